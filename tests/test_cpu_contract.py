@@ -13,11 +13,11 @@ import pytest
 import anydml as dml
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.build import _called
-from anydml.engines.cpu.kernels.contract import SCRATCH
 from anydml.engines.cpu.kernels.dots import make_dots
 from anydml.engines.cpu.kernels.mend import make_mend
 from anydml.engines.cpu.kernels.octets import Octets, make_octets, make_total
 from anydml.engines.cpu.kernels.pack import GROUP, Packing, make_pack
+from anydml.engines.cpu.kernels.room import SCRATCH
 from anydml.engines.cpu.kernels.skinny import Skinny, make_strip
 from anydml.engines.cpu.kernels.taps import make_taps
 from anydml.engines.cpu.kernels.taps_dots import make_dots as make_dots_of_taps
@@ -25,8 +25,8 @@ from anydml.engines.cpu.kernels.taps_dots import suits
 from anydml.engines.cpu.kernels.taps_extremes import make_extremes
 from anydml.engines.cpu.kernels.taps_shape import Taps
 from anydml.engines.cpu.kernels.tile import UNROLLED, Tile, make_tile
-from anydml.engines.cpu.programs import contract
-from anydml.engines.cpu.programs.contract import ContractProgram
+from anydml.engines.cpu.programs import contracted
+from anydml.engines.cpu.programs.contracted import ContractProgram
 from anydml.engines.reference import ReferenceEngine
 from anydml.ir.expressions import load
 from contractions import Drawn, draw, product
@@ -86,7 +86,7 @@ def test_large_products_stay_within_their_scratch(
     memory = np.zeros(SCRATCH + 8 * 2**20, np.uint8)
     start = -memory.ctypes.data % 64
     memory[start + SCRATCH :] = 77
-    monkeypatch.setattr(contract, "get_scratch", lambda: (memory.ctypes.data + start, 1))
+    monkeypatch.setattr(contracted, "get_scratch", lambda: (memory.ctypes.data + start, 1))
     m, n, k = shape
     rng = np.random.default_rng(0)
     left, right = (rng.integers(-3, 4, size).astype(dtype) for size in ((m, k), (k, n)))

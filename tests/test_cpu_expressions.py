@@ -15,8 +15,8 @@ import anydml as dml
 from agreement import assert_same
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.kernels.rare import find_rare
-from anydml.engines.cpu.programs import MapProgram
 from anydml.engines.cpu.programs import map as planning
+from anydml.engines.cpu.programs.mapped import MapProgram
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
 from anydml.enums import NUMPY_TYPES, DataType
 from anydml.ir import expressions as ex

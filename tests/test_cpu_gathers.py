@@ -12,7 +12,9 @@ import test_cpu_maps
 from agreement import values
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.kernels.near import PLACES
-from anydml.engines.cpu.programs import CheckedProgram, GatherProgram, gather
+from anydml.engines.cpu.programs import gather
+from anydml.engines.cpu.programs.check import CheckedProgram
+from anydml.engines.cpu.programs.gather import GatherProgram
 from anydml.engines.reference import ReferenceEngine
 from anydml.ir.fetches import gathered
 from anydml.ir.verbs import IndexFault

@@ -10,9 +10,9 @@ import pytest
 
 import anydml as dml
 from agreement import assert_same, values
-from anydml.engines import cpu
-from anydml.engines.cpu import CpuEngine
-from anydml.engines.cpu.programs import CopyProgram, lines
+from anydml.engines.cpu import CpuEngine, schedules
+from anydml.engines.cpu.programs import lines
+from anydml.engines.cpu.programs.copy import CopyProgram
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
 from anydml.enums import NUMPY_TYPES
 from anydml.ir.fetches import turned
@@ -312,7 +312,7 @@ def test_no_line_leaves_its_views(at_end: bool, stores: str) -> None:
 
 
 def test_only_numbers_of_float16_need_a_cpu_that_converts_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu, "has_float16", lambda: False)
+    monkeypatch.setattr(schedules, "has_float16", lambda: False)
     half, single, lengths = np.zeros((4, 4), "f2"), np.zeros((4, 4), "f4"), np.zeros((4, 1), "u4")
     cases: list[tuple[Primitive, bool]] = [
         (scaled(view("x", half), view("y", single)), True),

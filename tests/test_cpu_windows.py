@@ -9,7 +9,7 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu.programs import contract
-from anydml.engines.cpu.programs.contract import ContractProgram
+from anydml.engines.cpu.programs.contracted import ContractProgram
 from anydml.engines.protocol import layouts_of
 
 Array = np.ndarray[Any, Any]

@@ -149,3 +149,26 @@ def test_raw_memory_and_a_tensor_that_is_owned() -> None:
     wanted = np.cumsum(np.cumsum(np.cumprod([1, 2, 3, 4])))
     np.testing.assert_array_equal(first.cpu().numpy().view("float32"), wanted)
     np.testing.assert_array_equal(second.cpu().numpy().view("float32"), [1, 2, 6, 24])
+
+
+def test_a_model_tells_an_index_outside_at_every_run() -> None:
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+    from anydml.onnx import load  # which needs onnx
+
+    rng, make = np.random.default_rng(0), onnx.helper
+    table, weights = (rng.standard_normal((4, 4)).astype("float32") for _ in range(2))
+    nodes = [make.make_node("Gather", ["table", "i"], ["rows"]), make.make_node("MatMul", ["rows", "w"], ["made"])]
+    nodes += [make.make_node("Softmax", ["made"], ["y"]), make.make_node("MatMul", ["y", "w"], ["z"])]
+    given = make.make_tensor_value_info("i", onnx.TensorProto.INT64, ["n"])
+    results = [make.make_tensor_value_info("z", onnx.TensorProto.FLOAT, ["n", 4])]
+    kept = [onnx.numpy_helper.from_array(table, "table"), onnx.numpy_helper.from_array(weights, "w")]
+    graph = make.make_graph(nodes, "rows", [given], results, kept)
+    model = load(make.make_model(graph, opset_imports=[make.make_opsetid("", 17)]).SerializeToString(), device="cuda")
+    indices = np.array([3, 0, -1])
+    power = np.exp(table[indices] @ weights)
+    want = power / power.sum(axis=-1, keepdims=True) @ weights
+    for _ in range(5):  # the third captures what comes after the indices
+        found = model.run({"i": torch.from_numpy(indices).cuda()})["z"]
+        np.testing.assert_allclose(found.cpu().numpy(), want, rtol=1e-4, atol=1e-5)
+        with pytest.raises(dml.IndexRangeError, match=r"indices\[1\] = 4 is outside"):
+            model.run({"i": torch.tensor([0, 4, 1]).cuda()})

@@ -39,6 +39,7 @@ def made(monkeypatch: pytest.MonkeyPatch, codes: dict[str, bytes], folder: Path)
         names.append(name)
         return codes[name]
 
+    build.version()  # which is kept as well, elsewhere
     monkeypatch.setattr(build, "_compile", compile_it)
     monkeypatch.setenv("ANYDML_CACHE_DIR", str(folder))
     monkeypatch.setattr(cache, "_said", set())

@@ -14,7 +14,7 @@ from onnx_answers import ENGINE, run_there
 from onnx_models import helper, model, node, onnx
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
-from anydml.onnx.parts import evaluating  # isort: skip - likewise
+from anydml.onnx.parts import divided, evaluating  # isort: skip - likewise
 
 RNG = np.random.default_rng(19)
 X = RNG.standard_normal((4, 5)).astype("f")
@@ -173,3 +173,17 @@ def test_a_host_node_reaches_no_file_and_no_more_memory_than_it_may(tmp_path: An
     proto, inputs = chain(nodes, given, y=short.dtype)
     with pytest.raises(dml.ModelFileError, match="at most 256 MiB; got 8 GiB of 'pairs', made by node"):
         dml.onnx.load(proto, max_memory=2**28).run(inputs)
+
+
+def test_results_of_the_host_and_of_a_gpu_are_told_apart() -> None:
+    """NumPy must not be asked about memory that it cannot read: it raises."""
+
+    class There:
+        def __array__(self, *_: Any, **__: Any) -> Any:
+            raise TypeError("it lies on a GPU")
+
+    base = np.arange(6.0)
+    results: dict[str, Any] = {"there": There(), "part": base[2:], "again": base[1:]}
+    found = divided._apart(results, {"x": There()})
+    assert found["part"] is results["part"]
+    assert not np.shares_memory(found["again"], base)

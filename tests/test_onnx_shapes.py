@@ -98,6 +98,20 @@ def test_open_outputs_have_the_models_names_alone() -> None:
     assert dml.onnx.load(declared, shapes={"batch": 3}).outputs["y"].shape == (3, "both")
 
 
+def test_a_slice_that_a_run_places_is_one_program_while_it_lies_within() -> None:
+    bounds = [node("Add", "i three", "e"), node("Slice", "x i e zero", "v")]
+    constants = {"three": np.array([3]), "zero": np.array([0])}
+    inputs = {"x": ("float32", [4, 4]), "i": ("int64", [1])}
+    taken = dml.onnx.load(model([*bounds, node("Neg", "v", "y")], inputs, "y", constants))
+    sizes = dml.onnx.load(model([*bounds, node("Shape", "v", "y")], inputs, "y", constants, dtypes={"y": "int64"}))
+    for i in (0, 1, 2, 5, -3, -1, 1):
+        start, end = (bound + 4 if bound < 0 else bound for bound in (i, i + 3))
+        part = X[start:end]
+        assert taken(X, np.array([i])).tolist() == (-part).tolist()
+        assert sizes(X, np.array([i])).tolist() == [*part.shape]  # though nothing is read of it
+    assert len(taken._programs) == 1
+
+
 def test_a_size_may_be_a_number_of_numpys() -> None:
     proto = model(node("Identity", "n", "y"), {"n": ("float32", ["n", 6])}, dtypes={"y": "float32"})
     three: Any

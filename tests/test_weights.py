@@ -9,7 +9,8 @@ import pytest
 
 import anydml as dml
 from anydml.arrays.nibbles import pack
-from anydml.engines import cpu, find_engine
+from anydml.engines import find_engine
+from anydml.engines.cpu import CpuEngine, schedules
 from anydml.engines.cpu.programs import weights as programs
 from anydml.graph.rules import constants
 from anydml.ir.verbs import Reduce
@@ -17,7 +18,7 @@ from anydml.ir.weights import match_weights
 from anydml.memory import HOST, numpy_address
 from cases import ENGINES
 
-FEW = cpu.CpuEngine.reads_weights[dml.DataType.FLOAT32]
+FEW = CpuEngine.reads_weights[dml.DataType.FLOAT32]
 LIMITS = {"uint4": (0, 16), "int4": (-8, 8), "uint8": (0, 256), "int8": (-128, 128)}
 
 
@@ -149,7 +150,7 @@ def test_results_in_another_order(rows: int) -> None:
 @pytest.mark.parametrize("case", CASES[::5], ids=str)
 def test_other_engines_have_what_they_stand_for(case: Weights, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though they know the product as well."""
-    monkeypatch.setattr(cpu, "AHEAD", {})
+    monkeypatch.setattr(schedules, "AHEAD", {})
     made, fed, exact, size = case.compile(engine)
     assert match_weights(product_of(made)) is None
     assert (np.abs(made(*fed) - exact) <= 4e-7 * size).all()

@@ -1,4 +1,4 @@
-"""Rows of pictures: convolutions and poolings, with channels last and as DirectML has them, against cuDNN."""
+"""Rows of pictures: convolutions, poolings and resampling, with channels last and as DirectML has them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _described(dtype: str, sizes: Sequence[int], *, is_last: bool) -> dml.Tensor
 
 def image_row(
     name: str, pool: Pool, dtype: str, sizes: Sequence[int], outputs: int, window: int, stride: int, *,
-    is_last: bool = False, **options: Any,
+    is_last: bool = False, groups: int = 1, **options: Any,
 ) -> ImageRow:  # fmt: skip
     """A convolution of windows that keep the sizes but for the stride; without outputs the largest of each window."""
     batch, channels, side, _ = sizes
@@ -53,18 +53,18 @@ def image_row(
     shape = {"strides": (stride,) * 2, "start_padding": (pad,) * 2, "end_padding": (pad,) * 2}
     x = _described(dtype, sizes, is_last=is_last)
     y = _described(dtype, (batch, outputs or channels, count, count), is_last=is_last)
-    filters = (outputs, channels, window, window)
+    filters = (outputs, channels // groups, window, window)
     desc: dml.OperatorDesc
     if outputs:
         w = _described(dtype, filters, is_last=is_last)
-        desc = dml.Convolution(input_tensor=x, filter_tensor=w, output_tensor=y, **shape)  # type: ignore[arg-type]  # by field
+        desc = dml.Convolution(input_tensor=x, filter_tensor=w, output_tensor=y, group_count=groups, **shape)  # type: ignore[arg-type]  # by field
     else:
         desc = dml.MaxPooling(input_tensor=x, output_tensor=y, window_size=(window,) * 2, **shape)
 
     def expression(x: Tensor, w: Tensor | None = None) -> Tensor:
         if w is None:
             return functional.max_pool2d(x, window, stride, pad)
-        return functional.conv2d(x, w, None, stride, pad)
+        return functional.conv2d(x, w, None, stride, pad, 1, groups)
 
     def sets(number: int) -> list[list[Tensor]]:
         pictures = pool.values(dtype, sizes, number)
@@ -75,12 +75,35 @@ def image_row(
         plain = partial(expression, *arguments[:-1])
         return (lambda: plain().permute(0, 2, 3, 1)) if is_last else plain  # as the memory lies
 
-    width, taps = DataType(dtype).size_in_bytes, channels * window * window
+    width, taps = DataType(dtype).size_in_bytes, channels // groups * window * window
     made = ImageRow(
         name=name, family="image", exact=False, desc=desc, sets=sets, expression=expression, torch=by_torch,
         moved=width * (batch * channels * side * side + batch * (outputs or channels) * count * count),
         flops=2 * batch * outputs * count * count * taps, error=2e-3 if dtype == "float16" else 2e-6, is_last=is_last,
         **options,
+    )  # fmt: skip
+    return made
+
+
+def sample_row(name: str, pool: Pool, dtype: str, sizes: Sequence[int], *, is_last: bool, **options: Any) -> ImageRow:
+    """Pictures made twice as high and wide, by weighted neighbours."""
+    batch, channels, side, _ = sizes
+    x = _described(dtype, sizes, is_last=is_last)
+    y = _described(dtype, (batch, channels, 2 * side, 2 * side), is_last=is_last)
+    desc = dml.Resample(input_tensor=x, output_tensor=y, interpolation_mode="linear", scales=(1, 1, 2, 2))
+
+    def expression(x: Tensor) -> Tensor:
+        return functional.interpolate(x, scale_factor=2, mode="bilinear")
+
+    def by_torch(*arguments: Tensor) -> Call:
+        plain = partial(expression, arguments[0])
+        return (lambda: plain().permute(0, 2, 3, 1)) if is_last else plain  # as the memory lies
+
+    made = ImageRow(
+        name=name, family="image", exact=False, desc=desc, expression=expression, torch=by_torch, is_last=is_last,
+        sets=lambda number: [[made.seen(one)] for one in pool.values(dtype, sizes, number)], flops=0,
+        moved=DataType(dtype).size_in_bytes * 5 * batch * channels * side * side,
+        error=2e-3 if dtype == "float16" else 2e-6, **options,
     )  # fmt: skip
     return made
 
@@ -107,4 +130,10 @@ def image_rows(pool: Pool, n: int, *, quick: bool = False) -> list[ImageRow]:
     for is_last, layout in ((True, "last"), (False, "first")):
         name = f"pooling, the largest of 3 x 3, channels {layout}, float16"
         made.append(image_row(name, pool, "float16", shape, 0, 3, 2, is_last=is_last, share=0.9, quick=quick))
+        name = f"resampling by 2, linear, channels {layout}, float16"
+        made.append(sample_row(name, pool, "float16", shape, is_last=is_last, share=0.9, quick=quick))
+        wide, side = (96, 56) if is_full else (8, 6)
+        name = f"convolution, depthwise, {wide} of {side} x {side}, channels {layout}, float16"
+        sizes_of = (shape[0] // 2 or 1, wide, side, side)
+        made.append(image_row(name, pool, "float16", sizes_of, wide, 3, 1, is_last=is_last, groups=wide, quick=quick))
     return made

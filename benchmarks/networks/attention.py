@@ -21,9 +21,10 @@ def joined(x: torch.Tensor) -> torch.Tensor:
 
 def hidden(before: int, x: torch.Tensor) -> torch.Tensor:
     """What is added to attention: the least number where a token would see one after it."""
-    places = torch.arange(before + x.shape[1])
+    places = torch.arange(before + x.shape[1], device=x.device)
     is_seen = places[None, :] <= places[before:, None]
-    return torch.where(is_seen, torch.zeros((), dtype=x.dtype), torch.full((), torch.finfo(x.dtype).min, dtype=x.dtype))
+    least = torch.full((), torch.finfo(x.dtype).min, dtype=x.dtype, device=x.device)
+    return torch.where(is_seen, torch.zeros((), dtype=x.dtype, device=x.device), least)
 
 
 class Attention(nn.Module):  # type: ignore[misc]  # PyTorch has no types here

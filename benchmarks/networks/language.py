@@ -98,7 +98,7 @@ class Relative(nn.Module):  # type: ignore[misc]  # PyTorch has no types here
 
     def forward(self, count: int) -> torch.Tensor:
         """For each head, of each token to each."""
-        places = torch.arange(count)
+        places = torch.arange(count, device=self.bias.weight.device)
         apart = places[None, :] - places[:, None]
         buckets, found = self.buckets, torch.zeros_like(apart)
         if self.both:

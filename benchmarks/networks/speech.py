@@ -71,7 +71,7 @@ class Decoder(nn.Module):  # type: ignore[misc]  # PyTorch has no types here
     def forward(self, ids: torch.Tensor, *past: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The scores of the next token, and the caches."""
         before, count = past[0].shape[2], ids.shape[1]
-        places = torch.arange(before, before + count)
+        places = torch.arange(before, before + count, device=ids.device)
         x = self.tokens(ids) + self.positions(places)
         mask, caches = hidden(before, x), []
         for i, layer in enumerate(self.layers):

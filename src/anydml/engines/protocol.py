@@ -38,6 +38,9 @@ class Plans(Protocol):
     def read(self, key: str) -> bytes | None:
         """What was kept; None where nothing was, or by other code than this."""
 
+    def can_write(self) -> bool:
+        """Whether there is a place for plans."""
+
     def write(self, key: str, data: bytes) -> None:
         """Keep something, where that can be."""
 
@@ -54,20 +57,13 @@ def plans_of(engine: Engine) -> Plans | None:
     return found
 
 
-def can_replay(engine: Engine) -> bool:
-    """Whether an engine has a quicker way for launches that are run again and again."""
-    return getattr(engine, "replayed", None) is not None  # which few engines have
+def replayed(engine: Engine, launch: Callable[[], Any]) -> Callable[[], Any]:
+    """A row of launches that is run again and again, in a quicker way where an engine has one.
 
-
-def replayed(
-    engine: Engine, launches: Sequence[Callable[[], Any]], waits: Sequence[Sequence[int]]
-) -> Callable[[], Any]:
-    """Launches that are run again and again as one, in an engine's way.
-
-    Each must come after some of those before it, by number. None may have the host look at what is computed.
+    None of them may have the host look at what is computed.
     """
-    make: Callable[..., Callable[[], Any]] = getattr(engine, "replayed")  # noqa: B009 - which few engines have
-    return make(launches, waits)
+    make: Callable[[Callable[[], Any]], Callable[[], Any]] | None = getattr(engine, "replayed", None)
+    return launch if make is None else make(launch)
 
 
 def join(engine: Engine, primitives: Sequence[Primitive], constants: frozenset[str]) -> Program | None:

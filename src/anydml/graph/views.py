@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -37,47 +38,58 @@ def trace(reader: View, target: View) -> Trace | None:
     None where the target's strides do not nest, where elements differ in width, where the reader leaves the target,
     and where a dimension of the reader runs on from one line of the target to the next.
     """
-    indices_at = _indices_in(target)
-    if indices_at is None or reader.data_type.size_in_bytes != target.data_type.size_in_bytes:
+    if reader.data_type.size_in_bytes != target.data_type.size_in_bytes:
         return None
-    first = indices_at(reader.offset)
-    if first is None:
+    return _trace(reader.sizes, reader.strides, reader.offset - target.offset, target.sizes, target.strides)
+
+
+@functools.lru_cache(maxsize=4096)  # layers are alike, and a rule asks again what another asked
+def _trace(
+    sizes: tuple[int, ...],
+    strides: tuple[int, ...],
+    offset: int,
+    target_sizes: tuple[int, ...],
+    target_strides: tuple[int, ...],
+) -> Trace | None:
+    indices_at = _indices_in(target_sizes, target_strides)
+    first = None if indices_at is None else indices_at(offset)
+    if indices_at is None or first is None:
         return None
     columns = []
-    for size, stride in zip(reader.sizes, reader.strides, strict=True):
-        second = first if size == 1 or stride == 0 else indices_at(reader.offset + stride)
+    for size, stride in zip(sizes, strides, strict=True):
+        second = first if size == 1 or stride == 0 else indices_at(offset + stride)
         if second is None:
             return None
         columns.append([b - a for a, b in zip(first, second, strict=True)])
-    steps = tuple(tuple(column[k] for column in columns) for k in range(len(target.sizes)))
+    steps = tuple(tuple(column[k] for column in columns) for k in range(len(target_sizes)))
     found = Trace(tuple(first), steps)
-    for k, size in enumerate(target.sizes):
-        low, high = found.bounds(k, reader.sizes)
+    for k, size in enumerate(target_sizes):
+        low, high = found.bounds(k, sizes)
         if low < 0 or high >= size:
             return None
     return found
 
 
-def _indices_in(target: View) -> Callable[[int], list[int] | None] | None:
-    """What tells the indices of a target's element from its place, as digits are told from a number.
+def _indices_in(sizes: tuple[int, ...], strides: tuple[int, ...]) -> Callable[[int], list[int] | None] | None:
+    """What tells the indices of a target's element from its distance to the first, as digits are told from a number.
 
     For that the target's strides must nest, each passing everything below it. A place that is none of the target's
     has no indices, or some that are outside of its sizes.
     """
-    digits = sorted((abs(stride), k) for k, stride in enumerate(target.strides) if target.sizes[k] > 1)
-    lowest, reach = target.offset, 0
+    digits = sorted((abs(stride), k) for k, stride in enumerate(strides) if sizes[k] > 1)
+    lowest = reach = 0
     for stride, k in digits:
         if stride <= reach:
             return None
-        reach += (target.sizes[k] - 1) * stride
-        lowest += min((target.sizes[k] - 1) * target.strides[k], 0)
+        reach += (sizes[k] - 1) * stride
+        lowest += min((sizes[k] - 1) * strides[k], 0)
 
     def indices_at(place: int) -> list[int] | None:
-        found, left = [0] * len(target.sizes), place - lowest
+        found, left = [0] * len(sizes), place - lowest
         for stride, k in reversed(digits):
             found[k], left = divmod(left, stride)
-            if target.strides[k] < 0:
-                found[k] = target.sizes[k] - 1 - found[k]
+            if strides[k] < 0:
+                found[k] = sizes[k] - 1 - found[k]
         return None if left else found
 
     return indices_at
@@ -118,15 +130,15 @@ def parts_of(reader: View, target: View, source: View) -> list[list[int]] | None
     The copy is from `source` to `target`. None where the dimensions cannot be cut evenly.
     """
     target, _ = _merged(target, source)
-    indices_at = _indices_in(target)
-    first = indices_at(reader.offset) if indices_at else None
+    indices_at, offset = _indices_in(target.sizes, target.strides), reader.offset - target.offset
+    first = indices_at(offset) if indices_at else None
     if indices_at is None or first is None:
         return None
     found: list[list[int]] = []
     for size, stride in zip(reader.sizes, reader.strides, strict=True):
         left, times, parts = size if stride else 1, 1, list[int]()
         while left > 1:
-            second = indices_at(reader.offset + times * stride)
+            second = indices_at(offset + times * stride)
             if second is None:
                 return None
             run = left

@@ -10,6 +10,7 @@ FLOAT16 is converted to FLOAT32 to be computed with, integers wrap. A type of No
 
 from __future__ import annotations
 
+import functools
 import weakref
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -229,6 +230,12 @@ def _rounded(value: Number, type: DataType | None) -> Number:
         return bool(value)
     if not type.is_float:
         return int(value)
+    return _nearest(value, repr(value), type)
+
+
+@functools.lru_cache(maxsize=512)  # operators have few numbers, and NumPy takes 5 us
+def _nearest(value: Number, _text: str, type: DataType) -> float:
+    """The nearest of a type; the text tells 0.0 from -0.0."""
     with np.errstate(over="ignore"):
         return float(type.dtype.type(value))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
@@ -12,10 +13,14 @@ from anydml.ir.verbs import Map
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TypeAlias
 
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Computation, Primitive
     from anydml.ir.views import View
+
+    _Lie: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+    """The sizes and strides of a source."""
 
 
 class Scaled(NamedTuple):
@@ -137,29 +142,41 @@ class Contraction(NamedTuple):
 
 def varies_along(value: Expr, sources: Sequence[View]) -> frozenset[int]:
     """The dimensions along which an expression of some sources is not the same everywhere."""
+    return _varies_along(value, [(view.sizes, view.strides) for view in sources])
+
+
+def _varies_along(value: Expr, lies: Sequence[_Lie]) -> frozenset[int]:
     found: set[int] = set()
     for node in walk(value):
         if node.op == "coordinate":
             found.add(int(node.value))
         elif node.op == "load":
-            view = sources[int(node.value)]
-            found |= {k for k, stride in enumerate(view.strides) if stride and view.sizes[k] > 1}
+            sizes, strides = lies[int(node.value)]
+            found |= {k for k, stride in enumerate(strides) if stride and sizes[k] > 1}
     return frozenset(found)
 
 
 def match_contraction(primitive: Computation) -> Contraction | None:
     """The two factors of a reduce that sums products of what varies along different dimensions; None for others."""
-    if primitive.also:
+    if primitive.also or not primitive.depth:
         return None
-    folds = [node for node in walk(primitive.value) if node.op in FOLDS]
+    lies = tuple((view.sizes, view.strides) for view in primitive.sources)
+    return _match_contraction(primitive.value, primitive.sizes, primitive.depth, primitive.is_by_row, lies)
+
+
+@functools.lru_cache(maxsize=1024)  # every rule asks, of layers that are alike
+def _match_contraction(
+    value: Expr, sizes: tuple[int, ...], depth: int, is_by_row: bool, lies: tuple[_Lie, ...]
+) -> Contraction | None:
+    folds = [node for node in walk(value) if node.op in FOLDS]
     if len(folds) != 1 or folds[0].op != "fold_sum" or folds[0].args[0].op != "mul":
         return None
     (fold,) = folds
     left, right = fold.args[0].args
-    sizes, kept = primitive.sizes, len(primitive.sizes) - primitive.depth
-    if not primitive.is_by_row and math.prod(sizes[kept:]) > 1:
+    kept = len(sizes) - depth
+    if not is_by_row and math.prod(sizes[kept:]) > 1:
         return None
-    in_left, in_right = (varies_along(factor, primitive.sources) for factor in (left, right))
+    in_left, in_right = (_varies_along(factor, lies) for factor in (left, right))
     wide = [k for k, size in enumerate(sizes) if size > 1]
     folded = tuple(k for k in wide if k >= kept)
     if not all(k in in_left and k in in_right for k in folded):

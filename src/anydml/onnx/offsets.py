@@ -7,8 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from anydml.expression import Expression
     from anydml.onnx.nodes import Node
     from anydml.onnx.tracer import Tracer
     from anydml.onnx.values import Value
@@ -83,6 +84,18 @@ def _computed(kind: str, operands: Sequence[list[Sum]]) -> list[Sum] | None:
             total.update(b) if kind == "Add" else total.subtract(b)
             found.append(total)
     return found
+
+
+def names_in(outputs: Iterable[Expression | None]) -> set[str]:
+    """The names of all nodes of a graph that outputs depend on."""
+    pending = [output.source for output in outputs if output is not None]
+    seen = {id(source): source for source in pending}
+    while pending:
+        for one in pending.pop().inputs:
+            if id(one.source) not in seen:
+                seen[id(one.source)] = one.source
+                pending.append(one.source)
+    return {source.name for source in seen.values()}
 
 
 def is_fixed(number: Sum) -> bool:

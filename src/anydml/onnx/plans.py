@@ -91,9 +91,11 @@ class PlansOnDisk:
     ) -> None:
         """Keep a program that was made, but for one that makes sense in this process alone."""
         plans, compiled = self._plans, program.compiled
-        if plans is None or compiled is None or not self._left or program.outline.states or not self._is_plain:
+        if plans is None or compiled is None or not self._left or program.outline.states:
             return
         self._left -= 1
+        if not plans.can_write() or not self._is_plain:
+            return
         names, plan = _Names(self._tensors()), compiled.plan
         if not plan.fits(None):
             return
@@ -150,8 +152,12 @@ class PlansOnDisk:
                     raise _UnfitError
                 yield name
 
+    @cached_property
+    def _scope(self) -> Scope:
+        return Scope(self._source, self._source.proto.graph, self._kept)
+
     def _value(self, name: str) -> Value:
-        found = Scope(self._source, self._source.proto.graph, self._kept).find(name)
+        found = self._scope.find(name)
         assert found is not None  # noqa: S101 - for type checkers: no name is ""
         return found
 

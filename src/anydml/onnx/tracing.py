@@ -12,7 +12,7 @@ from anydml.onnx.kept import Kept
 from anydml.onnx.lowerings import find_lowering
 from anydml.onnx.lowerings.whole import KINDS, OPENING, put_together, remember_parts, with_parts
 from anydml.onnx.nodes import Node
-from anydml.onnx.offsets import is_offset, remember
+from anydml.onnx.offsets import is_offset, names_in, remember
 from anydml.onnx.repeats import NEW, key_of, sketch
 from anydml.onnx.scopes import Scope
 from anydml.onnx.signatures import check_types
@@ -90,6 +90,9 @@ def trace(
             scope.give(info.name, None)
     walk = _Walk(source, tracer, scope, keep_going=keep_going)
     outputs = walk.through(graph)
+    if tracer.assumed and not tracer.assumed <= names_in(value.expression for value in outputs if value is not None):
+        # What nothing reads is not run, and would not be found outside, though a shape that hangs on it may be read.
+        return trace(source, shapes, values, device, kept=kept, keep_going=keep_going, assumes=False)
     return Trace(tracer, dict(zip((info.name for info in graph.output), outputs, strict=True)), walk.records)
 
 

@@ -6,13 +6,12 @@ import functools
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
-from anydml.engines.protocol import can_replay, replayed
+from anydml.engines.protocol import replayed
 from anydml.enums import DataType
 from anydml.errors import BindingError, DescriptionError, Fault, IndexRangeError, show
 from anydml.flags import ExecutionFlags
 from anydml.graph.check import byte_span
 from anydml.graph.description import SUBJECT, GraphDesc
-from anydml.graph.waits import find_waits
 from anydml.graph.wiring import node_names, operators
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import IndexFault
@@ -147,13 +146,13 @@ class CompiledGraph(Compiled):
 
     def again(self, launch: Callable[[], Any]) -> Callable[[], Any]:
         """The same, in an engine's way for rows of launches; a step that has the host look at indices is in none."""
-        if WATCHER.get() or not can_replay(self.device.engine):
-            return launch
-        is_checked = [bool(step.primitive.checks) for step in self.recipe.steps]
-        if all(is_checked) or not isinstance(launch, Steps):
+        if WATCHER.get():
             return launch
         replay = functools.partial(replayed, self.device.engine)
-        return launch.between(is_checked, self._waits, replay)
+        if not self.plan.has_checks:
+            return replay(launch)
+        is_checked = [bool(step.primitive.checks) for step in self.recipe.steps]
+        return launch.between(is_checked, replay) if isinstance(launch, Steps) else launch
 
     def _placed(self, places: Mapping[str, int], temporary: Buffer | None) -> Mapping[str, int]:
         """The addresses of all stores."""
@@ -175,11 +174,6 @@ class CompiledGraph(Compiled):
         if (recorder := WATCHER.get()) is None:
             return launches
         return list(recorder.watch(self, dict(enumerate(launches)), self.labels).values())
-
-    @cached_property
-    def _waits(self) -> list[list[int]]:
-        """For each step the earlier ones that it must come after."""
-        return find_waits(self.recipe, self.arena.offsets)
 
     # Arrays
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, TypeAlias
+import operator
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    Replayed: TypeAlias = Callable[[Sequence[Callable[[], Any]], Sequence[Sequence[int]]], Callable[[], Any]]
-    """Makes one launch of several, each of which must come after some of those before it, by number."""
 
 
 class Steps:
@@ -25,20 +23,12 @@ class Steps:
         for launch in self._launches:
             launch()
 
-    def between(self, alone: Sequence[bool], waits: Sequence[Sequence[int]], change: Replayed) -> Steps:
-        """The same, with the launches between those that are to stay alone as one each, which is changed.
-
-        `waits` has for each launch the earlier ones that it must come after, by number.
-        """
+    def between(self, alone: Sequence[bool], change: Callable[[Callable[[], Any]], Callable[[], Any]]) -> Steps:
+        """The same, with the launches between those that are to stay alone as one each, which is changed."""
         launches: list[Callable[[], Any]] = []
-        numbers = range(len(alone))
-        for is_alone, row in itertools.groupby(numbers, alone.__getitem__):
-            own = list(row)
-            if is_alone:
-                launches += [self._launches[number] for number in own]
-                continue
-            within = [[n - own[0] for n in waits[number] if n >= own[0]] for number in own]
-            launches.append(change([self._launches[number] for number in own], within))
+        for is_alone, row in itertools.groupby(zip(self._launches, alone, strict=True), operator.itemgetter(1)):
+            own = [launch for launch, _ in row]
+            launches += own if is_alone else [change(Steps(own, self._memory))]
         return Steps(launches, self._memory)
 
 

@@ -64,6 +64,8 @@ class GraphPlan:
     """The constants that the graph was given, by store."""
     touching: Mapping[str, tuple[int, ...]]
     """By store that is bound, the steps that read or write it."""
+    has_checks: bool
+    """Whether the host looks at indices during a dispatch."""
     needs: int
     """Bytes of scratch memory and of what is computed once."""
     room: int
@@ -122,6 +124,7 @@ def plan_graph(device: Device, desc: GraphDesc, left_out: Collection[str], max_m
         Once.of(once),
         {f"constant{i}": node.data for i, node in constants(desc).items()},
         _touching(recipe, {*stores.values()}),
+        any(step.primitive.checks for step in recipe.steps),
         needs,
         optimiser.room_needed(recipe, known, left_out),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import importlib
 import io
 import os
 import pickle
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.engines.alone import run_alone
 from anydml.engines.cpu.build import version
 from anydml.engines.cpu.cache import Entry
 from anydml.engines.threads import get_num_threads
@@ -39,6 +41,12 @@ def read(key: str) -> bytes | None:
     """What was kept by a key: all that the plan depends on, but this engine's own part, its threads included."""
     entry = _entry(key)
     return None if entry is None else entry.read()
+
+
+def can_write() -> bool:
+    """Whether there is a place for plans."""
+    entry = _entry("")
+    return entry is not None and entry.folder is not None
 
 
 def write(key: str, data: bytes) -> None:
@@ -82,6 +90,10 @@ def _version() -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
+_ELSEWHERE = {"__pycache__", "cli", "cuda", "explain", "models", "pydirectml"}
+"""Folders that nothing planned comes from."""
+
+
 def _sources(folder: Path) -> Iterator[str]:
     pending = [str(folder)]
     while pending:
@@ -90,7 +102,7 @@ def _sources(folder: Path) -> Iterator[str]:
                 if entry.name.endswith((".py", ".json")):
                     status = entry.stat()
                     yield f"{entry.path} {status.st_size} {status.st_mtime_ns}"
-                elif entry.name != "__pycache__" and entry.is_dir():
+                elif entry.name not in _ELSEWHERE and entry.is_dir():
                     pending.append(entry.path)
 
 
@@ -118,6 +130,11 @@ class _Unpickler(pickle.Unpickler):
 
     def persistent_load(self, name: Any) -> Any:
         return self._find(name)
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module.startswith("anydml.") and module not in sys.modules:
+            run_alone(functools.partial(importlib.import_module, module))
+        return super().find_class(module, name)
 
 
 def dump(found: object, name: Callable[[Any], Any]) -> bytes:

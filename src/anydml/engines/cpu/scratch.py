@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.engines.cores import count_cores
-from anydml.engines.cpu.kernels.contract import SCRATCH
+from anydml.engines.cpu.kernels.room import SCRATCH
 from anydml.engines.threads import get_num_threads
 
 PAGE = 4096

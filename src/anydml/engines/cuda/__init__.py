@@ -17,7 +17,7 @@ from anydml.ir.verbs import InPasses, Repeat
 from anydml.memory import Buffer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from anydml.engines.protocol import Program
     from anydml.ir.verbs import Primitive
@@ -92,11 +92,11 @@ class CudaEngine:
 
         return divide(primitive, self._figures.multiprocessors)
 
-    def replayed(self, launches: Sequence[Callable[[], Any]], waits: Sequence[Sequence[int]]) -> Callable[[], Any]:
-        """The same launches as one, which a CUDA graph takes the place of when it is run again and again."""
+    def replayed(self, launch: Callable[[], Any]) -> Callable[[], Any]:
+        """The same row of launches, which a CUDA graph takes the place of when it is run again and again."""
         from anydml.engines.cuda.replay import Replay
 
-        return Replay(launches, waits, self.index)
+        return launch if is_interpreted() else Replay(launch, self.index)
 
     def reserve(self, size: int) -> Buffer:
         """So many bytes of the engine's memory."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
-import linecache
 import warnings
 from dataclasses import dataclass
 from types import BuiltinFunctionType
@@ -13,9 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import torch
 import triton
-import triton.language as tl
 from triton.compiler import ASTSource
-from triton.language.extra import cuda
 
 from anydml.errors import EngineMissingError, Fault, show
 from anydml.memory import numpy_view
@@ -25,14 +21,6 @@ if TYPE_CHECKING:
 
     from anydml.engines.cuda.figures import Figures
 
-OVERLAPS = True
-"""Whether a launch begins while the one before it ends: in a row of small kernels a third of the time lies between."""
-MOST_OVERLAPPED = 16 * 1024
-"""Programs of such a launch. More take 100 us and longer, and each waits: softmax of rows of 1024 FLOAT16, 262,144
-programs of a warp, is at 0.79 of copy speed so, and else at 0.99."""
-FIRST_TO_WAIT = 90
-"""The first architecture on which a kernel can wait for the launch before it."""
-WAIT = ("    cuda.gdc_wait()", "    cuda.gdc_launch_dependents()")
 ALIGNMENT = 16
 """Bytes that a thread moves at once, where addresses allow it."""
 IS_INTERPRETED: bool = triton.knobs.runtime.interpret
@@ -127,7 +115,6 @@ class Kernel:
             self.registers,
             self.fuses,
             self.stages,
-            OVERLAPS and self.programs <= MOST_OVERLAPPED,
             self.figures.target,
             self.figures.index,
         )
@@ -199,39 +186,18 @@ def _compile(
     registers: int | None,
     fuses: bool,
     stages: int,
-    overlaps: bool,
     target: Any,
     _index: int,  # a compiled kernel is loaded on one device
 ) -> Any:
     attributes = {(i,): [["tt.divisibility", ALIGNMENT]] for i, is_aligned in enumerate(aligned) if is_aligned}
-    options = {"num_warps": warps, "num_stages": stages, "maxnreg": registers, "enable_fp_fusion": fuses}
-    if overlaps and target.arch >= FIRST_TO_WAIT:
-        function, options["launch_pdl"] = waiting(function), True
     source = ASTSource(function, dict(signature), dict(constants), attributes)
     try:
+        options = {"num_warps": warps, "num_stages": stages, "maxnreg": registers, "enable_fp_fusion": fuses}
         return triton.compile(source, target=target, options=options)
     except Exception as error:
         rule = f"Triton could not compile a kernel for {target.backend} {target.arch} ({show(error)})"
         fault = Fault(field="name", rule=rule, value="cuda", way_out="move the arrays to the host, and use Device()")
         raise EngineMissingError("Device", fault) from error
-
-
-_numbers = itertools.count()
-
-
-@functools.cache
-def waiting(function: Any) -> Any:
-    """The same function, which begins while the launch before it still runs, and waits for its end before all else."""
-    names = function.arg_names
-    constants = {names[number] for number in function.constexprs}
-    parameters = ", ".join(f"{name}: tl.constexpr" if name in constants else name for name in names)
-    own = function.__name__
-    lines = ["@triton.jit", f"def {own}({parameters}):", *WAIT, f"    waiting_function({', '.join(names)})"]
-    text, name = "\n".join(lines) + "\n", f"<anydml waiting {next(_numbers)}>"
-    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)  # where Triton reads it
-    space = {"triton": triton, "tl": tl, "cuda": cuda, "waiting_function": function, "__name__": __name__}
-    exec(compile(text, name, "exec"), space)  # noqa: S102 - text of our own, of names
-    return space[own]
 
 
 def _interpret(run: Callable[..., Any], *arguments: Any) -> None:

@@ -115,6 +115,7 @@ def _taken(target: View, reader: Map) -> list[int] | None:
     return [*(math.prod(view.sizes) for view in loaded), *[math.prod(reader.target.sizes)] * len(fetches)]
 
 
+@functools.lru_cache(maxsize=1024)
 def work(*values: Expr) -> int:
     """The operations of trees, about."""
     return sum(map(work_of, walk(*values)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from anydml.graph.rules.fuse import work_of
@@ -9,8 +10,6 @@ from anydml.ir.expressions import FOLDS
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Computation
 
@@ -25,7 +24,8 @@ def reads_in_passes(reader: Computation) -> list[set[int]]:
     return list(read.values())
 
 
-def _homes(values: Sequence[Expr]) -> dict[Expr, set[Expr | None]]:
+@functools.lru_cache(maxsize=512)
+def _homes(values: tuple[Expr, ...]) -> dict[Expr, set[Expr | None]]:
     """The folds that each node is computed in; None stands for outside of all."""
     homes: dict[Expr, set[Expr | None]] = {value: {None} for value in values}
     for node in reversed(list(walk(*values))):
@@ -38,10 +38,16 @@ def _homes(values: Sequence[Expr]) -> dict[Expr, set[Expr | None]]:
 def work_in_passes(primitive: Computation) -> int:
     """The operations for an element, over all passes along its row; what is the same along the row is none."""
     kept = len(primitive.sizes) - primitive.depth if primitive.depth else 0
-    homes, varying, total = _homes(primitive.values), set(), 0
-    for node in walk(*primitive.values):
+    return _work_in_passes(primitive.values, kept, tuple(any(view.strides[kept:]) for view in primitive.sources))
+
+
+@functools.lru_cache(maxsize=1024)
+def _work_in_passes(values: tuple[Expr, ...], kept: int, moves: tuple[bool, ...]) -> int:
+    """Where the rows' dimensions begin at `kept`, and sources vary along them or not."""
+    homes, varying, total = _homes(values), set(), 0
+    for node in walk(*values):
         if node.op == "load":
-            varies = any(primitive.sources[int(node.value)].strides[kept:])
+            varies = moves[int(node.value)]
         elif node.op == "coordinate":
             varies = int(node.value) >= kept
         else:

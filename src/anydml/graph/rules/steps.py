@@ -25,10 +25,12 @@ class _Known(NamedTuple):
     fixed: set[str]
 
     def note(self, number: int, step: Step) -> None:
-        for view in step.sources:
-            self.readers.setdefault(view.tensor, set()).add(number)
-        for target in step.targets:
-            self.writers.setdefault(target.tensor, set()).add(number)
+        for views, known in ((step.primitive.reads, self.readers), (step.primitive.targets, self.writers)):
+            for view in views:
+                if (found := known.get(view.tensor)) is None:
+                    known[view.tensor] = {number}
+                else:
+                    found.add(number)
 
     def forget(self, number: int, step: Step) -> None:
         for view in step.sources:
@@ -37,7 +39,10 @@ class _Known(NamedTuple):
             self.writers[target.tensor].discard(number)
 
     def is_constant(self, step: Step) -> bool:
-        return bool(step.sources) and all(view.tensor in self.fixed for view in step.sources)
+        read, fixed = step.primitive.reads, self.fixed
+        if not read or read[0].tensor not in fixed:  # as of most
+            return False
+        return all(view.tensor in fixed for view in read)
 
 
 class Draft:

@@ -62,6 +62,8 @@ def _slice_anywhere(node: Node, axes: Sequence[int] | None, steps: Sequence[int]
         else:
             moving.append((i, axis, -(-span // steps[i])))
     found = _slice(node, *(list(each) for each in zip(*fixed, strict=True))) if fixed else data
+    if 0 in found.shape:  # of which no gather would check where it lies
+        return None
     for i, axis, size in moving:
         first = starts if count == 1 else take(node, starts, [i], [1], [1])
         indices = first

@@ -105,7 +105,7 @@ def _apart(results: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]
     def apart(value: Any) -> Any:
         if isinstance(value, list):
             return [apart(each) for each in value]
-        is_seen = any(value is each or (_is_view(value) and np.may_share_memory(value, each)) for each in seen)
+        is_seen = any(value is each or _share(value, each) for each in seen)
         seen.append(value)
         if value is None or not is_seen:
             return value
@@ -114,8 +114,10 @@ def _apart(results: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]
     return {name: apart(value) for name, value in results.items()}
 
 
-def _is_view(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.base is not None
+def _share(value: Any, other: Any) -> bool:
+    """Whether a part of NumPy's array may lie in another of NumPy's; those of a GPU are whole."""
+    are_arrays = isinstance(value, np.ndarray) and isinstance(other, np.ndarray)
+    return are_arrays and value.base is not None and np.may_share_memory(value, other)
 
 
 def _write(array: Any, result: Any) -> None:

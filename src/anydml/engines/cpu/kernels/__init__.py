@@ -7,3 +7,5 @@ kernel's address, and the bytes that all of it moves. A kernel uses less than 64
 """
 
 HEADER = 5
+LINE = 64
+"""Bytes of a line of the cache."""

@@ -12,7 +12,7 @@ many are seen; the results.
 from __future__ import annotations
 
 from anydml.engines.cpu.kernels import HEADER
-from anydml.engines.cpu.kernels.contract import SCRATCH
+from anydml.engines.cpu.kernels.room import SCRATCH
 from anydml.engines.cpu.kernels.rows import VIEWS
 from anydml.engines.cpu.kernels.stage import DECLARED, find_place, make_bases, make_stage, take_scratch
 from anydml.engines.cpu.kernels.steps import Steps

@@ -12,10 +12,19 @@ of a factor, and the first one of the result.
 
 from __future__ import annotations
 
-from anydml.engines.cpu.build import IS_ARM
 from anydml.engines.cpu.kernels import HEADER
+from anydml.engines.cpu.kernels.room import (
+    LEFT_AT,
+    LONG,
+    PANEL,
+    RESULT_AT,
+    RIGHT_AT,
+    SCRATCH,
+    STAGE_AT,
+    TOTALS_AT,
+)
 from anydml.engines.cpu.kernels.rows import VIEWS
-from anydml.engines.cpu.kernels.skinny import LONG, WIDE
+from anydml.engines.cpu.kernels.skinny import WIDE
 from anydml.engines.cpu.kernels.stage import DECLARED, find_place, make_bases, make_lines, make_stage, take_scratch
 from anydml.engines.cpu.kernels.steps import Steps
 from anydml.engines.cpu.kernels.tile import CHAIN
@@ -31,33 +40,12 @@ WORDS = (
 that a packed one has, `line` the columns of a line of the target, where there are gaps between those, `gap` the
 distance from one to the next, and `beside` the panels that `tile_beside` takes at once. The `last` tiles
 compute results from the sums; where there are none, rows of maps do."""
-BLOCK = 512 if IS_ARM else 256
-"""The most steps of the folded dimension that are packed at once: a panel of rows lies in the first cache, which has
-64 KiB on an Arm of today, and 32 or 48 on others."""
-COLUMNS = 1024 if IS_ARM else 512
-"""The most columns of a unit: rows are packed once for all of them. 768 x 768 x 768 takes 24.1 ms so, and 24.5 with 512
-(one thread of a Neoverse-N1)."""
-PANEL = 64
-"""The most rows or columns of a tile."""
-RIGHT = (768 if IS_ARM else 512) * 1024
-"""The most bytes of a unit's block of the right factor: it lies in the second cache, which has 1 MiB on a Neoverse."""
-RESULT = 512 * 1024
-"""The most bytes of a unit's results, where they do not lie in the target until they are finished."""
 STAGED = 16
 """Rows of a right factor that lies along its columns that are computed before they are packed."""
 AS_IT_LIES, ALONG_STEPS, ALONG_ROWS, SIDE_BY_SIDE, UNPACKED, PANELS, HALVES, WINDOWS, STRIP, DOTS = range(10)
 """How a factor is brought: packed as it lies; computed along the steps, or along its rows or columns; packed all at
 once, for its columns lie side by side; not packed; packed ahead; packed ahead, but for its type; packed by tables of
 distances; or by a kernel for few rows, which the section names."""
-
-# Bytes of a scratch: its lock, the right block, the left panel, a factor's rows, the results.
-_RIGHT = 64
-_LEFT = _RIGHT + RIGHT + 4 * BLOCK * PANEL
-_STAGE = _LEFT + 4 * BLOCK * PANEL
-_RESULT = _STAGE + 4 * PANEL * (max(COLUMNS, BLOCK) + PANEL)
-_TOTALS = _RESULT + RESULT
-SCRATCH = _TOTALS + 4 * 4 * (LONG + 2 * PANEL) + 4096
-"""Bytes of a scratch."""
 
 
 def make_contract() -> str:
@@ -87,12 +75,12 @@ def _write_kernel() -> str:
     text.room("places", VIEWS)
     text.room("totalled", 1)
     take_scratch(text, SCRATCH)
-    text.let("right_memory", f"scratch + {_RIGHT}")
-    text.let("left_memory", f"scratch + {_LEFT}")
-    text.let("stage_memory", f"scratch + {_STAGE}")
-    text.let("result_memory", f"scratch + {_RESULT}")
+    text.let("right_memory", f"scratch + {RIGHT_AT}")
+    text.let("left_memory", f"scratch + {LEFT_AT}")
+    text.let("stage_memory", f"scratch + {STAGE_AT}")
+    text.let("result_memory", f"scratch + {RESULT_AT}")
     for i, name in enumerate(("left_totals", "left_zeros", "right_totals", "right_zeros")):
-        text.let(name, f"scratch + {_TOTALS + 4 * i * (LONG + 2 * PANEL)}")
+        text.let(name, f"scratch + {TOTALS_AT + 4 * i * (LONG + 2 * PANEL)}")
     text.let("panel_pitch", "tile_columns * 4")
     with text.loop("unit", "begin", "end"):
         _write_unit(text)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anydml.engines.cpu.kernels import LINE
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text, write_node
-from anydml.engines.cpu.kernels.row import ANYWHERE, LINE, RowText, moving
+from anydml.engines.cpu.kernels.row import ANYWHERE, RowText, moving
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anydml.engines.cpu.kernels import LINE
 from anydml.engines.cpu.kernels.fetch import FetchingRow
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
-from anydml.engines.cpu.kernels.row import ANYWHERE, LINE
+from anydml.engines.cpu.kernels.row import ANYWHERE
 from anydml.engines.cpu.kernels.tree import write_tree
 from anydml.ir.trees import walk
 

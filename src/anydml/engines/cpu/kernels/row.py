@@ -12,10 +12,6 @@ if TYPE_CHECKING:
 
     from anydml.ir.expressions import Expr
 
-LINE = 64
-"""Bytes of a line of the cache."""
-
-
 ANYWHERE = "ag"
 """The letters of fetches whose elements are each read for itself."""
 

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.engines.cpu.kernels import LINE
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
-from anydml.engines.cpu.kernels.row import LINE, givens
+from anydml.engines.cpu.kernels.room import LONG
+from anydml.engines.cpu.kernels.row import givens
 from anydml.engines.cpu.kernels.steps import Steps
 from anydml.engines.cpu.kernels.tile import SCALARS
 from anydml.engines.cpu.kernels.tree import write_tree
@@ -34,10 +36,6 @@ AHEAD = {512: 3}
 step at once: memory is then read from one end to the other. 1 x 4096 x 4096 takes 3.6 ms so, 18.5 GB/s where a loop
 that reads alone has 19.9, and 4.7 by four steps (one thread of a Neoverse-N1)."""
 NEVER: Mapping[int, int] = {}
-LONG = 4160
-"""The most columns of a unit of a few rows: 4096, in panels of any width. Rows that are read whole come at 15 GB/s on
-one thread, halves of them at 13 (Arm Neoverse-N1). It is also the sums that strips have at once, a quarter of the first
-cache: 4 x 4096 x 4096 takes 7.2 ms with 1024 columns at once, and 10.5 with all."""
 
 
 class Skinny(NamedTuple):

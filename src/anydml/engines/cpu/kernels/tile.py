@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.engines.cpu.kernels import LINE
 from anydml.engines.cpu.kernels.endings import EndingText
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
 from anydml.engines.cpu.kernels.octets import write_dot
-from anydml.engines.cpu.kernels.row import LINE
 from anydml.engines.cpu.kernels.steps import Steps
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ what is no finite number are multiplied in FLOAT32 instead.
 from __future__ import annotations
 
 from anydml.engines.cpu.kernels import HEADER
-from anydml.engines.cpu.kernels.contract import RESULT, RIGHT, SCRATCH
 from anydml.engines.cpu.kernels.digits import PLACES, PORTION
+from anydml.engines.cpu.kernels.room import RESULT, RIGHT, SCRATCH
 from anydml.engines.cpu.kernels.rows import VIEWS
 from anydml.engines.cpu.kernels.stage import DECLARED, find_place, make_bases, make_stage, take_scratch
 from anydml.engines.cpu.kernels.steps import Steps

@@ -17,9 +17,10 @@ from anydml.engines.cpu.kernels.row import Shape, givens
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
 from anydml.engines.cpu.kernels.soften import SUM, Softening, make_soften
 from anydml.engines.cpu.kernels.tile import Tile, make_tile
-from anydml.engines.cpu.programs.contract import FLOPS, TURNS, ContractProgram
+from anydml.engines.cpu.programs.contract import FLOPS, TURNS
+from anydml.engines.cpu.programs.contracted import ContractProgram, Section
 from anydml.engines.cpu.programs.map import VECTOR, digest, lanes_of, row_kernel, row_letter, widest_of, word_of
-from anydml.engines.cpu.programs.sides import NOWHERE, Lie, Section
+from anydml.engines.cpu.programs.sides import NOWHERE, Lie
 from anydml.engines.threads import get_num_threads
 from anydml.enums import DataType
 from anydml.ir.attending import Attend

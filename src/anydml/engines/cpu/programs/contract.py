@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.build import IS_ARM, get_kernel
-from anydml.engines.cpu.call import SMALL, make_dispatch
+from anydml.engines.cpu.call import SMALL
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.contract import (
     ALONG_STEPS,
     AS_IT_LIES,
-    BLOCK,
-    COLUMNS,
     DOTS,
     HALVES,
-    PANEL,
     PANELS,
-    RESULT,
-    RIGHT,
     SIDE_BY_SIDE,
     STRIP,
     UNPACKED,
@@ -30,14 +25,14 @@ from anydml.engines.cpu.kernels.contract import (
 from anydml.engines.cpu.kernels.endings import COLUMN, FOLD, ROW, Ending
 from anydml.engines.cpu.kernels.octets import FOUR
 from anydml.engines.cpu.kernels.pack import Packing, make_pack
+from anydml.engines.cpu.kernels.room import BLOCK, COLUMNS, LONG, PANEL, RESULT, RIGHT
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
-from anydml.engines.cpu.kernels.skinny import LONG
 from anydml.engines.cpu.kernels.tile import CHAIN, make_tile
+from anydml.engines.cpu.programs.contracted import ContractProgram
 from anydml.engines.cpu.programs.octets import plan_octets
 from anydml.engines.cpu.programs.panels import lay_out_panels, lay_out_rows
 from anydml.engines.cpu.programs.sides import SUMS, Sides, element_of
 from anydml.engines.cpu.programs.skinny import plan_skinny
-from anydml.engines.cpu.scratch import get_scratch
 from anydml.engines.cpu.tiles import tile_for
 from anydml.engines.threads import get_num_threads
 from anydml.ir.patterns import match_contraction
@@ -48,8 +43,8 @@ if TYPE_CHECKING:
 
     from anydml.engines.cpu.kernel import Kernel
     from anydml.engines.cpu.kernels.tile import Tile
+    from anydml.engines.cpu.programs.contracted import Section
     from anydml.engines.cpu.programs.panels import Panels
-    from anydml.engines.cpu.programs.sides import Section
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map, Reduce
 
@@ -106,28 +101,6 @@ the cache's places: a head of 128 x 64 among 12 takes 0.96 ms as it lies, and 0.
 OFTEN = 4
 """Panels of rows from which on a right factor may fill three quarters of the first cache at most: the rows and results
 need the rest. 128 x 128 x 128 takes 123 us as it lies, and 116 packed (one thread of an N1)."""
-
-
-@dataclass(frozen=True, slots=True)
-class ContractProgram:
-    """A contraction, planned."""
-
-    kernel: Kernel
-    fixed: tuple[int, ...]
-    """After the scratch, and before the sections."""
-    sections: tuple[Section, ...]
-    units: int
-    size: int
-    """In bytes: what threads share work out by."""
-    layouts: Mapping[str, Map | Reduce] = field(default_factory=dict)
-    """Constants that are laid out ahead, as the engine's protocol has it."""
-
-    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in."""
-        words = [*get_scratch(), *self.fixed]
-        for section in self.sections:
-            words += section.bind(places)
-        return make_dispatch(self.kernel, words, self.units, self.size)
 
 
 class _Units(NamedTuple):

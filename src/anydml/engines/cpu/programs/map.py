@@ -5,16 +5,15 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import IS_ARM, get_kernel
-from anydml.engines.cpu.call import make_dispatch
-from anydml.engines.cpu.kernels import HEADER
+from anydml.engines.cpu.kernels import HEADER, LINE
 from anydml.engines.cpu.kernels.map import make_map
-from anydml.engines.cpu.kernels.row import ANYWHERE, LINE, Shape, body_of, givens, moving
+from anydml.engines.cpu.kernels.row import ANYWHERE, Shape, body_of, givens, moving
 from anydml.engines.cpu.kernels.rows import FIXED, OUTER_RANK, VIEWS, make_rows
 from anydml.engines.cpu.programs.fetching import fetch_steps
+from anydml.engines.cpu.programs.mapped import MapProgram
 from anydml.engines.cpu.programs.words import STREAM_FROM
 from anydml.enums import DataType
 from anydml.ir.expressions import coordinate, number_of
@@ -22,7 +21,7 @@ from anydml.ir.plan import Loops, simplify
 from anydml.ir.trees import walk, write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.expressions import Expr
@@ -45,43 +44,6 @@ FEW = 4
 """Lanes that vectors of short rows have at least."""
 LONG_ROW = 256
 """Bytes of a row from which on it is written past the cache, where the output is large."""
-
-
-@dataclass(frozen=True, slots=True)
-class MapProgram:
-    """A map, planned."""
-
-    row: Kernel
-    tensors: tuple[str, ...]
-    """Of each view; empty for a coordinate."""
-    offsets: tuple[int, ...]
-    """In bytes, from the tensors' first elements; of a coordinate the first."""
-    fixed: tuple[int, ...]
-    """Between what the first segment lacks and the views' addresses."""
-    words: tuple[int, ...]
-    """After the views' addresses."""
-    units: int
-    size: int
-    """In bytes, times the weight of the arithmetic: what threads share work out by."""
-    aligned: int = 0
-    """The bytes of the target's elements where segments begin with lines of the cache; 0 where they need not: written
-    past the cache, lines in one piece take 0.95 of the time for one source, and 0.97 for three."""
-
-    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in."""
-        addresses = [
-            places[tensor] + offset if tensor else offset
-            for tensor, offset in zip(self.tensors, self.offsets, strict=True)
-        ]
-        less, units = self._align(addresses[-1]) if self.aligned else (0, self.units)
-        words = (self.row.address, less, *self.fixed, *addresses, *self.words)
-        return make_dispatch(get_kernel("rows", make_rows), words, units, self.size)
-
-    def _align(self, target: int) -> tuple[int, int]:
-        """How many elements fewer the first segment has, and the units then."""
-        _, _, count, _, length, _ = self.fixed
-        less = target % LINE // self.aligned
-        return less, -(-(count + less) // length)
 
 
 def plan_map(primitive: Map) -> MapProgram | None:

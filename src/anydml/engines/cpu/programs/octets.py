@@ -16,7 +16,8 @@ from anydml.ir.expressions import const
 if TYPE_CHECKING:
     from anydml.engines.cpu.kernel import Kernel
     from anydml.engines.cpu.kernels.tile import Tile
-    from anydml.engines.cpu.programs.sides import Section, Sides
+    from anydml.engines.cpu.programs.contracted import Section
+    from anydml.engines.cpu.programs.sides import Sides
     from anydml.ir.expressions import Expr
 
 

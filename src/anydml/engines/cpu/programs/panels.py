@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from anydml.engines.cpu.kernels.tile import Tile
+    from anydml.engines.cpu.programs.contracted import Section
     from anydml.engines.cpu.programs.octets import OctetPlan
-    from anydml.engines.cpu.programs.sides import Section, Sides
+    from anydml.engines.cpu.programs.sides import Sides
     from anydml.ir.expressions import Expr
 
 WASTE = 8

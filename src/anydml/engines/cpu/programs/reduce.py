@@ -16,7 +16,8 @@ from anydml.engines.cpu.kernels.reduce_shape import Shape
 from anydml.engines.cpu.kernels.row import givens
 from anydml.engines.cpu.kernels.rows import FIXED, OUTER_RANK, VIEWS, make_rows
 from anydml.engines.cpu.programs.cut import CutProgram, cut
-from anydml.engines.cpu.programs.map import LONG_ROW, MapProgram, digest, plan_map, word_of
+from anydml.engines.cpu.programs.map import LONG_ROW, digest, plan_map, word_of
+from anydml.engines.cpu.programs.mapped import MapProgram
 from anydml.engines.cpu.programs.reads import reads_of
 from anydml.engines.cpu.programs.words import STREAM_FROM
 from anydml.ir.trees import walk

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-import numpy as np
-
-from anydml.engines.cpu.kernel import Address
 from anydml.engines.cpu.kernels.contract import ALONG_ROWS, ALONG_STEPS
 from anydml.engines.cpu.kernels.row import Shape, givens
+from anydml.engines.cpu.programs.contracted import Section, place_of
 from anydml.engines.cpu.programs.map import VECTOR, lanes_of, row_kernel, row_letter, word_of
 from anydml.engines.cpu.tiles import has_dots, tile_for
 from anydml.enums import DataType
@@ -19,7 +15,7 @@ from anydml.ir.expressions import const, load
 from anydml.ir.trees import rewrite, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from anydml.ir.expressions import Expr
     from anydml.ir.patterns import Contraction
@@ -46,40 +42,12 @@ class Lie(NamedTuple):
         return self.strides[dimensions[-1]] if dimensions else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """The words of a factor or of the result, with the places of addresses in them."""
-
-    words: tuple[int, ...]
-    tensors: tuple[tuple[str, int], ...]
-    """Of each view, with its offset in bytes."""
-
-    def bind(self, places: Mapping[str, int]) -> tuple[int, ...]:
-        """The words with the addresses."""
-        addresses = [places[tensor] + offset if tensor else offset for tensor, offset in self.tensors]
-        return (*self.words[:3], *addresses, *self.words[3:])
-
-
 FEW = 64
 """Rows or columns that are too few for a product of windows: others may be counted with them."""
 LONGER = 4
 """Times that there are more with those, from which on it is so for less than that many too."""
 LINES = 512
 """Columns of a line, as a target with gaps has them, up to which a product takes several lines together."""
-
-
-@functools.cache  # a kernel may read a table as long as its program is bound somewhere
-def distances(sizes: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The distance from the first of each element, in the order of the dimensions."""
-    found = np.zeros(1, np.int64)
-    for size, stride in zip(sizes, strides, strict=True):
-        found = (found[:, None] + np.arange(size, dtype=np.int64) * stride).reshape(-1)
-    return found
-
-
-def _place_of(sizes: tuple[int, ...], strides: tuple[int, ...]) -> Address:
-    """Where a table of distances lies."""
-    return Address.of(distances(sizes, strides).ctypes.data, _place_of, sizes, strides)
 
 
 def element_of(factor: Expr) -> Expr:
@@ -113,6 +81,7 @@ class Sides:
 
     def __init__(self, primitive: Reduce, found: Contraction, *, has_lines: bool = False) -> None:
         self.primitive, self.found = primitive, found
+        self._lies: dict[Expr, Lie] = {}
         self.kind = SUMS[found.fold.type]  # type: ignore[index]  # asked before
         self.left, self.right = found.left, found.right
         self.sum = load(len(primitive.sources), found.fold.type)  # type: ignore[arg-type]  # asked before
@@ -127,6 +96,11 @@ class Sides:
 
     def lie(self, node: Expr) -> Lie:
         """How a load, a coordinate or the sum lies."""
+        if (found := self._lies.get(node)) is None:
+            found = self._lies[node] = self._lie(node)
+        return found
+
+    def _lie(self, node: Expr) -> Lie:
         rank = len(self.found.sizes)
         if node is self.sum:
             return Lie("", 0, (0,) * rank, 4)
@@ -217,7 +191,7 @@ class Sides:
         lie = self.lie(self._window(self.right))
         sizes = self.found.sizes
         first, second = (
-            _place_of(tuple(sizes[k] for k in side), tuple(lie.strides[k] for k in side))
+            place_of(tuple(sizes[k] for k in side), tuple(lie.strides[k] for k in side))
             for side in (self.columns, self.folded)
         )
         return first, second

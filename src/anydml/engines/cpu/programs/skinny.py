@@ -7,9 +7,10 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.kernels.contract import DOTS, RIGHT, STRIP
+from anydml.engines.cpu.kernels.contract import DOTS, STRIP
 from anydml.engines.cpu.kernels.dots import SHORT, make_dots
 from anydml.engines.cpu.kernels.rare import find_rare
+from anydml.engines.cpu.kernels.room import RIGHT
 from anydml.engines.cpu.kernels.row import givens
 from anydml.engines.cpu.kernels.skinny import WIDE, Skinny, make_strip
 from anydml.engines.cpu.programs.map import row_letter, word_of
@@ -18,7 +19,8 @@ from anydml.ir.trees import walk, write
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.kernels.tile import Tile
-    from anydml.engines.cpu.programs.sides import Section, Sides
+    from anydml.engines.cpu.programs.contracted import Section
+    from anydml.engines.cpu.programs.sides import Sides
 
 FEW = 4
 """Rows for which dot products of a small factor take less time than tiles, which have it packed: 12 of 1 x 129 x 64

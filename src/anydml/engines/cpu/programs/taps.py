@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.kernels import HEADER
-from anydml.engines.cpu.kernels.contract import RESULT, SCRATCH
 from anydml.engines.cpu.kernels.endings import COLUMN, FOLD, ROW, Ending
 from anydml.engines.cpu.kernels.nodes import kind_of
 from anydml.engines.cpu.kernels.planes import (
@@ -21,12 +20,14 @@ from anydml.engines.cpu.kernels.planes import (
     ZERO_SIGNED,
     make_planes,
 )
+from anydml.engines.cpu.kernels.room import RESULT, SCRATCH
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
 from anydml.engines.cpu.kernels.taps import make_taps
 from anydml.engines.cpu.kernels.taps_dots import make_dots, suits
 from anydml.engines.cpu.kernels.taps_extremes import make_extremes
 from anydml.engines.cpu.kernels.taps_shape import MOST, Taps
-from anydml.engines.cpu.programs.contract import FLOPS, ContractProgram
+from anydml.engines.cpu.programs.contract import FLOPS
+from anydml.engines.cpu.programs.contracted import ContractProgram
 from anydml.engines.cpu.programs.frames import NO_FRAME, match_frame
 from anydml.engines.cpu.programs.sides import Sides, byte_less_zero
 from anydml.engines.cpu.programs.taps_blocks import in_blocks, with_margins
@@ -40,8 +41,9 @@ from anydml.ir.verbs import Reduce
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anydml.engines.cpu.programs.contracted import Section
     from anydml.engines.cpu.programs.frames import Frame
-    from anydml.engines.cpu.programs.sides import Lie, Section
+    from anydml.engines.cpu.programs.sides import Lie
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive
 

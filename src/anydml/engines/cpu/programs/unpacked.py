@@ -20,8 +20,8 @@ from anydml.ir.views import View
 from anydml.ir.weights import has_way, match_dequantised
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.programs.contract import ContractProgram
-    from anydml.engines.cpu.programs.sides import Section, Sides
+    from anydml.engines.cpu.programs.contracted import ContractProgram, Section
+    from anydml.engines.cpu.programs.sides import Sides
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map
     from anydml.ir.weights import Dequantised

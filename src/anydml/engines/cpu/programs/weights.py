@@ -21,7 +21,7 @@ from anydml.engines.cpu.kernels.weights import (
     bytes_of,
     make_weights,
 )
-from anydml.engines.cpu.programs.contract import ContractProgram
+from anydml.engines.cpu.programs.contracted import ContractProgram
 from anydml.engines.cpu.programs.sides import NOWHERE, Lie, Sides
 from anydml.engines.threads import get_num_threads
 from anydml.ir.patterns import Contraction, copy_of
@@ -32,7 +32,7 @@ from anydml.ir.weights import has_way, match_weights
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from anydml.engines.cpu.programs.sides import Section
+    from anydml.engines.cpu.programs.contracted import Section
     from anydml.ir.verbs import Map, Reduce
     from anydml.ir.weights import Dequantised
 

@@ -69,7 +69,9 @@ def shape_of(primitive: Attend, multiprocessors: int) -> Shape:
         return Shape(128, 64, 8, 2)
     if is_many and primitive.limit is None:
         return Shape(128, 64, 8, 3)
-    return Shape(64, 64, 4, 3) if is_many or width > 64 else Shape(64, 128, 4, 3)
+    # With a mask beside the product, 64 x 128 scores have 472 bytes a thread in memory that registers have no room for.
+    is_wide = is_many or width > 64 or bool(primitive.beside)
+    return Shape(64, 64, 4, 3) if is_wide else Shape(64, 128, 4, 3)
 
 
 @dataclass(frozen=True, slots=True)

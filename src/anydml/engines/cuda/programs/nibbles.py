@@ -25,8 +25,8 @@ WORDS = 4
 """Of 32 weights."""
 MOST_WARPS, GROUPS = 2 if IS_INTERPRETED else 8, 1
 LEAST_ROWS = {DataType.FLOAT16: 2, DataType.FLOAT32: 3}
-"""Below, threads multiply one by one: 1 row by 4096^2 takes 6.6 us so on a H200; here 6.9 (FLOAT16) and 13.1 (FLOAT32);
-four rows take 13.0 and 13.8 us so, and 8.8 and 11.4 here; eight take 19.6 and 23.1 us, and 9.2 and 11.4."""
+"""Below, threads multiply one by one: a row by 4096^2 takes 8.1 us so on a H200, and here 8.1 (FLOAT16) and 11.7
+(FLOAT32); four rows take 12.9 and 14.9 us so, and 10.1 and 12.8 here; eight 20.8 and 24.1 us, and 10.7 and 12.8."""
 
 
 def has_nibbles(

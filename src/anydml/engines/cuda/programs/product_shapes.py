@@ -97,7 +97,7 @@ def shape_of(
         return _lines(ceil_power(rows), is_tall=is_tall)
     if IS_INTERPRETED:
         return TINY._replace(precision=precision)
-    if rows <= SKINNY:  # 1 to 16 by 4096^2 of FLOAT16: 0.93 to 0.98 of copy speed; 1 row in 4 warps 0.87, 16 in 2 0.81
+    if rows <= SKINNY:  # 1 to 16 by 4096^2 of FLOAT16: 0.84 to 0.89 of copy speed; 16 rows in 2 warps 0.76
         is_half = kind is DataType.FLOAT16
         return Shape(16, 32, 128, 2 if is_half and rows == 1 else 4, 7 if is_half else 4, 1.0, precision)
     shapes = TALL_HALF if is_tall and kind is DataType.FLOAT16 else SHAPES.get(kind, COMPUTED)

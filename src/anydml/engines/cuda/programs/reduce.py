@@ -46,8 +46,8 @@ of rows of 16,384 FLOAT16 is at 0.91 of copy speed, with 16 warps and no limit a
 SIMPLE = 24
 """Operations past which such a tile has 16 warps: softmax of rows of 16,384 FLOAT32 is at 0.98 of copy speed. A tile of
 FLOAT16 has 8 and no limit, three to a multiprocessor: 0.96, with 16 warps 0.80."""
-TURNS = 1 if IS_INTERPRETED else 64
-"""Programs a multiprocessor that have tiles of short rows of FLOAT16 in turns: softmax of 256 at 0.89, else at 0.80."""
+TURNS = 1 if IS_INTERPRETED else 32
+"""Programs a multiprocessor that have tiles of short rows of FLOAT16 in turns: softmax of 256 at 0.89, else at 0.86."""
 PARTS = "partial folds {}"
 
 
