@@ -28,6 +28,7 @@ from anydml.engines.cpu.kernels.skinny import WIDE
 from anydml.engines.cpu.kernels.stage import DECLARED, find_place, make_bases, make_lines, make_stage, take_scratch
 from anydml.engines.cpu.kernels.steps import Steps
 from anydml.engines.cpu.kernels.tile import CHAIN
+from anydml.engines.cpu.kernels.totals import read_totals, total_right
 
 WORDS = (
     "slots", "slot_count", "m", "n", "k", "row_units", "column_units", "row_panels", "column_panels", "tile_rows",
@@ -132,19 +133,10 @@ def _write_unit(text: Steps) -> None:
             )
             text.put("totalled", 0)
             with text.when(f"right_mode == {PANELS}"):
-                _read_totals(text)
+                read_totals(text)
                 text.put("totalled", 1)
         with text.loop("i", "m0", "m1", "tile_rows"):
             _write_panel(text)
-
-
-def _read_totals(text: Steps) -> None:
-    """The columns' totals, of all steps, that lie beside panels: the first block has them, the others nothing."""
-    text.read("ahead", "right_bases + 8")
-    with text.loop("t_c", 0, "columns"):
-        one = text.new(f"load i32, ptr {text.place('ahead + (n0 + t_c) * 4')}, align 4")
-        one = text.new(f"select i1 {text.new('icmp eq i64 %k0, 0')}, i32 {one}, i32 0")
-        text.add(f"store i32 {one}, ptr {text.place('right_totals + t_c * 4')}, align 4")
 
 
 def _write_skinny(text: Steps) -> None:
@@ -281,7 +273,7 @@ def _write_panel(text: Steps) -> None:
         text.invoke(
             "@stage", "left_zero", "left_zero_bases", 0, "i", 1, "height", "left_zero_views - 1", "left_zeros", 0
         )
-        _total_right(text)
+        total_right(text)
         # What lies in the target already, and the others.
         for at, pitch, start, end in (
             ("target_base + i * target_across + n0 * 4", "target_across", "n0", "direct"),
@@ -297,21 +289,6 @@ def _write_panel(text: Steps) -> None:
         text.let("rest", "max(direct, ended)")
         with text.when("rest < n1"):
             _finish(text, "i", "rest", "height", "results + (rest - n0) * 4")
-
-
-def _total_right(text: Steps) -> None:
-    """The columns' totals, once rows have a zero point that is not 0: those of filters are 0 as a rule."""
-    with text.loop("z_r", 0, "height"):
-        one = text.new(f"load i32, ptr {text.place('left_zeros + z_r * 4')}, align 4")
-        text.add(f"%zero_r = zext i32 {one} to i64")
-        text.read("is_totalled", "totalled")
-        with text.when("zero_r != 0 and is_totalled == 0"):
-            text.put("totalled", 1)
-            with text.loop("j_t", "n0", "n1", "tile_columns"):
-                text.invoke(
-                    "total_right", "right_memory + (j_t - n0) * packed * 4", "packed", "min(tile_columns, n1 - j_t)",
-                    "right_totals + (j_t - n0) * 4",
-                )  # fmt: skip
 
 
 def _write_tile(text: Steps, j: str, tile: str, name: str, end: str = "") -> None:
