@@ -28,6 +28,7 @@ from anydml.engines.cuda.programs import (
     ProductProgram,
     ReduceProgram,
     ReverseProgram,
+    WeightsProgram,
     plan,
 )
 from anydml.engines.cuda.programs.check import check_kernel
@@ -37,6 +38,7 @@ from anydml.ir.fetches import turned
 from anydml.ir.patterns import filled, scaled
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
+from anydml.ir.weights import number_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -329,3 +331,24 @@ def test_attention_multiplies_by_matrices_and_reads_16_bytes_at_once(data_type: 
         assert ("wgmma.mma_async" if data_type == "float16" else "mma.sync") in text
         assert re.search(r"cp\.async\.cg\.shared\.global .*, 0x10|ld\.global\S*\.v4\.b32", text)
     assert "mma.sync" in assembly(AttendProgram.plan(primitive, figures_for(80)).kernel)
+
+
+@pytest.mark.long
+def test_weights_of_4_bits_lie_as_tensor_cores_take_them() -> None:
+    """Assembly says what a lane has, so each element of its tensors must be of the thread of its number."""
+    f16, f32, u8, i32 = (dml.DataType(name) for name in ("float16", "float32", "uint8", "int32"))
+    walk = (4, 64, 16, 16, 2)
+    x, packed = View("x", f16, walk, (512, 0, 32, 2, 1)), View("w", u8, walk, (0, 256, 16, 1, 0))
+    scales, target = View("s", f16, walk, (0, 16, 1, 0, 0)), View("t", f16, (4, 64, 1, 1, 1), (64, 1, 0, 0, 0))
+    number = number_in(ex.load(1, u8), dml.DataType("uint4"), ex.coordinate(4)).to(i32) - ex.const(8, u8).to(i32)
+    total = ex.fold("sum", ex.load(0, f16).to(f32) * number.to(f32) * ex.load(2, f16).to(f32))
+    program = plan(Reduce((x, packed, scales), target, total.to(f16), 3), figures_for(90))
+    assert isinstance(program, WeightsProgram)
+    assert program.fast is not None
+    text = assembly(program.fast, "ttgir")
+    lines = [line for line in text.splitlines() if "inline_asm" in line]
+    layouts = {layout for line in lines for layout in re.findall(r"#blocked\d*", line)}
+    lanes = r"sizePerThread = \[1\], threadsPerWarp = \[32\], warpsPerCTA = \[2\]"
+    assert layouts
+    assert all(re.search(rf"^{layout} = .*{lanes}", text, re.MULTILINE) for layout in layouts)
+    assert "mma.sync" in assembly(program.fast)

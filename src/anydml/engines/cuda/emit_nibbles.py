@@ -44,10 +44,6 @@ class NibblesForm:
     scales: DataType
     has_lines: bool
     """Whether scales of neighbours lie side by side at multiples of 16 bytes."""
-    turns: bool = False
-    """Whether words are read four at once, and exchanged by neighbours."""
-    waits: int = 0
-    """What keeps the compiler from reading late: 1 a barrier, 3 a loop of one step."""
 
 
 def emit_nibbles(value: Expr, found: Weights, rests: Sequence[Expr], form: NibblesForm) -> Any:
@@ -113,29 +109,18 @@ class _Writer(Lines):
             if not form.is_even:
                 self.say(f"there{j} = block{j} < blocks", f"block{j} = tl.minimum(block{j}, blocks - 1)")
         for k in columns:
-            if form.turns:
-                for j in (0, 4):
-                    names = ", ".join(f"word{k}_{j + i}" for i in range(4))
-                    place = f"block + {j} + within"
-                    place = place if form.is_even else f"tl.minimum({place}, blocks - 1)"
-                    self.say(f"{names} = nibbles.four_turned(at{k} + ({place}) * 4, within)")
-                continue
-            for j in range(EACH):
-                self.say(f"word{k}_{j} = tl.load(at{k} + (block{j} * 4 + within))")
+            for j in (0, 4):
+                names = ", ".join(f"word{k}_{j + i}" for i in range(4))
+                place = f"block + {j} + within"
+                place = place if form.is_even else f"tl.minimum({place}, blocks - 1)"
+                self.say(f"{names} = nibbles.four_turned(at{k} + ({place}) * 4, within)")
         if form.has_lines and not form.is_even:
             self.say(f"block = tl.minimum(block, blocks - {EACH})")
         for k in columns:
             self.scales(k)
-        if form.waits == 1:
-            self.say("tl.debug_barrier()")
         for j in range(EACH):
             if self.is_half:
                 self.row(j)
-        if form.waits == 2:
-            self.say("tl.debug_barrier()")
-        if form.waits == 3:
-            self.say("for once in range(0, strides_weights_[1].to(tl.int32)):")
-            self.indent += "    "
         zero = form.zero
         constants = [_twice(1024 + zero), _twice(-(64 + zero))] if self.is_half else [_twice(128 + zero, is_wide=True)]
         flip = f" ^ {form.flip}" if form.flip else ""

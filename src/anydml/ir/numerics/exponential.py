@@ -66,8 +66,8 @@ def _rest(r: Pair, factor: Expr | None = None) -> Pair:
 
 def exp(x: Expr) -> Pair:
     """e^x."""
-    if _is_not_above_zero(x):
-        return _exp_up_to_one(x)
+    if is_not_above_zero(x):
+        return Pair(*(part * 2.0**-64 for part in raised(x)))
     e = exponential(clamp(x, -104.5, 89.5))
     return scaled(_plus_one(e.rest), e.n)
 
@@ -77,17 +77,17 @@ def _plus_one(rest: Pair) -> Pair:
     return Pair(total, (rest.high - (total - 1.0)) + rest.low)
 
 
-def _is_not_above_zero(x: Expr) -> bool:
+def is_not_above_zero(x: Expr) -> bool:
     """Whether it is a - fold_max(a), as softmax has it."""
     return x.op == "sub" and x.args[1].op == "fold_max" and x.args[1].args[0] is x.args[0]
 
 
-def _exp_up_to_one(x: Expr) -> Pair:
-    """e^x for an x that is not above 0, in 21 operations of 27: one of the two factors of its scale is a constant."""
+def raised(x: Expr) -> Pair:
+    """2^64·e^x for an x that is not above 0: e^x in 21 operations of 27, as the other factor of its scale is known."""
     x = maximum(x, -104.5)
     n, power = shifted_by(x, 1 / math.log(2), 64)
     total = _plus_one(_rest(_reduced(x, None, n)))
-    return Pair(*(part * power * 2.0**-64 for part in total))
+    return Pair(*(part * power for part in total))
 
 
 def expm1(x: Expr) -> Pair:

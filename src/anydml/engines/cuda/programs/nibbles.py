@@ -23,10 +23,10 @@ FIRST = 90
 """The architecture that has all that is used here."""
 WORDS = 4
 """Of 32 weights."""
-MOST_WARPS, GROUPS, TURNS, WAITS = 2 if IS_INTERPRETED else 8, 1, False, 0
-LEAST_ROWS = 3
-"""Below, threads multiply one by one: a row by 4096^2 takes 8.1 us on a H200, and here 9.5 (FLOAT16), 11.9 (FLOAT32).
-Four rows take 10.2 and 12.6 us, and eight 10.7 and 13.1; one by one 12.9, 14.9, 20.7 and 24.1."""
+MOST_WARPS, GROUPS = 2 if IS_INTERPRETED else 8, 1
+LEAST_ROWS = {DataType.FLOAT16: 2, DataType.FLOAT32: 3}
+"""Below, threads multiply one by one: a row by 4096^2 takes 8.1 us so on a H200, and here 8.1 (FLOAT16) and 11.7
+(FLOAT32); four rows take 12.9 and 14.9 us so, and 10.1 and 12.8 here; eight 20.8 and 24.1 us, and 10.7 and 12.8."""
 
 
 def has_nibbles(
@@ -35,13 +35,13 @@ def has_nibbles(
     """Whether tensor cores can have it: 4 bits, one zero point, rows as they are, of 16 bytes' multiples."""
     source = found.left.args[0] if found.left.op == "cast" else found.left
     has_zeros = found.right.zero is not None and found.right.zero.op == "load"
-    if form.bits != 4 or form.rows < LEAST_ROWS or has_zeros or source is not left:
+    if form.bits != 4 or has_zeros or source is not left:
         return False
-    if left.type not in (DataType.FLOAT16, DataType.FLOAT32) or form.by_block != (False,):
+    if left.type not in LEAST_ROWS or form.rows < LEAST_ROWS[left.type] or form.by_block != (False,):
         return False
     is_known = IS_INTERPRETED or figures.target.arch >= FIRST
-    row = strides[2][0] * left.type.size_in_bytes
-    return is_known and row % ALIGNMENT == 0 and form.zero == int(form.zero) and 0 <= form.zero < 128
+    is_aligned = strides[2][0] * left.type.size_in_bytes % ALIGNMENT == 0 and strides[0][0] % WORDS == 0
+    return is_known and is_aligned and form.zero == int(form.zero) and 0 <= form.zero < 128
 
 
 def nibbles_kernel(
@@ -62,7 +62,7 @@ def nibbles_kernel(
     made, _ = emit_nibbles(primitive.value, found, rests, NibblesForm(
         rows=form.rows, groups=GROUPS, warps=warps, kind=left.type, flip=form.flip, zero=int(form.zero),
         shared=block // WORDS, is_even=blocks % (EACH * warps) == 0, scales=scale,
-        has_lines=is_aligned and block == WORDS and blocks % EACH == 0, turns=TURNS, waits=WAITS,
+        has_lines=is_aligned and block == WORDS and blocks % EACH == 0,
     ))  # fmt: skip
     programs = -(-columns // (16 * GROUPS))
     kernel = Kernel(made, tuple(kinds), numbers, {}, programs, warps, figures, fuses=False)

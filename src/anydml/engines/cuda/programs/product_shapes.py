@@ -97,8 +97,9 @@ def shape_of(
         return _lines(ceil_power(rows), is_tall=is_tall)
     if IS_INTERPRETED:
         return TINY._replace(precision=precision)
-    if rows <= SKINNY:  # 1 to 16 by 4096^2 of FLOAT16: 0.85 to 0.88 of copy speed, and 0.83 with twice the depth
-        return Shape(16, 32, 128, 4, 6 if kind is DataType.FLOAT16 else 4, 1.0, precision)
+    if rows <= SKINNY:  # 1 to 16 by 4096^2 of FLOAT16: 0.84 to 0.89 of copy speed; 16 rows in 2 warps 0.76
+        is_half = kind is DataType.FLOAT16
+        return Shape(16, 32, 128, 2 if is_half and rows == 1 else 4, 7 if is_half else 4, 1.0, precision)
     shapes = TALL_HALF if is_tall and kind is DataType.FLOAT16 else SHAPES.get(kind, COMPUTED)
 
     def time(shape: Shape) -> float:

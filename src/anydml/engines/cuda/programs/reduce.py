@@ -13,10 +13,12 @@ from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
 from anydml.engines.cuda.programs.check import bind_checked, check_kernel
 from anydml.engines.cuda.programs.shapes import alignment_of, ceil_power, kind_of, over, step_of
 from anydml.engines.cuda.scratch import DeviceWords
+from anydml.engines.cuda.softened import softened
 from anydml.engines.exclusive import one_at_a_time
 from anydml.ir.expressions import FOLDS, Expr, fold, load
 from anydml.ir.numerics import expand
 from anydml.ir.plan import Loops, simplify
+from anydml.ir.trees import rewrite
 from anydml.ir.trees import walk as walk_nodes
 from anydml.ir.verbs import Reduce, Write
 from anydml.ir.views import View
@@ -45,8 +47,7 @@ SIMPLE = 24
 """Operations past which such a tile has 16 warps: softmax of rows of 16,384 FLOAT32 is at 0.98 of copy speed. A tile of
 FLOAT16 has 8 and no limit, three to a multiprocessor: 0.96, with 16 warps 0.80."""
 TURNS = 1 if IS_INTERPRETED else 32
-"""Programs of a multiprocessor, one warp each, that have tiles of several rows of FLOAT16 in turns: softmax of rows of
-256 is at 0.89 of copy speed, with a program for each tile at 0.86."""
+"""Programs a multiprocessor that have tiles of short rows of FLOAT16 in turns: softmax of 256 at 0.89, else at 0.86."""
 PARTS = "partial folds {}"
 
 
@@ -156,7 +157,7 @@ class ReduceProgram:
     @classmethod
     def plan(cls, primitive: Reduce, figures: Figures) -> ReduceProgram:
         """Simplify, cut, and compile the kernels for memory that is aligned."""
-        primitive = primitive.computing(expand)
+        primitive = primitive.computing(lambda value: expand(rewrite(value, softened)))
         values = primitive.values
         walk, levels = walk_of(primitive, values), max(levels_of(*values).values())
         folds = _folds(values)
@@ -281,8 +282,8 @@ def _step(
     tile = Rows(shape.rows, shape.length, by_element, by_row, is_long)
     programs = shape.programs if in_turns else tiles * shape.parts
     kernel = Kernel(
-        made.function, tuple(kinds), numbers, {"TILE": tile, **lines}, programs, shape.warps, figures, fuses=False,
-        registers=shape.registers,
+        made.function, tuple(kinds), numbers, {"TILE": tile, **lines}, programs, shape.warps, figures, shape.registers,
+        fuses=False,
     )  # fmt: skip
     kernel.prepare()
     for check in primitive.checks:
