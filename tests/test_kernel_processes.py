@@ -226,6 +226,7 @@ ANSWERS = """
 import logging, numpy as np, anydml as dml
 from anydml.engines.cpu import build
 build._compile("scan lines f32 sum")
+import anydml.engines.cpu.schedules  # the user that this becomes may not read it
 logging.basicConfig(level="INFO")
 BECOME
 print(dml.cumulative_summation(np.ones((3, 2000, 200), 'f4'), 1)[:, -1, 0])
