@@ -201,35 +201,6 @@ class Map(Computation):
 
 
 @dataclass(frozen=True, slots=True)
-class InPasses(Primitive):
-    """A map, and the same in several passes by way of memory that they name, for engines that do better so.
-
-    It is one or the other before anything else is done with it.
-    """
-
-    at_once: Map
-    passes: tuple[Primitive, ...]
-
-    @classmethod
-    def of(cls, at_once: Map, passes: Sequence[Primitive]) -> InPasses:
-        """Of both ways."""
-        return cls(at_once.sources, at_once.target, at_once, tuple(passes))
-
-    @property
-    def targets(self) -> tuple[View, ...]:
-        """The views that both write."""
-        return self.at_once.targets
-
-    def spelled(self) -> tuple[Primitive, ...]:
-        """The passes."""
-        return self.passes
-
-    def taken(self) -> tuple[Primitive, ...]:
-        """The map."""
-        return (self.at_once,)
-
-
-@dataclass(frozen=True, slots=True)
 class Reduce(Computation):
     """target[i] = value, an expression with folds over the last `depth` dimensions: the rows.
 

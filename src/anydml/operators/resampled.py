@@ -23,7 +23,8 @@ from anydml.ir.expressions import (
     rint,
     where,
 )
-from anydml.ir.verbs import InPasses, Map, Reduce, Write
+from anydml.ir.passes import InPasses
+from anydml.ir.verbs import Map, Reduce, Write
 from anydml.ir.views import View
 from anydml.operators.computed import wide
 from anydml.operators.moved import Moved, copies_of, split, temporary

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from anydml.engines.repeated import compile_repeat
 from anydml.enums import DataType
 from anydml.ir.attending import Attend
-from anydml.ir.verbs import InPasses, Repeat
+from anydml.ir.passes import InPasses
+from anydml.ir.verbs import Repeat
 from anydml.memory import Buffer
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class CudaEngine:
     """Triton kernels over the memory of one device."""
 
     name = "cuda"
-    reads_weights: Mapping[DataType, int] = MappingProxyType({DataType.FLOAT32: 8, DataType.FLOAT16: 4})
+    reads_weights: Mapping[DataType, int] = MappingProxyType({DataType.FLOAT32: 8, DataType.FLOAT16: 8})
     unpacks_weights = False
     reads_outside = True
     chooses_layouts = True
