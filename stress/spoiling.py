@@ -38,7 +38,7 @@ class Cache:
         """Do something to one of the entries; what was done."""
         if not self._good.is_dir():
             return ""
-        entries = [path for path in self.folder.iterdir() if not path.name.startswith(".")]
+        entries = [path for path in self.folder.rglob("*") if not path.name.startswith(".")]
         if len(entries) < 2:
             return ""
         path, other = _chance.sample(entries, 2)
@@ -57,8 +57,7 @@ def _replace(path: Path) -> Path:
 
 
 def _flip(path: Path, _: Path) -> None:
-    if path.is_file():
-        data = bytearray(path.read_bytes())
+    if path.is_file() and (data := bytearray(path.read_bytes())):  # one may be cut to nothing already
         data[_chance.randrange(len(data))] ^= 1 << _chance.randrange(8)
         path.write_bytes(data)
 
