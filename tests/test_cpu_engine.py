@@ -131,6 +131,14 @@ def test_long_rows_give_the_same_bits_for_any_number_of_threads(dtype: str, dire
     assert held.tobytes() == found[0].tobytes()
 
 
+def test_a_long_product_that_is_0_stays_0() -> None:
+    """Whatever the numbers after it would give without it."""
+    x = np.full(140_000, 4e9, "float32")
+    x[5] = 0
+    got = CPU.compile(dml.CumulativeProduct.infer(input_tensor=dml.TensorDesc.of(x), axis=0))(x)
+    assert got[5:].tobytes() == bytes(4 * (x.size - 5))
+
+
 @pytest.mark.parametrize("index_type", ["int32", "int64", "uint32", "uint64"])
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "int64"])
 def test_gathers(dtype: str, index_type: str, threads: int, large_from: str) -> None:

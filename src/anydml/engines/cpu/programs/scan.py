@@ -63,7 +63,9 @@ class ScanProgram:
         along = (count, steps[0] * width, steps[1] * width)
         if steps in ((1, 1), (-1, -1)):
             turned = " reverse" if steps == (-1, -1) else ""
-            if loops.count < 8 and count >= 8 * LONG_TILE:
+            # A product of some numbers may be infinite where that of all is 0, so those of floats go from the first on.
+            is_whole = kind[0] == "f" and primitive.function == "product"
+            if loops.count < 8 and count >= 8 * LONG_TILE and not is_whole:
                 kernel = get_kernel(f"scan long {name}{turned}")
                 return cls(primitive, kernel, (*along, 1, 0, 0, 1, 0), offsets, 1, size, _places(loops, width))
             return cls._plan_across(primitive, f"scan rows {name}{turned}", along, loops, offsets, size, 4)
