@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.onnx.lowerings.quantising import FEW
 from onnx_models import onnx
 
 from anydml.onnx import load  # isort: skip - after the models, which leave this out where onnx is missing
+from anydml.onnx.lowerings.quantising import FEW  # isort: skip - likewise
 
 runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is what its node types are compared with")
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.onnx.programs import Programs
 from onnx_models import info, join_model, model, node, slice_model
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
+from anydml.onnx.programs import Programs  # isort: skip - likewise
 
 X = np.arange(16, dtype="float32").reshape(4, 4)
 
