@@ -44,6 +44,7 @@ def convolved(x: Any, weight: Any, bias: Any, window: Any) -> Any:
     return dml.convolution(inner, window, start_padding=[1, 1], end_padding=[1, 1])
 
 
+@pytest.mark.long  # it compiles tiles that this CPU may have no use for
 @pytest.mark.parametrize("rows", [9, 61])
 @pytest.mark.parametrize(
     ("make", "others"),

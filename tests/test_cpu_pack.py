@@ -25,7 +25,7 @@ def pack(packing: Packing, source: np.ndarray, across: int, step: int, rows: int
 
 
 @pytest.mark.parametrize("lanes", [4, 8, 16])
-@pytest.mark.parametrize("kind", ["f32", "f16"])
+@pytest.mark.parametrize("kind", ["f32", pytest.param("f16", marks=pytest.mark.long)])
 @pytest.mark.parametrize(("line", "stride"), [(56, 1), (28, 1), (14, 1), (7, 1), (5, 2), (28, 2), (9, 3)])
 def test_windows(lanes: int, kind: str, line: int, stride: int) -> None:
     """Lines that vectors fill, that end within one, and that are shorter; elements side by side and apart."""
