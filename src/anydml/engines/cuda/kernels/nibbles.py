@@ -170,25 +170,23 @@ def _pair(low, high, zero, WIDE: tl.constexpr):
 
 
 @triton.jit
-def plain_halves(word, zero, zero_below):
-    less = -_number(zero_below + tl.zeros_like(word), tl.float16) - 64
+def _pairs(word, less, WIDE: tl.constexpr):
     return (
-        _pair(word, word >> 16, less, False),
-        _pair(word >> 4, word >> 20, less, False),
-        _pair(word >> 8, word >> 24, less, False),
-        _pair(word >> 12, word >> 28, less, False),
+        _pair(word, word >> 16, less, WIDE),
+        _pair(word >> 4, word >> 20, less, WIDE),
+        _pair(word >> 8, word >> 24, less, WIDE),
+        _pair(word >> 12, word >> 28, less, WIDE),
     )
 
 
 @triton.jit
+def plain_halves(word, zero, zero_below):
+    return _pairs(word, -_number(zero_below + tl.zeros_like(word), tl.float16) - 64, False)
+
+
+@triton.jit
 def plain_wide_halves(word, zero):
-    less = _number(zero + tl.zeros_like(word), tl.bfloat16) - 128
-    return (
-        _pair(word, word >> 16, less, True),
-        _pair(word >> 4, word >> 20, less, True),
-        _pair(word >> 8, word >> 24, less, True),
-        _pair(word >> 12, word >> 28, less, True),
-    )
+    return _pairs(word, _number(zero + tl.zeros_like(word), tl.bfloat16) - 128, True)
 
 
 @triton.jit
