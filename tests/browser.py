@@ -30,6 +30,27 @@ OPTIONS = [
 ]
 PATIENCE = 240
 
+# The least contrast of any text with what it stands on, and where; backgrounds are the nearest that is not transparent.
+CONTRAST = """(() => {
+  const numbers = c => c.match(/[\\d.]+/g).map(Number);
+  const part = v => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const light = c => { const [r, g, b] = numbers(c).map(part); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const ground = e => {
+    for (; e; e = e.parentElement) {
+      const c = getComputedStyle(e).backgroundColor;
+      if (numbers(c)[3] !== 0) return c;
+    }
+    return 'rgb(255, 255, 255)';
+  };
+  const found = [];
+  for (const e of document.querySelectorAll('.anydml-picture, .anydml-picture *')) {
+    if (![...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim())) continue;
+    const [a, b] = [light(getComputedStyle(e).color), light(ground(e))];
+    found.push([(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), e.outerHTML.slice(0, 90)]);
+  }
+  return found.sort((a, b) => a[0] - b[0])[0];
+})()"""
+
 
 class Page:
     """A page of a browser that is open, and what happened in it since it was loaded."""
@@ -58,17 +79,27 @@ class Page:
                 return answer["result"]
             self.events.append(answer)
 
-    def open(self, path: Path, width: int = 1000, height: int = 800, *, is_dark: bool = False) -> None:
-        """Show a file, as large as this."""
+    def open(self, path: Path | str, width: int = 1000, height: int = 800, *, is_dark: bool = False) -> None:
+        """Show a file, or an address, as large as this."""
+        address = path if isinstance(path, str) else path.as_uri()
         scheme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.send("Page.navigate", url="about:blank")
         self.events.clear()
-        self.send("Page.navigate", url=path.as_uri())
+        self.send("Page.navigate", url=address)
+        # The address of a page with a server loses its token on the way.
+        loaded = "about:blank" if isinstance(path, str) else address
+        is_there = (
+            f"document.readyState === 'complete' && (location.href === {loaded!r}) === {str(loaded == address).lower()}"
+        )
+        self.wait(is_there, f"{path} is not loaded")
+
+    def wait(self, script: str, otherwise: str = "") -> None:
+        """Wait until an expression in the page is true."""
         limit = time.monotonic() + PATIENCE
-        while self.run("document.readyState + location.href") != "complete" + path.as_uri():
-            assert time.monotonic() < limit, f"{path} is not loaded"
+        while not self.run(f"!!({script})"):
+            assert time.monotonic() < limit, otherwise or script
             time.sleep(0.02)
 
     def run(self, script: str) -> Any:
@@ -106,12 +137,20 @@ class Page:
         answer = self.send("Page.captureScreenshot", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(answer["data"]))
 
-    def complaints(self) -> list[str]:
-        """What went wrong, and what was asked of a network, since the page was opened."""
+    def type(self, selector: str, text: str) -> None:
+        """Put text into a field, in place of what was there, as a keyboard does."""
+        self.run(f"(e => {{ e.focus(); e.select(); }})(document.querySelector({json.dumps(selector)}))")
+        if text:
+            self.send("Input.insertText", text=text)
+        else:
+            self.press("Backspace", 8)
+
+    def complaints(self, own: str = "file:") -> list[str]:
+        """What went wrong, and what was asked of others than the page's own, since the page was opened."""
         bad = ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled")
         found = [json.dumps(e["params"]) for e in self.events if e.get("method") in bad]
         asked = [e["params"]["request"]["url"] for e in self.events if e.get("method") == "Network.requestWillBeSent"]
-        return found + [url for url in asked if not url.startswith("file:")]
+        return found + [url for url in asked if not url.startswith((own, "data:"))]
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import numpy as np
 
 import anydml as dml
 from anydml.describing import argument_name
-from anydml.functions.derived import function_name
+from anydml.operator_type import function_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

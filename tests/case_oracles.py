@@ -10,7 +10,7 @@ import numpy as np
 import anydml as dml
 import folding
 from anydml.describing import argument_name
-from anydml.functions.derived import function_name
+from anydml.operator_type import function_name
 from anydml.operators.attention_rules import Attention
 from anydml.operators.fields import dml_name
 from anydml.operators.windows import Windowed

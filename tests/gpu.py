@@ -59,7 +59,9 @@ class Gpu:
     reads_weights: Mapping[DataType, int] = MappingProxyType({})
     unpacks_weights = False
     reads_outside = False
+    looks_up_bytes = False
     chooses_layouts = False
+    turns_channels: Mapping[DataType, bool] = MappingProxyType({})
 
     def __init__(self, index: int = 0) -> None:
         self.memory = f"cuda:{index}"

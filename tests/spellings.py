@@ -11,7 +11,7 @@ from onnx_models import helper, onnx
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WIDTH, LENGTH, HEADS, SHARED = 64, 12, 4, 2
+WIDTH, LENGTH, HEADS, SHARED = 64, 32, 4, 2
 """Of a token, of a text, and of attention: every two heads share keys and values."""
 DEPTH = WIDTH // HEADS
 LOWEST = float(np.finfo(np.float32).min)

@@ -13,14 +13,17 @@ from cases import CASES
 SOURCE = Path(dml.__file__).parent
 # Each layer may import those before it, and itself.
 LAYERS = [
-    ["errors", "locks"],
+    ["errors", "locks", "other_words", "shown"],
     ["spelling", "beside"],
     ["enums", "flags"],
+    ["opened"],
+    ["tapes"],
     ["operator_type", "parse", "memory", "files"],
     ["limits"],
     ["arrays"],
     ["tensor"],
     ["ir"],
+    ["rebuilding"],
     ["operators"],
     ["graph"],
     ["engines"],
@@ -38,6 +41,7 @@ LAYERS = [
     ["onnx"],
     ["models"],
     ["cli"],
+    ["explore"],
     ["__main__"],
 ]
 # What shows an object is a picture, which a layer above makes. Only these methods may reach up, when they are called,

@@ -219,7 +219,7 @@ def test_what_helps_with_float64_is_told_first() -> None:
             dml.cumulative_summation(x, 0)
         assert str(caught.value) == (
             f"CUMULATIVE_SUMMATION: InputTensor must be of {types}; got FLOAT64; pass {way_out}: no feature level takes"
-            " it; or take it as an addition with allow_float64=True"
+            " it; or take it as an extension with allow_float64=True"
         )
         with pytest.raises(dml.FeatureLevelError) as refused:
             dml.slice(x, [0], [1], device=dml.Device("reference", feature_level="4_0"))

@@ -197,6 +197,38 @@ def test_pictures_on_one_page_do_not_mix(page: browser.Page, tmp_path: Path, scr
     assert page.complaints() == []
 
 
+NOTEBOOK = """
+.jp-RenderedHTMLCommon table { table-layout: fixed; margin: 1em auto; width: 100%; border: 3px solid red; }
+.jp-RenderedHTMLCommon :not(pre) td, .rendered_html td { text-align: right; vertical-align: top; padding: 2em; }
+.jp-RenderedHTMLCommon th, .rendered_html.rendered_html th { text-align: right; padding: 2em; font-weight: 900; }
+.jp-RenderedHTMLCommon tbody tr:nth-child(odd), .rendered_html tbody tr:nth-child(odd) { background: rgb(1, 2, 3); }
+.jp-RenderedHTMLCommon tbody tr:hover { background: rgb(4, 5, 6); }
+.jp-RenderedHTMLCommon ul:not(.list-inline), .rendered_html ul:not(.list-inline) { padding-left: 3em; margin: 2em; }
+.jp-RenderedHTMLCommon ul.x, .jp-RenderedHTMLCommon ul:not(.y) li { list-style: disc; margin-left: 2em; }
+.jp-RenderedHTMLCommon p { margin: 3em; text-align: justify; }
+"""
+LOOKS = """(() => [...document.querySelectorAll('.anydml-picture *')].map(e => {
+  const s = getComputedStyle(e);
+  return [e.tagName, e.className, s.textAlign, s.backgroundColor, s.padding, s.margin, s.verticalAlign, s.width,
+          s.fontWeight, s.borderTopWidth, s.listStyleType].join(' ');
+}))()"""
+
+
+@pytest.mark.parametrize("name", ["SLICE1 example 2", "GATHER_ND example 1"])
+def test_a_notebooks_own_styles_do_not_leak_in(page: browser.Page, tmp_path: Path, name: str) -> None:
+    body, script = split(PICTURES[name])
+    looks = []
+    for style in ("", f"<style>{NOTEBOOK}</style>"):
+        path = tmp_path / "notebook.html"
+        division = f'<div class="jp-RenderedHTMLCommon rendered_html">{body}{script}</div>'
+        path.write_text(f"<!doctype html><meta charset=utf-8>{style}{division}", "utf-8")
+        page.open(path)
+        page.hover(at("1.0"))
+        looks.append(page.run(LOOKS))
+    assert len(looks[0]) > 20
+    assert looks[0] == looks[1]
+
+
 def test_without_scripts_there_is_the_picture_and_tooltips(page: browser.Page, tmp_path: Path) -> None:
     picture = PICTURES["SLICE1 example 2"]
     path = tmp_path / "notebook.html"
@@ -209,35 +241,13 @@ def test_without_scripts_there_is_the_picture_and_tooltips(page: browser.Page, t
     assert page.run("getComputedStyle(document.querySelector('.says')).display") == "none"
 
 
-# The least contrast of any text with what it stands on, and where; backgrounds are the nearest that is not transparent.
-CONTRAST = """(() => {
-  const numbers = c => c.match(/[\\d.]+/g).map(Number);
-  const part = v => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
-  const light = c => { const [r, g, b] = numbers(c).map(part); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-  const ground = e => {
-    for (; e; e = e.parentElement) {
-      const c = getComputedStyle(e).backgroundColor;
-      if (numbers(c)[3] !== 0) return c;
-    }
-    return 'rgb(255, 255, 255)';
-  };
-  const found = [];
-  for (const e of document.querySelectorAll('.anydml-picture, .anydml-picture *')) {
-    if (![...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim())) continue;
-    const [a, b] = [light(getComputedStyle(e).color), light(ground(e))];
-    found.push([(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), e.outerHTML.slice(0, 90)]);
-  }
-  return found.sort((a, b) => a[0] - b[0])[0];
-})()"""
-
-
 @pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("name", ["GATHER_ND1 example 2", "outside, RAISE", "faults"])
 def test_text_can_be_read_in_either_scheme(page: browser.Page, tmp_path: Path, name: str, is_dark: bool) -> None:
     open_page(page, PICTURES[name], tmp_path, is_dark=is_dark)
     if PICTURES[name].grids:
         page.hover(at("2.0"))
-    contrast, where = page.run(CONTRAST)
+    contrast, where = page.run(browser.CONTRAST)
     assert contrast >= 4.5, where
     ground = page.run("getComputedStyle(document.querySelector('.anydml-picture')).backgroundColor")
     assert (ground == "rgb(255, 255, 255)") is not is_dark

@@ -33,6 +33,8 @@ def test_a_level_that_is_too_low() -> None:
             "gather_nd.json:16:32: $.dispatchables.gather.desc.InputTensor: GATHER_ND: InputTensor of 2 dimensions"
             " needs DML_FEATURE_LEVEL_3_0; this check is for 2_1, which takes 4"
         ),
+        '   16 | "InputTensor": { "DataType": "FLOAT32", "Sizes": [2, 2] },',
+        "      |                ^",
         "gather_nd.json: 1 fault at feature level 2_1",
         "  'gather': GATHER_ND, valid from 3_0 on",
         "  'gather_rows': GATHER_ND, valid from 2_1 on",
@@ -45,10 +47,11 @@ def test_faults_and_remarks(tmp_path: Path) -> None:
     assert result.exit_code == 1
     found = lines(result, path)
     assert found[0].endswith("Axis must be below InputTensor.DimensionCount, 4; got 4")
-    assert found[1].endswith(
+    assert found[1:3] == ['   42 | "Axis": 4,', "      |         ^"]
+    assert found[3].endswith(
         ": $.command: remark: nothing here has this name, so it is ignored; did you mean commands?"
     )
-    assert found[2:] == [
+    assert found[6:] == [
         "model.json: 1 fault at feature level 6_4",
         "  'sum': CUMULATIVE_SUMMATION, valid at no level",
     ]

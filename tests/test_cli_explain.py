@@ -31,7 +31,7 @@ FULL = (
     "DML_OPERATOR_SLICE1 --input-tensor-sizes {1,1,4,4} --input-window-offsets {0,0,0,1}"
     " --input-window-sizes '[1, 1, 4, 3]' --input-window-strides=1,1,-2,2"
 )
-DRAWING = Path(__file__).parent.parent / "docs" / "slice1.svg"
+DRAWING = Path(__file__).parent.parent / "docs" / "assets" / "slice1.svg"
 
 
 def run(line: str, *more: str) -> Result:
@@ -73,7 +73,7 @@ def test_every_operator_has_help_with_an_example_that_runs(cls: type[dml.Operato
     for field, kind in cls.field_types().items():
         full = f"--{field.rstrip('_').replace('_', '-')}"
         assert full in names or kind.kind in ("input", "output")
-        assert kind.kind == "attribute" or kind.kind == "addition" or f"{full}-sizes" in names
+        assert kind.kind == "attribute" or kind.kind == "extension" or f"{full}-sizes" in names
 
 
 def test_a_sum_says_direction_and_terms() -> None:
@@ -338,3 +338,26 @@ def test_a_picture_of_a_description_is_the_commands_own() -> None:
         input_window_strides=(1, 1, -2, 2),
     )
     assert f"{explain(desc)}\n" == printed(SLICE1)
+
+
+@pytest.mark.parametrize("name", ["slice1", "gather", "element_wise_add", "adam_optimizer", "padding"])
+def test_an_operator_alone_shows_its_example_and_its_fields(name: str) -> None:
+    text = printed(name)
+    command, *picture = text.splitlines()
+    assert command.startswith(f"$ anydml explain {name} --")
+    shown = printed(command.removeprefix("$ anydml explain "))
+    assert shown in text
+    fields = text.partition("Fields:\n")[2]
+    cls = dml.OPERATORS[dml.OperatorType(name)]
+    for field in cls.field_types():
+        assert "".join(part.capitalize() for part in field.split("_")) in fields, picture
+    assert max(map(len, fields.splitlines())) <= 80
+
+
+def test_choices_are_listed_and_drawings_take_the_example(tmp_path: Path) -> None:
+    fields = " ".join(printed("padding").split())
+    assert "One of CONSTANT, EDGE, " in fields
+    assert ". Given by --mode." in fields
+    assert printed(f"padding --html {tmp_path / 'x.html'}") == ""
+    assert "PADDING" in (tmp_path / "x.html").read_text()
+    assert run("padding --mode edge").exit_code == 2

@@ -71,8 +71,13 @@ def test_check_has_colour_on_a_terminal_where_it_is_wanted(
 
 
 def test_a_long_fault_is_one_line(tmp_path: Path) -> None:
-    result = program("check", write(tmp_path, changed(model(), "commands.1.resource", "x" * 300)))
-    assert len(result.stdout.splitlines()) == 3
+    path = write(tmp_path, changed(model(), "commands.1.resource", "x" * 300))
+    assert len(program("check", path, "--concise").stdout.splitlines()) == 3
+    _, line, caret, *others = program("check", path).stdout.splitlines()
+    assert len(others) == 2
+    assert line.endswith("x…")
+    assert len(line) < 120
+    assert caret.strip().endswith("^")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -207,15 +208,17 @@ def test_names_from_strangers_do_not_reach_the_terminal(tmp_path: Path) -> None:
     result = run(write(tmp_path, data))
     assert result.stdout.splitlines()[1] == r"Resource '\x1b[31m[red]\n\u202e': 1"
     result = run(write(tmp_path, changed(data, "commands.0.resource", name + "x")))
-    assert result.stderr.endswith(r"there must be a resource '\x1b[31m[red]\n\u202ex'" + "\n")
+    assert result.stderr.endswith(
+        r"there must be a resource '\x1b[31m[red]\n\u202ex'; did you mean \x1b[31m[red]\n\u202e?" + "\n"
+    )
     assert "\x1b" not in result.output
 
 
 def test_the_help_has_an_example() -> None:
     for command in ("run", "check"):
         text = program(command, "--help").stdout
-        assert "Example:\n" in text
-        line, _ = [line.strip() for line in text.splitlines() if line.strip().startswith("anydml ")]
+        assert "Example" in text
+        line, *_ = [line.strip() for line in text.splitlines() if line.strip().startswith("anydml ")]
         arguments = line.replace("examples/models", str(EXAMPLES)).split()[1:]
         assert program(*arguments).exit_code in (0, 1)
 
@@ -269,3 +272,36 @@ def test_options_that_mean_nothing_here(options: str, status: int, told: str) ->
 def test_a_model_by_an_option() -> None:
     assert program("run", "--engine", "reference", "-m", EXAMPLES / "slice.json").exit_code == 0
     assert "Missing argument 'MODEL'" in program("run").stderr
+
+
+def test_json(tmp_path: Path) -> None:
+    nan = changed(model(), "resources.in.initialValues", [1, "nan", 3, "-inf"])
+    data = json.loads(run(write(tmp_path, nan), "--json", "--engine", "reference").stdout)
+    assert data["device"]["name"] == "reference"
+    assert data["resources"] == {"out": [1, "nan", "nan", "nan"]}
+    (dispatch,) = data["dispatches"]
+    assert dispatch["name"] == "sum"
+    assert dispatch["iterations"] == 1
+    assert data["written"] == []
+    bad = run(write(tmp_path, changed(model(), "dispatchables.sum.desc.Axis", 4)), "--json")
+    assert (bad.exit_code, bad.stdout) == (1, "")
+    assert run(write(tmp_path, model()), "--json", "--profile").exit_code == 2
+
+
+def test_the_output_path_is_made(tmp_path: Path) -> None:
+    commands = [{"type": "writeFile", "resource": "in", "targetPath": "x.npy"}]
+    path, target = write(tmp_path, model(commands=commands)), tmp_path / "a" / "b"
+    data = json.loads(run(path, "--output_path", target, "--json").stdout)
+    assert data["written"] == [{"resource": "in", "path": str(target / "x.npy")}]
+    assert np.load(target / "x.npy").tolist() == [1, 2, 3, 4]
+
+
+def test_an_onnx_model_as_json(tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    target = tmp_path / "a" / "b"
+    result = run(EXAMPLES / "crop.onnx", "--json", "--output_path", target, "--engine", "reference")
+    data = json.loads(result.stdout)
+    (output,) = data["outputs"].values()
+    assert np.load(target / "y.npy").shape == tuple(output["shape"])
+    assert data["written"] == [{"output": "y", "path": str(target / "y.npy")}]
+    assert len(output["first"]) == 8

@@ -6,7 +6,6 @@ import itertools
 import re
 from typing import TYPE_CHECKING, Any
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -29,6 +28,7 @@ from anydml.engines.cpu.programs import contracted
 from anydml.engines.cpu.programs.contracted import ContractProgram
 from anydml.engines.reference import ReferenceEngine
 from anydml.ir.expressions import load
+from assembled import assembly
 from contractions import Drawn, draw, product
 
 if TYPE_CHECKING:
@@ -153,16 +153,6 @@ TARGETS = {
 
 OLD = {"SSE2": ("x86_64-unknown-linux-gnu", "x86-64", Tile(4, 2, 4, 4, by_lane=False))}
 """Without FLOAT16, and without products that are added with one rounding."""
-
-
-def assembly(text: str, triple: str, cpu: str) -> str:
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=3)
-    module = llvm.parse_assembly(text)
-    module.verify()
-    written: str = machine.emit_assembly(module)
-    return written
 
 
 LOWER = {

@@ -317,6 +317,19 @@ def test_products_are_made_by_tensor_cores_of_blocks_that_the_hardware_reads(is_
     assert "mma.sync" in assembly(older.kernel(older.way()))
 
 
+def test_a_constant_matrix_without_neighbours_is_laid_out_ahead() -> None:
+    """As the filters of a transposed convolution are, of which each phase of the strides has every fourth."""
+    of, sizes = dml.DataType("float16"), (1024, 128, 256)
+    left, right = View("a", of, sizes, (256, 0, 1)), View("b", of, sizes, (0, 4, 512), 3)
+    total = ex.fold("sum", ex.load(0, of).to(F32) * ex.load(1, of).to(F32)).to(of)
+    made = Reduce((left, right), View("c", of, (1024, 128, 1), (128, 1, 0)), total, 1)
+    programs = [ProductProgram.plan(made, figures_for(90), constants) for constants in (frozenset(), frozenset("b"))]
+    assert [program and program.way() for program in programs] == ["pointers", "blocks"]
+    (copy,) = programs[1].layouts.values()  # type: ignore[union-attr]  # a product is planned as one
+    assert (copy.source.sizes, copy.source.strides, copy.source.offset) == ((256, 128), (512, 4), 3)
+    assert copy.target.strides == (128, 1)
+
+
 @pytest.mark.parametrize("data_type", ["float16", "float32"])
 def test_attention_multiplies_by_matrices_and_reads_16_bytes_at_once(data_type: str) -> None:
     """Of keys with a limit too; numbers of FLOAT32 are three of 16 bits each, of queries that are too few for wgmma."""

@@ -99,3 +99,23 @@ def test_numbers_of_more_digits_than_python_writes(cls: Any) -> None:
 def test_the_names_that_editors_offer_are_all_of_them() -> None:
     assert get_args(LevelName) == tuple(map(str, FeatureLevel))
     assert set(get_args(DeviceName)) == set(ENGINES)
+
+
+@pytest.mark.parametrize(
+    ("cls", "value", "meant"),
+    [
+        (dml.DataType, "flot32", "FLOAT32"),
+        (dml.DataType, "DML_TENSOR_DATA_TYPE_FLOT32", "FLOAT32"),
+        (dml.AxisDirection, "increase", "INCREASING"),
+        (dml.OperatorType, "GatherND9", "GATHER_ND"),
+        (dml.OperatorType, "relu", "ACTIVATION_RELU"),
+        (dml.OperatorType, "conv", "CONVOLUTION"),
+        (dml.OperatorType, "INVALIDD", ""),
+        (dml.AxisDirection, "sideways", ""),
+        (dml.DataType, 7.5, ""),
+    ],
+)
+def test_a_near_name_is_suggested(cls: type[dml.DataType], value: object, meant: str) -> None:
+    with pytest.raises(dml.DescriptionError) as raised:
+        cls(value)
+    assert raised.value.faults[0].way_out == (f"did you mean {meant}?" if meant else "")

@@ -40,7 +40,7 @@ def test_a_sequence_of_float64(engine: str) -> None:
 
 
 def test_without_being_asked_for_it_is_refused() -> None:
-    way_out = "or take it as an addition with allow_float64=True"
+    way_out = "or take it as an extension with allow_float64=True"
     for function in FUNCTIONS:
         with pytest.raises(dml.DescriptionError, match=way_out):
             function(X, 0)
@@ -52,7 +52,7 @@ def test_a_description_remarks_on_it() -> None:
     tensor = dml.TensorDesc("float64", (2, 3))
     desc = dml.CumulativeSummation(input_tensor=tensor, output_tensor=tensor, axis=0, allow_float64=True)
     assert desc.check().remarks == (
-        "FLOAT64 is an addition to DirectML, which has it at no level for CUMULATIVE_SUMMATION",
+        "FLOAT64 is an extension of DirectML, which has it at no level for CUMULATIVE_SUMMATION",
     )
     plain = dml.TensorDesc("float32", (2, 3))
     assert not dml.CumulativeSummation(

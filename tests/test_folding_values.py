@@ -12,7 +12,7 @@ import anydml as dml
 from anydml.describing import argument_name
 from anydml.explain import Limits, explain
 from anydml.explain.values import write_value
-from anydml.functions.derived import function_name
+from anydml.operator_type import function_name
 from anydml.operators.fused import attributes_of
 from doors import as_list
 from folding import FOLDING, assert_close, describe, expected, values

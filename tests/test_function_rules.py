@@ -46,8 +46,7 @@ FUNCTIONS = [
     Broken("indices without dimensions", lambda: dml.gather_nd(X, 1),
            "GATHER_ND: IndicesTensor.Sizes must have 1 to 8 dimensions; got 0"),
     Broken("float indices", lambda: dml.gather_nd(X, [[0.0]]),
-           "GATHER_ND: IndicesTensor must be of UINT32, INT32, UINT64, INT64; got FLOAT32;"
-           " no feature level takes it, so convert the data first"),
+           "GATHER_ND: IndicesTensor must be a whole number, being of INT64; got 0.0"),
     Broken("index outside", lambda: dml.gather_nd(X, [[0, 1], [2, -5], [9, 9]]),
            'GATHER_ND: indices[1] = (2, -5) is outside dimension 1 of size 4; take -4 .. 3, or index_mode="clamp" for'
            " the nearest element", dml.IndexRangeError, "IndicesTensor"),
@@ -95,7 +94,7 @@ FUNCTIONS = [
     Broken("level and axis at once", lambda: dml.cumulative_summation(np.ones(3), 7),
            "CUMULATIVE_SUMMATION: 2 rules are broken\n"
            "  InputTensor must be of FLOAT32, FLOAT16, UINT32, UINT16, INT32, UINT64, INT64; got FLOAT64;"
-           ' pass x.astype("float32"): no feature level takes it; or take it as an addition with allow_float64=True\n'
+           ' pass x.astype("float32"): no feature level takes it; or take it as an extension with allow_float64=True\n'
            "  Axis must lie in -1 .. 0; got 7"),
     Broken("an operator made by hand", lambda: dml.Operator(dml.Device(), BAD),
            "SLICE: Offsets[0] + (Sizes[0] - 1) * Strides[0] must be below InputTensor.Sizes[0]; got 9 + 3 * 1 >= 4"),
@@ -117,7 +116,7 @@ FUNCTIONS = [
            dml.UnsupportedError),
     Broken("no operator", lambda: dml.support("SLICE9"),
            "OperatorType: must be the name or the number of a DirectML operator, such as DML_OPERATOR_SLICE1;"
-           " got 'SLICE9'"),
+           " got 'SLICE9'; did you mean slice?"),
     Broken("no description", lambda: dml.Device().compile(F4),  # type: ignore[arg-type]  # wrong on purpose
            "Device: desc must be an operator description, such as Slice1(...);"
            " got TensorDesc('float32', (1, 1, 4, 4))"),

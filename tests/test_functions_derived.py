@@ -15,7 +15,8 @@ import anydml as dml
 from anydml import calls
 from anydml.describing import argument_name
 from anydml.functions import WRITTEN, derived_classes, function_names
-from anydml.functions.derived import function_name, parameters_of
+from anydml.functions.derived import parameters_of
+from anydml.operator_type import function_name
 from anydml.operators.computed import Computed
 from anydml.operators.fields import dml_name
 from cases import CASES

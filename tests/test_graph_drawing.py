@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html.parser
+import itertools
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 import anydml as dml
 from anydml.explain import explain_desc, recipes_of
+from anydml.explain.layered import lay_out
 from anydml.memory import word_bytes
 from counting import count_operations
 from graph_pictures import SVG, boxes, chain, crop_flip_sum_flip, forked, texts, told
@@ -171,3 +173,53 @@ def test_the_example_draws_what_it_says(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - our own example
     assert "running sum along axis 1, decreasing, of x[1:5, 2:7]" in done.stdout
     assert {"crop", "flip", "sums", "back"} <= set(texts(target.read_text("utf-8")))
+
+
+# The library that lays them out
+
+
+def test_rows_keep_their_boxes_and_links_apart() -> None:
+    widths = [40.0 + 30 * (n % 5) for n in range(60)]
+    links = [(n // 3, n) for n in range(1, 60)] + [(0, 59), (5, 59), (7, 7)]
+    found = lay_out(widths, links, gap=10, lane=6, most_in_row=8)
+    held: dict[int, list[tuple[float, float]]] = {}
+    for middle, row, width in zip(found.middles, found.rows, widths, strict=True):
+        held.setdefault(row, []).append((middle - width / 2, middle + width / 2))
+    for (source, target), path in zip(links, found.paths, strict=True):
+        assert source == target or found.rows[source] < found.rows[target]
+        passed = [row for one in path for row in range(one.first, one.last + 1)]
+        assert passed == list(range(found.rows[source] + 1, found.rows[target]))
+        for one in path:
+            for row in range(one.first, one.last + 1):
+                assert not any(left < one.x < right for left, right in held[row])
+    for several in held.values():
+        assert len(several) <= 8
+        for (_, right), (left, _) in itertools.pairwise(sorted(several)):
+            assert left - right > 9.99
+    assert min(left for several in held.values() for left, _ in several) >= 0
+
+
+@pytest.mark.parametrize("kind", ["chain", "star", "skips", "cycle", "apart"])
+def test_a_layout_is_as_wide_as_its_rows_whatever_the_graph(kind: str) -> None:
+    count = 2_000
+    links = {
+        "chain": [(n, n + 1) for n in range(count - 1)],
+        "star": [link for n in range(1, count - 1) for link in ((0, n), (n, count - 1))],
+        "skips": [link for n in range(1, count) for link in ((n - 1, n), (0, n))],
+        "cycle": [(n, (n + 1) % count) for n in range(count)],
+        "apart": [],
+    }[kind]
+    found = lay_out([100.0] * count, links, gap=20, lane=10, most_in_row=12)
+    assert found.width < 6_000
+    assert found.row_count <= count
+
+
+def test_without_its_library_a_picture_is_its_tables_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "igraph", None)
+    picture = explain_desc(forked())
+    with pytest.raises(dml.UnsupportedError, match=r"needs igraph.*pip install 'anydml\[graph\]'"):
+        picture.svg()
+    assert picture._repr_svg_() is None
+    for page in (picture.html(), picture._repr_html_()):
+        assert "needs igraph" in page
+        assert "running sum along axis 1 of x[1:5, 2:7]" in page

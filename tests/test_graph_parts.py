@@ -128,7 +128,7 @@ def test_two_outputs_are_filled_rather_than_copied() -> None:
 
 
 def test_a_fill_is_written_once_for_all() -> None:
-    """It hangs on nothing, and so on constants alone."""
+    """It depends on nothing, and so on constants alone."""
     given = recipe(XSY, filled(view("s", (6,)), 0.0, 1.0), summed(view("s", (6,)), view("y", (6,))))
     once, always = split_constants(given)
     assert [step.nodes for step in once.steps] == [("a",), ("b",)]

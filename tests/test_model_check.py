@@ -132,7 +132,7 @@ DESCRIPTIONS: list[tuple[str, Any, int, str, str]] = [
         "FLOAT33",
         1,
         "$.",
-        f"CUMULATIVE_SUMMATION: InputTensor.DataType must be one of {TYPES}; got 'FLOAT33'",
+        f"CUMULATIVE_SUMMATION: InputTensor.DataType must be one of {TYPES}; got 'FLOAT33'; did you mean FLOAT32?",
     ),
     (
         f"{DESC}InputTensor.DataType",
@@ -174,7 +174,8 @@ DESCRIPTIONS: list[tuple[str, Any, int, str, str]] = [
         "OWNED",
         1,
         "$.",
-        "CUMULATIVE_SUMMATION: InputTensor.Flags must be one of NONE, OWNED_BY_DML; got 'OWNED'",
+        ("CUMULATIVE_SUMMATION: InputTensor.Flags must be one of NONE, OWNED_BY_DML; got 'OWNED';"
+        " did you mean OWNED_BY_DML?"),
     ),
     (
         f"{DESC}InputTensor.Flags",
@@ -236,7 +237,13 @@ DESCRIPTIONS: list[tuple[str, Any, int, str, str]] = [
     ("commands.0", 5, 2, "$.commands[0]", "a command must be an object; got 5"),
     ("commands.0.type", "jump", 2, "$.commands[0].type", "type must be dispatch, print or writeFile; got 'jump'"),
     ("commands.0.type", REMOVED, 2, "$.commands[0]", "type must be given"),
-    ("commands.0.dispatchable", "sun", 1, "$.commands[0].dispatchable", "there must be a dispatchable 'sun'"),
+    (
+        "commands.0.dispatchable",
+        "sun",
+        1,
+        "$.commands[0].dispatchable",
+        "there must be a dispatchable 'sun'; did you mean sum?",
+    ),
     ("commands.0.dispatchable", 5, 2, "$.commands[0].dispatchable", "dispatchable must be a string; got 5"),
     ("commands.0.bindings", REMOVED, 2, "$.commands[0]", "bindings must be given"),
     ("commands.0.bindings", "in", 2, "$.commands[0].bindings", "bindings must be an object; got 'in'"),
@@ -247,7 +254,7 @@ DESCRIPTIONS: list[tuple[str, Any, int, str, str]] = [
     ("commands.0.bindings.InputTensor", ["in", "in"], 1, "$.commands[0].bindings.InputTensor[1]",
         "CUMULATIVE_SUMMATION: InputTensor must be bound to one resource; got 2"),
     ("commands.0.bindings.InputTensor", "inn", 1, "$.commands[0].bindings.InputTensor",
-        "CUMULATIVE_SUMMATION: there must be a resource 'inn'; there are 'in', 'out'"),
+        "CUMULATIVE_SUMMATION: there must be a resource 'inn'; did you mean in?"),
     ("commands.0.bindings.InputTensor", REMOVED, 1, "$.commands[0].bindings",
         "CUMULATIVE_SUMMATION: InputTensor must be bound by the dispatch command"),
     ("commands.0.bindings.Other", "in", 1, "$.commands[0].bindings.Other",
@@ -266,7 +273,13 @@ DESCRIPTIONS: list[tuple[str, Any, int, str, str]] = [
     ("commands.0.bindings.OutputTensor", {"name": "out", "elementOffset": 4}, 1,
         "$.commands[0].bindings.OutputTensor",
         "CUMULATIVE_SUMMATION: OutputTensor: SizeInBytes must be at least 16, the total size of what is bound; got 0"),
-    ("commands.1.resource", "outt", 1, "$.commands[1].resource", "there must be a resource 'outt'"),
+    (
+        "commands.1.resource",
+        "outt",
+        1,
+        "$.commands[1].resource",
+        "there must be a resource 'outt'; did you mean out?",
+    ),
     ("commands.1.resource", REMOVED, 2, "$.commands[1]", "resource must be given"),
     ("commands.1.verbose", "no", 2, "$.commands[1].verbose", "verbose must be true or false; got 'no'"),
 ]  # fmt: skip

@@ -60,7 +60,7 @@ def test_a_fill_has_nothing_bound_but_its_output(tmp_path: Path) -> None:
     ]
 
 
-def test_an_index_outside_is_told_with_the_command(tmp_path: Path) -> None:
+def test_an_index_outside_is_told_with_its_place(tmp_path: Path) -> None:
     one, indices = T("float32", (4,)), T("uint32", (2,))
     desc = dml.Gather.infer(input_tensor=one, indices_tensor=indices, axis=0, index_dimensions=1)
     data: dict[str, Any] = {
@@ -81,7 +81,7 @@ def test_an_index_outside_is_told_with_the_command(tmp_path: Path) -> None:
     path = write(tmp_path, data)
     result = run(path)
     assert result.exit_code == 1
-    assert "$.commands[0]: GATHER: " in result.stderr
+    assert "$.resources.i.initialValues[1]: GATHER: " in result.stderr
     assert '"IndexMode": "clamp" in the desc' in result.stderr
     data["dispatchables"]["take"]["desc"]["IndexMode"] = "clamp"
     assert load_model(write(tmp_path, data)).run("reference").resources["out"].tolist() == [4, 4]

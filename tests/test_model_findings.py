@@ -287,3 +287,26 @@ def test_a_spelling_that_dxdispatch_does_not_take_is_remarked_on(
     (kind, where, said) = found[0]
     assert (len(found), kind, where) == (1, "remark", f"$.dispatchables.sum.{path}")
     assert said.endswith(f"DxDispatch takes {spelling} alone; got {value!r}")
+
+
+PARTIAL = [
+    # What does not parse, and the faults beside it that are told nevertheless.
+    ({"Axis": "x", "HasExclusiveSum": "maybe"}, {"Axis", "HasExclusiveSum"}),
+    ({"Axis": "x", "InputTensor.DataType": "UINT8"}, {"Axis", "InputTensor.DataType", "OutputTensor.DataType"}),
+    ({"AxisDirection": "down", "Axis": 7}, {"AxisDirection", "Axis"}),
+    ({"AxisDirection": "down", "OutputTensor.Sizes": [1, 1, 1, 5]}, {"AxisDirection", "OutputTensor.Sizes"}),
+    ({"InputTensor.Sizes": "four", "Axis": 2**40}, {"InputTensor.Sizes", "Axis"}),
+    ({"Axis": "x"}, {"Axis"}),
+    ({"InputTensor.DataType": "flot32"}, {"InputTensor.DataType"}),
+    ({"InputTensor": 5}, {"InputTensor"}),
+]
+
+
+@pytest.mark.parametrize(("values", "fields"), PARTIAL)
+def test_every_fault_is_told_where_a_field_does_not_parse(tmp_path: Path, values: Any, fields: set[str]) -> None:
+    data = model()
+    for path, value in values.items():
+        data = changed(data, DESC + path, value)
+    report = check_file(write(tmp_path, data))
+    assert {finding.fault.field for finding in report.faults} == fields
+    assert report.dispatchables[0].lowest_level is None

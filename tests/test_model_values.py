@@ -137,7 +137,7 @@ LIST = "FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, UI
         ({}, "initialValues must be given"),
         (
             {"initialValuesDataType": "FLOAT31", "initialValues": [1]},
-            f"initialValuesDataType must be one of {LIST}; got 'FLOAT31'",
+            f"initialValuesDataType must be one of {LIST}; got 'FLOAT31'; did you mean FLOAT32?",
         ),
         ({"initialValuesDataType": 1, "initialValues": [1]}, f"initialValuesDataType must be one of {LIST}; got 1"),
         (floats(), "initialValues must not be empty"),
@@ -205,7 +205,10 @@ LIST = "FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, UI
                 " or give initialValuesDataType, for values of one type"
             ),
         ),
-        ({"initialValues": [{"type": "INT33", "value": 1}]}, f"type must be one of {LIST}; got 'INT33'"),
+        (
+            {"initialValues": [{"type": "INT33", "value": 1}]},
+            f"type must be one of {LIST}; got 'INT33'; did you mean INT32?",
+        ),
         ({**floats(1, 2), "sizeInBytes": 7}, "sizeInBytes must be at least 8, to hold initialValues; got 7"),
         (
             {**floats(1), "sizeInBytes": 2**60},

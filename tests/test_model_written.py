@@ -101,7 +101,7 @@ def test_another_folder_to_write_to(folder: Path) -> None:
 
 
 def test_if_anything_fails_nothing_is_written(folder: Path) -> None:
-    """The gather of the second command meets an index that is out of range, which only running it can tell."""
+    """The gather meets an index that is out of range and was computed before, which only running it can tell."""
     gather = {
         "type": "GATHER_ND",
         "desc": {
@@ -112,17 +112,20 @@ def test_if_anything_fails_nothing_is_written(folder: Path) -> None:
             "IndicesDimensionCount": 1,
         },
     }
+    one = {"DataType": "UINT32", "Sizes": [1]}
+    copy = {"type": "ELEMENT_WISE_IDENTITY", "desc": {"InputTensor": one, "OutputTensor": one}}
     indices = {"initialValuesDataType": "UINT32", "initialValues": [4]}
     data = model(
-        resources={"in": floats(1, 2, 3, 4), "out": ZEROS, "i": indices},
-        dispatchables={"gather": gather},
+        resources={"in": floats(1, 2, 3, 4), "out": ZEROS, "i": indices, "j": indices},
+        dispatchables={"gather": gather, "copy": copy},
         commands=[
             {"type": "writeFile", "resource": "in", "targetPath": "sub/x.npy"},
             {"type": "writeFile", "resource": "in", "targetPath": "old.dat"},
+            {"type": "dispatch", "dispatchable": "copy", "bindings": {"InputTensor": "i", "OutputTensor": "j"}},
             {
                 "type": "dispatch",
                 "dispatchable": "gather",
-                "bindings": {"InputTensor": "in", "IndicesTensor": "i", "OutputTensor": "out"},
+                "bindings": {"InputTensor": "in", "IndicesTensor": "j", "OutputTensor": "out"},
             },
         ],
     )
@@ -131,10 +134,10 @@ def test_if_anything_fails_nothing_is_written(folder: Path) -> None:
     before = snapshot(folder)
     result = run(path)
     assert result.exit_code == 1
-    place = data["commands"][2]
+    place = data["commands"][3]
     assert place["type"] == "dispatch"
     assert lines(result, path)[-1].endswith(
-        ": $.commands[2]: GATHER_ND: indices = (4,) is outside dimension 0 of size 4; take 0 .. 3,"
+        ": $.commands[3]: GATHER_ND: indices = (4,) is outside dimension 0 of size 4; take 0 .. 3,"
         ' or "IndexMode": "clamp" in the desc for the nearest element'
     )
     assert snapshot(folder) == before

@@ -254,7 +254,7 @@ FILLS = [
            "FILL_VALUE_CONSTANT: ValueDataType must be OutputTensor.DataType, INT8; got UINT8", field="ValueDataType"),
     Broken("no type", constant(value_data_type="int5"),
            "FILL_VALUE_CONSTANT: ValueDataType must be one of FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16,"
-           " INT8, FLOAT64, UINT64, INT64, UINT4, INT4; got 'int5'"),
+           " INT8, FLOAT64, UINT64, INT64, UINT4, INT4; got 'int5'; did you mean INT8?"),
     Broken("no number", constant(value="7"), "FILL_VALUE_CONSTANT: Value must be a number; got '7'", field="Value"),
     Broken("a truth value", constant(value=True), "FILL_VALUE_CONSTANT: Value must be a number; got True"),
     Broken("a fraction", constant(value=0.5),
@@ -293,7 +293,7 @@ FILLS = [
     Broken("FLOAT64 at every level", sequence(output_tensor=T("float64", (2,)), value_data_type="float64"),
            "FILL_VALUE_SEQUENCE: OutputTensor must be of FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8,"
            " UINT64, INT64; got FLOAT64; no feature level takes it, so convert the data first, or take it as an"
-           " addition with allow_float64=True"),
+           " extension with allow_float64=True"),
 ]  # fmt: skip
 
 REVERSALS = [

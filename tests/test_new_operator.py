@@ -11,8 +11,8 @@ import pytest
 
 import anydml as dml
 from anydml.describing import argument_name
-from anydml.functions.derived import function_name
 from anydml.ir.expressions import absolute, given
+from anydml.operator_type import function_name
 from anydml.operators.elementwise import Unary
 from anydml.operators.fields import Float  # noqa: TC001 - read at run time
 from doors import through_compiled, through_objects
@@ -120,5 +120,5 @@ def test_without_its_class_it_is_at_no_door() -> None:
     from onnx_models import node
 
     assert not hasattr(dml, NAME)
-    with pytest.raises(dml.UnsupportedError, match=r"Det is not supported; README\.md names the"):
+    with pytest.raises(dml.UnsupportedError, match=r"Det is not supported; docs/guides/onnx\.md names the"):
         load(onnx_model(node("Det", "x", "y"), {"x": ("float32", X.shape)}), strict=True)

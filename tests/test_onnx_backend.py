@@ -180,7 +180,7 @@ REASONS = r"(\d+) have a\s+type that DirectML lacks, (\d+) a\s+node type that is
 
 
 def reason_for(model: Any) -> int:
-    """Which of the reasons in README a model is refused for: the first that holds."""
+    """Which of the reasons in the guide a model is refused for: the first that holds."""
     return 0 if may_be_refused(model) else 1 if not is_made_here(model) else 2
 
 
@@ -232,20 +232,24 @@ def test_onnx_judges(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert others.passed, category
 
     if onnx.__version__ != pinned_version():
-        pytest.skip(f"README counts the tests of onnx {pinned_version()}; this is {onnx.__version__}")
-    readme = (ROOT / "README.md").read_text()
-    assert f"There are {len(lowered_kinds())} node types" in readme
-    said = re.search(r"ONNX backend node tests: ([\d,]+) passed, ([\d,]+) refused", readme)
-    assert said, "README has a line of the counts"
+        pytest.skip(f"the guide counts the tests of onnx {pinned_version()}; this is {onnx.__version__}")
+    guide, kinds = (ROOT / "docs" / "guides" / "onnx.md").read_text(), len(lowered_kinds())
+    assert f"There are {kinds} node types" in guide
+    said = re.search(r"ONNX backend node tests: ([\d,]+) passed, ([\d,]+) refused", guide)
+    assert said, "the guide has a line of the counts"
     assert said.groups() == (f"{len(found.passed):,}", f"{len(found.refused):,}")
-    told = re.search(REASONS, readme)
-    assert told, "README has the reasons of refusals"
+    every = f"{len(found.passed) + len(found.refused):,}"
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    assert f"Of ONNX's {every} node tests {said[1]} pass with DirectML's operators alone, for {kinds} node" in readme
+    assert f"{every} node tests" in (ROOT / "docs" / "testing.md").read_text()
+    told = re.search(REASONS, guide)
+    assert told, "the guide has the reasons of refusals"
     reasons = Counter(reason_for(found.models[name]) for name in found.refused)
     assert [int(count) for count in told.groups()] == [reasons[k] for k in range(3)]
 
 
 def pinned_version() -> str:
-    """The version of onnx that the counts in README are of."""
+    """The version of onnx that the counts in the guide are of."""
     pins = [re.search(r"^onnx==([\w.]+)", path.read_text(), re.M) for path in (ROOT / "requirements").glob("*.txt")]
     (version,) = {pin[1] for pin in pins if pin}
     return version

@@ -112,7 +112,7 @@ def test_an_addition_needs_the_level_of_its_operator(tmp_path: Path) -> None:
             report = front.check(path, level)
             assert bool(report) == (level >= FeatureLevel(lowest))
             assert report.lowest_level == report.nodes[0].lowest_level == FeatureLevel(lowest)
-            assert "FLOAT64 is an addition to DirectML" in report.nodes[0].note
+            assert "FLOAT64 is an extension of DirectML" in report.nodes[0].note
             device = dml.Device("reference", feature_level=level)
             if report:
                 front.load(path, device=device)
@@ -180,6 +180,13 @@ def test_open_sizes_are_taken_for_two_and_told(crop: Path) -> None:
     assert "5 nodes, which run at feature level 6_4, and from 3_0 on" in bound.output
 
 
+def test_nodes_are_grouped_by_type(tmp_path: Path) -> None:
+    nodes = [onnx.helper.make_node("Relu", [a], [b], name=b) for a, b in ("xy", "yz", "zw")]
+    path = save(tmp_path / "three.onnx", nodes, {"x": (FLOAT, [2])}, {"w": FLOAT})
+    assert program("check", path).stdout.splitlines()[0] == "  3 Relu: ACTIVATION_RELU, from 1_0 on"
+    assert len(program("check", path, "-v").stdout.splitlines()) == 4
+
+
 def test_nodes_that_are_not_supported(foreign: Path) -> None:
     report = front.check(foreign, strict=True)
     assert dict(report.refused) == {"Unique": 2}
@@ -187,7 +194,7 @@ def test_nodes_that_are_not_supported(foreign: Path) -> None:
     assert result.exit_code == 3
     assert "node 'cut' (Unique): Unique is not supported" in result.output
     assert "2 of 3 nodes cannot run at level 6_4: 2 Unique" in result.output
-    assert "Identity): not known" in result.output
+    assert "1 Identity: not known" in result.output
 
 
 def test_types_that_directml_lacks(tmp_path: Path) -> None:
@@ -209,11 +216,11 @@ def test_shapes_that_hang_on_an_input(tmp_path: Path) -> None:
     nodes = [onnx.helper.make_node("Reshape", ["x", "shape"], ["y"], name="form")]
     inputs = {"x": (FLOAT, [2, 3]), "shape": (INT64, [1])}
     path = save(tmp_path / "form.onnx", nodes, inputs, {"y": FLOAT})
-    assert front.check(path).nodes[0].note == "known at a run: hangs on the values of 'shape'"
+    assert front.check(path).nodes[0].note == "known at a run: depends on the values of 'shape'"
     assert front.check(path, values={"shape": np.array([6])}).nodes[0].note == "a view, no pass"
     result = program("run", path)
     assert result.exit_code == 3
-    assert "input 'shape' must be given: shapes hang on its values" in result.output
+    assert "input 'shape' must be given: shapes depend on its values" in result.output
     np.save(tmp_path / "shape.npy", np.array([-1]))
     assert "Output 'y': float32[6] " in program("run", path, "--input", f"shape={tmp_path / 'shape.npy'}").output
 
@@ -270,6 +277,22 @@ def test_made_up_indices_lie_in_open_sizes(tmp_path: Path) -> None:
     assert "Output 'y': float32[10]" in result.output
 
 
+def test_made_up_indices_of_a_single_element_are_zero(tmp_path: Path) -> None:
+    nodes = [onnx.helper.make_node("Abs", ["x"], ["a"]), onnx.helper.make_node("Gather", ["a", "i"], ["y"], axis=1)]
+    path = save(tmp_path / "pick.onnx", nodes, {"x": (FLOAT, [3, "n"]), "i": (INT64, [10])}, {"y": FLOAT})
+    result = program("run", path, "--shape", "n=1", "--engine", "reference")
+    assert result.exit_code == 0, result.output
+
+
+def test_a_made_up_index_that_lies_outside_says_how_to_give_one(tmp_path: Path) -> None:
+    nodes = [onnx.helper.make_node("GatherND", ["x", "i"], ["y"])]
+    path = save(tmp_path / "pick.onnx", nodes, {"x": (FLOAT, [1, 3]), "i": (INT64, [4, 2])}, {"y": FLOAT})
+    for command in ("run", "compare"):
+        result = program(command, path, "--engine", "reference")
+        assert result.exit_code == 1
+        assert result.stderr.endswith("made up: x, i; --input NAME=FILE gives one\n")
+
+
 def test_inputs_that_are_too_large_to_be_made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = [onnx.helper.make_node("Identity", ["x"], ["y"])]
     path = save(tmp_path / "same.onnx", nodes, {"x": (DOUBLE, ["n", "m"])}, {"y": DOUBLE})
@@ -281,7 +304,7 @@ def test_inputs_that_are_too_large_to_be_made_up(tmp_path: Path, monkeypatch: py
     info = front.load(path).inputs["x"]
     for n in (2**40, 2**63):
         with pytest.raises(dml.BindingError, match=r"input 'x' of shape .* could not be made up"):
-            feeds.make_up({"x": info}, {"x": (n, 4)}, (), 0)
+            feeds.make_up({"x": info}, {"x": (n, 4)}, {}, 0)
 
 
 def test_made_up_arrays_are_of_their_own_type() -> None:
@@ -289,7 +312,7 @@ def test_made_up_arrays_are_of_their_own_type() -> None:
     elements = {element.name: element for element in types.ELEMENT_TYPES.values()}
     for name, dtype in kinds.items():
         info = front.TensorInfo("x", elements[name], (3, None))
-        made = feeds.make_up({"x": info}, {"x": (3, 400_000)}, (), 7)["x"]
+        made = feeds.make_up({"x": info}, {"x": (3, 400_000)}, {}, 7)["x"]
         assert made.dtype == dtype
         assert made.min() < made.max()
         for part in (made[:, :1000], made[:, -1000:]):
@@ -326,7 +349,7 @@ def test_tolerances_on_the_command_line(crop: Path, wrong: str) -> None:
         (["--input", "x={text}"], "the file must be a NumPy array"),
         (["--shape", "batch"], "is no size such as batch=8"),
         (["--shape", "depth=3"], "there is no 'depth'"),
-        (["--max-memory", "20"], "of the file; --max-memory, or max_memory=, allows more"),
+        (["--max-memory", "20"], "of the file; --max-memory allows more"),
     ],
 )
 def test_options_that_cannot_be(crop: Path, tmp_path: Path, arguments: list[str], told: str) -> None:

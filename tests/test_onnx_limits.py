@@ -67,7 +67,7 @@ def used() -> Any:
 
 
 def folded() -> Any:
-    """A sum of 8 GiB that hangs on nothing, and would be computed when the graph is compiled."""
+    """A sum of 8 GiB that depends on nothing, and would be computed when the graph is compiled."""
     nodes = [node("ConstantOfShape", "to", "f"), node("CumSum", "f zero", "s"), node("Gather", "s x", "y")]
     return model(nodes, {"x": ("int64", [1])}, "y", {"to": np.array([2**31]), "zero": np.array(0)})
 

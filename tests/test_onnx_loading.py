@@ -32,7 +32,9 @@ def test_everything_that_is_not_supported_is_told_at_once() -> None:
         dml.onnx.load(model(nodes, {"x": ("float32", [2])}), strict=True)
     message = str(caught.value)
     assert "node 'r1' (Unique) and 1 more: Unique is not supported" in message
-    assert "node of 'c' (com.example.Fused): com.example.Fused is not supported; README.md names the " in message
+    assert (
+        "node of 'c' (com.example.Fused): com.example.Fused is not supported; docs/guides/onnx.md names the " in message
+    )
     assert len(message) < 400
     assert [fault.value for fault in caught.value.faults] == [2, 1]
 
@@ -102,8 +104,8 @@ def test_a_check_goes_on_to_the_end() -> None:
     assert crop.operators == ("SLICE",)
     assert isinstance(unique.error, dml.UnsupportedError)
     assert "Unique is not supported" in str(unique.error)
-    assert (lost.error, lost.note) == (None, "not known: hangs on a node that is not")
-    assert shaped.note == "known at a run: hangs on the values of 't'"
+    assert (lost.error, lost.note) == (None, "not known: depends on a node that is not")
+    assert shaped.note == "known at a run: depends on the values of 't'"
     assert flat.note == "a view, no pass"
     assert y.descs[0].check().lowest_level == dml.FeatureLevel("4_0")
     assert y.lowest_level == dml.FeatureLevel("2_1")  # with leading 1s

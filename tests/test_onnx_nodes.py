@@ -132,7 +132,7 @@ def test_doubles_are_added_up_though_directml_does_not() -> None:
     (found,) = dml.onnx.check(proto).nodes
     assert found.error is None
     assert found.lowest_level == dml.FeatureLevel("2_1")  # the operator's
-    assert found.note == "FLOAT64 is an addition to DirectML, which has it at no level for CUMULATIVE_SUMMATION"
+    assert found.note == "FLOAT64 is an extension of DirectML, which has it at no level for CUMULATIVE_SUMMATION"
 
 
 def test_batch_norm_in_training_of_every_opset() -> None:

@@ -72,6 +72,16 @@ def saved(path: Path, weight: Any = WEIGHT, line: Any = LINE, mark: str = "") ->
     return path
 
 
+def parted(path: Path, weight: Any = WEIGHT, last: str = "Relu") -> Path:
+    """A model in three parts, of which the host runs the second."""
+    chain = [node("Relu", f"h{i}", f"h{i + 1}") for i in range(onnx_plans.FEWEST_NODES - 1)]
+    after = [node("Relu", f"g{i}", f"g{i + 1}") for i in range(onnx_plans.FEWEST_NODES - 1)]
+    nodes = [node("MatMul", "x w", "h0"), *chain, node("Unique", f"h{len(chain)}", "g0"), *after]
+    proto = model([*nodes, node(last, f"g{len(after)}", "y")], {"x": ("float32", ["n", 256])}, "y", {"w": weight})
+    path.write_bytes(proto.SerializeToString())
+    return path
+
+
 def answer(path: Path, x: Any = X, **options: Any) -> Any:
     """What a model that is loaded anew makes of an input."""
     return dml.onnx.load(path, **options).run({"x": x})["y"].tobytes()
@@ -118,6 +128,23 @@ def test_indices_that_a_plan_depends_on_are_compared(tmp_path: Path, traced: lis
     assert len(traced) == 2
     os.environ[plans.SWITCH] = "0"
     assert answer(tmp_path / "other.onnx") == found
+
+
+def test_parts_of_a_model_are_kept_each_for_itself(tmp_path: Path, folder: Path, traced: list[Any]) -> None:
+    path = parted(tmp_path / "m.onnx")
+    first = answer(path)
+    assert len(traced) == len(list(folder.iterdir())) == 2
+    assert answer(path) == first
+    assert len(traced) == 2
+    for file in folder.iterdir():
+        _flip(file)
+    assert answer(path) == first
+    assert len(traced) == 4
+    other = answer(parted(tmp_path / "weights.onnx", WEIGHT[::-1].copy()))
+    negative = answer(parted(tmp_path / "negative.onnx", last="Neg"))
+    assert np.array_equal(np.frombuffer(negative, "f4"), -np.frombuffer(first, "f4"))
+    os.environ[plans.SWITCH] = "0"
+    assert answer(tmp_path / "weights.onnx") == other != first
 
 
 def _cut(path: Path) -> None:

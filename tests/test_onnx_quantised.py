@@ -109,6 +109,48 @@ def test_products_of_dequantised_numbers_are_of_bytes() -> None:
     session = runtime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     for ours, theirs in zip(found.values(), session.run(None, feeds), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-6 * np.abs(theirs).max())
+    for name, plain in load(proto, strict=True, without="whole").run(feeds).items():
+        assert not np.array_equal(plain, found[name])  # sums of FLOAT32 are rounded
+        np.testing.assert_allclose(plain, found[name], rtol=0, atol=2e-5 * np.abs(plain).max())
+
+
+def test_a_quantised_chain_has_onnx_runtimes_bytes() -> None:
+    """Convolutions, one of them depthwise, an activation and a sum: scales and zero points are settled as it does."""
+    rng, make = np.random.default_rng(11), onnx.helper.make_node
+    values: dict[str, Any] = {"s": np.float32(0.03), "z": np.uint8(117), "u": np.uint8(131)}
+    nodes = [make("QuantizeLinear", ["x", "s", "z"], ["q0"])]
+
+    def quantised(kind: str, given: list[str], number: int, **attributes: Any) -> None:
+        values[f"t{number}"] = np.float32(rng.uniform(0.01, 0.03))
+        nodes.append(make(kind, given, [f"f{number}"], **attributes))
+        nodes.append(make("QuantizeLinear", [f"f{number}", f"t{number}", "u"], [f"q{number}"]))
+        nodes.append(make("DequantizeLinear", [f"q{number}", f"t{number}", "u"], [f"d{number}"]))
+
+    nodes.append(make("DequantizeLinear", ["q0", "s", "z"], ["d0"]))
+    for number, sizes, group, scale in ((1, (32, 8, 1, 1), 1, "s"), (3, (32, 1, 3, 3), 32, "t2")):
+        values[f"w{number}"] = rng.integers(-127, 128, sizes).astype(np.int8)
+        values[f"ws{number}"] = rng.uniform(0.0001, 0.001, 32).astype(np.float32)
+        values[f"wz{number}"], values[f"bz{number}"] = np.zeros(32, np.int8), np.zeros(32, np.int32)
+        values[f"b{number}"] = rng.integers(-900, 900, 32).astype(np.int32)
+        values[f"bs{number}"] = values[scale] * values[f"ws{number}"]
+        for one in ("w", "b"):
+            parts = [f"{one}{number}", f"{one}s{number}", f"{one}z{number}"]
+            nodes.append(make("DequantizeLinear", parts, [f"d{one}{number}"], axis=0))
+        before = "d0" if number == 1 else "d2"
+        pads = [sizes[-1] // 2] * 4
+        quantised("Conv", [before, f"dw{number}", f"db{number}"], number, group=group, pads=pads)
+        if number == 1:
+            quantised("Sigmoid", ["d1"], 9)
+            quantised("Mul", ["d1", "d9"], 2)
+    quantised("Add", ["d2", "d3"], 4)
+    proto = make_model(nodes, {"x": ("float32", (1, 8, 14, 14))}, "q4", values, dtypes={"q4": "uint8"})
+    feeds = {"x": rng.standard_normal((1, 8, 14, 14)).astype(np.float32)}
+    session = runtime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    ours, theirs = load(proto, strict=True).run(feeds)["q4"], session.run(None, feeds)[0]
+    assert np.abs(ours.astype(int) - theirs).max() <= 1
+    plain = load(proto, without=["scales", "tables", "zeros"]).run(feeds)["q4"]
+    assert np.abs(ours.astype(int) - plain).max() <= 1
+    assert np.array_equal(load(proto, without=["tables", "zeros"]).run(feeds)["q4"], ours)
 
 
 def test_nodes_in_any_order_and_a_domain_said_twice() -> None:

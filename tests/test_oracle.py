@@ -44,7 +44,7 @@ def test_the_oracle_does_as_the_documents_do(document: Document) -> None:
         for x in (*document.sources, document.indices)
         if x is not None
     ]
-    names = [name for name, kind in desc.field_types().items() if kind.kind in ("attribute", "addition")]
+    names = [name for name, kind in desc.field_types().items() if kind.kind in ("attribute", "extension")]
     attributes = {name: getattr(desc, name) for name in names}
     if (pair := attributes.get("scale_bias")) is not None:
         attributes["scale_bias"] = (pair.scale, pair.bias)

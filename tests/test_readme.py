@@ -1,4 +1,4 @@
-"""README's blocks run, print what README says, and its table is the descriptions' own."""
+"""The snippets of README and of the guides run and print what the page says, and counts are the project's own."""
 
 from __future__ import annotations
 
@@ -8,21 +8,31 @@ import io
 import re
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pytest
 from click.testing import CliRunner
 
 from anydml.cli.app import app
 from anydml.operator_type import OperatorType
 from anydml.operators import OPERATORS
-from scripts import write_operators
 
-if TYPE_CHECKING:
-    import pytest
-
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+PAGES = sorted(path for path in [README, *(ROOT / "docs").rglob("*.md")] if "```" in path.read_text())
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n```output\n(.*?)```)?", re.DOTALL)
 SHELL = re.compile(r"```shell\n\$ anydml (.*?)\n(.*?)```", re.DOTALL)
+LONGEST = 150
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def having(pattern: re.Pattern[str], least: int) -> list[Path]:
+    """The pages with such blocks, of which there are so many altogether."""
+    found = [page for page in PAGES if pattern.search(page.read_text())]
+    assert sum(len(pattern.findall(page.read_text())) for page in found) >= least, "none was lost"
+    return found
 
 
 def is_left_out(text: str) -> bool:
@@ -30,29 +40,27 @@ def is_left_out(text: str) -> bool:
     return "onnx" in text and importlib.util.find_spec("onnx") is None
 
 
-def test_readme_blocks_print_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", having(BLOCK, 16), ids=name_of)
+def test_snippets_print_what_they_say(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     namespace: dict[str, object] = {}
-    monkeypatch.chdir(README.parent)
-    blocks = BLOCK.findall(README.read_text())
-    assert len(blocks) >= 6
-    for code, expected in blocks:
+    monkeypatch.chdir(ROOT)
+    for code, expected in BLOCK.findall(page.read_text()):
         if is_left_out(code):
             continue
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, str(README), "exec"), namespace)
+            exec(compile(code, str(page), "exec"), namespace)
         assert printed.getvalue() == expected, code
 
 
-def test_readme_commands_print_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(README.parent)
+@pytest.mark.parametrize("page", having(SHELL, 5), ids=name_of)
+def test_commands_print_what_they_say(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
 
     def without_what_varies(text: str) -> str:
         return re.sub(r"\d+\.\d+ ms|\(\w+, \d+ [\w' ]+\)", "…", text)
 
-    blocks = SHELL.findall(README.read_text())
-    assert len(blocks) >= 3
-    for command, expected in blocks:
+    for command, expected in SHELL.findall(page.read_text()):
         if is_left_out(command):
             continue
         result = CliRunner().invoke(app, shlex.split(command), prog_name="anydml")
@@ -60,18 +68,27 @@ def test_readme_commands_print_what_they_say(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_readme_counts_the_operators() -> None:
-    """In its second sentence, where nobody misses it, and in what is supported."""
+    """In its second sentence, where nobody misses it, and where it says how complete it is."""
     text, there = README.read_text(), len(OPERATORS)
     assert there == len(OperatorType) - 1, "INVALID is none"
     assert re.split(r"(?<=\.)\s+", text)[1].startswith(f"All {there} are there, ")
-    assert f"\n\nAll {there} operators, in every type" in text
+    assert f"\n- All {there} operators, in every type" in text
+    assert f"All {there} operators are here" in (ROOT / "docs" / "index.md").read_text()
 
 
-def test_the_page_of_operators_is_up_to_date() -> None:
-    assert write_operators.PAGE.read_text() == write_operators.page(), "write it anew with `make written`"
+def test_readme_is_short() -> None:
+    assert len(README.read_text().splitlines()) <= LONGEST
+
+
+@pytest.mark.parametrize("page", [README, ROOT / "CHANGELOG.md"], ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Those of the site are checked when it is built."""
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
+    assert targets
+    assert not [target for target in targets if not (page.parent / target).exists()]
 
 
 def test_changelog_has_the_version() -> None:
     import anydml
 
-    assert f"## {anydml.__version__} " in (Path(README).parent / "CHANGELOG.md").read_text()
+    assert f"## {anydml.__version__} " in (ROOT / "CHANGELOG.md").read_text()

@@ -9,8 +9,9 @@ import pytest
 
 import anydml as dml
 from agreement import assert_same
+from anydml.graph.without import OF_MODELS
 from modelling import program
-from onnx_models import slice_model
+from onnx_models import model, node, slice_model
 from spellings import SPELLINGS, spell
 
 from anydml.onnx import load  # isort: skip - after the models, which leave this out where onnx is missing
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     Case = Callable[[dml.Graph, Any], Any]
 
-CHANGES_ROUNDING = {"attend", "channels", "divide", "matrices", "weights"}
+CHANGES_ROUNDING = {"attend", "channels", "divide", "matrices", "scales", "weights"}
 """Those whose docstrings say that they round otherwise, or sum in another order."""
 RNG = np.random.default_rng(7)
 
@@ -97,6 +98,27 @@ def quantised(g: dml.Graph, x: Any) -> Any:
     )
 
 
+def to_bytes(g: dml.Graph, x: Any, scale: float = 0.02) -> Any:
+    """Numbers as bytes, with a scale and a zero point that are constants."""
+    sizes = (1,) * len(x.desc.sizes)
+    point = g.constant(np.full(sizes, 120, np.uint8))
+    return dml.quantize_linear(x, g.constant(np.full(sizes, scale, np.float32)), point)
+
+
+def summed(g: dml.Graph, x: Any) -> Any:
+    """Exact sums of products of bytes, less a zero point, with constants."""
+    weights = g.constant(RNG.integers(-128, 128, (1, 2, 32, 40)).astype(np.int8))
+    point = g.constant(np.full((1,) * 4, 120, np.uint8))
+    return dml.matrix_multiply_integer(to_bytes(g, x), weights, a_zero_point=point)
+
+
+def activated(g: dml.Graph, x: Any) -> Any:
+    """An activation of bytes, as quantised networks have it."""
+    scale, point = (g.constant(np.full((1,) * 4, one)) for one in (np.float32(0.02), np.uint8(120)))
+    number = dml.dequantize_linear(to_bytes(g, x), scale, point)
+    return to_bytes(g, number * dml.sigmoid(number), 0.015)
+
+
 CASES: dict[str, Case] = {
     "absorb": lambda g, x: reversed_(dml.cumulative_summation(x, axis=3)),
     "attend": attention,
@@ -120,17 +142,25 @@ CASES: dict[str, Case] = {
     ),
     "parts": rotated,
     "rows": spelled,
+    "scales": lambda g, x: to_bytes(g, dml.cast(summed(g, x), "float32") * g.constant(numbers(1, 1, 1, 40) / 999)),
     "same": lambda g, x: dml.join([dml.sin(x), dml.sin(x)], axis=1),
+    "tables": activated,
     "together": lambda g, x: [dml.sin(x), dml.cos(x)],
     "weights": quantised,
+    "zeros": summed,
 }
 
 
-@pytest.mark.parametrize("name", dml.rewritings())
+def test_every_one_has_a_case() -> None:
+    assert {*CASES, *OF_MODELS} == {*dml.rewritings()}
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_each_acts_and_can_be_left_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     g = dml.Graph("reference" if name == "outside" else "cpu")
     monkeypatch.setattr(g.device.engine, "reads_outside", name in ("outside", "channels", "divide"))
-    monkeypatch.setattr(g.device.engine, "chooses_layouts", name in ("channels", "matrices"))
+    monkeypatch.setattr(g.device.engine, "chooses_layouts", name == "matrices")
+    monkeypatch.setattr(g.device.engine, "turns_channels", {dml.DataType.FLOAT32: False} if name == "channels" else {})
     if name == "divide":
         pytest.importorskip("triton", reason="Triton is not installed: make test EXTRAS='torch triton'")
         from anydml.engines.cuda.programs import divide  # which needs Triton
@@ -144,7 +174,7 @@ def test_each_acts_and_can_be_left_out(name: str, monkeypatch: pytest.MonkeyPatc
     assert name in whole.explain().did, whole.explain()
     assert name not in less.explain().did
     assert f"{name}: {whole.explain().did[name]}" in str(whole.explain())
-    for got, want in zip(*(np.atleast_1d(model(given)) for model in (whole, less)), strict=True):
+    for got, want in zip(*(np.atleast_1d(each(given)) for each in (whole, less)), strict=True):
         if name in CHANGES_ROUNDING:
             np.testing.assert_allclose(got, want, rtol=2e-6, atol=2e-6)
         else:
@@ -194,3 +224,26 @@ def test_what_exporters_spell_out_becomes_few_passes(name: str) -> None:
     assert len(plain.explain().after) > passes
     (got,), (want,) = (list(one.run(feeds).values()) for one in (model, plain))
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def test_channels_stay_side_by_side_through_a_resize(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several pictures: their number and their channels are dimensions of their own in what it becomes."""
+    monkeypatch.setattr(dml.Device("cpu").engine, "chooses_layouts", True)
+    monkeypatch.setattr(dml.Device("cpu").engine, "reads_outside", True)
+    nodes = [
+        node("Conv", "x first", "a"),
+        node("Resize", "a - scales", "b", mode="linear"),
+        node("Conv", "b then", "y", pads=[1] * 4),
+    ]
+    constants = {
+        "first": numbers(16, 2, 3, 3),
+        "then": numbers(4, 16, 3, 3) / 16,
+        "scales": np.array([1, 1, 2, 2], "f4"),
+    }
+    given = numbers(3, 2, 10, 10)
+    made = model(nodes, {"x": ("float32", given.shape)}, constants=constants, opset=19)
+    whole, less = load(made), load(made, without=["channels"])
+    np.testing.assert_allclose(whole.run({"x": given})["y"], less.run({"x": given})["y"], rtol=2e-6, atol=2e-5)
+    assert "copy [3,16,8,1] from a[..., :1, :, :, :], into b's between seen as [3,16,8,1] by strides [2048,1," in str(
+        whole.explain()
+    )

@@ -79,7 +79,7 @@ TENSORS = [
         "unknown type",
         lambda: T("float8", (3,)),
         "TensorDesc: DataType must be one of FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64,"
-        " UINT64, INT64, UINT4, INT4; got 'float8'",
+        " UINT64, INT64, UINT4, INT4; got 'float8'; did you mean FLOAT64?",
     ),
     Broken(
         "unknown flag",

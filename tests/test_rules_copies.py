@@ -191,7 +191,8 @@ CUMULATIVE = [
     Broken("axis", total(axis=4), "CUMULATIVE_SUMMATION: Axis must be below InputTensor.DimensionCount, 4; got 4"),
     Broken("negative axis", total(axis=-1), "CUMULATIVE_SUMMATION: Axis must be at least 0; got -1"),
     Broken("direction", total(axis_direction="up"),
-           "CUMULATIVE_SUMMATION: AxisDirection must be one of INCREASING, DECREASING; got 'up'"),
+           "CUMULATIVE_SUMMATION: AxisDirection must be one of INCREASING, DECREASING; got 'up'"
+           "; did you mean INCREASING?"),
     Broken("exclusive", total(has_exclusive_sum="no"),
            "CUMULATIVE_SUMMATION: HasExclusiveSum must be True or False; got 'no'"),
     Broken("exclusive product", total(dml.CumulativeProduct, has_exclusive_product=2),
@@ -209,7 +210,7 @@ CUMULATIVE = [
     Broken("FLOAT64 at every level",
            total(input_tensor=T("float64", (4, 4)), output_tensor=T("float64", (4, 4)), axis=0),
            "CUMULATIVE_SUMMATION: InputTensor must be of FLOAT32, FLOAT16, UINT32, UINT16, INT32, UINT64, INT64;"
-           " got FLOAT64; no feature level takes it, so convert the data first, or take it as an addition with"
+           " got FLOAT64; no feature level takes it, so convert the data first, or take it as an extension with"
            " allow_float64=True"),
     Broken("UINT16 product", total(dml.CumulativeProduct, input_tensor=T("uint16", (4, 4)),
                                    output_tensor=T("uint16", (4, 4)), axis=0),

@@ -5,6 +5,8 @@
 array([ 2.,  3.,  6., 11.], dtype=float32)
 """
 
+from importlib import import_module as _import
+
 from anydml import functions as _functions
 from anydml.builder import Graph
 from anydml.engines.threads import get_num_threads, set_num_threads
@@ -77,15 +79,20 @@ __all__ = sorted(
     {name for name, value in globals().items() if name[0] != "_" and not isinstance(value, type(_functions))}
     | set(_functions.function_names())
 )
+_MODULES = ("explain", "models", "onnx", "pydirectml")
+"""They are imported when they are first asked for."""
 
 
 def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return _import(f"{__name__}.{name}")
     if name.startswith("_") or name not in _functions.derived_classes():
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
+        from anydml.functions.unknown import word_unknown  # for errors alone
+
+        raise AttributeError(word_unknown(name, {key: globals().get(key) for key in (*__all__, *_MODULES)}), name=name)
     globals()[name] = found = getattr(_functions, name)
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*(name for name in globals() if name.startswith("__")), *__all__, *_MODULES})

@@ -36,8 +36,8 @@ def is_number(given: object) -> TypeGuard[float]:
 
 
 def numbers_of(given: object) -> np.ndarray[Any, Any] | None:
-    """A list of Python's numbers as an array; None for anything else, and for a list of nothing."""
-    if not isinstance(given, (list, tuple)) or has_type(given):
+    """A list of Python's numbers, or a range, as an array; None for anything else, and for a list of nothing."""
+    if not isinstance(given, (list, tuple, range)) or has_type(given):
         return None
     try:
         found = np.asarray(given)
@@ -159,10 +159,11 @@ def _converted(
         rule = f"{field} must be a whole number, {beside}"
         x = argument_of(cls, like)
         convert = f'cast({x}, "float32")' if in_graph else f'{x}.astype("float32")'
-        raise refuse(rule, f"pass {convert} to compute with floats")
+        raise refuse(rule, f"pass {convert} to compute with floats" if like else "")
     limits = np.iinfo(data_type.dtype)
     if not limits.min <= int(number) <= limits.max:
-        raise refuse(f"{field} must lie in {limits.min} .. {limits.max}, {beside}", "convert the array first")
+        way_out = "convert the array first" if like else ""
+        raise refuse(f"{field} must lie in {limits.min} .. {limits.max}, {beside}", way_out)
     return np.array(int(number), data_type.dtype)
 
 
@@ -184,6 +185,36 @@ def read_list_as(
         _converted(number, data_type, cls, field, like, in_graph)
     with np.errstate(under="ignore"):
         return numbers.astype(data_type.dtype)
+
+
+def read_plain(
+    cls: type[OperatorDesc],
+    level: FeatureLevel,
+    fields: Sequence[str],
+    given: Sequence[object],
+    *,
+    in_graph: bool = False,
+) -> dict[int, np.ndarray[Any, Any]]:
+    """The numbers and lists among the inputs, by place, in types that their fields take: integers for indices."""
+    lists = {i: found for i, x in enumerate(given) if (found := numbers_of(x)) is not None}
+    numbers = {i: x for i, x in enumerate(given) if is_number(x)}
+    if not lists and not numbers:
+        return {}
+    values = [one_of(lists[i]) if i in lists else numbers.get(i) for i in range(len(given))]
+    types = [None if i in lists or i in numbers else type_of(x) for i, x in enumerate(given)]
+    kinds = number_types(cls, level, fields, values, types)
+    read = {i: read_list_as(x, kinds[i][0], cls, fields[i], kinds[i][1], in_graph=in_graph) for i, x in lists.items()}
+    return read | {
+        i: read_as(x, kinds[i][0], cls, fields[i], kinds[i][1], in_graph=in_graph) for i, x in numbers.items()
+    }
+
+
+def type_of(array: Any) -> DataType | None:
+    """The type of an array or an expression; None where it has none of DirectML's."""
+    try:
+        return array.data_type if hasattr(array, "data_type") else DataType(array.dtype)
+    except Exception:  # noqa: BLE001 - what it is instead is told by whoever looks at the array
+        return None
 
 
 def view_number(number: np.ndarray[Any, Any], memory: str, subject: str, field: str) -> ArrayView:

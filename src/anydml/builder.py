@@ -13,6 +13,7 @@ from anydml.graph.nodes import ConstantNode, InputEdge, IntermediateEdge, Operat
 from anydml.memory import packed_strides
 from anydml.operators import Slice
 from anydml.runtime.device import Device, device_named
+from anydml.shown import Shown
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ TensorPolicy: TypeAlias = (
 )
 
 
-class Graph:
+class Graph(Shown):
     """Operators put together for one program: `x = g.input(desc)`, `y = slice1(x, …)`, `model = g.compile(y)`.
 
     `y.named("crop")` names a node, for errors and for the outputs of the compiled graph. Inputs are named when they are

@@ -16,6 +16,7 @@ from anydml.broadcasting import (
     one_of,
     read_as,
     read_list_as,
+    read_plain,
     spread_views,
     view_number,
     without_truths,
@@ -150,7 +151,7 @@ class ArrayCall(Call):
     ) -> None:
         outs = None if out is None else _several(cls, out, results)
         if device is None:
-            arrays = (x for x in (*inputs, *(outs or ())) if not isinstance(x, (list, tuple, *NUMBERS)))
+            arrays = (x for x in (*inputs, *(outs or ())) if not isinstance(x, (list, tuple, range, *NUMBERS)))
             place = place_of(next(arrays, None))
             device = device_named(place if place.startswith("cuda:") else None)
         elif not isinstance(device, Device):  # what is no name cannot be looked up, and is refused by Device
@@ -163,7 +164,11 @@ class ArrayCall(Call):
             seen = self._broadcast(fields, inputs, spreading)
             self.scalars = (*fields, *name_slots(cls, cls.output_names(), 1))
         else:
-            seen = [view(x, name, field, memory=memory) for field, x in zip(fields, inputs, strict=True)]
+            read = read_plain(cls, device.feature_level, fields, inputs)
+            seen = [
+                view_number(read[i], memory, name, fields[i]) if i in read else view(x, name, fields[i], memory=memory)
+                for i, x in enumerate(inputs)
+            ]
         if any(x.data_type.is_half_byte for x in seen):
             self.key = None  # what was looked at is a packed copy
         if outs is not None:
@@ -230,17 +235,22 @@ class ArrayCall(Call):
             raise error.within(self.name, f"{field}.") from None
 
     def reword(self, fault: Fault) -> Fault:
-        """FLOAT64 is what NumPy makes of floats: what helps is told first."""
-        slot = fault.field.removesuffix(".DataType")
+        """A type that NumPy makes of floats, or that indices have elsewhere: what helps is told first."""
+        slot, found = fault.field.removesuffix(".DataType"), fault.value
         slots = name_slots(self.cls, self.names, len(self.inputs))
-        if fault.value is not DataType.FLOAT64 or not (
-            slot in slots and self.cls.support.first_with(bare_name(slot), data_type=DataType.FLOAT32)
-        ):
+        if not isinstance(found, DataType) or slot not in slots:
             return fault
-        x = argument_of(self.cls, slot)
-        convert = f"{x}.float()" if is_tensor(self.inputs[slots.index(slot)].array) else f'{x}.astype("float32")'
+        is_double = found is DataType.FLOAT64
+        usual = (DataType.FLOAT32,) if is_double else (DataType.INT64, DataType.UINT32)
+        taken = [one for one in usual if self.cls.support.first_with(bare_name(slot), data_type=one)]
+        if not taken or not (is_double or (CONVERT in fault.way_out and not found.is_float)):
+            return fault
+        name = taken[0].name.lower()
+        converted = f'astype("{name}")'
+        if is_tensor(self.inputs[slots.index(slot)].array):
+            converted = {"float32": "float()", "int64": "long()"}.get(name, f"to(torch.{name})")
         reason = fault.way_out.replace(f"{CONVERT},", ";").replace(CONVERT, "")
-        return replace(fault, way_out=f"pass {convert}: {reason}")
+        return replace(fault, way_out=f"pass {argument_of(self.cls, slot)}.{converted}: {reason}")
 
     def finish(self, desc: OperatorDesc) -> Any:
         """Compile or find compiled, bind and dispatch."""

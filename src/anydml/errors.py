@@ -14,6 +14,8 @@ E_INVALIDARG = 0x80070057
 E_BOUNDS = 0x8000000B
 DXGI_ERROR_UNSUPPORTED = 0x887A0004
 DXGI_ERROR_DEVICE_REMOVED = 0x887A0005
+FAULT, UNUSABLE, MISSING = 1, 2, 3
+"""The program's exit statuses: a fault of the author's, a file that cannot be used, something that is not here."""
 
 
 def show(value: object, limit: int = 120) -> str:

@@ -10,6 +10,7 @@ from anydml.errors import DescriptionError, Fault
 from anydml.graph.check import byte_span, has_gaps
 from anydml.graph.description import SUBJECT
 from anydml.graph.nodes import OperatorNode
+from anydml.shown import Shown
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Source:
     node: Node | None = None
 
 
-class Expression(Arithmetic):
+class Expression(Arithmetic, Shown):
     """A tensor in a graph that is being built: an input, a constant, or what a function made of others.
 
     The functions take expressions where they take arrays, and then give one.

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.arrays.view import describe
-from anydml.broadcasting import is_number, number_types, numbers_of, one_of, read_as, read_list_as, spread
+from anydml.broadcasting import is_number, number_types, numbers_of, one_of, read_as, read_list_as, read_plain, spread
 from anydml.describing import Call, described, name_slots
 from anydml.errors import DescriptionError, Fault
 from anydml.expression import Expression
+from anydml.tapes import own_cache
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -72,8 +73,8 @@ class NodeCall(Call):
         fields = name_slots(cls, cls.input_names() if names is None else names, len(inputs))
         given: list[Any] = []
         for field, value in zip(fields, inputs, strict=True):
-            if spreading is not None and (is_number(value) or numbers_of(value) is not None):
-                given.append(value if is_number(value) else numbers_of(value))
+            if is_number(value) or numbers_of(value) is not None:
+                given.append(value if is_number(value) or spreading is None else numbers_of(value))
             elif not isinstance(value, Expression):
                 rule, found = f"{field} must be an Expression, as another tensor is", describe(value)
                 way_out = "Graph.constant(array) makes it part of the graph, Graph.input(array) an input"
@@ -88,6 +89,9 @@ class NodeCall(Call):
         if spreading is not None:
             given = self._broadcast(cls, fields, given, spreading)
             self.scalars = tuple(fields)
+        else:
+            read = read_plain(cls, graph.device.feature_level, fields, given, in_graph=True)
+            given = [graph.constant(read[i]) if i in read else x for i, x in enumerate(given)]
         super().__init__(cls, graph.device, given, output_sizes, names, results)
 
     def _broadcast(
@@ -130,7 +134,7 @@ class NodeCall(Call):
         """Describe and check, and add the node; an equal call has been described before: models repeat their layers."""
         told = (*(fills or {}).items(), outputs, *attributes.items())
         key = None if self.faults or self._graph.policy_name is None else self._key(told)
-        if key is not None and (known := _described.get(key)) is not None:
+        if key is not None and (known := own_cache(_described).get(key)) is not None:
             desc, self.result_rank, outputs = known
             return self._add(desc, outputs)
         self._found = key
@@ -183,9 +187,10 @@ class NodeCall(Call):
         """Add the node."""
         outputs = [self._bare(*output) for output in desc.outputs().items()]
         if self._found is not None:
-            if len(_described) >= _MOST_DESCRIBED:
-                _described.clear()
-            _described[self._found] = (desc, self.result_rank, outputs)
+            described_before = own_cache(_described)
+            if len(described_before) >= _MOST_DESCRIBED:
+                described_before.clear()
+            described_before[self._found] = (desc, self.result_rank, outputs)
         return self._add(desc, outputs)
 
     def _add(self, desc: OperatorDesc, outputs: Sequence[TensorDesc]) -> Expression | list[Expression]:

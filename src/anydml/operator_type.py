@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import keyword
+
 from anydml.errors import DescriptionError, Fault, show
-from anydml.spelling import Spelled, read_name
+from anydml.spelling import Spelled, read_name, suggest
+
+_PREFIXES = ("ELEMENT_WISE_", "ACTIVATION_")
 
 
 class OperatorType(Spelled):
@@ -210,6 +215,7 @@ class OperatorType(Spelled):
                 rule="must be the name or the number of a DirectML operator, such as DML_OPERATOR_SLICE1",
                 value=value,
                 found=show(value),
+                way_out=suggest(value, [name for name in cls.__members__ if name != "INVALID"], "DML_OPERATOR_"),
             )
             raise DescriptionError("OperatorType", fault)
         return member
@@ -218,3 +224,18 @@ class OperatorType(Spelled):
     def dml_name(self) -> str:
         """DirectML's own constant: `DML_OPERATOR_SLICE1`."""
         return f"DML_OPERATOR_{self.name}"
+
+
+@functools.cache
+def function_name(kind: OperatorType) -> str:
+    """DirectML's name in lower case, without its family's where no other operator has what is left.
+
+    ELEMENT_WISE_ADD is `add`, ACTIVATION_RELU is `relu`, and ACTIVATION_TANH is not `tanh`, which is ELEMENT_WISE_TANH.
+    """
+    for i, prefix in enumerate(_PREFIXES):
+        short = kind.name.removeprefix(prefix)
+        others = (short, *(before + short for before in _PREFIXES[:i]))
+        if short != kind.name and not any(other in OperatorType.__members__ for other in others):
+            name = short.lower()
+            return f"{name}_" if keyword.iskeyword(name) else name
+    return kind.name.lower()

@@ -9,6 +9,7 @@ import operator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from anydml.errors import DescriptionError, Fault, show
+from anydml.opened import OpenSize
 
 if TYPE_CHECKING:
     import enum
@@ -29,18 +30,19 @@ def read_int(
     try:
         if isinstance(value, bool):
             raise TypeError
-        number = operator.index(value)  # type: ignore[arg-type]  # that it may not be an index is what is asked
+        # That it may not be an index is what is asked.
+        number: Any = value if type(value) is OpenSize else operator.index(value)  # type: ignore[arg-type]
     except Exception:  # noqa: BLE001 - a hostile __index__ may raise anything
         faults.append(Fault(field=field, rule=f"{field} must be a whole number", value=value, found=show(value)))
         return low
     if low <= number <= high:
-        return number
+        return number  # type: ignore[no-any-return]  # which is an int, or as good as one
     rule = f"{field} must lie in {low} .. {high}"
     if high >= INT32_MAX:  # the end of a type's range, which nobody has in mind
         rule = f"{field} must be at least {low}" if number < low else f"{field} must be at most {high}"
     way_out = way_out if number < low else ""
     faults.append(Fault(field=field, rule=rule, value=value, found=show(number), way_out=way_out))
-    return min(max(number, low), high)
+    return int(min(max(number, low), high))
 
 
 def read_ints(

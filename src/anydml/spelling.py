@@ -4,22 +4,51 @@ from __future__ import annotations
 
 import enum
 import functools
+import itertools
 import re
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from anydml.errors import DescriptionError, Fault, show
+from anydml.errors import DescriptionError, Fault, printable, show
+from anydml.other_words import meant_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 E = TypeVar("E", bound=enum.Enum)
 
+_MOST_COMPARED = 512
+"""Names that a suggestion is looked for in: a model may have very many, and as many that are misspelt."""
+
+
+def squeeze(name: str) -> str:
+    """A name without case and what people write between its words."""
+    return re.sub(r"[_\s-]", "", name).lower()
+
+
+def suggest(value: object, names: Iterable[str], prefix: str = "") -> str:
+    """`did you mean FLOAT32?`, where a name is near to what was written; nothing where none is."""
+    import difflib  # most programs misspell nothing
+
+    if not isinstance(value, str):
+        return ""
+    known = {squeeze(name): name for name in itertools.islice(names, _MOST_COMPARED)}
+    if (meant := meant_by(value[:60], known.values())) is not None:
+        return f"did you mean {meant}?"
+    word = squeeze(value[:60]).removeprefix(squeeze(prefix))
+    parts = [name for one, name in known.items() if len(word) > 2 and (one.startswith(word) or one.endswith(word))]
+    as_long = [one for one in known if abs(len(one) - len(word)) <= max(2, len(word) // 3)]
+    near = difflib.get_close_matches(word, as_long, 1, 0.65)
+    found = min(parts, key=len, default=known[near[0]] if near else None)
+    return f"did you mean {printable(found)}?" if found is not None else ""
+
 
 def no_member(cls: type[enum.Enum], value: object, choices: Iterable[str], way_out: str = "") -> DescriptionError:
     """What is no member of an enumeration."""
+    choices = list(choices)
     rule = f"must be one of {', '.join(choices)}"
+    way_out = way_out or suggest(value, choices, _written_prefix(cls))
     fault = Fault(field=cls.__name__, rule=rule, value=value, found=show(value), way_out=way_out)
     return DescriptionError(cls.__name__, fault)
 
@@ -62,6 +91,12 @@ class Spelled(enum.IntEnum, metaclass=SpelledType):
 def _prefix_of(name: str) -> str:
     """What DirectML's constants begin with: `DML_AXIS_DIRECTION_` of AxisDirection's."""
     return f"DML_{re.sub('(?<=[a-z])(?=[A-Z])', '_', name).upper()}_"
+
+
+def _written_prefix(cls: type[enum.Enum]) -> str:
+    """What DirectML's constants of an enumeration begin with, as a member of it is written."""
+    first = next(iter(cls))
+    return str(getattr(first, "dml_name", first.name)).removesuffix(first.name) or _prefix_of(cls.__name__)
 
 
 class Option(Spelled):

@@ -104,6 +104,8 @@ class TensorDesc:
         if self.strides is not None and len(self.strides) != count:
             rule = f"Strides must have as many dimensions as Sizes, {count}"
             faults.append(Fault(field="Strides", rule=rule, value=self.strides, found=str(len(self.strides))))
+        elif count > MAX_DIMENSIONS:
+            pass  # of thousands of sizes the product has more digits than Python writes
         elif self.element_count > MAX_ELEMENTS:
             rule = f"Sizes must multiply to at most 2^32 - 1 = {MAX_ELEMENTS} elements"
             faults.append(Fault(field="Sizes", rule=rule, value=self.sizes, found=str(self.element_count)))

@@ -52,6 +52,11 @@ class SharedData:
         return self._size
 
     @property
+    def size(self) -> int:
+        """The bytes, which may be open."""
+        return self._size
+
+    @property
     def array(self) -> np.ndarray[Any, Any]:
         """The bytes on the host."""
         return np.ascontiguousarray(self._make()).reshape(-1).view(np.uint8)

@@ -7,56 +7,74 @@ Exit status: 0 done; 1 the description, model or data is at fault; 2 the command
 from __future__ import annotations
 
 import errno
+from importlib import import_module
 from typing import Any
 
 import click
 
 import anydml
-from anydml.cli.check import check
-from anydml.cli.compare import compare
 from anydml.cli.console import open_output
-from anydml.cli.engines import engines
-from anydml.cli.explain import explain
-from anydml.cli.reduce import reduce
-from anydml.cli.run import run
-from anydml.cli.support import support
-from anydml.errors import DmlError, EngineMissingError, ModelFileError, UnsupportedError
+from anydml.cli.status import INTERRUPTED, status_of
+from anydml.cli.wording import as_options
+from anydml.errors import UNUSABLE, DmlError, show
+from anydml.spelling import suggest
 
-INTERRUPTED = 130
-"""128 and the number of SIGINT, as shells have it: 1 is a model's fault."""
+COMMANDS = {
+    "cache": "Show, clear or fill the cache of compiled kernels and plans.",
+    "check": "Find every fault of DxDispatch and ONNX models.",
+    "compare": "Find where an ONNX model differs from ONNX Runtime.",
+    "completion": "Print the completion script of a shell.",
+    "engines": "The engines and devices found on this machine, and for a missing one what to install.",
+    "explain": "Show what an operator or a model does, as a picture.",
+    "explore": "Explore operators and models on a page of a local server.",
+    "reduce": "Cut an ONNX model down to the part that shows a fault.",
+    "run": "Run a DxDispatch or ONNX model.",
+    "schema": "Write a JSON schema of DxDispatch models, so that editors complete and check them.",
+    "support": "List the operators, and the types and dimensions that each takes.",
+}
+"""Each command's first sentence: the list of commands imports none of them, which would take two fifths of its time."""
+_ELSEWHERE = {"explore": "anydml.explore.command"}
+"""Modules of commands that are not of this folder."""
 
 
-class _AtFault(click.ClickException):
-    exit_code = 1
-
-
-class _Unusable(click.ClickException):
-    exit_code = 2
-
-
-class _Missing(click.ClickException):
-    exit_code = 3
-
-
-def _failure(error: DmlError) -> click.ClickException:
+class _Failure(click.ClickException):
     """An error of ours as click tells it: one message on stderr, and the exit status."""
-    if isinstance(error, ModelFileError):
-        return _Unusable(str(error))
-    return (_Missing if isinstance(error, (EngineMissingError, UnsupportedError)) else _AtFault)(str(error))
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.exit_code = status  # type: ignore[misc]  # click's own subclasses have one each
 
 
 class _App(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            if ctx.resilient_parsing:  # a shell that completes: no place for an error
+                return None
+            hint = suggest(cmd_name, COMMANDS)
+            ctx.fail(f"No such command {show(cmd_name)}{'; ' if hint else '.'}{hint}")
+        found: click.Command = getattr(import_module(_ELSEWHERE.get(cmd_name, f"anydml.cli.{cmd_name}")), cmd_name)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        """List the commands with their first sentences, which are wrapped and not cut."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except DmlError as error:
-            raise _failure(error) from error
+            raise _Failure(as_options(str(error)), status_of(error)) from error
         except KeyboardInterrupt:
             raise click.exceptions.Exit(INTERRUPTED) from None
         except OSError as error:
             if error.errno == errno.EPIPE:
                 raise  # click ends quietly
-            raise _Unusable(f"the output could not be written ({error.strerror or error})") from error
+            message = f"the output could not be written ({error.strerror or error})"
+            raise _Failure(message, UNUSABLE) from error
 
 
 @click.group(
@@ -67,11 +85,14 @@ class _App(click.Group):
 )
 @click.version_option(anydml.__version__, prog_name="anydml")
 def app() -> None:
-    """DirectML's operators on any machine."""
+    """DirectML's operators on any machine: run, check and explain DxDispatch models, ONNX models and operators.
 
-
-for command in (run, check, compare, reduce, explain, support, engines):
-    app.add_command(command)
+    \b
+    First steps:
+      anydml explain slice1
+      anydml run examples/models/slice1.json
+      anydml check MODEL.onnx
+    """
 
 
 def main() -> None:

@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from anydml.cli.console import make_console, print_table, write_json
-from anydml.cli.onnx_inputs import Given, feed, input_options, is_onnx, memory_option, seed_option
+from anydml.cli.onnx_inputs import Given, feed, input_options, is_onnx, made_up_told, memory_option, seed_option
+from anydml.cli.progress import working
 from anydml.cli.types import ENGINE, printable
 from anydml.cli.without import without_option
 
@@ -69,7 +70,9 @@ def compare(
     alone: bool,
     as_json: bool,
 ) -> None:
-    """Run an ONNX model here and on ONNX Runtime, and find the first node where they differ.
+    """Find where an ONNX model differs from ONNX Runtime.
+
+    The model runs here and there, and the first node where they differ is found.
 
     Whole numbers must be equal, floats close. --all shows how far off each node is, its nodes being run as they are,
     and --alone which are off by themselves: the others only pass an error on. Exit status: 0 they agree; 1 they do
@@ -88,9 +91,13 @@ def compare(
     given = Given(inputs, sizes, seed, max_memory)
     options: dict[str, Any] = {"device": engine, "shapes": given.shapes(), "max_memory": max_memory}
     options["without"] = without
-    arrays = feed(load(model, **options), given, given.arrays())
+    with working(f"Compiling {printable(model.name)}"):
+        loaded = load(model, **options)
+    read = given.arrays()
+    arrays = feed(loaded, given, read)
     options |= {"against": against, "every": every, "alone": alone}
-    found = compare_models(model, arrays, rtol=rtol, atol=atol, **options)
+    with working(f"Comparing {printable(model.name)} with {_SIDES[against]}"), made_up_told(arrays, read):
+        found = compare_models(model, arrays, rtol=rtol, atol=atol, **options)
     if as_json:
         write_json(_all_data(found))
     else:

@@ -97,7 +97,7 @@ def _tensors(
     """The tensors of a field, and the data given for each."""
     sizes, data = given[f"{name}_sizes"], given[f"{name}_data"]
     if not cls.field_types()[name].is_tensor_array:
-        if sizes is None and follows_axis(name):
+        if sizes is None and follows_axis(cls, name):
             sizes = _sizes_off_axis(others, given["axis"], data)
         yield _tensor(cls, name, dml_name(name), sizes, data, given, others)
         return

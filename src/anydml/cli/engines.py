@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from anydml.cli.console import print_table, write_json
+from anydml.cli.wording import as_options
 from anydml.engines import list_engines
 
 
@@ -29,7 +30,7 @@ def engines(as_json: bool) -> None:
         here = "[green]yes[/]" if engine.is_present else "[red]no[/]"
         about = [
             Text("\n".join(engine.devices) or "-"),
-            Text(engine.way_out or engine.what),
+            Text(as_options(engine.way_out) or engine.what),
         ]  # anydml[cuda] is no style
         table.add_row(engine.name, here, *about)
     print_table(table)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from anydml.errors import Fault, ModelError, show
 from anydml.models import Dispatch
-from anydml.models.bind import byte_offset
+from anydml.models.constants import first_array
 from anydml.operators.fields import bare_name, dml_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    import numpy as np
+
     from anydml.models import Binding, Dispatchable, Model
     from anydml.operators import OperatorDesc
-    from anydml.tensor import TensorDesc
 
 
 def choose(model: Model, name: str | None) -> list[Dispatchable]:
@@ -58,15 +57,4 @@ def first_inputs(model: Model, dispatchable: Dispatchable, desc: OperatorDesc) -
             yield None
         else:
             left -= size
-            yield _read(model, one, tensor)
-
-
-def _read(model: Model, binding: Binding, tensor: TensorDesc) -> np.ndarray[Any, Any] | None:
-    resource = model.resources[binding.resource]
-    if resource.values is None or resource.size_in_bytes is None:
-        return None
-    memory = np.zeros(resource.size_in_bytes, np.uint8)
-    resource.values.fill(memory[resource.values_offset : resource.values_offset + resource.values_size])
-    dtype = tensor.data_type.dtype
-    steps = [stride * dtype.itemsize for stride in tensor.element_strides]
-    return np.ndarray(tensor.sizes, dtype, memory, byte_offset(binding, model.resources), steps)
+            yield first_array(model, one, tensor)

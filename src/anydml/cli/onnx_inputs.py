@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from anydml.cli.progress import tell
 from anydml.cli.types import SIZE, printable
+from anydml.errors import IndexRangeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import numpy as np
 
@@ -114,12 +117,26 @@ def feed(model: Model, given: Given, arrays: Mapping[str, Any]) -> dict[str, Any
     shapes, assumed = model.assume_shapes({name: array.shape for name, array in arrays.items()})
     if assumed:
         told = ", ".join(f"{printable(name)}={size}" for name, size in assumed.items())
-        click.echo(f"Open sizes are taken to be {told}; --shape binds them", err=True)
+        tell(f"Open sizes are taken to be {told}; --shape binds them")
     if needed := model.values_needed(shapes, arrays):
         raise refuse_made_up(model.name, needed)
-    made = make_up(missing, shapes, model.index_inputs, given.seed or 0, given.max_memory)
-    click.echo(f"Made up from seed {given.seed or 0}: {', '.join(printable(name) for name in made)}", err=True)
+    made = make_up(missing, shapes, model.index_limits(shapes), given.seed or 0, given.max_memory)
+    tell(f"Made up from seed {given.seed or 0}: {', '.join(printable(name) for name in made)}")
     return {**arrays, **made}
+
+
+@contextlib.contextmanager
+def made_up_told(inputs: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[None]:
+    """Say of an index outside its dimension that inputs were made up, where some were."""
+    try:
+        yield
+    except IndexRangeError as error:
+        made = [printable(name) for name in inputs if name not in given]
+        if not made:
+            raise
+        hint = f"made up: {', '.join(made)}; --input NAME=FILE gives one"
+        faults = [replace(one, way_out=f"{one.way_out}; {hint}" if one.way_out else hint) for one in error.faults]
+        raise IndexRangeError(error.subject, faults) from error
 
 
 def file_name(name: str) -> str:

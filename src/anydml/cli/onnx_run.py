@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from anydml.cli.onnx_inputs import Given, feed, file_name
+from anydml.cli.console import write_json
+from anydml.cli.onnx_inputs import Given, feed, file_name, made_up_told
 from anydml.cli.profile import tell_profile
+from anydml.cli.progress import working
+from anydml.cli.run_json import device_data, plain, times
 from anydml.cli.types import printable
 from anydml.engines import describe_engine
 from anydml.errors import Fault, ModelFileError
@@ -42,6 +45,7 @@ def run_onnx(
     *,
     shows: bool = False,
     profile: str | None = None,
+    as_json: bool = False,
 ) -> None:
     """Load, run as often as asked, show the outputs, and write them where a folder is given."""
     from anydml.onnx import load
@@ -51,29 +55,58 @@ def run_onnx(
     device = Device(engine, feature_level=level)
     start = time.perf_counter()
     options: dict[str, Any] = {"max_memory": given.max_memory, "strict": given.strict, "without": given.without}
-    model = load(path, device=device, shapes=given.shapes(), **options)
+    with working(f"Compiling {printable(path.name)}"):
+        model = load(path, device=device, shapes=given.shapes(), **options)
     loaded = (time.perf_counter() - start - model.compile_seconds) * 1000
-    click.echo(f"Running on '{device.name} ({describe_engine(device.engine)})'")
+    if not as_json:
+        click.echo(f"Running on '{device.name} ({describe_engine(device.engine)})'")
     arrays = given.arrays()
     inputs = feed(model, given, arrays)
-    outputs, samples = _repeat(model, inputs, timing)
-    if shows:
-        _show_bindings(model, inputs, outputs, arrays)
+    with working(f"Running {printable(path.name)}"), made_up_told(inputs, arrays):
+        outputs, samples = _repeat(model, inputs, timing)
+    after = peak_of_process()
+    grown = None if before is None or after is None else after - before
+    if as_json:
+        data: dict[str, Any] = {"model": str(path), "device": device_data(device), "load_ms": loaded}
+        data |= {"compile_ms": model.compile_seconds * 1000, "first_ms": samples.milliseconds[0], **times(samples)}
+        data |= {"process_grew_by": grown, "outputs": {name: _as_data(np.asarray(v)) for name, v in outputs.items()}}
+        data["written"] = (
+            [
+                {"output": name, "path": str(output_path / file)}
+                for name, file in zip(outputs, _write(outputs, output_path), strict=True)
+            ]
+            if output_path is not None
+            else []
+        )
+        write_json(data)
+    else:
+        if shows:
+            _show_bindings(model, inputs, outputs, arrays)
+        _show_run(model, outputs, samples, loaded, grown)
+        for name, file in zip(outputs, _write(outputs, output_path), strict=True) if output_path is not None else ():
+            click.echo(f"Output '{printable(name)}' written to '{printable(file)}'")
+    if profile is not None:
+        tell_profile(model.profile(inputs, runs=len(samples.milliseconds)), profile, is_quiet=as_json)
+
+
+def _show_run(model: Any, outputs: Mapping[str, Any], samples: Samples, loaded: float, grown: int | None) -> None:
+    """The times, the memory and the outputs."""
     hot = samples.hot
     assert hot is not None  # noqa: S101 - for type checkers: there is one sample at least
     first = samples.milliseconds[0]
     click.echo(f"Load: {loaded:.4f} ms, compile: {model.compile_seconds * 1000:.4f} ms, first run: {first:.4f} ms")
     count = len(samples.milliseconds)
     click.echo(f"Run: {count} iterations, {hot.median:.4f} ms median, {hot.least:.4f} ms min (CPU)")
-    after = peak_of_process()
-    grown = "" if before is None or after is None else f"; the process took {word_bytes(after - before)} more"
-    click.echo(f"Memory: {model.memory} planned{grown}")
+    told = "" if grown is None else f"; the process took {word_bytes(grown)} more"
+    click.echo(f"Memory: {model.memory} planned{told}")
     for name, values in outputs.items():
         click.echo(_describe(name, np.asarray(values)))
-    if output_path is not None:
-        _write(outputs, output_path)
-    if profile is not None:
-        tell_profile(model.profile(inputs, runs=len(samples.milliseconds)), profile)
+
+
+def _as_data(values: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """An output: its first elements, as --output_path writes them all."""
+    first = plain(values.reshape(-1)[:_MOST_SHOWN].tolist())
+    return {"type": values.dtype.name, "shape": list(values.shape), "first": first}
 
 
 def _show_bindings(model: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any], given: Mapping[str, Any]) -> None:
@@ -114,8 +147,8 @@ def _describe(name: str, values: np.ndarray[Any, Any]) -> str:
     return f"Output '{printable(name)}': {values.dtype.name}[{sizes}] {', '.join(shown)}{more}"
 
 
-def _write(outputs: dict[str, Any], folder: Path) -> None:
-    """Write an .npy for each output, all of them or none."""
+def _write(outputs: Mapping[str, Any], folder: Path) -> list[str]:
+    """Write an .npy for each output, all of them or none, into a folder that is made; gives the files' names."""
     names = {name: f"{file_name(name)}.npy" for name in outputs}
     if len(set(map(str.lower, names.values()))) < len(names):
         names = {name: f"{i}_{file}" for i, (name, file) in enumerate(names.items())}
@@ -130,5 +163,4 @@ def _write(outputs: dict[str, Any], folder: Path) -> None:
             np.save(data, np.asarray(outputs[name]), allow_pickle=False)
             writes.stage(real_path(folder / file), [data.getvalue()])  # a view of it may outlive it
         writes.commit()
-    for name, file in names.items():
-        click.echo(f"Output '{printable(name)}' written to '{printable(file)}'")
+    return list(names.values())

@@ -63,7 +63,7 @@ def _tensor_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option
     short = [[part] if is_first else [] for part in ("sizes", "type", "data")]
     what = "input's" if is_first and not is_several else base + ("'" if base.endswith("s") else "'s")
     again = "; once for each" if is_several else ""
-    follows = "; they follow from the input's and the axis" if follows_axis(name) else ""
+    follows = "; they follow from the input's and the axis" if follows_axis(cls, name) else ""
     follows = follows or ("; the first input's by default" if follows_first(cls, name) else "")
     follows = "; left out by default" if is_optional(cls, name) else follows
     yield click.Option(
@@ -192,6 +192,6 @@ def follows_first(cls: type[OperatorDesc], name: str) -> bool:
     return issubclass(cls, Computed) and name != cls.input_names()[0]
 
 
-def follows_axis(name: str) -> bool:
+def follows_axis(cls: type[OperatorDesc], name: str) -> bool:
     """Whether a tensor's sizes are the input's, but 1 along the axis."""
-    return name == "sequence_lengths_tensor"
+    return name == "sequence_lengths_tensor" and "axis" in cls.field_types()

@@ -32,9 +32,11 @@ profile_option = click.option(
 )
 
 
-def check_profile(model: Path, path: str) -> None:
+def check_profile(model: Path, path: str, *, as_json: bool) -> None:
     """Refuse a file that cannot be meant, before anything runs."""
     if path == _TABLE:
+        if as_json:
+            raise click.UsageError("--json and --profile both write to stdout; give --profile a file.")
         return
     if not path.lower().endswith(tuple(_KINDS)):
         message = f"{path!r} must end in .json, .trace.json or .txt; without a file the table is printed."
@@ -42,14 +44,14 @@ def check_profile(model: Path, path: str) -> None:
     keep_model(model, profile=path)
 
 
-def tell_profile(found: Profile, path: str) -> None:
+def tell_profile(found: Profile, path: str, *, is_quiet: bool = False) -> None:
     """Print a profile, or write it in the form that the file's name asks for."""
     if path == _TABLE:
         click.echo(str(found))
         return
     write = next(kind for ending, kind in _KINDS.items() if path.lower().endswith(ending))
     write_text(path, write(found), "--profile")
-    click.echo(f"Profile written to '{printable(path)}'")
+    click.echo(f"Profile written to '{printable(path)}'", err=is_quiet)
 
 
 def watch_run(engine: str | None, run: Callable[[], object]) -> Profile:

@@ -101,7 +101,7 @@ def reduce(
     sizes: tuple[str, ...],
     seed: int | None,
 ) -> None:
-    """Cut an ONNX model down to the smallest that still shows a fault.
+    """Cut an ONNX model down to the part that shows a fault.
 
     CMD is run, without a shell, on one candidate after another: {} in it is replaced by the candidate's path, which is
     put last where there is no {}. A candidate shows the fault where CMD ends with a status other than 0, a crash

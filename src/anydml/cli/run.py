@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 import click
 
 from anydml.cli.console import open_output
 from anydml.cli.dxdispatch import dxdispatch_options
+from anydml.cli.listening import Listener
 from anydml.cli.onnx_inputs import (
     Given,
     input_options,
@@ -20,33 +20,19 @@ from anydml.cli.onnx_inputs import (
     strict_option,
 )
 from anydml.cli.onnx_run import run_onnx
-from anydml.cli.printing import write_values
 from anydml.cli.profile import check_profile, profile_option, tell_profile, watch_run
-from anydml.cli.types import ENGINE, LEVEL, SIZE, printable
+from anydml.cli.run_json import JsonListener
+from anydml.cli.types import ENGINE, LEVEL, SIZE
 from anydml.cli.without import without_option
-from anydml.engines import describe_engine
 from anydml.engines.threads import MOST_THREADS, set_num_threads
 from anydml.enums import FeatureLevel
-from anydml.models import (
-    Commanded,
-    Dispatched,
-    Figures,
-    Initialised,
-    Printed,
-    Progress,
-    Started,
-    Timing,
-    Written,
-    load_model,
-)
+from anydml.models import Timing, load_model
 from anydml.models.onnx_programs import OnnxProgram
-
-if TYPE_CHECKING:
-    from anydml.models import Event
 
 _UINT32 = click.IntRange(0, 2**32 - 1)
 _COUNT = click.IntRange(1, 2**32 - 1)
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_TARGET = click.Path(file_okay=False, path_type=Path)
 
 
 @click.command()
@@ -69,7 +55,8 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--engine", type=ENGINE, help="Instead of the best: see `anydml engines`.")
 @click.option("--threads", type=click.IntRange(1, MOST_THREADS), help="Threads that a dispatch may run on.")
 @click.option("--input_path", type=_FOLDER, help="Read files from here instead of the model's folder.")
-@click.option("--output_path", type=_FOLDER, help="Write files here instead of in the model's folder.")
+@click.option("--output_path", type=_TARGET, help="Write files here instead of in the model's folder; it is made.")
+@click.option("--json", "as_json", is_flag=True, help="For machines: device, times, resources and outputs as JSON.")
 @click.option("--allow-files", "allowed", type=_FOLDER, multiple=True, help="A folder the model may use too.")
 @memory_option
 @strict_option
@@ -91,6 +78,7 @@ def run(
     allowed: tuple[Path, ...],
     input_path: Path | None,
     output_path: Path | None,
+    as_json: bool,
     max_memory: int | None,
     max_output: int | None,
     strict: bool,
@@ -106,7 +94,9 @@ def run(
     profile: str | None,
     **timing: Any,
 ) -> None:
-    """Run a DxDispatch model: dispatch its operators, print its resources, write its files.
+    """Run a DxDispatch or ONNX model.
+
+    Of a DxDispatch model the operators are dispatched, resources printed and files written.
 
     An ONNX model, *.onnx, takes its inputs from files, or makes them up from a seed; with --output_path its outputs
     are written there, an .npy each. --profile shows what each pass took, and the nodes that it carries out; in a file
@@ -126,7 +116,7 @@ def run(
     model = model or named
     assert model is not None  # noqa: S101 - for type checkers: one of the two is
     if profile is not None:
-        check_profile(model, profile)
+        check_profile(model, profile, as_json=as_json)
     if threads is not None:
         set_num_threads(threads)
     times, engine, sizes = Timing(**timing), engine or adapter, (*sizes, *overrides, *bound)
@@ -134,7 +124,9 @@ def run(
         refuse_options(ctx, "an ONNX model", "input_path", "allowed", "max_output", "verbosity", "print_commands")
         given = Given(inputs, sizes, seed, max_memory, strict, without)
         level = level or FeatureLevel.highest()
-        run_onnx(model, given, engine, level, times, output_path, shows=shows_bindings, profile=profile)
+        run_onnx(
+            model, given, engine, level, times, output_path, shows=shows_bindings, profile=profile, as_json=as_json
+        )
         return
     refuse_options(ctx, "a DxDispatch model", "inputs", "seed", "shows_bindings", "strict", "without")
     loaded = load_model(
@@ -148,7 +140,8 @@ def run(
     )
     if not any(isinstance(found.program, OnnxProgram) for found in loaded.dispatchables.values()):
         refuse_options(ctx, "a DxDispatch model without an ONNX model", "sizes", "overrides", "bound")
-    with _Listener(verbosity, times, tells_commands=print_commands) as listener:
+    told = JsonListener(str(model)) if as_json else Listener(verbosity, times, tells_commands=print_commands)
+    with told as listener:
 
         def run_all() -> None:
             loaded.run(engine, feature_level=level or FeatureLevel.highest(), timing=times, on_event=listener)
@@ -156,91 +149,4 @@ def run(
         if profile is None:
             run_all()
         else:
-            tell_profile(watch_run(engine, run_all), profile)
-
-
-class _Listener:
-    """Writes what happens, as it happens; on a terminal also how far a long dispatch is."""
-
-    def __init__(self, verbosity: int, timing: Timing, *, tells_commands: bool = False) -> None:
-        self._verbosity, self._timing, self._tells_commands = verbosity, timing, tells_commands
-        self._bar: Any = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop_bar()
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, Progress):
-            self._show_progress(event)
-            return
-        self._stop_bar()
-        if isinstance(event, Started):
-            click.echo(f"Running on '{event.device.name} ({describe_engine(event.device.engine)})'")
-        elif isinstance(event, Initialised):
-            if self._verbosity:
-                click.echo(f"Initialize {_name(event.name)}: {event.milliseconds:.4f} ms")
-        elif isinstance(event, Commanded):
-            if self._tells_commands:
-                mark, told = ("EndCmd", "hr=0x00000000") if event.is_done else ("StartCmd", printable(event.text))
-                click.echo(f"[{mark}][{event.number:04}]\t: {told}")
-        elif isinstance(event, Dispatched):
-            self._show_times(event)
-        elif isinstance(event, Printed):
-            click.echo(f"Resource {_name(event.name)}:" + ("\n" if event.verbose else " "), nl=False)
-            for text in write_values(event):
-                click.echo(text, nl=False)
-        elif isinstance(event, Written):
-            click.echo(f"Resource {_name(event.name)} written to {_name(event.text)}")
-
-    def _show_times(self, event: Dispatched) -> None:
-        samples = event.samples
-        count, hot = len(samples.milliseconds), samples.hot
-        if hot is None:
-            return
-        if self._verbosity == 0:
-            click.echo(f"Dispatch {_name(event.name)}: {count} iterations, {hot.median:.4f} ms median (CPU)")
-            return
-        click.echo(f"Dispatch {_name(event.name)}: {count} iterations")
-        for title, figures in (("Cold", samples.cold), ("Hot", hot)):
-            if figures is not None:
-                click.echo(f"CPU Timings {f'({title})':6} : {_figures(figures)}")
-        if self._verbosity == 2:
-            click.echo("The timings of each iteration:")
-            for i, milliseconds in enumerate(samples.milliseconds):
-                click.echo(f"iteration {i}: {milliseconds:.4f} ms (CPU)")
-
-    def _show_progress(self, event: Progress) -> None:
-        if not sys.stderr.isatty():
-            return
-        limit = self._timing.milliseconds
-        total = self._timing.iterations if limit is None else limit / 1000
-        done = event.iterations if limit is None else min(event.seconds, total)
-        if self._bar is None:
-            from rich.console import Console
-            from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-            from rich.progress import Progress as Bar
-
-            columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn())
-            self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
-            self._bar.add_task(f"Dispatch {_name(event.name)}", total=total)
-            self._bar.start()
-        self._bar.update(self._bar.task_ids[0], completed=done)
-
-    def _stop_bar(self) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
-
-
-def _name(text: str) -> str:
-    return f"'{printable(text)}'"
-
-
-def _figures(figures: Figures) -> str:
-    return (
-        f"{figures.count} samples, {figures.average:.4f} ms average, {figures.least:.4f} ms min,"
-        f" {figures.median:.4f} ms median, {figures.most:.4f} ms max"
-    )
+            tell_profile(watch_run(engine, run_all), profile, is_quiet=as_json)

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 from anydml.cli.console import make_console
 from anydml.cli.files import write_text
 from anydml.explain import Limits
+from anydml.explain import explain as make_picture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from rich.console import Console
 
+    from anydml.enums import FeatureLevel
     from anydml.explain import GraphPicture, Picture
     from anydml.explain.text import Line
+    from anydml.operators import OperatorDesc
 
 _STYLES = {
     "title": "bold",
@@ -33,29 +36,40 @@ _PIPED_WIDTH = 100
 _FEWER_COLUMNS = (8, 6, 4, 2)
 
 
-def show_picture(draw: Callable[[Limits], Picture], svg: str | None = None, html: str | None = None) -> None:
-    """Show a picture where it is asked for, on the terminal where nothing is; a description at fault is an error."""
-    picture = draw(Limits())
+def draw(desc: OperatorDesc, values: Sequence[object], level: FeatureLevel, title: str, limits: Limits) -> Picture:
+    """The picture of a description."""
+    return make_picture(desc, *values, feature_level=level, title=title, limits=limits)
+
+
+def checked(drawn: Callable[[Limits], Picture]) -> Picture:
+    """A picture as it is by itself; a description at fault is an error."""
+    picture = drawn(Limits())
     if picture.error is not None:
         raise picture.error
+    return picture
+
+
+def show_picture(drawn: Callable[[Limits], Picture], svg: str | None = None, html: str | None = None) -> None:
+    """Show a picture where it is asked for, on the terminal where nothing is; a description at fault is an error."""
+    picture = checked(drawn)
     if svg is not None:
         write_text(svg, picture.svg(), "--svg")
     if html is not None:
         write_text(html, picture.html(), "--html")
     if svg is None and html is None:
-        _print_picture(draw)
+        _print_picture(drawn)
 
 
-def _print_picture(draw: Callable[[Limits], Picture]) -> None:
+def _print_picture(drawn: Callable[[Limits], Picture]) -> None:
     """Print it, in colour where there is colour, with as many columns as a terminal has room for."""
     from anydml.explain.text import lines, needed_width
 
     console = make_console()
     width = console.width if console.is_terminal else _PIPED_WIDTH
-    picture = draw(Limits())
+    picture = drawn(Limits())
     for columns in _FEWER_COLUMNS if console.is_terminal else ():
         if needed_width(picture) > width:
-            picture = draw(Limits(columns=columns))
+            picture = drawn(Limits(columns=columns))
     _print_lines(console, lines(picture, width))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,20 +21,33 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("operator", type=OPERATOR, required=False)
 @click.option("--feature-level", "level", type=LEVEL, help="What this level has, instead of every row.")
+@click.option("--onnx", is_flag=True, help="The types of ONNX nodes that run on these operators.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
-def support(operator: type[OperatorDesc] | None, level: FeatureLevel | None, as_json: bool) -> None:
-    """Which types and dimension counts each operator takes, from which feature level on.
+def support(operator: type[OperatorDesc] | None, level: FeatureLevel | None, onnx: bool, as_json: bool) -> None:
+    """List the operators, and the types and dimensions that each takes.
 
-    A row holds from its level upward, until a higher row replaces it.
+    Without an operator there is a line for each: the level that it appeared at, its dimension counts and the data
+    types of its first tensor at the highest level. With one there are all of its rows: a row holds from its level
+    upward, until a higher row replaces it.
 
     \b
-    Example:
+    Examples:
+      anydml support
       anydml support slice1 --feature-level 2_1
     """
+    if onnx:
+        _show_nodes(as_json=as_json)
+        return
     chosen = [operator] if operator else list(OPERATORS.values())
     found = [(cls, row) for cls in chosen for row in _rows(cls, level)]
     if as_json:
         write_json([_as_data(cls, row) for cls, row in found])
+        return
+    missing = [cls for cls in chosen if level is not None and level < cls.introduced()]
+    if operator is None:
+        _show_all([cls for cls in chosen if cls not in missing], level)
+        if missing:
+            click.echo(f"{len(missing)} operators need a higher feature level than {level}")
         return
     table = Table("operator", "from level", "tensor", "dimensions", "data types", box=None, header_style="bold")
     for cls, row in found:
@@ -41,11 +55,37 @@ def support(operator: type[OperatorDesc] | None, level: FeatureLevel | None, as_
         for tensor, allowed in row.tensors.items():
             table.add_row(*first, tensor, write_counts(allowed.dimension_counts), write_types(allowed.data_types))
             first = ("", "")
-    missing = [cls for cls in chosen if level is not None and level < cls.introduced()]
     if found:
         print_table(table)
     for cls in missing:
         click.echo(f"{cls.type.name} needs {cls.introduced().dml_name}")
+
+
+def _show_all(chosen: list[type[OperatorDesc]], level: FeatureLevel | None) -> None:
+    """A line an operator, within 80 columns."""
+    table = Table("operator", "since", "dimensions", "types", box=None, header_style="bold", pad_edge=False)
+    for cls in sorted(chosen, key=lambda cls: cls.type.name):
+        rows = _rows(cls, level)
+        last = [row for row in rows if row.level == max(row.level for row in rows)]
+        tensors = [next(iter(row.tensors.values())) for row in last]
+        counts = sorted({count for one in tensors for count in one.dimension_counts})
+        types = {one for tensor in tensors for one in tensor.data_types}
+        word = f"{len(types)} types" if len(types) > 2 else write_types(frozenset(types))
+        table.add_row(cls.type.name, str(cls.introduced()), write_counts(tuple(counts)), word)
+    print_table(table)
+    click.echo(f"{len(chosen)} operators; `anydml support NAME` has all rows of one")
+
+
+def _show_nodes(*, as_json: bool) -> None:
+    """The types of ONNX nodes, within 80 columns."""
+    from anydml.onnx.lowerings import LOWERINGS
+
+    names = sorted(LOWERINGS, key=str.lower)
+    if as_json:
+        write_json(names)
+        return
+    click.echo(textwrap.fill(", ".join(names), 80))
+    click.echo(f"{len(names)} types of nodes; `anydml check MODEL.onnx` says which of its nodes run")
 
 
 def _rows(cls: type[OperatorDesc], level: FeatureLevel | None) -> list[LevelSupport]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from anydml.engines import ENGINES, is_engine_name
 from anydml.enums import FeatureLevel
-from anydml.errors import DmlError, printable
-from anydml.functions.derived import function_name
-from anydml.operator_type import OperatorType
+from anydml.errors import DescriptionError, DmlError, printable
+from anydml.functions.unknown import instead_of
+from anydml.operator_type import OperatorType, function_name
 from anydml.operators import OPERATORS, find_operator
+from anydml.spelling import squeeze, suggest
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem as Item
@@ -23,11 +24,6 @@ def _complete(names: list[str], incomplete: str) -> list[Item]:
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
-
-
-def _squeeze(name: str) -> str:
-    """A name without what people write between its words."""
-    return re.sub(r"[_\s-]", "", name).lower()
 
 
 class LevelType(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
@@ -56,15 +52,14 @@ class OperatorNameType(click.ParamType):  # type: ignore[type-arg]  # generic in
         """Read it, or say what operators there are."""
         if isinstance(value, type):
             return value
-        names = {_squeeze(spelling): kind for kind in OperatorType for spelling in (function_name(kind), kind.name)}
-        name = _squeeze(value).removeprefix("dmloperator")
+        names = {squeeze(spelling): kind for kind in OperatorType for spelling in (function_name(kind), kind.name)}
+        name = squeeze(value).removeprefix("dmloperator")
         try:
-            kind = names.get(name) or OperatorType(int(name) if name.isdecimal() else value)
-        except DmlError as error:
-            near = difflib.get_close_matches(name, [_squeeze(kind.name) for kind in OPERATORS], 1)
-            hint = f"; did you mean {names[near[0]].name.lower()}?" if near else ""
-            self.fail(f"{error.faults[0]}{hint}", param, ctx)
-        return find_operator(kind)
+            return find_operator(names.get(name) or (int(name) if name.isdecimal() else value))
+        except DescriptionError as error:
+            built = [kind.name.lower() for kind in OPERATORS]
+            way_out = instead_of(value) or suggest(value, built, "dml_operator_") or "`anydml support` lists them"
+            self.fail(str(replace(error.faults[0], way_out=way_out)), param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:  # noqa: ARG002 - as the base has it
         """Every operator that is built."""

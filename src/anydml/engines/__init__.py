@@ -13,6 +13,7 @@ from anydml.engines.alone import run_alone
 from anydml.engines.reference import ReferenceEngine
 from anydml.engines.threads import get_num_threads
 from anydml.errors import EngineMissingError, Fault, show
+from anydml.spelling import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +87,10 @@ def find_engine(name: str | None) -> Engine:
         engine, _, index = name.partition(":")
         return ENGINES[engine](*([int(index)] if index else []))
     rule = f"there is no device {show(name)} in this version; there are {', '.join(map(repr, ENGINES))}"
-    raise _missing(name, rule, "a number says which GPU, as in 'cuda:1'" if str(name).startswith("cuda") else "")
+    is_numbered = isinstance(name, str) and name.startswith("cuda")
+    raise _missing(
+        name, rule, "a number says which GPU, as in 'cuda:1'" if is_numbered else suggest(name, map(repr, ENGINES))
+    )
 
 
 @dataclass(frozen=True, slots=True)

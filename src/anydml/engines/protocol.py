@@ -87,8 +87,12 @@ class Engine(Protocol):
     """Whether more rows are multiplied with such weights as well, which are dequantised as they are read."""
     reads_outside: bool
     """Whether windows past a tensor's ends are quicker to read than a tensor with room around it is to write."""
+    looks_up_bytes: bool
+    """Whether a byte is looked up in a table in less time than most of what is computed of it takes."""
     chooses_layouts: bool
-    """Whether what passes between steps lies best as convolutions and products like it."""
+    """Whether what passes between products and attention lies best as those like it."""
+    turns_channels: Mapping[DataType, bool]
+    """By the type of pictures whose channels convolutions read best side by side: whether by constant weights alone."""
 
     def takes(self, primitive: Primitive) -> bool:
         """Whether it has a way for a primitive that can be spelled out; others it takes anyway."""

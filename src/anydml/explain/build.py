@@ -89,6 +89,17 @@ def explain(
     return Picture(name, title, fields, tale.summary, grids, tale.legend, sentences, notes)
 
 
+def shown_inputs(desc: OperatorDesc, *inputs: object) -> list[np.ndarray[Any, Any]]:
+    """The inputs of a valid description as its picture has them, every element: those given, and those made up."""
+    kind, primitive = _tale_of(lower_packed(desc))
+    values = _values(desc, partial(kind.made_up, desc, primitive), inputs)
+    frames, found = kind.frames(desc, primitive), []
+    for name, tensor in desc.inputs().items():
+        elements = [values[name].at(at) for at in np.ndindex(*frames[name])]
+        found.append(np.array(elements, tensor.data_type.number_dtype).reshape(tensor.sizes))
+    return found
+
+
 def _fields(desc: OperatorDesc) -> tuple[tuple[str, str], ...]:
     """The attributes as the documents write them; what DirectML does not have, only where it is set."""
     kinds = desc.field_types()
@@ -97,7 +108,7 @@ def _fields(desc: OperatorDesc) -> tuple[tuple[str, str], ...]:
         (dml_name(name), _write_field(value))
         for name, kind in kinds.items()
         for value in (getattr(desc, name),)
-        if (kind.kind == "attribute" and value is not None) or (kind.kind == "addition" and value != defaults[name])
+        if (kind.kind == "attribute" and value is not None) or (kind.kind == "extension" and value != defaults[name])
     )
 
 

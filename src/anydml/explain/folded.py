@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -47,13 +46,27 @@ class _Row(NamedTuple):
         kept = len(self.at) - self.step.depth
         return (1,) * kept + self.step.sizes[kept:]
 
-    def numbers(self, slot: int) -> np.ndarray[Any, Any]:
-        """Where a source's elements lie that a row reads."""
-        view, found = self.step.sources[slot], np.zeros(self.shape(), np.int64)
-        for k, (size, stride) in enumerate(zip(found.shape, view.strides, strict=True)):
-            along = np.arange(size) if k >= len(self.at) - self.step.depth else np.array([self.at[k]])
-            found += (along * stride).reshape([-1 if k == d else 1 for d in range(found.ndim)])
-        return found + view.offset
+    def numbers(self, slot: int, most: int = _MOST_READ) -> np.ndarray[Any, Any]:
+        """Where a source's elements lie that a row reads, the first of them."""
+        shape, strides = self.shape(), self.step.sources[slot].strides
+        places = np.unravel_index(np.arange(min(most, math.prod(shape))), shape)
+        found = sum(along * stride for along, stride in zip(places, strides, strict=True))
+        return np.asarray(found, np.int64) + self._start(slot)
+
+    def ends(self, slot: int) -> tuple[int, int]:
+        """The least and the greatest of these places."""
+        steps = [
+            (size - 1) * stride for size, stride in zip(self.shape(), self.step.sources[slot].strides, strict=True)
+        ]
+        start = self._start(slot)
+        return start + sum(min(step, 0) for step in steps), start + sum(max(step, 0) for step in steps)
+
+    def number(self, slot: int) -> int:
+        """Where the element lies that a source has at the very coordinate."""
+        return _placed(self.step.sources[slot], self.at)
+
+    def _start(self, slot: int) -> int:
+        return _placed(self.step.sources[slot], self.at[: len(self.at) - self.step.depth])
 
 
 class _TooMuch(Exception):  # noqa: N818 - no error: a picture leaves it out
@@ -123,7 +136,7 @@ class FoldedTale(Tale):
         for one in loads(node):
             slot = int(one.value)
             view, numbers = row.step.sources[slot], row.numbers(slot)
-            found = [self._element(view.tensor, int(number)) for number in numbers.flat]
+            found = [self._element(view.tensor, int(number)) for number in numbers]
             sources[slot] = np.array(found, view.data_type.dtype).reshape(shape)
         for slot in fetched(node):
             sources[slot] = self._whole(row.step.sources[slot])
@@ -135,8 +148,7 @@ class FoldedTale(Tale):
     def _whole(self, view: View) -> np.ndarray[Any, Any]:
         """All elements of what is fetched from."""
         if view not in self._fetched:
-            numbers = [(view.offset + sum(map(operator.mul, at, view.strides))) for at in np.ndindex(*view.sizes)]
-            found = [self._element(view.tensor, number) for number in numbers]
+            found = [self._element(view.tensor, _placed(view, at)) for at in np.ndindex(*view.sizes)]
             self._fetched[view] = np.array(found, view.data_type.dtype).reshape(view.sizes)
         return self._fetched[view]
 
@@ -154,7 +166,7 @@ class FoldedTale(Tale):
             says += [formula.numbers(lambda node: self._result(row, origin[node])), value]
         except _TooMuch:
             says.append(_UNKNOWN)
-        sources = tuple(itertools.islice(dict.fromkeys(self._sources(row)), _MOST_SOURCES))
+        sources = tuple(itertools.islice(self._sources(row, set()), _MOST_SOURCES))
         return Landing(value, chained(says), sources)
 
     def _name(self, row: _Row, node: Expr) -> str:
@@ -163,40 +175,40 @@ class FoldedTale(Tale):
             return spoken(row.step.sources[int(node.value)].tensor)
         if node.op not in ("load", ROW):
             return name_index(node)
-        view, numbers = row.step.sources[int(node.value)], row.numbers(int(node.value))
+        slot = int(node.value)
+        view = row.step.sources[slot]
         sizes = self._sizes[view.tensor]
         if node.op == "load":
-            inside = tuple(c if size > 1 else 0 for c, size in zip(row.at, numbers.shape, strict=True))
-            return written(view.tensor, coordinate_of(int(numbers[inside]), sizes))
-        ends = [coordinate_of(int(end), sizes) for end in (numbers.min(), numbers.max())]
+            return written(view.tensor, coordinate_of(row.number(slot), sizes))
+        ends = [coordinate_of(end, sizes) for end in row.ends(slot)]
         places = []
         for low, high, size in zip(*ends, sizes, strict=True):
             first, last = sorted((low, high))
             places.append(str(low) if low == high else ":" if last - first == size - 1 else f"{first}:{last + 1}")
         return written(view.tensor, tuple(places))
 
-    def _sources(self, row: _Row) -> Iterator[Element]:
-        """The elements of inputs that one is made of, as far as they are drawn."""
-        for one in loads(row.step.value):
-            view = row.step.sources[int(one.value)]
-            for number in row.numbers(int(one.value)).flat[:_MOST_SOURCES]:
-                if view.tensor in self._values:
-                    yield Element(view.tensor, coordinate_of(int(number), self._sizes[view.tensor]))
+    def _sources(self, row: _Row, met: set[tuple[str, int]]) -> Iterator[Element]:
+        """The elements of inputs that one is made of, each once, as far as they are drawn."""
+        read = [(int(one.value), row.numbers(int(one.value), _MOST_SOURCES).tolist()) for one in loads(row.step.value)]
+        read += [(slot, self._places(row, slot)[:_MOST_SOURCES]) for slot in fetched(row.step.value)]
+        for slot, numbers in read:
+            tensor = row.step.sources[slot].tensor
+            for number in numbers:
+                if (tensor, number) in met:
+                    continue
+                met.add((tensor, number))
+                if tensor in self._values:
+                    yield Element(tensor, coordinate_of(number, self._sizes[tensor]))
                 else:
-                    yield from self._sources(self._row(view.tensor, int(number)))
-        for slot in fetched(row.step.value):
-            view = row.step.sources[slot]
-            for number in self._places(row, slot)[:_MOST_SOURCES]:
-                if view.tensor in self._values:
-                    yield Element(view.tensor, coordinate_of(number, self._sizes[view.tensor]))
-                else:
-                    yield from self._sources(self._row(view.tensor, number))
+                    yield from self._sources(self._row(tensor, number), met)
 
     def _places(self, row: _Row, slot: int) -> list[int]:
         """Where the elements lie that a row fetches from a source, each once."""
         view, shape, kept = row.step.sources[slot], row.shape(), len(row.at) - row.step.depth
         cuts = [(c if k < kept else 0, 1) for k, c in enumerate(row.at)]
         found: dict[int, None] = {}
+        if math.prod(shape) > _MOST_READ:
+            return []
         for node in walk(row.step.value):
             if node.op == "fetch" and node.value == slot and not loads(*node.args):
                 at = [np.broadcast_to(evaluate(moved(index, cuts), [], shape, 0), shape) for index in node.args]
@@ -226,6 +238,11 @@ def _shown(step: Computation) -> tuple[Expr, dict[Expr, Expr]]:
         made[node] = change(node, tuple(made[arg] for arg in node.args))
         origin[made[node]] = node
     return made[value], origin
+
+
+def _placed(view: View, at: Coordinate) -> int:
+    """The number of the element that a view has at a coordinate; dimensions that are left away count as 0."""
+    return view.offset + sum(c * stride for c, stride in zip(at, view.strides, strict=False))
 
 
 def _located(view: View, number: int) -> Coordinate | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anydml.errors import UnsupportedError
 from anydml.explain.colours import DARK, LIGHT
 from anydml.explain.graph_svg import draw
 from anydml.explain.graph_text import plain
@@ -21,8 +22,11 @@ def page(picture: GraphPicture) -> str:
 
 
 def fragment(picture: GraphPicture) -> str:
-    """The drawing and the tables alone."""
-    return (
-        f'<div style="overflow:auto">{draw(picture)}</div>\n'
-        f'<details style="overflow:auto"><summary>The passes</summary>\n<pre>{escape(plain(picture))}</pre></details>'
-    )
+    """The drawing and the tables alone; the tables where the drawing needs a library that is not installed."""
+    tables = f"<pre>{escape(plain(picture))}</pre>"
+    try:
+        drawing = draw(picture)
+    except UnsupportedError as error:
+        return f'<p>{escape(str(error))}</p>\n<div style="overflow:auto">{tables}</div>'
+    details = f'<details style="overflow:auto"><summary>The passes</summary>\n{tables}</details>'
+    return f'<div style="overflow:auto">{drawing}</div>\n{details}'

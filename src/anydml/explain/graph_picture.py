@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from anydml.errors import UnsupportedError
 from anydml.explain.graph_words import word_count
 from anydml.memory import word_bytes
 
@@ -127,7 +128,7 @@ class GraphPicture:
         return plain(self)
 
     def svg(self) -> str:
-        """The graph as a standalone SVG document, light or dark as its reader's system is."""
+        """The graph as a standalone SVG document, light or dark as its reader's system is. It needs igraph."""
         from anydml.explain.graph_svg import draw
 
         return draw(self)
@@ -138,9 +139,12 @@ class GraphPicture:
 
         return page(self)
 
-    def _repr_svg_(self) -> str:
-        """The drawing in a notebook."""
-        return self.svg()
+    def _repr_svg_(self) -> str | None:
+        """The drawing in a notebook; none where igraph is not installed, of which the tables tell."""
+        try:
+            return self.svg()
+        except UnsupportedError:
+            return None
 
     def _repr_html_(self) -> str:
         """The drawing and the tables in a notebook."""

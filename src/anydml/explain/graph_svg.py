@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
 from anydml.explain.colours import DARK, LIGHT
-from anydml.explain.graph_layout import BOX_HEIGHT, COLUMN_GAP, LANE, LETTER, ROW_GAP, STEM, arrange
+from anydml.explain.graph_boxes import BOX_HEIGHT, LETTER, ROW_GAP, STEM, arrange
 from anydml.explain.graph_words import tidy, word_list
 from anydml.memory import word_bytes
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from anydml.explain.colours import Scheme
-    from anydml.explain.graph_layout import Box, Edge, Plan
+    from anydml.explain.graph_boxes import Box, Edge, Plan
     from anydml.explain.graph_picture import GraphPicture
 
 _MARGIN, _LINE, _WRAP = 24, 20, 110
@@ -110,7 +110,7 @@ def _drawing(plan: Plan) -> Iterator[str]:
     for hue, x, y, width, height in plan.frames:
         yield f'<rect class="w e{hue}" x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="12"/>'
     for edge in plan.edges:
-        yield _edge(edge, plan.inner)
+        yield _edge(edge)
     for box in plan.boxes:
         yield _box(box)
     for box in plan.boxes:
@@ -118,17 +118,17 @@ def _drawing(plan: Plan) -> Iterator[str]:
             yield _text(box.x + box.width / 2 + 8, box.y + BOX_HEIGHT + 23 + 14 * k, "l", line)
 
 
-def _edge(edge: Edge, inner: float) -> str:
-    """A line down to the next row; to a later one by way of a lane beside the boxes."""
-    x, y = edge.source.x + edge.source.width / 2, edge.source.y + BOX_HEIGHT
-    end, bottom = edge.target.x + edge.target.width * (edge.slot + 1) / (edge.slots + 1), edge.target.y
-    bend = ROW_GAP - STEM
-    path = f"M{x:g} {y:g}v{STEM}"
-    if edge.lane is not None:
-        lane, y = inner + COLUMN_GAP + edge.lane * LANE, y + STEM
-        path += f"C{x:g} {y + bend / 2:g} {lane:g} {y + bend / 2:g} {lane:g} {y + bend:g}V{bottom - bend:g}"
-        x = lane
-    path += f"C{x:g} {bottom - bend / 2:g} {end:g} {bottom - bend / 2:g} {end:g} {bottom:g}"
+def _edge(edge: Edge) -> str:
+    """Down beside the box's label, and then from row to row, straight past those between."""
+    x, y = edge.source.x + edge.source.width / 2, edge.source.y + BOX_HEIGHT + STEM
+    path = f"M{x:g} {y - STEM:g}V{y:g}"
+    step = BOX_HEIGHT + ROW_GAP
+    ends = [(one.x, one.first * step, one.last * step + BOX_HEIGHT + STEM) for one in edge.path]
+    end = edge.target.x + edge.target.width * (edge.slot + 1) / (edge.slots + 1)
+    for below, top, bottom in [*ends, (end, edge.target.y, edge.target.y)]:
+        middle = (y + top) / 2
+        path += f"C{x:g} {middle:g} {below:g} {middle:g} {below:g} {top:g}V{bottom:g}"
+        x, y = below, bottom
     return f'<path class="a" d="{path}m-4 -7l4 7l4 -7"/>'
 
 

@@ -24,12 +24,13 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """What a page may load: nothing but its own style."""
 
 
-def page(picture: Picture) -> str:
-    """A page that holds everything it needs, and may load nothing."""
+def page(*pictures: Picture) -> str:
+    """A page that holds everything it needs, and may load nothing: one picture, or several below each other."""
     style = f"""body{{margin:0;background:{LIGHT.ground}}}
 @media (prefers-color-scheme:dark){{body{{background:{DARK.ground}}}}}
 .anydml-picture{{max-width:1200px;margin:0 auto}}"""
-    return document(_title(picture), style, fragment(picture), f"{POLICY}; script-src 'unsafe-inline'")
+    body = "\n".join(map(fragment, pictures))
+    return document(", ".join(map(_title, pictures)), style, body, f"{POLICY}; script-src 'unsafe-inline'")
 
 
 def document(title: str, style: str, body: str, policy: str) -> str:
@@ -52,8 +53,17 @@ def document(title: str, style: str, body: str, policy: str) -> str:
 
 def fragment(picture: Picture) -> str:
     """The picture alone, with its style and script."""
-    return "\n".join((f"<style>{_style()}</style>", '<div class="anydml-picture">', *_body(picture), "</div>",
-                      f"<script>{_file('picture.js')}</script>"))  # fmt: skip
+    return f"<style>{picture_style()}</style>\n{bare_fragment(picture)}\n<script>{picture_script()}</script>"
+
+
+def bare_fragment(picture: Picture) -> str:
+    """The picture for a page that has its style and script already."""
+    return "\n".join(('<div class="anydml-picture">', *_body(picture), "</div>"))
+
+
+def picture_script() -> str:
+    """The script of every picture."""
+    return _file("picture.js")
 
 
 def escape(text: str) -> str:
@@ -70,20 +80,23 @@ def _file(name: str) -> str:
     return resources.files("anydml.explain").joinpath(name).read_text("utf-8").strip()
 
 
-def _style() -> str:
-    """The style, dark where the reader's system is, unless a notebook's own theme says otherwise."""
+def picture_style() -> str:
+    """The style, dark where the reader's system is, unless the theme of a notebook or of a page says otherwise."""
     here = ".anydml-picture"
+    firm = here * 3  # a notebook's rules for tables and lists name two classes, and would win over one
     light, dark = LIGHT.variables(), DARK.variables()
     hues = "".join(
         f"{here} td.h{i}{{background:var(--h{i});border-color:var(--e{i})}}{here} td.h{i} sup{{color:var(--e{i})}}"
         f"{here} td.h{i}.lit{{background:var(--lit)}}{here} td.h{i}.lit sup{{color:var(--lit-ink)}}"
         for i in range(1, len(LIGHT.hues) + 1)
     )
-    return (
+    rules = (
         f"{here}{{{light}}}@media (prefers-color-scheme:dark){{{here}{{{dark}}}}}"
-        f'[data-jp-theme-light="true"] {here},.vscode-light {here}{{{light}}}'
-        f'[data-jp-theme-light="false"] {here},.vscode-dark {here}{{{dark}}}\n{_file("picture.css")}\n{hues}'
+        f'[data-jp-theme-light="true"] {here},.vscode-light {here},[data-theme="light"] {here}{{{light}}}'
+        f'[data-jp-theme-light="false"] {here},.vscode-dark {here},[data-theme="dark"] {here}{{{dark}}}'
+        f"\n{_file('picture.css')}\n{hues}"
     )
+    return rules.replace(here, firm)
 
 
 def _body(picture: Picture) -> Iterator[str]:

@@ -1,5 +1,6 @@
 // Lights what belongs together in every picture of the page that is not live yet; safe to run once for each picture.
-(() => {
+// A page that changes its pictures calls it again.
+(globalThis.anydmlLight = () => {
   const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
   for (const root of document.querySelectorAll(".anydml-picture:not([data-live])")) {
     root.dataset.live = "";

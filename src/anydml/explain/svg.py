@@ -50,6 +50,8 @@ def draw(picture: Picture) -> str:
         y += 14
         parts += _legend(picture, y)
         y += _LINE + 8
+    elif blocks and foot:
+        y += 14
     for line in foot:
         y += _LINE if line.text else 8
         parts.append(_text(_MARGIN, y - 5, line) if line.text else "")

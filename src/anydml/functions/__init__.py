@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 from anydml.functions import computing  # noqa: F401 - Python's operators on expressions
 from anydml.functions.copying import cast, join, reverse_subsequences, split
 from anydml.functions.cumulative import cumulative_product, cumulative_summation
-from anydml.functions.derived import function_name, function_of
+from anydml.functions.derived import function_of
 from anydml.functions.filling import diagonal_matrix, diagonal_matrix1, fill_value_constant, fill_value_sequence
 from anydml.functions.gathering import gather, gather_elements, gather_nd
 from anydml.functions.quantising import dequantize, quantize
 from anydml.functions.scattering import scatter_nd
 from anydml.functions.slicing import slice, slice1
+from anydml.operator_type import function_name
 from anydml.operators import OPERATORS
 
 if TYPE_CHECKING:
@@ -67,8 +68,9 @@ def function_names() -> list[str]:
 def __getattr__(name: str) -> Callable[..., Any]:
     if not name.startswith("_") and (cls := derived_classes().get(name)) is not None:
         return function_of(cls)
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)
+    from anydml.functions.unknown import word_unknown  # for errors alone
+
+    raise AttributeError(word_unknown(name, dict.fromkeys(function_names())), name=name)
 
 
 def __dir__() -> list[str]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-import keyword
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from anydml.broadcasting import is_number
 from anydml.calls import Attempt, make_call
 from anydml.describing import argument_name
 from anydml.errors import DescriptionError, Fault, show
-from anydml.operator_type import OperatorType
+from anydml.operator_type import function_name
 from anydml.operators.fields import FIELD_TYPES, ValueType, dml_name
 from anydml.operators.folding import AlongAxes, Folding
 
@@ -26,23 +25,7 @@ if TYPE_CHECKING:
     from anydml.operators.fields import FieldType
 
 _OUTPUT_SIZES = "output_sizes"
-_PREFIXES = ("ELEMENT_WISE_", "ACTIVATION_")
 _INTS = {int}
-
-
-@functools.cache
-def function_name(kind: OperatorType) -> str:
-    """DirectML's name in lower case, without its family's where no other operator has what is left.
-
-    ELEMENT_WISE_ADD is `add`, ACTIVATION_RELU is `relu`, and ACTIVATION_TANH is not `tanh`, which is ELEMENT_WISE_TANH.
-    """
-    for i, prefix in enumerate(_PREFIXES):
-        short = kind.name.removeprefix(prefix)
-        others = (short, *(before + short for before in _PREFIXES[:i]))
-        if short != kind.name and not any(other in OperatorType.__members__ for other in others):
-            name = short.lower()
-            return f"{name}_" if keyword.iskeyword(name) else name
-    return kind.name.lower()
 
 
 def parameters_of(cls: type[OperatorDesc]) -> dict[str, Any]:
@@ -118,7 +101,9 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
             try:
                 signature.bind(*args, **named)
             except TypeError as error:
-                message = f"{error}; it is {name}{signature}"
+                from anydml.functions.unknown import word_meant  # for errors alone
+
+                message = "; ".join(filter(None, (str(error), f"it is {name}{signature}", word_meant(name))))
                 raise TypeError(message) from None
         return found
 
@@ -172,6 +157,9 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
             values[key] = call.inputs[0].data_type if values[key] is None else values[key]
         if "axis" in values:
             values["axis"] = call.axis(values["axis"])
+            if call.faults and "axis" in names[:-1]:  # others are used to an axis in the last place
+                order = ", ".join([*tensors, *names])
+                call.faults[:] = [replace(fault, way_out=f"the order is {name}({order})") for fault in call.faults]
         if "axes" in values:
             values["axes"] = call.axes(values["axes"])
         if folds:

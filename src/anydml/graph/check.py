@@ -228,7 +228,7 @@ def _intermediate_faults(graph: GraphDesc, labels: _Labels) -> Iterator[Fault]:
         if source is not None:
             yield from _ends(label, what, source, fed_name, fed, reinterpret=edge.reinterpret)
         elif isinstance(node, ConstantNode):
-            yield from _room(label, what, (0, len(node.data)), fed_name, fed)
+            yield from _room(label, what, (0, node.size_in_bytes), fed_name, fed)
 
 
 def _output_faults(graph: GraphDesc, labels: _Labels) -> Iterator[Fault]:
@@ -247,7 +247,7 @@ def _output_faults(graph: GraphDesc, labels: _Labels) -> Iterator[Fault]:
             rule = f"{label}: {what} is but bytes, and must be described"
             yield Fault(field=label, rule=rule, way_out="give the constant as an array, or with a desc")
         elif isinstance(node, ConstantNode) and source is None:
-            yield from _room(label, what, (0, len(node.data)), f"graph output {number}", given)
+            yield from _room(label, what, (0, node.size_in_bytes), f"graph output {number}", given)
         elif source is not None:
             yield from _ends(label, what, source, f"graph output {number}", given, reinterpret=False)
 

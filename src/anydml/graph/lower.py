@@ -49,7 +49,7 @@ def lower(graph: GraphDesc, takes: Callable[[Primitive], bool] = all_plain) -> R
         node = graph.nodes[number]
         if isinstance(node, ConstantNode):
             written[number, 0] = f"constant{number}"
-            stores[f"constant{number}"] = Store("constant", len(node.data), node.data)
+            stores[f"constant{number}"] = Store("constant", node.size_in_bytes, node.data)
     for edge in sorted(graph.output_edges, key=lambda edge: edge.graph_output_index):
         target = f"output{edge.graph_output_index}"
         desc = descs[edge.graph_output_index]

@@ -85,7 +85,7 @@ class ConstantNode:
         elif not isinstance(self.data, SharedData):
             self._read_array()
         needed = 1 if self.desc is None else self.desc.data_type.bytes_of(self.desc.extent)
-        if len(self.data) < needed:
+        if self.size_in_bytes < needed:
             rule = f"data must have at least {needed} bytes"
             faults.append(Fault(field="data", rule=rule, value=self.data, found=str(len(self.data))))
         if self.desc is not None and any(stride < 0 for stride in self.desc.element_strides):
@@ -105,6 +105,11 @@ class ConstantNode:
             steps = [stride * seen.data_type.size_in_bytes for stride in seen.strides]
             array = np.ndarray(seen.sizes, seen.data_type.dtype, read_bytes(seen.buffer), seen.offset, steps)
         object.__setattr__(self, "data", array.tobytes())
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Of the data."""
+        return self.data.size if isinstance(self.data, SharedData) else len(self.data)
 
     @property
     def kind(self) -> str:

@@ -21,7 +21,10 @@ from anydml.graph.rules.constants import split_constants
 from anydml.graph.rules.divide import divide
 from anydml.graph.rules.layouts import ROOM, constants_to_lay_out
 from anydml.graph.rules.matrices import matrices
+from anydml.graph.rules.scales import scales
+from anydml.graph.rules.tables import tables
 from anydml.graph.rules.together import together
+from anydml.graph.rules.zeros import zeros
 from anydml.graph.weights import read_weights
 
 if TYPE_CHECKING:
@@ -39,7 +42,9 @@ class Plain(NamedTuple):
     reads_weights: Mapping[DataType, int] = MappingProxyType({})
     unpacks_weights: bool = False
     reads_outside: bool = False
+    looks_up_bytes: bool = False
     chooses_layouts: bool = False
+    turns_channels: Mapping[DataType, bool] = MappingProxyType({})
 
 
 class Rewritten(NamedTuple):
@@ -60,7 +65,17 @@ def name_of(rule: Callable[..., Any]) -> str:
 
 def told_rules() -> dict[str, str]:
     """By name, what each rule says of itself in the first line of its file."""
-    every: tuple[Callable[..., Any], ...] = (read_weights, read_outside, *RULES, attend, split_constants, together)
+    every: tuple[Callable[..., Any], ...] = (
+        read_weights,
+        read_outside,
+        tables,
+        *RULES,
+        zeros,
+        scales,
+        attend,
+        split_constants,
+        together,
+    )
     every = (*every, channels, matrices, divide, constants_to_lay_out)
     told = {name_of(rule): inspect.getdoc(sys.modules[rule.__module__]) or "" for rule in every}
     return {name: text.partition("\n")[0].partition(": ")[2] for name, text in sorted(told.items())}
@@ -119,7 +134,9 @@ def rewrite(recipe: Recipe, engine: Engine | Plain, without: Collection[str] = (
 
     recipe = apply(read_weights, recipe, engine.reads_weights)
     recipe = apply(read_outside, recipe) if engine.reads_outside else recipe
-    recipe = apply(attend, optimise(recipe, without, did), engine.takes)
+    recipe = apply(tables, recipe) if engine.looks_up_bytes else recipe
+    recipe = apply(scales, apply(zeros, optimise(recipe, without, did)))
+    recipe = apply(attend, recipe, engine.takes)
     if name_of(split_constants) in without:
         once, always = Recipe({}, ()), recipe
     else:
@@ -128,7 +145,8 @@ def rewrite(recipe: Recipe, engine: Engine | Plain, without: Collection[str] = (
             unpack = functools.partial(read_weights, few=engine.reads_weights, are_many=True)
         once, always = split_constants(recipe, unpack)
     always = apply(together, guard(always))
-    always = apply(matrices, apply(channels, always)) if engine.chooses_layouts else always
+    always = apply(channels, always, engine.turns_channels)
+    always = apply(matrices, always) if engine.chooses_layouts else always
     if (divided := getattr(engine, "divided", None)) is not None:  # which few engines have
         always = apply(divide, always, divided)
     told = {name: f"{_steps(gone)} became {made}" for name, (gone, made) in did.items()}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.ir.patterns import copy_of
 from anydml.ir.plan import loops_of, simplify
 from anydml.ir.views import View
+from anydml.tapes import cached
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,10 +40,11 @@ def trace(reader: View, target: View) -> Trace | None:
     """
     if reader.data_type.size_in_bytes != target.data_type.size_in_bytes:
         return None
-    return _trace(reader.sizes, reader.strides, reader.offset - target.offset, target.sizes, target.strides)
+    told = (reader.sizes, reader.strides, reader.offset - target.offset, target.sizes, target.strides)
+    return _trace(*told)
 
 
-@functools.lru_cache(maxsize=4096)  # layers are alike, and a rule asks again what another asked
+@cached(4096)  # layers are alike, and a rule asks again what another asked
 def _trace(
     sizes: tuple[int, ...],
     strides: tuple[int, ...],

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from anydml.enums import DataType
+from anydml.opened import is_open
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -228,6 +229,8 @@ def coordinate(dimension: int) -> Expr:
 def _rounded(value: Number, type: DataType | None) -> Number:
     if type is None:
         return bool(value)
+    if is_open(value) and not type.is_float:
+        return next((plain for plain in (0, 1) if value == plain), value)  # which trees are told apart by
     if not type.is_float:
         return int(value)
     return _nearest(value, repr(value), type)

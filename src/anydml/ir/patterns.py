@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from anydml.enums import DataType
-from anydml.ir.expressions import FOLDS, const, coordinate, given, load
+from anydml.ir.expressions import FOLDS, const, coordinate, fetch, given, load
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map
+from anydml.tapes import cached
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,7 +164,7 @@ def match_contraction(primitive: Computation) -> Contraction | None:
     return _match_contraction(primitive.value, primitive.sizes, primitive.depth, primitive.is_by_row, lies)
 
 
-@functools.lru_cache(maxsize=1024)  # every rule asks, of layers that are alike
+@cached(1024)  # every rule asks, of layers that are alike
 def _match_contraction(
     value: Expr, sizes: tuple[int, ...], depth: int, is_by_row: bool, lies: tuple[_Lie, ...]
 ) -> Contraction | None:
@@ -191,3 +191,29 @@ def is_product(primitive: Computation) -> bool:
     """Whether a reduce is a product of matrices, or of a matrix and a vector."""
     product = match_contraction(primitive)
     return product is not None and bool(product.rows or product.columns)
+
+
+BYTE_VALUES = 256
+"""Values of a byte: the elements of a table by it."""
+
+
+class Lookup(NamedTuple):
+    """A byte for each element, and the table that it is looked up in."""
+
+    byte: View
+    table: View
+
+
+def looked_up(byte: View, table: View, target: View) -> Map:
+    """What a table has for each byte, by its bits."""
+    place = load(0, byte.data_type).bits(DataType.UINT8).to(DataType.INT64)
+    return Map((byte, table), target, fetch(1, target.data_type, [place]))
+
+
+def match_lookup(primitive: Map) -> Lookup | None:
+    """The parts of a map that `looked_up` makes; None for another."""
+    if primitive.value.op != "fetch" or len(primitive.sources) != 2 or primitive.also or primitive.checks:
+        return None
+    byte, table = primitive.sources
+    is_table = table.sizes == (BYTE_VALUES,) and table.strides == (1,)
+    return Lookup(byte, table) if is_table and looked_up(byte, table, primitive.target) == primitive else None

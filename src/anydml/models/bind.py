@@ -14,6 +14,7 @@ from anydml.models.findings import BINDING, MOST_FAULTS, NAME
 from anydml.models.serialized import GraphProgram
 from anydml.operators.fields import bare_name
 from anydml.runtime.binding import Bound, BufferBinding, bind_tensor, hazards
+from anydml.spelling import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -108,6 +109,7 @@ class Binder:
                 rule = f"there must be a resource {show(name, 60)}"
                 known = [show(other, 60) for other in itertools.islice(self._resources, _MOST_NAMES)]
                 way_out = f"there are {', '.join(known)}" if 0 < len(self._resources) <= len(known) else ""
+                way_out = suggest(name, self._resources) or way_out
                 self._findings.add(NAME, binding.node, rule, found="", way_out=way_out, subject=subject)
 
     def _check_points(
@@ -204,4 +206,5 @@ def reword(fault: Fault) -> Fault:
     """Give a way out in a model's own terms, which has no BufferBinding and no Python to speak of."""
     if "BufferBinding" in fault.way_out:
         return replace(fault, way_out="a binding reaches to the end of its resource: bind two resources")
-    return replace(fault, way_out=fault.way_out.replace('index_mode="clamp"', '"IndexMode": "clamp" in the desc'))
+    way_out = fault.way_out.replace('index_mode="clamp"', '"IndexMode": "clamp" in the desc')
+    return replace(fault, way_out=way_out.replace("allow_float64=True", '"AllowFloat64": true in the desc'))

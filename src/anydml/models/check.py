@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anydml.enums import FeatureLevel
 from anydml.errors import DescriptionError, DmlError, ModelFileError, Place, printable, show
-from anydml.models.bind import Binder, name_of
+from anydml.limits import default_max_memory
+from anydml.models.bind import Binder, name_of, reword
+from anydml.models.check_indices import check_indices
+from anydml.models.check_output import check_output
 from anydml.models.findings import (
     BINDING,
-    COMMAND,
     DESCRIPTION,
     FILE,
     LEVEL,
@@ -27,14 +29,14 @@ from anydml.models.findings import (
     raise_findings,
     status_of,
 )
-from anydml.models.images import FLOATS, MODES
-from anydml.models.load import read_model
-from anydml.models.model import Dispatch, Print, WriteFile
-from anydml.models.npy import MOST_DIMENSIONS
+from anydml.models.load import read_model, read_text
+from anydml.models.model import Dispatch
 from anydml.models.onnx_programs import DispatchChecker, OnnxProgram, check_program
-from anydml.models.operators import locate
-from anydml.models.output import files_of, is_array, is_image
+from anydml.models.output import files_of
 from anydml.models.serialized import GraphProgram
+from anydml.models.source import locate
+from anydml.shown import Shown, counted
+from anydml.spelling import suggest
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from anydml.enums import LevelName
     from anydml.errors import Fault
     from anydml.models.load import Folders
-    from anydml.models.model import Dispatchable, Model, Resource
+    from anydml.models.model import Dispatchable, Model
     from anydml.models.source import Node
 
 
@@ -57,8 +59,8 @@ class CheckedDispatchable:
     """The lowest level at which it is valid; None where it is valid at none."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class ModelReport(Shown):
     """What was found. It is true where the model can run."""
 
     file: str
@@ -72,9 +74,18 @@ class ModelReport:
     """What the files that it writes take, and their folders."""
     path: str = ""
     """The file's name as the system has it; `file` is what may be shown of it."""
+    text: str = field(default="", repr=False, compare=False)
+    """The text of the file, which excerpts are taken from."""
 
     def __bool__(self) -> bool:
         return not self.faults
+
+    def __str__(self) -> str:
+        lines = [f"{self.file}: {counted(len(self.faults), 'fault')} at level {self.level}"]
+        for one in self.dispatchables:
+            since = "valid at no level" if one.lowest_level is None else f"valid from level {one.lowest_level} on"
+            lines.append(f"  {one.name!r}: {one.operator}, {since}")
+        return "\n".join([*lines, *(f"  {finding}" for finding in self.findings)])
 
     @property
     def faults(self) -> tuple[Finding, ...]:
@@ -120,15 +131,25 @@ def check_file(
     feature_level: FeatureLevel | LevelName | str = FeatureLevel.highest(),  # noqa: B008 - a constant
     *,
     allow_files: Folders = (),
+    data: bytes | None = None,
 ) -> ModelReport:
-    """Check a model file; one that is no JSON is reported as well, instead of raised."""
+    """Check a model file; one that is no JSON is reported as well, instead of raised.
+
+    With `data` that is the file's text, and the path is its name, where the files that it names are looked for.
+    """
     level = FeatureLevel(feature_level)
-    return replace(_check_file(path, level, allow_files), path=os.fspath(path))
+    if data is None:
+        with contextlib.suppress(DmlError, TypeError, ValueError):  # which reading it tells
+            data = read_text(Path(path), default_max_memory())
+    report = _check_file(path, level, allow_files, data)
+    return replace(report, path=os.fspath(path), text=(data or b"").decode("utf-8-sig", "replace"))
 
 
-def _check_file(path: str | os.PathLike[str], level: FeatureLevel, allow_files: Folders) -> ModelReport:
+def _check_file(
+    path: str | os.PathLike[str], level: FeatureLevel, allow_files: Folders, data: bytes | None
+) -> ModelReport:
     try:
-        model = read_model(path, allow_files)
+        model = read_model(path, allow_files, data=data)
     except TooManyFaultsError as error:
         return ModelReport(printable(str(path)), level, tuple(error.findings))
     except DescriptionError:  # of an argument, not of the file
@@ -158,10 +179,14 @@ def check_model(model: Model, level: FeatureLevel) -> ModelReport:
 def _check_all(model: Model, level: FeatureLevel, findings: Findings, checked: list[CheckedDispatchable]) -> None:
     at_fault = _around(finding for finding in model.findings if finding.kind is DESCRIPTION)
     binder = Binder(model.resources, findings)
+    sound: set[str] = set()
     for dispatchable in model.dispatchables.values():
         bound = dispatchable.bound
         if dispatchable.operator is not None:
+            before = len(findings)
             checked.append(_check_desc(dispatchable, level, findings, at_fault))
+            if not any(finding.kind.status for finding in findings[before:]):
+                sound.add(dispatchable.name)
         elif isinstance(dispatchable.program, GraphProgram):
             checked.append(_check_graph(dispatchable.name, dispatchable.program, dispatchable.node, level, findings))
         elif dispatchable.program is not None:
@@ -174,10 +199,13 @@ def _check_all(model: Model, level: FeatureLevel, findings: Findings, checked: l
     written: set[str] = set()
     for command in model.commands:
         if isinstance(command, Dispatch):
+            before = len(findings)
             _check_dispatch(command, model, binder, findings, onnx)
+            if len(findings) == before and command.dispatchable in sound:
+                check_indices(command, model, findings, written)
             written |= {one.resource for several in command.bindings.values() for one in several}
         else:
-            _check_output(command, model, findings, written)
+            check_output(command, model, findings, written)
 
 
 def _order(finding: Finding) -> tuple[int, int]:
@@ -194,14 +222,18 @@ def _around(findings: Iterable[Finding]) -> set[str]:
 def _check_desc(
     dispatchable: Dispatchable, level: FeatureLevel, findings: Findings, at_fault: set[str]
 ) -> CheckedDispatchable:
-    desc = dispatchable.desc
+    desc, partial = dispatchable.desc, dispatchable.partial
     if desc is None:
-        return CheckedDispatchable(dispatchable.name, dispatchable.operator.name if dispatchable.operator else "", None)
+        name = dispatchable.operator.name if dispatchable.operator else ""
+        for fault in partial.faults(level) if partial is not None else ():
+            kind = DESCRIPTION if fault.level is None else LEVEL
+            findings.put(kind, locate(dispatchable.desc_node, fault.field), fault, name)
+        return CheckedDispatchable(dispatchable.name, name, None)
     report = desc.check(level)
     kind_node = dispatchable.node.get("Type", "type") or dispatchable.node
     for fault in report.faults:
         node = locate(dispatchable.desc_node, fault.field) if fault.field else kind_node
-        findings.put(DESCRIPTION if fault.level is None else LEVEL, node, fault, desc.type.name)
+        findings.put(DESCRIPTION if fault.level is None else LEVEL, node, reword(fault), desc.type.name)
     for remark in report.remarks:
         findings.add(REMARK, kind_node, remark, found="", subject=desc.type.name)
     is_valid_nowhere = dispatchable.desc_node.path in at_fault or any(fault.level is None for fault in report.faults)
@@ -222,7 +254,8 @@ def _check_dispatch(command: Dispatch, model: Model, binder: Binder, findings: F
     found = model.dispatchables.get(command.dispatchable)
     if found is None:
         rule = f"there must be a dispatchable {show(command.dispatchable, 60)}"
-        findings.add(NAME, command.node.get("dispatchable") or command.node, rule, found="")
+        way_out = suggest(command.dispatchable, model.dispatchables)
+        findings.add(NAME, command.node.get("dispatchable") or command.node, rule, found="", way_out=way_out)
     bound = found.bound if found is not None else None
     where = command.node.get("bindings") or command.node
     binder.check(bound, command.bindings, where, initialises=False, subject=name_of(bound) if bound else "")
@@ -234,55 +267,6 @@ def _check_dispatch(command: Dispatch, model: Model, binder: Binder, findings: F
             findings.add(BINDING, binding.node, rule, found="")
     if found is not None and isinstance(found.program, OnnxProgram):
         onnx.check(found.program, command)
-
-
-def _check_output(command: Print | WriteFile, model: Model, findings: Findings, written: set[str]) -> None:
-    resource = model.resources.get(command.resource)
-    node = command.node.get("resource") or command.node
-    if resource is None:
-        findings.add(NAME, node, f"there must be a resource {show(command.resource, 60)}", found="")
-    elif resource.is_deferred and command.resource not in written:
-        findings.add(COMMAND, node, "a deferred resource must be given by a dispatch before", found="")
-    elif isinstance(command, WriteFile) and is_array(command) and resource.values is not None:
-        _check_npy(command, resource, findings)
-    elif isinstance(command, WriteFile) and is_image(command) and resource.values is not None:
-        _check_image(command, resource, findings)
-
-
-def _check_npy(command: WriteFile, resource: Resource, findings: Findings) -> None:
-    if resource.data_type is None:
-        rule = "a resource must have values of one type to be written as .npy"
-        findings.add(COMMAND, command.node.get("resource") or command.node, rule, found="")
-        return
-    node = command.node.get("dimensions") or command.node
-    if len(command.dimensions) > MOST_DIMENSIONS:
-        rule = f"dimensions must be at most {MOST_DIMENSIONS} sizes, which is what NumPy reads"
-        findings.add(COMMAND, node, rule, found=str(len(command.dimensions)))
-        return
-    _check_elements(command, resource, findings)
-
-
-def _check_elements(command: WriteFile, resource: Resource, findings: Findings) -> None:
-    assert resource.data_type  # noqa: S101 - for type checkers: the callers looked
-    node = command.node.get("dimensions") or command.node
-    most = (resource.size_in_bytes or 0) // resource.data_type.size_in_bytes
-    count = math.prod(command.dimensions)
-    if command.dimensions and count > most:
-        rule = f"dimensions must multiply to at most {most}, the elements of the resource"
-        findings.add(COMMAND, node, rule, found=str(count) if count < 10**20 else "more than 10^20")
-
-
-def _check_image(command: WriteFile, resource: Resource, findings: Findings) -> None:
-    if resource.data_type not in FLOATS:
-        rule = f"a resource must be of {' or '.join(kind.name for kind in FLOATS)} to be written as an image"
-        findings.add(COMMAND, command.node.get("resource") or command.node, rule, found="")
-        return
-    sizes, node = command.dimensions, command.node.get("dimensions") or command.node
-    if len(sizes) != 4 or sizes[0] != 1 or sizes[1] not in MODES:
-        rule = "dimensions must be [1, channels, height, width] with 1, 3 or 4 channels, for an image"
-        findings.add(COMMAND, node, rule, found=str(list(sizes[:8])))
-    else:
-        _check_elements(command, resource, findings)
 
 
 def _memory(model: Model) -> int:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from anydml.errors import Fault, ModelError, ModelFileError, UnsupportedError
+from anydml.errors import FAULT, MISSING, UNUSABLE, Fault, ModelError, ModelFileError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from anydml.errors import DmlError
     from anydml.models.source import Node
-
-FAULT, UNUSABLE, MISSING = 1, 2, 3
-"""The program's exit statuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +29,10 @@ LEVEL = Kind("feature-level", FAULT, "A description needs a higher feature level
 BINDING = Kind("binding", FAULT, "A resource does not fit the tensor that it is bound to")
 NAME = Kind("name", FAULT, "A name stands for nothing in the model")
 COMMAND = Kind("command", FAULT, "A command asks for what a resource does not give")
+INDEX = Kind("index", FAULT, "An index lies outside its dimension")
 UNSUPPORTED = Kind("unsupported", MISSING, "Something that DirectML has, and this version does not")
 REMARK = Kind("remark", 0, "Worth knowing, though nothing is wrong")
-KINDS = (FILE, DESCRIPTION, LEVEL, BINDING, NAME, COMMAND, UNSUPPORTED, REMARK)
+KINDS = (FILE, DESCRIPTION, LEVEL, BINDING, NAME, COMMAND, INDEX, UNSUPPORTED, REMARK)
 
 MOST_FAULTS, MOST_REMARKS = 1000, 200
 """What is kept of each: one takes a hundred times the memory of the text that it is about."""

@@ -16,6 +16,7 @@ from anydml.errors import EngineMissingError, ModelFileError
 from anydml.files import open_plain
 from anydml.models.findings import FILE, UNSUPPORTED
 from anydml.models.images import FLOATS, IMAGES, FromImage, check_image
+from anydml.models.named import read_data_type
 from anydml.models.npy import read_header
 from anydml.models.source import Items, Node
 from anydml.models.values import Constant, FromFile, Listed, Sequence
@@ -23,11 +24,10 @@ from anydml.parse import UINT32_MAX
 
 if TYPE_CHECKING:
     from anydml.files import Files
-    from anydml.models.findings import Findings, Kind
+    from anydml.models.findings import Findings
     from anydml.models.values import Values
 
 WORDS = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}
-_DATA_TYPES = {name: t for t in DataType for name in (t.name, t.dml_name)}
 _MOST_FAULTS = 5
 """Faults of one list that are told; a list at fault is mostly at fault throughout."""
 
@@ -220,14 +220,6 @@ class ValueReader:
             swapped = data_type.size_in_bytes if header is not None and header.is_swapped else 0
             return FromFile(found, header.start if header else 0, size, swapped), data_type
         return None, data_type
-
-
-def read_data_type(node: Node, name: str, findings: Findings, kind: Kind = FILE, subject: str = "") -> DataType | None:
-    """A type by DirectML's name, full or short."""
-    if isinstance(node.raw, str) and node.raw in _DATA_TYPES:
-        return _DATA_TYPES[node.raw]
-    findings.add(kind, node, f"{name} must be one of {', '.join(DataType.__members__)}", field=name, subject=subject)
-    return None
 
 
 def to_float(doubles: np.ndarray[Any, Any], data_type: DataType) -> np.ndarray[Any, Any]:

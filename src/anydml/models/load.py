@@ -60,8 +60,9 @@ def read_model(
     max_memory: int | None = None,
     max_output: int | None = None,
     shapes: Mapping[str, Sequence[int] | int] | None = None,
+    data: bytes | None = None,
 ) -> Model:
-    """`load_model`, for those who take too many faults for what they are."""
+    """`load_model`, for those who take too many faults for what they are, or have the text already."""
     limit = read_max_memory(max_memory, "load_model")
     faults: list[Fault] = []
     most_written = None if max_output is None else read_int(max_output, "max_output", faults, 0, 2**63 - 1)
@@ -78,15 +79,19 @@ def read_model(
     if model.suffix.lower() == ".onnx":
         rule = "the file must be a DxDispatch model, and is an ONNX model"
         raise UnsupportedError(file, Fault(field="", rule=rule, way_out="anydml.onnx.load reads it"))
-    try:
-        data = read_plain(model, min(max(limit // _TEXT_COST, _SHORT_TEXT), _LONGEST_TEXT))
-    except ModelFileError as error:
-        raise ModelFileError(file, error.faults) from None
-    root = parse(file, data)
+    root = parse(file, read_text(model, limit) if data is None else data)
     files = Files(model, input_path=reads, output_path=writes, allowed=allowed)
     if most_written is None:
         most_written = default_max_output(files.output)
     return ModelReader(root, files, bound, limit).read(file, limit, most_written)
+
+
+def read_text(path: Path, limit: int) -> bytes:
+    """The text of a model, as long as the memory allows."""
+    try:
+        return read_plain(path, min(max(limit // _TEXT_COST, _SHORT_TEXT), _LONGEST_TEXT))
+    except ModelFileError as error:
+        raise ModelFileError(printable(str(path)), error.faults) from None
 
 
 def _read_path(value: object, field: str, faults: list[Fault]) -> Path:

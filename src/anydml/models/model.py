@@ -11,6 +11,7 @@ from anydml.arrays.nibbles import numbers_in
 from anydml.enums import FeatureLevel
 from anydml.errors import show
 from anydml.models.serialized import GraphProgram
+from anydml.shown import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from anydml.models.events import Event
     from anydml.models.findings import Finding
     from anydml.models.onnx_programs import OnnxProgram
+    from anydml.models.partial import PartialDesc
     from anydml.models.run import RunResult
     from anydml.models.source import Node, Source
     from anydml.models.timing import Timing
@@ -93,6 +95,8 @@ class Dispatchable:
     """What its tensors that are OWNED_BY_DML are given."""
     program: GraphProgram | OnnxProgram | None = None
     """What is no operator, and lies in a file of its own."""
+    partial: PartialDesc | None = field(default=None, repr=False, compare=False)
+    """Of a description that could not be read: the fields that could."""
 
     @property
     def bound(self) -> OperatorDesc | GraphProgram | None:
@@ -151,8 +155,8 @@ if TYPE_CHECKING:
     Command: TypeAlias = Dispatch | Print | WriteFile
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Model(Shown):
     """A model that was read. What is at fault in it is told by `check`, and keeps it from running."""
 
     file: str
@@ -166,6 +170,11 @@ class Model:
     """The bytes that it may take when it runs."""
     max_output: int = 0
     """The bytes that it may write, each file and folder being a block of 4 KiB at least."""
+
+    def __str__(self) -> str:
+        lines = [f"{self.file}: resources {', '.join(self.resources) or 'none'}"]
+        lines += [f"  {name}: {show(one.bound or one.program)}" for name, one in self.dispatchables.items()]
+        return "\n".join([*lines, f"  commands: {len(self.commands)}; run() runs them, and check() tells every fault"])
 
     def check(self, feature_level: FeatureLevel | LevelName | str = FeatureLevel.highest()) -> ModelReport:  # noqa: B008 - a constant
         """Find every fault of every dispatchable, binding and command; takes no memory for the resources."""

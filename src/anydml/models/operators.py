@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from typing import TYPE_CHECKING, Any
 
 from anydml.errors import DescriptionError
 from anydml.flags import TensorFlags
 from anydml.models.findings import DESCRIPTION, FILE, REMARK, UNSUPPORTED
-from anydml.models.initialise import read_data_type
+from anydml.models.named import read_data_type, read_flags
+from anydml.models.partial import PartialDesc
 from anydml.models.remarks import remark_spelling, remark_unknown
 from anydml.models.scalars import NumberReader
-from anydml.models.source import Items
+from anydml.models.source import Items, locate
 from anydml.operators.fields import FIELD_TYPES, ValueType, dml_name
 from anydml.operators.fused import FusedActivation, attributes_of, find_activation
 from anydml.tensor import TensorDesc
@@ -32,21 +32,6 @@ MOST_TENSORS = 1000
 """In one field; each may have to be held against each of the others."""
 
 
-def locate(node: Node, field: str) -> Node:
-    """The value of a field such as `InputTensor.Sizes[2]`, or the nearest thing around it that is there."""
-    for part in re.findall(r"[^.\[\]]+", field):
-        if part.isdecimal():
-            child = node.element(int(part)) if node.is_list and int(part) < len(node) else None
-        else:
-            child = node.get(part)
-            if child is None and (inner := node.get("Desc")):
-                child = inner.get(part)
-        if child is None:
-            return node
-        node = child
-    return node
-
-
 class DescReader:
     """Reads one description."""
 
@@ -57,6 +42,8 @@ class DescReader:
         self._numbers = NumberReader(findings, self._operator)
         self._value_type: DataType | None = None
         """The type of the numbers, which stands before them."""
+        self.partial: PartialDesc | None = None
+        """What was read, where a field could not be."""
 
     def read(self) -> OperatorDesc | None:
         """The description; None where a field could not be read, which was added to the findings."""
@@ -65,11 +52,14 @@ class DescReader:
             self._findings.add(FILE, node, "the description must be an object", subject=self._operator)
             return None
         before = len(self._findings)
-        values = self._read_fields(cls, cls.field_types(), node)
+        unread: set[str] = set()
+        values = self._read_fields(cls, cls.field_types(), node, unread=unread)
         counts = {dml_name(n): n for n in dir(cls) if isinstance(getattr(cls, n), property) and n[0] != "_"}
         known = [*map(dml_name, cls.field_types()), *counts, *self._ignored]
         remark_unknown(node, known, self._findings)
         if any(found.kind is not REMARK for found in self._findings[before:]):
+            read = {name: value for name, value in values.items() if name not in unread}
+            self.partial = PartialDesc(cls, read, frozenset(unread)) if unread else None
             return None
         desc = cls(**values)
         for field, name in counts.items():
@@ -79,22 +69,29 @@ class DescReader:
         return desc
 
     def _read_fields(
-        self, cls: type[OperatorDesc], kinds: Mapping[str, FieldType], node: Node, prefix: str = ""
+        self,
+        cls: type[OperatorDesc],
+        kinds: Mapping[str, FieldType],
+        node: Node,
+        prefix: str = "",
+        unread: set[str] | None = None,
     ) -> dict[str, Any]:
-        """The fields that are there, by their Python names."""
+        """The fields that are there, by their Python names; those that are at fault are added to `unread`."""
         defaults = {f.name: f.default for f in dataclasses.fields(cls)}
         values: dict[str, Any] = {}
         for name, kind in kinds.items():
-            child, field = node.get(dml_name(name)), prefix + dml_name(name)
+            child, field, before = node.get(dml_name(name)), prefix + dml_name(name), len(self._findings)
             if child is not None and child.raw is None and defaults[name] is None:
                 self._remark(child, field, f"{field} is null, and there is none; DxDispatch asks for it to be left out")
             elif child is not None:
                 values[name] = self._read_field(child, field, kind)
             elif defaults[name] is dataclasses.MISSING:
                 self._add(node, field, f"{field} must be given")
-            elif kind.kind != "addition" and defaults[name] is not None:  # None is what DirectML has as optional
+            elif kind.kind != "extension" and defaults[name] is not None:  # None is what DirectML has as optional
                 default = getattr(defaults[name], "name", str(defaults[name]).lower())
                 self._remark(node, field, f"{field} is not given, and is {default}; DxDispatch asks for it")
+            if unread is not None and any(found.kind is not REMARK for found in self._findings[before:]):
+                unread.add(name)
         return values
 
     def _remark(self, node: Node, field: str, rule: str) -> None:
@@ -280,18 +277,3 @@ class DescReader:
             self._wrong_type(node, field, "a whole number")
             return None
         return node.raw or None  # 0 is the default of both sizes
-
-
-def read_flags(node: Node, field: str, cls: type[Any], findings: Findings, subject: str = "") -> Any:
-    """Flags by name, one or a list of them."""
-    given = node.plain() if node.is_list else [node.raw]
-    names = [name for name in given if isinstance(name, str)]
-    if len(names) < len(given):
-        findings.add(FILE, node, f"{field} must be a string, or a list of strings", field=field, subject=subject)
-        return None
-    try:
-        return cls("|".join(names) or "NONE")
-    except DescriptionError as error:
-        rule = f"{field} {error.faults[0].rule}"
-        findings.add(DESCRIPTION, node, rule, field=field, found=error.faults[0].found, subject=subject)
-        return None

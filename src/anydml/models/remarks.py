@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from typing import TYPE_CHECKING
 
 from anydml.models.findings import REMARK
+from anydml.spelling import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,9 +31,8 @@ def remark_unknown(node: Node, known: Iterable[str], findings: Findings) -> None
         if name not in names and name[:1] not in ("$", "_", "/", "") and name.lower() not in _NOTES
     )
     for name, child in itertools.islice(unknown, _MOST_REMARKS):
-        close = difflib.get_close_matches(name[:60], names, 1)
-        way_out = f"did you mean {close[0]}?" if close else ""
-        findings.add(REMARK, child, "nothing here has this name, so it is ignored", found="", way_out=way_out)
+        rule = "nothing here has this name, so it is ignored"
+        findings.add(REMARK, child, rule, found="", way_out=suggest(name, names))
 
 
 def remark_spelling(node: Node, value: bool | AxisDirection | OperatorType, findings: Findings, subject: str) -> None:

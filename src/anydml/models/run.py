@@ -28,6 +28,7 @@ from anydml.models.output import file_chunks, files_of
 from anydml.models.serialized import GraphProgram
 from anydml.models.timing import Samples, Timing
 from anydml.models.writes import Writes
+from anydml.shown import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,14 +41,18 @@ if TYPE_CHECKING:
 _BETWEEN_REPORTS = 0.1
 
 
-@dataclass(slots=True)
-class RunResult:
+@dataclass(slots=True, repr=False)
+class RunResult(Shown):
     """What a run leaves behind."""
 
     resources: dict[str, np.ndarray[Any, Any]]
     """The values of each resource in the type of its first ones; bytes, for one that has several."""
     dispatches: list[Dispatched] = field(default_factory=list)
     written: list[Written] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        done = f"dispatches: {len(self.dispatches)}; files written: {len(self.written)}"
+        return "\n".join([done, *(f"  {name}: {show(array)}" for name, array in self.resources.items())])
 
 
 def run_model(

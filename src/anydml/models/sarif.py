@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from anydml import __version__
-from anydml.models.findings import KINDS, MISSING
+from anydml.errors import MISSING
+from anydml.models.findings import KINDS
 
 if TYPE_CHECKING:
     from anydml.models.check import ModelReport
@@ -17,12 +18,11 @@ if TYPE_CHECKING:
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
-def as_sarif(report: ModelReport) -> dict[str, Any]:
-    """The report as data, to be written as JSON."""
+def as_sarif(*reports: ModelReport) -> dict[str, Any]:
+    """Reports as data, to be written as JSON."""
     rules = [{"id": kind.name, "shortDescription": {"text": kind.what}} for kind in KINDS]
     driver = {"name": "anydml", "semanticVersion": __version__, "rules": rules}
-    uri = _uri(report.path or report.file)
-    results = [_result(finding, uri) for finding in report.findings]
+    results = [_result(finding, _uri(report.path or report.file)) for report in reports for finding in report.findings]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
@@ -44,10 +44,10 @@ def _result(finding: Finding, uri: str) -> dict[str, Any]:
         "level": level,
         "message": {"text": f"{fault.subject}: {said}" if fault.subject else said},
     }
+    physical: dict[str, Any] = {"artifactLocation": {"uri": uri}}
     if place is not None:
-        region = {"startLine": place.line, "startColumn": place.column}
-        location: dict[str, Any] = {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
-        if place.path:
-            location["logicalLocations"] = [{"fullyQualifiedName": place.path}]
-        result["locations"] = [location]
-    return result
+        physical["region"] = {"startLine": place.line, "startColumn": place.column}
+    location: dict[str, Any] = {"physicalLocation": physical}
+    if place is not None and place.path:
+        location["logicalLocations"] = [{"fullyQualifiedName": place.path}]
+    return {**result, "locations": [location]}

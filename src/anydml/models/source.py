@@ -125,3 +125,18 @@ class Node:
 def step(name: str) -> str:
     """A member's name as a part of a path."""
     return f".{name}" if _NAME.fullmatch(name) and len(name) <= 60 else f"[{show(name, 60)}]"
+
+
+def locate(node: Node, field: str) -> Node:
+    """The value of a field such as `InputTensor.Sizes[2]`, or the nearest thing around it that is there."""
+    for part in re.findall(r"[^.\[\]]+", field):
+        if part.isdecimal():
+            child = node.element(int(part)) if node.is_list and int(part) < len(node) else None
+        else:
+            child = node.get(part)
+            if child is None and (inner := node.get("Desc")):
+                child = inner.get(part)
+        if child is None:
+            return node
+        node = child
+    return node

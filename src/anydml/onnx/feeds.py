@@ -12,12 +12,16 @@ import numpy as np
 from anydml.errors import BindingError, Fault, ModelFileError, UnsupportedError, printable, show
 from anydml.limits import default_max_memory
 from anydml.memory import word_bytes
+from anydml.onnx.tracing import trace
 from anydml.onnx.types import ForeignType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from anydml.onnx.graphs import TensorInfo
+    from anydml.onnx.kept import Kept
+    from anydml.onnx.reading import Source
+    from anydml.runtime.device import Device
 
 Array = np.ndarray[Any, Any]
 _REACH = 100
@@ -55,15 +59,15 @@ def _plain(array: Any, subject: str) -> Array:
 def make_up(
     inputs: Mapping[str, TensorInfo],
     shapes: Mapping[str, tuple[int, ...]],
-    indices: Iterable[str],
+    indices: Mapping[str, int],
     seed: int,
     max_memory: int | None = None,
 ) -> dict[str, Array]:
     """An array for each input, the same for the same seed: floats from -1 to 1, whole numbers from -100 to 100.
 
-    Inputs among `indices` are 0 or 1, which most tensors have an element for.
+    Inputs among `indices` are 0 or 1, or 0 alone where they index a single element.
     """
-    small, left = set(indices), default_max_memory() if max_memory is None else max_memory
+    left = default_max_memory() if max_memory is None else max_memory
     most = "half of the memory that is free" if max_memory is None else word_bytes(max_memory)
     made = {}
     for name, info in inputs.items():
@@ -81,7 +85,7 @@ def make_up(
         except (MemoryError, ValueError) as error:
             rule = f"input '{printable(name)}' of shape {shape} could not be made up ({printable(str(error))})"
             raise BindingError("inputs", Fault(field=name, rule=rule, value=shape)) from error
-        low, high = (0, 2) if info.element.is_bool or name in small else (-_REACH, _REACH + 1)
+        low, high = (0, indices.get(name, 2)) if info.element.is_bool or name in indices else (-_REACH, _REACH + 1)
         if info.element.is_half:
             low, high = max(low, info.element.limits[0]), min(high, info.element.limits[1] + 1)
         low = low if info.data_type.is_signed else 0
@@ -93,7 +97,22 @@ def make_up(
     return made
 
 
-def index_names(nodes: Iterable[Any]) -> set[str]:
+def index_limits(
+    inputs: Iterable[str], source: Source, shapes: Mapping[str, tuple[int, ...]], device: Device, kept: Kept
+) -> dict[str, int]:
+    """Those of a model's inputs that are indices, bounds, axes or sizes, and numbers that they are to lie below."""
+    found = dict.fromkeys(_index_names(source.proto.graph.node) & set(inputs), 2)
+    if not found:
+        return found
+    for record in trace(source, shapes, {}, device, kept=kept, keep_going=True).records:
+        for desc in record.operators:
+            if (axis := getattr(desc, "axis", None)) is not None and hasattr(desc, "indices_tensor"):
+                size = max(desc.input_tensor.sizes[axis], 1)  # type: ignore[attr-defined]  # as those with indices have
+                found |= {name: min(found[name], size) for name in found.keys() & set(record.node.input[1:])}
+    return found
+
+
+def _index_names(nodes: Iterable[Any]) -> set[str]:
     """What nodes take for indices, bounds, axes or sizes, and not for data."""
     found: set[str] = set()
     for node in nodes:
@@ -105,7 +124,7 @@ def index_names(nodes: Iterable[Any]) -> set[str]:
 def refuse_made_up(subject: str, names: Iterable[str]) -> UnsupportedError:
     """That numbers out of the air are no shapes."""
     faults = [
-        Fault(field=name, rule=f"input '{printable(name)}' must be given: shapes hang on its values", value=name)
+        Fault(field=name, rule=f"input '{printable(name)}' must be given: shapes depend on its values", value=name)
         for name in sorted(names)
     ]
     return UnsupportedError(subject, faults)

@@ -133,7 +133,7 @@ def _foreign(info: Any) -> ForeignType:
     return ForeignType.of(type_name(info.type.tensor_type.elem_type))
 
 
-_LISTED = "README.md names the {} node types that run, and `anydml check` tells what becomes of each node"
+_LISTED = "docs/guides/onnx.md names the {} node types that run, and `anydml check` tells the fate of each node"
 """The names themselves are 2,000 characters, in which an error's other lines are lost."""
 
 

@@ -10,6 +10,7 @@ from anydml.onnx.bodies import has_bodies
 from anydml.onnx.library import kind_of
 from anydml.onnx.nodes import label_of
 from anydml.onnx.values import Value
+from anydml.tapes import own_cache
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -61,9 +62,10 @@ class Kept(dict[str, Value]):
 
     def keep_pattern(self, key: Hashable, pattern: Pattern | None) -> None:
         """Keep what nodes became."""
-        if len(self.patterns) >= _MOST_PATTERNS:
-            self.patterns.clear()
-        self.patterns[key] = pattern
+        patterns = own_cache(self.patterns)
+        if len(patterns) >= _MOST_PATTERNS:
+            patterns.clear()
+        patterns[key] = pattern
 
     def _line(self, proto: Any) -> Line:
         inputs, outputs, kind = tuple(proto.input), tuple(proto.output), kind_of(proto)

@@ -20,7 +20,7 @@ def is_added(desc: OperatorDesc) -> bool:
 def lowest_level(desc: OperatorDesc) -> FeatureLevel | None:
     """The lowest level that takes an operator with such tensors, leading dimensions of size 1 added where it asks.
 
-    A FLOAT64 that is an addition to DirectML asks for no level of its own: the operator's and its dimensions' is given.
+    A FLOAT64 that is an extension of DirectML asks for no level: the operator's and its dimensions' is given.
     """
     may_be_double = is_added(desc)
     for level in FeatureLevel:

@@ -12,7 +12,7 @@ from anydml.errors import BindingError, DmlError, Fault, ModelError, Unsupported
 from anydml.locks import cached_property, make_lock
 from anydml.memory import HOST
 from anydml.onnx.feeding import first_of, hand_over, hold, memory_told, refuse_out, send
-from anydml.onnx.feeds import index_names, make_up
+from anydml.onnx.feeds import index_limits, make_up
 from anydml.onnx.footprint import Footprint, footprint
 from anydml.onnx.graphs import TensorInfo, describe
 from anydml.onnx.into import run_into
@@ -27,6 +27,7 @@ from anydml.onnx.recall import Recall
 from anydml.onnx.shapes import Binder
 from anydml.onnx.spares import Spares
 from anydml.onnx.values import NeedsValueError, NowhereError, OutsideError
+from anydml.shown import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,10 +39,10 @@ if TYPE_CHECKING:
     from anydml.runtime.profile import Profile
 
 
-class Model:
+class Model(Shown):
     """An ONNX model on a device: `model.run({"x": array})` gives its outputs by name.
 
-    A program is compiled for each set of shapes, and of the values of those inputs that a shape hangs on; some
+    A program is compiled for each set of shapes, and of the values of those inputs that a shape depends on; some
     hundreds, those used last, are kept. Several threads may run a model at once. The memory of two large results is
     kept as well, and serves the next ones when nobody has them any more.
     """
@@ -119,10 +120,9 @@ class Model:
 
     # For those who make inputs up
 
-    @property
-    def index_inputs(self) -> set[str]:
-        """For those who make inputs up: those that nodes take for indices, bounds, axes or sizes, and not for data."""
-        return index_names(self._source.proto.graph.node) & self.inputs.keys()
+    def index_limits(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+        """For those who make inputs up: those that nodes take for indices, and numbers that they are to lie below."""
+        return index_limits(self.inputs, self._source, shapes, self.device, self._kept)
 
     def assume_shapes(self, given: Mapping[str, tuple[int, ...]]) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
         """For those who make inputs up: a shape for each that must be given, and what open sizes were taken for.
@@ -134,7 +134,7 @@ class Model:
         return Binder(self.name, self._declared, bound).assume(list(dict.fromkeys([*self._required, *given])))
 
     def values_needed(self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> set[str]:
-        """For those who make inputs up: those whose values a shape hangs on, and that are not among these arrays."""
+        """For those who make inputs up: those whose values a shape depends on, and that are not among these arrays."""
         taken = {name: take_value(array, self.inputs[name], HOST) for name, array in arrays.items()}
         try:
             self._find_or_divide(shapes, taken)
@@ -154,7 +154,7 @@ class Model:
             if not self._divided.has_run:
                 with contextlib.suppress(DmlError):  # the parts are told whatever they make of numbers made up
                     infos = {name: self.inputs[name] for name in self._required}
-                    self.run(make_up(infos, shapes, self.index_inputs, 0, self.max_memory))
+                    self.run(make_up(infos, shapes, self.index_limits(shapes), 0, self.max_memory))
             return picture_of(self._divided.parts(), self.name)
         compiled = None if program is None else program.compiled
         if compiled is None:

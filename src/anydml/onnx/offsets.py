@@ -6,6 +6,8 @@ import itertools
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from anydml.opened import is_open
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -26,7 +28,9 @@ _AS_THEY_ARE = ("Cast", "Reshape", "Squeeze", "Unsqueeze")
 
 def is_offset(value: Value) -> bool:
     """Whether it is remembered what made a value: a few whole numbers, not known."""
-    return value.known is None and value.element.name in _WHOLE and 0 < value.count <= MOST_ELEMENTS
+    if value.known is not None or value.element.name not in _WHOLE or is_open(count := value.count):
+        return False
+    return 0 < count <= MOST_ELEMENTS
 
 
 def remember(node: Node, inputs: Sequence[Value | None], made: Sequence[Value | None]) -> None:

@@ -1,6 +1,6 @@
 """Programs of a model on disk: the next process neither traces nor plans them, but loads, and lays weights out.
 
-What a plan depends on is its key: the model without its large tensors, the shapes, the values that shapes hang on, and
+The key of a plan is all that it depends on: the model without its large tensors, the shapes, values of shapes, and
 the options; an engine adds its own code and CPU. Large tensors that were looked at while it was made are named in it,
 with digests. All others may be of any values.
 """
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from anydml.runtime.planning import GraphPlan
 
 FEWEST_NODES = 8
-"""Of a model whose plans are kept: others are planned as quickly."""
+"""Of a model, or a part of one, whose plans are kept: others are planned as quickly."""
 MOST_KEPT = 4
-"""Programs of one model that are kept: lengths that grow by one with each run are not worth their files."""
+"""Programs of one model or part that are kept: lengths that grow by one with each run are not worth their files."""
 _MOST_READ = 2**26
 """Bytes of large tensors to be compared before a plan is used."""
 _MOST_WITHIN = 2**22
@@ -54,10 +54,10 @@ class PlansOnDisk:
     def __init__(self, source: Source, device: Device, kept: Kept, *, assumes: bool) -> None:
         self._source, self._device, self._kept = source, device, kept
         self._assumes, self._left = assumes, MOST_KEPT
-        plans = plans_of(device.engine)
-        # A part of a model is no message; where memory is short, less is computed while a model is traced.
-        is_whole = hasattr(source.proto, "SerializeToString") and len(source.proto.graph.node) >= FEWEST_NODES
-        self._plans = plans if is_whole and source.beside.limit.left >= MOST_FOLDED_BYTES else None
+        is_large = len(source.proto.graph.node) >= FEWEST_NODES
+        # Where memory is short, less is computed while a model is traced.
+        is_kept = is_large and source.beside.limit.left >= MOST_FOLDED_BYTES
+        self._plans = plans_of(device.engine) if is_kept else None
 
     def find(
         self, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, np.ndarray[Any, Any]], spares: Spares
@@ -116,7 +116,7 @@ class PlansOnDisk:
     def _model(self) -> str:
         """All that is the same for every program."""
         source, device = self._source, self._device
-        parts = [source.proto.SerializeToString(deterministic=True)]
+        parts = list(_written(source.proto))
         parts += [repr(key).encode() + one.SerializeToString(deterministic=True) for key, one in _in_order(source)]
         options = (self._assumes, sorted(source.without), device.engine.name, str(device.feature_level), VERSION)
         parts.append(repr((sorted((name, len(raw)) for name, raw in source.raw.items()), options)).encode())
@@ -198,6 +198,17 @@ class _Names:
         if self._room < 0:
             raise _UnfitError
         return "bytes", found.array.tobytes(), len(found)
+
+
+def _written(proto: Any) -> Iterator[bytes]:
+    """A model as bytes; a part of one is no message, but made of some."""
+    if hasattr(proto, "SerializeToString"):
+        yield proto.SerializeToString(deterministic=True)
+        return
+    graph = proto.graph
+    for messages in (proto.opset_import, graph.node, graph.input, graph.output, graph.initializer):
+        yield f"{len(messages)} of a part".encode()
+        yield from (message.SerializeToString(deterministic=True) for message in messages)
 
 
 def _was_read(known: Known | None) -> bool:

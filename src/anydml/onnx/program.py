@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class Program:
-    """What runs for inputs of certain shapes, and of certain values where shapes hang on those.
+    """What runs for inputs of certain shapes, and of certain values where shapes depend on those.
 
     Arrays given are plain and packed: NumPy's, or PyTorch's in the device's memory. They are given in a dict of the
     run's own, which keeps them until it has ended: their addresses are all that is looked at, so that shapes which

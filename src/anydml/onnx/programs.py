@@ -1,4 +1,4 @@
-"""The programs of a graph, one for each set of shapes and of values that a shape hangs on; the last used are kept."""
+"""The programs of a graph, one for each set of shapes and of values that a shape depends on; the last used are kept."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from anydml.errors import ModelError
 from anydml.onnx.feeding import on_host
 from anydml.onnx.plans import PlansOnDisk
 from anydml.onnx.program import Program
+from anydml.onnx.replans import Replans
 from anydml.onnx.shapes import refuse_large
 from anydml.onnx.tracing import trace
 from anydml.onnx.values import NeedsValueError
@@ -61,9 +62,10 @@ class Programs(OrderedDict[Any, Program]):
         self.source = source
         self._device, self._kept, self._spares = device, kept, spares
         self._on_disk = PlansOnDisk(source, device, kept, assumes=assumes)
+        self._replans = Replans(source, device, kept, assumes=assumes)
         self._forget, self._looks_at = forget, looks_at
         self.valued: list[str] = []
-        """Inputs whose values a shape hangs on, found while tracing."""
+        """Inputs whose values a shape depends on, found while tracing."""
         self._seconds = 0.0
         self._size = 0
         self._holders: Counter[int] = Counter()
@@ -90,10 +92,11 @@ class Programs(OrderedDict[Any, Program]):
                 self._add(key, program)
             self.assumes, self.valued = False, self._exact.valued
             self._on_disk = PlansOnDisk(self.source, self._device, self._kept, assumes=False)
+            self._replans = Replans(self.source, self._device, self._kept, assumes=False)
         return self._exact
 
     def find(self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> Program:
-        """The program for these shapes, and for the values of the inputs that a shape hangs on."""
+        """The program for these shapes, and for the values of the inputs that a shape depends on."""
         while True:
             # What is too large to be looked at is so whether or not it was needed, being smaller, before.
             looked_at = [n for n in self.valued if n in arrays and refuse_large(n, shapes[n]) is None]
@@ -114,8 +117,10 @@ class Programs(OrderedDict[Any, Program]):
             return program
 
     def _make(self, shapes: dict[str, tuple[int, ...]], values: Mapping[str, np.ndarray[Any, Any]]) -> Program:
-        """A program that is kept on disk, or else one that is traced and planned."""
-        if (program := self._on_disk.find(shapes, values, self._spares)) is None:
+        """A program that is kept on disk, or is planned already for open sizes, or else one that is traced."""
+        if (program := self._on_disk.find(shapes, values, self._spares)) is not None:
+            return program
+        if (program := self._replans.find(shapes, values, self._spares)) is None:
             found = trace(self.source, shapes, values, self._device, kept=self._kept, assumes=self.assumes)
             program = Program.of(found, self._spares, self.source.beside, self.source.without)
             self._on_disk.keep(shapes, values, program)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _MOST = 1024
 _MOST_BYTES = 512
-"""Of an input whose values a program hangs on, to be compared at each run."""
+"""Of an input whose values a program depends on, to be compared at each run."""
 
 
 class Recall:
@@ -26,7 +26,7 @@ class Recall:
     def __init__(self, memory: str) -> None:
         self._on_host, self._memory = memory == HOST, memory
         self._by: tuple[tuple[str, ...], dict[Any, Program]] = (), {}
-        """The inputs whose values programs hang on, and the programs: read and replaced together."""
+        """The inputs whose values programs depend on, and the programs: read and replaced together."""
 
     def __len__(self) -> int:
         return len(self._by[1])

@@ -107,7 +107,7 @@ def _made_up(source: Source, given: dict[str, Any], shapes: Any, seed: int) -> d
     bound = {**(shapes or {}), **{name: array.shape for name, array in given.items() if name in infos}}
     binder = Binder(source.name, infos, bound)
     names = [name for name in infos if name not in given]
-    indices = {name for node in graph.node for name in node.input[1:]}
+    indices = {name: 2 for node in graph.node for name in node.input[1:]}
     try:
         sizes, _ = binder.assume(names)
         made = make_up({name: infos[name] for name in names}, sizes, indices, seed, source.beside.limit.left)

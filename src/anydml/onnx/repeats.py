@@ -15,7 +15,7 @@ from anydml.errors import DmlError
 from anydml.expression import Expression
 from anydml.graph.nodes import ConstantNode
 from anydml.onnx.tracer import AT_ONCE, Tracer
-from anydml.onnx.values import Known, Value
+from anydml.onnx.values import Known, OpenData, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -153,7 +153,9 @@ def key_of(inputs: Sequence[Value | None]) -> Hashable:
             return None
         if known is None:
             found.append((value.element.name, shape))
-        elif count > AT_ONCE or known.is_readable:
+        elif known.opened is not None:
+            found.append((value.element.name, shape, tuple(known.opened)))
+        elif known.is_open or count > AT_ONCE or known.is_readable:
             found.append((value.element.name, shape, value.halves is not None))
         else:
             found.append((value.element.name, shape, known.text()))
@@ -162,7 +164,10 @@ def key_of(inputs: Sequence[Value | None]) -> Hashable:
 
 def _is_seen(value: Value) -> bool:
     """Whether the values of a tensor that is known are part of what nodes are told apart by."""
-    return value.known is not None and not value.known.is_readable and value.count <= AT_ONCE
+    known = value.known
+    if known is None or known.is_open:
+        return known is not None and known.opened is not None
+    return not known.is_readable and value.count <= AT_ONCE
 
 
 class _Sketch(Tracer):
@@ -228,10 +233,13 @@ class _Sketch(Tracer):
                 where = where._replace(desc=None)  # in whatever description the graph has it
             what = (value is given, bool(value.source), value.halves is not None)
             return _Made(value.element, value.shape, needs, None, own, *what, where)
-        if value.known is not None:
-            if value.halves is not None or value.count * value.element.held.itemsize > _MOST_BYTES:
+        if value.known is not None and value.known.opened is None:
+            if value.known.is_open or value.halves is not None:
+                raise ParticularError
+            if value.count * value.element.held.itemsize > _MOST_BYTES:
                 raise ParticularError
             value.known.flat()  # which tells what it is made of
+        if value.known is not None:
             return _Made(value.element, value.shape, needs, value.known)
         where = None if value.expression is None else place(value.expression)
         return _Made(value.element, value.shape, needs, place=where)
@@ -257,7 +265,7 @@ def _small(source: Source) -> Node:
     node = source.node
     assert node is not None  # noqa: S101 - for type checkers: inputs are those that stand for others
     if isinstance(node, ConstantNode):
-        if len(node.data) > _MOST_BYTES:
+        if isinstance(node.data, OpenData) or len(node.data) > _MOST_BYTES:
             raise ParticularError
         _ = node.data if isinstance(node.data, bytes) else node.data.array
     return node

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.arrays.view import describe
 from anydml.enums import FeatureLevel
-from anydml.errors import BindingError, DmlError, Fault, ModelError, UnsupportedError, printable, show
+from anydml.errors import FAULT, MISSING, BindingError, DmlError, Fault, ModelError, UnsupportedError, printable, show
 from anydml.memory import HOST, word_bytes
 from anydml.onnx.feeding import memory_told, take
 from anydml.onnx.graphs import TensorInfo, check_names, element_of, is_host_type, shape_of
@@ -23,6 +23,7 @@ from anydml.onnx.shapes import Binder, refuse_large
 from anydml.onnx.tracing import trace
 from anydml.onnx.values import NeedsValueError, NowhereError
 from anydml.runtime.device import Device
+from anydml.shown import Shown, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from anydml.onnx.tracing import Record
     from anydml.onnx.values import Value
     from anydml.operators import OperatorDesc
-
-FAULT, MISSING = 1, 3
-"""The program's exit statuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +48,17 @@ class NodeReport:
     descs: tuple[OperatorDesc, ...]
     """DirectML's operators that it becomes, in the order in which they run."""
     lowest_level: FeatureLevel | None
-    """Which all of them are there from, types that are an addition to DirectML aside; None where there are none."""
+    """The feature level that has all of them, types that are an extension of DirectML aside; None where none has."""
     note: str
-    """Why there are none, what is known at a run alone, or what of it is an addition to DirectML."""
+    """Why there are none, what is known at a run alone, or what of it is an extension of DirectML."""
     error: DmlError | None
     """Why it cannot run."""
     is_known: bool = True
     """Whether anything can be said of it before a run."""
     is_hosted: bool = False
     """Whether it runs on the host, for want of an operator or of a type."""
+    makes: Mapping[str, TensorInfo | None] = field(default_factory=dict)
+    """By the names of its outputs; None for one of which nothing is known."""
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -79,8 +79,8 @@ class NodeReport:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+@dataclass(frozen=True, slots=True, repr=False)
+class Report(Shown):
     """What a model needs. It is true where every node can run at the level, of those that anything is known of."""
 
     file: str
@@ -98,6 +98,14 @@ class Report:
     def __bool__(self) -> bool:
         return not self.status
 
+    def __str__(self) -> str:
+        found = "can run" if self else f"{counted(sum(self.refused.values()) + len(self.faults), 'fault')}"
+        lines = [f"{self.file}: {found} at level {self.level}, {counted(len(self.nodes), 'node')}"]
+        lines += [f"  {info}" for info in (*self.inputs.values(), *self.outputs.values())]
+        lines += [f"  on the host: {kind} {count} times" for kind, count in self.hosted.items()]
+        lines += [f"  {node.label}: {node.error}" for node in self.nodes if node.error is not None]
+        return "\n".join([*lines, *(f"  {fault}" for fault in self.faults)])
+
     @property
     def lowest_level(self) -> FeatureLevel:
         """From which every node can run that can run at all, and that anything is known of."""
@@ -105,7 +113,7 @@ class Report:
 
     @property
     def unknown(self) -> int:
-        """How many nodes hang on what is given at a run alone, or on a node that cannot run."""
+        """How many nodes depend on what is given at a run alone, or on a node that cannot run."""
         return sum(not node.is_known for node in self.nodes)
 
     @property
@@ -152,7 +160,7 @@ def check(
     """Find what each node of an ONNX model needs, and whether a device of a feature level has it. Nothing runs.
 
     `shapes` binds open sizes as `load` does; one that nobody binds is taken for 2. `values` are those of inputs that
-    shapes hang on. `max_memory` is the most bytes that the model and what is computed for the check may take. With
+    shapes depend on. `max_memory` is the most bytes that the model and what is computed for the check may take. With
     `strict` a node that would run on the host, for want of an operator or of a type, is refused.
     """
     level = FeatureLevel(feature_level)
@@ -180,7 +188,10 @@ def _check(
     small = {name: array for name, array in arrays.items() if refuse_large(name, array.shape) is None}
     found = trace(source, bound, small, device, keep_going=True)
     nodes = tuple(
-        _judge(record, level, bound, told(record.node, source.opset), may_be_hosted=takes(record.node))
+        replace(
+            _judge(record, level, bound, told(record.node, source.opset), may_be_hosted=takes(record.node)),
+            makes=record.makes,
+        )
         for record in found.records
     )
     outputs = {name: _output(name, value, source) for name, value in found.outputs.items()}
@@ -253,10 +264,10 @@ def _judge(
             error = ModelError(record.label, large)
         else:
             names = ", ".join(sorted(map(repr, error.inputs)))
-            note = f"known at a run: hangs on the values of {names}{f'; {flow}' if flow else ''}"
+            note = f"known at a run: depends on the values of {names}{f'; {flow}' if flow else ''}"
             error, is_known = None, False
     elif isinstance(error, UnknownError):
-        error, note, is_known = None, "not known: hangs on a node that is not", False
+        error, note, is_known = None, "not known: depends on a node that is not", False
     elif may_be_hosted and isinstance(error, UnsupportedError) and not isinstance(error, NowhereError):
         if flow:
             return NodeReport(record.label, record.kind, record.name, (), None, flow, None, is_known=False)

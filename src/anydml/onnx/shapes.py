@@ -139,12 +139,12 @@ class Binder:
 
 
 def refuse_large(name: str, shape: Sequence[int]) -> Fault | None:
-    """The fault of an input that has too many elements for shapes to hang on their values."""
+    """The fault of an input that has too many elements for shapes to depend on their values."""
     count = math.prod(shape)
     if count <= MOST_FOLDED:
         return None
     what = f"input '{printable(name)}' has {count}"
-    rule = f"a shape must hang on inputs of at most {MOST_FOLDED} elements; {what}"
+    rule = f"a shape must depend on inputs of at most {MOST_FOLDED} elements; {what}"
     return Fault(field=name, rule=rule, value=count)
 
 

@@ -12,12 +12,13 @@ import numpy as np
 import anydml as dml
 from anydml.builder import Graph
 from anydml.enums import DataType
-from anydml.errors import DescriptionError, Fault, UnsupportedError, printable
+from anydml.errors import DescriptionError, printable
 from anydml.graph.nodes import OperatorNode
-from anydml.memory import packed_strides
+from anydml.onnx.packing import MOST_DIMENSIONS, check_rank, depends_on_sizes, is_packed, stand_in
 from anydml.onnx.seeding import draw_key
 from anydml.onnx.types import element_of
 from anydml.onnx.values import MOST_KNOWN, Known, Value
+from anydml.opened import as_numbers, is_open
 from anydml.runtime.device import device_named
 from anydml.tensor import TensorDesc
 
@@ -32,12 +33,11 @@ if TYPE_CHECKING:
     from anydml.runtime.device import Device
 
 MOST_FOLDED = 65_536
-"""Elements of a graph input whose values a shape may hang on, and of initializers that are kept for the next trace."""
+"""Elements of a graph input whose values a shape may depend on, and of initializers kept for the next trace."""
 MOST_FOLDED_BYTES = 2**28
 """Of everything larger that is computed of known values; what is beyond that is left to the graph."""
 AT_ONCE = 64
 """Elements up to which it is computed at once."""
-MOST_DIMENSIONS = 8
 _WORD = element_of(DataType.UINT32)
 
 
@@ -106,12 +106,12 @@ class Tracer:
 
             def compute() -> Any:
                 arrays = [np.atleast_1d(value.values("")) for value in inputs]
-                return function(*arrays, *arguments, device=self._host, **options)
+                return function(*arrays, *as_numbers(arguments), device=self._host, **options)
 
             def describe(graph: Graph) -> None:
-                function(*[_stand_in(graph, value) for value in inputs], *arguments, **options)
+                function(*[stand_in(graph, value) for value in inputs], *arguments, **options)
 
-            return self._fold(element, shape, compute, describe)
+            return self._fold(element, shape, compute, describe, depends=depends_on_sizes(inputs, shape, arguments))
         tensors = [self.tensor(value) for value in inputs]
         return Value(element, shape, None, self.name_node(function(*tensors, *arguments, **options)), needs=needs)
 
@@ -139,17 +139,21 @@ class Tracer:
         if self._folds((total,), element, inputs):
             made: list[Any] = []
 
+            depends = depends_on_sizes(inputs, tuple(shapes), arguments)
+
             def part(i: int) -> Any:
-                if not made:
+                if depends or not made:
+                    made.clear()
                     arrays = [np.atleast_1d(value.values("")) for value in inputs]
-                    made.extend(function(*arrays, *arguments, device=self._host, **options))
+                    made.extend(function(*arrays, *as_numbers(arguments), device=self._host, **options))
                 return made[i]
 
             def describe(graph: Graph) -> None:
-                function(*[_stand_in(graph, value) for value in inputs], *arguments, **options)
+                function(*[stand_in(graph, value) for value in inputs], *arguments, **options)
 
             computed = (functools.partial(part, i) for i in range(len(shapes)))
-            return [self._fold(element, s, one, describe) for s, one in zip(shapes, computed, strict=True)]
+            pairs = zip(shapes, computed, strict=True)
+            return [self._fold(element, s, one, describe, depends=depends) for s, one in pairs]
         parts = function(*[self.tensor(value) for value in inputs], *arguments, **options)
         named = [self.name_node(part) for part in parts[:1]] + list(parts[1:])
         return [Value(element, s, None, part, needs=needs) for part, s in zip(named, shapes, strict=True)]
@@ -160,10 +164,15 @@ class Tracer:
             return Value(element, shape)
         sizes = shape or (1,)
         if self._folds(shape, element, ()):
-            compute = functools.partial(function, sizes, *numbers, element.data_type, device=self._host)
-            return self._fold(
-                element, shape, compute, lambda graph: function(sizes, *numbers, element.data_type, graph=graph)
-            )
+
+            def compute() -> Any:
+                return function(as_numbers(sizes), *as_numbers(numbers), element.data_type, device=self._host)
+
+            def describe(graph: Graph) -> object:
+                plain = (0 if is_open(number) else number for number in numbers)
+                return function(sizes, *plain, element.data_type, graph=graph)
+
+            return self._fold(element, shape, compute, describe, depends=depends_on_sizes((), shape, numbers))
         expression = function(sizes, *numbers, element.data_type, graph=self.graph)
         return Value(element, shape, None, self.name_node(expression))
 
@@ -171,7 +180,7 @@ class Tracer:
         """Random words, other ones at each run; of two draws with one seed the same."""
         if 0 in shape:
             return Value(_WORD, shape)
-        _check_rank(shape)
+        check_rank(shape)
         key = draw_key() if seed is None else np.float64(seed).tobytes()
         name = f"\0state {len(self.states)}"  # which no input of a model is called
         self.inputs[name], self.states[name] = None, np.frombuffer(key, np.uint32)
@@ -189,9 +198,9 @@ class Tracer:
         """What lies at those strides, in elements, in a value's memory: packed anew."""
         if 0 in shape:
             return Value(value.element, shape)
-        if _is_packed(shape, strides) and math.prod(shape) == value.count:
+        if is_packed(shape, strides) and math.prod(shape) == value.count:
             return self.reshape(value, shape)
-        _check_rank(shape)
+        check_rank(shape)
         if self._folds(shape, value.element, [value]):
             steps = [stride * value.element.held.itemsize for stride in strides]
 
@@ -199,7 +208,14 @@ class Tracer:
                 seen = np.lib.stride_tricks.as_strided(value.values(""), shape, steps, writeable=False)
                 return dml.identity(seen, device=self._host)
 
-            return self._fold(value.element, shape, compute, lambda graph: dml.identity(_stand_in(graph, value, shape)))
+            depends = depends_on_sizes([value], shape, strides)
+            return self._fold(
+                value.element,
+                shape,
+                compute,
+                lambda graph: dml.identity(stand_in(graph, value, shape)),
+                depends=depends,
+            )
         view = self.expression(value).reinterpret(shape, strides, value.element.data_type)
         return Value(value.element, shape, None, self.name_node(dml.identity(view)), needs=value.needs)
 
@@ -210,7 +226,7 @@ class Tracer:
         count = math.prod(shape)
         if count > MOST_KNOWN or not all(value.is_known for value in inputs):
             return False
-        if count <= AT_ONCE:
+        if not is_open(count) and count <= AT_ONCE:
             return True
         self.left -= count * element.held.itemsize
         return self.left >= 0
@@ -221,13 +237,18 @@ class Tracer:
         shape: tuple[int, ...],
         compute: Callable[[], Any],
         describe: Callable[[Graph], object],
+        *,
+        depends: bool,
     ) -> Value:
-        """What is computed of known values: what is small at once, the rest once it is needed, and described now."""
+        """What is computed of known values: what is small at once, the rest once it is needed, and described now.
+
+        What `depends` on open sizes is small or not as they are.
+        """
         self.folded = True
-        if math.prod(shape) <= AT_ONCE:
+        if not depends and math.prod(shape) <= AT_ONCE:
             return Value.of(element, np.reshape(compute(), shape))
         describe(Graph(self._host))
-        return Value(element, shape, Known(make=lambda: np.asarray(compute(), element.held)))
+        return Value(element, shape, Known(make=lambda: np.asarray(compute(), element.held), is_open=depends))
 
     def expression(self, value: Value) -> Expression:
         """What a value is in the graph, in whatever shape, and of whatever type of as many bits, the graph has it."""
@@ -242,7 +263,7 @@ class Tracer:
     def tensor(self, value: Value) -> Expression:
         """A value as a function takes it, in its own shape."""
         shape = value.shape or (1,)
-        _check_rank(shape)
+        check_rank(shape)
         found = self.expression(value)
         data_type = value.element.data_type
         is_same = found.sizes == shape and found.data_type == data_type
@@ -276,22 +297,3 @@ class Tracer:
             name = f"{base} #{next(numbers)}"
         self.labels[name] = self.label
         return expression.named(name)
-
-
-def _stand_in(graph: Graph, value: Value, shape: tuple[int, ...] | None = None) -> Expression:
-    """A tensor without elements, for a function to check what it would be given."""
-    sizes = (value.shape if shape is None else shape) or (1,)
-    _check_rank(sizes)
-    return graph.input(TensorDesc(value.element.data_type, sizes))
-
-
-def _is_packed(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether strides are those of packed memory, wherever a dimension has more than one element."""
-    packed = packed_strides(shape)
-    return all(size == 1 or a == b for size, a, b in zip(shape, strides, packed, strict=True))
-
-
-def _check_rank(shape: tuple[int, ...]) -> None:
-    if len(shape) > MOST_DIMENSIONS:
-        rule = f"a tensor must have at most {MOST_DIMENSIONS} dimensions, DirectML's most, for anything but a reshape"
-        raise UnsupportedError("onnx", Fault(field="shape", rule=rule, value=shape, found=str(len(shape))))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, DmlError, Fault, ModelError, UnsupportedError, printable
-from anydml.onnx.graphs import check_support, describe, element_of
+from anydml.onnx.graphs import TensorInfo, check_support, describe, element_of
 from anydml.onnx.kept import Kept
 from anydml.onnx.lowerings import find_lowering
 from anydml.onnx.lowerings.whole import KINDS, OPENING, put_together, remember_parts, with_parts
@@ -16,8 +16,10 @@ from anydml.onnx.offsets import is_offset, names_in, remember
 from anydml.onnx.repeats import NEW, key_of, sketch
 from anydml.onnx.scopes import Scope
 from anydml.onnx.signatures import check_types
+from anydml.onnx.sizing import compute_sizes
 from anydml.onnx.tracer import Tracer
 from anydml.onnx.values import NeedsValueError, Value
+from anydml.tapes import own_cache, tape_on
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,6 +53,8 @@ class Record:
     """The NodeProto."""
     depth: int = 0
     """How many branches it lies within; theirs come before the record of their If."""
+    makes: Mapping[str, TensorInfo | None] = field(default_factory=dict)
+    """By the names of its outputs; None for one that is not known."""
 
 
 @dataclass(slots=True)
@@ -91,7 +95,7 @@ def trace(
     walk = _Walk(source, tracer, scope, keep_going=keep_going)
     outputs = walk.through(graph)
     if tracer.assumed and not tracer.assumed <= names_in(value.expression for value in outputs if value is not None):
-        # What nothing reads is not run, and would not be found outside, though a shape that hangs on it may be read.
+        # What nothing reads is not run, and would not be found outside, though a shape that depends on it may be read.
         return trace(source, shapes, values, device, kept=kept, keep_going=keep_going, assumes=False)
     return Trace(tracer, dict(zip((info.name for info in graph.output), outputs, strict=True)), walk.records)
 
@@ -120,7 +124,7 @@ class _Walk:
                 else:
                     inputs = [scope.find(name) for name in node.inputs]
                     made = self._lower(node, inputs)
-                    if node.kind in OPENING:
+                    if node.kind in OPENING and "whole" not in self._source.without:
                         made = remember_parts(self._node(node, inputs, tracer), made)
                     scope.keep(node, made)
                     for value in made:
@@ -151,10 +155,13 @@ class _Walk:
     def _lower(self, node: Line, inputs: list[Value | None]) -> list[Value | None]:
         """What a node makes of its inputs; one that is equal to an earlier one becomes the same."""
         tracer, kept = self._tracer, self._scope.kept
+        if tape_on() is not None and (sizes := compute_sizes(self._node(node, inputs, tracer), inputs)) is not None:
+            tracer.folded = True
+            return sizes
         every = with_parts(inputs) if node.kind in KINDS else inputs
         if node.alike is not None and (told := key_of(every)) is not None:
             key = (node.alike, self._source.opset, told)
-            if (pattern := kept.patterns.get(key, NEW)) is NEW:
+            if (pattern := own_cache(kept.patterns).get(key, NEW)) is NEW:
 
                 def lower(into: Tracer, given: Sequence[Value | None]) -> list[Value | None]:
                     own = put_together(given, inputs)
@@ -174,7 +181,11 @@ class _Walk:
         note = "" if error or tracer.added else tracer.note or _note(tracer, made)
         read = None if error is None else _size([name for name in node.inputs if name], self._scope)
         what = (node.label, node.kind, node.proto.name, tuple(tracer.added), note, error, read)
-        self.records.append(Record(*what, node.proto, self._depth))
+        makes = {
+            name: None if value is None else TensorInfo(name, value.element, value.shape)
+            for name, value in zip(node.outputs, made, strict=False)
+        }
+        self.records.append(Record(*what, node.proto, self._depth, makes))
 
     def _inline(self, graph: Any, name: str) -> list[Value | None]:
         """What a branch gives, its nodes being part of the model's graph; `name` is the branch's."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,6 +12,8 @@ import numpy as np
 
 from anydml.arrays.shared import SharedData
 from anydml.errors import DmlError, Fault, UnsupportedError, printable, show
+from anydml.opened import is_open
+from anydml.tapes import tape_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
 
 
 MOST_KNOWN = 2**20
-"""Elements up to which what hangs on known values alone is computed while a model is traced."""
+"""Elements up to which what depends on known values alone is computed while a model is traced."""
 MOST_DIMENSIONS = 64
 """Of any tensor, which is NumPy's; DirectML's operators take 8."""
 _MOST_ELEMENTS = 2**63 - 1
@@ -31,7 +35,7 @@ class NowhereError(UnsupportedError):
 
 
 class NeedsValueError(UnsupportedError):
-    """A shape, an axis or a bound that hangs on the values of graph inputs, which are given at a run."""
+    """A shape, an axis or a bound that depends on the values of graph inputs, which are given at a run."""
 
     def __init__(self, subject: str, faults: Any, inputs: frozenset[str] = frozenset()) -> None:
         super().__init__(subject, faults)
@@ -50,7 +54,7 @@ class Known:
     Those that can be read from a file again are not held: whoever reads them holds them.
     """
 
-    __slots__ = ("_data", "_flat", "_make", "_text", "fill", "is_readable", "was_read")
+    __slots__ = ("_data", "_flat", "_make", "_text", "fill", "is_open", "is_readable", "opened", "was_read")
 
     def __init__(
         self,
@@ -59,8 +63,15 @@ class Known:
         *,
         is_readable: bool = False,
         fill: Callable[[np.ndarray[Any, Any]], object] | None = None,
+        is_open: bool = False,
     ) -> None:
+        self.opened = flat if flat is not None and flat.dtype == object else None
+        """A few elements of which some are open sizes."""
+        if self.opened is not None:
+            flat, make, is_open = None, functools.partial(_as_int64, self.opened), True
         self._flat, self._make = flat, make
+        self.is_open = is_open
+        """Whether they depend on sizes that are open: they are computed for each set of them."""
         self.fill = fill
         """What reads the elements into memory of as many bytes, where that can be done."""
         self._data: SharedData | None = None
@@ -75,6 +86,7 @@ class Known:
     def flat(self) -> np.ndarray[Any, Any]:
         """The elements, to be looked at."""
         self.was_read = True
+        self._pin()
         return self._elements()
 
     @property
@@ -87,7 +99,7 @@ class Known:
         if self._flat is None:
             assert make is not None  # noqa: S101 - for type checkers: there is the one or the other
             made = np.ascontiguousarray(make()).reshape(-1)
-            if self.is_readable:
+            if self.is_readable or self.is_open:
                 return made
             self._flat = made
             self._make = None
@@ -96,14 +108,41 @@ class Known:
     def text(self) -> bytes:
         """Their bytes, by which few elements are told from others."""
         if self._text is None:
-            self._text = self.flat().tobytes()
+            text = self.flat().tobytes()
+            if self.is_open:
+                return text
+            self._text = text
         return self._text
 
     def data(self, size: int) -> SharedData:
         """The elements, so many bytes, as graphs share them."""
         if self._data is None:
-            self._data = SharedData(size, self._elements, is_held=not self.is_readable, fill=self.fill)
+            if self.is_open:
+                self._data = OpenData(size, self._elements, is_held=False)
+            else:
+                self._data = SharedData(size, self._elements, is_held=not self.is_readable, fill=self.fill)
         return self._data
+
+    def _pin(self) -> None:
+        """Have what is planned hold for these elements alone."""
+        if self.is_open and (tape := tape_on()) is not None:
+            tape.pin_all()
+
+
+class OpenData(SharedData):
+    """Bytes that depend on open sizes."""
+
+    __slots__ = ()
+
+    def look(self) -> np.ndarray[Any, Any]:
+        """The bytes on the host, to be looked at."""
+        if (tape := tape_on()) is not None:
+            tape.pin_all()
+        return super().look()
+
+
+def _as_int64(opened: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.array([operator.index(one) for one in opened], np.int64)
 
 
 class Parts(NamedTuple):
@@ -139,7 +178,7 @@ class Value:
     source: str = ""
     """The graph input or initializer that it is."""
     needs: frozenset[str] = frozenset()
-    """The graph inputs that it hangs on, where it is not known."""
+    """The graph inputs that it depends on, where it is not known."""
     halves: Known | None = None
     """Of 4 bits that a model carries, the bytes that they share."""
     parts: Parts | None = None
@@ -155,6 +194,9 @@ class Value:
     @classmethod
     def of(cls, element: ElementType, array: Any, source: str = "") -> Value:
         """A tensor that is known."""
+        if tape_on() is not None and is_open(array):
+            opened = np.array(array, object)
+            return cls(element, opened.shape, Known(opened.reshape(-1)), source=source)
         held = np.asarray(array, element.held)
         return cls(element, held.shape, Known(np.ascontiguousarray(held).reshape(-1)), source=source)
 
@@ -169,24 +211,27 @@ class Value:
         return self.known is not None or self.count == 0
 
     def values(self, what: str) -> np.ndarray[Any, Any]:
-        """Its elements; an error that names the graph inputs where they hang on those. `what` is what they are for."""
+        """Its elements; an error that names the graph inputs where they depend on those. `what` is their use."""
         if self.known is not None:
             return self.known.flat().reshape(self.shape)
         if self.count == 0:
             return np.empty(self.shape, self.element.held)
         if not self.needs:
             rule = (
-                f"{what} must be known before anything runs, and hangs on a constant that nodes make and that is not"
+                f"{what} must be known before anything runs, and depends on a constant that nodes make and that is not"
                 f" computed before: one of more than 2^20 = {MOST_KNOWN} elements, or one of very many"
             )
             raise NowhereError("onnx", Fault(field=what, rule=rule, value=self.shape))
         names = ", ".join(repr(printable(name)) for name in sorted(self.needs))
-        rule = f"{what} must be known before anything runs, and hangs on the input{'s' * (len(self.needs) > 1)} {names}"
+        inputs = f"input{'s' * (len(self.needs) > 1)} {names}"
+        rule = f"{what} must be known before anything runs, and depends on the {inputs}"
         fault = Fault(field=what, rule=rule, value=self.shape)
         raise NeedsValueError("onnx", fault, self.needs)
 
     def ints(self, what: str) -> list[int]:
         """Its elements as a list of whole numbers."""
+        if self.known is not None and self.known.opened is not None:
+            return list(self.known.opened)
         return [int(value) for value in self.values(what).reshape(-1)]
 
     def reshaped(self, shape: tuple[int, ...]) -> Value:
@@ -197,7 +242,8 @@ class Value:
         """The same memory as another type of as many bits; the graph must have it where it is not known."""
         known, held = self.known, element.held
         if known is not None and held != self.element.held:
-            seen = Known(make=lambda: known.flat().view(held), is_readable=known.is_readable, fill=known.fill)
+            more: dict[str, Any] = {"is_readable": known.is_readable, "fill": known.fill, "is_open": known.is_open}
+            seen = Known(make=lambda: known.flat().view(held), **more)
             return Value(element, self.shape, seen)
         return Value(element, self.shape, known, self.expression, self.source, self.needs)
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
+from inspect import isfunction
 from typing import TYPE_CHECKING, TypeAlias, overload
 
 from anydml.enums import FeatureLevel
-from anydml.errors import Fault, UnsupportedError
-from anydml.operator_type import OperatorType
+from anydml.errors import DescriptionError, Fault, UnsupportedError
+from anydml.operator_type import OperatorType, function_name
 from anydml.operators.description import OPERATORS, OperatorDesc
 from anydml.operators.fused import FusedActivation
 from anydml.operators.reports import Report
 from anydml.operators.scalars import ScaleBias
 from anydml.operators.tables import LevelSupport, SupportTable, TensorSupport
+from anydml.spelling import suggest
 
 _FAMILIES = (
     "slice", "gather", "cumulative", "gather_along", "copies", "join", "fill", "reverse", "arithmetic",
@@ -25,16 +28,24 @@ _FAMILIES = (
 for _family in _FAMILIES:  # each class enters itself in OPERATORS
     import_module(f"anydml.operators.{_family}")
 
-OperatorLike: TypeAlias = "type[OperatorDesc] | OperatorDesc | OperatorType | str | int"
+OperatorLike: TypeAlias = "type[OperatorDesc] | OperatorDesc | OperatorType | Callable[..., object] | str | int"
 
 
 def find_operator(operator: OperatorLike) -> type[OperatorDesc]:
-    """The description class of an operator, by class, description, type or name."""
+    """The description class of an operator, by class, description, type, name or function."""
     if isinstance(operator, OperatorDesc):
         return type(operator)
     if isinstance(operator, type) and issubclass(operator, OperatorDesc) and operator is not OperatorDesc:
         return operator
-    kind = OperatorType(operator)
+    name = operator.__name__ if isfunction(operator) else operator
+    if isinstance(name, str):  # models write DirectML's names, and read them by OperatorType
+        short = name.strip().lower()
+        name = next((kind for kind in OPERATORS if function_name(kind) == short), name)
+    try:
+        kind = OperatorType(name)
+    except DescriptionError as error:
+        near = suggest(name, [*(kind.name for kind in OPERATORS), *map(function_name, OPERATORS)], "DML_OPERATOR_")
+        raise DescriptionError("OperatorType", replace(error.faults[0], way_out=near)) from None
     if kind not in OPERATORS:
         all_of_them = len(OperatorType) - 1  # INVALID is none
         rule = f"the operator is not built yet; there are {len(OPERATORS)} of DirectML's {all_of_them}"
@@ -66,6 +77,8 @@ def support(
 
 _BUILT = {cls.__name__: cls for cls in OPERATORS.values()}
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from anydml.enums import LevelName
 
     def __getattr__(name: str) -> type[OperatorDesc]:

@@ -141,7 +141,7 @@ class OperatorDesc(Record, abc.ABC):
     def remarks(self) -> Iterator[str]:
         """What is worth knowing of this description, though it is valid."""
         if self._has_added_type:
-            yield f"FLOAT64 is an addition to DirectML, which has it at no level for {self.type.name}"
+            yield f"FLOAT64 is an extension of DirectML, which has it at no level for {self.type.name}"
 
     @property
     def _has_added_type(self) -> bool:

@@ -55,7 +55,7 @@ class FieldType:
     """How a field is called in DirectML's tables, and how its value is read."""
 
     kind: str
-    """`input`, `output`, `attribute`, or `addition` for what DirectML does not have."""
+    """`input`, `output`, `attribute`, or `extension` for a field that DirectML does not have."""
     type: str
     read: Callable[[Any, str, list[Fault]], Any]
 
@@ -201,7 +201,7 @@ FIELD_TYPES: dict[Any, FieldType] = {
     DepthOrder: FieldType("attribute", "UINT", _member_of(DepthSpaceOrder)),
     Scalar: FieldType("attribute", "SCALAR_UNION", read_number),
     OptionalScaleBias: FieldType("attribute", "SCALE_BIAS", read_scale_bias),
-    WithFloat64: FieldType("addition", "", read_bool),
-    OutsideIndex: FieldType("addition", "", _member_of(IndexMode)),
+    WithFloat64: FieldType("extension", "", read_bool),
+    OutsideIndex: FieldType("extension", "", _member_of(IndexMode)),
 }
 """By the annotation. The kind of a fused activation is entered by `fused`."""

@@ -14,6 +14,7 @@ from anydml.operator_type import OperatorType
 from anydml.operators.description import OPERATORS, OperatorDesc
 from anydml.operators.elementwise import ElementWise, scaled
 from anydml.operators.fields import FIELD_TYPES, FieldType, dml_name
+from anydml.spelling import suggest
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -134,7 +135,10 @@ def find_activation(activation: object) -> type[OperatorDesc]:
     except DescriptionError:
         cls = None
     if cls is None or not (issubclass(cls, ElementWise) or cls.type in SOFTMAXES):
-        fault = Fault(field="Type", rule=f"Type {_must_be(FUSED)}", value=activation, found=show(activation))
+        near = suggest(activation, [kind.name for kind in FUSED], "DML_OPERATOR_")
+        fault = Fault(
+            field="Type", rule=f"Type {_must_be(FUSED)}", value=activation, found=show(activation), way_out=near
+        )
         raise DescriptionError("FusedActivation", fault)
     return cls
 

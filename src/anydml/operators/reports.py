@@ -10,6 +10,7 @@ from anydml.errors import Fault
 from anydml.operators.facts import takers_of
 from anydml.operators.fields import bare_name
 from anydml.operators.tables import write_counts
+from anydml.shown import Shown, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +22,8 @@ CONVERT = ", so convert the data first"
 """What helps with a data type that no level takes, of which a caller with arrays is told more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+@dataclass(frozen=True, slots=True, repr=False)
+class Report(Shown):
     """What a check of a description found. It is true where nothing is wrong."""
 
     subject: str
@@ -35,6 +36,12 @@ class Report:
 
     def __bool__(self) -> bool:
         return not self.faults
+
+    def __str__(self) -> str:
+        since = f", from level {self.lowest_level} on" if self.lowest_level else ""
+        faults = f"{counted(len(self.faults), 'fault')} at level {self.level}"
+        found = f"valid{since}" if self else f"{faults}; valid{since}" if since else faults
+        return "\n  ".join([f"{self.subject}: {found}", *map(str, self.faults), *self.remarks])
 
 
 def own_faults(desc: OperatorDesc) -> Iterator[Fault]:
@@ -96,7 +103,7 @@ def type_fault(desc: OperatorDesc, field: str, data_type: DataType, where: str) 
         rule = f"{field} must be of {', '.join(t.name for t in known)}"
         way_out = f"no feature level takes it{CONVERT}"
         if data_type is DataType.FLOAT64 and "allow_float64" in desc.field_types():
-            way_out += ", or take it as an addition with allow_float64=True"
+            way_out += ", or take it as an extension with allow_float64=True"
         if data_type.is_half_byte:
             way_out = f"DirectML takes it in {' and '.join(takers_of(data_type))} alone"
         return Fault(field=name, rule=rule, value=data_type, found=data_type.name, way_out=way_out)

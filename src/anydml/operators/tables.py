@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from anydml.enums import NUMPY_TYPES, DataType, FeatureLevel
+from anydml.shown import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,16 +19,19 @@ _DOCUMENTS_ORDER = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class TensorSupport:
+@dataclass(frozen=True, slots=True, repr=False)
+class TensorSupport(Shown):
     """What one tensor may be."""
 
     dimension_counts: tuple[int, ...]
     data_types: frozenset[DataType]
 
+    def __str__(self) -> str:
+        return f"{write_counts(self.dimension_counts)} dimensions; {write_types(self.data_types)}"
 
-@dataclass(frozen=True, slots=True)
-class LevelSupport:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LevelSupport(Shown):
     """One row of an operator's table: holds from its level upward, until a higher row replaces it."""
 
     level: FeatureLevel
@@ -38,14 +42,22 @@ class LevelSupport:
     required: tuple[str, ...] = ()
     """The tensors that must be given, though higher levels have them as optional."""
 
+    def __str__(self) -> str:
+        width = max(map(len, self.tensors), default=0)
+        head = " ".join([f"from level {self.level}", *self.functions])
+        return "\n".join([head, *(f"  {name:<{width}}  {tensor}" for name, tensor in self.tensors.items())])
 
-@dataclass(frozen=True, slots=True)
-class SupportTable:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SupportTable(Shown):
     """An operator's rows, highest level first as the documents have them."""
 
     rows: tuple[LevelSupport, ...]
     _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """What was asked before: each description asks ten times."""
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.rows))
 
     def __iter__(self) -> Iterator[LevelSupport]:
         return iter(self.rows)

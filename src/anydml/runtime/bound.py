@@ -11,6 +11,7 @@ from anydml.arrays.plain import described_key
 from anydml.errors import BindingError, Fault, show
 from anydml.ir.verbs import IndexFault
 from anydml.memory import HOST, span
+from anydml.shown import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from anydml.tensor import TensorDesc
 
 
-class BoundOperator:
+class BoundOperator(Shown):
     """A compiled operator or graph with its memory attached, which it keeps alive."""
 
     __slots__ = ("_launch", "_memory", "_name", "_out", "_word")
@@ -33,6 +34,9 @@ class BoundOperator:
         out: object,
     ) -> None:
         self._name, self._word, self._launch, self._memory, self._out = name, word, launch, memory, out
+
+    def __str__(self) -> str:
+        return f"{self._name}, bound to its arrays: dispatch() runs it"
 
     def forgetful(self) -> BoundOperator:
         """The same without its hold on the memory, for whoever makes sure of that at each dispatch."""

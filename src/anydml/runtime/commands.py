@@ -10,6 +10,7 @@ from anydml.flags import ExecutionFlags
 from anydml.runtime.binding import hazards, raise_binding_faults
 from anydml.runtime.dispatchable import Compiled
 from anydml.runtime.table import BindingTable, read
+from anydml.shown import Shown, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,13 +19,17 @@ if TYPE_CHECKING:
     from anydml.runtime.table import Attached, Bindings, Dispatchable
 
 
-class CommandList:
+class CommandList(Shown):
     """What a Direct3D 12 command list is to DirectML: dispatches, in the order in which they are to run."""
 
     def __init__(self) -> None:
         self.reset()
         self.run = one_at_a_time(self._run, "CommandList")
         """Run what was recorded, in order; a second thread waits until the first is done with all of it."""
+
+    def __str__(self) -> str:
+        state = "closed" if self.is_closed else "open"
+        return f"CommandList, {state}; {counted(len(self.commands), 'command')} recorded"
 
     def reset(self) -> None:
         """Forget what was recorded, and record anew."""
@@ -40,8 +45,11 @@ class CommandList:
             command()
 
 
-class CommandRecorder:
+class CommandRecorder(Shown):
     """IDMLCommandRecorder: records dispatches of compiled operators and initializers."""
+
+    def __str__(self) -> str:
+        return "CommandRecorder: record_dispatch(command_list, dispatchable, bindings)"
 
     def record_dispatch(self, command_list: CommandList, dispatchable: Dispatchable, bindings: BindingTable) -> None:
         """Record a dispatch, which runs when the list is executed.

@@ -50,6 +50,10 @@ class Operator:
         """What is worth knowing of the description, though it is valid."""
         return tuple(self.desc.remarks())
 
+    def _repr_html_(self) -> str:
+        """A picture of what the operator does, in a notebook."""
+        return self.desc._repr_html_()
+
     def __repr__(self) -> str:
         return f"Operator({self.desc!r})"
 

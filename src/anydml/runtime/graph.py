@@ -108,7 +108,7 @@ class CompiledGraph(Compiled):
 
     @property
     def once(self) -> Recipe:
-        """What hangs on constants alone, and was computed when the graph was compiled."""
+        """What depends on constants alone, and was computed when the graph was compiled."""
         return self.told.once
 
     @property

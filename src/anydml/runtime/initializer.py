@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from anydml.errors import BindingError, Fault, show
 from anydml.runtime.binding import BindingProperties
 from anydml.runtime.dispatchable import Compiled
+from anydml.shown import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class OperatorInitializer:
+class OperatorInitializer(Shown):
     """IDMLOperatorInitializer: every compiled operator is initialized once, before it first runs from a command list.
 
     An operator with inputs flagged OWNED_BY_DML gets its copy of them then, in its persistent resource.
@@ -22,6 +23,9 @@ class OperatorInitializer:
 
     def __init__(self, operators: Sequence[Compiled] = ()) -> None:
         self.reset(operators)
+
+    def __str__(self) -> str:
+        return f"OperatorInitializer for {', '.join(one.name for one in self.operators) or 'nothing'}"
 
     def reset(self, operators: Sequence[Compiled] = ()) -> None:
         """Initialize another set of operators from now on."""

@@ -16,11 +16,12 @@ from anydml.ir.choosing import Scatter
 from anydml.memory import word_bytes
 from anydml.runtime.layouts import Layouts
 from anydml.runtime.once import Once
+from anydml.runtime.passes import compile_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from anydml.engines.protocol import Plans, Program
+    from anydml.engines.protocol import Engine, Plans, Program
     from anydml.graph.arena import Arena
     from anydml.graph.description import GraphDesc
     from anydml.graph.recipe import Recipe
@@ -37,7 +38,7 @@ class Told:
     lowered: Recipe
     """A step for every node that an output needs."""
     once: Recipe
-    """What hangs on constants alone, and is computed when the graph is compiled."""
+    """What depends on constants alone, and is computed when the graph is compiled."""
     recipe: Recipe
     """The steps of a dispatch."""
     did: Mapping[str, str]
@@ -89,45 +90,84 @@ class GraphPlan:
         return replace(self, tell=None), plans.dump(self.tell(), name)
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A graph that was checked and rewritten for an engine, before its passes are planned."""
+
+    inputs: dict[str, TensorDesc]
+    outputs: dict[str, TensorDesc]
+    stores: dict[str, str]
+    """By the names of inputs and outputs, what programs call them."""
+    once: Recipe
+    """What depends on constants alone, but for what the passes want laid out."""
+    recipe: Recipe
+    """The steps of a dispatch."""
+    data: dict[str, Data]
+    """The constants that the graph was given, by store."""
+
+    @classmethod
+    def of(cls, engine: Engine, desc: GraphDesc, left_out: Collection[str]) -> tuple[Prepared, GraphDesc, Recipe, Any]:
+        """Rewrite a graph, without the rewritings that are left out; the rest is what there is to tell of it."""
+        from anydml.graph import optimise as optimiser  # with all rules: 10 ms of import, where they are needed
+
+        names_in, names_out = slot_names(desc)
+        inputs = {name: _known(found) for name, found in zip(names_in, input_descs(desc), strict=True)}
+        outputs = {name: _known(found) for name, found in zip(names_out, output_descs(desc), strict=True)}
+        stores = {name: f"input{i}" for i, name in enumerate(names_in)}
+        stores |= {name: f"output{i}" for i, name in enumerate(names_out)}
+        lowered = lower(desc, engine.takes)
+        once, recipe, did = optimiser.rewrite(lowered, engine, left_out)
+        data = {f"constant{i}": node.data for i, node in constants(desc).items()}
+        return cls(inputs, outputs, stores, once, recipe, data), desc, lowered, did
+
+    def plan(
+        self,
+        engine: Engine,
+        left_out: Collection[str],
+        max_memory: int | None,
+        tell: Callable[[], tuple[GraphDesc, Recipe, Mapping[str, str]]],
+    ) -> GraphPlan:
+        """Plan the passes; `tell` gives the graph as it was described and lowered, and what rewritings did."""
+        from anydml.graph import optimise as optimiser  # as above
+
+        recipe, once, inputs, stores = self.recipe, self.once, self.inputs, self.stores
+        arena = lay_out(recipe)
+        made = sum(store.size_in_bytes for store in once.stores.values() if store.kind == "output")
+        needs = made + max(arena.size_in_bytes, lay_out(once).size_in_bytes if once.steps else 0)
+        _check_memory(needs, max_memory)
+        room = sys.maxsize if max_memory is None else max_memory - needs
+        owned = [stores[field] for field, tensor in inputs.items() if tensor.is_owned_by_dml]
+        known = optimiser.laid_out(recipe, owned, room, left_out)
+        programs = compile_steps(engine, [step.primitive for step in recipe.steps], known)
+        ahead = Layouts.of(recipe, programs, taken=stores)
+        once = ahead.once(once, recipe)
+
+        def told() -> Told:
+            desc, lowered, did = tell()
+            return Told(desc, lowered, once, recipe, did)
+
+        return GraphPlan(
+            told,
+            inputs,
+            self.outputs,
+            stores,
+            _shares(recipe, {store: name for name, store in stores.items()}),
+            arena,
+            programs,
+            ahead,
+            Once.of(once),
+            self.data,
+            _touching(recipe, {*stores.values()}),
+            any(step.primitive.checks for step in recipe.steps),
+            needs,
+            optimiser.room_needed(recipe, known, left_out),
+        )
+
+
 def plan_graph(device: Device, desc: GraphDesc, left_out: Collection[str], max_memory: int | None) -> GraphPlan:
     """Plan a graph that was checked, without the rewritings that are left out."""
-    from anydml.graph import optimise as optimiser  # with all rules: 10 ms of import, where they are needed
-
-    engine = device.engine
-    names_in, names_out = slot_names(desc)
-    inputs = {name: _known(found) for name, found in zip(names_in, input_descs(desc), strict=True)}
-    outputs = {name: _known(found) for name, found in zip(names_out, output_descs(desc), strict=True)}
-    stores = {name: f"input{i}" for i, name in enumerate(names_in)}
-    stores |= {name: f"output{i}" for i, name in enumerate(names_out)}
-    lowered = lower(desc, engine.takes)
-    once, recipe, did = optimiser.rewrite(lowered, engine, left_out)
-    arena = lay_out(recipe)
-    made = sum(store.size_in_bytes for store in once.stores.values() if store.kind == "output")
-    needs = made + max(arena.size_in_bytes, lay_out(once).size_in_bytes if once.steps else 0)
-    _check_memory(needs, max_memory)
-    room = sys.maxsize if max_memory is None else max_memory - needs
-    owned = [stores[field] for field, tensor in inputs.items() if tensor.is_owned_by_dml]
-    known = optimiser.laid_out(recipe, owned, room, left_out)
-    programs = [engine.compile(step.primitive, known) for step in recipe.steps]
-    ahead = Layouts.of(recipe, programs, taken=stores)
-    once = ahead.once(once, recipe)
-    told = Told(desc, lowered, once, recipe, did)
-    return GraphPlan(
-        lambda: told,
-        inputs,
-        outputs,
-        stores,
-        _shares(recipe, {store: name for name, store in stores.items()}),
-        arena,
-        programs,
-        ahead,
-        Once.of(once),
-        {f"constant{i}": node.data for i, node in constants(desc).items()},
-        _touching(recipe, {*stores.values()}),
-        any(step.primitive.checks for step in recipe.steps),
-        needs,
-        optimiser.room_needed(recipe, known, left_out),
-    )
+    prepared, *told = Prepared.of(device.engine, desc, left_out)
+    return prepared.plan(device.engine, left_out, max_memory, lambda: (told[0], told[1], told[2]))
 
 
 def _check_memory(needs: int, most: int | None) -> None:

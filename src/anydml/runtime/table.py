@@ -17,6 +17,7 @@ from anydml.runtime.binding import (
 )
 from anydml.runtime.dispatchable import Compiled
 from anydml.runtime.initializer import OperatorInitializer
+from anydml.shown import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +35,7 @@ class Bindings:
     persistent: object = None
 
 
-class BindingTable:
+class BindingTable(Shown):
     """IDMLBindingTable: raw buffers for a dispatchable's slots.
 
     For a compiled operator, inputs and outputs are BufferBindings in the order of its fields, None for an input
@@ -44,6 +45,12 @@ class BindingTable:
 
     def __init__(self, dispatchable: Dispatchable | None = None) -> None:
         self.reset(dispatchable)
+
+    def __str__(self) -> str:
+        given = {"inputs": self.bindings.inputs, "outputs": self.bindings.outputs}
+        bound = [f"{name} {'unbound' if value is None else f'bound: {len(value)}'}" for name, value in given.items()]
+        name = "nothing" if self.dispatchable is None else self.dispatchable.name
+        return f"BindingTable for {name}; {', '.join(bound)}"
 
     def reset(self, dispatchable: Dispatchable | None = None) -> None:
         """Forget every binding, and serve another dispatchable. What was recorded before stays as it was."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.engines.alone import run_alone
 from anydml.engines.cpu import plans
-from anydml.engines.cpu.build import has_float16
+from anydml.engines.cpu.build import has_float16, reads_pixels
 from anydml.enums import DataType
 from anydml.ir.attending import Attend
 from anydml.memory import HOST, reserve_host
@@ -36,12 +36,16 @@ class CpuEngine:
     reads_weights: Mapping[DataType, int] = MappingProxyType({DataType.FLOAT32: 32})
     unpacks_weights = True
     reads_outside = False
+    looks_up_bytes = True
     chooses_layouts = False
+    turns_channels: Mapping[DataType, bool] = MappingProxyType({})
     reserve = staticmethod(reserve_host)
     plans = plans
 
     def __init__(self) -> None:
         has_float16()  # asks LLVM, which nothing may interrupt: engines are made on a thread of their own
+        if reads_pixels():
+            self.turns_channels = MappingProxyType({DataType.FLOAT32: True})
 
     def takes(self, primitive: Primitive) -> bool:
         """Whether there is a schedule for a primitive that could be spelled out."""

@@ -334,3 +334,8 @@ def has_rounding() -> bool:
 def rounds_to_float16() -> bool:
     """Whether the CPU rounds float64 to float16 in one step."""
     return IS_ARM or has_feature("avx512fp16")
+
+
+def reads_pixels() -> bool:
+    """Whether the CPU spreads a number as it reads it, at no cost: an x86, whose vectors have 8 lanes or more."""
+    return not IS_ARM and has_feature("avx2")

@@ -113,6 +113,11 @@ else:
         return True
 
 
+def find_folder() -> Path | None:
+    """The folder that everything is kept in, where it is there and may be used."""
+    return _folder("")
+
+
 def _read_plain(path: Path) -> bytes:
     handle = os.open(path, os.O_RDONLY | _FLAGS)
     try:

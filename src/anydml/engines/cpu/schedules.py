@@ -13,7 +13,9 @@ from anydml.engines.cpu.programs.contract import plan_contract, plan_panels
 from anydml.engines.cpu.programs.copy import plan_copy
 from anydml.engines.cpu.programs.fill import plan_fill
 from anydml.engines.cpu.programs.gather import plan_gather
+from anydml.engines.cpu.programs.lookup import plan_lookup
 from anydml.engines.cpu.programs.map import plan_map
+from anydml.engines.cpu.programs.pixels import plan_folded_pixels, plan_pixels
 from anydml.engines.cpu.programs.placed import plan_placed
 from anydml.engines.cpu.programs.reduce import plan_reduce
 from anydml.engines.cpu.programs.repeat import LoopProgram
@@ -41,8 +43,8 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Primitive
 
 SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = {
-    Map: (plan_copy, plan_scaled, plan_fill, plan_gather, plan_reverse, plan_placed, plan_map),
-    Reduce: (plan_taps, plan_unpacked, plan_contract, plan_weights, plan_reduce),
+    Map: (plan_copy, plan_scaled, plan_fill, plan_lookup, plan_gather, plan_reverse, plan_placed, plan_map),
+    Reduce: (plan_taps, plan_folded_pixels, plan_unpacked, plan_contract, plan_weights, plan_reduce),
     Scan: (ScanProgram.plan,),
     Scatter: (ScatterProgram.plan,),
     Sort: (TopProgram.plan,),
@@ -50,7 +52,7 @@ SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = 
 }
 """The ways to carry a verb out, in the order in which they are asked; what none takes is the reference's."""
 AHEAD: dict[type[Primitive], tuple[Callable[[Any, frozenset[str]], Program | None], ...]] = {
-    Reduce: (plan_panels, plan_weights_ahead, plan_unpacked_ahead)
+    Reduce: (plan_pixels, plan_panels, plan_weights_ahead, plan_unpacked_ahead)
 }
 """Ways that have some of the sources, which are constants, laid out ahead: they are asked before the others."""
 

@@ -64,7 +64,9 @@ class CudaEngine:
     reads_weights: Mapping[DataType, int] = MappingProxyType({DataType.FLOAT32: 8, DataType.FLOAT16: 8})
     unpacks_weights = False
     reads_outside = True
+    looks_up_bytes = False
     chooses_layouts = True
+    turns_channels: Mapping[DataType, bool] = MappingProxyType({DataType.FLOAT16: False, DataType.FLOAT32: False})
 
     def __init__(self, index: int = 0) -> None:
         from anydml.engines.cuda.figures import figures_of

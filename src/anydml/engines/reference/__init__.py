@@ -37,7 +37,9 @@ class ReferenceEngine:
     reads_weights: Mapping[DataType, int] = MappingProxyType({})
     unpacks_weights = False
     reads_outside = False
+    looks_up_bytes = False
     chooses_layouts = False
+    turns_channels: Mapping[DataType, bool] = MappingProxyType({})
     reserve = staticmethod(reserve_host)
 
     def takes(self, primitive: Primitive) -> bool:  # noqa: ARG002 - of the protocol

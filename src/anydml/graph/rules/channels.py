@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.enums import DataType
 from anydml.graph.recipe import Recipe
 from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import walk
@@ -19,11 +18,11 @@ from anydml.ir.views import View
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from anydml.enums import DataType
     from anydml.graph.recipe import Step
 
 FEW = 16
 """Channels below which a convolution has no need of them side by side."""
-FLOATS = (DataType.FLOAT16, DataType.FLOAT32)
 
 
 class _Pictures(NamedTuple):
@@ -57,10 +56,20 @@ class _Pictures(NamedTuple):
         return View(view.tensor, view.data_type, view.sizes, tuple(strides), offset)
 
 
-def channels(recipe: Recipe) -> Recipe:
-    """Turn the stores that convolutions of many channels read, and those beside them in other steps."""
-    seen = _views(recipe)
-    found = {view.tensor: one for step in recipe.steps for view, one in _read_by_convolution(step, recipe, seen)}
+def channels(recipe: Recipe, kinds: Mapping[DataType, bool]) -> Recipe:
+    """Turn the stores that convolutions of many channels read, and those beside them in other steps.
+
+    `kinds` has the types of such pictures, and for each whether weights must be constants.
+    """
+    if not kinds:
+        return recipe
+    seen = _views(recipe, kinds)
+    found = {
+        view.tensor: one
+        for step in recipe.steps
+        for view, one in _read_by_convolution(step, recipe, seen)
+        if not kinds[view.data_type] or _has_constant(step, recipe)
+    }
     before = -1
     while len(found) > before:
         before = len(found)
@@ -83,14 +92,18 @@ def channels(recipe: Recipe) -> Recipe:
     return Recipe(recipe.stores, tuple(steps))
 
 
-def _views(recipe: Recipe) -> dict[str, list[View]]:
-    """By store of floats between steps, its views; but those of steps that need rows side by side."""
+def _has_constant(step: Step, recipe: Recipe) -> bool:
+    return any(recipe.stores[view.tensor].kind == "constant" for view in step.sources)
+
+
+def _views(recipe: Recipe, kinds: Mapping[DataType, bool]) -> dict[str, list[View]]:
+    """By store of such pictures between steps, its views; but those of steps that need rows side by side."""
     seen: dict[str, list[View]] = {name: [] for name, store in recipe.stores.items() if store.kind == "scratch"}
     for step in recipe.steps:
         made = step.primitive
         is_plain = isinstance(made, Map) or (isinstance(made, Reduce) and made.is_by_row)
         for view in made.views:
-            if not is_plain or made.checks or view.data_type not in FLOATS:
+            if not is_plain or made.checks or view.data_type not in kinds:
                 seen.pop(view.tensor, None)
             elif view.tensor in seen:
                 seen[view.tensor].append(view)

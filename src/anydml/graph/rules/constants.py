@@ -32,7 +32,7 @@ def split_constants(recipe: Recipe, unpack: Callable[[Recipe], Recipe] | None = 
     It has no steps where there is nothing to fold. A constant that the second does not name is needed no more.
 
     What several steps write parts of is put together at every dispatch. An output of the graph is written then, too:
-    one that hangs on constants alone, and is more than a copy of one, is computed once into a constant that is named
+    one that depends on constants alone, and is more than a copy of one, is computed once into a constant that is named
     after it, and copied from there. `unpack` has products unpack weights as they read, where there are many.
     """
     once, always = _split(recipe)

@@ -14,6 +14,7 @@ from anydml.graph.views import trace
 from anydml.ir.expressions import FUNCTIONS, LEAVES, call, const, coordinate, fetch, load
 from anydml.ir.fetches import match_gathered, match_turned, settled
 from anydml.ir.numerics import expand
+from anydml.ir.patterns import match_lookup
 from anydml.ir.plan import loops_of, simplify
 from anydml.ir.trees import fetched, rewrite, walk
 from anydml.ir.verbs import Map
@@ -59,6 +60,8 @@ def _fused(draft: Draft, number: int) -> dict[int, Step] | None:
     maps = {i: reader.primitive for i, reader in readers.items() if isinstance(reader.primitive, Map)}
     if not readers or len(maps) < len(readers) or not _is_worth_it(made, step, list(maps.values())):
         return None
+    if any(match_lookup(reader) for reader in maps.values()):
+        return None  # tables are read by bytes in memory
     if made.checks and (len(maps) > 1 or raises(draft, range(number + 1, *maps))):
         return None
     changed = {}
@@ -152,7 +155,7 @@ class Sources:
         return tuple(view for view, _ in self._slots)
 
 
-def inlined(made: Map, reader: Computation) -> Computation | None:
+def inlined(made: Map, reader: Computation, most: int = MOST_SOURCES) -> Computation | None:
     """A reader that computes what it would read; None where it cannot, or would become too large."""
     sources = Sources()
     places = fetched(*reader.values)
@@ -189,7 +192,7 @@ def inlined(made: Map, reader: Computation) -> Computation | None:
 
     fused = reader.computing(lambda value: with_leaves(value, loads, fetches=read if places else None))
     views = sources.views()
-    if len(views) > MOST_SOURCES or work(*fused.values) > MOST_WORK:
+    if len(views) > most or work(*fused.values) > MOST_WORK:
         return None
     fused = replace(fused, sources=views, checks=(*made.checks, *reader.checks))
     return settled(fused) if places or fetched(made.value) else fused

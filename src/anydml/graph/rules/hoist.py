@@ -16,7 +16,7 @@ from anydml.ir.views import View
 from anydml.memory import packed_strides
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from anydml.graph.recipe import Recipe
     from anydml.ir.expressions import Expr
@@ -40,16 +40,17 @@ def hoist(recipe: Recipe) -> Recipe:
         made = step.primitive
         if isinstance(made, Computation) and not draft.is_constant(step):
             while (part := next(_parts(made, draft), None)) is not None:
-                ahead = _ahead(made, part, _name(step, stores))
+                ahead = map_ahead(made, part, name_ahead(step, stores))
                 size = math.prod(ahead.target.sizes) * ahead.target.data_type.size_in_bytes
                 stores[ahead.target.tensor] = Store("scratch", size)
                 steps.append(replace(step, primitive=ahead))
-                made = _reading(made, part, ahead.target)
+                made = reading(made, ahead.target, {part: number_ahead(made, ahead.target)})
         steps.append(step if made is step.primitive else replace(step, primitive=made))
     return recipe if len(steps) == len(recipe.steps) else replace(recipe, stores=stores, steps=tuple(steps))
 
 
-def _name(step: Step, stores: dict[str, Store]) -> str:
+def name_ahead(step: Step, stores: dict[str, Store]) -> str:
+    """A store for what is computed once, before a step."""
     name = f"{step.target.tensor} ahead"
     while name in stores:
         name += "'"
@@ -87,7 +88,7 @@ def _sizes(made: Computation, views: list[View]) -> tuple[int, ...]:
     return tuple(n if any(view.strides[k] for view in views) else 1 for k, n in enumerate(made.sizes))
 
 
-def _ahead(made: Computation, part: Expr, name: str) -> Map:
+def map_ahead(made: Computation, part: Expr, name: str) -> Map:
     """A map that computes a part of a step's value, each number once."""
     sources, found = Sources(), loads(part)
     sizes = _sizes(made, [made.sources[int(node.value)] for node in found])
@@ -102,17 +103,24 @@ def _ahead(made: Computation, part: Expr, name: str) -> Map:
     return Map(sources.views(), target, with_leaves(part, instead))
 
 
-def _reading(made: Computation, part: Expr, target: View) -> Computation:
-    """A step that reads what it would compute; sources that nothing else reads go."""
+def number_ahead(made: Computation, target: View) -> Expr:
+    """What a step loads that was computed before it."""
+    return load(len(made.sources), target.data_type)
+
+
+def reading(made: Computation, target: View, instead: Mapping[Expr, Expr]) -> Computation:
+    """A step with others in the place of some nodes of its trees, which load what was computed before.
+
+    Sources that nothing else reads go.
+    """
     view = replace(target, sizes=made.sizes)
-    number = load(len(made.sources), target.data_type)
-    changed = made.computing(lambda value: rewrite(value, lambda node: number if node is part else node))
+    changed = made.computing(lambda value: rewrite(value, lambda node: instead.get(node, node)))
     views, sources = (*made.sources, view), Sources()
     places = fetched(*changed.values)
-    instead = {int(one.value): sources.load(views[int(one.value)]) for one in loads(*changed.values)}
+    own = {int(one.value): sources.load(views[int(one.value)]) for one in loads(*changed.values)}
 
     def fetch(slot: int, indices: object) -> Expr:
         return sources.fetch(views[slot], indices)  # type: ignore[arg-type]  # as `with_leaves` gives them
 
-    changed = changed.computing(lambda value: with_leaves(value, instead, fetches=fetch if places else None))
+    changed = changed.computing(lambda value: with_leaves(value, own, fetches=fetch if places else None))
     return replace(changed, sources=sources.views())

@@ -13,6 +13,7 @@ from anydml.ir.fetches import settled
 from anydml.ir.trees import fetched, moved
 from anydml.ir.views import Cut
 from anydml.memory import packed_strides
+from anydml.opened import gcd
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +68,7 @@ def _cuts(target: View, views: Sequence[View]) -> list[Cut] | None:
     for k in range(len(target.sizes)):
         bounds = [found.bounds(k, view.sizes) for found, view in zip(traces, views, strict=True)]
         low, high = min(least for least, _ in bounds), max(most for _, most in bounds)
-        step = math.gcd(*(s for found in traces for s in found.steps[k]), *(least - low for least, _ in bounds)) or 1
+        step = gcd(*(s for found in traces for s in found.steps[k]), *(least - low for least, _ in bounds)) or 1
         cuts.append(Cut(low, step, (high - low) // step + 1))
     return cuts
 

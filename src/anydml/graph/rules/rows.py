@@ -16,7 +16,7 @@ from anydml.graph.rules.steps import Draft, joined
 from anydml.graph.views import trace
 from anydml.ir.expressions import const, coordinate
 from anydml.ir.fetches import match_gathered
-from anydml.ir.patterns import is_product, match_contraction
+from anydml.ir.patterns import is_product, match_contraction, match_lookup
 from anydml.ir.trees import fetched
 from anydml.ir.verbs import Computation, Map, Reduce, Write
 from anydml.ir.views import View
@@ -120,7 +120,9 @@ def merged_with(made: Computation, reader: Computation, *, is_first: bool) -> Co
 
 
 def _needed_in_memory(reader: Computation) -> list[View]:
-    """What a step fetches from, the indices that it checks, and rows of bytes, whose product would be another."""
+    """What a step fetches from, and the indices that it checks; bytes that are looked up, or whose product changes."""
+    if isinstance(reader, Map) and match_lookup(reader):
+        return [*reader.sources]
     weights = match_weights(reader) if isinstance(reader, Reduce) else None
     rounded = weights.rounded if weights is not None else None
     return [

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import anydml as dml
-from anydml.onnx.lowerings.whole import whole
+from anydml.onnx.lowerings.whole import given_zero, whole
 from anydml.onnx.lowerings.windows import pads_of, spatial, window_of, windows
 from anydml.onnx.types import INT32
 
@@ -54,7 +54,8 @@ def convolution(node: Node) -> list[Value]:
 
 
 def _exact(node: Node, x: Parts, w: Parts, shape: tuple[int, ...], options: dict[str, Any]) -> Value:
-    given = {"x": x.numbers, "filter": w.numbers, "input_zero_point": x.zero, "filter_zero_point": w.zero}
+    given = {"x": x.numbers, "filter": w.numbers, "input_zero_point": x.zero}
+    given["filter_zero_point"] = given_zero(w)
     return _call(node, dml.convolution_integer, given, shape, INT32, **options)
 
 

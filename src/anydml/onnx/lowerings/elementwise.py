@@ -6,12 +6,11 @@ import functools
 from dataclasses import MISSING
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from anydml.functions.derived import function_name, function_of, parameters_of
+from anydml.functions.derived import function_of, parameters_of
 from anydml.onnx.library import node_rules
-from anydml.onnx.tracer import MOST_DIMENSIONS
+from anydml.onnx.packing import MOST_DIMENSIONS
 from anydml.onnx.types import BOOL
+from anydml.operator_type import function_name
 from anydml.operators import OPERATORS
 from anydml.operators.elementwise import ElementWise
 
@@ -90,11 +89,14 @@ def broadcast(node: Node, values: Sequence[Value]) -> tuple[int, ...]:
 
 def common_shape(node: Node, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     """What NumPy would broadcast shapes to."""
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
-        found = " and ".join(map(str, shapes))
-        node.refuse("inputs", "the inputs must have shapes that can be broadcast to one another", found=found)
+    whole = [1] * max(map(len, shapes), default=0)
+    for shape in shapes:
+        for k, size in enumerate(shape, len(whole) - len(shape)):
+            if size != 1 and whole[k] not in (1, size):
+                found = " and ".join(map(str, shapes))
+                node.refuse("inputs", "the inputs must have shapes that can be broadcast to one another", found=found)
+            whole[k] = whole[k] if size == 1 else size
+    return tuple(whole)
 
 
 def operands(node: Node) -> list[Value]:

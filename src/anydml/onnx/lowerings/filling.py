@@ -10,13 +10,14 @@ import numpy as np
 
 import anydml as dml
 from anydml.errors import show
-from anydml.onnx.types import FLOAT, INT64
+from anydml.onnx.types import FLOAT, INT32, INT64
 from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anydml.onnx.nodes import Node
+    from anydml.onnx.types import ElementType
 
 _MOST = 2**32
 """Elements, which is one more than a tensor may have."""
@@ -65,6 +66,8 @@ def constant_of_shape(node: Node) -> list[Value]:
 def range_of(node: Node) -> list[Value]:
     """Range: from a start up to a limit, a delta apart."""
     element = node.input(0).element
+    if element in (INT32, INT64):
+        return [_range_of_whole(node, element)]
     start, limit, delta = (_number(node, i, name) for i, name in enumerate(("start", "limit", "delta")))
     if not (delta and np.isfinite([start, limit, delta]).all()):
         node.refuse("delta", "start, limit and delta must be finite, and delta not 0", found=str(delta))
@@ -78,8 +81,20 @@ def range_of(node: Node) -> list[Value]:
     return [node.tracer.fill(counted, element, (max(count, 0),), start.item(), delta.item())]
 
 
+def _range_of_whole(node: Node, element: ElementType) -> Value:
+    start, limit, delta = (_one(node, i, name).ints(name)[0] for i, name in enumerate(("start", "limit", "delta")))
+    if not delta:
+        node.refuse("delta", "start, limit and delta must be finite, and delta not 0", found=str(delta))
+    count = -((start - limit) // delta)
+    return node.tracer.fill(dml.fill_value_sequence, element, (max(count, 0),), start, delta)
+
+
 def _number(node: Node, index: int, name: str) -> Any:
+    return _one(node, index, name).values(name).reshape(-1)[0]
+
+
+def _one(node: Node, index: int, name: str) -> Value:
     value = node.input(index)
     if value.count != 1:
         node.refuse(name, f"{name} must be one number", found=str(value.shape))
-    return value.values(name).reshape(-1)[0]
+    return value

@@ -10,6 +10,8 @@ import anydml as dml
 from anydml.enums import IndexMode
 from anydml.errors import Fault, IndexRangeError
 from anydml.onnx.lowerings.slicing import take
+from anydml.opened import as_numbers
+from anydml.tapes import tape_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,6 +79,9 @@ def check_indices(node: Node, indices: Value, sizes: Sequence[int], first: int) 
         raise IndexRangeError(node.label, Fault(field="indices", rule=rule))
     if indices.known is None or not indices.count:
         return IndexMode.RAISE
+    tape = tape_on()
+    if indices.known.is_open and tape is not None and tape.expect(lambda: _are_inside(indices, sizes)):
+        return IndexMode.CLAMP
     tuples = indices.known.flat().reshape(-1, len(sizes))
     outside = (tuples < np.negative(sizes)) | (tuples >= sizes)
     if outside.any():
@@ -87,3 +92,8 @@ def check_indices(node: Node, indices: Value, sizes: Sequence[int], first: int) 
         fault = Fault(field="indices", rule=rule, value=found, way_out=f"take {-size} .. {size - 1}")
         raise IndexRangeError(node.label, fault)
     return IndexMode.CLAMP
+
+
+def _are_inside(indices: Value, sizes: Sequence[int]) -> bool:
+    tuples, most = indices.values("indices").reshape(-1, len(sizes)), np.array(as_numbers(list(sizes)))
+    return bool(((tuples >= -most) & (tuples < most)).all())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import anydml as dml
 from anydml.onnx.lowerings.elementwise import common_shape
 from anydml.onnx.lowerings.moving import convert, spread, transposed
-from anydml.onnx.lowerings.whole import Whole, whole
+from anydml.onnx.lowerings.whole import Whole, given_zero, whole
 from anydml.onnx.types import FLOAT, INT32
 from anydml.onnx.values import Value
 
@@ -31,7 +31,7 @@ def matmul(node: Node) -> list[Value]:
 
 def exact(node: Node, factors: Whole) -> Value:
     """The product of two tensors of bytes, each less its zero point."""
-    zeros = {"a_zero_point": factors.left.zero, "b_zero_point": factors.right.zero}
+    zeros = {"a_zero_point": given_zero(factors.left), "b_zero_point": given_zero(factors.right)}
     shaped = {name: node.tracer.reshape(zero, (1, zero.count)) for name, zero in zeros.items() if zero is not None}
     return _integers(node, factors.left.numbers, factors.right.numbers, shaped)
 

@@ -32,6 +32,8 @@ _NEAREST = {
 }
 _FLOATS = (DataType.FLOAT32, DataType.FLOAT16)
 _RESAMPLED = (*_FLOATS, DataType.INT8, DataType.UINT8)
+_MOST_DIMENSIONS = 4
+"""Of what RESAMPLE3 takes."""
 _MOST_WEIGHTS = 2**26
 """Elements of a matrix of weights, which stands for what RESAMPLE3 does not have."""
 
@@ -227,11 +229,11 @@ def _between(node: Node, x: Value, lines: Sequence[_Line]) -> Value:
 
 
 def _resampled(node: Node, x: Value, lines: Sequence[_Line], shift: float, options: dict[str, Any]) -> Value:
-    """RESAMPLE3, on the dimensions that change, and those between them as one."""
+    """RESAMPLE3; of more dimensions than it takes, those between the ones that change are one."""
     by_axis = {line.axis: line for line in lines}
     parts: list[tuple[int, _Line | None]] = []
     for k, size in enumerate(x.shape):
-        if k not in by_axis and parts and parts[-1][1] is None:
+        if len(x.shape) > _MOST_DIMENSIONS and k not in by_axis and parts and parts[-1][1] is None:
             parts[-1] = parts[-1][0] * size, None
         else:
             parts.append((size, by_axis.get(k)))

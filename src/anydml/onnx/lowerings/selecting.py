@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def nonzero(node: Node) -> list[Value]:
-    """NonZero: how many coordinates there are hangs on the elements, which must be known."""
+    """NonZero: how many coordinates there are depends on the elements, which must be known."""
     data = node.input(0)
     return [Value.of(INT64, np.array(np.nonzero(np.atleast_1d(data.values("X")))))]
 

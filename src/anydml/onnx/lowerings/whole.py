@@ -73,7 +73,8 @@ class Whole(NamedTuple):
         """
         scale = compute(node, dml.multiply, *(_alone(node, one.scale) for one in (self.left, self.right)))
         own = None if bias is None else bias.parts
-        if own is not None and own.zero is None and own.numbers.element == INT32 and _are_near(scale, own.scale):
+        is_whole = own is not None and own.numbers.element == INT32 and given_zero(own) is None
+        if own is not None and is_whole and _are_near(scale, own.scale):
             total, bias = compute(node, dml.add, total, _beside(node, own.numbers, after)), None
         found = compute(node, dml.multiply, convert(node, total, FLOAT), _beside(node, scale, after))
         return found if bias is None else compute(node, dml.add, found, _beside(node, bias, after))
@@ -92,6 +93,13 @@ def whole(left: Value, right: Value, axis: int, count: int) -> Whole | None:
     is_along = other.scale.count == 1 or (len(other.scale.shape) == 1 and other.axis == axis % len(right.shape))
     is_one = one.scale.count == 1 and all(x.zero is None or x.zero.count == x.scale.count for x in (one, other))
     return Whole(one, other) if are_bytes and are_floats and is_along and is_one else None
+
+
+def given_zero(parts: Parts) -> Value | None:
+    """The zero point of numbers; None where it is known to be 0."""
+    zero = parts.zero
+    is_none = zero is not None and zero.is_known and not zero.values("").any()
+    return None if is_none else zero
 
 
 def _alone(node: Node, value: Value) -> Value:

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from anydml.onnx.types import ElementType
 
 _MOST_LOOKED_AT = 64
-"""Elements up to which a program is made for each value of what sizes hang on, rather than a cut."""
+"""Elements up to which a program is made for each value of what sizes depend on, rather than a cut."""
 _MOST_VALUES = 8
 """Programs for one set of shapes, each for other values."""
 _SIZED_BY_DATA = ("Compress", "NonZero")
-"""Node types whose result has a size that hangs on all of their data: no program could be used twice."""
+"""Node types whose result has a size that depends on all of their data: no program could be used twice."""
 
 
 def looks_at(error: NeedsValueError, shapes: Mapping[str, tuple[int, ...]]) -> bool:
@@ -102,7 +102,7 @@ class Segment(Part):
         return sum(several.seconds for several in self._by_types.values())
 
     def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Run the program for the shapes, and for the values that a shape hangs on."""
+        """Run the program for the shapes, and for the values that a shape depends on."""
         held = {name: values[name] for name in self.takes}
         if (program := self._recall.find(held)) is not None:
             try:

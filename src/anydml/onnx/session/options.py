@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import operator
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from anydml.errors import Fault, UnsupportedError, show
 from anydml.onnx.session.ort_errors import UnknownField, refuse, refuse_type, renamed
 from anydml.onnx.session.ort_value import OrtValue
 from anydml.onnx.session.providers import read_pair
+from anydml.spelling import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,8 +67,7 @@ class _Options:
     def _read(cls, name: str, value: Any) -> object:
         known = cls.fields()
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            way_out = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            way_out = suggest(name, known) or f"there are {', '.join(known)}"
             fault = Fault(field=name, rule=f"there is no field {show(name)}", value=value, way_out=way_out)
             raise UnknownField(cls.__name__, fault)
         kind = type(known[name])

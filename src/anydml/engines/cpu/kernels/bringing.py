@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 STAGED = 16
 """Rows of a right factor that lies along its columns that are computed before they are packed."""
-AS_IT_LIES, ALONG_STEPS, ALONG_ROWS, SIDE_BY_SIDE, UNPACKED, PANELS, HALVES, WINDOWS, STRIP, DOTS = range(10)
+AS_IT_LIES, ALONG_STEPS, ALONG_ROWS, SIDE_BY_SIDE, UNPACKED, PANELS, HALVES, WINDOWS, PIECES, STRIP, DOTS = range(11)
 """How a factor is brought: packed as it lies; computed along the steps, or along its rows or columns; packed all at
 once, for its columns lie side by side; not packed; packed ahead; packed ahead, but for its type; packed by tables of
-distances; or by a kernel for few rows, which the section names."""
+distances; rows by a table of pieces, and not packed; or by a kernel for few rows, which the section names."""
 
 
 def pack_right(text: Steps) -> None:

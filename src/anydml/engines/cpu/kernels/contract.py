@@ -16,6 +16,7 @@ from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.bringing import (
     DOTS,
     PANELS,
+    PIECES,
     STRIP,
     pack_left,
     pack_right,
@@ -42,12 +43,14 @@ WORDS = (
     "tile_columns", "block", "pitch", "lanes", "pack_left", "pack_right", "tile", "tile_narrow", "tile_low",
     "tile_small", "left_mode", "right_mode", "is_direct", "left_at", "right_at", "result_at", "rank", "together",
     "mends", "total_left", "total_right", "mend", "left_zero_at", "right_zero_at", "line", "gap",
-    "beside", "tile_beside", "last", "last_narrow", "last_low", "last_small",
+    "beside", "tile_beside", "last", "last_narrow", "last_low", "last_small", "pieces", "left_on", "of_columns",
 )  # fmt: skip
 """After the header, and before the batch's sizes; `_at` are the words at which sections stand, `together` the steps
 that a packed one has, `line` the columns of a line of the target, where there are gaps between those, `gap` the
 distance from one to the next, and `beside` the panels that `tile_beside` takes at once. The `last` tiles
-compute results from the sums; where there are none, rows of maps do."""
+compute results from the sums; where there are none, rows of maps do. Rows that are not packed have a table of `pieces`,
+and lie `left_on` bytes on from column to column. The units of the same columns are `of_columns` one after the other,
+where that is not 0; otherwise those of the same rows are."""
 
 
 def make_contract() -> str:
@@ -91,8 +94,8 @@ def _write_kernel() -> str:
 
 
 def _write_unit(text: Steps) -> None:
-    text.let("by_column", "unit % column_units")
-    text.let("others", "unit // column_units")
+    text.let("by_column", "unit // max(of_columns, 1) if of_columns else unit % column_units")
+    text.let("others", "unit % max(of_columns, 1) if of_columns else unit // column_units")
     text.let("by_row", "others % row_units")
     find_place(text, "others // row_units", HEADER + len(WORDS))
     for name in ("left", "right", "result"):
@@ -187,7 +190,10 @@ def _write_panel(text: Steps) -> None:
     text.let("height", "min(tile_rows, m1 - i)")
     pack_left(text, "i", "k0", "height", "steps", "p")
     text.let("rows_ahead", "left_base + i // tile_rows * left_across + k0 * left_step")
-    text.let("a", f"rows_ahead if left_mode == {PANELS} else left_memory")
+    text.let("rows_packed", f"rows_ahead if left_mode == {PANELS} else left_memory")
+    text.let("a", f"left_base + i * left_across if left_mode == {PIECES} else rows_packed")
+    text.let("steps_of", f"pieces if left_mode == {PIECES} else packed")
+    text.let("on_next", f"left_across if left_mode == {PIECES} else tile_columns * right_across")
     # Results that are not in the target yet are kept for all rows only where more is added to them.
     text.let("kept", "i - m0 if k > block else 0")
     text.let("results", "result_memory + kept * result_pitch")
@@ -239,8 +245,8 @@ def _write_tile(text: Steps, j: str, tile: str, name: str, end: str = "") -> Non
     text.let(f"c_{name}", f"to_{name} if {j} < direct else results + ({j} - n0) * 4")
     text.let(f"c_step_{name}", f"target_across if {j} < direct else result_pitch")
     given = (
-        "a", f"b_{name}", f"b_step_{name}", f"c_{name}", f"c_step_{name}", "packed", "1 if k0 == 0 else 0",
-        "tile_columns * right_across",
+        f"a + {j} * left_on", f"b_{name}", f"b_step_{name}", f"c_{name}", f"c_step_{name}", "steps_of",
+        "1 if k0 == 0 else 0", "on_next",
     )  # fmt: skip
     text.let(f"is_end_{name}", f"1 if k0 + steps == k and {j} < ended else 0" if end else 0)
     with text.when(f"is_end_{name} == 0"):

@@ -41,7 +41,7 @@ class Octets(NamedTuple):
 
 
 def write_dot(text: Text, lanes: int, is_arm: bool, left: str, right: str, total: str) -> str:
-    """Add the products of four bytes to each sum; the two factors are vectors of 32 bits."""
+    """Add the products of four bytes to each sum; the factors are vectors of 32 bits, an x86's left one unsigned."""
     vector, octets = f"<{lanes} x i32>", f"<{FOUR * lanes} x i8>"
     if is_arm:
         name = "@llvm.aarch64.neon.sdot.v4i32.v16i8"

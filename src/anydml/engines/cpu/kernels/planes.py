@@ -24,9 +24,10 @@ row of results and `reach` for the last. `source_line` bytes of each of `source_
 first in line `top`; around them is `fill`, four bytes, or a byte at `fill_at`. Kernels that know margins read the
 input's own lines: `frame` and `down` are 0, and one line is filled."""
 
-WEIGHTS, WEIGHTS_SIGNED, WEIGHTS_ZERO, WEIGHTS_ZERO_SIGNED, ZERO, ZERO_SIGNED = (1 << k for k in range(6))
+WEIGHTS, WEIGHTS_SIGNED, WEIGHTS_ZERO, WEIGHTS_ZERO_SIGNED, ZERO, ZERO_SIGNED, AS_THEY_LIE = (1 << k for k in range(7))
 """What `bytes` is made of: whether weights are bytes, have signs, have a zero point, which has a sign; likewise for the
-input's zero point. Their section has the weights, and those that are there."""
+input's zero point. Their section has the weights, and those that are there. `dots` takes some as they lie: bytes with
+signs, side by side, without zero points."""
 
 
 def make_planes(scratch: int, results: int) -> str:
@@ -117,7 +118,10 @@ def _bring_weights(text: Steps) -> None:
     with text.when(is_apart), text.loop("a", 0, "tap_rows"), text.loop("b", 0, "tap_columns"):
         found = text.new(f"load i32, ptr {text.place('source + a * weight_down + b * weight_beside')}, align 4")
         text.add(f"store i32 {found}, ptr {text.place('weight + (a * tap_columns + b) * 4')}, align 4")
-    with text.when("bytes"):
+    with text.when(f"bytes == {AS_THEY_LIE}"):
+        text.put("weight_at", "source")
+        text.put("chosen", "dots")
+    with text.when(f"bytes and bytes != {AS_THEY_LIE}"):
         _bring_bytes(text)
 
 

@@ -234,12 +234,15 @@ class _Columns:
                 less = text.new(f"mul {FOUR} {sums}, {zeros or f'splat (i32 {shape.zero})'}")
                 together = text.new(f"sub {FOUR} {together}, {less}")
             return self._float(together)
-        most, least = (self._float(self._together(x, count)) for x in (whole, low))
-        number = text.call("fma", SUMS, [most, "splat (float 256.0)", least])
-        if not zeros and not shape.zero:
-            return number
-        zero = self._float(zeros or f"splat (i32 {shape.zero})")
-        return text.call("fma", SUMS, [text.new(f"fneg {SUMS} {zero}"), self._float(sums), number])
+        most, least = (self._together(x, count) for x in (whole, low))
+        if zeros or shape.zero:
+            # Whole numbers are exact, however much larger than the result what is taken off is.
+            zero = zeros or f"splat (i32 {shape.zero})"
+            high = text.new(f"ashr {FOUR} {text.new(f'add {FOUR} {sums}, splat (i32 128)')}, splat (i32 8)")
+            rest = text.new(f"sub {FOUR} {sums}, {text.new(f'shl {FOUR} {high}, splat (i32 8)')}")
+            most = text.new(f"sub {FOUR} {most}, {text.new(f'mul {FOUR} {high}, {zero}')}")
+            least = text.new(f"sub {FOUR} {least}, {text.new(f'mul {FOUR} {rest}, {zero}')}")
+        return text.call("fma", SUMS, [self._float(most), "splat (float 256.0)", self._float(least)])
 
     def _float(self, number: str) -> str:
         return self.text.new(f"sitofp {FOUR} {number} to {SUMS}")

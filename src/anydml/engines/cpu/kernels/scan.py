@@ -39,7 +39,7 @@ COLUMNS = 16
 PIECES, PIECE = 4, 4112
 """A tile of a long row: pieces that are added up side by side, not a power of two apart, for the cache's sake.
 
-Fixed, so that the answer does not hang on the number of threads."""
+Fixed, so that the answer does not depend on the number of threads."""
 PATIENCE = 200
 """Pauses, of 10 to 45 ns, for which a tile's total is waited for: about as long as it takes to add the tile up."""
 

@@ -71,11 +71,11 @@ class TapsText:
         for i in sorted(self.served()):
             number = f"row * {taps.down} + {i}"
             if taps.left is None:
-                text.let(_line(i), f"x + ({number}) * pitch")
+                text.let(line_name(i), f"x + ({number}) * pitch")
                 continue
             number = f"start + {number}"
             is_there = f"{number} >= 0 and {number} < height"
-            text.let(_line(i), f"x + ({number}) * pitch if {is_there} else blank")
+            text.let(line_name(i), f"x + ({number}) * pitch if {is_there} else blank")
 
     def write_row(self) -> None:
         """Rows of results, block by block: the last vector ends with the row, and may overlap the one before it."""
@@ -221,7 +221,9 @@ class TapsText:
         if taps.left is not None and group.is_right and not out:
             past = offset - (taps.lanes - 1) * taps.step + taps.over - 1 - (taps.columns - 1) * taps.beside
             out = max(past + count, 0)
-        at = text.value(f"{_line(i)} + {group.at} * {self.width * taps.step} + {self.width * (offset - left - out)}")
+        at = text.value(
+            f"{line_name(i)} + {group.at} * {self.width * taps.step} + {self.width * (offset - left - out)}"
+        )
         found = text.new(
             f"load <{count} x {self.scalar}>, ptr {text.new(f'inttoptr i64 {at} to ptr')}, align {self.width}"
         )
@@ -236,6 +238,6 @@ class TapsText:
         return self.text.new(f"shufflevector {kind} {both[0]}, {kind} {both[1]}, <{len(order)} x i32> <{mask}>")
 
 
-def _line(i: int) -> str:
+def line_name(i: int) -> str:
     """The name of where a line begins."""
     return f"line_{'below' if i >= 0 else 'above'}_{abs(i)}"

@@ -42,6 +42,8 @@ class Taps(NamedTuple):
     """Elements that a line's first window has before it; None where all that is read is there."""
     over: int = 0
     """And those that its last window has after it."""
+    has_bytes: bool = False
+    """Whether weights are bytes, as they lie, and nothing is taken off the input."""
     ending: Ending | None = None
     """What is computed from folds; None where they are results."""
 

@@ -47,6 +47,10 @@ class Tile(NamedTuple):
     """Of elements: `i8` are four bytes of as many steps; of `f16` columns are FLOAT16, and rows FLOAT32."""
     panels: int = 1
     """Panels of columns that it takes at once, so that a few rows have sums enough to wait for none of them."""
+    reads: str = ""
+    """How rows are read that are not packed, see `unpacked_tile`; none where they are."""
+    is_turned: bool = False
+    """Whether the left one of bytes is signed, and the right one is not, where that is an x86's other way round."""
     ending: Ending | None = None
     """What is computed from sums; None where they are results, or others compute those."""
 
@@ -72,10 +76,12 @@ class Tile(NamedTuple):
 
 def make_tile(tile: Tile) -> str:
     """The text of the kernel."""
-    return _Tile(tile).write()
+    return TileText(tile).write()
 
 
-class _Tile:
+class TileText:
+    """The text of a tile."""
+
     def __init__(self, tile: Tile) -> None:
         self.tile, self.text = tile, Steps()
         self.vector = f"<{tile.lanes} x {SCALARS[tile.kind]}>"
@@ -84,6 +90,7 @@ class _Tile:
         self.sums = [(i, j) for i in range(tile.rows) for j in range(tile.across)]
 
     def write(self) -> str:
+        """All of it."""
         text, tile = self.text, self.tile
         text.add("%c.entry = inttoptr i64 %c to ptr", "%a.entry = inttoptr i64 %a to ptr")
         text.add("%b.entry = inttoptr i64 %b to ptr")
@@ -104,16 +111,17 @@ class _Tile:
         if tile.ending is not None:
             text.add("br i1 %is.over, label %last, label %keep", "keep:")
         text.add("br i1 %is.first, label %write, label %add")
-        self._store("add")
-        self._store("write")
+        for block in ("add", "write"):
+            self.put_down(block)
+            text.add("br i1 %is.over, label %done, label %chain")
         text.add("done:", "ret void")
         names = ["a", "b", "b.step", "c", "c.step", "count", "first", "b.next"]
         if tile.ending is not None:
-            self._finish(tile.ending)
+            self.finish(tile.ending)
             names += ["to", "to.step", "section", "bases", "row", "column"]
         return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
 
-    def _finish(self, ending: Ending) -> None:
+    def finish(self, ending: Ending) -> None:
         """Compute results from the last sums, row by row."""
         text, lanes = self.text, self.tile.lanes
         text.add("last:", "br i1 %is.first, label %finish, label %more", "more:")
@@ -133,7 +141,7 @@ class _Tile:
                 row = text.new(f"getelementptr i8, ptr {row}, i64 %to.step")
             for j in range(self.tile.across):
                 value = made.compute(f"%t{i}.{j}", i, j, f"row + {i}", f"column + {lanes * j}")
-                place = self._at(row, int(kind[1:]) // 8 * lanes * j)
+                place = self.at(row, int(kind[1:]) // 8 * lanes * j)
                 text.add(f"store <{lanes} x {scalar_text(kind)}> {value}, ptr {place}, align 1")
         text.add("ret void")
         if not text.numbers:
@@ -161,7 +169,7 @@ class _Tile:
             is_last = u == steps - 1
             self._step(f"%a.{name}", b, u, sums)
             if name == "main" and u * LINE < self.width * self.tile.lanes * self.tile.vectors * steps:
-                self._fetch(self._at("%b.main", AHEAD + LINE * u), 0)
+                self.fetch(self.at("%b.main", AHEAD + LINE * u), 0)
             on = f"%b.{name}.on" if is_last else f"%b.{name}.{u}"
             text.add(f"{on} = getelementptr i8, ptr {b}, i64 %b.step")
             b = on
@@ -170,7 +178,8 @@ class _Tile:
         text.add(f"%a.{name}.on = getelementptr i8, ptr %a.{name}, i64 {4 * self.tile.pitch * steps}")
         text.add(f"%k.{name}.on = add i64 %k.{name}, {steps}", f"br label %{name}")
 
-    def _fetch(self, place: str, write: int) -> None:
+    def fetch(self, place: str, write: int) -> None:
+        """Have a line of the cache fetched."""
         self.text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
         self.text.add(f"call void @llvm.prefetch.p0(ptr {place}, i32 {write}, i32 3, i32 1)")
 
@@ -180,12 +189,13 @@ class _Tile:
         Of two lines that a row lies in the tile before has had the first one fetched.
         """
         text = self.text
-        self._fetch("%f.main", 1)
+        self.fetch("%f.main", 1)
         more = text.new(f"icmp slt i64 {k}, {UNROLLED * (self.tile.rows - 1)}")
         step = text.new(f"select i1 {more}, i64 %c.step, i64 0")
         text.add(f"%f.main.on = getelementptr i8, ptr %f.main, i64 {step}")
 
-    def _at(self, base: str, offset: int) -> str:
+    def at(self, base: str, offset: int) -> str:
+        """The place some bytes on."""
         return self.text.new(f"getelementptr i8, ptr {base}, i64 {offset}")
 
     def _step(self, a: str, b: str, step: int, sums: dict[tuple[int, int], str]) -> None:
@@ -222,7 +232,7 @@ class _Tile:
         if self.tile.kind != "f16":
             return self._load(b, 4 * first, self.vector)
         half = f"<{self.tile.lanes} x half>"
-        place = self._at(b, 2 * first)
+        place = self.at(b, 2 * first)
         wide = self.text.new(f"fpext {half} {self.text.new(f'load {half}, ptr {place}, align 2')} to {self.vector}")
         # An Arm's LLVM would convert the columns of steps to come as well, and be short of registers.
         way = f'call {self.vector} asm sideeffect "", "=w,0"({self.vector} {wide})'
@@ -233,19 +243,19 @@ class _Tile:
         if SCALARS[self.tile.kind] == "float":
             return text.call("fmuladd", vector, [factor, column, total])  # two roundings where an old x86 has no other
         if self.tile.kind == "i8":
-            return write_dot(text, self.tile.lanes, self.tile.by_lane, factor, column, total)
+            factors = (column, factor) if self.tile.is_turned else (factor, column)
+            return write_dot(text, self.tile.lanes, self.tile.by_lane, *factors, total)
         return text.new(f"add {vector} {text.new(f'mul {vector} {factor}, {column}')}, {total}")
 
     def _load(self, base: str, offset: int, kind: str) -> str:
-        return self.text.new(f"load {kind}, ptr {self._at(base, offset)}, align 4")
+        return self.text.new(f"load {kind}, ptr {self.at(base, offset)}, align 4")
 
-    def _store(self, block: str) -> None:
+    def put_down(self, block: str, more: str = "") -> None:
         """Write the sums to the tile at c, or add them to it."""
-        self.text.add(f"{block}:")
+        self.text.add(f"{block}{more}:")
         sums = self._added() if block == "add" else {(i, j): f"%s{i}.{j}.rest" for i, j in self.sums}
         for (i, j), place in self._places():
             self.text.add(f"store {self.vector} {sums[i, j]}, ptr {place}, align 4")
-        self.text.add("br i1 %is.over, label %done, label %chain")
 
     def _added(self) -> dict[tuple[int, int], str]:
         """The sums with those of the tile at c."""
@@ -262,4 +272,4 @@ class _Tile:
             if i:
                 row = self.text.new(f"getelementptr i8, ptr {row}, i64 %c.step")
             for j in range(self.tile.across):
-                yield (i, j), self._at(row, 4 * self.tile.lanes * j)
+                yield (i, j), self.at(row, 4 * self.tile.lanes * j)

@@ -143,7 +143,7 @@ def _plan(
     are_halves = panels is not None and panels.width == 2
     is_read = are_halves and sides.m <= HALF_ROWS
     if octets or is_read:
-        tile = tile._replace(kind="i8" if octets else "f16")
+        tile = tile._replace(kind="i8" if octets else "f16", is_turned=octets is not None and octets.is_turned)
     columns = tile.vectors * tile.lanes
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // columns)
     is_direct = sides.finish is sides.sum and sides.target.along(sides.columns) == 4 and not sides.line
@@ -173,7 +173,7 @@ def _plan(
         for vectors in (tile.vectors, -(-(sides.n % columns or columns) // tile.lanes))
     ]
     beside = tile._replace(panels=-(-SUMS_AT_ONCE // (tile.rows * tile.vectors)) if right_mode == PANELS else 1)
-    is_ended = not octets and not skinny and beside.panels == 1 and fills_lines(tile)
+    is_ended = not (octets and octets.zeros) and not skinny and beside.panels == 1 and fills_lines(tile)
     ending = ending_of(sides) if is_ended else None
     ended = [0] * len(tiles) if ending is None else [_tile_kernel(each._replace(ending=ending)) for each in tiles]
     # No other tile is called where all of a unit's columns fill vectors, and all steps are packed at once.
@@ -189,7 +189,7 @@ def _plan(
         units.block, 4 * tile.pitch, tile.lanes, pack_left.address, pack_right.address,
         *(ended if is_all else map(_tile_kernel, tiles)),
         left_mode, right_mode, int(is_direct), *places[:3], len(sides.batch), FOUR if octets else 1, *mending,
-        sides.line, sides.gap, beside.panels, 0 if beside.panels == 1 else _tile_kernel(beside), *ended,
+        sides.line, sides.gap, beside.panels, 0 if beside.panels == 1 else _tile_kernel(beside), *ended, 0, 0, 0,
         *(sides.found.sizes[k] for k in sides.batch),
     )  # fmt: skip
     number = units.rows * units.columns * sides.count(sides.batch)

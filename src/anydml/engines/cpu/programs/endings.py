@@ -33,6 +33,7 @@ CHEAP = frozenset(
         "cast",
         "neg",
         "abs",
+        "rint",
     )
 )
 """Operations of what is computed from sums where they are."""

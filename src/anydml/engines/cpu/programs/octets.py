@@ -36,6 +36,8 @@ class OctetPlan(NamedTuple):
     """The load of the right factor."""
     flips: bool
     """Whether its bytes are multiplied with the other sign."""
+    is_turned: bool
+    """Whether the left factor is signed and the right one is not, as they lie."""
 
 
 def _folded(value: Expr) -> Expr:
@@ -45,6 +47,11 @@ def _folded(value: Expr) -> Expr:
     return value
 
 
+def _is_none(zero: Expr) -> bool:
+    """Whether a zero point is 0."""
+    return zero.op == "const" and not zero.value
+
+
 def plan_octets(sides: Sides, tile: Tile) -> OctetPlan | None:
     """How bytes less their zero points are multiplied by dot instructions; None where they are not, or cannot be."""
     found = [byte_less_zero(value) for value in (sides.left, sides.right)]
@@ -52,6 +59,9 @@ def plan_octets(sides: Sides, tile: Tile) -> OctetPlan | None:
         return None
     columns = tile.vectors * tile.lanes
     factors, zeros, totals = [], [], []
+    # Sums with which nothing is to be done are of bytes as they lie, an x86 multiplies those of either sign.
+    kinds = [part[0].type if part is not None and _is_none(part[1]) else None for part in found]
+    is_turned = not IS_ARM and kinds == [DataType.INT8, DataType.UINT8]
     for part, is_left, across, panel, pitch in (
         (found[0], True, sides.rows, tile.rows, tile.pitch),
         (found[1], False, sides.columns, columns, columns),
@@ -66,7 +76,7 @@ def plan_octets(sides: Sides, tile: Tile) -> OctetPlan | None:
         if sides.windows is not None and not is_left:
             lies, (on, step) = "w", sides.tables()
         # An Arm takes signed bytes, an x86 unsigned ones on the left.
-        flips = (leaf.type is DataType.UINT8) != (is_left and not IS_ARM)
+        flips = (leaf.type is DataType.UINT8) != (is_left and not IS_ARM) and not is_turned
         shape = Octets(lies, flips, panel, pitch, tile.lanes, IS_ARM, is_left)
         pack = get_kernel(f"octets {shape.name}", functools.partial(make_octets, shape))
         factors.append((sides.section((), [lie], [step], [on]), pack))
@@ -74,8 +84,8 @@ def plan_octets(sides: Sides, tile: Tile) -> OctetPlan | None:
         offset = 0 if not flips else 128 if leaf.type is DataType.UINT8 else -128
         zeros.append((zero - offset, across))
     kernels = (*totals, get_kernel("mend", make_mend).address)
-    if all(value.op == "const" and not value.value for value in (_folded(value) for value, _ in zeros)):
-        return OctetPlan(tuple(factors), (), 0, kernels, leaf, flips)
+    if all(_is_none(_folded(value)) for value, _ in zeros):
+        return OctetPlan(tuple(factors), (), 0, kernels, leaf, flips, is_turned)
     sections = tuple(sides.mapped(value, across, (), NOWHERE, 4) for value, across in zeros)
     is_one = not any(lie.strides[k] for lie in sides.lies(zero) for k in sides.columns)
-    return OctetPlan(tuple(factors), sections, 1 if is_one else 2, kernels, leaf, flips)
+    return OctetPlan(tuple(factors), sections, 1 if is_one else 2, kernels, leaf, flips, is_turned)

@@ -73,6 +73,33 @@ def lay_out_panels(sides: Sides, width: int, octets: OctetPlan | None, constants
     return Panels(sides.section((), lies, steps, on), layouts, bytes_of)
 
 
+def lay_out_places(sides: Sides, width: int, constants: frozenset[str]) -> Panels | None:
+    """Panels of so many columns, whose steps lie in the order of the dimensions that are folded; None as above.
+
+    In the last panel the last column stands for those that there are not.
+    """
+    view = _constant(sides, sides.right, constants)
+    if view is None or view.data_type is not DataType.FLOAT32:
+        return None
+    batch = tuple(k for k in sides.batch if view.strides[k])
+    sizes, outer = (tuple(some[k] for k in batch) for some in (sides.found.sizes, view.strides))
+    steps, along = (tuple(some[k] for k in sides.folded) for some in (sides.found.sizes, view.strides))
+    across, count = view.strides[sides.columns[-1]], -(-sides.n // width)
+    name = f"{_name(sides, view)} of {width}, places first"
+    target = _packed(name, view.data_type, (*sizes, count, *steps, width))
+    if sides.n % width:
+        source = View(view.tensor, view.data_type, (*sizes, sides.n, *steps), (*outer, across, *along), view.offset)
+        rank, last = len(sizes), len(target.sizes) - 1
+        column = minimum(coordinate(rank) * width + coordinate(last), given(sides.n - 1, DataType.INT64))
+        at = [*map(coordinate, range(rank)), column, *map(coordinate, range(rank + 1, last))]
+        layout = Map((source,), target, fetch(0, view.data_type, at))
+    else:
+        strides = (*outer, across * width, *along, across)
+        layout = copy_of(View(view.tensor, view.data_type, target.sizes, strides, view.offset), target)
+    section = sides.section((), [_lie(sides, target, batch)], [4 * width], [4 * sides.k])
+    return Panels(section, {name: layout}, 4)
+
+
 def lay_out_rows(sides: Sides, tile: Tile, constants: frozenset[str]) -> Panels | None:
     """Panels of a tile's rows; None where the left factor is no constant's elements of FLOAT32.
 

@@ -6,11 +6,12 @@ import functools
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.build import IS_ARM, get_kernel
+from anydml.engines.cpu.build import IS_ARM, get_kernel, has_feature
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.endings import COLUMN, FOLD, ROW, Ending
 from anydml.engines.cpu.kernels.nodes import kind_of
 from anydml.engines.cpu.kernels.planes import (
+    AS_THEY_LIE,
     WEIGHTS,
     WEIGHTS_SIGNED,
     WEIGHTS_ZERO,
@@ -25,6 +26,8 @@ from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
 from anydml.engines.cpu.kernels.taps import make_taps
 from anydml.engines.cpu.kernels.taps_dots import make_dots, suits
 from anydml.engines.cpu.kernels.taps_extremes import make_extremes
+from anydml.engines.cpu.kernels.taps_masked import make_masked, masked
+from anydml.engines.cpu.kernels.taps_masked import suits as suits_masked
 from anydml.engines.cpu.kernels.taps_shape import MOST, Taps
 from anydml.engines.cpu.programs.contracted import ContractProgram
 from anydml.engines.cpu.programs.frames import NO_FRAME, match_frame
@@ -217,8 +220,9 @@ def _program(sides: Sides, found: _Found, taps: Taps, frame: Frame | None) -> Co
     framing, filler, bound = NO_FRAME, sides.section((), [], [], []), x
     down, pitch = x.strides[rows], _pitch(sides, x)
     taps = in_blocks(taps, height // parts, line)
+    is_masked = suits_masked(taps) and has_feature("avx512vnni") and has_feature("avx512bw")
     own = None
-    if frame is not None and pitch == frame.line * x.width:
+    if frame is not None and pitch == frame.line * x.width and not is_masked:
         own = with_margins(taps, line, frame.left, frame.inner.sizes[-1])
     if frame is not None and own is not None:
         taps = own
@@ -246,7 +250,12 @@ def _program(sides: Sides, found: _Found, taps: Taps, frame: Frame | None) -> Co
     make = make_extremes if taps.is_by_line else make_taps
     kernel = get_kernel(taps.name, functools.partial(make, taps))
     dots = 0
-    if suits(taps) and has_dots(tile_for("i32", MOST).lanes):
+    if is_masked:
+        wide = masked(taps, height // parts)
+        if bits == WEIGHTS | WEIGHTS_SIGNED and counts[0] == 1 and pair[1] == 1:
+            bits, wide = AS_THEY_LIE, wide._replace(has_bytes=True)
+        dots = get_kernel(f"dots of {wide.name}", functools.partial(make_masked, wide)).address
+    elif suits(taps) and has_dots(tile_for("i32", MOST).lanes):
         dots = get_kernel(f"dots of {taps.name}", functools.partial(make_dots, taps)).address
     fixed = (
         height, line, parts, down, pitch, *counts, *pair, kernel.address, dots, int(taps.ending is not None),

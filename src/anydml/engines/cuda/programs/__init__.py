@@ -80,7 +80,7 @@ SCHEDULES: dict[type[Primitive], tuple[Callable[..., Program | None], ...]] = {
     Attend: (AttendProgram.plan,),
 }
 """By verb: those for a pattern, which leave what it does not fit, and at last one for everything."""
-AHEAD = (WindowProgram.plan, TapsProgram.plan)
+AHEAD = (WindowProgram.plan, ProductProgram.plan, TapsProgram.plan)
 """Those that are told the constants, to lay them out ahead."""
 
 

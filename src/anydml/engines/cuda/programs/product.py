@@ -7,17 +7,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cuda.emit import bits_of, bounded
-from anydml.engines.cuda.emit_product import AROUND, Parts, emit_product
+from anydml.engines.cuda.emit_product import emit_product
 from anydml.engines.cuda.kernels.products import Product
 from anydml.engines.cuda.kernels.rows import Line
 from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Block, Kernel
+from anydml.engines.cuda.programs.product_matrices import matrices_of, turned
 from anydml.engines.cuda.programs.product_shapes import FEW, SKINNY, shape_of
 from anydml.engines.cuda.programs.shapes import alignment_of, kind_of, over, step_of
 from anydml.enums import DataType
 from anydml.ir.numerics import expand
-from anydml.ir.patterns import match_contraction
-from anydml.ir.plan import Loops, simplify
+from anydml.ir.patterns import copy_of, match_contraction
 from anydml.ir.trees import rewrite, walk
+from anydml.ir.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
     from anydml.engines.cuda.emit_product import Way
     from anydml.engines.cuda.figures import Figures
     from anydml.engines.cuda.launch import Numbers
+    from anydml.engines.cuda.programs.product_matrices import Matrices
     from anydml.engines.cuda.programs.product_shapes import Shape
     from anydml.ir.expressions import Expr
     from anydml.ir.patterns import Contraction
-    from anydml.ir.verbs import Reduce
-    from anydml.ir.views import View
+    from anydml.ir.verbs import Map, Reduce
 
 TERMS = {
     DataType.FLOAT16: DataType.FLOAT32,
@@ -37,79 +38,8 @@ TERMS = {
     DataType.INT8: DataType.INT32,
 }
 """By the matrices' type, the type of the sums that the hardware makes of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Matrices:
-    """A contraction as matrices: by group of dimensions a walk of all that is read, and of the target."""
-
-    rows: Loops
-    columns: Loops
-    terms: Loops
-    batch: Loops
-    parts: Parts
-    sources: tuple[View, ...]
-    """What is read, by load, and the target."""
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Rows, columns, terms."""
-        return self.rows.count, self.columns.count, self.terms.count
-
-    def strides(self, view: int) -> dict[str, int]:
-        """From row to row, from column to column, from term to term."""
-        ways = {"row": self.rows, "column": self.columns, "term": self.terms}
-        return {name: sum(loops.strides[view]) for name, loops in ways.items()}
-
-    def pair(self, view: int) -> tuple[int, int]:
-        """Down a tile of the part of the expression that a view is of, and across it."""
-        parts = [part for part, _ in self.parts.views] + ["rest"]
-        down, across = AROUND[parts[view]]
-        return self.strides(view)[down], self.strides(view)[across]
-
-    @property
-    def is_memory(self) -> list[bool]:
-        """By view, whether it is no coordinate."""
-        return [leaf.op == "load" for _, leaf in self.parts.views] + [True]
-
-
-def matrices_of(primitive: Reduce, found: Contraction) -> Matrices | None:
-    """Merge each group of dimensions into one; those of rows and columns that remain are of further matrices."""
-    parts = Parts.of(primitive.value, found)
-    leaves = [leaf for _, leaf in parts.views]
-    strides, offsets, read = [], [], []
-    for leaf in leaves:  # a coordinate is a view of its own numbers
-        if leaf.op == "load":
-            read.append(view := primitive.sources[int(leaf.value)])
-            strides.append(view.strides)
-            offsets.append(view.offset)
-        else:
-            strides.append(tuple(int(k == leaf.value) for k in range(len(found.sizes))))
-            offsets.append(0)
-    rows_of = (*strides, primitive.target.strides)
-    starts = (*offsets, primitive.target.offset)
-    left, right = 0, len(parts.left)
-    groups = []
-    for group, lead in ((found.rows, left), (found.columns, right), (found.folded, right), (found.batch, -1)):
-        sizes = tuple(found.sizes[k] for k in group)
-        own = tuple(tuple(row[k] for k in group) for row in rows_of)
-        loops = simplify(Loops(sizes, own, starts), lead % len(rows_of))
-        starts = loops.offsets
-        groups.append(loops)
-    rows, columns, terms, batch = groups
-    if len(terms.sizes) > 1:
-        return None
-    every = (batch, *(of.pick(range(len(of.sizes) - 1)) for of in (rows, columns)))
-    rows, columns = (of.pick(range(len(of.sizes))[-1:]) for of in (rows, columns))
-    merged = tuple(tuple(step for of in every for step in of.strides[view]) for view in range(len(rows_of)))
-    sizes = tuple(size for of in every for size in of.sizes)
-    batch = simplify(Loops(sizes, merged, starts), len(rows_of) - 1)
-    return Matrices(rows, columns, terms, batch, parts, (*read, primitive.target))
-
-
-def turned(found: Contraction) -> Contraction:
-    """The same with the factors' roles exchanged: the transposed result."""
-    return found._replace(left=found.right, right=found.left, rows=found.columns, columns=found.rows)
+LAID_OUT = "matrix by row"
+"""What is laid out ahead."""
 
 
 def kind_of_factor(factor: Expr) -> DataType | None:
@@ -142,9 +72,13 @@ class ProductProgram:
     figures: Figures
     kernels: dict[Way, Kernel] = field(default_factory=dict, repr=False)
     """By how factors are read, made when they are first asked for."""
+    layouts: Mapping[str, Map] = field(default_factory=dict)
+    """What is laid out ahead."""
 
     @classmethod
-    def plan(cls, primitive: Reduce, figures: Figures) -> ProductProgram | None:
+    def plan(
+        cls, primitive: Reduce, figures: Figures, constants: frozenset[str] = frozenset()
+    ) -> ProductProgram | None:
         """For sums of products in FLOAT32, and in INT32 of bytes and their differences; None for others."""
         primitive = replace(primitive, value=rewrite(expand(primitive.value), bounded))
         found = match_contraction(primitive)
@@ -165,6 +99,11 @@ class ProductProgram:
         is_tall = abs(matrices.strides(len(matrices.parts.left))["term"]) == 1
         shape = shape_of(matrices.shape, matrices.batch.count, kind, figures, is_tall=is_tall)
         program = cls(primitive.value, found, matrices, shape, kind is None, is_tall, figures)
+        laid_out = _laid_out(primitive, found, constants) if is_large and program.way() == "pointers" else None
+        if laid_out is not None:
+            made, copy = laid_out
+            dense = cls.plan(made, figures)
+            return None if dense is None else replace(dense, layouts={copy.target.tensor: copy})
         program.kernel(program.way()).prepare()
         return program
 
@@ -275,6 +214,26 @@ class ProductProgram:
         way = self.way()
         is_askew = way == "blocks" and any(address % ALIGNMENT for address in addresses[:2])
         return self.kernel("pointers" if is_askew else way).launch(addresses)
+
+
+def _laid_out(primitive: Reduce, found: Contraction, constants: frozenset[str]) -> tuple[Reduce, Map] | None:
+    """A right matrix that never changes, whose neighbours in memory are none in it: the product with its rows dense."""
+    load = found.right.args[0] if found.right.op == "cast" else found.right
+    if load.op != "load" or kind_of_factor(found.right) is None:
+        return None
+    view = primitive.sources[slot := int(load.value)]
+    is_read_once = sum(other.tensor == view.tensor for other in primitive.sources) == 1
+    if view.tensor not in constants or not is_read_once or 1 in view.strides:
+        return None
+    order = [k for k in (*found.batch, *found.folded, *found.columns) if view.strides[k] and view.sizes[k] > 1]
+    sizes = [view.sizes[k] for k in order]
+    dense = {k: math.prod(sizes[i + 1 :]) for i, k in enumerate(order)}
+    seen = replace(view, sizes=tuple(sizes), strides=tuple(view.strides[k] for k in order))
+    copy = copy_of(seen, View(LAID_OUT, view.data_type, tuple(sizes), tuple(dense.values())))
+    strides = tuple(dense.get(k, 0) for k in range(len(view.sizes)))
+    sources = list(primitive.sources)
+    sources[slot] = View(LAID_OUT, view.data_type, view.sizes, strides)
+    return replace(primitive, sources=tuple(sources)), copy
 
 
 def _is_better_turned(primitive: Reduce, found: Contraction) -> bool:

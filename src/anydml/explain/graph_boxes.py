@@ -1,4 +1,4 @@
-"""Where the boxes of a graph's drawing stand: in rows, each below those that feed it, with lanes for long edges."""
+"""The boxes, edges and frames of a graph's drawing, and where they stand."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.explain.graph_picture import Became, group_passes
 from anydml.explain.graph_words import short, word_list
+from anydml.explain.layered import lay_out
 from anydml.explain.view_words import word_sizes
 from anydml.memory import word_bytes
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from anydml.explain.graph_picture import GraphPicture, Tensor
+    from anydml.explain.layered import Vertical
 
 LETTER = 0.62
 """The width of a monospaced letter, in its size."""
@@ -40,7 +42,6 @@ class Box:
     """The first of the passes that do a node's work, by number."""
     label: tuple[str, ...] = ()
     """What leaves it: sizes, then type and bytes."""
-    row: int = 0
     x: float = 0.0
     y: float = 0.0
     width: float = 0.0
@@ -60,8 +61,8 @@ class Edge(NamedTuple):
     slot: int
     """Which of the target's inputs it is."""
     slots: int
-    lane: int | None
-    """The lane beside the boxes that it takes past the rows between; None where there are none."""
+    path: tuple[Vertical, ...]
+    """Where it passes the rows between its ends."""
 
 
 @dataclass(slots=True)
@@ -72,17 +73,12 @@ class Plan:
     edges: list[Edge]
     frames: list[tuple[int, float, float, float, float]]
     """Hue, x, y, width and height around nodes that became one pass and stand together."""
-    inner: float
-    """The width of the rows, beside which the lanes are."""
     width: float
     height: float
 
 
 def arrange(picture: GraphPicture) -> Plan:
-    """Rows by the longest way from an input, in each row by where a box is fed from; no row too long.
-
-    The time it takes is about that of looking at every box and edge once, however large the graph.
-    """
+    """A box for each node, input, used constant and output, with edges from where data is made to where it is read."""
     hues = _hues(picture)
     groups = group_passes(picture.before)
     nodes = [_node_box(picture, numbers, hues) for numbers in groups]
@@ -114,18 +110,20 @@ def arrange(picture: GraphPicture) -> Plan:
         (store, box, slot, len(stores)) for box, stores in reads.items() for slot, store in enumerate(stores)
     ]
     links += [(store, box, 0, 1) for store, box in outputs.items()]
-    layers = _layers(reads, givers, sources, outputs)
-    rows = _rows(layers, [(givers[store], box) for store, box, _, _ in links])
-    inner = _place(rows)
-    lanes = _lanes([(store, givers[store], box) for store, box, _, _ in links])
+    boxes = [*sources.values(), *nodes, *outputs.values()]
+    for box in boxes:
+        box.measure()
+    numbers = {box: number for number, box in enumerate(boxes)}
+    ends = [(numbers[givers[store]], numbers[box]) for store, box, _, _ in links]
+    found = lay_out([box.width for box in boxes], ends, gap=COLUMN_GAP, lane=LANE, most_in_row=_MOST_IN_ROW)
+    for box, middle, row in zip(boxes, found.middles, found.rows, strict=True):
+        box.x, box.y = middle - box.width / 2, row * (BOX_HEIGHT + ROW_GAP)
     edges = [
-        Edge(givers[store], box, slot, slots, lanes[store] if box.row - givers[store].row > 1 else None)
-        for store, box, slot, slots in links
+        Edge(givers[store], box, slot, slots, path)
+        for (store, box, slot, slots), path in zip(links, found.paths, strict=True)
     ]
-    boxes = [box for row in rows for box in row]
-    width = inner + (max(lanes.values(), default=-1) + 1) * LANE + (COLUMN_GAP if lanes else 0)
-    height = len(rows) * (BOX_HEIGHT + ROW_GAP) - ROW_GAP
-    return Plan(boxes, edges, _frames(nodes, boxes, hues), inner, width, height)
+    height = found.row_count * (BOX_HEIGHT + ROW_GAP) - ROW_GAP
+    return Plan(boxes, edges, _frames(nodes, boxes, hues), found.width, height)
 
 
 def _hues(picture: GraphPicture) -> dict[int, int]:
@@ -172,79 +170,6 @@ def _label(tensors: Sequence[Tensor]) -> tuple[str, ...]:
     sizes = word_list([word_sizes(tensor.sizes) for tensor in tensors], 2)
     size = word_bytes(sum(tensor.size_in_bytes for tensor in tensors))
     return sizes, f"{tensors[0].data_type.name} {size}"
-
-
-def _layers(
-    reads: Mapping[Box, Sequence[str]],
-    givers: Mapping[str, Box],
-    sources: Mapping[str, Box],
-    outputs: Mapping[str, Box],
-) -> list[list[Box]]:
-    """Inputs on top, outputs at the bottom, a constant above the first that reads it."""
-    depths = dict.fromkeys(sources.values(), 0)
-    first: dict[Box, int] = {}
-    for box, stores in reads.items():
-        depths[box] = 1 + max((depths[givers[store]] for store in stores), default=0)
-        for store in stores:
-            first[givers[store]] = min(first.get(givers[store], depths[box]), depths[box])
-    for box in sources.values():
-        depths[box] = first[box] - 1 if box.kind == "constant" else 0
-    bottom = 1 + max(depths.values(), default=0)
-    depths.update(dict.fromkeys(outputs.values(), bottom))
-    layers: list[list[Box]] = [[] for _ in range(bottom + 1)]
-    for box, depth in depths.items():
-        layers[depth].append(box)
-    return [layer for layer in layers if layer]
-
-
-def _rows(layers: Sequence[list[Box]], links: Sequence[tuple[Box, Box]]) -> list[list[Box]]:
-    """Each layer ordered by where its boxes are fed from, and cut into rows that are not too long."""
-    feeders: dict[Box, list[Box]] = {}
-    for source, target in links:
-        feeders.setdefault(target, []).append(source)
-    places: dict[Box, float] = {}
-    rows: list[list[Box]] = []
-    for layer in layers:
-        wanted = {}
-        for k, box in enumerate(layer):
-            known = [places[feeder] for feeder in feeders.get(box, ()) if feeder in places]
-            wanted[box] = sum(known) / len(known) if known else (k + 1) / (len(layer) + 1)
-        ordered = sorted(layer, key=lambda box: wanted[box])
-        for start in range(0, len(ordered), _MOST_IN_ROW):
-            row = ordered[start : start + _MOST_IN_ROW]
-            for k, box in enumerate(row):
-                places[box], box.row = (k + 1) / (len(row) + 1), len(rows)
-            rows.append(row)
-    return rows
-
-
-def _place(rows: Sequence[Sequence[Box]]) -> float:
-    """Rows one below another, each in the middle; gives the width of the widest."""
-    for box in (box for row in rows for box in row):
-        box.measure()
-    widths = [sum(box.width for box in row) + COLUMN_GAP * (len(row) - 1) for row in rows]
-    inner = max(widths, default=0.0)
-    for number, (row, width) in enumerate(zip(rows, widths, strict=True)):
-        x = (inner - width) / 2
-        for box in row:
-            box.x, box.y = x, number * (BOX_HEIGHT + ROW_GAP)
-            x += box.width + COLUMN_GAP
-    return inner
-
-
-def _lanes(links: Sequence[tuple[str, Box, Box]]) -> dict[str, int]:
-    """A lane for each store that is read further down than the next row; free again below its last reader."""
-    spans: dict[str, tuple[int, int]] = {}
-    for store, source, target in links:
-        if target.row - source.row > 1:
-            spans[store] = source.row, max(target.row, spans.get(store, (0, 0))[1])
-    ends: list[int] = []
-    lanes = {}
-    for store, (start, end) in sorted(spans.items(), key=lambda item: item[1]):
-        lane = next((k for k, taken in enumerate(ends) if taken <= start), len(ends))
-        ends[lane : lane + 1] = [end]
-        lanes[store] = lane
-    return lanes
 
 
 def _frames(

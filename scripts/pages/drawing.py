@@ -1,0 +1,48 @@
+"""Drawings in a page that is light or dark by its reader's choice: pictures of operators, and charts."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+import click
+from click.testing import CliRunner
+
+from anydml.cli.app import app
+from anydml.cli.explain import explain
+
+if TYPE_CHECKING:
+    from scripts.pages.families import Operator
+
+_STYLE = re.compile(r"<style>(.*)@media \(prefers-color-scheme:dark\)\{(.*)\}</style>\n", re.DOTALL)
+PICTURE, CHART = "anydml-picture-frame", "anydml-chart-frame"
+"""The classes of frames; all drawings in frames of one class have the same style."""
+
+
+def command_of(cls: Operator) -> str:
+    """The command line that the help of `anydml explain` has as its example."""
+    command = explain.get_command(click.Context(explain), cls.type.name.lower())
+    assert command is not None  # noqa: S101 - for type checkers: every operator has one
+    return (command.help or "").rpartition("\n")[2].strip()
+
+
+def draw_operator(cls: Operator) -> str:
+    """The picture of the example, as SVG."""
+    result = CliRunner().invoke(app, [*shlex.split(command_of(cls))[1:], "--svg", "-"])
+    if result.exit_code:
+        message = f"{command_of(cls)}: {result.output}"
+        raise ValueError(message)
+    return result.output
+
+
+def frame(drawing: str, name: str) -> str:
+    """A drawing as a part of a page, without its style, which `style_of` has once for all."""
+    return f'<div class="{name}" data-search-exclude>\n{_STYLE.sub("", drawing)}</div>'
+
+
+def style_of(drawing: str, name: str) -> str:
+    """The style of a drawing for all in frames of a class: dark where the page is."""
+    found = _STYLE.search(drawing)
+    assert found is not None, "a drawing has a style, light and dark"  # noqa: S101 - of our own drawing, for type checkers
+    return f'.{name}{{{found[1]}}}\n[data-md-color-scheme="slate"] .{name}{{{found[2]}}}\n'

@@ -1,0 +1,43 @@
+"""The operators by family: a family is some of the files in which operators are described."""
+
+from __future__ import annotations
+
+from anydml.operators import OPERATORS, OperatorDesc
+
+Operator = type[OperatorDesc]
+
+FAMILIES = {
+    "Slices, gathers and scatters": "slice slice_gradient gather gather_along scatter one_hot",
+    "Copies, layouts and fills": "copies join padding rearranging reverse fill diagonal",
+    "Arithmetic": "arithmetic limits scaling",
+    "Exponentials, logarithms and trigonometry": "transcendental",
+    "Comparisons and logic": "logic",
+    "Bits": "bitwise",
+    "Activations": "activations softmax",
+    "Reductions, running sums and selections": "reductions cumulative select",
+    "Normalisation": "normalisation batch_normalisation local_response",
+    "Products of matrices and convolutions": "products convolution",
+    "Pooling and windows": "pooling pooling_gradients unfolding",
+    "Resampling and regions of images": "resampling resampling_gradient regions aligned aligned_gradient",
+    "Quantisation": "quantisation blocks",
+    "Attention and recurrent networks": "attention recurrent",
+    "Random numbers and training": "generator optimiser",
+}
+"""The modules of `anydml.operators` that a family is described in."""
+
+
+def families() -> dict[str, list[Operator]]:
+    """The operators of each family, by name."""
+    by_module: dict[str, list[Operator]] = {}
+    for cls in OPERATORS.values():
+        by_module.setdefault(cls.__module__.rpartition(".")[2], []).append(cls)
+    found = {title: [cls for name in names.split() for cls in by_module.pop(name)] for title, names in FAMILIES.items()}
+    if by_module:
+        message = f"no family has the operators of {', '.join(by_module)}"
+        raise LookupError(message)
+    return {title: sorted(classes, key=lambda cls: cls.type.name) for title, classes in found.items()}
+
+
+def page_of(cls: Operator) -> str:
+    """The file of an operator's page, in the folder of operators."""
+    return f"{cls.type.name.lower()}.md"

@@ -1,0 +1,134 @@
+"""`anydml cache`: compiled kernels and plans of models that are kept on disk."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from anydml.cli.console import write_json
+from anydml.cli.onnx_inputs import Given, feed, input_options, is_onnx
+from anydml.cli.progress import each
+from anydml.cli.types import ENGINE, printable
+from anydml.memory import word_bytes
+from anydml.models import load_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_KERNELS = "kernels"
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The files of one kind."""
+
+    kind: str
+    files: tuple[Path, ...]
+
+    @property
+    def size(self) -> int:
+        """Their bytes."""
+        total = 0
+        for path in self.files:
+            with contextlib.suppress(OSError):  # another process may have removed it
+                total += path.lstat().st_size
+        return total
+
+
+def _find_folder() -> Path | None:
+    from anydml.engines.cpu.cache import find_folder  # with it comes the compiler, which other commands do without
+
+    return find_folder()
+
+
+def _list_kept(folder: Path | None) -> Iterator[_Kept]:
+    """What there is: kernels in the folder itself, other kinds in folders of their names."""
+    if folder is None:
+        return
+    with contextlib.suppress(OSError):
+        inner = sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
+        for place in (folder, *inner):
+            files = tuple(path for path in sorted(place.iterdir()) if path.is_file() and path.name != ".lock")
+            yield _Kept(_KERNELS if place is folder else place.name, files)
+
+
+@click.group()
+def cache() -> None:
+    """Show, clear or fill the cache of compiled kernels and plans.
+
+    It lies in the user's own folder for caches, or where ANYDML_CACHE_DIR says.
+
+    \b
+    Examples:
+      anydml cache list
+      anydml cache warm examples/models/slice1.json
+    """
+
+
+@cache.command("list")
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+def list_(as_json: bool) -> None:
+    """Show where the cache lies, and the counts and sizes of its files."""
+    folder = _find_folder()
+    kept = list(_list_kept(folder))
+    if as_json:
+        kinds: dict[str, Any] = {one.kind: {"files": len(one.files), "bytes": one.size} for one in kept}
+        write_json({"folder": None if folder is None else str(folder), "kept": kinds})
+        return
+    click.echo("nothing is kept: there is no folder for it" if folder is None else printable(str(folder)))
+    for one in kept:
+        click.echo(f"  {one.kind}: {len(one.files)} files, {word_bytes(one.size)}")
+
+
+@cache.command()
+@click.option("-n", "--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+def clear(dry_run: bool) -> None:
+    """Remove everything that is kept: it is compiled again when it is needed."""
+    count = size = 0
+    for one in list(_list_kept(_find_folder())):
+        for path in one.files:
+            with contextlib.suppress(OSError):
+                own = path.lstat().st_size
+                if not dry_run:
+                    path.unlink()
+                count, size = count + 1, size + own
+    click.echo(f"{'Would remove' if dry_run else 'Removed'} {count} files, {word_bytes(size)}")
+
+
+@cache.command()
+@click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--engine", type=ENGINE, help="Instead of the best: see `anydml engines`.")
+@input_options
+def warm(models: tuple[Path, ...], engine: str | None, inputs: tuple[str, ...], sizes: tuple[str, ...]) -> None:
+    """Compile what models need, so that their first run is quick; nothing of theirs is written.
+
+    An ONNX model is run once, with inputs that are given or made up: --shape says the sizes that matter.
+    """
+    before = {path for one in _list_kept(_find_folder()) for path in one.files}
+    given = Given(inputs, sizes)
+    with each(models, lambda path: f"Compiling {printable(path.name)}") as paths:
+        for path in paths:
+            _warm(path, engine, given)
+    new = _Kept("", tuple(path for one in _list_kept(_find_folder()) for path in one.files if path not in before))
+    click.echo(f"{len(new.files)} new files, {word_bytes(new.size)}")
+
+
+def _warm(path: Path, engine: str | None, given: Given) -> None:
+    from anydml.runtime.device import Device
+
+    device = Device(engine)
+    if is_onnx(path):
+        from anydml.onnx import load
+
+        model = load(path, device=device, shapes=given.shapes())
+        model.run(feed(model, given, given.arrays()))
+        return
+    loaded = load_model(path)
+    loaded.check().raise_faults()
+    for one in loaded.dispatchables.values():
+        if one.desc is not None:
+            device.compile_operator(device.create_operator(one.desc), one.flags)

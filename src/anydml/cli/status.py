@@ -1,0 +1,21 @@
+"""The program's exit statuses, the same for every command."""
+
+from __future__ import annotations
+
+from anydml.errors import FAULT, MISSING, UNUSABLE, EngineMissingError, ModelFileError, UnsupportedError
+
+INTERRUPTED = 130
+"""128 and the number of SIGINT, as shells have it: 1 is a model's fault."""
+_SERIOUS_FIRST = (UNUSABLE, FAULT, MISSING)
+
+
+def status_of(error: Exception) -> int:
+    """1 for what a model or description has at fault, 2 for a file that cannot be used, 3 for what is not here."""
+    if isinstance(error, ModelFileError):
+        return UNUSABLE
+    return MISSING if isinstance(error, (EngineMissingError, UnsupportedError)) else FAULT
+
+
+def worst(statuses: set[int]) -> int:
+    """The status of several: what the author of a file can mend comes before what is not here."""
+    return next((status for status in _SERIOUS_FIRST if status in statuses), 0)

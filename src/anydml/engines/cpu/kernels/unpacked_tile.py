@@ -1,0 +1,167 @@
+"""The tile of a contraction whose rows are read as they lie: places of a picture, whose channels lie side by side.
+
+`kernel(a, b, b.step, c, c.step, pieces, first, a.step)` is a tile's, but that rows lie `a.step` bytes apart, and that a
+table says where their steps lie: how many pieces there are, and for each its distance from the first one, its steps,
+which lie side by side, and whether sums are put down after it, so that none grows long.
+
+A row's step is a number for all columns (`SPREAD`); or columns have each its own, which they are multiplied with
+(`EACH`) or which are folded as they are. A piece is one step of each then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anydml.engines.cpu.kernels.folds import combine, identity
+from anydml.engines.cpu.kernels.tile import AHEAD, TileText
+from anydml.enums import DataType
+from anydml.ir.expressions import fold, load
+
+if TYPE_CHECKING:
+    from anydml.engines.cpu.kernels.tile import Tile
+
+SPREAD, EACH = "spread", "each"
+UNROLLED = 4
+"""Steps at once."""
+GROUP = 3
+"""Rows that share an address: an x86 adds a stride, or twice that, as it reads."""
+PIECE = 24
+"""Bytes of a piece in its table."""
+
+
+def make_unpacked_tile(tile: Tile) -> str:
+    """The text of the kernel."""
+    return _UnpackedTile(tile).write()
+
+
+class _UnpackedTile(TileText):
+    def write(self) -> str:
+        text, tile = self.text, self.tile
+        is_fold = tile.reads not in (SPREAD, EACH)
+        self.fold = fold(tile.reads, load(0, DataType.FLOAT32)) if is_fold else None
+        start = "zeroinitializer" if self.fold is None else identity(self.fold)
+        text.read("count", "pieces")
+        text.add("%c.entry = inttoptr i64 %c to ptr", "%b.entry = inttoptr i64 %b to ptr")
+        self.groups = range(-(-tile.rows // GROUP))
+        for g in self.groups:
+            text.let(f"a_{g}", f"a + astep * {GROUP * g}")
+        text.add("br label %piece", "piece:", "%e = phi i64 [ 0, %entry ], [ %e.on, %next ]")
+        text.add("%is.new = phi i64 [ %first, %entry ], [ %is.new.on, %next ]")
+        text.add("%b.piece = phi ptr [ %b.entry, %entry ], [ %b.rest, %next ]")
+        for i, j in self.sums:
+            text.add(f"%s{i}.{j}.piece = phi {self.vector} [ {start}, %entry ], [ %s{i}.{j}.next, %next ]")
+        text.let("at", f"pieces + 8 + e * {PIECE}")
+        text.read("far", "at")
+        for g in self.groups:
+            text.add(f"%p{g}.piece = inttoptr i64 {text.value(f'a_{g} + far')} to ptr")
+        if tile.reads == SPREAD:
+            text.read("steps", "at + 8")
+            text.add(f"%whole = and i64 %steps, {-UNROLLED}")
+            self._walk("main", "piece", "0", "%whole", UNROLLED, "rest")
+            self._walk("rest", "main", "%whole", "%steps", 1, "out")
+            text.add("out:")
+        else:
+            self._fold_each()
+        text.read("is_down", "at + 16")
+        text.add("%e.on = add i64 %e, 1", "%is.over = icmp eq i64 %e.on, %count", "%is.first = icmp ne i64 %is.new, 0")
+        text.add("br i1 %is.over, label %last, label %go", "go:")
+        text.add("%is.down = icmp ne i64 %is_down, 0", "br i1 %is.down, label %down, label %next")
+        text.add("down:", "br i1 %is.first, label %write, label %add")
+        for block in ("add", "write"):
+            self.put_down(block)
+            text.add("br label %next")
+        text.add("next:", "%is.new.on = phi i64 [ %is.new, %go ], [ 0, %write ], [ 0, %add ]")
+        for i, j in self.sums:
+            ways = f"[ %s{i}.{j}.rest, %go ], [ {start}, %write ], [ {start}, %add ]"
+            text.add(f"%s{i}.{j}.next = phi {self.vector} {ways}")
+        text.add("br label %piece")
+        names = ["a", "b", "b.step", "c", "c.step", "pieces", "first", "astep"]
+        if tile.ending is not None:
+            self.finish(tile.ending)
+            names += ["to", "to.step", "section", "bases", "row", "column"]
+        else:
+            text.add("last:", "br i1 %is.first, label %write.last, label %add.last")
+            for block in ("add", "write"):
+                self.put_down(block, ".last")
+                text.add("ret void")
+        return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+
+    def _walk(self, name: str, before: str, start: str, stop: str, steps: int, after: str) -> None:
+        """Go through so many steps of a piece at once, from a block before to a block after."""
+        text, phi = self.text, f"[ {{}}, %{before} ], [ {{}}, %{name}.on ]"
+        if before == "piece":
+            text.add(f"br label %{name}")
+        text.add(f"{name}:", f"%k.{name} = phi i64 " + phi.format(start, f"%k.{name}.on"))
+        for x in ("b", *(f"p{g}" for g in self.groups)):
+            text.add(f"%{x}.{name} = phi ptr " + phi.format(f"%{x}.{before}", f"%{x}.{name}.on"))
+        for i, j in self.sums:
+            ways = phi.format(f"%s{i}.{j}.{before}", f"%s{i}.{j}.{name}.on")
+            text.add(f"%s{i}.{j}.{name} = phi {self.vector} {ways}")
+        text.add(f"%is.{name} = icmp slt i64 %k.{name}, {stop}")
+        text.add(f"br i1 %is.{name}, label %{name}.on, label %{after}", f"{name}.on:")
+        # LLVM would have an address for each row, and be short of registers.
+        for g in self.groups:
+            text.add(f'%p{g}.{name}.here = call ptr asm sideeffect "", "=r,0"(ptr %p{g}.{name})')
+        sums, b = {(i, j): f"%s{i}.{j}.{name}" for i, j in self.sums}, f"%b.{name}"
+        for u in range(steps):
+            columns = self._columns(b)
+            for j in range(self.tile.vectors if name == "main" else 0):
+                self.fetch(self.at(b, AHEAD + 4 * self.tile.lanes * j), 0)
+            for i in range(self.tile.rows):
+                one = text.new(f"load float, ptr {self._row(f'{name}.here', i, 4 * u)}, align 4")
+                factor = text.spread(one, "float", self.tile.lanes)
+                for j in range(self.tile.vectors):
+                    sums[i, j] = text.call("fmuladd", self.vector, [factor, columns[j], sums[i, j]])
+                self._wait(sums, i)
+            on = f"%b.{name}.on" if u == steps - 1 else f"%b.{name}.{u}"
+            text.add(f"{on} = getelementptr i8, ptr {b}, i64 %b.step")
+            b = on
+        self._keep(sums, f"{name}.on")
+        for g in self.groups:
+            text.add(f"%p{g}.{name}.on = getelementptr i8, ptr %p{g}.{name}.here, i64 {4 * steps}")
+        text.add(f"%k.{name}.on = add i64 %k.{name}, {steps}", f"br label %{name}")
+
+    def _wait(self, sums: dict[tuple[int, int], str], i: int) -> None:
+        """Let nothing be read before a row's sums are there: LLVM would read ahead what it has no registers for."""
+        text, count = self.text, self.tile.vectors
+        kind = f"{{ {', '.join([self.vector] * count)} }}" if count > 1 else self.vector
+        ties = ",".join([*["=v"] * count, *map(str, range(count))])
+        given = ", ".join(f"{self.vector} {sums[i, j]}" for j in range(count))
+        held = text.new(f'call {kind} asm sideeffect "", "{ties},~{{memory}}"({given})')
+        for j in range(count):
+            sums[i, j] = text.new(f"extractvalue {kind} {held}, {j}") if count > 1 else held
+
+    def _fold_each(self) -> None:
+        """A step of each column's own."""
+        text, tile, vector = self.text, self.tile, self.vector
+        columns = self._columns("%b.piece") if self.fold is None else []
+        sums = {}
+        for i, j in self.sums:
+            x = text.new(f"load {vector}, ptr {self._row('piece', i, 4 * tile.lanes * j)}, align 4")
+            total = f"%s{i}.{j}.piece"
+            if self.fold is None:
+                sums[i, j] = text.call("fmuladd", vector, [x, columns[j], total])
+            else:
+                sums[i, j] = combine(text, self.fold, total, x, tile.lanes)
+        self._keep(sums, "rest")
+        text.add("%b.rest = getelementptr i8, ptr %b.piece, i64 %b.step")
+
+    def _keep(self, sums: dict[tuple[int, int], str], block: str) -> None:
+        for (i, j), value in sums.items():
+            self.text.add(f"%s{i}.{j}.{block} = bitcast {self.vector} {value} to {self.vector}")
+
+    def _columns(self, b: str) -> list[str]:
+        tile = self.tile
+        return [
+            self.text.new(f"load {self.vector}, ptr {self.at(b, 4 * tile.lanes * j)}, align 4")
+            for j in range(tile.vectors)
+        ]
+
+    def _row(self, block: str, i: int, offset: int) -> str:
+        """Where a row of a number lies, so many bytes on."""
+        text, on = self.text, i % GROUP
+        place = f"%p{i // GROUP}.{block}"
+        if on:
+            step = "%astep" if on == 1 else text.value(f"astep * {on}")
+            place = text.new(f"getelementptr i8, ptr {place}, i64 {step}")
+        return self.at(place, offset)

@@ -1,0 +1,238 @@
+"""Convolutions and poolings of pictures whose channels lie side by side, planned: a row is a place, a column a channel.
+
+Nothing is packed: weights are laid out ahead in panels of channels, and each place is read where it lies. Convolutions
+of every channel by itself, and poolings, are the same walk, with channels that have numbers of their own.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.engines.cpu.build import get_kernel, reads_pixels
+from anydml.engines.cpu.call import SMALL
+from anydml.engines.cpu.kernel import Address
+from anydml.engines.cpu.kernels import HEADER
+from anydml.engines.cpu.kernels.bringing import PANELS, PIECES
+from anydml.engines.cpu.kernels.contract import WORDS, make_contract
+from anydml.engines.cpu.kernels.room import LONG
+from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
+from anydml.engines.cpu.kernels.tile import CHAIN, Tile
+from anydml.engines.cpu.kernels.unpacked_tile import EACH, SPREAD, make_unpacked_tile
+from anydml.engines.cpu.programs.contracted import ContractProgram, distances
+from anydml.engines.cpu.programs.endings import ending_of
+from anydml.engines.cpu.programs.panels import lay_out_places
+from anydml.engines.cpu.programs.sides import Sides
+from anydml.engines.cpu.programs.units import TURNS, size_of
+from anydml.engines.cpu.tiles import tile_for
+from anydml.engines.threads import get_num_threads
+from anydml.enums import DataType
+from anydml.ir.expressions import FOLDS
+from anydml.ir.patterns import Contraction, match_contraction
+from anydml.ir.trees import walk
+
+if TYPE_CHECKING:
+    from anydml.engines.cpu.programs.panels import Panels
+    from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Reduce
+
+LEAST_ROWS = 4
+"""Places of a line from which on it is worth a tile."""
+LEAST_STEPS = 3
+"""Numbers of a place that lie side by side at least."""
+TAPS = CHAIN
+"""Numbers of a channel that are folded at most."""
+ROWS = 4096
+"""Rows for which a CPU's own tile is taken."""
+NEAR = 256 * 1024
+"""Bytes of panels that a unit has at most, if it has several: the second cache keeps them for all of its rows."""
+
+
+class _Pixels(Sides):
+    """Rows are the places of a line, or of all lines if there are no gaps between them."""
+
+    def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - of others
+        found = self.found
+        self.windows, self.unmerged = None, ()
+        results = [*self.lies(self.finish), self.target]
+        rows = self._runs(found.rows, [self.lie(self.left), *results])
+        self.rows = max(reversed(rows), key=self.count, default=())
+        columns = self._runs(found.columns, [self.lie(self.right), *results])
+        self.columns = columns[-1] if columns else ()
+        self.batch = (*found.batch, *(k for k in (*found.rows, *found.columns) if k not in (*self.rows, *self.columns)))
+        self.folded = found.folded
+        self.m, self.n, self.k = map(self.count, (self.rows, self.columns, self.folded))
+
+
+def plan_pixels(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | None:
+    """Sums over windows with weights that are a constant; None for others, and where channels lie otherwise."""
+    found = (
+        match_contraction(primitive) if primitive.depth > 1 else None
+    )  # products share weights by any number of rows
+    if not reads_pixels() or found is None or found.fold.type is not DataType.FLOAT32 or not all(primitive.sizes):
+        return None
+    for x, weights, rows, columns in (
+        (found.left, found.right, found.rows, found.columns),
+        (found.right, found.left, found.columns, found.rows),
+    ):
+        if x.op != "load" or weights.op != "load" or not rows:
+            continue
+        order = _by_distance(primitive, x, found.folded)
+        reads, batch = SPREAD, found.batch
+        if not columns:
+            own = _channel(primitive, x, found.batch)
+            if own is None:
+                continue
+            reads, columns, batch = EACH, (own,), tuple(k for k in found.batch if k != own)
+        sides = _Pixels(primitive, Contraction(found.fold, x, weights, found.sizes, batch, rows, columns, order))
+        if _suits(sides, reads):
+            tile = _tile(sides, reads)
+            panels = lay_out_places(sides, tile.vectors * tile.lanes, constants)
+            return None if panels is None else _program(sides, tile, panels)
+    return None
+
+
+def plan_folded_pixels(primitive: Reduce) -> ContractProgram | None:
+    """The largest, the smallest or the sum of a window, for each channel by itself."""
+    folds = [node for node in walk(primitive.value) if node.op in FOLDS]
+    if not reads_pixels() or len(folds) != 1 or primitive.also or not primitive.is_by_row or not all(primitive.sizes):
+        return None
+    (fold,), (x,) = folds, folds[0].args
+    is_plain = fold.op in ("fold_max", "fold_min", "fold_sum") and x.op == "load" and fold.type is DataType.FLOAT32
+    if not is_plain or any(node.op == "fetch" for node in walk(primitive.value)):
+        return None
+    kept = len(primitive.sizes) - primitive.depth
+    wide = [k for k, size in enumerate(primitive.sizes) if size > 1]
+    order, outer = _by_distance(primitive, x, tuple(k for k in wide if k >= kept)), tuple(k for k in wide if k < kept)
+    own = _channel(primitive, x, outer)
+    if own is None or not order:
+        return None
+    rows = tuple(k for k in outer if k != own)
+    sides = _Pixels(primitive, Contraction(fold, x, x, primitive.sizes, (), rows, (own,), order))
+    reads = fold.op.removeprefix("fold_")
+    return _program(sides, _tile(sides, reads)) if _suits(sides, reads) else None
+
+
+def _by_distance(primitive: Reduce, x: Expr, folded: tuple[int, ...]) -> tuple[int, ...]:
+    """Dimensions that are folded, those whose elements lie furthest apart first."""
+    strides = primitive.sources[int(x.value)].strides
+    return tuple(sorted(folded, key=lambda k: -strides[k]))
+
+
+def _channel(primitive: Reduce, x: Expr, among: tuple[int, ...]) -> int | None:
+    """The dimension along which elements lie side by side, in the input and in the target."""
+    view, target = primitive.sources[int(x.value)], primitive.target
+    return next((k for k in among if view.strides[k] == target.strides[k] == 1), None)
+
+
+def _suits(sides: _Pixels, reads: str) -> bool:
+    x, target = sides.lie(sides.left), sides.target
+    views = len(sides.lies(sides.finish))
+    is_ours = sides.m >= LEAST_ROWS and target.width == 4 and target.along(sides.columns) == 4 and views < VIEWS
+    is_ours = is_ours and len(sides.batch) <= OUTER_RANK and all(x.strides[k] > 0 for k in sides.folded)
+    if reads == SPREAD:
+        return is_ours and sides.n >= tile_for("f32", ROWS).lanes and _pieces(sides)[2] >= min(LEAST_STEPS, sides.k)
+    # Channels lie side by side, and no window goes along them.
+    is_whole = sides.n % 4 == 0 and all(x.strides[k] >= 4 * sides.n for k in sides.folded)
+    return is_ours and is_whole and sides.k <= TAPS
+
+
+def _tile(sides: _Pixels, reads: str) -> Tile:
+    """Rows that divide a line into equal parts."""
+    own = tile_for("f32", ROWS)
+    lanes = own.lanes
+    while reads != SPREAD and sides.n % lanes:
+        lanes //= 2
+    rows = -(-sides.m // -(-sides.m // own.rows))
+    vectors = max(tile_for("f32", rows).vectors if rows < own.rows else own.vectors, own.vectors)
+    if reads != SPREAD:
+        vectors = min(own.vectors, sides.n // lanes)
+    return Tile(rows, vectors, lanes, 0, by_lane=False, reads=reads)
+
+
+def _pieces(sides: _Pixels) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Sizes and strides of the pieces, and the steps of each, which lie side by side."""
+    x, sizes = sides.lie(sides.left), sides.found.sizes
+    outer, length = list(sides.folded), 1
+    while outer and x.strides[outer[-1]] == 4 * length:
+        length *= sizes[outer.pop()]
+    return tuple(sizes[k] for k in outer), tuple(x.strides[k] for k in outer), length
+
+
+@functools.cache  # a kernel may read a table as long as its program is bound somewhere
+def _table(sizes: tuple[int, ...], strides: tuple[int, ...], length: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The pieces, of which none is longer than a chain, and whether sums are put down after each."""
+    found: list[tuple[int, int, int]] = []
+    run = 0
+    for far in distances(sizes, strides).tolist():
+        for first in range(0, length, CHAIN):
+            steps = min(CHAIN, length - first)
+            if run + steps > CHAIN:
+                found[-1] = (*found[-1][:2], 1)
+                run = 0
+            run += steps
+            found.append((far + 4 * first, steps, 0))
+    return np.array([len(found), *(number for piece in found for number in piece)], np.int64)
+
+
+def _place_of_table(sizes: tuple[int, ...], strides: tuple[int, ...], length: int) -> Address:
+    return Address.of(_table(sizes, strides, length).ctypes.data, _place_of_table, sizes, strides, length)
+
+
+def _units(sides: _Pixels, tile: Tile) -> tuple[int, int]:
+    """Parts of the rows and of the columns: panels stay in the second cache, and there is work for every thread."""
+    width = tile.vectors * tile.lanes
+    row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // width)
+    threads = 1 if size_of(sides) < SMALL else get_num_threads()
+    wanted = 1 if threads == 1 else TURNS * threads
+    most = max(min(NEAR // (4 * sides.k * width), LONG // width), 1)
+    batch, columns = sides.count(sides.batch), -(-column_panels // most)
+    rows = min(row_panels, -(-wanted // (batch * columns)))
+    return rows, min(column_panels, max(columns, -(-wanted // (batch * rows))))
+
+
+def _program(sides: _Pixels, tile: Tile, panels: Panels | None = None) -> ContractProgram:
+    width, batch = tile.vectors * tile.lanes, sides.count(sides.batch)
+    row_units, column_units = _units(sides, tile)
+    ending = ending_of(sides)
+    x = sides.lie(sides.left)
+    left = sides.section((), [x], [0], [x.along(sides.rows)])
+    right = panels.section if panels is not None else sides.section((), [], [], [])
+    sections = (left, right, sides.result())
+    places = [HEADER + len(WORDS) + len(sides.batch)]
+    for section in sections:
+        places.append(places[-1] + len(section.words) + len(section.tensors))
+    names = ("tile", "tile_narrow", "tile_low", "tile_small")
+    shapes = [
+        tile._replace(rows=rows, vectors=vectors)
+        for rows in (tile.rows, sides.m % tile.rows or tile.rows)
+        for vectors in (tile.vectors, -(-(sides.n % width or width) // tile.lanes))
+    ]
+    plain = dict(zip(names, (_kernel(shape) for shape in shapes), strict=True))
+    ended = {name.replace("tile", "last"): 0 for name in names}
+    if ending is not None:
+        ended = dict(zip(ended, (_kernel(shape._replace(ending=ending)) for shape in shapes), strict=True))
+    words = {
+        "m": sides.m, "n": sides.n, "k": sides.k, "row_units": row_units, "column_units": column_units,
+        "row_panels": -(-sides.m // tile.rows), "column_panels": -(-sides.n // width), "tile_rows": tile.rows,
+        "tile_columns": width, "block": sides.k, "lanes": tile.lanes, **plain, **ended, "left_mode": PIECES,
+        "right_mode": PANELS, "is_direct": int(sides.finish is sides.sum), "left_at": places[0], "right_at": places[1],
+        "result_at": places[2], "rank": len(sides.batch), "together": 1, "beside": 1,
+        "pieces": _place_of_table(*_pieces(sides) if tile.reads == SPREAD else (*_taps(sides), 1)),
+        "left_on": 0 if tile.reads == SPREAD else 4, "of_columns": row_units * batch,
+    }  # fmt: skip
+    fixed = (*(words.get(name, 0) for name in WORDS[2:]), *(sides.found.sizes[k] for k in sides.batch))
+    kernel = get_kernel("contract", make_contract)
+    layouts = panels.layouts if panels is not None else {}
+    return ContractProgram(kernel, fixed, sections, row_units * column_units * batch, size_of(sides), layouts)
+
+
+def _taps(sides: _Pixels) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    x = sides.lie(sides.left)
+    return tuple(sides.found.sizes[k] for k in sides.folded), tuple(x.strides[k] for k in sides.folded)
+
+
+def _kernel(tile: Tile) -> int:
+    return get_kernel(tile.name, functools.partial(make_unpacked_tile, tile)).address

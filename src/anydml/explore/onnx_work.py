@@ -1,0 +1,215 @@
+"""What is computed of an ONNX model when the page asks: the check, weights, passes, times, other answers."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from typing import TYPE_CHECKING, Any
+
+from anydml.enums import FeatureLevel
+from anydml.errors import DmlError, Fault, ModelError, show
+from anydml.explore.drawing import tell
+from anydml.explore.onnx_graphs import graphs_of, weights_of
+from anydml.explore.statistics import statistics_of
+from anydml.memory import word_bytes
+from anydml.onnx import check, compare, load
+from anydml.onnx.bodies import graphs_within
+from anydml.onnx.feeds import make_up, refuse_made_up
+from anydml.onnx.reading import read_model
+from anydml.onnx.tensors import decode_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from anydml.cli.onnx_inputs import Given
+    from anydml.explore.jobs import Say
+    from anydml.onnx import Model, NodeReport, TensorInfo
+
+_RUNS = 5
+"""Of a profile, after a first that does not count."""
+
+
+class OnnxWork:
+    """An ONNX model, and what may be asked of it."""
+
+    kind = "ONNX"
+
+    def __init__(self, path: Path, given: Given, engine: str | None, level: FeatureLevel | None) -> None:
+        self._path, self._given, self._engine = path, given, engine
+        self._level = level or FeatureLevel.highest()
+        self._source = read_model(path, max_memory=given.max_memory, is_kept=True)
+        self.graphs = graphs_of(self._source)
+        proto = self._source.proto
+        self._protos = [proto.graph, *graphs_within(proto.graph.node, "model"), *proto.functions]
+        self.places: dict[str, list[str]] = {}
+        for number, graph in enumerate(self.graphs):
+            for k, node in enumerate(graph.nodes):
+                for key in {node.label, node.shown} - {""}:
+                    self.places.setdefault(key, []).append(f"{number}.{k}")
+        self._made = {
+            slot.tensor: f"{number}.{k}"
+            for number, graph in enumerate(self.graphs)
+            for k, node in enumerate(graph.nodes)
+            if not node.end
+            for slot in node.outputs
+        }
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """What the page says of the model as a whole."""
+        proto = self._source.proto
+        sets = ", ".join(f"{tell(one.domain, 40) or 'ai.onnx'} {one.version}" for one in proto.opset_import)
+        made_by = tell(f"{proto.producer_name} {proto.producer_version}".strip(), 80)
+        size = word_bytes(self._path.stat().st_size)
+        found = [("format", f"ONNX, ir_version {proto.ir_version}"), ("opset", sets), ("producer", made_by)]
+        return [(name, text) for name, text in (*found, ("file", size)) if text]
+
+    @property
+    def jobs(self) -> dict[str, Callable[[Say], Any]]:
+        """What may be asked for; the comparison where ONNX Runtime is installed."""
+        found: dict[str, Callable[[Say], Any]] = {
+            "check": self._check,
+            "passes": self._passes,
+            "profile": self._profile,
+        }
+        if importlib.util.find_spec("onnxruntime") is not None:
+            found["compare"] = self._compare
+        return found
+
+    def weight(self, name: str) -> dict[str, Any]:
+        """The figures of a weight."""
+        for proto in self._protos:
+            held = weights_of(proto).get(name)
+            if held is None:
+                continue
+            if not hasattr(held, "dims"):
+                raise ModelError("explore", Fault(field=tell(name), rule="it is a plain number, told at its node"))
+            beside = self._source.beside
+            raw = self._source.raw.get(name) if proto is self._protos[0] else None
+            value = decode_tensor(held, self._source.name, f"tensor {show(name, 60)}", beside, raw)
+            assert value.known is not None  # noqa: S101 - for type checkers: a model's tensor is known
+            size = value.element.bytes_of(value.count)
+            beside.limit.check(size, f"tensor {show(name, 60)}", self._source.name)
+            return {"bytes": size, **statistics_of(value.known.flat())}
+        raise ModelError("explore", Fault(field=tell(name), rule="there is no such weight"))
+
+    # Work
+
+    def _check(self, say: Say) -> dict[str, Any]:
+        say("checking every node")
+        options: dict[str, Any] = {"max_memory": self._given.max_memory, "strict": self._given.strict}
+        report = check(self._path, self._level, shapes=self._given.shapes(), **options)
+        nodes: dict[str, Any] = {}
+        types: dict[str, str] = {}
+        for node in report.nodes:
+            place = next((self._made[name] for name in node.makes if name in self._made), None)
+            types |= {tell(name): _type(info) for name, info in node.makes.items() if info is not None}
+            if place is not None:
+                nodes[place] = _judged(node)
+        refused, hosted = sum(report.refused.values()), report.hosted.total()
+        told = [f"{len(report.nodes)} nodes"]
+        told.append(
+            f"{refused} cannot run at level {report.level}" if refused else f"runs from {report.lowest_level} on"
+        )
+        told += [f"{hosted} run on the host"] if hosted else []
+        told += [f"{report.unknown} known at a run alone"] if report.unknown else []
+        if report.assumed:
+            sizes = ", ".join(f"{tell(name, 40)}={size}" for name, size in list(report.assumed.items())[:4])
+            told.append(f"open sizes taken for {sizes}")
+        return {"nodes": nodes, "types": types, "says": ", ".join(told), "faults": [str(one) for one in report.faults]}
+
+    def _load(self, say: Say) -> Model:
+        say("compiling the model")
+        options: dict[str, Any] = {"max_memory": self._given.max_memory, "strict": self._given.strict}
+        return load(self._path, device=self._engine, shapes=self._given.shapes(), **options)
+
+    def _inputs(self, model: Model) -> dict[str, Any]:
+        """Those of files, the others made up; open sizes that nothing binds are 2."""
+        arrays = self._given.arrays()
+        missing = {name: info for name, info in model.inputs.items() if name not in arrays and not info.is_optional}
+        shapes, _ = model.assume_shapes({name: array.shape for name, array in arrays.items()})
+        if missing and (needed := model.values_needed(shapes, arrays)):
+            raise refuse_made_up(model.name, needed)
+        made = make_up(missing, shapes, model.index_limits(shapes), self._given.seed or 0, self._given.max_memory)
+        return {**arrays, **made}
+
+    def _passes(self, say: Say) -> dict[str, Any]:
+        model = self._load(say)
+        say("reading the passes")
+        picture = model.explain()
+        pictures = [picture, *picture.parts]
+        passes = [
+            {"does": one.does, "bytes": one.bytes_moved, "nodes": self._find(one.nodes), "once": is_once}
+            for each in pictures
+            for is_once, several in ((False, each.after), (True, each.once))
+            for one in several
+        ]
+        count = sum(len(each.after) for each in pictures)
+        return {"passes": passes, "says": picture.summary if picture.before else f"{count} passes in several parts"}
+
+    def _find(self, names: Iterable[str]) -> list[str]:
+        bare = dict.fromkeys(name if name in self.places else name.rpartition(" #")[0] for name in names)
+        return [place for name in bare for place in self.places.get(name, ())[:1]]
+
+    def _profile(self, say: Say) -> dict[str, Any]:
+        model = self._load(say)
+        inputs = self._inputs(model)
+        say(f"running it {_RUNS} times")
+        found = model.profile(inputs, runs=_RUNS)
+        passes = [
+            {
+                "nodes": self._find(one.nodes),
+                "ms": one.seconds * 1000,
+                "bytes": one.work.bytes,
+                "flops": one.work.flops,
+                "calls": one.calls,
+                "where": one.where,
+            }
+            for one in found.passes
+        ]
+        seed = self._given.seed or 0
+        says = f"{found.seconds * 1000:.3g} ms a run on {found.device}, the median of {found.runs}; seed {seed}"
+        return {"passes": passes, "ms": found.seconds * 1000, "says": says}
+
+    def _compare(self, say: Say) -> dict[str, Any]:
+        model = self._load(say)
+        inputs = self._inputs(model)
+        del model
+        say("running every node here and in ONNX Runtime")
+        options: dict[str, Any] = {"shapes": self._given.shapes(), "max_memory": self._given.max_memory}
+        found = compare(self._path, inputs, device=self._engine, every=True, **options)
+        tensors = {
+            tell(one.found.name): {
+                "agrees": one.found.agrees,
+                "largest": _number(one.found.largest),
+                "ulps": one.found.ulps,
+                "says": str(one.found),
+            }
+            for one in found.nodes
+        }
+        first = f"; the first that does not agree is {found.first_node}" if found.first_node else ""
+        agreed = sum(one.agrees for one in found.outputs)
+        says = f"{agreed} of {len(found.outputs)} outputs agree with ONNX Runtime{first}"
+        return {"tensors": tensors, "says": says, "outputs": [str(one) for one in found.outputs]}
+
+
+def _type(info: TensorInfo) -> str:
+    sizes = "" if info.shape is None else ",".join("?" if size is None else str(size) for size in info.shape)
+    return tell(f"{info.element.name.lower()}[{sizes}]")
+
+
+def _number(value: float | None) -> float | str | None:
+    """A number that JSON has; an infinity is told in words."""
+    return value if value is None or math.isfinite(value) else str(value)
+
+
+def _judged(node: NodeReport) -> dict[str, Any]:
+    state = "refused" if node.error else "host" if node.is_hosted else "" if node.is_known else "unknown"
+    data = {
+        "state": state,
+        "note": str(node.error) if isinstance(node.error, DmlError) else node.note,
+        "operators": list(dict.fromkeys(node.operators)),
+        "level": None if node.lowest_level is None else str(node.lowest_level),
+    }
+    return {key: value for key, value in data.items() if value}

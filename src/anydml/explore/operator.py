@@ -1,0 +1,147 @@
+"""The half of an operator: the list of them, a form, and what comes of it."""
+
+from __future__ import annotations
+
+import functools
+import html
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from anydml.errors import DescriptionError, DmlError, Fault
+from anydml.explain import explain
+from anydml.explain.html import bare_fragment
+from anydml.explore import page
+from anydml.explore.answer import answers_of
+from anydml.explore.form import groups_of, levels
+from anydml.explore.reading import place, read_form
+from anydml.explore.state import LEVEL_KEY, command_line, controls_of, link, read_command, read_state
+from anydml.operators import OPERATORS, find_operator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from anydml.explain import Picture
+    from anydml.explore.reading import Reading
+    from anydml.explore.state import State
+    from anydml.operators import OperatorDesc
+
+__all__ = ["ANSWERS", "link", "read_command", "standalone"]
+
+
+@functools.cache
+def list_operators() -> list[dict[str, str]]:
+    """Every operator, by family."""
+    return [
+        {
+            "name": kind.name.lower(),
+            "family": cls.__module__.rpartition(".")[2].replace("_", " "),
+            "says": inspect.cleandoc(cls.__doc__ or "").partition("\n")[0],
+        }
+        for kind, cls in sorted(OPERATORS.items(), key=lambda item: item[1].__module__)
+    ]
+
+
+def describe_form(cls: type[OperatorDesc]) -> dict[str, Any]:
+    """The form of an operator, and its example."""
+    groups = [
+        {
+            "name": group.name,
+            "role": group.role,
+            "is_optional": group.is_optional,
+            "controls": [control.as_data() for control in group.controls],
+        }
+        for group in groups_of(cls)
+    ]
+    return {
+        "name": cls.type.name.lower(),
+        "title": cls.type.name,
+        "says": [" ".join(part.split()) for part in inspect.cleandoc(cls.__doc__ or "").split("\n\n")],
+        "since": str(cls.introduced()),
+        "levels": levels(),
+        "level_key": LEVEL_KEY,
+        "groups": groups,
+        "example": read_command(cls, ()),
+    }
+
+
+def look(cls: type[OperatorDesc], state: State) -> dict[str, Any]:
+    """What comes of a form: its faults, or the picture, the answer and the lowest level."""
+    reading = read_form(cls, state)
+    found: dict[str, Any] = {
+        "command": command_line(cls, state),
+        "link": link(cls, state),
+        "level": str(reading.level),
+        "lowest": None,
+        "picture": None,
+        "answers": [],
+        "follows": {},
+    }
+    if reading.desc is not None:
+        lowest = reading.desc.check(reading.level).lowest_level
+        found["lowest"] = None if lowest is None else str(lowest)
+    if reading.desc is not None and not reading.faults:
+        found |= _drawn(cls, reading, reading.desc)
+    found["faults"] = [told.as_data() for told in reading.faults]
+    return found
+
+
+def _drawn(cls: type[OperatorDesc], reading: Reading, desc: OperatorDesc) -> dict[str, Any]:
+    try:
+        picture = explain(desc, *reading.arrays, feature_level=reading.level)
+        return {
+            "picture": bare_fragment(picture),
+            "answers": answers_of(desc, reading.arrays),
+            "follows": _followed(cls, desc, picture),
+        }
+    except DmlError as error:  # data that does not fit, or an index outside its dimension
+        reading.faults += place(controls_of(cls), error.faults, "Data")
+        return {}
+
+
+def _followed(cls: type[OperatorDesc], desc: OperatorDesc, picture: Picture) -> dict[str, str]:
+    """What each control stands for, for those that nobody filled in: sizes and types of tensors, and fields."""
+    found = {}
+    tensors, fields = desc.tensors(), dict(picture.fields)
+    for key, control in controls_of(cls).items():
+        name, _, part = control.field.partition(".")
+        if name in tensors and part in ("Sizes", "DataType"):
+            tensor = tensors[name]
+            found[key] = ",".join(map(str, tensor.sizes)) if part == "Sizes" else tensor.data_type.name
+        elif not part and name in fields:
+            found[key] = fields[name].strip("{}")
+    return found
+
+
+def _ask(answer: Callable[[type[OperatorDesc], Any], Any]) -> Callable[[Any], Any]:
+    def asked(given: Any) -> Any:
+        if not isinstance(given, dict) or not isinstance(given.get("operator"), str):
+            raise DescriptionError("anydml explore", Fault(field="operator", rule="operator must be a name"))
+        return answer(find_operator(given["operator"]), given.get("state"))
+
+    return asked
+
+
+ANSWERS: dict[str, Callable[[Any], Any]] = {
+    "operators": lambda _given: list_operators(),
+    "form": _ask(lambda cls, _state: describe_form(cls)),
+    "look": _ask(lambda cls, state: look(cls, read_state(cls, state))),
+}
+"""The questions that the page's half asks, by name: JSON in, JSON out."""
+
+
+def standalone(cls: type[OperatorDesc], state: State) -> tuple[str, str, Sequence[str], Sequence[str], Any]:
+    """The title, body, styles, scripts and data of a page in one file."""
+    found = look(cls, state)
+    if found["faults"]:
+        faults = [Fault(field=told["field"], rule=told["text"]) for told in found["faults"]]
+        raise DescriptionError(cls.type.name, faults)
+    answers = "".join(
+        f"<figure><figcaption>{one['name']}</figcaption><pre tabindex=0>{html.escape(one['text'])}</pre></figure>"
+        for one in found["answers"]
+    )
+    verdict = f'<p id="verdict" class="good">Valid from feature level {found["lowest"]} on</p>'
+    result = page.result(found["picture"], f"<h2>Answer</h2>{answers}" if answers else "")
+    command = f"<h2>Command line</h2><pre tabindex=0>{html.escape(found['command'])}</pre>"
+    body = f'<main id="operator" class="alone">{verdict}<div id="result">{result}{command}</div></main>'
+    styles = ["colours.css", "page.css", "picture.css", "operator.css"]
+    return f"{cls.type.name} · anydml explore", body, styles, ["picture.js", "stepper.js"], None

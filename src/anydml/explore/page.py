@@ -1,0 +1,110 @@
+"""The page's files: a shell for the server, and pages of one file that need none."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import html
+import json
+import re
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from anydml.explain.colours import DARK, LIGHT
+from anydml.explain.html import picture_script, picture_style
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_TYPES = {"css": "text/css", "js": "text/javascript", "html": "text/html", "svg": "image/svg+xml"}
+
+
+def shell(*, has_model: bool) -> str:
+    """The page that a server gives."""
+    whole = read("index.html").replace("{result}", result("", ""))
+    return whole.replace("{has-model}", str(has_model).lower())
+
+
+def result(picture: str, answers: str) -> str:
+    """What comes of a form: a picture to step through, and the answers."""
+    return read("result.html").replace("{picture}", picture).replace("{answers}", answers)
+
+
+def file(name: str) -> tuple[str, str] | None:
+    """A file of the page, and its type."""
+    if name in _MADE:
+        return _MADE[name](), _TYPES[name.rpartition(".")[2]]
+    names = {one.name for one in resources.files(__package__).joinpath("static").iterdir()}
+    ending = name.rpartition(".")[2]
+    return (read(name), _TYPES[ending]) if name in names and ending in _TYPES else None
+
+
+@functools.cache
+def read(name: str) -> str:
+    """A file as it lies in the package."""
+    return resources.files(__package__).joinpath("static", name).read_text("utf-8")
+
+
+def colours() -> str:
+    """The colours of pictures for the whole page: the reader's choice, or else the system's."""
+    light, dark = LIGHT.variables(), DARK.variables()
+    return (
+        f":root{{color-scheme:light;{light}}}\n"
+        f'@media (prefers-color-scheme:dark){{:root:not([data-theme="light"]){{color-scheme:dark;{dark}}}}}\n'
+        f':root[data-theme="dark"]{{color-scheme:dark;{dark}}}\n'
+    )
+
+
+def joined(*names: str) -> str:
+    """Modules as one, for a page that may load nothing: what they import of one another is in it."""
+    whole = "\n".join(read(name) for name in names)
+    return re.sub(r"^export (?=\w)", "", re.sub(r'^import .* from "\./.*";\n', "", whole, flags=re.M), flags=re.M)
+
+
+_MODEL = ("elements.js", "panel.js", "shades.js", "viewport.js", "model.js", "model_data.js")
+_MADE: dict[str, Callable[[], str]] = {
+    "colours.css": colours,
+    "picture.css": picture_style,
+    "picture.js": picture_script,
+    "model_alone.js": lambda: joined(*_MODEL),
+}
+"""What is derived from pictures of their own."""
+
+
+def standalone(title: str, body: str, styles: Sequence[str], scripts: Sequence[str], data: Any = None) -> str:
+    """A page in one file that may load nothing: files' names, and `data` for scripts as JSON in `#data`."""
+    texts = [f"\n{text}\n" for text in _texts(scripts)]
+    hashes = " ".join(f"'sha256-{_digest(text)}'" for text in texts)
+    style = "\n".join(_texts(styles))
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {hashes}; img-src data:"
+    told = "" if data is None else f'<script type="application/json" id="data">{_safe_json(data)}</script>\n'
+    modules = "\n".join(f'<script type="module">{text}</script>' for text in texts)
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{html.escape(title)}</title>
+<style>{style}</style>
+</head>
+<body>
+{body}
+{told}{modules}
+</body>
+</html>
+"""
+
+
+def _texts(names: Sequence[str]) -> list[str]:
+    return [found[0] for name in names if (found := file(name)) is not None]
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _safe_json(data: Any) -> str:
+    """JSON in which nothing ends the element that it stands in."""
+    return json.dumps(data).replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

@@ -1,0 +1,116 @@
+"""The server: the page's files, and what its two halves ask for."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+import threading
+import webbrowser
+from typing import TYPE_CHECKING, Any
+
+from anydml.errors import DmlError, Fault, UnsupportedError
+from anydml.explore import model, operator, page
+
+try:
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.requests import ClientDisconnect
+    from starlette.responses import JSONResponse, Response
+    from starlette.routing import Route
+
+    from anydml.explore.guard import Guard
+except ModuleNotFoundError as _error:
+    _fault = Fault(
+        field="explore",
+        rule=f"a page with a server needs {_error.name}",
+        way_out="pip install 'anydml[explore]', or write a page to a file with --html",
+    )
+    raise UnsupportedError("anydml explore", _fault) from None
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+
+HOST = "127.0.0.1"
+_MOST_AT_ONCE = 32
+"""Connections; a browser opens six."""
+_PATIENCE = 5
+"""Seconds that a connection may be silent for."""
+
+
+def application(opened: model.Opened | None, token: str, port: int) -> Guard:
+    """The page and its answers; `opened` is the model that it shows."""
+    answers: dict[str, Callable[[Any], Any]] = {**operator.ANSWERS, **model.answers(opened)}
+    one_at_a_time = threading.Lock()  # an answer takes a core, and memory that was counted for it alone
+
+    def compute(answer: Callable[[Any], Any], asked: Any) -> Any:
+        with one_at_a_time:
+            return answer(asked)
+
+    async def ask(request: Request) -> Response:
+        answer = answers.get(request.path_params["name"])
+        if answer is None:
+            return JSONResponse({"error": "there is no such question"}, 404)
+        try:
+            asked = await request.json()
+        except (ValueError, RecursionError, ClientDisconnect):
+            return JSONResponse({"error": "the question is not JSON"}, 400)
+        try:
+            return JSONResponse(await run_in_threadpool(compute, answer, asked))
+        except DmlError as error:
+            return JSONResponse({"error": str(error)}, 422)
+
+    async def index(_request: Request) -> Response:
+        return Response(page.shell(has_model=opened is not None), media_type="text/html")
+
+    async def file(request: Request) -> Response:
+        found = page.file(request.path_params["name"])
+        return Response("There is no such file.\n", 404) if found is None else Response(found[0], media_type=found[1])
+
+    routes = [
+        Route("/", index),
+        Route("/static/{name}", file),
+        Route("/ask/{name}", ask, methods=["POST"]),
+    ]
+    return Guard(Starlette(routes=routes), token, port)
+
+
+def serve(opened: model.Opened | None, start: str, port: int, say: Callable[[str], None], *, opens: bool) -> None:
+    """Serve the page until somebody interrupts it; `start` is the part of the address after #."""
+    token = secrets.token_urlsafe(32)
+    with contextlib.closing(_listen(port)) as listening:
+        own = listening.getsockname()[1]
+        address = f"http://{HOST}:{own}/?token={token}{f'#{start}' if start else ''}"
+        say(address)
+        settings = uvicorn.Config(
+            application(opened, token, own),
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            limit_concurrency=_MOST_AT_ONCE,
+            timeout_keep_alive=_PATIENCE,
+            timeout_graceful_shutdown=1,
+        )
+        if opens:  # a browser may take its time, and need not be there
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(settings).run(sockets=[listening])
+
+
+def _listen(port: int) -> socket.socket:
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((HOST, port))
+    except OSError as error:
+        listening.close()
+        rule = f"port {port} of {HOST} cannot be had ({error.strerror})"
+        fault = Fault(field="--port", rule=rule, value=port, way_out="leave --port out for one that is free")
+        raise UnsupportedError("anydml explore", fault) from None
+    return listening

@@ -1,0 +1,176 @@
+// The half of a model. `show` is called once, with the element to fill and a function that asks the server.
+import { el } from "./elements.js";
+import { Panel } from "./panel.js";
+import { MODES, Shades } from "./shades.js";
+import { Viewport } from "./viewport.js";
+
+const JOBS = { passes: "Passes", profile: "Profile", compare: "Compare with ONNX Runtime" };
+
+export async function show(section, ask, say) {
+  const model = await ask("model", {});
+  if (!model) {
+    section.replaceChildren(el("p", {}, "Start `anydml explore MODEL` to see a model."));
+    return;
+  }
+  const view = new ModelView(model, ask, say);
+  section.replaceChildren(view.root);
+  section.view = view; // for who looks on from outside
+  const [, graph, node] = location.hash.split("/").map(Number);
+  await view.open(model.graphs[graph] ? graph : 0);
+  if (view.graph.nodes[node]) view.choose(node, { keepsFocus: true });
+  await view.work("check");
+  if (model.done?.passes) await view.work("passes");
+}
+
+class ModelView {
+  constructor(model, ask, say) {
+    Object.assign(this, { model, ask, say, done: {}, graphs: new Map(), chosen: -1, mode: "type", lines: new Map() });
+    this.shades = new Shades(this);
+    this.panel = new Panel(this);
+    this.canvas = el("canvas", {
+      tabindex: 0, role: "img",
+      "aria-label": `Graph of ${model.name}. Arrows move it, plus and minus zoom, 0 fits it. The list of nodes says the same in words.`,
+    });
+    this.titles = el("select", { "aria-label": "Graph", hidden: model.graphs.length < 2, onchange: () => this.open(Number(this.titles.value)) },
+      ...model.graphs.map((graph, k) => el("option", { value: k }, graph.title)));
+    this.modes = el("select", { "aria-label": "Colour by", onchange: () => this.colour(this.modes.value) });
+    this.outer = el("button", { type: "button", onclick: () => this.open(this.graph.around) }, "↑ Outer graph");
+    this.status = el("p", { class: "told" });
+    const zoom = (text, label, act) => el("button", { type: "button", "aria-label": label, title: label, onclick: act }, text);
+    const jobs = Object.keys(JOBS).filter((name) => model.jobs.includes(name) && !model.done);
+    this.buttons = Object.fromEntries(jobs.map((name) => [name, el("button", { type: "button", onclick: () => this.work(name) }, JOBS[name])]));
+    this.root = el("div", { class: "view" },
+      el("div", { class: "bar" }, el("h1", {}, model.name), this.titles, this.outer, ...Object.values(this.buttons),
+        el("label", {}, "Colour by ", this.modes)),
+      el("p", { class: "facts" }, model.facts.map(([name, text]) => `${name}: ${text}`).join(" · ")), this.status,
+      el("div", { class: "stage" }, this.canvas,
+        el("div", { class: "zoom", role: "group", "aria-label": "Zoom" },
+          zoom("+", "Zoom in", () => this.port.zoom(1.25)), zoom("−", "Zoom out", () => this.port.zoom(0.8)), zoom("⤢", "Fit", () => this.port.fit())),
+        this.shades.legend),
+      this.panel.root);
+    this.port = new Viewport(this.canvas, { fills: (_, k) => this.shades.colours[k], choose: (k) => this.choose(k, { stays: true }) });
+    const repaint = () => this.graph && (this.colour(this.mode), this.port.colours());
+    new MutationObserver(repaint).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
+  }
+
+  async open(number) {
+    if (!this.graphs.has(number)) this.graphs.set(number, index(await this.ask("graph", { graph: number })));
+    this.number = number;
+    this.graph = this.graphs.get(number);
+    this.titles.value = number;
+    this.outer.hidden = this.graph.around === null;
+    this.chosen = -1;
+    this.colour(this.mode);
+    this.port.show(this.graph);
+    this.panel.search.value = "";
+    this.panel.list();
+    this.say(`${this.graph.title}, ${this.graph.nodes.length} nodes`);
+  }
+
+  choose(k, { stays = false, keepsFocus = false } = {}) {
+    this.chosen = this.port.chosen = k;
+    if (this.model.graphs.length && history.replaceState) history.replaceState(null, "", k < 0 ? "#model" : `#model/${this.number}/${k}`);
+    if (k < 0) {
+      this.panel.list();
+      return this.port.draw();
+    }
+    this.panel.show(k, keepsFocus || stays);
+    if (stays) this.port.draw();
+    else this.port.centre(k);
+  }
+
+  light(found) {
+    this.port.found = found;
+    this.port.draw();
+  }
+
+  colour(mode) {
+    const has = { type: true, support: this.done.check, time: this.done.profile, bytes: this.done.profile ?? this.done.passes, difference: this.done.compare };
+    this.modes.replaceChildren(...Object.keys(MODES).filter((key) => has[key]).map((key) => el("option", { value: key }, MODES[key])));
+    this.mode = this.modes.value = has[mode] ? mode : "type";
+    this.shades.prepare(this.mode);
+    this.port?.draw();
+  }
+
+  async work(name) {
+    const button = this.buttons[name], wait = () => new Promise((ready) => setTimeout(ready, 400));
+    if (button) button.disabled = true;
+    const tell = (text) => {
+      this.lines.delete(name);
+      this.lines.set(name, text); // the newest is last, and shown first
+      this.status.textContent = [...this.lines.values()].reverse().join("\n");
+    };
+    let state = await this.ask("job", { name });
+    for (; state.state === "running"; state = await this.ask("job", { name })) {
+      tell(`${JOBS[name] ?? "Check"}: ${state.says}, ${Math.round(state.seconds)} s …`);
+      await wait();
+    }
+    if (button) button.disabled = false;
+    if (state.state === "failed") {
+      tell(`${JOBS[name] ?? "Check"}: ${state.says}`);
+      return this.say(state.says);
+    }
+    this.done[name] = state.result;
+    tell(`${JOBS[name] ?? "Check"}: ${state.result.says}${(state.result.faults ?? []).map((one) => `\n${one}`).join("")}`);
+    this.say(state.result.says);
+    this.byNode = this.sort();
+    const wanted = { profile: "time", compare: "difference" }[name];
+    const isBad = name === "check" && Object.values(state.result.nodes).some((node) => node.state);
+    this.colour(wanted ?? (isBad ? "support" : this.mode));
+    if (this.chosen >= 0) this.panel.show(this.chosen, true);
+    else if (!this.panel.root.contains(document.activeElement)) this.panel.list();
+  }
+
+  // By node, the passes that do its work: those of a profile with their times, and the words of those that were compiled.
+  sort() {
+    const found = new Map(), words = new Map((this.done.passes?.passes ?? []).map((one) => [one.nodes.join(), one.does]));
+    (this.done.profile ?? this.done.passes ?? { passes: [] }).passes.forEach((one, number) => {
+      for (const place of one.nodes) {
+        if (!found.has(place)) found.set(place, []);
+        found.get(place).push({ ...one, number, does: one.does ?? words.get(one.nodes.join()) });
+      }
+    });
+    return found;
+  }
+
+  known(k) {
+    return this.done.check?.nodes[`${this.number}.${k}`];
+  }
+
+  type(tensor) {
+    return this.done.check?.types[tensor] ?? this.graph.types[tensor];
+  }
+
+  passes(k) {
+    const own = `${this.number}.`;
+    return (this.byNode?.get(own + k) ?? []).map((one) => ({
+      ...one,
+      others: one.nodes.filter((place) => place.startsWith(own) && place !== own + k).map((place) => Number(place.slice(own.length))),
+    }));
+  }
+
+  difference(tensor) {
+    return this.done.compare?.tensors[tensor];
+  }
+
+  neighbours(k, tensor, isBefore) {
+    const reads = (other) => (this.graph.nodes[other].in ?? []).some((slot) => slot[1] === tensor);
+    const makes = (other) => (this.graph.nodes[other].out ?? []).some((slot) => slot[1] === tensor);
+    return isBefore ? this.graph.before[k].filter(makes) : this.graph.after[k].filter(reads);
+  }
+
+  weight(name) {
+    return this.ask("weight", { name });
+  }
+}
+
+function index(graph) {
+  graph.before = graph.nodes.map(() => []);
+  graph.after = graph.nodes.map(() => []);
+  for (const [from, to] of graph.edges) {
+    graph.after[from].push(to);
+    graph.before[to].push(from);
+  }
+  return graph;
+}

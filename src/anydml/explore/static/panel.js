@@ -1,0 +1,181 @@
+// Beside the graph: what was searched for, or what is known of the node that was chosen.
+import { bytes, el, milliseconds, number } from "./elements.js";
+
+const MOST_SHOWN = 200;
+const WORDS = { refused: "cannot run", host: "runs on the host", unknown: "known at a run alone" };
+
+export class Panel {
+  // `view` is the model's page: its graph, what is known of its nodes, and how another node or graph is chosen.
+  constructor(view) {
+    this.view = view;
+    this.search = el("input", {
+      type: "search", placeholder: "Search names, types, tensors", "aria-label": "Search nodes", autocomplete: "off",
+      oninput: () => this.list(), onkeydown: (event) => event.key === "Enter" && this.next(),
+    });
+    this.count = el("p", { class: "count", role: "status" });
+    this.nodes = el("ol", { class: "nodes", "aria-label": "Nodes", onkeydown: (event) => this.step(event) });
+    this.details = el("div", { class: "details", hidden: true });
+    this.found = el("div", { class: "found" }, this.count, this.nodes);
+    this.root = el("aside", { "aria-label": "Nodes of the graph" }, this.search, this.found, this.details);
+  }
+
+  matches(text) {
+    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+    const { nodes } = this.view.graph;
+    const told = (node) =>
+      [node.kind, node.name, ...[...(node.in ?? []), ...(node.out ?? [])].map((slot) => slot[1])].join("\n").toLowerCase();
+    return nodes.map((_, k) => k).filter((k) => words.every((word) => told(nodes[k]).includes(word)));
+  }
+
+  list() {
+    const text = this.search.value.trim();
+    this.results = this.matches(text);
+    this.view.light(text ? new Set(this.results) : new Set());
+    const shown = this.results.slice(0, MOST_SHOWN);
+    const more = this.results.length - shown.length;
+    this.count.textContent =
+      `${number(this.results.length)} ${text ? "found" : "nodes"}${more > 0 ? `, the first ${MOST_SHOWN} below` : ""}`;
+    this.nodes.replaceChildren(...shown.map((k) => el("li", {}, this.link(k))));
+    this.details.hidden = true;
+    this.found.hidden = false;
+  }
+
+  next() {
+    if (!this.results?.length) return;
+    const at = this.results.indexOf(this.view.chosen);
+    this.view.choose(this.results[(at + 1) % this.results.length], { keepsFocus: true });
+  }
+
+  step(event) {
+    const way = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!way) return;
+    event.preventDefault();
+    const links = [...this.nodes.querySelectorAll("button")];
+    links[Math.min(Math.max(links.indexOf(document.activeElement) + way, 0), links.length - 1)]?.focus();
+  }
+
+  link(k) {
+    const node = this.view.graph.nodes[k], state = this.view.known(k)?.state;
+    return el(
+      "button", { type: "button", class: `node ${state ?? ""}`, onclick: () => this.view.choose(k) },
+      el("b", {}, node.kind), " ", el("span", {}, node.name ?? ""), state ? el("i", {}, ` ${WORDS[state]}`) : null,
+    );
+  }
+
+  show(k, keepsFocus) {
+    const node = this.view.graph.nodes[k], known = this.view.known(k) ?? {};
+    const title = el("h2", { tabindex: -1 }, node.kind);
+    this.details.replaceChildren(
+      el("button", { type: "button", class: "back", onclick: () => this.back() }, "← All nodes"),
+      title,
+      ...(node.name ? [el("p", { class: "name" }, node.name)] : []),
+      ...(known.state ? [el("p", { class: `state ${known.state}` }, el("b", {}, WORDS[known.state]), el("br"), known.note)] : []),
+      ...(known.note && !known.state ? [el("p", { class: "note" }, known.note)] : []),
+      ...this.bodies(node),
+      ...this.slots("Inputs", node.in, k),
+      ...this.slots("Outputs", node.out, k),
+      ...this.pairs("Attributes", node.attributes),
+      ...this.becomes(known),
+      ...this.passes(k),
+      ...this.differences(node),
+    );
+    this.details.hidden = false;
+    this.found.hidden = true;
+    this.details.scrollTop = 0;
+    if (!keepsFocus) title.focus({ preventScroll: true });
+  }
+
+  back() {
+    this.view.choose(-1);
+    this.list();
+    this.search.focus();
+  }
+
+  part(title, ...children) {
+    return el("section", {}, el("h3", {}, title), ...children);
+  }
+
+  pairs(title, pairs) {
+    if (!pairs?.length) return [];
+    return [this.part(title, el("dl", {}, ...pairs.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])))];
+  }
+
+  bodies(node) {
+    return (node.bodies ?? []).map(([name, graph]) =>
+      el("button", { type: "button", onclick: () => this.view.open(graph) }, `Open ${name}`));
+  }
+
+  slots(title, slots, k) {
+    if (!slots?.length) return [];
+    const rows = slots.map(([name, tensor, isWeight]) => {
+      const type = this.view.type(tensor);
+      const head = [name ? el("b", {}, name) : null, " ", el("span", { class: "wire" }, tensor), type ? el("code", {}, type) : null];
+      if (isWeight) return el("li", {}, this.weight(tensor, head));
+      const others = this.view.neighbours(k, tensor, title === "Inputs");
+      return el("li", {}, ...head, ...others.slice(0, 12).map((other) => this.link(other)),
+        others.length > 12 ? el("p", {}, `and ${others.length - 12} more`) : null);
+    });
+    return [this.part(title, el("ul", { class: "slots" }, ...rows))];
+  }
+
+  weight(tensor, head) {
+    const body = el("div", { class: "figures" }, "…");
+    const found = el("details", {}, el("summary", {}, ...head), body);
+    found.addEventListener("toggle", async () => {
+      if (!found.open || body.dataset.done) return;
+      body.dataset.done = "1";
+      try {
+        body.replaceChildren(...this.figures(await this.view.weight(tensor)));
+      } catch (error) {
+        body.textContent = error.message;
+      }
+    });
+    return found;
+  }
+
+  figures(all) {
+    if (all.error) return [all.error];
+    const { bins, zeros, nan, infinite, count, ...others } = all;
+    const told = [["elements", number(count)], ["size", bytes(others.bytes)]];
+    for (const key of ["min", "max", "mean", "std"]) if (key in others) told.push([key, number(others[key])]);
+    if (zeros !== undefined) told.push(["zeros", `${number((100 * zeros) / (count || 1))} %`]);
+    if (nan) told.push(["NaN", number(nan)]);
+    if (infinite) told.push(["infinite", number(infinite)]);
+    const table = el("dl", {}, ...told.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+    return bins ? [table, this.histogram(bins, others)] : [table];
+  }
+
+  histogram(bins, { min, max }) {
+    const most = Math.max(...bins), high = 56, each = 8;
+    const bars = bins.map((count, k) => {
+      const height = count ? Math.max((high * count) / most, 1) : 0;
+      return el("rect", { x: k * each, y: high - height, width: each - 1, height });
+    });
+    const says = `Histogram from ${number(min)} to ${number(max)}`;
+    return el("svg", { viewBox: `0 0 ${bins.length * each} ${high}`, role: "img", "aria-label": says, class: "bars" }, el("title", {}, says), ...bars);
+  }
+
+  becomes({ operators, level }) {
+    if (!operators?.length) return [];
+    return [this.part("DirectML", el("p", {}, operators.join(", "), level ? `, from ${level} on` : ""))];
+  }
+
+  passes(k) {
+    const found = this.view.passes(k);
+    if (!found.length) return [];
+    const rows = found.map((one) => {
+      const told = [one.ms !== undefined ? milliseconds(one.ms) : "", one.bytes ? bytes(one.bytes) : "", one.where === "host" ? "on the host" : ""];
+      if (one.calls > 1) told.push(`${one.calls} calls`);
+      return el("li", {}, el("b", {}, one.once ? "computed once" : `pass ${one.number + 1}`), ` ${told.filter(Boolean).join(", ")}`,
+        one.does ? el("p", {}, one.does) : null,
+        ...one.others.slice(0, 8).map((other) => this.link(other)));
+    });
+    return [this.part("Passes", el("ul", { class: "slots" }, ...rows))];
+  }
+
+  differences(node) {
+    const found = (node.out ?? []).map(([, tensor]) => this.view.difference(tensor)).filter(Boolean);
+    if (!found.length) return [];
+    return [this.part("ONNX Runtime", ...found.map((one) => el("p", { class: one.agrees ? "" : "refused state" }, one.says)))];
+  }
+}

@@ -1,0 +1,139 @@
+"""Names that anydml does not have: DirectML's own in C, other libraries' and misspelt ones, and what to use instead."""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import TYPE_CHECKING
+
+from anydml.operator_type import OperatorType
+from anydml.operators import OPERATORS
+from anydml.spelling import squeeze, suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_INSTEAD = {
+    "adam_optimizer": "adam",
+    "average_pooling": "avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool2d average_pool global_average_pool",
+    "batch_normalization": "batch_norm batch_norm2d",
+    "clip(x, 0, 6)": "relu6",
+    "convolution": "conv conv1d conv2d conv3d",
+    'convolution(x, filter, direction="backward")': "conv_transpose conv_transpose1d conv_transpose2d conv_transpose3d",
+    "cumulative_product": "cumprod",
+    "cumulative_summation": "cumsum",
+    "depth_to_space": "pixel_shuffle",
+    "diagonal_matrix([n, n])": "eye",
+    "divide": "div true_divide truediv",
+    "fill_value_constant(sizes, value)": "full zeros ones zeros_like ones_like full_like constant_of_shape",
+    "fill_value_sequence": "arange linspace range",
+    "gather": "take embedding index_select",
+    "gather_elements": "take_along_axis",
+    "gemm(a, b)": "matmul mm bmm dot batch_matmul einsum tensordot",
+    "if_(condition, a, b)": "where select",
+    "join": "concat concatenate cat stack hstack vstack",
+    "log_softmax": "logsoftmax",
+    "logical_equals": "equal eq",
+    "logical_greater_than": "greater gt",
+    "logical_greater_than_or_equal": "greater_equal ge greater_or_equal",
+    "logical_less_than": "less lt",
+    "logical_less_than_or_equal": "less_equal le less_or_equal",
+    "max_pooling": "max_pool1d max_pool2d max_pool3d max_pool",
+    "mean_variance_normalization1": "layer_norm instance_norm group_norm layer_normalization instance_normalization",
+    "mean_variance_normalization2(x, axes, use_mean=False)": "rms_norm simplified_layer_normalization",
+    "modulus_floor": "mod remainder",
+    "modulus_truncate": "fmod",
+    "multihead_attention": "attention scaled_dot_product_attention",
+    "multiply": "mul",
+    "multiply(x, x)": "square",
+    "negate": "neg negative",
+    "nonzero_coordinates": "argwhere",
+    "padding": "pad",
+    "parameterized_relu": "prelu",
+    "random_generator": "rand randn random bernoulli random_uniform",
+    "recip(sqrt(x))": "rsqrt",
+    "recip": "reciprocal inv",
+    'reduce(x, "average", axes)': "average avg reduce_mean",
+    'reduce(x, "l2", axes)': "norm",
+    'reduce(x, "log_sum_exp", axes)': "logsumexp",
+    'reduce(x, "max", axes)': "amax reduce_max",
+    'reduce(x, "min", axes)': "amin reduce_min",
+    'reduce(x, "multiply", axes)': "prod reduce_prod",
+    'reduce(x, "sum", axes)': "sum reduce_sum",
+    "resample": "resize interpolate upsample",
+    "scaled_elu": "selu",
+    "slice1 with strides of -1": "flip fliplr flipud reverse",
+    "subtract": "sub",
+    "swish": "silu",
+    "top_k(x, axis, k)": "sort argsort",
+    "Device().compile(desc), or Graph().compile(expression)": "compile function jit",
+    "Device()": "create_device",
+    "arrays of NumPy or PyTorch as they are": "tensor array asarray",
+    "pydirectml, which is Microsoft's module": "graph_builder input_tensor model binding",
+    "anydml.models.load_model or anydml.onnx.load": "load load_model",
+    "anydml.onnx.InferenceSession": "inference_session",
+    "the array's own method, as in x.T: operators read any strides": (
+        "transpose permute swapaxes moveaxis reshape view flatten ravel squeeze unsqueeze expand_dims broadcast_to"
+    ),
+}  # fmt: skip
+"""The names of NumPy, PyTorch, ONNX, DirectMLX and PyDirectML, by what takes their place."""
+_STRUCTURES = {
+    "DMLCreateDevice": "Device()",
+    "DMLCreateDevice1": "Device()",
+    "DML_BUFFER_TENSOR_DESC": "TensorDesc",
+    "DML_TENSOR_DESC": "TensorDesc",
+    "DML_OPERATOR_DESC": "OperatorDesc",
+}
+"""DirectML's names whose classes do not begin their description by them."""
+
+
+_MEANT = {
+    "one_hot": "for n classes that is one_hot(indices[..., None], [[0, 1]], [*indices.shape, n], -1)",
+}
+"""What calls of functions mean that other libraries have by the same name and not by the same arguments."""
+
+
+def word_meant(name: str) -> str:
+    """What to write where another library's function of the same name is meant: `max`, `min`, `mean` of one array."""
+    instead = instead_of(f"reduce_{name}")
+    return f"it works element by element: along axes {instead}" if instead else _MEANT.get(name, "")
+
+
+def word_unknown(name: str, public: Mapping[str, object]) -> str:
+    """A sentence on a name that anydml does not have: what takes its place, or the count and where to look."""
+    said = f"module 'anydml' has no attribute {name!r}"
+    if name.startswith("_"):
+        return said
+    if (place := _of_directml(name, public)) is not None:
+        return f"{said}; it is anydml.{place} here"
+    built, there = len(OPERATORS), len(OperatorType) - 1  # INVALID is none
+    count = "all of them here" if built == there else f"{built} of them here"
+    # Of a class and a function that are spelt alike the last counts.
+    names = sorted(public, key=lambda key: key[:1].isupper() == name[:1].isupper())
+    way_out = instead_of(name) or suggest(name, names) or "`anydml support` lists them"
+    return f"{said}: DirectML has {there} operators, {count}, and none of that name; {way_out}"
+
+
+def instead_of(name: str) -> str:
+    """What takes the place of another library's function."""
+    word = squeeze(name)
+    return next((f"use {place}" for place, names in _INSTEAD.items() if word in map(squeeze, names.split())), "")
+
+
+def _of_directml(name: str, public: Mapping[str, object]) -> str | None:
+    """The class of an interface, a structure or an enumeration of DirectML, or the member of one."""
+    if (match := re.fullmatch(r"DML_(\w+)_OPERATOR_DESC", name)) and (kind := OperatorType.__members__.get(match[1])):
+        return OPERATORS[kind].__name__ if kind in OPERATORS else None
+    if not name.startswith(("DML", "IDML")):
+        return None
+    if name in _STRUCTURES:
+        return _STRUCTURES[name]
+    without_version = re.escape(name.rstrip("0123456789"))
+    for key, value in public.items():
+        if isinstance(value, type) and re.match(rf"{without_version}\b", value.__doc__ or ""):
+            return key
+        if isinstance(value, type) and issubclass(value, enum.Enum):
+            for member in value:
+                if getattr(member, "dml_name", "") == name:
+                    return f"{key}.{member.name}"
+    return None

@@ -1,0 +1,63 @@
+"""`anydml cache`: what is kept on disk is listed, removed, and made ahead."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from anydml.engines import list_engines
+from modelling import EXAMPLES, changed, model, program, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache with two kernels and a plan."""
+    monkeypatch.setenv("ANYDML_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "cache" / "plans").mkdir(parents=True, mode=0o700)
+    (tmp_path / "cache").chmod(0o700)
+    for name, size in (("a.o", 100), ("b.o", 28), (".lock", 0), ("plans/c.o", 2048)):
+        (tmp_path / "cache" / name).write_bytes(bytes(size))
+    return tmp_path / "cache"
+
+
+def test_it_is_listed(folder: Path) -> None:
+    assert json.loads(program("cache", "list", "--json").stdout) == {
+        "folder": str(folder),
+        "kept": {"kernels": {"files": 2, "bytes": 128}, "plans": {"files": 1, "bytes": 2048}},
+    }
+    assert program("cache", "list").stdout.splitlines() == [
+        str(folder),
+        "  kernels: 2 files, 128 bytes",
+        "  plans: 1 files, 2 KiB",
+    ]
+
+
+def test_it_is_cleared(folder: Path) -> None:
+    (folder / "kept.o").symlink_to(folder.parent / "mine")
+    (folder.parent / "mine").write_text("precious")
+    assert program("cache", "clear", "--dry-run").stdout.startswith("Would remove 4 files")
+    assert len(list(folder.rglob("*.o"))) == 4
+    assert program("cache", "clear").stdout.startswith("Removed 4 files")
+    assert list(folder.rglob("*.o")) == []
+    assert (folder.parent / "mine").read_text() == "precious"
+
+
+@pytest.mark.skipif(not any(engine.name == "cpu" and engine.is_present for engine in list_engines()), reason="no cpu")
+@pytest.mark.usefixtures("folder")
+def test_it_is_warmed() -> None:
+    result = program("cache", "warm", EXAMPLES / "slice1.json", "--engine", "cpu")
+    assert result.exit_code == 0, result.output
+    assert " new files, " in result.stdout
+
+
+def test_a_model_at_fault_is_not_warmed(tmp_path: Path, folder: Path) -> None:
+    path = write(tmp_path, changed(model(), "dispatchables.sum.desc.Axis", 4))
+    result = program("cache", "warm", path)
+    assert result.exit_code == 1
+    assert "Axis must be below" in result.stderr
+    assert len(list(folder.rglob("*.o"))) == 3

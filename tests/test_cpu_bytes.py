@@ -1,0 +1,109 @@
+"""The cpu engine's kernels for bytes: tables of 256, and windows of one channel, against NumPy's whole numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml.engines.cpu.kernels import lookup as kernel
+from anydml.engines.cpu.programs import lookup
+from anydml.ir.patterns import match_lookup
+from anydml.ir.verbs import Map
+from assembled import assembly
+
+RNG = np.random.default_rng(5)
+
+
+def _silu(g: dml.Graph, x: Any, low: np.dtype[Any]) -> Any:
+    kinds = (np.float32(0.03), low.type(3), np.float32(0.021), low.type(-7 if low.kind == "i" else 77))
+    scale, point, other, last = (g.constant(np.full((1,) * 4, one)) for one in kinds)
+    number = dml.dequantize_linear(x, scale, point)
+    return dml.quantize_linear(number * dml.sigmoid(number), other, last)
+
+
+@pytest.mark.parametrize("low", ["int8", "uint8"])
+@pytest.mark.parametrize("width", [1, 3, 7, 14, 16, 31, 64, 65, 130])
+def test_a_table_has_the_bits_of_what_it_stands_for(low: str, width: int) -> None:
+    """In rows of any length, to a target with room around them."""
+    kind = np.dtype(low)
+    info = np.iinfo(kind)
+    x = RNG.integers(info.min, info.max + 1, (1, 4, 300, width)).astype(kind)
+    found = []
+    for without in ((), "tables"):
+        g = dml.Graph("cpu")
+        made = _silu(g, g.input(x, "x"), kind)
+        padded = dml.padding(made, padding_mode="CONSTANT", start_padding=(0, 0, 1, 1), end_padding=(0, 0, 1, 2))
+        model = g.compile([made, padded], without=without)
+        is_there = [match_lookup(step.primitive) for step in model.recipe.steps if isinstance(step.primitive, Map)]
+        assert any(is_there) == (not without)
+        found.append(model(x))
+    for ours, plain in zip(*found, strict=True):
+        assert np.array_equal(ours, plain)
+
+
+@pytest.mark.parametrize(
+    ("triple", "cpu", "features", "instruction"),
+    [
+        ("aarch64-unknown-linux-gnu", "neoverse-n1", (), "tbx"),
+        ("x86_64-unknown-linux-gnu", "skylake-avx512", ("ssse3", "avx2", "avx512bw"), "vpshufb"),
+        ("x86_64-unknown-linux-gnu", "haswell", ("ssse3", "avx2"), "vpshufb"),
+        ("x86_64-unknown-linux-gnu", "nehalem", ("ssse3",), "pshufb"),
+    ],
+)
+def test_tables_for_every_cpu(
+    triple: str, cpu: str, features: tuple[str, ...], instruction: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel, "IS_ARM", triple.startswith("aarch64"))
+    monkeypatch.setattr(kernel, "has_feature", lambda name: name in features)
+    assert instruction in assembly(kernel.make_lookup(), triple, cpu)
+
+
+def test_tables_are_looked_up_by_the_vector(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And by elements where a CPU has no instructions for it, or bytes do not lie side by side."""
+    x = RNG.integers(0, 256, (1, 2, 40, 33)).astype(np.uint8)
+    found = []
+    for can in (True, False):
+        monkeypatch.setattr(lookup, "can_look_up", lambda can=can: can)
+        g = dml.Graph("cpu")
+        given = g.input(x, "x")
+        turned = dml.slice1(
+            given, input_window_offsets=(0,) * 4, input_window_sizes=x.shape, input_window_strides=(1, 1, 1, -1)
+        )
+        made = g.compile([_silu(g, given, x.dtype), _silu(g, turned, x.dtype)])
+        found.append(made(x))
+    for one, other in zip(*found, strict=True):
+        assert np.array_equal(one, other)
+    assert np.array_equal(found[0][0][..., ::-1], found[0][1])
+
+
+@pytest.mark.parametrize("low", ["int8", "uint8"])
+@pytest.mark.parametrize(
+    ("side", "window", "stride"),
+    [(7, 3, 1), (7, 5, 1), (14, 3, 2), (14, 5, 1), (15, 3, 1), (16, 7, 1), (17, 5, 2), (33, 3, 1), (40, 3, 2)],
+)
+def test_windows_of_one_channel_are_summed_exactly(low: str, side: int, window: int, stride: int) -> None:
+    """With zero points that are constants, or are not, and with none."""
+    info = np.iinfo(low)
+    x = RNG.integers(info.min, info.max + 1, (2, 5, side, side)).astype(low)
+    weights = RNG.integers(-128, 128, (5, 1, window, window)).astype(np.int8)
+    zero, pad = x.dtype.type(info.min + 9), window // 2
+    wide = np.pad(x.astype(int) - int(zero), [(0, 0), (0, 0), (pad, pad), (pad, pad)])
+    count = (side + 2 * pad - window) // stride + 1
+    reach = (count - 1) * stride + 1
+    exact = np.zeros((2, 5, count, count), int)
+    for a, b in np.ndindex(window, window):
+        taps = wide[:, :, a : a + reach : stride, b : b + reach : stride]
+        exact += taps * weights[:, 0, a, b].astype(int)[:, None, None]
+    options: dict[str, Any] = {"strides": stride, "start_padding": pad, "end_padding": pad, "group_count": 5}
+    point = np.full((1,) * 4, zero)
+    g = dml.Graph("cpu")
+    given, number = g.input(x, "x"), g.input(point, "z")
+    made = [
+        dml.convolution_integer(given, g.constant(weights), input_zero_point=one, **options)
+        for one in (number, g.constant(point))
+    ]
+    for got in g.compile(made)(x, point):
+        assert np.array_equal(got, exact)

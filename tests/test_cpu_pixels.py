@@ -1,0 +1,92 @@
+"""Networks whose pictures lie with channels side by side on the cpu engine: they have the reference's bits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml.engines.cpu.build import reads_pixels
+from anydml.engines.cpu.kernels.tile import CHAIN
+from anydml.engines.cpu.programs import pixels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Array = np.ndarray[Any, Any]
+
+pytestmark = pytest.mark.skipif(not reads_pixels(), reason="channels stay apart on this CPU")
+
+
+def whole(seed: int, *sizes: int) -> Array:
+    """Numbers of which every sum is exact."""
+    return np.random.default_rng(seed).integers(-2, 3, sizes).astype("f")
+
+
+def convolved(g: dml.Graph, x: Any, outputs: int, side: int, seed: int = 1, **more: Any) -> Any:
+    inputs, groups = x.sizes[1], more.get("group_count", 1)
+    around: dict[str, Any] = {"start_padding": (side // 2,) * 2, "end_padding": (side // 2,) * 2}
+    weights = g.constant(whole(seed, outputs, inputs // groups, side, side))
+    return dml.convolution(x, weights, g.constant(whole(seed + 1, 1, outputs, 1, 1)), **around, **more)
+
+
+def dense(g: dml.Graph, x: Any) -> Any:
+    """Lines with gaps, whole pictures, columns that fill no vector, sums of several chains, and a residual."""
+    first = convolved(g, convolved(g, x, 24, 3, fused_activation="relu"), 40, 1)
+    return dml.relu(convolved(g, first, 40, 3, 5) + first) * 0.5
+
+
+def alone(g: dml.Graph, x: Any) -> Any:
+    """Each channel by itself: sixteen, eight and four at once, by one and by two."""
+    for channels, stride in ((32, 1), (24, 2), (20, 1)):
+        x = convolved(g, convolved(g, x, channels, 1), channels, 3, group_count=channels, strides=(stride,) * 2)
+    return convolved(g, x, 16, 1)
+
+
+def pooled(g: dml.Graph, x: Any) -> Any:
+    x = dml.max_pooling(convolved(g, x, 32, 3), window_size=(3, 3), strides=(2, 2), start_padding=(1, 1))
+    return convolved(g, dml.average_pooling(convolved(g, x, 16, 1), window_size=(2, 2)), 16, 1)
+
+
+def grouped(g: dml.Graph, x: Any) -> Any:
+    return convolved(g, convolved(g, convolved(g, x, 32, 1), 64, 3, group_count=2, dilations=(1, 1)), 18, 1)
+
+
+@pytest.mark.parametrize("make", [dense, alone, pooled, grouped])
+def test_networks_have_the_bits_of_the_reference(
+    make: Callable[[dml.Graph, Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned: list[Any] = []
+
+    def program(*given: Any) -> Any:
+        planned.append(given)
+        return plan(*given)
+
+    plan = pixels._program
+    monkeypatch.setattr(pixels, "_program", program)
+    monkeypatch.setenv("ANYDML_KEEP_PLANS", "0")
+    before = dml.get_num_threads()
+    given, answers = whole(7, 2, 3, 17, 30), []
+    try:
+        dml.set_num_threads(3)
+        for device in ("cpu", "reference"):
+            g = dml.Graph(device)
+            answers.append(g.compile(make(g, g.input(given, "x")))(given))
+    finally:
+        dml.set_num_threads(before)
+    assert planned
+    np.testing.assert_array_equal(*answers)
+
+
+def test_long_sums_are_put_down_after_each_chain() -> None:
+    table = pixels._table((2, 3), (400, 40), 300)
+    count, pieces = table[0], table[1:].reshape(-1, 3)
+    assert count == len(pieces) == 2 * 3 * 3
+    assert pieces[:, 1].sum() == 2 * 3 * 300
+    run = 0
+    for _, steps, is_down in pieces.tolist():
+        run += steps
+        assert run <= CHAIN
+        run = 0 if is_down else run

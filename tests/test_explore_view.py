@@ -1,0 +1,169 @@
+"""A model's graph in a real browser: moving it, searching it, its nodes' details, light, dark and on a phone.
+
+ANYDML_SCREENSHOTS=DIR keeps what was seen.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import browser
+from anydml.explore import page as pages
+from anydml.explore.drawing import GraphNode, ModelGraph, Slot
+from anydml.explore.model import open_model, standalone
+from test_explore_model import HAS_ONNX, HOSTILE, MODELS, flow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [
+    pytest.mark.skipif(browser.PROGRAM is None, reason="no browser here: install chromium"),
+    pytest.mark.skipif(importlib.util.find_spec("websockets") is None, reason="needs requirements/browser.txt"),
+]
+needs_onnx = pytest.mark.skipif(not HAS_ONNX, reason="needs requirements/onnx.txt")
+KEPT = os.environ.get("ANYDML_SCREENSHOTS")
+VIEW = "document.querySelector('#model').view"
+STILL = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[browser.Page]:
+    with browser.start() as found:
+        yield found
+
+
+def show(page: browser.Page, path: Path, folder: Path, graphs: list[ModelGraph] | None = None, **options: Any) -> None:
+    opened = open_model(path, {})
+    if graphs is not None:
+        opened.work.graphs[:] = graphs
+    target = folder / "page.html"
+    target.write_text(pages.standalone(*standalone(opened)), "utf-8")
+    page.open(target, **options)
+    limit = time.monotonic() + browser.PATIENCE
+    while not page.run(f"Boolean({VIEW}?.done.check)"):
+        assert time.monotonic() < limit, page.complaints()
+        time.sleep(0.02)
+    page.run(STILL)
+
+
+def keep(page: browser.Page, name: str) -> None:
+    if KEPT:
+        page.screenshot(Path(KEPT) / f"{name}.png")
+
+
+def large(count: int) -> ModelGraph:
+    """Layers of a network: chains with a residual each."""
+    nodes = [GraphNode("Input", "x", outputs=[Slot("", "t0")], end="input")]
+    for k in range(1, count):
+        back = k - 7 if k > 7 and k % 7 == 0 else k - 1
+        kind = ("MatMul", "Add", "Relu", "Mul", "Transpose", "Softmax", "Gelu")[k % 7]
+        nodes.append(
+            GraphNode(
+                kind, f"/layers.{k // 7}/{kind}", [Slot("A", f"t{k - 1}"), Slot("B", f"t{back}")], [Slot("C", f"t{k}")]
+            )
+        )
+    return ModelGraph("large", nodes)
+
+
+def test_moving_a_large_graph_draws_frames_and_rebuilds_nothing(page: browser.Page, tmp_path: Path) -> None:
+    show(page, MODELS / "slice1.json", tmp_path, [large(1_000)])
+    elements = page.run("document.querySelectorAll('*').length")
+    assert elements < 1_000  # boxes are no elements
+    page.run(f"{VIEW}.port.fit()")
+    before = page.run(f"[{VIEW}.port.scenes, {VIEW}.port.x]")
+    page.send("Input.dispatchMouseEvent", type="mousePressed", x=300, y=400, button="left", buttons=1, clickCount=1)
+    for step in range(10):
+        page.send("Input.dispatchMouseEvent", type="mouseMoved", x=310 + 5 * step, y=400, button="left", buttons=1)
+    page.send("Input.dispatchMouseEvent", type="mouseReleased", x=355, y=400, button="left", clickCount=1)
+    page.run(STILL)
+    assert page.run(f"[{VIEW}.port.scenes, {VIEW}.port.x]") == [before[0], pytest.approx(before[1] + 55)]
+    assert page.run("document.querySelectorAll('*').length") == elements
+    page.send("Input.dispatchMouseEvent", type="mouseWheel", x=300, y=400, deltaX=0, deltaY=-300)
+    page.run(STILL)
+    assert page.run(f"{VIEW}.port.scale") > 0.01
+    assert page.complaints() == []
+
+
+def test_keys_move_and_zoom(page: browser.Page, tmp_path: Path) -> None:
+    show(page, MODELS / "slice1.json", tmp_path)
+    page.run("document.querySelector('canvas').focus()")
+    x, scale = page.run(f"[{VIEW}.port.x, {VIEW}.port.scale]")
+    page.press("ArrowRight", 39)
+    assert page.run(f"{VIEW}.port.x") < x
+    page.press("-", 189)
+    assert page.run(f"{VIEW}.port.scale") < scale
+    page.press("0", 48)
+    assert page.run(f"[{VIEW}.port.x, {VIEW}.port.scale]") == [x, scale]
+
+
+@needs_onnx
+def test_a_search_finds_nodes_by_name_type_and_tensor(page: browser.Page, tmp_path: Path) -> None:
+    show(page, flow(tmp_path), tmp_path)
+    names = "[...document.querySelectorAll('ol.nodes button span')].map(one => one.textContent)"
+    for text, found in (("determ", ["determinant"]), ("matmul", ["mix"]), ("k", ["twice"]), ("nothing like it", [])):
+        page.run(f"(s => {{s.value = {text!r}; s.dispatchEvent(new Event('input'))}})({VIEW}.panel.search)")
+        assert page.run(names) == found
+    keep(page, "search")
+
+
+@needs_onnx
+def test_a_node_tells_its_reason_weights_neighbours_and_bodies(page: browser.Page, tmp_path: Path) -> None:
+    show(page, flow(tmp_path, HOSTILE), tmp_path)
+    text = "document.querySelector('.details').textContent"
+    number = f"{VIEW}.graph.nodes.findIndex(node => node.kind === %r)"
+    page.run(f"{VIEW}.choose({number % 'com.example.Mystery'})")
+    assert "is not supported" in page.run(text)
+    assert "<img src=x onerror=alert(1)>" in page.run(text)
+    assert page.run("document.querySelectorAll('img').length") == 0
+    page.run(f"{VIEW}.choose({number % 'MatMul'})")
+    page.run("document.querySelector('.details details').open = true")
+    page.run(STILL)
+    assert "mean4" in page.run("document.querySelector('.figures').textContent")
+    assert page.run("document.activeElement.tagName") == "H2"
+    page.run(
+        "[...document.querySelectorAll('.details button.node')].find(one => one.textContent.includes('twice')).click()"
+    )
+    assert "twice" in page.run(text)
+    keep(page, "details")
+    page.run(f"{VIEW}.choose({number % 'If'})")
+    page.run(
+        "[...document.querySelectorAll('.details button')].find(one => one.textContent === 'Open then_branch').click()"
+    )
+    page.run(STILL)
+    assert page.run(f"{VIEW}.graph.title") == "then_branch of choose"
+    assert page.complaints() == []
+
+
+@needs_onnx
+@pytest.mark.parametrize(
+    ("width", "is_dark"), [(1280, False), (1280, True), (390, False)], ids=["light", "dark", "phone"]
+)
+def test_nothing_overlaps_or_is_cut(page: browser.Page, tmp_path: Path, width: int, is_dark: bool) -> None:
+    show(page, flow(tmp_path), tmp_path, width=width, is_dark=is_dark)
+    top = "document.querySelector('.stage').getBoundingClientRect().top"
+    before = page.run(top)
+    page.run(f"{VIEW}.status.textContent = 'one\\ntwo\\nthree\\nfour'")
+    assert page.run(top) == before  # what work says moves nothing
+    keep(page, f"model {width} {'dark' if is_dark else 'light'}")
+    assert page.run("document.documentElement.scrollWidth") <= width
+    boxes = page.run(
+        "[...document.querySelectorAll('.bar,.facts,.told,.stage,aside')].map(one => one.getBoundingClientRect())"
+        ".map(r => [r.left, r.top, r.right, r.bottom])"
+    )
+    for i, (left, top, right, bottom) in enumerate(boxes):
+        assert right <= width + 0.5
+        for x, y, to_x, to_y in boxes[:i]:
+            assert left >= to_x - 0.5 or x >= right - 0.5 or top >= to_y - 0.5 or y >= bottom - 0.5
+    if width < 760:
+        page.run("document.querySelector('canvas').scrollIntoView()")
+        number = page.run(f"{VIEW}.graph.nodes.findIndex(node => node.name === 'mix')")
+        page.run(f"{VIEW}.port.centre({number})")
+        page.run(STILL)
+        page.touch("canvas")
+        assert page.run(f"{VIEW}.chosen") == number

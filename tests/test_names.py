@@ -1,0 +1,142 @@
+"""What `import anydml` has, what it hides, and what it says of a name that it does not have."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+
+X = np.ones((2, 3), "float32")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("relu6", "DirectML has 177 operators, all of them here, and none of that name; use clip(x, 0, 6)"),
+        ("reulu", "none of that name; did you mean relu?"),
+        ("matmul", "use gemm(a, b)"),
+        ("Conv2d", "use convolution"),
+        ("sum", 'use reduce(x, "sum", axes)'),
+        ("transpose", "use the array's own method, as in x.T: operators read any strides"),
+        ("InferenceSession", "use anydml.onnx.InferenceSession"),
+        ("topk", "did you mean top_k?"),
+        ("frobnicate", "none of that name; `anydml support` lists them"),
+        ("DML_SLICE1_OPERATOR_DESC", "; it is anydml.Slice1 here"),
+        ("DML_TENSOR_DATA_TYPE_FLOAT32", "; it is anydml.DataType.FLOAT32 here"),
+        ("DML_OPERATOR_GEMM", "; it is anydml.OperatorType.GEMM here"),
+        ("DML_FEATURE_LEVEL_5_0", "; it is anydml.FeatureLevel.LEVEL_5_0 here"),
+        ("IDMLDevice1", "; it is anydml.Device here"),
+        ("DMLCreateDevice", "; it is anydml.Device() here"),
+    ],
+)
+def test_a_name_that_is_not_there_has_a_way_out(name: str, hint: str) -> None:
+    with pytest.raises(AttributeError) as raised:
+        getattr(dml, name)
+    assert str(raised.value).endswith(hint)
+    assert raised.value.name == name
+
+
+def test_a_private_name_has_no_way_out() -> None:
+    with pytest.raises(AttributeError, match=r"^module 'anydml' has no attribute '_relu'$"):
+        getattr(dml, "_relu")  # noqa: B009 - a type checker knows that it is not there
+
+
+def test_what_is_suggested_instead_is_there() -> None:
+    """Each of the functions by which another library's name is answered."""
+    from anydml.functions import function_names
+    from anydml.functions.unknown import _INSTEAD, _STRUCTURES
+
+    known = {*dml.__all__, "anydml", "arrays", "pydirectml", "the"}
+    words: set[str] = set()
+    for place, names in _INSTEAD.items():
+        assert place.partition("(")[0].partition(".")[0].partition(" ")[0].partition(",")[0] in known, place
+        assert words.isdisjoint(names.split()), place
+        words |= set(names.split())
+    assert words.isdisjoint(function_names())
+    assert {name.removesuffix("()") for name in _STRUCTURES.values()} <= known
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        (lambda: dml.max(X), 'element by element: along axes use reduce(x, "max", axes)'),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.min(X, axis=1), 'along axes use reduce(x, "min", axes)'),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.mean(X), 'along axes use reduce(x, "average", axes)'),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.mean(X, X, axis=1), 'along axes use reduce(x, "average", axes)'),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.one_hot(X, depth=3), "one_hot(indices[..., None], [[0, 1]], [*indices.shape, n], -1)"),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.add(X), "it is add(a, b, *, out=None, device=None)"),  # type: ignore[call-overload,unused-ignore]
+    ],
+)
+def test_a_call_as_another_library_has_it_has_a_way_out(call: Any, hint: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        call()
+    assert str(raised.value).endswith(hint)
+
+
+def test_classes_are_written_as_the_error_says() -> None:
+    indices, n = np.array([0, 2, 1]), 4
+    found = dml.one_hot(indices[..., None], [[0, 1]], [*indices.shape, n], -1)
+    np.testing.assert_array_equal(found, np.eye(n)[indices])
+
+
+def test_an_axis_out_of_range_says_the_order() -> None:
+    with pytest.raises(dml.DescriptionError, match=r"got 2; the order is top_k\(x, axis, k\)$"):
+        dml.top_k(X, 2, 1)
+
+
+@pytest.mark.parametrize("name", ["relu", " Relu", "activation_relu", "DML_OPERATOR_ACTIVATION_RELU", dml.relu])
+def test_support_takes_the_names_of_functions(name: Any) -> None:
+    assert dml.support(name) is dml.ActivationRelu.support.at(dml.FeatureLevel.highest())
+
+
+@pytest.mark.parametrize(("name", "hint"), [("relo", "relu"), ("slise1", "slice1"), ("DML_OPERATOR_GEM", "gemm")])
+def test_support_suggests_a_name(name: str, hint: str) -> None:
+    with pytest.raises(dml.DescriptionError, match=rf"did you mean {hint}\?$"):
+        dml.support(name)
+
+
+def test_a_model_has_directmls_names_alone() -> None:
+    with pytest.raises(dml.DescriptionError, match="did you mean ACTIVATION_RELU"):
+        dml.OperatorType("relu")
+
+
+def test_the_module_of_pictures_is_a_function_too() -> None:
+    x = dml.TensorDesc("float32", (4,))
+    desc = dml.CumulativeSummation(input_tensor=x, output_tensor=x, axis=0)
+    assert str(dml.explain(desc, [2, 1, 3, 5], title="t")) == str(dml.explain.explain(desc, [2, 1, 3, 5], title="t"))  # type: ignore[operator]
+    assert dml.explain.Picture.__name__ == "Picture"
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        (lambda: dml.Device("gpu"), "did you mean 'cuda'?"),  # type: ignore[arg-type,unused-ignore]
+        (lambda: dml.TensorDesc("flot32", (2,)), "got 'flot32'; did you mean FLOAT32?"),
+        (lambda: dml.cumulative_summation(X, 0, "down"), "got 'down'; did you mean DECREASING?"),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.reduce(X, "mean"), "did you mean AVERAGE?"),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.padding(X, 1, 1, "reflect"), "did you mean REFLECTION?"),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.gather(X, [0], index_mode="clip"), "did you mean 'clamp'?"),  # type: ignore[call-overload,unused-ignore]
+    ],
+)
+def test_a_word_of_another_library_has_a_suggestion(call: Any, hint: str) -> None:
+    with pytest.raises(dml.DmlError) as raised:
+        call()
+    assert str(raised.value).endswith(hint)
+
+
+def test_modules_are_reachable_and_loaded_when_asked_for() -> None:
+    code = """import sys, anydml
+names = ("explain", "models", "onnx", "pydirectml")
+print([name for name in names if f"anydml.{name}" in sys.modules])
+print(set(names) <= set(dir(anydml)), [getattr(anydml, name).__name__ for name in names])
+print([name for name in dir(anydml) if name[0] != "_" and name not in (*anydml.__all__, *names)])"""
+    found = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own code
+    loaded, reached, others = found.stdout.splitlines()
+    assert loaded == "[]"
+    assert reached == "True ['anydml.explain', 'anydml.models', 'anydml.onnx', 'anydml.pydirectml']"
+    assert others == "[]"

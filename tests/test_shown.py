@@ -1,0 +1,73 @@
+"""Every object that a user can hold says in words what it is, and a notebook shows it."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml.shown import Shown
+
+X = np.arange(6, dtype="float32").reshape(2, 3)
+MODELS = Path(__file__).parent.parent / "examples" / "models"
+
+
+def held() -> dict[str, Any]:
+    device, graph = dml.Device("reference"), dml.Graph("reference")
+    desc = dml.CumulativeSummation.infer(input_tensor=dml.TensorDesc.of(X), axis=1)
+    compiled, expression = device.compile(desc), dml.relu(graph.input(X))
+    whole = graph.compile(expression)
+    model = dml.models.load_model(str(MODELS / "slice1.json"))
+    found = {
+        "Operator": device.create_operator(desc),
+        "CompiledOperator": compiled,
+        "CUMULATIVE_SUMMATION, bound to its arrays": compiled.bind(X, out=np.empty_like(X)),
+        "CompiledGraph": whole,
+        "Graph, bound": whole.bind(X, out=np.empty_like(X)),
+        "Graph(": graph,
+        "Expression": expression,
+        "BindingTable for CUMULATIVE_SUMMATION; inputs unbound": device.create_binding_table(compiled),
+        "OperatorInitializer for CUMULATIVE_SUMMATION": device.create_operator_initializer([compiled]),
+        "CommandRecorder": device.create_command_recorder(),
+        "CommandList, open; 0 commands": device.create_command_list(),
+        "from level 4_0\n  ATensor       2 to 4 dimensions; FLOAT32, FLOAT16\n": dml.support("GEMM"),
+        "2 to 4 dimensions; FLOAT32, FLOAT16": dml.Gemm.support.rows[0].tensors["ATensor"],
+        "from level 4_0\n  ATensor ": dml.Gemm.support,
+        "CUMULATIVE_SUMMATION: valid, from level 4_0 on": desc.check(),
+        "CUMULATIVE_SUMMATION: 2 faults at level 1_0; valid, from level 4_0 on\n  ": desc.check("1_0"),
+        "slice1.json: resources input, output, backward_output\n  crop: Slice1(": model,
+        "slice1.json: 0 faults at level 6_4\n  'crop': SLICE1, valid from level": model.check(),
+        "dispatches: 2; files written: 0\n  input: array(": model.run(),
+    }
+    if importlib.util.find_spec("onnx"):
+        found["crop.onnx: can run at level 6_4, 4 nodes\n  x: float"] = dml.onnx.check(str(MODELS / "crop.onnx"))
+        found["crop.onnx': x: float[batch,6]"] = dml.onnx.load(str(MODELS / "crop.onnx"))
+    return found
+
+
+def test_everything_says_what_it_is() -> None:
+    for words, value in held().items():
+        assert words in str(value), value
+        assert repr(value).splitlines()[0] in str(value)
+        assert " object at 0x" not in repr(value)
+        html = value._repr_html_()
+        assert html.startswith("<"), type(value)
+        assert "<script src" not in html
+
+
+def test_words_are_escaped_in_a_notebook() -> None:
+    class Hostile(Shown):
+        def __str__(self) -> str:
+            return "<script>alert(1)</script>"
+
+    assert "<script>" not in Hostile()._repr_html_()
+
+
+def test_dataclasses_keep_what_they_compare_by() -> None:
+    assert dml.support("GEMM") == dml.Gemm.support.at("6_4")
+    with pytest.raises(AttributeError):
+        dml.support("GEMM").level = None  # type: ignore[misc,union-attr]
