@@ -6,14 +6,18 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+import anydml as dml
 from stress import items
 from stress.plant import EVERY, FAULTS
 from stress.report import Report
 from stress.watch import Held
+from stress.work import Work
 
 ROOT = Path(__file__).parent.parent
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="signals and forks are POSIX's")
@@ -92,6 +96,22 @@ def test_an_item_of_every_door_is_the_same_each_time(door: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(("position", "is_wrong"), [(3, False), (4, True)])
+def test_a_model_refuses_the_index_that_a_call_refuses(position: int, *, is_wrong: bool) -> None:
+    """A model's constant indices are checked as it is loaded: another class of error for the same element."""
+
+    def fault(place: int) -> dml.Fault:
+        return dml.Fault("indices", f"indices[{place}] = 9 is outside the axis of size 2", way_out="take 0 .. 1")
+
+    def call() -> NoReturn:
+        raise dml.IndexRangeError("GATHER", fault(3))
+
+    def model() -> NoReturn:
+        raise dml.ModelError("model.json", replace(fault(position), subject="GATHER"))
+
+    assert bool(Work("model", "", call, model).judge()) is is_wrong
+
+
 def test_leaks_are_what_there_is_more_of() -> None:
     before = Held(memory=100, descriptors=("x",) * 5, threads=3)
     assert Held(memory=150, descriptors=("x",) * 5, threads=2).leaks(before, most=50) == []
