@@ -144,6 +144,12 @@ TARGETS = {
     "NEON": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(8, 3, 4, 8, by_lane=True)),
     "AVX2": ("x86_64-unknown-linux-gnu", "haswell", Tile(6, 2, 8, 8, by_lane=False)),
     "AVX-512": ("x86_64-unknown-linux-gnu", "skylake-avx512", Tile(14, 2, 16, 16, by_lane=False)),
+    "AVX2, lines": ("x86_64-unknown-linux-gnu", "haswell", Tile(6, 2, 8, 8, by_lane=False, is_lined=True)),
+    "AVX-512, lines": (
+        "x86_64-unknown-linux-gnu",
+        "skylake-avx512",
+        Tile(14, 2, 16, 16, by_lane=False, is_lined=True),
+    ),
     "NEON, halves": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(4, 3, 4, 4, by_lane=True, kind="f16")),
     "AVX2, halves": ("x86_64-unknown-linux-gnu", "haswell", Tile(4, 2, 8, 4, by_lane=False, kind="f16")),
     "NEON, bytes": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(8, 3, 4, 8, by_lane=True, kind="i8")),
@@ -161,6 +167,7 @@ LOWER = {
         ("NEON", (2, 4, 6, 7), (9, 5, 4, 3)),
         ("AVX2", (1, 2, 3, 5), (6, 4, 3, 2)),
         ("AVX-512", (1, 4, 7, 9, 13), (12, 5, 3, 2, 2)),
+        ("AVX-512, lines", (1, 3, 4, 9, 13), (12, 7, 5, 2, 2)),
     )
     for height, vectors in zip(rows, columns, strict=True)
     for own in [TARGETS[name][2]]
