@@ -78,7 +78,7 @@ class Call(abc.ABC):
         self,
         cls: type[OperatorDesc],
         device: Device,
-        inputs: Sequence[ArrayView | Expression],
+        inputs: Sequence[Any],
         output_sizes: Any,
         names: Sequence[str] | None = None,
         results: Sequence[str] | None = None,
