@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from anydml.arrays import ArrayView
     from anydml.enums import DataType
-    from anydml.expression import Expression
     from anydml.operators import OperatorDesc
     from anydml.runtime.device import Device
 
