@@ -108,7 +108,7 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
         return found
 
     # Known calls with every attribute left out are found by one thing in the place of all: 4 us less.
-    usual = (object(),) if least == count else None
+    usual: tuple[Any, ...] | None = (object(),) if least == count else None
 
     def function(*args: Any, out: Any = None, device: Any = None, **named: Any) -> Any:
         if usual is not None and len(args) == count and not named:

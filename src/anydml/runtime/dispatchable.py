@@ -210,8 +210,8 @@ class Compiled(abc.ABC):
         is_host = self.memory == HOST
         if is_fresh and is_host and not self.temporary_size:  # most calls: nothing else matters
             places = dict(zip(self._bound_fields, map(numpy_address, arrays), strict=True))
-            launch = self.launch(self.with_owned(places, self.persistent) if self.owned else places, None)
-            return BoundOperator(self.name, self.word, launch, (arrays, self.persistent), out)
+            fresh = self.launch(self.with_owned(places, self.persistent) if self.owned else places, None)
+            return BoundOperator(self.name, self.word, fresh, (arrays, self.persistent), out)
         addresses = tuple([plain_address(array) for array in arrays])
         memory = arrays if is_host else [array.untyped_storage() for array in arrays]  # set_() leaves it to its holders
         launch = self._launches.get(addresses)
