@@ -120,11 +120,13 @@ def index_limits(
 
 def _least_size(desc: Any) -> int:
     """The size of the smallest dimension that an operator's indices are of."""
-    sizes = desc.input_tensor.sizes
-    if (axis := getattr(desc, "axis", None)) is not None:
+    sizes: tuple[int, ...] = desc.input_tensor.sizes
+    axis: int | None = getattr(desc, "axis", None)
+    if axis is not None:
         return max(sizes[axis], 1)
     first = len(sizes) - getattr(desc, "input_dimension_count", len(sizes)) + getattr(desc, "batch_dimension_count", 0)
-    return max(min(sizes[first : first + desc.indices_tensor.sizes[-1]], default=1), 1)
+    last = first + int(desc.indices_tensor.sizes[-1])
+    return max(min(sizes[int(first) : int(last)], default=1), 1)
 
 
 def _index_names(nodes: Iterable[Any]) -> set[str]:
