@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -199,6 +200,18 @@ def test_a_tape_holds_for_sizes_of_which_the_same_is_found() -> None:
     with tape.reading(found):
         assert (as_numbers(half), as_numbers(step)) == (67, 1)
     assert tape.at([2, 30]) is None
+
+
+def test_a_tape_knows_numbers_without_end() -> None:
+    tape = Tape()
+    n: Any = tape.open(6)
+    with tape.recording():
+        most = n if n < math.inf else n * -math.inf
+    tape.keep(())
+    found = tape.at([9])
+    assert found is not None
+    with tape.reading(found):
+        assert as_numbers(most) == 9
 
 
 def test_whoever_needs_the_number_pins_it() -> None:

@@ -93,7 +93,7 @@ def _operand(other: object) -> tuple[str, Number] | None:
     if type(other) is OpenSize:
         return f"v{other.number}", other.tape.values[other.number]
     if type(other) is int or type(other) is float:
-        return f"({other!r})", other
+        return (f"({other!r})" if math.isfinite(other) else f"float('{other!r}')"), other
     if isinstance(other, float) or not hasattr(other, "__index__"):
         return None
     number = operator.index(other)

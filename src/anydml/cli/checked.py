@@ -71,7 +71,8 @@ def _verdict(report: ModelReport) -> str:
     faults = len(report.faults) - missing
     told = count(faults, "fault") if faults else "" if missing else "valid"
     if missing:
-        rest = f"{missing} of its parts {'is' if missing == 1 else 'are'} not built here (see docs/dxdispatch.md)"
+        verb = "is" if missing == 1 else "are"
+        rest = f"{missing} of its parts {verb} not built here (see docs/guides/dxdispatch.md)"
         told = f"{told}, and {rest}" if told else rest
     return told
 
