@@ -20,6 +20,7 @@ from anydml.explore import operator
 from anydml.explore.form import groups_of
 from anydml.explore.reading import read_form
 from anydml.explore.state import link, read_command, read_state
+from anydml.operators import find_operator
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -240,7 +241,7 @@ def test_data_for_the_page_is_json() -> None:
     ],
 )
 def test_a_page_speaks_of_fields_and_not_of_files_or_python(name: str, key: str, text: str, told: str) -> None:
-    cls = operator.find_operator(name)
+    cls = find_operator(name)
     (fault,) = faults(operator.look(cls, {**read_command(cls, ()), key: text}))
     assert fault[0] == key
     assert fault[1].startswith(told)
