@@ -154,12 +154,12 @@ def test_a_word_of_another_library_has_a_suggestion(call: Any, hint: str) -> Non
 
 def test_modules_are_reachable_and_loaded_when_asked_for() -> None:
     code = """import sys, anydml
-names = ("explain", "models", "onnx", "pydirectml")
+names = ("dask", "explain", "models", "onnx", "pydirectml")
 print([name for name in names if f"anydml.{name}" in sys.modules])
 print(set(names) <= set(dir(anydml)), [getattr(anydml, name).__name__ for name in names])
 print([name for name in dir(anydml) if name[0] != "_" and name not in (*anydml.__all__, *names)])"""
     found = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own code
     loaded, reached, others = found.stdout.splitlines()
     assert loaded == "[]"
-    assert reached == "True ['anydml.explain', 'anydml.models', 'anydml.onnx', 'anydml.pydirectml']"
+    assert reached == "True ['anydml.dask', 'anydml.explain', 'anydml.models', 'anydml.onnx', 'anydml.pydirectml']"
     assert others == "[]"
