@@ -48,7 +48,11 @@ def cut_box(
     for sizes, (low, high) in zip(chunks, box, strict=True):
         ends = edges(sizes)
         reached.append(
-            [(i, max(low, a), min(high, b), a) for i, (a, b) in enumerate(itertools.pairwise(ends)) if a < high and low < b]
+            [
+                (i, max(low, a), min(high, b), a)
+                for i, (a, b) in enumerate(itertools.pairwise(ends))
+                if a < high and low < b
+            ]
         )
     refs, starts, shapes = [], [], []
     for parts in itertools.product(*reached):

@@ -79,7 +79,7 @@ def _top(desc: TopK, asked: Asked, x: Any) -> tuple[Any, Any]:
     sizes = tuple(k if d == desc.axis else size for d, size in enumerate(x.shape))
     values, indices = (TensorDesc(output.data_type, sizes) for output in desc.outputs().values())
     own = TensorDesc(desc.input_tensor.data_type, x.shape)
-    local = replace(desc, input_tensor=own, output_value_tensor=values, output_index_tensor=indices, k=k)  # type: ignore[type-var]  # a dataclass
+    local = replace(desc, input_tensor=own, output_value_tensor=values, output_index_tensor=indices, k=k)
     found: tuple[Any, Any] = run(local, [x], asked)
     return found
 

@@ -14,7 +14,7 @@ from anydml.dask.blocks import Block
 from anydml.dask.routes import Shown, Tuples, route
 from anydml.dask.tensors import Layout
 from anydml.dask.walked import dims_of
-from anydml.functions import gather, gather_nd
+from anydml.functions.gathering import gather, gather_nd
 from anydml.ir.trees import walk
 from anydml.memory import packed_strides
 from anydml.operator_type import function_name
@@ -60,6 +60,7 @@ class Gathered(Layer):
     def tasks(self, name: str, inputs: Sequence[str]) -> dict[Key, Any]:
         """Indices are sorted, each block of the source is read once, and blocks of the result are put together."""
         made: dict[Key, Any] = {}
+        key: Key
         chosen, rank = self.chosen, self.source.rank
         rest = tuple(k for k in range(rank) if k not in chosen)
         to = Tuples(tuple(tuple(edges(self.source.chunks[k])) for k in chosen), len(self.varying), self.batch)
@@ -70,7 +71,9 @@ class Gathered(Layer):
             key = (f"{name}-route", i)
             source = TaskRef(self.indices.key(inputs[1], at))
             block = Block(f"the indices of {self.prefix}", self.indices.key("", at)[1:])
-            made[key] = Task(key, route_block, source, self.indices, first, self.varying, to, self.clamp, self.desc, block)
+            made[key] = Task(
+                key, route_block, source, self.indices, first, self.varying, to, self.clamp, self.desc, block
+            )
         picked = list(places(tuple((1,) * count for count in to.counts)))
         for s in range(len(picked)):
             for i in range(len(blocks)):
@@ -88,8 +91,8 @@ class Gathered(Layer):
                     part = (f"{name}-part", i, s, *away)
                     made[part] = Task(part, _part, TaskRef(key), i)
             for i, where in enumerate(blocks):
-                place = self._target(where, rest, away)
-                key = (name, *(0 if k is None else place[k] for k in self.target.dims[self.drop :]))
+                to_place = self._target(where, rest, away)
+                key = (name, *(0 if k is None else to_place[k] for k in self.target.dims[self.drop :]))
                 parts = List(*(TaskRef((f"{name}-part", i, s, *away)) for s in range(len(picked))))
                 sizes = tuple(own[a] for own, a in zip(self.indices.chunks[:-1], where[:-1], strict=True))
                 shape = (self.batch, sizes, rest, tuple(own[a] for own, a in zip(others, away, strict=True)))
@@ -114,7 +117,14 @@ class Gathered(Layer):
 
 
 def route_block(
-    block: Any, indices: Shown, first: Sequence[int], varying: Sequence[int], to: Tuples, clamp: bool, desc: Any, at: Block
+    block: Any,
+    indices: Shown,
+    first: Sequence[int],
+    varying: Sequence[int],
+    to: Tuples,
+    clamp: bool,
+    desc: Any,
+    at: Block,
 ) -> Route:
     """Sort the tuples of a block of indices."""
     with at:
@@ -146,9 +156,7 @@ def _part(parts: Sequence[Any], number: int) -> Any:
     return parts[number]
 
 
-def _merge(
-    found: Route, parts: Sequence[Any], shape: Any, varying: Sequence[int], target: Shown, drop: int
-) -> Any:
+def _merge(found: Route, parts: Sequence[Any], shape: Any, varying: Sequence[int], target: Shown, drop: int) -> Any:
     """A block of the result: what came of each block of the source, in the indices' own order."""
     batch, sizes, rest, others = shape
     kept = [part for part in parts if part is not None]
@@ -177,7 +185,7 @@ def gathered(
     clamp = check is None
     own = next(iter(node for node in walk(verb.value) if node.op == "fetch"))
     x, indices = tensors["InputTensor"], tensors["IndicesTensor"]
-    view = replace(desc, index_mode="raise").lower()[0].checks[0]  # type: ignore[type-var]  # a dataclass
+    view = replace(desc, index_mode="raise").lower()[0].checks[0]
     batch, size = view.dimension, view.indices.sizes[-1]
     last = next((d for d, k in enumerate(_dims(indices, view.indices)) if k == len(view.indices.sizes) - 1), None)
     if last is not None:

@@ -6,6 +6,7 @@ described anew, with the padding that their block has.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -66,7 +67,7 @@ class Reaching(Layer):
                 pieces.append(how)
                 refs += found
             key = (name, *place[self.drop :])
-            block = Block(self.prefix, key[1:])
+            block = Block(self.prefix, place[self.drop :])
             made[key] = Task(key, _run_on_pieces, desc, self.asked, pieces, self.drop, block, *refs)
         return made
 
@@ -107,12 +108,14 @@ def fetched_parts(
     desc: OperatorDesc, tensors: Mapping[str, Tensor], ranks: Mapping[str, int], asked: Asked
 ) -> list[Any] | None:
     """The result of an operator that fetches from its one input at places that no data decide; None of others."""
-    verbs = desc.told()
-    if len(verbs) != 1 or not isinstance(verbs[0], Map) or verbs[0].checks or len(tensors) != 1:
+    verb, *others = desc.told()
+    if others or not isinstance(verb, Map) or verb.checks or len(tensors) != 1 or len(desc.outputs()) != 1:
         return None
-    (verb,), (x,), (output,) = verbs, tensors.values(), desc.outputs().values()
+    (x,), (output,) = tensors.values(), desc.outputs().values()
     fetches = [node for node in walk(verb.value) if node.op == "fetch"]
-    is_plain = View.of("InputTensor", desc.inputs()["InputTensor"]) == verb.sources[0] if "InputTensor" in tensors else False
+    is_plain = (
+        View.of("InputTensor", desc.inputs()["InputTensor"]) == verb.sources[0] if "InputTensor" in tensors else False
+    )
     if not fetches or len(verb.sources) != 1 or not is_plain or verb.target.sizes != output.sizes:
         return None
     if any(node.op == "load" for node in walk(verb.value)):
@@ -146,7 +149,7 @@ def _output_chunks(fetches: Sequence[Expr], x: Tensor, sizes: Sequence[int]) -> 
         longest = max(1, math.ceil(max(own) * max(1, sizes[k] // x.sizes[d])))
         bounds = sorted(ends)
         pieces: list[int] = []
-        for low, high in zip(bounds, bounds[1:], strict=False):
+        for low, high in itertools.pairwise(bounds):
             whole, rest = divmod(high - low, longest) if high - low > 2 * longest else (0, high - low)
             pieces += [longest] * whole + ([rest] if rest else [])
         found[k] = tuple(pieces)
@@ -217,7 +220,7 @@ def windows(
         return None
     if any(len(own) > 1 for one in others.values() for own in one.chunks):
         return None
-    window = desc.filter_tensor.sizes[2:] if isinstance(desc, Convolution) else desc.window_size
+    window = desc.filter_tensor.sizes[2:] if isinstance(desc, Convolution) else desc.each("window_size")
     numbers = list(zip(desc.each("strides"), desc.each("start_padding"), desc.reaches(window), strict=True))
     channels = x.chunks[1] if isinstance(desc, Pooling) else (output.sizes[1],)
     chunks = (x.chunks[0], channels, *(_windows_cut(own, size, *one) for own, size, one in
@@ -243,7 +246,7 @@ def windows(
 def _windows_cut(own: Sequence[int], size: int, stride: int, padding: int, reach: int) -> tuple[int, ...]:  # noqa: ARG001 - as they come
     """Blocks of windows: one begins with the first window that begins in a block of the input."""
     ends = sorted({0, size, *(min(max(-(-(edge + padding) // stride), 0), size) for edge in edges(own)[1:-1])})
-    return tuple(b - a for a, b in zip(ends, ends[1:], strict=False))
+    return tuple(b - a for a, b in itertools.pairwise(ends))
 
 
 def _local_windows(

@@ -13,7 +13,7 @@ from anydml.dask.blocks import Block
 from anydml.dask.gathers import beside, route_block
 from anydml.dask.routes import Shown, Tuples
 from anydml.dask.walked import dims_of
-from anydml.functions import scatter_nd
+from anydml.functions.scattering import scatter_nd
 from anydml.ir.choosing import Scatter as Scattering
 from anydml.memory import packed_strides
 from anydml.operator_type import function_name
@@ -108,10 +108,9 @@ def scattered(
 ) -> list[Any] | None:
     """The result of a scatter as a lazy array; None of other operators."""
     del asked
-    verbs = desc.lower()
-    if len(verbs) != 1 or not isinstance(verbs[0], Scattering):
+    verb, *others = desc.lower()
+    if others or not isinstance(verb, Scattering):
         return None
-    (verb,) = verbs
     x, indices, updates = (tensors[field] for field in ("InputTensor", "IndicesTensor", "UpdatesTensor"))
     rank = len(verb.indices.sizes) - 1
     whole = [d for d, k in enumerate(_dims(indices, verb.indices)) if k == rank]
