@@ -39,6 +39,7 @@ from anydml.ir.patterns import filled, scaled
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
 from anydml.ir.weights import number_in
+from anydml.runtime.carry import carried
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,6 +119,13 @@ def test_rows_move_sixteen_bytes_at_once(name: str) -> None:
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_kind_of_kernel_compiles(name: str) -> None:
     for kernel in kernels(OTHERS[name].lower()[0], 90):
+        assert ".target sm_90" in assembly(kernel)
+
+
+@pytest.mark.parametrize("has_before", [False, True])
+@pytest.mark.parametrize("name", [name for name in OTHERS if "sum" in name or "product" in name])
+def test_scans_with_a_carry_compile(name: str, has_before: bool) -> None:
+    for kernel in kernels(carried(OTHERS[name], has_before=has_before), 90):
         assert ".target sm_90" in assembly(kernel)
 
 

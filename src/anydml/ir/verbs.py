@@ -234,12 +234,34 @@ class Scan(Primitive):
     `reverse` walks from the end; `exclusive` leaves out j = i. FLOAT32 and FLOAT16 accumulate in float64 and round
     once, which makes sums of FLOAT16 exact as long as no partial sum passes 2^29; integers wrap. The source and the
     target may be the same memory.
+
+    A scan of a block has its tallies handed on: a second source holds one for each line, to go on from, and `after` the
+    ones to go on with. They are float64 for floats, and of the integers' own type, lie alike, and are memory of their
+    own. Without that source the block is the first of its lines.
     """
 
     axis: int
     function: Literal["sum", "product"]
     reverse: bool
     exclusive: bool
+    after: View | None = None
+    """Where the tallies of whole lines go, of the target's sizes but for 1 along the axis."""
+    in_turn: bool = False
+    """Whether floats of a long row are added up one after the other too, where the schedule can; rows of others are."""
+
+    @property
+    def targets(self) -> tuple[View, ...]:
+        """The target, and where tallies go."""
+        return (self.target,) if self.after is None else (self.target, self.after)
+
+    @property
+    def before(self) -> View | None:
+        """The tallies to go on from."""
+        return self.sources[1] if len(self.sources) > 1 else None
+
+    def writing(self, change: Callable[[View], View]) -> Scan:
+        """The same with the views that it writes changed."""
+        return replace(self, target=change(self.target), after=self.after and change(self.after))
 
     def needed(self, cuts: Sequence[Cut]) -> list[Cut]:
         """What must be computed for the sake of a part: along the axis all from where the walk starts."""

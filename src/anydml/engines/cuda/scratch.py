@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Words = np.ndarray[Any, np.dtype[np.int64]]
-_none = np.zeros(4, np.int64)
+_none = np.zeros(6, np.int64)
 NO_WORDS: int = (_none.__array_interface__["data"][0] + 15) & -16
 """The address for a kernel that looks at no words."""
+NO_TALLIES = NO_WORDS + 16
+"""The same for what is of another type: interpreted, two arguments at one address have one type."""
 
 
 class DeviceWords:

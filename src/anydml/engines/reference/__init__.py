@@ -21,7 +21,7 @@ from anydml.memory import HOST, numpy_view, reserve_host
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.engines.protocol import Program
+    from anydml.engines.protocol import Program, Turning
     from anydml.enums import DataType
     from anydml.ir.verbs import Check, Primitive
     from anydml.ir.views import View
@@ -39,7 +39,7 @@ class ReferenceEngine:
     reads_outside = False
     looks_up_bytes = False
     chooses_layouts = False
-    turns_channels: Mapping[DataType, bool] = MappingProxyType({})
+    turns_channels: Mapping[DataType, Turning] = MappingProxyType({})
     reserve = staticmethod(reserve_host)
 
     def takes(self, primitive: Primitive) -> bool:  # noqa: ARG002 - of the protocol
@@ -97,18 +97,23 @@ def find_outside(check: Check, indices: Array) -> IndexFault | None:
     return IndexFault(tuple(position), found, check.dimension + k, check.sizes[k], check.node)
 
 
-def scan(primitive: Scan, source: Array, target: Array) -> None:
+def scan(primitive: Scan, source: Array, *others: Array) -> None:
     """Add up or multiply along the axis, floats in float64; rounding happens once, in the write."""
+    known = len(primitive.sources) - 1
+    before, (target, *after) = others[:known], others[known:]
+    axis = primitive.axis
     if primitive.reverse:
-        source, target = np.flip(source, primitive.axis), np.flip(target, primitive.axis)
+        source, target = np.flip(source, axis), np.flip(target, axis)
     accumulate = np.cumsum if primitive.function == "sum" else np.cumprod
     accumulator = np.float64 if source.dtype.kind == "f" else source.dtype
     with np.errstate(all="ignore"):
-        tally = accumulate(source, axis=primitive.axis, dtype=accumulator)
-        if primitive.exclusive:
-            start = np.full_like(np.take(tally, [0], primitive.axis), 0 if primitive.function == "sum" else 1)
-            tally = np.concatenate([start, np.delete(tally, -1, primitive.axis)], primitive.axis)
-        np.copyto(target, tally, casting="same_kind")
+        tally = accumulate(np.concatenate([*before, source], axis, dtype=accumulator), axis=axis, dtype=accumulator)
+        if not before:
+            start = np.full_like(np.take(tally, [0], axis), 0 if primitive.function == "sum" else 1)
+            tally = np.concatenate([start, tally], axis)
+        for place in after:
+            np.copyto(place, np.take(tally, [-1], axis))
+        np.copyto(target, np.delete(tally, -1 if primitive.exclusive else 0, axis), casting="same_kind")
 
 
 def compute(primitive: Map, *arrays: Array) -> None:

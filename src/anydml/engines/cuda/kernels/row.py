@@ -155,6 +155,8 @@ def scan_row(
     source,
     target,
     words,
+    tallies_before,
+    tallies_after,
     length,
     chains,
     parts,
@@ -162,6 +164,7 @@ def scan_row(
     sizes,
     source_strides,
     target_strides,
+    tally_strides,
     ACCUMULATOR: tl.constexpr,
     PRODUCT: tl.constexpr,
     EXCLUSIVE: tl.constexpr,
@@ -172,10 +175,12 @@ def scan_row(
     CHUNKS: tl.constexpr,
     FULL: tl.constexpr,
     GROUP: tl.constexpr,
+    BEFORE: tl.constexpr,
+    AFTER: tl.constexpr,
 ):
     """A part of a row, twice CHUNKS chunks, between the part before it and the one after it.
 
-    FULL, no part reaches past the row's last element.
+    FULL, no part reaches past the row's last element. BEFORE, rows go on from tallies; AFTER, theirs are put down.
     """
     HALF_PART: tl.constexpr = CHUNKS * CHUNK
     chains = chains.to(tl.int32)
@@ -199,10 +204,17 @@ def scan_row(
         words, runs, whole, neutral, chain, chains, part, parts, groups, ACCUMULATOR, PRODUCT, GROUP
     )  # fmt: skip
 
+    tally = place(chain, sizes, tally_strides, 1) + tl.arange(0, 1)
+    if BEFORE:
+        carry = combine(tl.load(tallies_before + tally).to(ACCUMULATOR), carry, PRODUCT)
     left = held(left, runs).to(ACCUMULATOR)
     right = held(right, runs)
-    result = scan_of_chunks(left, left_chunks, carry, part == 0, PRODUCT, EXCLUSIVE, REVERSE)
+    result = scan_of_chunks(left, left_chunks, carry, False if BEFORE else part == 0, PRODUCT, EXCLUSIVE, REVERSE)
     write_chunks(target, target_row, start, length, result, CHUNKS, COUNT_ALIGN, REVERSE, FULL)
     carry = combine(carry, total, PRODUCT)
+    if AFTER:
+        after = combine(carry, total_of(right_chunks, 0, PRODUCT), PRODUCT)
+        if part == parts - 1:
+            tl.store(tallies_after + tally, after.to(tallies_after.dtype.element_ty))
     result = scan_of_chunks(right.to(ACCUMULATOR), right_chunks, carry, False, PRODUCT, EXCLUSIVE, REVERSE)
     write_chunks(target, target_row, middle, length, result, CHUNKS, COUNT_ALIGN, REVERSE, FULL)

@@ -10,7 +10,9 @@ from anydml.engines.cuda.kernels.places import known, place
 from anydml.engines.cuda.kernels.tally import (
     combine,
     join,
+    join_wide,
     neutral_of,
+    normalise,
     scan_apart,
     scan_of_columns,
     scan_of_fours,
@@ -101,6 +103,8 @@ def scan_tiles(
     source,
     target,
     words,
+    tallies_before,
+    tallies_after,
     length,
     source_along,
     target_along,
@@ -115,6 +119,8 @@ def scan_tiles(
     sizes,
     source_strides,
     target_strides,
+    tally_across,
+    tally_strides,
     ACCUMULATOR: tl.constexpr,
     PRODUCT: tl.constexpr,
     APART: tl.constexpr,
@@ -133,6 +139,8 @@ def scan_tiles(
     ONCE: tl.constexpr,
     STAGES: tl.constexpr,
     GROUP: tl.constexpr,
+    BEFORE: tl.constexpr,
+    AFTER: tl.constexpr,
 ):
     """`steps` tiles, one after the other, each of `ALONG` elements of the axis by `ACROSS` lines; ONCE, one tile.
 
@@ -142,7 +150,7 @@ def scan_tiles(
     another program's, they hand on in groups; a GROUP of 0 stands for one part a chain. A program that has several
     tiles goes through them twice, and finds them in the L2 cache the second time. APART, of columns in one piece or of
     rows, a float's exponent is kept beside it. With STAGES, so many tiles are on their way into shared memory; without,
-    the next one is, into registers.
+    the next one is, into registers. BEFORE, lines go on from tallies; AFTER, theirs are put down.
     """
     LENGTH_ALIGN: tl.constexpr = COUNT_ALIGN if UNIT and ROWS else 1
     ACROSS_ALIGN: tl.constexpr = 1 if UNIT and ROWS else COUNT_ALIGN
@@ -169,6 +177,11 @@ def scan_tiles(
     neutral = neutral_of(ACCUMULATOR, PRODUCT, ACROSS)
     carry = neutral
     carry_exponent = tl.zeros((ACROSS,), tl.int64)
+    tallies = place(outer, sizes, tally_strides, 1) + lines * tally_across
+    if BEFORE:
+        carry = tl.load(tallies_before + tallies, mask=is_line, other=0).to(ACCUMULATOR)
+        if APART:
+            carry, carry_exponent = normalise(carry, carry_exponent)
     part = program.to(tl.int64)
     tile = part * steps
     steps_here = 1
@@ -194,9 +207,10 @@ def scan_tiles(
             if REVERSE or not ROWS:  # a line's elements are spread over the first dimension too
                 here = total_of(here, 0, PRODUCT)
             total = combine(total, here, PRODUCT)
-        carry = exchange(
+        earlier = exchange(
             words, runs, total, neutral, chain, chains, part, parts, groups, ACCUMULATOR, PRODUCT, GROUP
         )  # fmt: skip
+        carry = combine(carry, earlier, PRODUCT) if BEFORE else earlier
         if ONCE:
             value = held(value, runs)
 
@@ -217,7 +231,7 @@ def scan_tiles(
             opening = join(carry, carry_exponent)
             result, carry, carry_exponent = scan_apart(numbers, carry, carry_exponent, ROWS)
         elif REVERSE:
-            result, carry = scan_of_fours(numbers, carry, tile + step == 0, PRODUCT, EXCLUSIVE)
+            result, carry = scan_of_fours(numbers, carry, False if BEFORE else tile + step == 0, PRODUCT, EXCLUSIVE)
         elif ROWS:
             result, carry = scan_of_rows(numbers, carry, PRODUCT)
         else:
@@ -226,7 +240,7 @@ def scan_tiles(
         if SHIFT:
             # What is summed up to an element is written to the next one; the tile's first gets what came before it.
             first = (tile + step) * (PIECES * ALONG)
-            if not PRODUCT:  # the sum of nothing is 0, and not -0.0
+            if not (PRODUCT or BEFORE):  # the sum of nothing is 0, and not -0.0
                 opening = tl.where(first == 0, tl.zeros(opening.shape, ACCUMULATOR), opening)
             at = target_lines + first if UNIT and ROWS else target_lines + first * target_along * TARGET_ALIGN
             tl.store(target + at, opening.to(target.dtype.element_ty), mask=is_line & (first < length))
@@ -239,3 +253,8 @@ def scan_tiles(
             tl.store(target + at, result)
         else:
             tl.store(target + at, result, mask=mask)
+    if AFTER:
+        if APART:
+            carry = join_wide(carry, carry_exponent)
+        if part == parts - 1:
+            tl.store(tallies_after + tallies, carry.to(tallies_after.dtype.element_ty), mask=is_line)

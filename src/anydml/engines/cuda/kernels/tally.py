@@ -156,6 +156,13 @@ def join(number, exponent):
 
 
 @triton.jit
+def join_wide(number, exponent):
+    """The float64 nearest to a number with its exponent apart, in two steps: a power of 2 alone reaches half as far."""
+    exponent = tl.minimum(tl.maximum(exponent, -2000), 2000)
+    return join(join(number, exponent >> 1), exponent - (exponent >> 1))
+
+
+@triton.jit
 def scan_apart(numbers, carry, carry_exponent, ROWS: tl.constexpr):
     """The running product of floats with their exponents apart, and the carry after it."""
     numbers, exponents = normalise(numbers, tl.zeros(numbers.shape, tl.int64))

@@ -12,7 +12,7 @@ from anydml.engines.cuda.kernels.scan import scan_tiles
 from anydml.engines.cuda.kernels.words import HEADER
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
 from anydml.engines.cuda.programs.shapes import MOST_ALIGNED, alignment_of, ceil_power, fastest_first, over
-from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords
+from anydml.engines.cuda.scratch import NO_TALLIES, NO_WORDS, DeviceWords
 from anydml.engines.exclusive import one_at_a_time
 from anydml.ir.plan import Loops, loops_of, simplify
 
@@ -55,7 +55,8 @@ class ScanProgram:
 
     primitive: Scan
     kernel: Kernel
-    offsets: tuple[int, int]
+    offsets: tuple[int, ...]
+    """In bytes: in the source, in the target, and in the tallies that are handed on."""
     words: int
     """What the tiles of a chain hand on takes so many."""
 
@@ -66,7 +67,7 @@ class ScanProgram:
         data_type = source.data_type
         width, length = data_type.size_in_bytes, source.sizes[axis]
         steps = (source.strides[axis], target.strides[axis])
-        others = loops_of(source, target).pick([k for k in range(len(source.sizes)) if k != axis])
+        others = loops_of(source, *primitive.targets).pick([k for k in range(len(source.sizes)) if k != axis])
         if primitive.reverse:
             others = _moved(others, (length - 1) * steps[0], (length - 1) * steps[1])
             steps = (-steps[0], -steps[1])
@@ -90,7 +91,7 @@ class ScanProgram:
             return cls._plan_row(primitive, lines, length, is_reverse, figures)
         parts, blocks = -(-length // (shape.along * shape.pieces * shape.steps)), -(-across // shape.across)
         chains, groups = blocks * outer.count, -(-parts // max(shape.group, 1))
-        sizes, sources, targets = fastest_first(outer.sizes, *outer.strides)
+        sizes, sources, targets, tallies = fastest_first(outer.sizes, *_with_tallies(outer).strides)
         aligned = [
             (*rows, step) for rows, step in zip((sources, targets), line_steps if is_rows else steps, strict=True)
         ]
@@ -119,6 +120,7 @@ class ScanProgram:
             "ONCE": shape.steps == 1,
             "STAGES": shape.stages,
             "GROUP": shape.group,
+            **_ends_of(primitive),
         }
         (s0, s1), (t0, t1) = (
             over(pair, align)
@@ -140,12 +142,14 @@ class ScanProgram:
             sizes,
             sources,
             targets,
+            _with_tallies(lines).strides[2][-1] if lines.sizes else 0,
+            tallies,
         )
-        kinds = (_kind(data_type), _kind(data_type), "i64")
+        kinds = _kinds(data_type)
         kernel = Kernel(scan_tiles, kinds, numbers, constants, chains * parts, shape.warps, figures)
         kernel.prepare()
         words = HEADER.value + chains * groups * (shape.group + 1) * 2 * shape.across
-        return cls(primitive, kernel, (lines.offsets[0] * width, lines.offsets[1] * width), words)
+        return cls(primitive, kernel, _offsets(primitive, lines), words)
 
     @classmethod
     def _plan_row(cls, primitive: Scan, lines: Loops, length: int, is_reverse: bool, figures: Figures) -> ScanProgram:
@@ -154,7 +158,7 @@ class ScanProgram:
         part = 2 * ROW_CHUNKS * CHUNK.value
         chains, parts = lines.count, -(-length // part)
         groups = -(-parts // ROW_GROUP)
-        sizes, sources, targets = fastest_first(lines.sizes, *lines.strides)
+        sizes, sources, targets, tallies = fastest_first(lines.sizes, *_with_tallies(lines).strides)
         source_align, target_align, count_align = map(alignment_of, (sources, targets, (length,)))
         constants = {
             "ACCUMULATOR": tl.float64 if data_type.is_float else tl.int64,
@@ -167,6 +171,7 @@ class ScanProgram:
             "CHUNKS": ROW_CHUNKS,
             "FULL": length % part == 0,
             "GROUP": ROW_GROUP,
+            **_ends_of(primitive),
         }
         numbers = (
             length,
@@ -176,22 +181,26 @@ class ScanProgram:
             sizes,
             over(sources, source_align),
             over(targets, target_align),
+            tallies,
         )
-        kinds = (_kind(data_type), _kind(data_type), "i64")
+        kinds = _kinds(data_type)
         kernel = Kernel(scan_row, kinds, numbers, constants, chains * parts, 8, figures, 64)
         kernel.prepare()
         words = HEADER.value + chains * groups * (ROW_GROUP + 1) * 2
-        width = data_type.size_in_bytes
-        return cls(primitive, kernel, (lines.offsets[0] * width, lines.offsets[1] * width), words)
+        return cls(primitive, kernel, _offsets(primitive, lines), words)
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in; tiles that hand on get words of their own."""
         source = places[self.primitive.source.tensor] + self.offsets[0]
         target = places[self.primitive.target.tensor] + self.offsets[1]
+        ends = [
+            NO_TALLIES if view is None else places[view.tensor] + self.offsets[2]
+            for view in (self.primitive.before, self.primitive.after)
+        ]
         if not self.kernel.constants["GROUP"]:
-            return self.kernel.launch((source, target, NO_WORDS))
+            return self.kernel.launch((source, target, NO_WORDS, *ends))
         words = DeviceWords(self.words, self.kernel.figures.index)
-        start = self.kernel.launch((source, target, words.address))
+        start = self.kernel.launch((source, target, words.address, *ends))
 
         def dispatch() -> None:
             words.enter()
@@ -201,13 +210,33 @@ class ScanProgram:
         return one_at_a_time(dispatch, "scan")
 
 
-def _kind(data_type: DataType) -> str:
+def _kinds(data_type: DataType) -> tuple[str, ...]:
+    """Of the source, the target, the words, and the tallies before and after."""
     bits = 8 * data_type.size_in_bytes
-    return f"fp{bits}" if data_type.is_float else f"u{bits}"
+    kind = f"fp{bits}" if data_type.is_float else f"u{bits}"
+    tally = "fp64" if data_type.is_float else kind
+    return kind, kind, "i64", tally, tally
+
+
+def _ends_of(primitive: Scan) -> dict[str, bool]:
+    """Which tallies there are."""
+    return {"BEFORE": primitive.before is not None, "AFTER": primitive.after is not None}
+
+
+def _with_tallies(loops: Loops) -> Loops:
+    """The same with strides of 0 for tallies that are not there."""
+    strides = loops.strides if len(loops.strides) > 2 else (*loops.strides, (0,) * len(loops.sizes))
+    return Loops(loops.sizes, strides, loops.offsets)
+
+
+def _offsets(primitive: Scan, loops: Loops) -> tuple[int, ...]:
+    views = (primitive.source, *primitive.targets)
+    return tuple(offset * view.data_type.size_in_bytes for offset, view in zip(loops.offsets, views, strict=True))
 
 
 def _moved(loops: Loops, *steps: int) -> Loops:
-    return Loops(loops.sizes, loops.strides, tuple(o + s for o, s in zip(loops.offsets, steps, strict=True)))
+    moved = zip(loops.offsets, (*steps, 0), strict=False)  # tallies stay where they are
+    return Loops(loops.sizes, loops.strides, tuple(offset + step for offset, step in moved))
 
 
 def shape_of(
