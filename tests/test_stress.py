@@ -101,7 +101,8 @@ def test_a_model_refuses_the_index_that_a_call_refuses(position: int, *, is_wron
     """A model's constant indices are checked as it is loaded: another class of error for the same element."""
 
     def fault(place: int) -> dml.Fault:
-        return dml.Fault("indices", f"indices[{place}] = 9 is outside the axis of size 2", way_out="take 0 .. 1")
+        rule = f"indices[{place}] = 9 is outside the axis of size 2"
+        return dml.Fault(field="indices", rule=rule, way_out="take 0 .. 1")
 
     def call() -> NoReturn:
         raise dml.IndexRangeError("GATHER", fault(3))
