@@ -39,6 +39,7 @@ LAYERS = [
     ["__init__"],
     ["explain", "pydirectml"],
     ["onnx"],
+    ["dask"],
     ["models"],
     ["cli"],
     ["explore"],
@@ -113,7 +114,7 @@ def test_what_is_public_is_named_and_has_a_docstring() -> None:
 
 
 def test_import_loads_no_optional_dependency_and_is_quick() -> None:
-    optional = ["torch", "llvmlite", "triton", "onnx", "cupy", "jax", "rich", "click", "PIL", "ctypes.util"]
+    optional = ["torch", "llvmlite", "triton", "onnx", "cupy", "jax", "rich", "click", "PIL", "dask", "ctypes.util"]
     code = f"import sys, anydml; print([m for m in {optional!r} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own code
     assert found.stdout == "[]\n"

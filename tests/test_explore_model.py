@@ -138,6 +138,8 @@ def test_passes_times_and_other_answers_are_told_by_node() -> None:
     if importlib.util.find_spec("onnxruntime") is not None:
         found = opened.jobs.result("compare")
         assert all(one["agrees"] for one in found["tensors"].values())
+        assert all(one["samples"] and one["samples"][0][1:] for one in found["tensors"].values())
+        assert [one["agrees"] for one in found["outputs"]] == [True] * len(found["outputs"])
         json.dumps(found, allow_nan=False)
 
 

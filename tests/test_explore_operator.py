@@ -20,6 +20,7 @@ from anydml.explore import operator
 from anydml.explore.form import groups_of
 from anydml.explore.reading import read_form
 from anydml.explore.state import link, read_command, read_state
+from anydml.operators import find_operator
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -218,3 +219,29 @@ def test_without_its_libraries_the_way_out_is_told(monkeypatch: pytest.MonkeyPat
 def test_data_for_the_page_is_json() -> None:
     json.dumps([operator.list_operators(), operator.describe_form(dml.Gru)])
     assert len(operator.list_operators()) == len(dml.OPERATORS)
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "text", "told"),
+    [
+        ("activation_celu", "alpha", "x", "Alpha must be a number; got 'x'"),
+        (
+            "activation_celu",
+            "data",
+            "[[1],[2,3]]",
+            "InputTensor.Data must be numbers such as [[1,2],[3,4]], in rows of",
+        ),
+        ("element_wise_abs", "scale-bias", "2", "ScaleBias must be two numbers such as 2,0.5; got '2'"),
+        (
+            "element_wise_add1",
+            "activation",
+            "[1]",
+            "FusedActivation must be the name of an activation such as relu; got",
+        ),
+    ],
+)
+def test_a_page_speaks_of_fields_and_not_of_files_or_python(name: str, key: str, text: str, told: str) -> None:
+    cls = find_operator(name)
+    (fault,) = faults(operator.look(cls, {**read_command(cls, ()), key: text}))
+    assert fault[0] == key
+    assert fault[1].startswith(told)

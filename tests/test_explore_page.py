@@ -179,6 +179,43 @@ def test_a_link_to_nothing_is_told_and_leaves_a_page(page: Explorer) -> None:
     assert page.text("#others") == "'nothing' is no option of SLICE1, and is left out"
 
 
+def test_a_form_is_left_as_it_was_while_somebody_looks_at_the_model(page: Explorer) -> None:
+    page.open(SLICE1)
+    page.type("strides", "1,1")
+    before = page.tab.run("location.hash")
+    page.tab.run("document.querySelector('[data-page=model]').click()")
+    page.tab.wait("document.querySelector('#model .none')")
+    assert page.text("#model pre") == "anydml explore MODEL"
+    page.tab.run("document.querySelector('[data-page=operator]').click()")
+    page.tab.wait("location.hash.includes('?')")
+    assert page.tab.run("location.hash") == before
+    assert page.tab.run("document.querySelector('#field-strides').value") == "1,1"
+
+
+def test_a_server_that_is_gone_is_told(page: Explorer) -> None:
+    page.open(SLICE1)
+    speed = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    page.tab.send("Network.emulateNetworkConditions", offline=True, **speed)
+    try:
+        page.tab.type("#field-strides", "1,1")
+        page.tab.wait("document.querySelector('#verdict').className === 'bad'")
+        assert page.text("#verdict") == "The server does not answer: start `anydml explore` again."
+    finally:
+        page.tab.send("Network.emulateNetworkConditions", offline=False, **speed)
+    page.type("strides", "1,2")
+    assert page.text("#verdict").startswith("Valid")
+
+
+def test_a_phone_has_a_way_from_the_form_to_the_picture_and_back(page: Explorer) -> None:
+    page.open(SLICE1, width=390)
+    top = "document.querySelector('%s').getBoundingClientRect().top"
+    for selector, after in (("#result", "↑ Form"), (".fields", "↓ Picture")):
+        page.tab.run("document.querySelector('#jump').click()")
+        page.tab.wait(f"document.querySelector('#jump').textContent === '{after}'")
+        assert 0 < page.tab.run(top % selector) < 120
+        assert page.tab.run(top % "#top") == 0  # the verdict stays in sight
+
+
 def test_a_stranger_sees_a_sentence(page: Explorer) -> None:
     page.tab.send("Network.clearBrowserCookies")
     page.tab.open(f"{page.own}?token=wrong")
@@ -189,7 +226,8 @@ def test_a_stranger_sees_a_sentence(page: Explorer) -> None:
 OVERLAPS = """(() => {
   const seen = [...document.querySelectorAll('#operator label, #operator input, #operator select, #operator textarea,'
     + '#operator button, #operator h1, #operator h2, #operator .fault, #operator summary, #operator legend,'
-    + '#operator pre, header a, header button')].filter(e => e.checkVisibility({visibilityProperty: true}));
+    + '#operator pre, #operator .legend, header a, header button')]
+    .filter(e => e.checkVisibility({visibilityProperty: true}));
   const found = [], boxes = seen.map(e => {
     const r = e.getBoundingClientRect();
     return {e, l: r.left + 1, r: r.right - 1, t: r.top + 1, b: r.bottom - 1};

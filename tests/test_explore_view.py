@@ -6,6 +6,7 @@ ANYDML_SCREENSHOTS=DIR keeps what was seen.
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import time
 from pathlib import Path
@@ -90,6 +91,23 @@ def test_moving_a_large_graph_draws_frames_and_rebuilds_nothing(page: browser.Pa
     assert page.complaints() == []
 
 
+def test_a_large_graph_has_a_map_that_moves_it(page: browser.Page, tmp_path: Path) -> None:
+    show(page, MODELS / "slice1.json", tmp_path)
+    assert page.run("document.querySelector('.minimap').hidden")
+    show(page, MODELS / "slice1.json", tmp_path, [large(1_000)])
+    frame = "document.querySelector('.minimap i').getBoundingClientRect().top"
+    before = page.run(f"[{VIEW}.port.y, {frame}]")
+    place = page.run(
+        "(r => [r.x + r.width / 2, r.bottom - 20])(document.querySelector('.minimap').getBoundingClientRect())"
+    )
+    for kind in ("mousePressed", "mouseReleased"):
+        page.send("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
+    page.run(STILL)
+    after = page.run(f"[{VIEW}.port.y, {frame}]")
+    assert after[0] < before[0]
+    assert after[1] > before[1] + 50
+
+
 def test_keys_move_and_zoom(page: browser.Page, tmp_path: Path) -> None:
     show(page, MODELS / "slice1.json", tmp_path)
     page.run("document.querySelector('canvas').focus()")
@@ -110,6 +128,61 @@ def test_a_search_finds_nodes_by_name_type_and_tensor(page: browser.Page, tmp_pa
         page.run(f"(s => {{s.value = {text!r}; s.dispatchEvent(new Event('input'))}})({VIEW}.panel.search)")
         assert page.run(names) == found
     keep(page, "search")
+
+
+@needs_onnx
+def test_enter_goes_through_what_was_found_and_escape_leaves_it(page: browser.Page, tmp_path: Path) -> None:
+    show(page, flow(tmp_path), tmp_path)
+    page.type("input[type=search]", "m")
+    names = page.run(f"{VIEW}.panel.results.map(k => {VIEW}.graph.nodes[k].name)")
+    assert names == ["mix", "twice", "odd", "determinant"]  # MatMul and Mul before what only reads `m`
+    title = "document.querySelector('.details h2').textContent"
+    for kind in ("MatMul", "Mul"):
+        page.press("Enter", 13)
+        assert page.run(title) == kind
+    assert page.run("document.querySelector('.back').textContent") == "← 2 of 4 found"
+    page.press("Escape", 27)
+    assert page.run("document.activeElement.textContent") == "Mul twice"
+    page.press("Escape", 27)
+    assert page.run(f"[{VIEW}.panel.search.value, {VIEW}.panel.results.length]") == ["", 10]
+
+
+@needs_onnx
+def test_a_link_is_followed_and_one_to_nothing_leaves_the_graph(page: browser.Page, tmp_path: Path) -> None:
+    show(page, flow(tmp_path), tmp_path)
+    for wanted, chosen, title, after in (
+        ("#model/0/3", 3, "graph", "#model/0/3"),
+        ("#model/2", -1, "then_branch of choose", "#model/2"),
+        ("#model", -1, "then_branch of choose", "#model/2"),  # all stays as it was
+        ("#model/99/99", -1, "graph", "#model"),
+    ):
+        page.run(f"location.hash = '{wanted}'")
+        page.wait(f"location.hash === '{after}' && {VIEW}.graph.title === '{title}'")
+        page.run(STILL)
+        assert page.run(f"{VIEW}.chosen") == chosen
+
+
+@needs_onnx
+def test_reports_lead_to_nodes(page: browser.Page, tmp_path: Path) -> None:
+    show(page, flow(tmp_path), tmp_path)
+    report = "document.querySelector('.report')"
+    assert "1 cannot run" in page.run(f"{report}.querySelector('summary').textContent")
+    page.run(f"{report}.open = true")
+    page.run(f"[...{report}.querySelectorAll('button')].find(one => one.textContent.includes('Det')).click()")
+    assert page.run(f"{VIEW}.panel.search.value") == "Det"
+    mix = page.run(f"{VIEW}.graph.nodes.findIndex(node => node.name === 'mix')")
+    passes = [{"ms": 1, "nodes": []}, {"ms": 3, "nodes": [f"0.{mix}"]}]
+    page.run(f"{VIEW}.finish('profile', {{says: '', ms: 4, passes: {json.dumps(passes)}}}, true)")
+    page.run(f"{VIEW}.panel.find('')")
+    rows = "[...document.querySelectorAll('.report[open] tbody tr')].map(one => one.textContent)"
+    assert page.run(rows) == ["MatMul3 ms75 %", "pass 11 ms25 %"]
+    page.run("document.querySelector('.report[open] tbody button').click()")
+    side = {"name": "m", "agrees": True, "says": "near", "largest": 1e-7, "where": "1", "here": "2.1", "there": "2.0"}
+    tensors = {"m": {**side, "samples": [["0", "1.0", "1.0"]]}}
+    page.run(f"{VIEW}.finish('compare', {{says: '', outputs: [], tensors: {json.dumps(tensors)}}}, true)")
+    cells = "[...document.querySelectorAll('.details tbody tr')].map(one => [one.className, one.textContent])"
+    assert page.run(cells) == [["", "[0]1.01.0"], ["near", "[1]2.12.0"]]
+    assert page.complaints() == []
 
 
 @needs_onnx
@@ -160,6 +233,10 @@ def test_nothing_overlaps_or_is_cut(page: browser.Page, tmp_path: Path, width: i
         assert right <= width + 0.5
         for x, y, to_x, to_y in boxes[:i]:
             assert left >= to_x - 0.5 or x >= right - 0.5 or top >= to_y - 0.5 or y >= bottom - 0.5
+    page.run(f"{VIEW}.port.fit()")
+    low = page.run(f"{VIEW}.port.y + {VIEW}.graph.height * {VIEW}.port.scale")
+    foot = page.run("document.querySelector('.legend').offsetTop + document.querySelector('.foot').offsetTop")
+    assert low <= foot  # nothing stands in front of a graph that is shown whole
     if width < 760:
         page.run("document.querySelector('canvas').scrollIntoView()")
         number = page.run(f"{VIEW}.graph.nodes.findIndex(node => node.name === 'mix')")
@@ -167,3 +244,7 @@ def test_nothing_overlaps_or_is_cut(page: browser.Page, tmp_path: Path, width: i
         page.run(STILL)
         page.touch("canvas")
         assert page.run(f"{VIEW}.chosen") == number
+        top, bottom = page.run(
+            "(r => [r.top, r.bottom])(document.querySelector('.details h2').getBoundingClientRect())"
+        )
+        assert 0 < top < bottom < page.run("innerHeight")  # a finger need not scroll to what it asked for

@@ -79,7 +79,7 @@ __all__ = sorted(
     {name for name, value in globals().items() if name[0] != "_" and not isinstance(value, type(_functions))}
     | set(_functions.function_names())
 )
-_MODULES = ("explain", "models", "onnx", "pydirectml")
+_MODULES = ("dask", "explain", "models", "onnx", "pydirectml")
 """They are imported when they are first asked for."""
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from anydml.runtime.device import DeviceName
 
+from anydml import dask as dask
 from anydml import explain as explain
 from anydml import models as models
 from anydml import onnx as onnx

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from anydml.arrays import allocate, place_of, view, wrap
 from anydml.arrays.plain import as_plain, plain_key, plain_maker, wrap_plain
-from anydml.arrays.view import is_tensor
+from anydml.arrays.view import is_dask, is_tensor
 from anydml.broadcasting import (
     NUMBERS,
     is_number,
@@ -118,6 +119,9 @@ def make_call(
             graph = graph or given.graph
     if graph is not None:
         return NodeCall(cls, graph, device, out, inputs, output_sizes, spreading, names, results)
+    if any(map(is_dask, inputs)):
+        lazy: Callable[..., Call] = import_module("anydml.dask.calls").DaskCall  # a layer above, as the arrays are
+        return lazy(cls, device, out, inputs, output_sizes, spreading, names, results)
     return ArrayCall(cls, device, out, inputs, output_sizes, key, spreading, names, results)
 
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from anydml.arrays import ArrayView
     from anydml.enums import DataType
-    from anydml.expression import Expression
     from anydml.operators import OperatorDesc
     from anydml.runtime.device import Device
 
@@ -78,7 +77,7 @@ class Call(abc.ABC):
         self,
         cls: type[OperatorDesc],
         device: Device,
-        inputs: Sequence[ArrayView | Expression],
+        inputs: Sequence[Any],
         output_sizes: Any,
         names: Sequence[str] | None = None,
         results: Sequence[str] | None = None,

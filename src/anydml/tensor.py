@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +16,24 @@ from anydml.memory import overlaps_itself, packed_strides, span
 from anydml.parse import UINT32_MAX, UINT64_MAX, read_bool, read_enum, read_int, read_ints
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 MAX_DIMENSIONS = 8
 MAX_ELEMENTS = UINT32_MAX
 _INT64_MAX = 2**63 - 1
 _PLAIN = {int}
 """The types of sizes that need no reading."""
+_most: ContextVar[int] = ContextVar("most", default=MAX_ELEMENTS)
+
+
+@contextmanager
+def larger_than_memory() -> Iterator[None]:
+    """Within it tensors may have any number of elements: they describe arrays that are computed in blocks."""
+    token = _most.set(_INT64_MAX)
+    try:
+        yield
+    finally:
+        _most.reset(token)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -64,7 +77,7 @@ class TensorDesc:
             and signed_strides is False
             and len(sizes) <= MAX_DIMENSIONS
             and min(sizes) >= 1
-            and (count := math.prod(sizes)) <= MAX_ELEMENTS
+            and (count := math.prod(sizes)) <= _most.get()
         ):  # packed, as nearly all are that a model's graph describes: a quarter of the time
             put(self, "data_type", data_type)
             put(self, "sizes", sizes)
@@ -106,10 +119,10 @@ class TensorDesc:
             faults.append(Fault(field="Strides", rule=rule, value=self.strides, found=str(len(self.strides))))
         elif count > MAX_DIMENSIONS:
             pass  # of thousands of sizes the product has more digits than Python writes
-        elif self.element_count > MAX_ELEMENTS:
+        elif self.element_count > _most.get():
             rule = f"Sizes must multiply to at most 2^32 - 1 = {MAX_ELEMENTS} elements"
             faults.append(Fault(field="Sizes", rule=rule, value=self.sizes, found=str(self.element_count)))
-        elif self.extent > MAX_ELEMENTS:
+        elif self.extent > _most.get():
             # The reference: "the total size of a buffer tensor may not exceed (2^32 - 1) elements", gaps and all.
             rule = f"Sizes and Strides must span at most 2^32 - 1 = {MAX_ELEMENTS} elements"
             faults.append(Fault(field="Strides", rule=rule, value=self.strides, found=str(self.extent)))

@@ -74,6 +74,12 @@ def make_view(
     return ArrayView(array, buffer, -below * width, data_type, tuple(sizes), tuple(strides))
 
 
+def is_dask(array: object) -> bool:
+    """Whether an array is Dask's; where nobody imported that, none is."""
+    module = sys.modules.get("dask.array")
+    return module is not None and isinstance(array, module.Array)
+
+
 def library_name(array: object) -> str:
     """The module that an array's type comes from, such as `cupy`."""
     return type(array).__module__.partition(".")[0]

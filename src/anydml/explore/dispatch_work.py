@@ -10,7 +10,7 @@ from anydml.cli.explain_graph import draw_graph
 from anydml.enums import FeatureLevel
 from anydml.errors import Fault, ModelError, show
 from anydml.explore.drawing import GraphNode, ModelGraph, Slot, tell
-from anydml.explore.statistics import statistics_of
+from anydml.explore.statistics import statistics_of, word_milliseconds
 from anydml.limits import MemoryLimit
 from anydml.memory import word_bytes
 from anydml.models import Dispatch, Dispatched, Timing, load_model
@@ -175,7 +175,11 @@ class DispatchWork:
             {"nodes": [place], "ms": each, "bytes": _bytes(model.dispatchables[command.dispatchable]), "calls": 1}
             for (place, command), each in zip(self._dispatches(self._model), times, strict=False)
         ]
-        return {"passes": passes, "ms": sum(times), "says": f"{sum(times):.3g} ms, the dispatches' medians together"}
+        return {
+            "passes": passes,
+            "ms": sum(times),
+            "says": f"{word_milliseconds(sum(times))}, the dispatches' medians together",
+        }
 
 
 def _bytes(dispatchable: Dispatchable) -> int:

@@ -12,7 +12,7 @@ HEIGHT, ROW = 46, 84
 """Of a box, and from one row to the next, in pixels."""
 _GAP, _LANE, _MOST_IN_ROW = 22, 9, 24
 _LEAST_WIDTH, _MOST_WIDTH = 84, 260
-_KIND_LETTER, _LARGER, _NAME_LETTER, _MARGIN = 7.8, 1.8, 6.6, 24
+_KIND_LETTER, _LARGER, _NAME_LETTER, _MARGIN = 8.4, 1.8, 6.6, 24
 _LONGEST, _MOST_SLOTS = 300, 200
 """Letters of a name, and inputs or outputs of a node, that the page is told."""
 

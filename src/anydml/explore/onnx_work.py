@@ -10,7 +10,7 @@ from anydml.enums import FeatureLevel
 from anydml.errors import DmlError, Fault, ModelError, show
 from anydml.explore.drawing import tell
 from anydml.explore.onnx_graphs import graphs_of, weights_of
-from anydml.explore.statistics import statistics_of
+from anydml.explore.statistics import statistics_of, word_milliseconds
 from anydml.memory import word_bytes
 from anydml.onnx import check, compare, load
 from anydml.onnx.bodies import graphs_within
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from anydml.cli.onnx_inputs import Given
     from anydml.explore.jobs import Say
     from anydml.onnx import Model, NodeReport, TensorInfo
+    from anydml.onnx.differences import Difference
 
 _RUNS = 5
 """Of a profile, after a first that does not count."""
@@ -108,7 +109,8 @@ class OnnxWork:
             if place is not None:
                 nodes[place] = _judged(node)
         refused, hosted = sum(report.refused.values()), report.hosted.total()
-        told = [f"{len(report.nodes)} nodes"]
+        counted = sum(node.kind != "Constant" for node in report.nodes)
+        told = [f"{counted} nodes"]
         told.append(
             f"{refused} cannot run at level {report.level}" if refused else f"runs from {report.lowest_level} on"
         )
@@ -169,8 +171,9 @@ class OnnxWork:
             for one in found.passes
         ]
         seed = self._given.seed or 0
-        says = f"{found.seconds * 1000:.3g} ms a run on {found.device}, the median of {found.runs}; seed {seed}"
-        return {"passes": passes, "ms": found.seconds * 1000, "says": says}
+        taken = found.seconds * 1000
+        says = f"{word_milliseconds(taken)} a run on {found.device}, the median of {found.runs}; seed {seed}"
+        return {"passes": passes, "ms": taken, "says": says}
 
     def _compare(self, say: Say) -> dict[str, Any]:
         model = self._load(say)
@@ -179,24 +182,35 @@ class OnnxWork:
         say("running every node here and in ONNX Runtime")
         options: dict[str, Any] = {"shapes": self._given.shapes(), "max_memory": self._given.max_memory}
         found = compare(self._path, inputs, device=self._engine, every=True, **options)
-        tensors = {
-            tell(one.found.name): {
-                "agrees": one.found.agrees,
-                "largest": _number(one.found.largest),
-                "ulps": one.found.ulps,
-                "says": str(one.found),
-            }
-            for one in found.nodes
-        }
+        tensors = {tell(one.found.name): _difference(one.found) for one in found.nodes}
         first = f"; the first that does not agree is {found.first_node}" if found.first_node else ""
         agreed = sum(one.agrees for one in found.outputs)
         says = f"{agreed} of {len(found.outputs)} outputs agree with ONNX Runtime{first}"
-        return {"tensors": tensors, "says": says, "outputs": [str(one) for one in found.outputs]}
+        return {"tensors": tensors, "says": says, "outputs": [_difference(one) for one in found.outputs]}
 
 
 def _type(info: TensorInfo) -> str:
     sizes = "" if info.shape is None else ",".join("?" if size is None else str(size) for size in info.shape)
     return tell(f"{info.element.name.lower()}[{sizes}]")
+
+
+def _difference(found: Difference) -> dict[str, Any]:
+    """A tensor on both sides, for a page."""
+    return {
+        "name": tell(found.name),
+        "agrees": found.agrees,
+        "largest": _number(found.largest),
+        "ulps": found.ulps,
+        "says": str(found),
+        "samples": [[_place(one.where), one.here, one.there] for one in found.samples],
+        "where": None if found.where is None else _place(found.where),
+        "here": found.here,
+        "there": found.there,
+    }
+
+
+def _place(where: tuple[int, ...]) -> str:
+    return ",".join(map(str, where))
 
 
 def _number(value: float | None) -> float | str | None:

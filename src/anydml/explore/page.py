@@ -62,7 +62,16 @@ def joined(*names: str) -> str:
     return re.sub(r"^export (?=\w)", "", re.sub(r'^import .* from "\./.*";\n', "", whole, flags=re.M), flags=re.M)
 
 
-_MODEL = ("elements.js", "panel.js", "shades.js", "viewport.js", "model.js", "model_data.js")
+_MODEL = (
+    "elements.js",
+    "minimap.js",
+    "reports.js",
+    "panel.js",
+    "shades.js",
+    "viewport.js",
+    "model.js",
+    "model_data.js",
+)
 _MADE: dict[str, Callable[[], str]] = {
     "colours.css": colours,
     "picture.css": picture_style,

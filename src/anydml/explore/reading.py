@@ -12,7 +12,7 @@ from anydml.cli.describe import describe
 from anydml.cli.types import LEVEL
 from anydml.cli.values import DATA
 from anydml.enums import FeatureLevel
-from anydml.errors import DescriptionError, DmlError, Fault
+from anydml.errors import DescriptionError, DmlError, Fault, show
 from anydml.explore.state import LEVEL_KEY, controls_of
 from anydml.operators.fields import bare_name
 from anydml.tensor import TensorDesc
@@ -28,6 +28,13 @@ _OPTION = re.compile(r"--[a-z][a-z0-9-]*")
 _MISSING = "must be given"
 _PARTS = {"DataType": "DataType", "Data": "Data"}
 """Of a tensor's fields those with a control of their own; the others are told at its sizes."""
+
+_TYPED = {
+    "scale,bias": "two numbers such as 2,0.5",
+    "activation": "the name of an activation such as relu",
+    "activation,…": "names of activations such as sigmoid,tanh",
+}
+"""What is typed in, by the type of its option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +73,9 @@ def read_form(cls: type[OperatorDesc], state: State) -> Reading:
         try:
             given[str(control.option.name)] = _value(control, state.get(key))
         except click.UsageError as error:
-            sign = " " if error.message == _MISSING else ": "
-            found.faults.append(Told(key, Fault(field=control.field, rule=f"{control.field}{sign}{error.message}")))
+            found.faults.append(
+                Told(key, Fault(field=control.field, rule=_rule(control, error.message, state.get(key))))
+            )
         except DmlError as error:
             found.faults += [Told(key, fault) for fault in error.faults]
     if found.faults:
@@ -81,6 +89,19 @@ def read_form(cls: type[OperatorDesc], state: State) -> Reading:
     else:
         found.faults += place(controls, found.desc.check(found.level).faults)
     return found
+
+
+def _rule(control: Control, message: str, text: str | list[str] | None) -> str:
+    """A command line's message, as a page says it: no files, no types of Python, and the field once."""
+    if control.option.type is DATA and "nor a .npy file" in message:
+        message = "must be numbers such as [[1,2],[3,4]], in rows of one length"
+        return f"{control.field} {message}; got {show(text, 60)}"
+    kind = _TYPED.get(control.option.type.name)
+    if kind is not None and " or None;" in message:
+        return f"{control.field} must be {kind}; got {show(text, 60)}"
+    if message.startswith(control.field):
+        return message
+    return f"{control.field}{' ' if message == _MISSING else ': '}{message}"
 
 
 def _value(control: Control, text: str | list[str] | None) -> Any:

@@ -50,3 +50,8 @@ def statistics_of(numbers: np.ndarray[Any, Any]) -> dict[str, Any]:
 def _finite(value: Any) -> Any:
     """A number that JSON has; what is past a double's range is told in words."""
     return value if not isinstance(value, float) or np.isfinite(value) else str(value)
+
+
+def word_milliseconds(value: float) -> str:
+    """A time with three digits, and no power of ten."""
+    return f"{value:,.0f} ms" if value >= 100 else f"{value:.3g} ms" if value >= 0.1 else f"{value * 1000:.3g} µs"

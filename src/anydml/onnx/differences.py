@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from anydml.errors import printable, show
 
 Array = np.ndarray[Any, Any]
+MOST_SAMPLES = 6
+
+
+class Sample(NamedTuple):
+    """An element on both sides, in words."""
+
+    where: tuple[int, ...]
+    here: str
+    there: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +48,8 @@ class Difference:
     """Infinities, here and there."""
     type: str = ""
     """The type and the shape: `float32[2,3]`."""
+    samples: tuple[Sample, ...] = ()
+    """The first elements."""
     problem: str = ""
     """Why elements could not be compared: another shape or type, or what one side said instead."""
 
@@ -71,15 +82,19 @@ def differ(name: str, here: Any, there: Any, rtol: float, atol: float) -> Differ
     for what, a, b in (("type", here.dtype, there.dtype), ("shape", here.shape, there.shape)):
         if a != b:
             return replace(refused(name, f"{what} {a} here, {b} there"), count=here.size, differing=here.size)
-    kind = f"{here.dtype.name}[{','.join(map(str, here.shape))}]"
-    if here.dtype.kind in "OUS":  # strings
-        return _tell(
-            Difference(name, here.size, 0, True, relative=None, ulps=None, type=kind), here, there, here == there
-        )
-    is_float = here.dtype.kind == "f"
+    is_float, is_text = here.dtype.kind == "f", here.dtype.kind in "OUS"
     found = Difference(
-        name, here.size, 0, True, relative=0.0 if is_float else None, ulps=0 if is_float else None, type=kind
+        name,
+        here.size,
+        0,
+        True,
+        relative=0.0 if is_float else None,
+        ulps=0 if is_float else None,
+        type=f"{here.dtype.name}[{','.join(map(str, here.shape))}]",
+        samples=tuple(_sample(here, there, k) for k in range(min(here.size, MOST_SAMPLES))),
     )
+    if is_text:
+        return _tell(found, here, there, here == there)
     if not is_float:
         same = (_bits(here) == _bits(there)).reshape(here.shape)
         return _tell(replace(found, largest=_largest(here[~same], there[~same])), here, there, same)
@@ -101,10 +116,17 @@ def _tell(found: Difference, here: Array, there: Array, same: Array, close: Arra
     close = same if close is None else close
     if same.all():
         return found
-    where = tuple(int(i) for i in np.argwhere(~close if not close.all() else ~same)[0])
-    mine, theirs = (show(side[where].item() if side.dtype.kind != "O" else side[where]) for side in (here, there))
+    first = _sample(here, there, int(np.argmax(~close if not close.all() else ~same)))
     count, agrees = int(np.sum(~same)), bool(close.all())
-    return replace(found, differing=count, agrees=agrees, where=where, here=mine, there=theirs)
+    return replace(found, differing=count, agrees=agrees, where=first.where, here=first.here, there=first.there)
+
+
+def _sample(here: Array, there: Array, number: int) -> Sample:
+    """An element by its number."""
+    where = tuple(int(i) for i in np.unravel_index(number, here.shape))
+    return Sample(
+        where, *(show(side[where].item() if side.dtype.kind != "O" else side[where]) for side in (here, there))
+    )
 
 
 def _differ_lists(name: str, here: Any, there: Any, rtol: float, atol: float) -> Difference:

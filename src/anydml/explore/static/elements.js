@@ -24,5 +24,6 @@ export function bytes(count) {
 }
 
 export function milliseconds(value) {
+  if (value >= 100) return `${number(Math.round(value))} ms`;
   return value >= 1 ? `${Number(value.toPrecision(3))} ms` : `${Number((value * 1000).toPrecision(3))} µs`;
 }

@@ -22,7 +22,7 @@ export async function show(section, ask, say) {
   const share = el("section", { id: "share", "aria-label": "Share" }, el("h2", {}, "Share"),
     copied("Link", link, say), copied("Command line", command, say));
   result.append(share);
-  section.replaceChildren(chosen.whole, verdict, el("div", { id: "edit" }, title, says, fields, again), result);
+  section.replaceChildren(chosen.whole, el("div", { id: "top" }, verdict, jump(fields, result)), el("div", { id: "edit" }, title, says, fields, again), result);
   let data, controls, waiting, asking, own;
 
   async function look(name, state, strange = []) {
@@ -92,6 +92,11 @@ export async function show(section, ask, say) {
   async function follows() {
     if (location.hash === own || !(location.hash.startsWith("#operator") || location.hash.length < 2)) return;
     const [path, query] = location.hash.slice(1).split(/\?(.*)/s);
+    if (data && !path.includes("/")) {
+      history.replaceState(null, "", own); // back from a model: the form is as it was left
+      document.title = `${data.title} · anydml explore`;
+      return;
+    }
     const name = path.split("/")[1] || data?.name || START;
     try {
       await open(name, query === undefined ? null : read(query));
@@ -108,6 +113,18 @@ export async function show(section, ask, say) {
     if (event.target === document.body && !section.hidden) bar.onkeydown?.(event);
   });
   await follows();
+}
+
+// On a phone the picture is far below the form: a button goes from one to the other.
+function jump(fields, result) {
+  let isBelow = true;
+  const button = el("button", { type: "button", id: "jump" }, "↓ Picture");
+  button.addEventListener("click", () => (isBelow ? result : fields).scrollIntoView({ block: "start" }));
+  new IntersectionObserver(([seen]) => {
+    isBelow = !seen.isIntersecting && seen.boundingClientRect.top > 0;
+    button.textContent = isBelow ? "↓ Picture" : "↑ Form";
+  }, { rootMargin: "0px 0px -50% 0px" }).observe(result);
+  return button;
 }
 
 // The state in a link: a key that comes several times has several lines.

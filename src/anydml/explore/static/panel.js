@@ -1,8 +1,8 @@
 // Beside the graph: what was searched for, or what is known of the node that was chosen.
 import { bytes, el, milliseconds, number } from "./elements.js";
+import { Reports, WORDS, table } from "./reports.js";
 
 const MOST_SHOWN = 200;
-const WORDS = { refused: "cannot run", host: "runs on the host", unknown: "known at a run alone" };
 
 export class Panel {
   // `view` is the model's page: its graph, what is known of its nodes, and how another node or graph is chosen.
@@ -10,21 +10,38 @@ export class Panel {
     this.view = view;
     this.search = el("input", {
       type: "search", placeholder: "Search names, types, tensors", "aria-label": "Search nodes", autocomplete: "off",
-      oninput: () => this.list(), onkeydown: (event) => event.key === "Enter" && this.next(),
+      oninput: () => this.list(), onkeydown: (event) => event.key === "Enter" && this.next(event.shiftKey ? -1 : 1),
     });
     this.count = el("p", { class: "count", role: "status" });
     this.nodes = el("ol", { class: "nodes", "aria-label": "Nodes", onkeydown: (event) => this.step(event) });
     this.details = el("div", { class: "details", hidden: true });
-    this.found = el("div", { class: "found" }, this.count, this.nodes);
-    this.root = el("aside", { "aria-label": "Nodes of the graph" }, this.search, this.found, this.details);
+    this.reports = new Reports(view);
+    this.found = el("div", { class: "found" }, this.reports.root, this.count, this.nodes);
+    this.root = el("aside", { "aria-label": "Nodes of the graph", onkeydown: (event) => event.key === "Escape" && this.leave(event) },
+      this.search, this.found, this.details);
+  }
+
+  // Escape goes back one step: from a node to the list, and from a search to every node.
+  leave(event) {
+    if (this.details.hidden && !this.search.value) return;
+    event.preventDefault();
+    if (this.details.hidden) this.find("");
+    else this.back();
+  }
+
+  find(text) {
+    this.search.value = text;
+    this.list();
+    this.search.focus();
   }
 
   matches(text) {
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-    const { nodes } = this.view.graph;
-    const told = (node) =>
-      [node.kind, node.name, ...[...(node.in ?? []), ...(node.out ?? [])].map((slot) => slot[1])].join("\n").toLowerCase();
-    return nodes.map((_, k) => k).filter((k) => words.every((word) => told(nodes[k]).includes(word)));
+    const { nodes } = this.view.graph, own = (node) => `${node.kind}\n${node.name ?? ""}`.toLowerCase();
+    const around = (node) => [...(node.in ?? []), ...(node.out ?? [])].map((slot) => slot[1]).join("\n").toLowerCase();
+    const found = nodes.map((_, k) => k).filter((k) => words.every((word) => own(nodes[k]).includes(word) || around(nodes[k]).includes(word)));
+    const isOwn = (k) => words.every((word) => own(nodes[k]).includes(word));
+    return [...found.filter(isOwn), ...found.filter((k) => !isOwn(k))]; // those that only read or write it come last
   }
 
   list() {
@@ -33,17 +50,28 @@ export class Panel {
     this.view.light(text ? new Set(this.results) : new Set());
     const shown = this.results.slice(0, MOST_SHOWN);
     const more = this.results.length - shown.length;
-    this.count.textContent =
-      `${number(this.results.length)} ${text ? "found" : "nodes"}${more > 0 ? `, the first ${MOST_SHOWN} below` : ""}`;
+    this.count.textContent = (text ? `${number(this.results.length)} found` : this.counted()) + (more > 0 ? `, the first ${MOST_SHOWN} below` : "");
+    this.reports.root.hidden = text !== "";
     this.nodes.replaceChildren(...shown.map((k) => el("li", {}, this.link(k))));
     this.details.hidden = true;
     this.found.hidden = false;
   }
 
-  next() {
-    if (!this.results?.length) return;
-    const at = this.results.indexOf(this.view.chosen);
-    this.view.choose(this.results[(at + 1) % this.results.length], { keepsFocus: true });
+  counted() {
+    const { nodes } = this.view.graph, ends = { input: 0, output: 0, "": 0 };
+    nodes.forEach((node) => ends[node.end ?? ""]++);
+    const told = (count, word) => `${number(count)} ${word}${count === 1 ? "" : "s"}`;
+    const others = ["input", "output"].filter((end) => ends[end] && this.view.model.kind === "ONNX").map((end) => told(ends[end], end));
+    return [told(others.length ? ends[""] : nodes.length, "node"), ...others].join(", ");
+  }
+
+  // Enter goes through what was found, one after another, with Shift backwards.
+  next(way) {
+    const count = this.results?.length;
+    if (!count) return;
+    const at = this.results.indexOf(this.view.chosen), to = at < 0 && way < 0 ? count - 1 : (at + way + count) % count;
+    this.view.choose(this.results[to], { keepsFocus: true });
+    this.view.say(`${to + 1} of ${count}: ${this.view.graph.nodes[this.results[to]].kind} ${this.view.graph.nodes[this.results[to]].name ?? ""}`);
   }
 
   step(event) {
@@ -65,8 +93,9 @@ export class Panel {
   show(k, keepsFocus) {
     const node = this.view.graph.nodes[k], known = this.view.known(k) ?? {};
     const title = el("h2", { tabindex: -1 }, node.kind);
+    const at = this.results?.indexOf(k) ?? -1, isSearched = this.search.value.trim() && at >= 0;
     this.details.replaceChildren(
-      el("button", { type: "button", class: "back", onclick: () => this.back() }, "← All nodes"),
+      el("button", { type: "button", class: "back", onclick: () => this.back() }, isSearched ? `← ${at + 1} of ${number(this.results.length)} found` : "← All nodes"),
       title,
       ...(node.name ? [el("p", { class: "name" }, node.name)] : []),
       ...(known.state ? [el("p", { class: `state ${known.state}` }, el("b", {}, WORDS[known.state]), el("br"), known.note)] : []),
@@ -86,9 +115,10 @@ export class Panel {
   }
 
   back() {
+    const before = this.view.chosen;
     this.view.choose(-1);
-    this.list();
-    this.search.focus();
+    const own = this.nodes.children[this.results.indexOf(before)]?.querySelector("button");
+    (own ?? this.search).focus();
   }
 
   part(title, ...children) {
@@ -127,6 +157,7 @@ export class Panel {
       try {
         body.replaceChildren(...this.figures(await this.view.weight(tensor)));
       } catch (error) {
+        delete body.dataset.done; // to be tried again
         body.textContent = error.message;
       }
     });
@@ -157,7 +188,8 @@ export class Panel {
 
   becomes({ operators, level }) {
     if (!operators?.length) return [];
-    return [this.part("DirectML", el("p", {}, operators.join(", "), level ? `, from ${level} on` : ""))];
+    const told = operators.map((name, k) => [k ? ", " : "", this.view.model.done ? name : el("a", { href: `#operator/${name.toLowerCase()}` }, name)]);
+    return [this.part("DirectML", el("p", {}, ...told.flat(), level ? `, from ${level} on` : ""))];
   }
 
   passes(k) {
@@ -176,6 +208,16 @@ export class Panel {
   differences(node) {
     const found = (node.out ?? []).map(([, tensor]) => this.view.difference(tensor)).filter(Boolean);
     if (!found.length) return [];
-    return [this.part("ONNX Runtime", ...found.map((one) => el("p", { class: one.agrees ? "" : "refused state" }, one.says)))];
+    return [this.part("ONNX Runtime", ...found.flatMap((one) => this.sides(one)))];
+  }
+
+  // A tensor's first elements on both sides, and the element where they first differ.
+  sides({ name, agrees, says, samples, where, here, there }) {
+    const row = (place, mine, theirs) =>
+      el("tr", { class: mine === theirs ? "" : agrees ? "near" : "bad" }, el("td", {}, `[${place}]`), el("td", { class: "figure" }, mine), el("td", { class: "figure" }, theirs));
+    const rows = samples.map(([place, mine, theirs]) => row(place, mine, theirs));
+    if (where && !samples.some(([place]) => place === where)) rows.push(row(where, here, there));
+    const told = el("p", { class: agrees ? "" : "refused state" }, says);
+    return rows.length ? [told, table(name, ["element", "here", "ONNX Runtime"], rows)] : [told];
   }
 }

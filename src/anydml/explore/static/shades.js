@@ -33,7 +33,8 @@ export class Shades {
       if (mode === "type") return state === "refused" ? this.grey : byKind.get(node.kind) ?? this.plain;
       if (values[k] === undefined) return this.plain;
       const share = most ? Math.sqrt(Math.min(values[k] / most, 1)) : 0;
-      return [mix(ramp[0], ramp[1], share), ramp[1], share > 0.75 ? ramp[2] : ramp[3]];
+      const fill = mix(ramp[0], ramp[1], share);
+      return [fill, ramp[1], contrast(fill, ramp[2]) > contrast(fill, ramp[3]) ? ramp[2] : ramp[3]];
     });
     const chip = (text, [fill, edge]) => el("span", {}, el("i", { class: "chip", style: `background:${fill};border-color:${edge}` }), text);
     if (mode === "type") this.legend.replaceChildren(...kinds.map((kind) => chip(kind, byKind.get(kind))));
@@ -43,6 +44,12 @@ export class Shades {
       const bar = el("i", { class: "ramp", style: `background:linear-gradient(90deg,${ramp[0]},${mix(ramp[0], ramp[1], 0.5)} 25%,${ramp[1]})` });
       this.legend.replaceChildren(el("span", {}, `${MODES[mode]} 0`), bar, el("span", {}, told(most)));
     }
+  }
+
+  // A colour for each node where it is a spot: of a figure its fill, or else its edge, which is stronger.
+  spots() {
+    const part = this.mode === "type" || this.mode === "support" ? 1 : 0;
+    return this.colours.map((one) => one[part]);
   }
 
   value(k) {
@@ -62,4 +69,10 @@ function mix(a, b, share) {
   const parts = (colour) => [1, 3, 5].map((k) => parseInt(colour.slice(k, k + 2), 16));
   const [from, to] = [parts(a), parts(b)];
   return `#${from.map((one, k) => Math.round(one + (to[k] - one) * share).toString(16).padStart(2, "0")).join("")}`;
+}
+
+function contrast(a, b) {
+  const part = (value) => (value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+  const light = (colour) => [0.2126, 0.7152, 0.0722].reduce((sum, share, k) => sum + share * part(parseInt(colour.slice(1 + 2 * k, 3 + 2 * k), 16) / 255), 0.05);
+  return Math.max(light(a), light(b)) / Math.min(light(a), light(b));
 }

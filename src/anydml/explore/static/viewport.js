@@ -1,11 +1,13 @@
 // A graph on a canvas: only what is in sight is drawn, and its words only where they can be read.
 const KIND = "600 13px system-ui,sans-serif", NAME = "11px system-ui,sans-serif";
 const READABLE = 0.42, PLAIN = 0.25, STRAIGHT = 0.12, START = 0.7, SMALLEST = 0.002, LARGEST = 4;
+const BUTTONS = 52; // pixels of a narrow canvas that the buttons for zooming take
 
 export class Viewport {
-  // `fills` gives a node's colours by its number, `choose` is told which node was chosen.
-  constructor(canvas, { fills, choose, moved }) {
-    Object.assign(this, { canvas, fills, choose, moved });
+  // `fills` gives a node's colours by its number, `choose` is told which node was chosen, `moved` the part in sight;
+  // `room` is what stands in front of the canvas at its bottom, in pixels.
+  constructor(canvas, { fills, choose, moved, room }) {
+    Object.assign(this, { canvas, fills, choose, moved, room });
     this.pen = canvas.getContext("2d", { alpha: false });
     this.scale = 1;
     this.x = this.y = 0;
@@ -46,9 +48,8 @@ export class Viewport {
 
   // The whole graph where it can be read, or else its top.
   start() {
-    const { width, height } = this.size();
-    const whole = Math.min(width / (this.graph.width + 60), height / (this.graph.height + 60));
-    if (whole >= 0.5) return this.fit();
+    const { width } = this.size();
+    if (this.whole() >= 0.5) return this.fit();
     this.scale = Math.min(Math.max(width / (this.graph.width + 60), START), 1);
     const first = this.graph.nodes.find((node) => node.y === 0) ?? { x: 0, w: 0 };
     this.x = width / 2 - (first.x + first.w / 2) * this.scale;
@@ -57,20 +58,37 @@ export class Viewport {
     this.draw();
   }
 
-  fit() {
+  // The scale at which all of it is in sight, and nothing stands in front of it.
+  whole() {
+    const { width, height } = this.free();
+    return Math.min(width / (this.graph.width + 32), height / (this.graph.height + 32), 1);
+  }
+
+  free() {
     const { width, height } = this.size();
-    this.scale = Math.min(width / (this.graph.width + 60), height / (this.graph.height + 60), 1);
+    return { width: width - (width < 700 ? BUTTONS : 0), height: height - this.room() };
+  }
+
+  fit() {
+    const { width, height } = this.free();
+    this.scale = this.whole();
     this.x = (width - this.graph.width * this.scale) / 2;
-    this.y = Math.max((height - this.graph.height * this.scale) / 2, 24 * Math.min(this.scale * 2, 1));
+    this.y = (height - this.graph.height * this.scale) / 2;
     this.draw();
   }
 
+  // Bring a place of the graph to the middle.
+  look(x, y) {
+    const { width, height } = this.size();
+    this.x = width / 2 - x * this.scale;
+    this.y = height / 2 - y * this.scale;
+    this.pan(0, 0);
+  }
+
   centre(number) {
-    const node = this.graph.nodes[number], { width, height } = this.size();
+    const node = this.graph.nodes[number];
     if (this.scale < READABLE) this.scale = 0.8;
-    this.x = width / 2 - (node.x + node.w / 2) * this.scale;
-    this.y = height / 2 - (node.y + this.graph.box / 2) * this.scale;
-    this.draw();
+    this.look(node.x + node.w / 2, node.y + this.graph.box / 2);
   }
 
   size() {
@@ -252,6 +270,7 @@ export class Viewport {
       ArrowLeft: () => this.pan(60, 0), ArrowRight: () => this.pan(-60, 0),
       ArrowUp: () => this.pan(0, 60), ArrowDown: () => this.pan(0, -60),
       "+": () => this.zoom(1.25), "=": () => this.zoom(1.25), "-": () => this.zoom(0.8), 0: () => this.fit(),
+      Escape: () => this.choose(-1),
     };
     canvas.addEventListener("keydown", (event) => {
       if (!(event.key in keys) || event.ctrlKey || event.metaKey || event.altKey) return;

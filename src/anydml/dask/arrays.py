@@ -1,0 +1,84 @@
+"""Lazy arrays of blocks that tasks compute: dask arrays in both settings of `array.query-planning`."""
+
+from __future__ import annotations
+
+import abc
+import itertools
+import math
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import dask.array as da
+import numpy as np
+from dask.array.utils import meta_from_array
+from dask.base import tokenize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+Key: TypeAlias = tuple[Any, ...]
+Chunks: TypeAlias = tuple[tuple[int, ...], ...]
+"""The sizes of the blocks along each dimension."""
+
+
+class Layer(abc.ABC):
+    """The tasks of one lazy array, apart from the names of the arrays that it reads: a frozen dataclass."""
+
+    @property
+    @abc.abstractmethod
+    def prefix(self) -> str:
+        """What its tasks are called."""
+
+    @abc.abstractmethod
+    def tasks(self, name: str, inputs: Sequence[str]) -> dict[Key, Any]:
+        """A task for every block, keyed by the array's name and the block's place, and those that it needs between."""
+
+    def __dask_tokenize__(self) -> str:
+        return repr(self)  # parts write themselves in full: a description its fields, a verb its expressions
+
+
+def lazy(layer: Layer, inputs: Sequence[Any], chunks: Chunks, meta: Any) -> Any:
+    """The dask array of a layer's blocks."""
+    if da.array_expr_enabled():
+        from dask._collections import new_collection
+
+        from anydml.dask.planned import Blocks
+
+        return new_collection(Blocks(layer, chunks, meta, *(x.expr for x in inputs)))
+    from dask.highlevelgraph import HighLevelGraph
+
+    name = f"{layer.prefix}-{tokenize(layer, chunks, *inputs)}"
+    tasks = layer.tasks(name, [x.name for x in inputs])
+    graph = HighLevelGraph.from_collections(name, tasks, dependencies=list(inputs))
+    return da.Array(graph, name, chunks, meta=meta)
+
+
+def meta_like(array: Any, rank: int, dtype: Any) -> Any:
+    """An empty array of the library that another's blocks are of."""
+    return meta_from_array(array._meta, ndim=rank, dtype=np.dtype(dtype))  # noqa: SLF001 - Dask has no other name for it
+
+
+def is_known(array: Any) -> bool:
+    """Whether the sizes of all blocks are known."""
+    return not any(math.isnan(size) for sizes in array.chunks for size in sizes)
+
+
+def edges(sizes: Sequence[int]) -> list[int]:
+    """Where the blocks along a dimension start, and where the last one ends."""
+    return [0, *itertools.accumulate(sizes)]
+
+
+def places(chunks: Chunks) -> Iterator[tuple[int, ...]]:
+    """The places of all blocks, the last dimension running fastest."""
+    return itertools.product(*(range(len(sizes)) for sizes in chunks))
+
+
+def common(several: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Blocks along a dimension that end wherever one of several arrays' blocks ends."""
+    ends = sorted({end for sizes in several for end in edges(sizes)})
+    return tuple(b - a for a, b in itertools.pairwise(ends))
+
+
+def rechunked(array: Any, chunks: dict[int, tuple[int, ...]]) -> Any:
+    """The same array in other blocks along some axes; as it is where they are its own."""
+    wanted = {axis: sizes for axis, sizes in chunks.items() if array.chunks[axis] != tuple(sizes)}
+    return array.rechunk(wanted) if wanted else array

@@ -1,0 +1,116 @@
+"""What a worker does with blocks: runs a description on them, and says which block failed."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.arrays import place_of
+from anydml.broadcasting import without_truths
+from anydml.errors import IndexRangeError
+from anydml.ir.verbs import IndexFault
+from anydml.runtime.device import Device, device_named
+from anydml.tensor import TensorDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.operators import OperatorDesc
+
+Asked = tuple[str, str] | None
+"""The name and the feature level of a device; None for the one that blocks lie on."""
+Seen = tuple[tuple[int, ...], tuple[int, ...]]
+"""The shape that a block is given, and the one that it is repeated to."""
+
+
+@functools.cache
+def _device(name: str, level: str) -> Device:
+    return Device(name, feature_level=level)
+
+
+def device_of(asked: Asked, block: Any) -> Device:
+    """The device that was asked for, or the one that a block lies on."""
+    if asked is not None:
+        return _device(*asked)
+    place = place_of(block)
+    return device_named(place if place.startswith("cuda:") else None)
+
+
+def seen(block: Any, shapes: Seen) -> Any:
+    """A block in the dimensions of a description."""
+    block = without_truths(block)
+    own, whole = shapes
+    if not hasattr(block, "reshape"):
+        block = np.asarray(block)
+    if block.shape != own:
+        block = block.reshape(own)
+    return block if own == whole else np.broadcast_to(block, whole)
+
+
+def described(desc: OperatorDesc, arrays: Sequence[Any]) -> OperatorDesc:
+    """A description of packed tensors as arrays lie."""
+    layouts = {}
+    for field, array in zip(desc.inputs(), arrays, strict=True):
+        steps = tuple(step // array.dtype.itemsize for step in array.strides)
+        if not array.flags.c_contiguous and array.size > 1:
+            layouts[field] = TensorDesc(
+                desc.inputs()[field].data_type, array.shape, strides=steps, signed_strides=min(steps) < 0
+            )
+    return desc.with_tensors(lambda field, tensor: layouts.get(field, tensor)) if layouts else desc
+
+
+def run(desc: OperatorDesc, arrays: Sequence[Any], asked: Asked) -> Any:
+    """Run a description on arrays of its dimensions: one result, or a tuple of several."""
+    device = device_of(asked, arrays[0])
+    return device.compile_cached(described(desc, arrays))(*arrays)
+
+
+def run_block(
+    desc: OperatorDesc, asked: Asked, shapes: Sequence[Seen], drops: Sequence[int], block: Block, *blocks: Any
+) -> Any:
+    """The results of one block, without the dimensions that were added: an array, or a tuple of several."""
+    with block:
+        arrays = [seen(one, shape) for one, shape in zip(blocks, shapes, strict=True)]
+        found = run(desc, arrays, asked)
+        results = found if isinstance(found, (list, tuple)) else [found]
+        kept = [one.reshape(one.shape[drop:]) if drop else one for one, drop in zip(results, drops, strict=True)]
+        return kept[0] if len(kept) == 1 else tuple(kept)
+
+
+class Block:
+    """The block that a task computes: errors within it say which, and name indices by their place in the whole."""
+
+    def __init__(
+        self, operator: str, at: Sequence[int], whole: OperatorDesc | None = None, first: Sequence[int] = ()
+    ) -> None:
+        self.operator, self.at, self.whole, self.first = operator, tuple(at), whole, tuple(first)
+
+    def __repr__(self) -> str:
+        return f"Block({self.operator!r}, {self.at!r}, {self.whole!r}, {self.first!r})"
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, Exception):
+            return
+        where = f"in block {self.at} of {self.operator}"
+        if isinstance(error, IndexRangeError) and (found := _fault_of(error)) is not None and self.whole is not None:
+            starts = (*self.first, *(0,) * len(found.position))
+            position = tuple(a + b for a, b in zip(found.position, starts, strict=False))
+            moved = IndexFault(position, found.indices, found.dimension, found.size, found.node)
+            raised = IndexRangeError(error.subject, self.whole.word_index_fault(moved))
+            raised.add_note(where)
+            raise raised from None
+        if not any(where in note for note in getattr(error, "__notes__", ())):
+            error.add_note(where)
+
+
+def _fault_of(error: BaseException) -> IndexFault | None:
+    """The index that an error is about."""
+    for cause in (error.__cause__, error.__context__):
+        if isinstance(cause, IndexFault):
+            return cause
+    return None

@@ -1,0 +1,79 @@
+"""Folds along cut dimensions: reductions, softmaxes, normalisations and products on dask arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+da = pytest.importorskip("dask.array", reason="Dask is not installed: make test EXTRAS=dask")
+from lazies import lazy, near, same  # noqa: E402 - where Dask is
+
+X = np.random.default_rng(1).normal(size=(4, 6, 8)).astype("float32")
+ONES = np.ones((1, 4, 1, 1), "float32")
+
+
+def cut(x: np.ndarray[Any, Any] = X) -> Any:
+    return lazy(x, 2, 3, 4)
+
+
+# What accumulates in FLOAT64, or in integers, or compares: the order of its blocks changes no bit of these.
+EXACT: list[tuple[str, Callable[[Any], Any]]] = [
+    *((name, lambda x, name=name: dml.reduce(x, name, axes=[1]))
+      for name in ("l2", "log_sum_exp", "max", "min", "multiply", "sum_square", "argmax", "argmin")),
+    ("all axes", lambda x: dml.reduce(x, "max")),
+    ("two axes", lambda x: dml.argmin(x, axes=[0, 2])),
+    ("the last of equals", lambda x: dml.argmax(dml.round(x), axes=[1], axis_direction="decreasing")),
+    ("integers", lambda x: dml.reduce(dml.cast(dml.multiply(x, 9.0), "int32"), "sum", axes=[0, 1])),
+    ("float16", lambda x: dml.reduce(dml.cast(x, "float16"), "sum", axes=[1])),
+    ("hardmax", lambda x: dml.hardmax1(x, axes=[1])),
+    ("lp", lambda x: dml.lp_normalization(x, 1)),
+    ("quantised", lambda x: dml.dynamic_quantize_linear(x)),
+]  # fmt: skip
+NEAR: list[tuple[str, Callable[[Any], Any]]] = [
+    ("sum", lambda x: dml.reduce(x, "sum", axes=[1])),
+    ("average", lambda x: dml.reduce(x, "average")),
+    ("softmax", lambda x: dml.softmax1(x, axes=[1])),
+    ("log softmax", lambda x: dml.log_softmax1(x, axes=[0, 2])),
+    ("layer norm", lambda x: dml.mean_variance_normalization1(x, [1, 2], x[:1], x[1:2])),
+    ("gemm", lambda x: dml.gemm(x, x, x[:, :, :6], trans_b="transpose", alpha=0.5)),
+    ("gemm, repeated", lambda x: dml.gemm(x[0], x, trans_b="transpose")),
+]
+
+
+@pytest.mark.parametrize("call", [call for _, call in EXACT], ids=[name for name, _ in EXACT])
+def test_folds_whose_order_is_free_give_the_same_bits(call: Callable[[Any], Any]) -> None:
+    same(call(cut()), call(X))
+
+
+@pytest.mark.parametrize("call", [call for _, call in NEAR], ids=[name for name, _ in NEAR])
+def test_sums_of_float32_are_as_near_as_their_rounding(call: Callable[[Any], Any]) -> None:
+    near(call(cut()), call(X), 8)
+
+
+def test_batches_are_normalised_across_blocks() -> None:
+    x = X.reshape(2, 4, 3, 8)
+    found = dml.batch_normalization_training(lazy(x, 1, 2, 2, 8), ONES, ONES)
+    same(found, dml.batch_normalization_training(x, ONES, ONES))
+
+
+def test_nan_infinities_and_zeros_across_blocks() -> None:
+    x = np.array([[1, np.nan, 3, 4], [np.inf, 1, 2, -np.inf], [-np.inf] * 4, [0.0, -0.0, 0.0, -0.0]], "float32")
+    for name in ("max", "min", "argmax", "argmin", "log_sum_exp", "sum"):
+        np.testing.assert_array_equal(
+            dml.reduce(lazy(x, 4, 2), name, axes=[1]).compute(), dml.reduce(x, name, axes=[1])
+        )
+    np.testing.assert_array_equal(dml.softmax(lazy(x, 4, 2)).compute(), dml.softmax(x))
+
+
+def test_many_blocks_are_put_together_in_a_tree() -> None:
+    x = np.arange(100, dtype="int64")
+    total = dml.reduce(lazy(x, 1), "sum")
+    same(total, dml.reduce(x, "sum"))
+    assert max(len(task.dependencies) for task in total.dask.values() if hasattr(task, "dependencies")) <= 8
