@@ -12,6 +12,8 @@ from anydml.memory import Buffer, packed_strides
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from anydml.engines.protocol import Turning
+
 
 class OnGpu:
     """An array that shows `__cuda_array_interface__` and nothing else."""
@@ -61,7 +63,7 @@ class Gpu:
     reads_outside = False
     looks_up_bytes = False
     chooses_layouts = False
-    turns_channels: Mapping[DataType, bool] = MappingProxyType({})
+    turns_channels: Mapping[DataType, Turning] = MappingProxyType({})
 
     def __init__(self, index: int = 0) -> None:
         self.memory = f"cuda:{index}"

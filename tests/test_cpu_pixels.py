@@ -54,7 +54,15 @@ def grouped(g: dml.Graph, x: Any) -> Any:
     return convolved(g, convolved(g, convolved(g, x, 32, 1), 64, 3, group_count=2, dilations=(1, 1)), 18, 1)
 
 
-@pytest.mark.parametrize("make", [dense, alone, pooled, grouped])
+def crowded(g: dml.Graph, x: Any) -> Any:
+    """So many channels that places lie further apart: read as they are, in windows, each alone, pooled and added."""
+    wide = convolved(g, x, 512, 1, fused_activation="relu")
+    each = convolved(g, wide, 512, 3, 3, group_count=512, strides=(2, 2))
+    pooled = dml.max_pooling(wide, window_size=(3, 3), strides=(2, 2), start_padding=(1, 1), end_padding=(1, 1))
+    return convolved(g, convolved(g, dml.relu(each + pooled), 16, 3, 5), 16, 1, 7)
+
+
+@pytest.mark.parametrize("make", [dense, alone, pooled, grouped, crowded])
 def test_networks_have_the_bits_of_the_reference(
     make: Callable[[dml.Graph, Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,6 +86,15 @@ def test_networks_have_the_bits_of_the_reference(
         dml.set_num_threads(before)
     assert planned
     np.testing.assert_array_equal(*answers)
+
+
+@pytest.mark.parametrize(("channels", "apart"), [(496, 496), (512, 528), (1024, 1040)])
+def test_places_that_share_lines_of_a_cache_lie_further_apart(channels: int, apart: int) -> None:
+    g = dml.Graph("cpu")
+    given = g.input(whole(1, 1, 3, 6, 6), "x")
+    window = g.compile(convolved(g, convolved(g, given, channels, 1), 16, 3)).recipe.steps[-1].sources[0]
+    assert window.sizes == (1, 1, 16, 6, 6, channels, 3, 3)
+    assert window.strides == (0, 0, 0, 8 * apart, apart, 1, 8 * apart, apart)
 
 
 def test_long_sums_are_put_down_after_each_chain() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import anydml as dml
 from agreement import assert_same
+from anydml.engines.protocol import Turning
 from anydml.graph.without import OF_MODELS
 from modelling import program
 from onnx_models import model, node, slice_model
@@ -160,7 +161,8 @@ def test_each_acts_and_can_be_left_out(name: str, monkeypatch: pytest.MonkeyPatc
     g = dml.Graph("reference" if name == "outside" else "cpu")
     monkeypatch.setattr(g.device.engine, "reads_outside", name in ("outside", "channels", "divide"))
     monkeypatch.setattr(g.device.engine, "chooses_layouts", name == "matrices")
-    monkeypatch.setattr(g.device.engine, "turns_channels", {dml.DataType.FLOAT32: False} if name == "channels" else {})
+    turning = {dml.DataType.FLOAT32: Turning(needs_constants=False)} if name == "channels" else {}
+    monkeypatch.setattr(g.device.engine, "turns_channels", turning)
     if name == "divide":
         pytest.importorskip("triton", reason="Triton is not installed: make test EXTRAS='torch triton'")
         from anydml.engines.cuda.programs import divide  # which needs Triton

@@ -33,6 +33,8 @@ class _Ties:
     def __init__(self) -> None:
         self._above: dict[Node, Node] = {}
         self._whole: set[Node] = set()
+        self.sizes: dict[Node, int] = {}
+        """Of dimensions of memory between verbs, as the first of its views has them."""
 
     def find(self, node: Node) -> Node:
         while (above := self._above.setdefault(node, node)) != node:
@@ -81,12 +83,9 @@ def _view_ties(ties: _Ties, view: View, walked: Sequence[Node | None], tensors: 
         for size, stride, node in steps:
             if size > 1 and stride:
                 own = (view.tensor, stride)
-                ties.find(own)
-                if node is None:
-                    ties.keep_whole(own)
-                else:
+                if node is not None:
                     ties.tie(node, own)
-                if view.offset % (stride * size):
+                if node is None or view.offset // stride % size or ties.sizes.setdefault(own, size) != size:
                     ties.keep_whole(own)
         return
     seen = set()

@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.dask.blockwise import blockwise
+from anydml.dask.choosing import best
 from anydml.dask.folds import folded
+from anydml.dask.gathers import gathered
 from anydml.dask.independent import independent
+from anydml.dask.moving import moved_blocks
+from anydml.dask.reaching import fetched_parts, windows
+from anydml.dask.scans import scanned
+from anydml.dask.scatters import scattered
 from anydml.describing import argument_of
 from anydml.errors import Fault, UnsupportedError
 
@@ -21,11 +27,14 @@ if TYPE_CHECKING:
 
 def plan(desc: OperatorDesc, tensors: Mapping[str, Tensor], ranks: Mapping[str, int], asked: Asked) -> list[Any]:
     """The results of an operator as lazy arrays; `ranks` are the dimensions that the caller expects of each."""
+    if (found := moved_blocks(desc, tensors)) is not None:
+        return found
     groups = independent(desc)
     if not _dependent(tensors, groups) and (found := blockwise(desc, tensors, groups, ranks, asked)) is not None:
         return found
-    if (found := folded(desc, tensors, ranks, asked)) is not None:
-        return found
+    for rule in (scanned, gathered, scattered, best, windows, fetched_parts, folded):
+        if (found := rule(desc, tensors, ranks, asked)) is not None:
+            return found
     raise _refusal(desc, tensors, groups)
 
 

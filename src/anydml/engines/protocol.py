@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +10,15 @@ if TYPE_CHECKING:
     from anydml.enums import DataType
     from anydml.ir.verbs import Map, Primitive, Reduce
     from anydml.memory import Buffer
+
+
+class Turning(NamedTuple):
+    """How an engine would have pictures lie with the channels of a place side by side."""
+
+    needs_constants: bool
+    """Whether by constant weights alone."""
+    crowded: int = 0
+    """Bytes: places so far apart, or multiples of it, share lines of a cache, and lie further apart; 0 for none."""
 
 
 class Program(Protocol):
@@ -91,8 +100,8 @@ class Engine(Protocol):
     """Whether a byte is looked up in a table in less time than most of what is computed of it takes."""
     chooses_layouts: bool
     """Whether what passes between products and attention lies best as those like it."""
-    turns_channels: Mapping[DataType, bool]
-    """By the type of pictures whose channels convolutions read best side by side: whether by constant weights alone."""
+    turns_channels: Mapping[DataType, Turning]
+    """By the type of pictures whose channels convolutions read best side by side: how."""
 
     def takes(self, primitive: Primitive) -> bool:
         """Whether it has a way for a primitive that can be spelled out; others it takes anyway."""

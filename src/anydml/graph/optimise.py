@@ -30,7 +30,7 @@ from anydml.graph.weights import read_weights
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from anydml.engines.protocol import Engine
+    from anydml.engines.protocol import Engine, Turning
     from anydml.enums import DataType
     from anydml.ir.verbs import Primitive
 
@@ -44,7 +44,7 @@ class Plain(NamedTuple):
     reads_outside: bool = False
     looks_up_bytes: bool = False
     chooses_layouts: bool = False
-    turns_channels: Mapping[DataType, bool] = MappingProxyType({})
+    turns_channels: Mapping[DataType, Turning] = MappingProxyType({})
 
 
 class Rewritten(NamedTuple):

@@ -10,6 +10,7 @@ import os
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.protocol import Turning
 from anydml.engines.repeated import compile_repeat
 from anydml.enums import DataType
 from anydml.ir.attending import Attend
@@ -66,7 +67,9 @@ class CudaEngine:
     reads_outside = True
     looks_up_bytes = False
     chooses_layouts = True
-    turns_channels: Mapping[DataType, bool] = MappingProxyType({DataType.FLOAT16: False, DataType.FLOAT32: False})
+    turns_channels: Mapping[DataType, Turning] = MappingProxyType(
+        dict.fromkeys((DataType.FLOAT16, DataType.FLOAT32), Turning(needs_constants=False))
+    )
 
     def __init__(self, index: int = 0) -> None:
         from anydml.engines.cuda.figures import figures_of

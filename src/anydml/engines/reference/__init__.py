@@ -21,7 +21,7 @@ from anydml.memory import HOST, numpy_view, reserve_host
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.engines.protocol import Program
+    from anydml.engines.protocol import Program, Turning
     from anydml.enums import DataType
     from anydml.ir.verbs import Check, Primitive
     from anydml.ir.views import View
@@ -39,7 +39,7 @@ class ReferenceEngine:
     reads_outside = False
     looks_up_bytes = False
     chooses_layouts = False
-    turns_channels: Mapping[DataType, bool] = MappingProxyType({})
+    turns_channels: Mapping[DataType, Turning] = MappingProxyType({})
     reserve = staticmethod(reserve_host)
 
     def takes(self, primitive: Primitive) -> bool:  # noqa: ARG002 - of the protocol

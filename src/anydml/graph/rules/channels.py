@@ -18,11 +18,14 @@ from anydml.ir.views import View
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from anydml.engines.protocol import Turning
     from anydml.enums import DataType
     from anydml.graph.recipe import Step
 
 FEW = 16
 """Channels below which a convolution has no need of them side by side."""
+LINE = 64
+"""Bytes that places lie further apart which would share lines of a cache."""
 
 
 class _Pictures(NamedTuple):
@@ -30,6 +33,8 @@ class _Pictures(NamedTuple):
 
     channels: int
     places: int
+    pitch: int
+    """Elements from one place to the next, where channels lie side by side."""
 
     def parts(self, distance: int) -> tuple[int, int, int]:
         """The pictures, channels and places that a distance in memory is made of."""
@@ -38,7 +43,7 @@ class _Pictures(NamedTuple):
     def turned(self, view: View) -> View | None:
         """The same elements where channels lie side by side; None for a view that goes from one into the next."""
         start = self.parts(view.offset)
-        units = (self.channels * self.places, 1, self.channels)
+        units = (self.pitch * self.places, 1, self.pitch)
         last, strides = list(start), list[int]()
         for size, stride in zip(view.sizes, view.strides, strict=True):
             if size <= 1 or not stride:
@@ -56,10 +61,10 @@ class _Pictures(NamedTuple):
         return View(view.tensor, view.data_type, view.sizes, tuple(strides), offset)
 
 
-def channels(recipe: Recipe, kinds: Mapping[DataType, bool]) -> Recipe:
+def channels(recipe: Recipe, kinds: Mapping[DataType, Turning]) -> Recipe:
     """Turn the stores that convolutions of many channels read, and those beside them in other steps.
 
-    `kinds` has the types of such pictures, and for each whether weights must be constants.
+    `kinds` has the types of such pictures, and how each is to lie.
     """
     if not kinds:
         return recipe
@@ -67,14 +72,14 @@ def channels(recipe: Recipe, kinds: Mapping[DataType, bool]) -> Recipe:
     found = {
         view.tensor: one
         for step in recipe.steps
-        for view, one in _read_by_convolution(step, recipe, seen)
-        if not kinds[view.data_type] or _has_constant(step, recipe)
+        for view, one in _read_by_convolution(step, recipe, kinds, seen)
+        if not kinds[view.data_type].needs_constants or _has_constant(step, recipe)
     }
     before = -1
     while len(found) > before:
         before = len(found)
         for step in recipe.steps:
-            found |= {view.tensor: one for view, one in _beside(step, recipe, found, seen)}
+            found |= {view.tensor: one for view, one in _beside(step, recipe, kinds, found, seen)}
     for name, one in list(found.items()):
         if one.places == 1 or any(one.turned(view) is None for view in seen[name]):
             del found[name]
@@ -89,14 +94,18 @@ def channels(recipe: Recipe, kinds: Mapping[DataType, bool]) -> Recipe:
     for step in recipe.steps:
         is_touched = any(view.tensor in found for view in step.primitive.views)
         steps.append(replace(step, primitive=step.primitive.reading(turn).writing(turn)) if is_touched else step)
-    return Recipe(recipe.stores, tuple(steps))
+    stores = dict(recipe.stores)
+    for name, one in found.items():
+        size = stores[name].size_in_bytes // one.channels * one.pitch
+        stores[name] = replace(stores[name], size_in_bytes=size)
+    return Recipe(stores, tuple(steps))
 
 
 def _has_constant(step: Step, recipe: Recipe) -> bool:
     return any(recipe.stores[view.tensor].kind == "constant" for view in step.sources)
 
 
-def _views(recipe: Recipe, kinds: Mapping[DataType, bool]) -> dict[str, list[View]]:
+def _views(recipe: Recipe, kinds: Mapping[DataType, Turning]) -> dict[str, list[View]]:
     """By store of such pictures between steps, its views; but those of steps that need rows side by side."""
     seen: dict[str, list[View]] = {name: [] for name, store in recipe.stores.items() if store.kind == "scratch"}
     for step in recipe.steps:
@@ -110,11 +119,15 @@ def _views(recipe: Recipe, kinds: Mapping[DataType, bool]) -> dict[str, list[Vie
     return {name: views for name, views in seen.items() if len({view.data_type for view in views}) == 1}
 
 
-def _pictures(view: View, axis: int, recipe: Recipe) -> _Pictures | None:
+def _pictures(view: View, axis: int, recipe: Recipe, kinds: Mapping[DataType, Turning]) -> _Pictures | None:
     """A store as pictures, whose channels a dimension of a view goes along."""
-    elements = recipe.stores[view.tensor].size_in_bytes // view.data_type.size_in_bytes
+    width, crowded = view.data_type.size_in_bytes, kinds[view.data_type].crowded
+    elements = recipe.stores[view.tensor].size_in_bytes // width
     count, places = view.sizes[axis], view.strides[axis]
-    return _Pictures(count, places) if count > 1 and places > 0 and elements % (count * places) == 0 else None
+    if count < 2 or places < 1 or elements % (count * places):
+        return None
+    is_crowded = crowded and count * width % crowded == 0
+    return _Pictures(count, places, count + LINE // width if is_crowded else count)
 
 
 def _axes_along(made: Map | Reduce, way: int) -> Iterator[tuple[View, int]]:
@@ -130,19 +143,25 @@ def _axes_along(made: Map | Reduce, way: int) -> Iterator[tuple[View, int]]:
 
 
 def _read_by_convolution(
-    step: Step, recipe: Recipe, seen: Mapping[str, list[View]]
+    step: Step, recipe: Recipe, kinds: Mapping[DataType, Turning], seen: Mapping[str, list[View]]
 ) -> Iterator[tuple[View, _Pictures]]:
     """What a convolution reads: as operators have it, channels are the first dimension that is summed."""
     made = step.primitive
     if not isinstance(made, Reduce) or made.depth < 2 or match_contraction(made) is None:
         return
     for view, axis in _axes_along(made, len(made.sizes) - made.depth):
-        if view.tensor in seen and view.sizes[axis] >= FEW and (one := _pictures(view, axis, recipe)) is not None:
+        if view.tensor not in seen or view.sizes[axis] < FEW:
+            continue
+        if (one := _pictures(view, axis, recipe, kinds)) is not None:
             yield view, one
 
 
 def _beside(
-    step: Step, recipe: Recipe, found: Mapping[str, _Pictures], seen: Mapping[str, list[View]]
+    step: Step,
+    recipe: Recipe,
+    kinds: Mapping[DataType, Turning],
+    found: Mapping[str, _Pictures],
+    seen: Mapping[str, list[View]],
 ) -> Iterator[tuple[View, _Pictures]]:
     """What a step reads and writes along the channels of pictures that are turned."""
     made = step.primitive
@@ -153,6 +172,6 @@ def _beside(
         if any(view.tensor in found and found[view.tensor].places == view.strides[axis] for view, axis in views):
             for view, axis in views:
                 if view.tensor in seen and view.tensor not in found:
-                    one = _pictures(view, axis, recipe)
+                    one = _pictures(view, axis, recipe, kinds)
                     if one is not None:
                         yield view, one
