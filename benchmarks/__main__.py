@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import anydml as dml
+from anydml.cli.progress import working
 from benchmarks import figures, table
 from benchmarks.chart import draw
 from benchmarks.results import DeviceLostError, Result, trouble
@@ -48,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     lost = False
     head = ""
     try:
-        for result in found:
+        while (result := take(found, len(results) + 1)) is not None:
             results.append(result)
             if (columns := table.header(result, shown)) != head:
                 print(head := columns)
@@ -60,10 +61,18 @@ def main(arguments: list[str] | None = None) -> int:
     except DeviceLostError as error:
         lost = True
         print(error, file=sys.stderr)
+    if options.only and not results and not lost:
+        parser.error(f"--only: no row has {options.only!r} in its name")
     print(table.summary(results))
     if options.svg:
         options.svg.write_text(draw(results))
     return int(lost or any(map(trouble, results)))
+
+
+def take(found: Iterator[Result], number: int) -> Result | None:
+    """The next row; a terminal shows that it is measured, since one may take half a minute."""
+    with working(f"Measuring row {number}"):
+        return next(found, None)
 
 
 def on_cpu(options: argparse.Namespace) -> tuple[dict[str, Any], Iterator[Result]]:

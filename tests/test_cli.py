@@ -57,10 +57,17 @@ def test_support_of_one_operator_has_every_row() -> None:
 
 @pytest.mark.skipif(not HAS_ONNX, reason="needs onnx: make test EXTRAS=onnx")
 def test_support_lists_the_types_of_onnx_nodes() -> None:
+    from anydml.onnx.lowerings import lowered_kinds
+
     text = printed("support --onnx")
     assert "Softmax, " in text
     assert max(map(len, text.splitlines())) <= 80
-    assert "Softmax" in json.loads(printed("support --onnx --json"))
+    names = json.loads(printed("support --onnx --json"))
+    assert text.splitlines()[-1].startswith(f"{len(names)} types of nodes; ")
+    assert names == sorted(lowered_kinds(), key=str.lower)
+    assert printed("support --onnx gathern").startswith("GatherND\n1 type of nodes; ")
+    result = CliRunner().invoke(app, ["support", "--onnx", "Softmx"])
+    assert (result.exit_code, "did you mean Softmax?" in result.output) == (2, True)
 
 
 def test_support_at_a_level() -> None:

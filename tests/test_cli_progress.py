@@ -17,12 +17,12 @@ MODELS = ROOT / "examples/models"
 TOKEN = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)")
 
 
-def on_terminal(*arguments: object, **environment: str) -> str:
+def on_terminal(*arguments: object, python: tuple[str, ...] = ("-m", "anydml"), **environment: str) -> str:
     """All that a command writes to a terminal of 80 columns, its stdout and its stderr."""
     ours, theirs = pty.openpty()
     known = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "TERM", "CI")}
     known |= {"TERM": "xterm", "COLUMNS": "80", **environment}
-    command = [sys.executable, "-m", "anydml", *map(str, arguments)]
+    command = [sys.executable, *python, *map(str, arguments)]
     with subprocess.Popen(command, stdout=theirs, stderr=theirs, env=known) as process:  # noqa: S603 - our own
         os.close(theirs)
         found = b""
@@ -93,6 +93,13 @@ def test_compare_leaves_the_result_alone() -> None:
         "output",
         str(MODELS / "crop.onnx"),
     ]
+
+
+def test_a_row_of_benchmarks_is_told_while_it_is_measured() -> None:
+    program = "import time; from benchmarks.__main__ import take; print(take((time.sleep(0.3) for _ in '1'), 7))"
+    written = on_terminal(python=("-c", program))
+    assert "Measuring row 7" in written
+    assert left_on_screen(written) == ["None"]
 
 
 def test_a_terminal_that_cannot_remove_a_line_gets_none() -> None:

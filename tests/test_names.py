@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
 import subprocess
 import sys
 from typing import Any
@@ -25,6 +27,8 @@ X = np.ones((2, 3), "float32")
         ("transpose", "use the array's own method, as in x.T: operators read any strides"),
         ("InferenceSession", "use anydml.onnx.InferenceSession"),
         ("topk", "did you mean top_k?"),
+        ("activation_softmax", "none of that name; use softmax"),
+        ("maximum", "none of that name; use max(a, b)"),
         ("frobnicate", "none of that name; `anydml support` lists them"),
         ("DML_SLICE1_OPERATOR_DESC", "; it is anydml.Slice1 here"),
         ("DML_TENSOR_DATA_TYPE_FLOAT32", "; it is anydml.DataType.FLOAT32 here"),
@@ -39,6 +43,18 @@ def test_a_name_that_is_not_there_has_a_way_out(name: str, hint: str) -> None:
         getattr(dml, name)
     assert str(raised.value).endswith(hint)
     assert raised.value.name == name
+
+
+def test_arguments_of_other_libraries_stand_for_arguments_that_are_there() -> None:
+    from anydml.functions.unknown import _ARGUMENTS
+
+    known = {key for name in dml.__all__ if name.islower() for key in inspect.signature(getattr(dml, name)).parameters}
+    assert {word for words in _ARGUMENTS.values() for word in words.split()} <= known
+
+
+def test_functions_pickle() -> None:
+    for function in (dml.slice1, dml.relu):
+        assert pickle.loads(pickle.dumps(function)) is function  # noqa: S301 - our own
 
 
 def test_a_private_name_has_no_way_out() -> None:
@@ -69,6 +85,13 @@ def test_what_is_suggested_instead_is_there() -> None:
         (lambda: dml.mean(X), 'along axes use reduce(x, "average", axes)'),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.mean(X, X, axis=1), 'along axes use reduce(x, "average", axes)'),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.one_hot(X, depth=3), "one_hot(indices[..., None], [[0, 1]], [*indices.shape, n], -1)"),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.reduce(X, "max", axis=1), "write axes= instead of axis="),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.reduce(X, "max", 1, keepdims=False), "result.squeeze(axis) drops one"),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.softmax(X, dim=1), "softmax1 has axes"),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.split(X, sections=2), "write output_axis_sizes= instead of sections="),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.cast(X, dtype="int8"), "write data_type= instead of dtype="),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.gather(X, [0], axs=1), "did you mean axis?"),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.slice1(X), "input_window_strides=None, output_sizes=None, *, out=None, device=None)"),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.add(X), "it is add(a, b, *, out=None, device=None)"),  # type: ignore[call-overload,unused-ignore]
     ],
 )
@@ -131,12 +154,12 @@ def test_a_word_of_another_library_has_a_suggestion(call: Any, hint: str) -> Non
 
 def test_modules_are_reachable_and_loaded_when_asked_for() -> None:
     code = """import sys, anydml
-names = ("explain", "models", "onnx", "pydirectml")
+names = ("dask", "explain", "models", "onnx", "pydirectml")
 print([name for name in names if f"anydml.{name}" in sys.modules])
 print(set(names) <= set(dir(anydml)), [getattr(anydml, name).__name__ for name in names])
 print([name for name in dir(anydml) if name[0] != "_" and name not in (*anydml.__all__, *names)])"""
     found = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own code
     loaded, reached, others = found.stdout.splitlines()
     assert loaded == "[]"
-    assert reached == "True ['anydml.explain', 'anydml.models', 'anydml.onnx', 'anydml.pydirectml']"
+    assert reached == "True ['anydml.dask', 'anydml.explain', 'anydml.models', 'anydml.onnx', 'anydml.pydirectml']"
     assert others == "[]"

@@ -193,7 +193,7 @@ def test_functions_are_told_apart_by_their_overload() -> None:
     through.functions[0].node[0].CopyFrom(node("Turn", "a", "b", domain="own", overload="not"))
     through.functions[0].opset_import.add(domain="own", version=1)
     assert dml.onnx.load(through)(x).shape == (2, 1)
-    with pytest.raises(dml.UnsupportedError, match=r"own\.Turn is not supported; docs"):
+    with pytest.raises(dml.UnsupportedError, match=r"own\.Turn is not supported; `anydml support --onnx`"):
         dml.onnx.load(calling(17, functions, "neither"))
 
 

@@ -67,14 +67,14 @@ class CheckedOnnx:
         """Say what was found: a line for each type of node, or for each node, then the verdict."""
         report = self.report
         for fault in report.faults:
-            say(str(fault), "red")
+            say(_in_file(fault, report.file) if concise else str(fault), "red")
         if details:
             for node in report.nodes:
                 say(_node_line(node), "red" if node.error else "")
         elif concise:
             for node in report.nodes:
                 if node.error is not None:
-                    say(str(node.error), "red")
+                    say(_in_file(node.error, report.file), "red")
         else:
             for kind in dict.fromkeys(node.kind for node in report.nodes):
                 _show_kind(kind, [node for node in report.nodes if node.kind == kind], say)
@@ -84,7 +84,13 @@ class CheckedOnnx:
         if report.hosted:
             told = f"{report.hosted.total()} of {len(report.nodes)} nodes run on the host: {_kinds(report.hosted)}"
             say(f"{told}; DirectML has no operator or type for them, and --strict refuses them", "yellow")
-        _show_verdict(report, say)
+        _show_verdict(report, say, concise=concise)
+
+
+def _in_file(error: DmlError, file: str) -> str:
+    """An error as one line, with the file's name in front."""
+    text = " ".join(str(error).split())
+    return text if text.startswith(f"{file}:") else f"{file}: {text}"
 
 
 def _kind(error: DmlError, level: FeatureLevel | None) -> Any:
@@ -109,14 +115,14 @@ def _show_kind(kind: str, nodes: Sequence[NodeReport], say: Say) -> None:
         say(f"  {node.error}{more}", "red")
 
 
-def _show_verdict(report: Report, say: Say) -> None:
+def _show_verdict(report: Report, say: Say, *, concise: bool) -> None:
     total, level = len(report.nodes), report.level
     if report.refused:
         told = f"{report.file}: {report.refused.total()} of {total} nodes cannot run at level {level}"
         told = f"{told}: {_kinds(report.refused)}"
         say(f"{told}; {_count(report.unknown)} not known" if report.unknown else told, "red")
         missing = sum(isinstance(node.error, UnsupportedError) for node in report.nodes)
-        if missing:
+        if missing and not concise:
             one = missing == 1
             told = f"{_count(missing)} not at fault: {'it is' if one else 'they are'} not built here"
             say(f"{told}; `anydml support --onnx` lists the types of nodes that are", "yellow")

@@ -10,8 +10,11 @@ from rich.table import Table
 
 from anydml.cli.console import print_table, write_json
 from anydml.cli.types import LEVEL, OPERATOR
+from anydml.errors import show
 from anydml.operators import OPERATORS
 from anydml.operators.tables import write_counts, write_types
+from anydml.shown import counted
+from anydml.spelling import suggest
 
 if TYPE_CHECKING:
     from anydml.enums import FeatureLevel
@@ -19,11 +22,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("operator", type=OPERATOR, required=False)
+@click.argument("name", metavar="[OPERATOR]", required=False, shell_complete=OPERATOR.shell_complete)
 @click.option("--feature-level", "level", type=LEVEL, help="What this level has, instead of every row.")
-@click.option("--onnx", is_flag=True, help="The types of ONNX nodes that run on these operators.")
+@click.option("--onnx", is_flag=True, help="The types of ONNX nodes that run on these operators, or those with a word.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
-def support(operator: type[OperatorDesc] | None, level: FeatureLevel | None, onnx: bool, as_json: bool) -> None:
+@click.pass_context
+def support(ctx: click.Context, name: str | None, level: FeatureLevel | None, onnx: bool, as_json: bool) -> None:
     """List the operators, and the types and dimensions that each takes.
 
     Without an operator there is a line for each: the level that it appeared at, its dimension counts and the data
@@ -34,10 +38,12 @@ def support(operator: type[OperatorDesc] | None, level: FeatureLevel | None, onn
     Examples:
       anydml support
       anydml support slice1 --feature-level 2_1
+      anydml support --onnx gather
     """
     if onnx:
-        _show_nodes(as_json=as_json)
+        _show_nodes(name, as_json=as_json)
         return
+    operator = None if name is None else OPERATOR(name, ctx.command.params[0], ctx)
     chosen = [operator] if operator else list(OPERATORS.values())
     found = [(cls, row) for cls in chosen for row in _rows(cls, level)]
     if as_json:
@@ -76,16 +82,21 @@ def _show_all(chosen: list[type[OperatorDesc]], level: FeatureLevel | None) -> N
     click.echo(f"{len(chosen)} operators; `anydml support NAME` has all rows of one")
 
 
-def _show_nodes(*, as_json: bool) -> None:
-    """The types of ONNX nodes, within 80 columns."""
-    from anydml.onnx.lowerings import LOWERINGS
+def _show_nodes(word: str | None, *, as_json: bool) -> None:
+    """The types of ONNX nodes that have a word in their name, within 80 columns."""
+    from anydml.onnx.lowerings import lowered_kinds
 
-    names = sorted(LOWERINGS, key=str.lower)
+    known = lowered_kinds()
+    names = sorted((name for name in known if (word or "").lower() in name.lower()), key=str.lower)
+    if not names:
+        way_out = suggest(word, known) or "one that ONNX defines may run on the host: see `anydml check MODEL.onnx`"
+        message = f"none of the {len(known)} types of nodes has {show(word)} in its name; {way_out}"
+        raise click.BadParameter(message, param_hint="'--onnx'")
     if as_json:
         write_json(names)
         return
     click.echo(textwrap.fill(", ".join(names), 80))
-    click.echo(f"{len(names)} types of nodes; `anydml check MODEL.onnx` says which of its nodes run")
+    click.echo(f"{counted(len(names), 'type')} of nodes; `anydml check MODEL.onnx` says which of its nodes run")
 
 
 def _rows(cls: type[OperatorDesc], level: FeatureLevel | None) -> list[LevelSupport]:

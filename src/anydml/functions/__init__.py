@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from anydml.functions import computing  # noqa: F401 - Python's operators on expressions
 from anydml.functions.copying import cast, join, reverse_subsequences, split
 from anydml.functions.cumulative import cumulative_product, cumulative_summation
-from anydml.functions.derived import function_of
+from anydml.functions.derived import function_of, worded
 from anydml.functions.filling import diagonal_matrix, diagonal_matrix1, fill_value_constant, fill_value_sequence
 from anydml.functions.gathering import gather, gather_elements, gather_nd
 from anydml.functions.quantising import dequantize, quantize
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from anydml.operators import OperatorDesc
 
-WRITTEN: tuple[Callable[..., Any], ...] = (
+_AS_WRITTEN: tuple[Callable[..., Any], ...] = (
     cast,
     cumulative_product,
     cumulative_summation,
@@ -50,6 +50,7 @@ WRITTEN: tuple[Callable[..., Any], ...] = (
     slice1,
     split,
 )
+WRITTEN = tuple(map(worded, _AS_WRITTEN))
 _SERVED = {"gather_nd1"}  # by gather_nd
 
 

@@ -101,14 +101,11 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
             try:
                 signature.bind(*args, **named)
             except TypeError as error:
-                from anydml.functions.unknown import word_meant  # for errors alone
-
-                message = "; ".join(filter(None, (str(error), f"it is {name}{signature}", word_meant(name))))
-                raise TypeError(message) from None
+                raise _wrong_call(name, signature, named, str(error)) from None
         return found
 
-    # Known calls with every attribute left out are found by these: 2 us less than by looking at each.
-    usual = tuple(map(_exact, defaults)) if least == count else None
+    # Known calls with every attribute left out are found by one thing in the place of all: 4 us less.
+    usual: tuple[Any, ...] | None = (object(),) if least == count else None
 
     def function(*args: Any, out: Any = None, device: Any = None, **named: Any) -> Any:
         if usual is not None and len(args) == count and not named:
@@ -172,6 +169,36 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
     function.__doc__ = document(cls)
     function.__signature__ = signature  # type: ignore[attr-defined]  # what inspect asks for
     return function
+
+
+def worded(written: Callable[..., Any]) -> Callable[..., Any]:
+    """A written function whose errors on a wrong call are those of the derived ones."""
+
+    @functools.wraps(written)
+    def function(*args: Any, **named: Any) -> Any:
+        try:
+            return written(*args, **named)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:  # it was called
+                raise
+        signature = inspect.signature(written)
+        try:
+            signature.bind(*args, **named)
+        except TypeError as error:
+            raise _wrong_call(written.__name__, signature, named, str(error)) from None
+
+    function.__module__ = "anydml"
+    return function
+
+
+def _wrong_call(name: str, signature: inspect.Signature, named: dict[str, Any], message: str) -> TypeError:
+    """A call that lacks an argument or has one too many: the error with the signature, and with what may be meant."""
+    from anydml.functions.unknown import word_arguments, word_meant  # for errors alone
+
+    plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
+    told = f"it is {name}{inspect.Signature(plain)}"
+    hint = word_arguments(name, named, signature.parameters) or word_meant(name)
+    return TypeError("; ".join(filter(None, (message, told, hint))))
 
 
 def _splitter(places: Any, tensors: tuple[str, ...], names: tuple[str, ...]) -> Callable[[Any], Any]:

@@ -6,7 +6,7 @@ import enum
 import re
 from typing import TYPE_CHECKING
 
-from anydml.operator_type import OperatorType
+from anydml.operator_type import OperatorType, function_name
 from anydml.operators import OPERATORS
 from anydml.spelling import squeeze, suggest
 
@@ -17,6 +17,7 @@ _INSTEAD = {
     "adam_optimizer": "adam",
     "average_pooling": "avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool2d average_pool global_average_pool",
     "batch_normalization": "batch_norm batch_norm2d",
+    "cast": "astype to_type convert",
     "clip(x, 0, 6)": "relu6",
     "convolution": "conv conv1d conv2d conv3d",
     'convolution(x, filter, direction="backward")': "conv_transpose conv_transpose1d conv_transpose2d conv_transpose3d",
@@ -38,9 +39,11 @@ _INSTEAD = {
     "logical_greater_than_or_equal": "greater_equal ge greater_or_equal",
     "logical_less_than": "less lt",
     "logical_less_than_or_equal": "less_equal le less_or_equal",
+    "max(a, b)": "maximum fmax",
     "max_pooling": "max_pool1d max_pool2d max_pool3d max_pool",
     "mean_variance_normalization1": "layer_norm instance_norm group_norm layer_normalization instance_normalization",
     "mean_variance_normalization2(x, axes, use_mean=False)": "rms_norm simplified_layer_normalization",
+    "min(a, b)": "minimum fmin",
     "modulus_floor": "mod remainder",
     "modulus_truncate": "fmod",
     "multihead_attention": "attention scaled_dot_product_attention",
@@ -99,6 +102,59 @@ def word_meant(name: str) -> str:
     return f"it works element by element: along axes {instead}" if instead else _MEANT.get(name, "")
 
 
+_ARGUMENTS = {
+    "axis": "axes axis_direction",
+    "axes": "axis",
+    "dim": "axis axes",
+    "dims": "axes axis",
+    "dtype": "data_type",
+    "direction": "axis_direction",
+    "reverse": "axis_direction",
+    "exclusive": "has_exclusive_sum has_exclusive_product",
+    "sections": "output_axis_sizes",
+    "sizes": "input_window_sizes output_axis_sizes output_sizes",
+    "shape": "sizes output_sizes",
+    "starts": "offsets input_window_offsets",
+    "steps": "strides input_window_strides",
+    "stride": "strides",
+    "kernel_size": "window_size window_sizes",
+    "groups": "group_count",
+    "dilation": "dilations",
+    "weight": "filter scale",
+    "eps": "epsilon",
+    "reps": "repeats",
+    "mode": "interpolation_mode padding_mode index_mode reduction_function",
+    "op": "function",
+}
+"""Arguments of other libraries' functions, by the names that they may have here."""
+
+
+def word_arguments(name: str, named: Mapping[str, object], known: Mapping[str, object]) -> str:
+    """What to write for arguments that a function lacks: its own name for them, or a newer version that has them."""
+    for key in named.keys() - known.keys():
+        if key in ("keepdims", "keepdim"):
+            return "all dimensions are kept; result.squeeze(axis) drops one"
+        meant = [word for word in _ARGUMENTS.get(key, "").split() if word in known]
+        if meant:
+            return f"write {meant[0]}= instead of {key}="
+        if hint := suggest(key, known):
+            return hint
+        for newer in (f"{name}1", f"{name}2"):
+            has = _arguments_of(newer)
+            for word in (key, *_ARGUMENTS.get(key, "").split()):
+                if word in has:
+                    return f"{newer} has {word}"
+    return ""
+
+
+def _arguments_of(name: str) -> Mapping[str, object]:
+    """The arguments of a derived function, where there is one."""
+    from anydml.functions.derived import arguments_of
+
+    kind = next((kind for kind in OPERATORS if function_name(kind) == name), None)
+    return {} if kind is None else arguments_of(OPERATORS[kind])
+
+
 def word_unknown(name: str, public: Mapping[str, object]) -> str:
     """A sentence on a name that anydml does not have: what takes its place, or the count and where to look."""
     said = f"module 'anydml' has no attribute {name!r}"
@@ -110,7 +166,9 @@ def word_unknown(name: str, public: Mapping[str, object]) -> str:
     count = "all of them here" if built == there else f"{built} of them here"
     # Of a class and a function that are spelt alike the last counts.
     names = sorted(public, key=lambda key: key[:1].isupper() == name[:1].isupper())
-    way_out = instead_of(name) or suggest(name, names) or "`anydml support` lists them"
+    short = re.sub("^(activation|element_wise)_", "", name)
+    way_out = f"use {short}" if short != name and short in public else instead_of(name)
+    way_out = way_out or suggest(name, names) or "`anydml support` lists them"
     return f"{said}: DirectML has {there} operators, {count}, and none of that name; {way_out}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ from anydml.models.load import read_model, read_text
 from anydml.models.model import Dispatch
 from anydml.models.onnx_programs import DispatchChecker, OnnxProgram, check_program
 from anydml.models.output import files_of
+from anydml.models.parser import Unread
 from anydml.models.serialized import GraphProgram
 from anydml.models.source import locate
 from anydml.shown import Shown, counted
@@ -47,6 +49,9 @@ if TYPE_CHECKING:
     from anydml.models.load import Folders
     from anydml.models.model import Dispatchable, Model
     from anydml.models.source import Node
+
+_SECTION = re.compile(r"\$([.[][^.[]*){0,2}")
+"""The paths of a model, a section of it, and a resource, dispatchable or command: none can be named if unread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +140,8 @@ def check_file(
 ) -> ModelReport:
     """Check a model file; one that is no JSON is reported as well, instead of raised.
 
-    With `data` that is the file's text, and the path is its name, where the files that it names are looked for.
+    After a syntax error the rest is checked, but for values that depend on those that could not be read. With `data`
+    that is the file's text, and the path is its name, where the files that it names are looked for.
     """
     level = FeatureLevel(feature_level)
     if data is None:
@@ -148,8 +154,9 @@ def check_file(
 def _check_file(
     path: str | os.PathLike[str], level: FeatureLevel, allow_files: Folders, data: bytes | None
 ) -> ModelReport:
+    unread = Unread()
     try:
-        model = read_model(path, allow_files, data=data)
+        model = read_model(path, allow_files, data=data, unread=unread)
     except TooManyFaultsError as error:
         return ModelReport(printable(str(path)), level, tuple(error.findings))
     except DescriptionError:  # of an argument, not of the file
@@ -158,7 +165,17 @@ def _check_file(
         kind = FILE if isinstance(error, ModelFileError) else UNSUPPORTED
         faults = [Finding(kind, fault if fault.place else _at_start(fault, error.subject)) for fault in error.faults]
         return ModelReport(error.subject, level, tuple(faults))
-    return check_model(model, level)
+    report = check_model(model, level)
+    return report if not unread.faults else _past_errors(report, unread)
+
+
+def _past_errors(report: ModelReport, unread: Unread) -> ModelReport:
+    """The report of a model with syntax errors: those, and the findings that do not depend on them."""
+    is_whole = not any(_SECTION.fullmatch(path) for path in unread.paths)
+    known = [one for one in report.findings if not unread.touches(one.fault.place.path if one.fault.place else "$")]
+    findings = [one for one in known if one.kind is not NAME or is_whole]
+    findings += [Finding(FILE, fault) for fault in unread.faults]
+    return replace(report, findings=tuple(sorted(findings, key=_order)), dispatchables=())
 
 
 def _at_start(fault: Fault, file: str) -> Fault:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from anydml.models.model import Model
+    from anydml.models.parser import Unread
 
     Folders: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -61,8 +62,9 @@ def read_model(
     max_output: int | None = None,
     shapes: Mapping[str, Sequence[int] | int] | None = None,
     data: bytes | None = None,
+    unread: Unread | None = None,
 ) -> Model:
-    """`load_model`, for those who take too many faults for what they are, or have the text already."""
+    """`load_model`, for callers that list too many faults, have the text already, or go on after syntax errors."""
     limit = read_max_memory(max_memory, "load_model")
     faults: list[Fault] = []
     most_written = None if max_output is None else read_int(max_output, "max_output", faults, 0, 2**63 - 1)
@@ -79,7 +81,7 @@ def read_model(
     if model.suffix.lower() == ".onnx":
         rule = "the file must be a DxDispatch model, and is an ONNX model"
         raise UnsupportedError(file, Fault(field="", rule=rule, way_out="anydml.onnx.load reads it"))
-    root = parse(file, read_text(model, limit) if data is None else data)
+    root = parse(file, read_text(model, limit) if data is None else data, unread)
     files = Files(model, input_path=reads, output_path=writes, allowed=allowed)
     if most_written is None:
         most_written = default_max_output(files.output)

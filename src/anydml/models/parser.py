@@ -1,14 +1,22 @@
-"""JSON as DxDispatch reads it: comments and trailing commas are taken, and whatever follows the model is not read."""
+"""JSON as DxDispatch reads it: comments and trailing commas are taken, and whatever follows the model is not read.
+
+Reading goes on after a syntax error, so that all of them are told at once: a missing comma is taken as written, and an
+item that cannot be read is passed over, up to the next comma or bracket. Brackets that do not match end it.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from typing import NoReturn
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NoReturn
 
 from anydml.errors import Fault, ModelFileError, show
 from anydml.models.findings import MOST_FAULTS, word_stop
 from anydml.models.source import Items, Node, Raw, Source, step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DEEPEST = 64
 """Levels of nesting; a model has about eight."""
@@ -22,12 +30,19 @@ _NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*+)((?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)
 _NUMBER_AND_COMMA = re.compile(_NUMBER.pattern + r"[ \t\r\n]*+,[ \t\r\n]*+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_NEXT = re.compile(r'"(?:[^"\\\n]++|\\.)*+"?|//[^\n]*+|/\*(?s:.*?)\*/|[][{},]')
+_CLOSING = {"{": "}", "[": "]"}
+_STARTS = {"}": ('"',), "]": tuple('"{[-0123456789')}
+"""How an item of an object and of a list starts."""
 _CONSTANTS = {"true": True, "false": False, "null": None}
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
-def parse(file: str, data: bytes) -> Node:
-    """Read the bytes of a model file; the first thing that is no JSON, or every name given twice, is an error."""
+def parse(file: str, data: bytes, unread: Unread | None = None) -> Node:
+    """Read the bytes of a model file; syntax errors, and names given twice, are raised together.
+
+    With `unread` they are put there instead, and the rest is given, as long as brackets match.
+    """
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -42,10 +57,40 @@ def parse(file: str, data: bytes) -> Node:
         raise ModelFileError(file, fault) from None
     source = Source(file, text)
     reader = _Parser(source)
-    raw, at = reader.read()
-    if reader.faults:
-        raise ModelFileError(file, reader.faults)
+    try:
+        raw, at = reader.read()
+    except _SyntaxFaultError as error:
+        raise ModelFileError(file, [*reader.unread.faults, error.fault]) from None
+    if unread is not None:
+        unread.faults, unread.paths = reader.unread.faults, reader.unread.paths
+    elif reader.unread.faults:
+        raise ModelFileError(file, reader.unread.faults)
     return Node(source, raw, at, "$")
+
+
+@dataclass(slots=True)
+class Unread:
+    """Syntax errors of a model, and the values that are not known for them."""
+
+    faults: list[Fault] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    """Where a value could not be read."""
+
+    def touches(self, path: str) -> bool:
+        """Whether a value that could not be read is the one of a path, inside it or around it."""
+        return any(_is_within(path, other) or _is_within(other, path) for other in self.paths)
+
+
+def _is_within(path: str, other: str) -> bool:
+    return path.startswith(other) and path[len(other) :][:1] in ("", ".", "[")
+
+
+class _SyntaxFaultError(Exception):
+    """A syntax error; `ends` where what follows it cannot be read."""
+
+    def __init__(self, fault: Fault, at: int, *, ends: bool) -> None:
+        super().__init__()
+        self.fault, self.at, self.ends = fault, at, ends
 
 
 class _Parser:
@@ -53,7 +98,7 @@ class _Parser:
         self.source, self.text = source, source.text
         self.at = 0
         self.path: list[str | int] = []
-        self.faults: list[Fault] = []
+        self.unread = Unread()
 
     def read(self) -> tuple[Raw, int]:
         self.skip()
@@ -62,12 +107,21 @@ class _Parser:
         self.source.end = _SKIP.match(self.text, self.at).end()  # type: ignore[union-attr]  # it always matches
         return raw, at
 
-    def fault(self, rule: str, at: int, found: str = "", way_out: str = "") -> Fault:
-        path = "$" + "".join(step(key) if isinstance(key, str) else f"[{key}]" for key in self.path)
-        return Fault(field="", rule=rule, found=found, way_out=way_out, place=self.source.place(at, path))
+    def where(self) -> str:
+        return "$" + "".join(step(key) if isinstance(key, str) else f"[{key}]" for key in self.path)
 
-    def fail(self, rule: str, at: int, found: str = "", way_out: str = "") -> NoReturn:
-        raise ModelFileError(self.source.file, self.fault(rule, at, found, way_out))
+    def fault(self, rule: str, at: int, found: str = "", way_out: str = "") -> Fault:
+        return Fault(field="", rule=rule, found=found, way_out=way_out, place=self.source.place(at, self.where()))
+
+    def fail(self, rule: str, at: int, found: str = "", way_out: str = "", *, ends: bool = False) -> NoReturn:
+        ends = ends or at >= len(self.text)
+        raise _SyntaxFaultError(self.fault(rule, at, found, way_out), at, ends=ends)
+
+    def note(self, fault: Fault, at: int) -> None:
+        """Keep a fault and read on, unless there are too many."""
+        if len(self.unread.faults) >= MOST_FAULTS:
+            raise _SyntaxFaultError(self.fault(word_stop(), at), at, ends=True)
+        self.unread.faults.append(fault)
 
     def found(self, at: int) -> str:
         return show(self.text[at : at + 20]) if at < len(self.text) else "the end of the file"
@@ -75,7 +129,7 @@ class _Parser:
     def skip(self) -> None:
         at = _SKIP.match(self.text, self.at).end()  # type: ignore[union-attr]  # as above
         if self.text.startswith("/*", at):
-            self.fail("a comment must end with */", at)
+            self.fail("a comment must end with */", at, ends=True)
         self.at = at
 
     def value(self) -> Raw:  # noqa: RET503 - fail() does not return
@@ -85,7 +139,7 @@ class _Parser:
             return self.string()
         if first in ("{", "["):
             if len(self.path) >= DEEPEST:
-                self.fail(f"values must be nested at most {DEEPEST} deep", at)
+                self.fail(f"values must be nested at most {DEEPEST} deep", at, ends=True)
             return self.object() if first == "{" else self.list()
         if number := _NUMBER.match(text, at):
             self.at = number.end()
@@ -99,12 +153,8 @@ class _Parser:
     def number(self, text: str, fraction: str, at: int) -> int | float:
         if len(text) > LONGEST_NUMBER:
             self.fail(f"a number must have at most {LONGEST_NUMBER} characters", at, str(len(text)))
-        if not fraction and len(text) <= _INT_DIGITS:
-            whole = int(text)
-            if _INT64_MIN <= whole <= _UINT64_MAX:
-                return whole
-        value = float(text)  # as RapidJSON has it, a whole number past 64 bits too
-        if math.isinf(value):
+        value = _number(text, fraction)
+        if value is None:
             self.fail("a number must fit 64 bits of floating point", at, show(text, 60))
         return value
 
@@ -131,31 +181,26 @@ class _Parser:
         names: dict[str, int] = {}
         items = Items(names)
         self.at += 1
-        while True:
-            self.skip()
-            at = self.at
-            if self.text.startswith("}", at):
-                self.at += 1
-                return items
-            if not self.text.startswith('"', at):
-                self.fail('there must be a name in quotes, or "}"', at, self.found(at))
-            name = self.string()
-            self.path.append(name)
-            if name in names:
-                self.given_twice(name, at)
-            self.skip()
-            if not self.text.startswith(":", self.at):
-                self.fail('there must be a ":" after the name', self.at, self.found(self.at))
-            self.at += 1
-            self.skip()
-            names.setdefault(name, len(items.values))
-            self._take(items, "}")
+        while not self._closes("}"):
+            self._take("}", self._member, items)
+        return items
 
-    def given_twice(self, name: str, at: int) -> None:
-        self.faults.append(self.fault(f"{show(name, 60)} must not be given twice", at))
-        if len(self.faults) > MOST_FAULTS:
-            self.faults[-1] = self.fault(word_stop(), at)
-            raise ModelFileError(self.source.file, self.faults)
+    def _member(self, items: Items) -> None:
+        at, names = self.at, items.names
+        assert names is not None  # noqa: S101 - for type checkers: an object's
+        if not self.text.startswith('"', at):
+            self.fail('there must be a name in quotes, or "}"', at, self.found(at))
+        name = self.string()
+        self.path.append(name)
+        if name in names:
+            self.note(self.fault(f"{show(name, 60)} must not be given twice", at), at)
+        self.skip()
+        if not self.text.startswith(":", self.at):
+            self.fail('there must be a ":" after the name', self.at, self.found(self.at))
+        self.at += 1
+        self.skip()
+        names.setdefault(name, len(items.values))
+        self._element(items)
 
     def list(self) -> Items:
         items = Items(None)
@@ -163,37 +208,96 @@ class _Parser:
         while True:
             self.skip()
             self._take_numbers(items)
-            if self.text.startswith("]", self.at):
-                self.at += 1
+            if self._closes("]"):
                 return items
             self.path.append(len(items.values))
-            self._take(items, "]")
+            self._take("]", self._element, items)
+
+    def _element(self, items: Items) -> None:
+        items.places.append(self.at)
+        items.values.append(None)  # where it cannot be read
+        items.values[-1] = self.value()
+
+    def _closes(self, closing: str) -> bool:
+        self.skip()
+        closes = self.text.startswith(closing, self.at)
+        self.at += closes
+        return closes
 
     def _take_numbers(self, items: Items) -> None:
         """Read as many numbers in a row as there are: long lists are made of them, and this takes half the time."""
-        at, text, match = self.at, self.text, _NUMBER_AND_COMMA.match
-        while found := match(text, at):
-            self.path.append(len(items.values))
-            items.places.append(at)
-            items.values.append(self.number(found[1], found[2], at))
-            self.path.pop()
-            at = found.end()
-        if at > self.at:
-            self.at = at
-            self.skip()
+        text, match = self.text, _NUMBER_AND_COMMA.match
+        while (found := match(text, self.at)) and (value := _number(found[1], found[2])) is not None:
+            items.places.append(self.at)
+            items.values.append(value)
+            self.at = found.end()
 
-    def _take(self, items: Items, closing: str) -> None:
-        """Read a value, and the comma after it where there is one."""
-        items.places.append(self.at)
-        items.values.append(self.value())
-        self.path.pop()
+    def _take(self, closing: str, read: Callable[[Items], None], items: Items) -> None:
+        """Read an item, and the comma after it where there is one."""
+        depth = len(self.path) - (closing == "]")
+        try:
+            read(items)
+        except _SyntaxFaultError as error:
+            if error.ends:
+                raise
+            self._lose(error.fault, error.at)
+        del self.path[depth:]
+        self._end(closing)
+        self.at += self.text.startswith(",", self.at)
+
+    def _end(self, closing: str) -> None:
+        """Find the comma or bracket after an item; a missing comma before another item is taken as written."""
         self.skip()
-        if self.text.startswith(",", self.at):
-            self.at += 1
-        elif not self.text.startswith(closing, self.at):
-            self.fail(f'there must be a "," or "{closing}"', self.at, self.found(self.at))
+        at = self.at
+        if self.text.startswith((",", closing), at):
+            return
+        fault = self.fault(f'there must be a "," or "{closing}"', at, self.found(at))
+        if self.text.startswith(("}", "]"), at) or at >= len(self.text):
+            raise _SyntaxFaultError(fault, at, ends=True)
+        if self.text.startswith(_STARTS[closing], at):
+            self.note(fault, at)
+        else:
+            self._lose(fault, at)
+            self._end(closing)
+
+    def _lose(self, fault: Fault, at: int) -> None:
+        """Pass over an item that cannot be read."""
+        self.note(fault, at)
+        self.unread.paths.append(self.where())
+        self._pass_over(at)
+
+    def _pass_over(self, at: int) -> None:
+        """Go to the comma or bracket that ends an item; a string without a second quote ends with its line's comma."""
+        closings: list[str] = []
+        while match := _NEXT.match(self.text, at) if self.text.startswith('"', at) else _NEXT.search(self.text, at):
+            found = match[0]
+            self.at = match.start()
+            at = match.end()
+            if found in _CLOSING:
+                closings.append(_CLOSING[found])
+            elif found in ("}", "]") and closings:
+                if closings.pop() != found:
+                    self.fail("brackets must match", self.at, self.found(self.at), ends=True)
+            elif found in (",", "}", "]") and not closings:
+                return
+            elif found.startswith('"') and not found.endswith('"', 1):
+                if closings or not found.rstrip().endswith(","):
+                    break
+                self.at += len(found.rstrip()) - 1
+                return
+        raise _SyntaxFaultError(self.unread.faults.pop(), at, ends=True)
 
 
 def _unescape(match: re.Match[str]) -> str:
     code = match[1]
     return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPES[code]
+
+
+def _number(text: str, fraction: str) -> int | float | None:
+    """The value of a number; None where it is too long or too large."""
+    if not fraction and len(text) <= _INT_DIGITS:
+        whole = int(text)
+        if _INT64_MIN <= whole <= _UINT64_MAX:
+            return whole
+    value = float(text) if len(text) <= LONGEST_NUMBER else math.inf  # as RapidJSON has it, past 64 bits too
+    return None if math.isinf(value) else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 _REACH = 100
 """Made-up whole numbers lie this far from 0 at most."""
+_MOVING = re.compile(
+    "Cast(Like)?|Concat|Expand|Flatten|Gather|Identity|Reshape|Slice|Split|(Uns|S)queeze|Tile|Transpose"
+)
 _PIECE = 2**20
 """Elements that are made up at a time, being of 64 bits at first."""
 
@@ -101,15 +105,28 @@ def index_limits(
     inputs: Iterable[str], source: Source, shapes: Mapping[str, tuple[int, ...]], device: Device, kept: Kept
 ) -> dict[str, int]:
     """Those of a model's inputs that are indices, bounds, axes or sizes, and numbers that they are to lie below."""
-    found = dict.fromkeys(_index_names(source.proto.graph.node) & set(inputs), 2)
+    origins = _origins(source.proto.graph.node)
+    names = _index_names(source.proto.graph.node)
+    found = dict.fromkeys(set().union(*(origins.get(name, {name}) for name in names)) & set(inputs), 2)
     if not found:
         return found
     for record in trace(source, shapes, {}, device, kept=kept, keep_going=True).records:
-        for desc in record.operators:
-            if (axis := getattr(desc, "axis", None)) is not None and hasattr(desc, "indices_tensor"):
-                size = max(desc.input_tensor.sizes[axis], 1)  # type: ignore[attr-defined]  # as those with indices have
-                found |= {name: min(found[name], size) for name in found.keys() & set(record.node.input[1:])}
+        indexed = [desc for desc in record.operators if {"InputTensor", "IndicesTensor"} <= desc.tensors().keys()]
+        size = min(map(_least_size, indexed), default=2)
+        taken = set().union(*(origins.get(name, {name}) for name in record.node.input[1:]))
+        found |= {name: min(found[name], size) for name in found.keys() & taken}
     return found
+
+
+def _least_size(desc: Any) -> int:
+    """The size of the smallest dimension that an operator's indices are of."""
+    sizes: tuple[int, ...] = desc.input_tensor.sizes
+    axis: int | None = getattr(desc, "axis", None)
+    if axis is not None:
+        return max(sizes[axis], 1)
+    first = len(sizes) - getattr(desc, "input_dimension_count", len(sizes)) + getattr(desc, "batch_dimension_count", 0)
+    last = first + int(desc.indices_tensor.sizes[-1])
+    return max(min(sizes[int(first) : int(last)], default=1), 1)
 
 
 def _index_names(nodes: Iterable[Any]) -> set[str]:
@@ -118,6 +135,16 @@ def _index_names(nodes: Iterable[Any]) -> set[str]:
     for node in nodes:
         if node.op_type not in ("CastLike", "Concat"):
             found.update(node.input[0 if node.op_type in ("ConstantOfShape", "Range") else 1 :])
+    return found
+
+
+def _origins(nodes: Iterable[Any]) -> dict[str, set[str]]:
+    """The tensors that each result of a node that only moves or casts has its numbers from."""
+    found: dict[str, set[str]] = {}
+    for node in nodes:
+        if _MOVING.fullmatch(node.op_type):
+            moved = node.input if node.op_type == "Concat" else node.input[:1]
+            found |= dict.fromkeys(node.output, set().union(*(found.get(name, {name}) for name in moved)))
     return found
 
 

@@ -15,6 +15,7 @@ from anydml.onnx.lowerings import find_lowering, lowered_kinds
 from anydml.onnx.nodes import label_of
 from anydml.onnx.signatures import node_faults
 from anydml.onnx.types import ForeignType, read_element_type, refuse_kind, type_name
+from anydml.spelling import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -133,7 +134,7 @@ def _foreign(info: Any) -> ForeignType:
     return ForeignType.of(type_name(info.type.tensor_type.elem_type))
 
 
-_LISTED = "docs/guides/onnx.md names the {} node types that run, and `anydml check` tells the fate of each node"
+_LISTED = "`anydml support --onnx` lists the {} node types that run, and `anydml check` tells the fate of each node"
 """The names themselves are 2,000 characters, in which an error's other lines are lost."""
 
 
@@ -154,7 +155,9 @@ def _unsupported_nodes(source: Source, nodes: list[Any]) -> Iterator[Fault]:
         node = first[kind]
         why = why_kept(node, source.functions, source.proto) or _OF_A_PROCESSOR.get(node.domain, "")
         rule = f"{label_of(node)}{others}: {printable(kind_of(node))} is not supported{at}{why}"
-        way_out = _LISTED.format(len(lowered_kinds())) if i == len(counts) - 1 else ""
+        hint = suggest(kind, lowered_kinds()) if not why else ""
+        listed = _LISTED.format(len(lowered_kinds())) if i == len(counts) - 1 else ""
+        way_out = " ".join(filter(None, (hint, listed)))
         yield Fault(field=node.op_type, rule=rule, value=count, way_out=way_out)
 
 

@@ -267,7 +267,7 @@ def _judge(
             note = f"known at a run: depends on the values of {names}{f'; {flow}' if flow else ''}"
             error, is_known = None, False
     elif isinstance(error, UnknownError):
-        error, note, is_known = None, "not known: depends on a node that is not", False
+        error, note, is_known = None, "not known: it depends on a node that cannot run, or is not known", False
     elif may_be_hosted and isinstance(error, UnsupportedError) and not isinstance(error, NowhereError):
         if flow:
             return NodeReport(record.label, record.kind, record.name, (), None, flow, None, is_known=False)

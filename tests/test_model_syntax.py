@@ -1,0 +1,106 @@
+"""Models with syntax errors: one check tells all of them, and every other fault that does not depend on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from anydml.errors import ModelFileError
+from anydml.models import check_file
+from anydml.models.findings import MOST_FAULTS
+from anydml.models.parser import parse
+from modelling import program
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RESOURCES = """
+  "resources": {
+    "in": {"initialValuesDataType": "FLOAT32", "initialValues": {"value": 1 "valueCount": 4}},
+    "out": {"initialValuesDataType": "FLOT32", "initialValues": {"value": 0, "valueCount": 4}}
+  },"""
+DISPATCHABLES = """
+  "dispatchables": {
+    "sums": {"type": "CUMULATIVE_SUMMATION", "desc": {
+       "InputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1 2, 2]},
+       "OutputTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 2, 2]},
+       "Axis": 7,
+       "AxisDirection": "DECREASING,
+       "HasExclusiveSum": False
+    }}
+  },"""
+COMMANDS = """
+  "commands": [
+    {"type": "dispatch", "dispatchable": "sums", "bindings": {"InputTensor": "in", "OutputTensor": "out"}},
+    {"type": "print", "resource": "outt"}
+  ]"""
+BROKEN = f"{{{RESOURCES}{DISPATCHABLES}{COMMANDS}\n}}"
+
+
+def faults(text: str) -> list[str]:
+    """Each fault without the file's name, and without the value that was found."""
+    return [
+        str(fault).removeprefix("m.json:").split("; got")[0]
+        for fault in check_file("m.json", data=text.encode()).faults
+    ]
+
+
+def test_every_syntax_error_is_told_with_the_other_faults() -> None:
+    assert [fault.split(": ", 2)[1:] for fault in faults(BROKEN)] == [
+        ["$.resources.in.initialValues", 'there must be a "," or "}"'],
+        ["$.resources.out.initialValuesDataType", faults(BROKEN)[1].split(": ", 2)[2]],
+        ["$.dispatchables.sums.desc.InputTensor.Sizes", 'there must be a "," or "]"'],
+        ["$.dispatchables.sums.desc.Axis", "CUMULATIVE_SUMMATION: Axis must be below InputTensor.DimensionCount, 4"],
+        [
+            "$.dispatchables.sums.desc.AxisDirection",
+            "a string must end with a quote, in its line, and have control characters escaped",
+        ],
+        ["$.dispatchables.sums.desc.HasExclusiveSum", "there must be a JSON value"],
+        ["$.commands[1].resource", "there must be a resource 'outt'; did you mean out?"],
+    ]
+    assert check_file("m.json", data=BROKEN.encode()).status == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("{a: 1, 'b': 2}", ["1:2: $", "1:8: $"]),
+        ('{"a" 1, "b": }', ["1:6: $.a", "1:14: $.b"]),
+        ('{"a": 1.5.3, "b": x}', ["1:10: $", "1:19: $.b"]),
+        ("[1 2, {x}, [nan, 3], 1e999]", ["1:4: $", "1:8: $[2]", "1:13: $[3][0]", "1:22: $[4]"]),
+        ('["\\q", {"a": [x, {"b": y}, "}"]}, z]', ["1:2: $[0]", "1:15: $[1].a[0]", "1:24: $[1].a[1].b", "1:35: $[2]"]),
+        ("[x // , ]\n, /* ] */ y]", ["1:2: $[0]", "2:11: $[1]"]),
+        ('{"a": x, "b": [1}, "c": y}', ["1:7: $.a", "1:17: $.b"]),  # nobody knows what belongs together
+        ("[x {]}, y]", ["1:2: $[0]", "1:5: $[0]"]),
+        ('{"a": x]', ["1:7: $.a", "1:8: $"]),
+        ('[x, "y\n, z]', ["1:2: $[0]", "1:5: $[1]"]),  # where the string was to end is not known
+        ('[x, "y,\n z]', ["1:2: $[0]", "1:5: $[1]", "2:2: $[2]"]),
+    ],
+)
+def test_reading_goes_on_after_an_error(text: str, places: list[str]) -> None:
+    with pytest.raises(ModelFileError) as caught:
+        parse("m.json", text.encode())
+    assert [str(fault.place).removeprefix("m.json:") for fault in caught.value.faults] == places
+
+
+def test_too_many_errors_end_it() -> None:
+    with pytest.raises(ModelFileError) as caught:
+        parse("m.json", b"[" + b"x, " * 5000 + b"]")
+    assert len(caught.value.faults) == MOST_FAULTS + 1
+    assert caught.value.faults[-1].rule.startswith("no more than 1000 faults are told")
+
+
+@pytest.mark.parametrize("broken", ['"in": x', 'in: {"initialValuesDataType": "FLOAT32"}', '"in" {}'])
+def test_names_of_what_cannot_be_read_are_not_judged(broken: str) -> None:
+    """The resource is there, though nobody can say what it is."""
+    text = f'{{"resources": {{{broken}}}, "commands": [{{"type": "print", "resource": "in"}}], "dispatchables": {{}}}}'
+    assert len(faults(text)) == 1
+
+
+def test_a_syntax_error_does_not_keep_other_files_from_a_check(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(BROKEN)
+    (tmp_path / "b.json").write_text(BROKEN.replace("FLOT32", "FLOAT32").replace("}}\n", "}\n", 1))
+    result = program("check", "--concise", tmp_path)
+    assert result.exit_code == 2
+    assert [str(tmp_path / name) in result.output for name in ("a.json:3:", "b.json:3:")] == [True, True]
