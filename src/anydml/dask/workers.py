@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from distributed import WorkerPlugin
 from tornado.ioloop import PeriodicCallback
 
+from anydml.engines.cache import Entry
 from anydml.engines.cores import count_cores
-from anydml.engines.cpu.cache import Entry
 from anydml.engines.threads import set_num_threads
 
 if TYPE_CHECKING:
