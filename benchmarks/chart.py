@@ -87,4 +87,4 @@ def _legend(colours: dict[str, str], width: int) -> tuple[list[str], int]:
         parts.append(f'<rect x="{x:.0f}" y="{y}" width="10" height="10" fill="{colour}"/>')
         parts.append(f'<text x="{x + 15:.0f}" y="{y + 9}">{words}</text>')
         x += room
-    return parts, y + 10
+    return parts, y + 14
