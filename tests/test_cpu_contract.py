@@ -23,7 +23,7 @@ from anydml.engines.cpu.kernels.taps_dots import make_dots as make_dots_of_taps
 from anydml.engines.cpu.kernels.taps_dots import suits
 from anydml.engines.cpu.kernels.taps_extremes import make_extremes
 from anydml.engines.cpu.kernels.taps_shape import Taps
-from anydml.engines.cpu.kernels.tile import UNROLLED, Tile, make_tile
+from anydml.engines.cpu.kernels.tile import BYTES, UNROLLED, Tile, make_tile
 from anydml.engines.cpu.programs import contracted
 from anydml.engines.cpu.programs.contracted import ContractProgram
 from anydml.engines.reference import ReferenceEngine
@@ -155,9 +155,14 @@ TARGETS = {
     "NEON, bytes": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(8, 3, 4, 8, by_lane=True, kind="i8")),
     "VNNI": ("x86_64-unknown-linux-gnu", "icelake-server", Tile(14, 2, 16, 16, by_lane=False, kind="i8")),
     "AVX-VNNI": ("x86_64-unknown-linux-gnu", "alderlake", Tile(6, 2, 8, 8, by_lane=False, kind="i8")),
+    "AVX-512, pairs": ("x86_64-unknown-linux-gnu", "skylake-avx512", Tile(9, 2, 16, 12, by_lane=False, kind="pairs")),
+    "AVX2, pairs": ("x86_64-unknown-linux-gnu", "haswell", Tile(3, 2, 8, 4, by_lane=False, kind="pairs")),
 }
 
-OLD = {"SSE2": ("x86_64-unknown-linux-gnu", "x86-64", Tile(4, 2, 4, 4, by_lane=False))}
+OLD = {
+    "SSE2": ("x86_64-unknown-linux-gnu", "x86-64", Tile(4, 2, 4, 4, by_lane=False)),
+    "SSE2, pairs": ("x86_64-unknown-linux-gnu", "x86-64", Tile(3, 2, 4, 4, by_lane=False, kind="pairs")),
+}
 """Without FLOAT16, and without products that are added with one rounding."""
 
 
@@ -184,7 +189,7 @@ def test_no_vector_of_a_tile_is_spilled(name: str) -> None:
     """Stack slots inside the loop over the steps would cost more than arithmetic: 0.28-0.38 of the peak is left."""
     triple, cpu, tile = (TARGETS | LOWER)[name]
     blocks = re.split(r"^\.LBB\w+:", assembly(make_tile(tile), triple, cpu), flags=re.MULTILINE)
-    products = re.compile(r"\b(?:fmla|sdot|vfmadd\w+|vpdpbusd)\b")
+    products = re.compile(r"\b(?:fmla|sdot|vfmadd\w+|vpdpbusd|vpmaddwd)\b")
     loop = max(blocks, key=lambda block: len(products.findall(block)))
     assert len(products.findall(loop)) >= UNROLLED * tile.rows * tile.across
     stack = re.findall(r".*(?:\bsp\b|%[re]sp).*", loop)
@@ -197,9 +202,9 @@ def test_products_are_compiled_for_every_cpu(name: str) -> None:
     columns, number = tile.vectors * tile.lanes, load(0, dml.DataType.FLOAT32)
     panels = ((tile.rows, tile.pitch), (columns, columns))
     texts = [make_tile(tile)]
-    if tile.kind == "i8":
+    if tile.kind in BYTES:
         for lie, is_left in itertools.product("ptsw", (True, False)):
-            octets = Octets(lie, True, *panels[not is_left], tile.lanes, tile.by_lane, is_left)
+            octets = Octets(lie, True, *panels[not is_left], tile.lanes, tile.by_lane, is_left, tile.kind == "i8")
             texts += [make_octets(octets), make_total(octets)]
         taps = Taps("fma", 3, 3, 2, 2, 1, 1, 8, tile.by_lane, "u8")
         texts += [make_mend(), make_taps(taps), *([make_dots_of_taps(taps)] if suits(taps) else [])]

@@ -120,6 +120,17 @@ def test_keys_move_and_zoom(page: browser.Page, tmp_path: Path) -> None:
     assert page.run(f"[{VIEW}.port.x, {VIEW}.port.scale]") == [x, scale]
 
 
+def test_a_model_without_anything_says_so(page: browser.Page, tmp_path: Path) -> None:
+    path = tmp_path / "empty.json"
+    path.write_text("{}", "utf-8")
+    show(page, path, tmp_path)
+    assert page.run("document.querySelector('.nothing').checkVisibility()")
+    assert page.run("document.querySelector('.minimap').hidden")
+    assert page.run("document.querySelector('.told').textContent").startswith("Check: 3 faults")
+    assert "dispatchables must be an object" in page.run("document.querySelector('.report').textContent")
+    assert page.complaints() == []
+
+
 @needs_onnx
 def test_a_search_finds_nodes_by_name_type_and_tensor(page: browser.Page, tmp_path: Path) -> None:
     show(page, flow(tmp_path), tmp_path)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.kernels import LINE
 from anydml.engines.cpu.kernels.endings import EndingText
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
-from anydml.engines.cpu.kernels.octets import write_dot
+from anydml.engines.cpu.kernels.octets import write_dot, write_pairs
 from anydml.engines.cpu.kernels.pack import LINED
 from anydml.engines.cpu.kernels.steps import Steps
 
@@ -33,12 +33,14 @@ CHAIN = 128
 """Products that are added up one after the other: a sum of such sums has a smaller error than one of all."""
 AHEAD = 1024
 """Bytes ahead that packed columns are fetched, a line for each step: a hundredth of the time (Arm Neoverse-N1)."""
+BYTES = ("i8", "pairs")
+"""The kinds of tiles whose elements are four bytes."""
+SCALARS = {"f32": "float", "f16": "float", "i32": "i32", **dict.fromkeys(BYTES, "i32")}
 MOST_LINES = 2
 """Lines of columns that are fetched for a step at most: others come by themselves, a stream of the CPU's."""
 MANY = 16
 """Sums of a tile from which on rows are fetched as well, where an x86 reads them: they lie in the second cache, for the
 columns of a tile take the first. 256 x 256 x 256 takes 270 us so, and 284 without (one thread, 16 lanes)."""
-SCALARS = {"f32": "float", "f16": "float", "i32": "i32", "i8": "i32"}
 
 
 class Tile(NamedTuple):
@@ -52,7 +54,8 @@ class Tile(NamedTuple):
     by_lane: bool
     """Whether arithmetic takes a factor from a lane of a vector, as an Arm's; otherwise it is spread as it is read."""
     kind: str = "f32"
-    """Of elements: `i8` are four bytes of as many steps; of `f16` columns are FLOAT16, and rows FLOAT32."""
+    """Of elements: `i8` are four bytes of as many steps, and `pairs` too, for an x86 without dot instructions; of `f16`
+    columns are FLOAT16, and rows FLOAT32."""
     panels: int = 1
     """Panels of columns that it takes at once, so that a few rows have sums enough to wait for none of them."""
     reads: str = ""
@@ -75,7 +78,9 @@ class Tile(NamedTuple):
 
         6 x 64 x 128 takes 3.0 us so, and 3.2 spilled (Arm Neoverse-N1); others are a hundredth slower tied.
         """
-        return self.rows == 6 and self.vectors == 4 if self.by_lane else self.panels > 1
+        if self.by_lane:
+            return self.rows == 6 and self.vectors == 4
+        return self.panels > 1 or (self.kind == "pairs" and self.rows * self.vectors > 1)
 
     @property
     def name(self) -> str:
@@ -291,8 +296,10 @@ class TileText:
         text, vector = self.text, self.vector
         if SCALARS[self.tile.kind] == "float":
             return text.call("fmuladd", vector, [factor, column, total])  # two roundings where an old x86 has no other
-        if self.tile.kind == "i8":
+        if self.tile.kind in BYTES:
             factors = (column, factor) if self.tile.is_turned else (factor, column)
+            if self.tile.kind == "pairs":
+                return write_pairs(text, self.tile.lanes, *factors, total)
             return write_dot(text, self.tile.lanes, self.tile.by_lane, *factors, total)
         return text.new(f"add {vector} {text.new(f'mul {vector} {factor}, {column}')}, {total}")
 

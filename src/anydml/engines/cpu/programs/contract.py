@@ -30,7 +30,7 @@ from anydml.engines.cpu.programs.panels import lay_out_panels, lay_out_rows
 from anydml.engines.cpu.programs.sides import SUMS, Sides, element_of
 from anydml.engines.cpu.programs.skinny import plan_skinny
 from anydml.engines.cpu.programs.units import size_of, units_of
-from anydml.engines.cpu.tiles import tile_for
+from anydml.engines.cpu.tiles import has_dots, tile_for
 from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import walk
 
@@ -143,7 +143,8 @@ def _plan(
     are_halves = panels is not None and panels.width == 2
     is_read = are_halves and sides.m <= HALF_ROWS
     if octets or is_read:
-        tile = tile._replace(kind="i8" if octets else "f16", is_turned=octets is not None and octets.is_turned)
+        kind = "f16" if not octets else "i8" if has_dots(tile.lanes) else "pairs"
+        tile = tile._replace(kind=kind, is_turned=octets is not None and octets.is_turned)
     columns = tile.vectors * tile.lanes
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // columns)
     is_direct = sides.finish is sides.sum and sides.target.along(sides.columns) == 4 and not sides.line
