@@ -14,6 +14,7 @@ import json
 import types
 from collections.abc import Sequence
 from dataclasses import MISSING
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -204,6 +205,31 @@ def imports() -> list[str]:
     ]
 
 
+def callable_module() -> list[str]:
+    """`anydml.explain`, a module and a function: declared as a class, which is callable and has types in it.
+
+    A call gives a Picture; mypy and pyright take no other return type from a class than the class itself.
+    """
+    module = import_module("anydml.explain")
+    classes = [name for name in module.__all__ if isinstance(getattr(module, name), type)]
+    functions = [name for name in module.__all__ if isinstance(getattr(module, name), types.FunctionType)]
+    given = inspect.signature(module.explain).parameters.values()
+    parts = [f"{'*' * (one.kind is one.VAR_POSITIONAL)}{one.name}: {one.annotation}" for one in given]
+    options = [part if one.default is one.empty else f"{part} = ..." for part, one in zip(parts, given, strict=True)]
+    return [
+        "from anydml.enums import LevelName as _LevelName",
+        "from anydml.explain import Limits as _Limits, Picture as _Picture, "
+        + ", ".join(f"{name} as _{name}" for name in functions),
+        "",
+        "class explain(_Picture):",
+        f"    from anydml.explain import {', '.join(f'{name} as {name}' for name in classes)}",
+        *(f"    {name} = staticmethod(_{name})" for name in functions),
+        f"    def __init__(self, {', '.join(options)}) -> None: ...".replace(" Level", " _Level").replace(
+            ": Limits", ": _Limits"
+        ),
+    ]
+
+
 def stub() -> str:
     """The whole text."""
     functions = [declare(name, cls) for name, cls in sorted(derived_classes().items())]
@@ -212,8 +238,9 @@ def stub() -> str:
     return "\n".join(
         [
             HEAD,
-            *(f"from anydml import {name} as {name}" for name in modules),
+            *(f"from anydml import {name} as {name}" for name in modules if name != "explain"),
             *imports(),
+            *callable_module(),
             TYPES,
             *spellings(),
             "",
