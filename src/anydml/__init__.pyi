@@ -14,6 +14,7 @@ from anydml import dask as dask
 from anydml import models as models
 from anydml import onnx as onnx
 from anydml import pydirectml as pydirectml
+from anydml.explaining import explain as explain
 from anydml.builder import Graph as Graph
 from anydml.engines.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from anydml.enums import AxisDirection as AxisDirection, ConvolutionDirection as ConvolutionDirection, ConvolutionMode as ConvolutionMode, DataType as DataType, DepthSpaceOrder as DepthSpaceOrder, Feature as Feature, FeatureLevel as FeatureLevel, IndexMode as IndexMode, InterpolationMode as InterpolationMode, IsInfinityMode as IsInfinityMode, MatrixTransform as MatrixTransform, MultiheadAttentionMaskType as MultiheadAttentionMaskType, PaddingMode as PaddingMode, QuantizationType as QuantizationType, RandomGeneratorType as RandomGeneratorType, RecurrentNetworkDirection as RecurrentNetworkDirection, ReduceFunction as ReduceFunction, RoundingMode as RoundingMode
@@ -77,17 +78,6 @@ from anydml.runtime.graph import CompiledGraph as CompiledGraph
 from anydml.runtime.initializer import OperatorInitializer as OperatorInitializer
 from anydml.runtime.table import BindingTable as BindingTable
 from anydml.tensor import TensorDesc as TensorDesc
-from anydml.enums import LevelName as _LevelName
-from anydml.explain import Limits as _Limits, Picture as _Picture, explain as _explain, explain_desc as _explain_desc, explain_graph as _explain_graph, recipes_of as _recipes_of, shown_inputs as _shown_inputs
-
-class explain(_Picture):
-    from anydml.explain import Cell as Cell, Element as Element, GraphPicture as GraphPicture, Grid as Grid, Limits as Limits, Picture as Picture, Plane as Plane, Recipes as Recipes
-    explain = staticmethod(_explain)
-    explain_desc = staticmethod(_explain_desc)
-    explain_graph = staticmethod(_explain_graph)
-    recipes_of = staticmethod(_recipes_of)
-    shown_inputs = staticmethod(_shown_inputs)
-    def __init__(self, desc: OperatorDesc, *inputs: object, feature_level: FeatureLevel | _LevelName | str = ..., title: str = ..., limits: _Limits = ...) -> None: ...
 
 class _HasShape(Protocol):
     @property
