@@ -216,6 +216,7 @@ def explain_stub() -> str:
     module = import_module("anydml.explain")
     classes = [name for name in module.__all__ if isinstance(getattr(module, name), type)]
     functions = [name for name in module.__all__ if isinstance(getattr(module, name), types.FunctionType)]
+    used = ("Limits", "Picture", *functions)
     given = inspect.signature(module.explain).parameters.values()
     parts = [f"{'*' * (one.kind is one.VAR_POSITIONAL)}{one.name}: {one.annotation}" for one in given]
     options = [part if one.default is one.empty else f"{part} = ..." for part, one in zip(parts, given, strict=True)]
@@ -223,7 +224,7 @@ def explain_stub() -> str:
         [
             "# Written by `python -m scripts.write_stub`.",
             "from anydml.enums import FeatureLevel, LevelName",
-            f"from anydml.explain import {', '.join(f'{name} as _{name}' for name in ('Limits', 'Picture', *functions))}",
+            f"from anydml.explain import {', '.join(f'{name} as _{name}' for name in used)}",
             "from anydml.operators import OperatorDesc",
             "",
             "class explain(_Picture):",
