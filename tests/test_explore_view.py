@@ -159,6 +159,19 @@ def test_enter_goes_through_what_was_found_and_escape_leaves_it(page: browser.Pa
 
 
 @needs_onnx
+def test_a_mouse_over_a_box_is_told_its_whole_name(page: browser.Page, tmp_path: Path) -> None:
+    show(page, flow(tmp_path, "a name that is longer than any box has room for"), tmp_path)
+    page.run(f"{VIEW}.port.centre({VIEW}.graph.nodes.findIndex(node => node.kind.endsWith('Mystery')))")
+    page.hover("canvas")
+    seen = "(one => [one.title, getComputedStyle(one).cursor])(document.querySelector('canvas'))"
+    assert page.run(seen) == ["com.example.Mystery\na name that is longer than any box has room for", "pointer"]
+    page.run(f"{VIEW}.port.pan(0, 70)")
+    page.hover("canvas")
+    page.send("Input.dispatchMouseEvent", type="mouseMoved", x=5, y=400)
+    assert page.run(seen) == ["", "grab"]
+
+
+@needs_onnx
 def test_a_link_is_followed_and_one_to_nothing_leaves_the_graph(page: browser.Page, tmp_path: Path) -> None:
     show(page, flow(tmp_path), tmp_path)
     for wanted, chosen, title, after in (
