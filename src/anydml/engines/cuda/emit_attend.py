@@ -95,7 +95,7 @@ def emit_attend(
         seen = f"is_column & (column{writer.along} < limit)" if limit is not None else "is_column"
         _write_keys(writer, score, None if is_whole else seen)
         writer.indent = "    "
-    writer.say("total, sums = attention.gather(top, sums, total)" if is_alone else "sums = sums[:, None]")
+    writer.say("total, sums = attention.joined(top, sums, total)" if is_alone else "sums = sums[:, None]")
     writer.say("found = (total / sums).to(target.dtype.element_ty)")
     place = writer.place("target", last, True, True, "number")
     writer.say(f"tl.store({place}, found, mask=is_row & (number < value_size)[None, :])")

@@ -92,7 +92,7 @@ def soften_each(x, value, top, sums, total):
 
 
 @triton.jit
-def gather(top, sums, total):
+def joined(top, sums, total):
     """The sums of all lines, and what they are divided by."""
     larger = tl.max(top, 0, keep_dims=True)
     base = tl.where(larger == float("-inf"), 0.0, larger) * LOG2E
