@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.cpu import CpuEngine
+from anydml.engines.cpu import CpuEngine, plans
 from anydml.engines.cpu.build import _called
 from anydml.engines.cpu.kernels.dots import make_dots
 from anydml.engines.cpu.kernels.mend import make_mend
@@ -23,7 +23,7 @@ from anydml.engines.cpu.kernels.taps_dots import make_dots as make_dots_of_taps
 from anydml.engines.cpu.kernels.taps_dots import suits
 from anydml.engines.cpu.kernels.taps_extremes import make_extremes
 from anydml.engines.cpu.kernels.taps_shape import Taps
-from anydml.engines.cpu.kernels.tile import UNROLLED, Tile, make_tile
+from anydml.engines.cpu.kernels.tile import BYTES, UNROLLED, Tile, make_tile
 from anydml.engines.cpu.programs import contracted
 from anydml.engines.cpu.programs.contracted import ContractProgram
 from anydml.engines.reference import ReferenceEngine
@@ -144,14 +144,25 @@ TARGETS = {
     "NEON": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(8, 3, 4, 8, by_lane=True)),
     "AVX2": ("x86_64-unknown-linux-gnu", "haswell", Tile(6, 2, 8, 8, by_lane=False)),
     "AVX-512": ("x86_64-unknown-linux-gnu", "skylake-avx512", Tile(14, 2, 16, 16, by_lane=False)),
+    "AVX2, lines": ("x86_64-unknown-linux-gnu", "haswell", Tile(6, 2, 8, 8, by_lane=False, is_lined=True)),
+    "AVX-512, lines": (
+        "x86_64-unknown-linux-gnu",
+        "skylake-avx512",
+        Tile(14, 2, 16, 16, by_lane=False, is_lined=True),
+    ),
     "NEON, halves": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(4, 3, 4, 4, by_lane=True, kind="f16")),
     "AVX2, halves": ("x86_64-unknown-linux-gnu", "haswell", Tile(4, 2, 8, 4, by_lane=False, kind="f16")),
     "NEON, bytes": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(8, 3, 4, 8, by_lane=True, kind="i8")),
     "VNNI": ("x86_64-unknown-linux-gnu", "icelake-server", Tile(14, 2, 16, 16, by_lane=False, kind="i8")),
     "AVX-VNNI": ("x86_64-unknown-linux-gnu", "alderlake", Tile(6, 2, 8, 8, by_lane=False, kind="i8")),
+    "AVX-512, pairs": ("x86_64-unknown-linux-gnu", "skylake-avx512", Tile(9, 2, 16, 12, by_lane=False, kind="pairs")),
+    "AVX2, pairs": ("x86_64-unknown-linux-gnu", "haswell", Tile(3, 2, 8, 4, by_lane=False, kind="pairs")),
 }
 
-OLD = {"SSE2": ("x86_64-unknown-linux-gnu", "x86-64", Tile(4, 2, 4, 4, by_lane=False))}
+OLD = {
+    "SSE2": ("x86_64-unknown-linux-gnu", "x86-64", Tile(4, 2, 4, 4, by_lane=False)),
+    "SSE2, pairs": ("x86_64-unknown-linux-gnu", "x86-64", Tile(3, 2, 4, 4, by_lane=False, kind="pairs")),
+}
 """Without FLOAT16, and without products that are added with one rounding."""
 
 
@@ -161,6 +172,7 @@ LOWER = {
         ("NEON", (2, 4, 6, 7), (9, 5, 4, 3)),
         ("AVX2", (1, 2, 3, 5), (6, 4, 3, 2)),
         ("AVX-512", (1, 4, 7, 9, 13), (12, 5, 3, 2, 2)),
+        ("AVX-512, lines", (1, 3, 4, 9, 13), (12, 7, 5, 2, 2)),
     )
     for height, vectors in zip(rows, columns, strict=True)
     for own in [TARGETS[name][2]]
@@ -177,7 +189,7 @@ def test_no_vector_of_a_tile_is_spilled(name: str) -> None:
     """Stack slots inside the loop over the steps would cost more than arithmetic: 0.28-0.38 of the peak is left."""
     triple, cpu, tile = (TARGETS | LOWER)[name]
     blocks = re.split(r"^\.LBB\w+:", assembly(make_tile(tile), triple, cpu), flags=re.MULTILINE)
-    products = re.compile(r"\b(?:fmla|sdot|vfmadd\w+|vpdpbusd)\b")
+    products = re.compile(r"\b(?:fmla|sdot|vfmadd\w+|vpdpbusd|vpmaddwd)\b")
     loop = max(blocks, key=lambda block: len(products.findall(block)))
     assert len(products.findall(loop)) >= UNROLLED * tile.rows * tile.across
     stack = re.findall(r".*(?:\bsp\b|%[re]sp).*", loop)
@@ -190,9 +202,9 @@ def test_products_are_compiled_for_every_cpu(name: str) -> None:
     columns, number = tile.vectors * tile.lanes, load(0, dml.DataType.FLOAT32)
     panels = ((tile.rows, tile.pitch), (columns, columns))
     texts = [make_tile(tile)]
-    if tile.kind == "i8":
+    if tile.kind in BYTES:
         for lie, is_left in itertools.product("ptsw", (True, False)):
-            octets = Octets(lie, True, *panels[not is_left], tile.lanes, tile.by_lane, is_left)
+            octets = Octets(lie, True, *panels[not is_left], tile.lanes, tile.by_lane, is_left, tile.kind == "i8")
             texts += [make_octets(octets), make_total(octets)]
         taps = Taps("fma", 3, 3, 2, 2, 1, 1, 8, tile.by_lane, "u8")
         texts += [make_mend(), make_taps(taps), *([make_dots_of_taps(taps)] if suits(taps) else [])]
@@ -215,3 +227,26 @@ def test_lanes_of_integers_are_added_up_in_pairs_on_an_x86() -> None:
     written = assembly(make_dots(number.to(dml.DataType.INT32), shape), *TARGETS["AVX-512"][:2])
     assert re.search(r"vpshufd\s+\$238", written)
     assert not re.search(r"vpbroadcastq\s+%xmm\d+, %xmm\d+\n\s+vpaddd", written)
+
+
+def test_a_program_is_bound_again_and_kept_without_its_addresses() -> None:
+    """Addresses are put into words that are laid out once; what is kept of a program has none of them."""
+    rng = np.random.default_rng(3)
+    left, right = (rng.integers(-3, 4, size).astype(np.float32) for size in ((20, 40), (40, 50)))
+    targets = [np.full((20, 50), 7, np.float32) for _ in range(3)]
+    program = CpuEngine().compile(product(left, right, targets[0]))
+
+    def bind(program: Any, left: Array, target: Array) -> None:
+        arrays = {"left": left, "right": right, "target": target}
+        program.bind({name: array.ctypes.data for name, array in arrays.items()})()
+
+    twice = 2 * left
+    first, second = targets[:2]
+    bind(program, left, first)
+    bind(program, twice, second)
+    np.testing.assert_array_equal(first, left @ right)
+    np.testing.assert_array_equal(second, twice @ right)
+    kept = plans.dump(program, lambda _: None)
+    assert kept == plans.dump(CpuEngine().compile(product(left, right, first)), lambda _: None)
+    bind(plans.load(kept, lambda _: None), left, targets[2])
+    np.testing.assert_array_equal(targets[2], first)

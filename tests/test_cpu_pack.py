@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.kernels.pack import Packing, make_pack
+from anydml.engines.cpu.kernels.pack import LINED, Packing, make_pack
 
 STEPS = np.array([0, 1, 2, 60, 61, 62, 3])
 """Where the taps of a window lie, in elements."""
@@ -55,3 +55,19 @@ def test_rows(lanes: int, lie: str, panel: int) -> None:
         for first in range(0, rows, panel):
             part = matrix[first : first + panel]
             np.testing.assert_array_equal(found[:, first // panel * packing.pitch :][:, : len(part)], part.T)
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("kind", ["f32", "f16"])
+def test_lines(lanes: int, kind: str) -> None:
+    """A line of each row, then the next line of each; of the last one the steps that there are, and nothing past it."""
+    source = np.random.default_rng(2).standard_normal((14, 50)).astype(np.float32 if kind == "f32" else np.float16)
+    packing = Packing("l", kind, 14, 16, lanes)
+    kernel = get_kernel(packing.name, functools.partial(make_pack, packing))
+    call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 6)(kernel.address)
+    for rows, count in ((14, 48), (14, 35), (5, 17), (1, 3)):
+        target = np.full((-(-count // LINED) + 1, rows, LINED), np.nan, np.float32)
+        call(source.ctypes.data, source.strides[0], source.itemsize, rows, count, target.ctypes.data)
+        found = target.transpose(1, 0, 2).reshape(rows, -1)
+        np.testing.assert_array_equal(found[:, :count], source[:rows, :count].astype(np.float32))
+        assert np.isnan(found[:, count:]).all()

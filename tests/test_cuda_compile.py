@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -42,8 +45,6 @@ from anydml.ir.weights import number_in
 from anydml.runtime.carry import carried
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from anydml.engines.cuda.launch import Kernel
     from anydml.ir.verbs import Primitive
 
@@ -127,6 +128,26 @@ def test_every_kind_of_kernel_compiles(name: str) -> None:
 def test_scans_with_a_carry_compile(name: str, has_before: bool) -> None:
     for kernel in kernels(carried(OTHERS[name], has_before=has_before), 90):
         assert ".target sm_90" in assembly(kernel)
+
+
+# A process says how often it had Triton compile.
+COMPILED = """
+import triton.backends.nvidia.compiler as nvidia
+from test_cuda_compile import ROWS, kernels
+compile_it, times = nvidia.CUDABackend.make_ptx, []
+nvidia.CUDABackend.make_ptx = lambda *arguments: times.append(1) or compile_it(*arguments)
+kernels(ROWS["sum of a long row"].lower()[0], 90)
+print(len(times))
+"""
+
+
+@pytest.mark.long
+def test_processes_that_start_together_compile_a_kernel_once(tmp_path: Path) -> None:
+    env = {**os.environ, "ANYDML_CACHE_DIR": str(tmp_path / "own"), "TRITON_CACHE_DIR": str(tmp_path / "triton")}
+    command = [sys.executable, "-c", COMPILED]
+    options: dict[str, Any] = {"stdout": subprocess.PIPE, "text": True, "env": env, "cwd": Path(__file__).parent}
+    group = [subprocess.Popen(command, **options) for _ in range(3)]  # noqa: S603 - a Python of ours
+    assert sorted(process.communicate(timeout=300)[0].strip() for process in group) == ["0", "0", "1"]
 
 
 @pytest.mark.parametrize("name", ["sum of rows", "gather of rows"])

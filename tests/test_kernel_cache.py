@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from anydml.engines.cpu import build, cache, objects
+from anydml.engines import cache
+from anydml.engines.cpu import build, objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

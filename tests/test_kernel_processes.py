@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from anydml.engines.cpu import cache
+from anydml.engines import cache
 
 posix = pytest.mark.skipif(os.name != "posix", reason="Windows has neither users, limits nor these locks")
 as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root becomes another user")
@@ -27,7 +27,8 @@ SUMS = "[2000. 2000. 2000.]"
 SLOW = """
 import os, sys, time
 from pathlib import Path
-from anydml.engines.cpu import build, cache
+from anydml.engines import cache
+from anydml.engines.cpu import build
 compile_it, until = build._compile, Path(os.environ.get("UNTIL", "none"))
 def compile_slowly(name, write=None):
     print("compiling", name, flush=True)
@@ -127,6 +128,24 @@ def test_processes_that_start_together_compile_a_kernel_once(tmp_path: Path) -> 
     group = [start(GET, "line move 4", SECONDS="1", ANYDML_CACHE_DIR=str(tmp_path / "new")) for _ in range(4)]
     outputs = [finish(process)[0] for process in group]
     assert sorted(outputs) == ["compiling line move 4\nline move 4", *["line move 4"] * 3]
+
+
+# More kernels than one, of several families, and the team of threads.
+SEVERAL = """
+import numpy as np, anydml as dml
+x = np.arange(2**19, dtype="f4").reshape(512, 1024)
+print(sum(float(y[-1, -1]) for y in (dml.cumulative_summation(x, 0), dml.cumulative_product(x, 1), dml.negate(x))))
+"""
+
+
+@pytest.mark.long
+def test_eight_processes_compile_each_kernel_once(tmp_path: Path) -> None:
+    group = [start(LOGGED + SEVERAL, ANYDML_CACHE_DIR=str(tmp_path / "new")) for _ in range(8)]
+    found = [finish(process) for process in group]
+    assert len({out for out, _ in found}) == 1
+    compiled = [name for _, said in found for name in re.findall(r"compiled the kernel '(.+)' for", said)]
+    assert len(compiled) >= 4
+    assert sorted(compiled) == sorted(set(compiled))
 
 
 def test_different_kernels_are_compiled_at_the_same_time(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import anydml as dml
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.programs.contract import SIDE
-from anydml.engines.cpu.tiles import has_dots, tile_for
+from anydml.engines.cpu.tiles import multiplies_bytes, tile_for
 from anydml.engines.protocol import layouts_of
 from anydml.ir.expressions import fold, load
 from anydml.ir.verbs import Reduce
@@ -104,7 +104,7 @@ def test_bytes_that_are_laid_out_ahead_give_exact_products(kinds: tuple[type[Any
         arrays["target"] = np.empty((m, n), np.int32)
         target = View("target", dml.DataType.INT32, (m, n, 1), (n, 1, 0))
         is_ahead = run_ahead(Reduce(tuple(views), target, fold("sum", (a - za) * (b - zb)), 1), arrays)
-        assert is_ahead == has_dots(tile_for("i32", SIDE).lanes)
+        assert is_ahead == multiplies_bytes(tile_for("i32", SIDE).lanes)
         wide = [x.astype(np.float64) for x in (left, right, *zeros)]
         assert (arrays["target"] == (wide[0] - wide[2][:, None]) @ (wide[1] - wide[3])).all()
 

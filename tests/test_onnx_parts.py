@@ -133,6 +133,20 @@ def test_an_initializer_that_is_given_is_no_constant() -> None:
         assert np.allclose(loaded.run({"x": X, **given})["y"], np.unique(X + given.get("k", 1)))
 
 
+def test_a_large_initializer_of_a_file_reaches_the_host(tmp_path: Any) -> None:
+    """Its bytes stay in the file until somebody reads them."""
+    starts = np.arange(5000, dtype="f")[:, None] * 10
+    boxes, scores = (
+        np.concatenate([starts, starts, starts + 1, starts + 1], 1)[None],
+        RNG.random((1, 1, 5000)).astype("f"),
+    )
+    constants = {"boxes": boxes, "most": np.array([5])}
+    proto = chain([node("NonMaxSuppression", "boxes s most", "y")], {"s": scores}, constants, "int64")[0]
+    onnx.save(proto, tmp_path / "m.onnx")
+    made = dml.onnx.load(tmp_path / "m.onnx", device=ENGINE).run({"s": scores})["y"]
+    assert np.array_equal(made[:, 2], np.argsort(-scores[0, 0])[:5])
+
+
 def test_what_nobody_knows_is_refused_and_what_is_known_is_told(tmp_path: Any) -> None:
     strange = helper.make_node("Fused", ["a"], ["y"], domain="com.example")
     proto = chain([node("Unique", "x", "a"), strange], {"x": X})[0]

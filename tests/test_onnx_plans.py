@@ -16,7 +16,8 @@ from onnx_models import model, node  # isort: skip - it asks for onnx
 
 import anydml as dml
 import anydml.onnx
-from anydml.engines.cpu import cache, plans
+from anydml.engines import cache
+from anydml.engines.cpu import plans
 from anydml.onnx import plans as onnx_plans
 from anydml.onnx import programs
 from anydml.onnx.tracing import trace

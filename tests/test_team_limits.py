@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
+import anydml as dml
+from anydml.engines.cpu.call import make_dispatch
+from anydml.engines.cpu.programs import scan
 from threading_helpers import KINDS, LINUX, run_python
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anydml.engines.cpu.kernel import Kernel
 
 
 @LINUX
@@ -102,3 +112,27 @@ print(len(cores), len(kept), kept <= set(cores), os.sched_getaffinity(0) == set(
 """
     result = run_python(code, ANYDML_TEAM="native")
     assert result.stdout in ("2 1 True True\n", "1 1 True True\n"), result.stderr
+
+
+def test_threads_from_elsewhere_find_a_block_to_work_in() -> None:
+    """Who finds none keeps a core busy: there are enough for callers of several threads each, however few the cores."""
+    code = "dml.set_num_threads(1)\nfrom anydml.engines.cpu.scratch import get_scratch\nprint(get_scratch().number)"
+    assert int(run_python(code).stdout) >= 32
+
+
+def test_a_long_sum_asks_for_no_more_threads_than_it_has_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def make(kernel: Kernel, words: tuple[int, ...], units: int, size: int) -> Callable[[], Any]:
+        asked.append(units)
+        return make_dispatch(kernel, words, units, size)
+
+    monkeypatch.setattr(scan, "make_dispatch", make)
+    before = dml.get_num_threads()
+    dml.set_num_threads(64)
+    try:
+        x = np.ones(8 * scan.LONG_TILE + 1, np.int32)
+        assert dml.cumulative_summation(x, 0)[-1] == len(x)
+    finally:
+        dml.set_num_threads(before)
+    assert asked == [9]

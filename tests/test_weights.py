@@ -171,7 +171,7 @@ def test_other_engines_have_what_they_stand_for(case: Weights, engine: str, monk
 
 @pytest.mark.parametrize("lanes", [4, 8])
 def test_cpus_without_dot_instructions(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "_has_dots", lambda: False)
+    monkeypatch.setattr(programs, "has_dots", lambda _: False)
     monkeypatch.setattr(programs, "_lanes", lambda: lanes)
     for case in CASES[2::7] + CASES[::7]:
         made, fed, exact, size = case.compile("cpu")

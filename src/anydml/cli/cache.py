@@ -13,6 +13,7 @@ from anydml.cli.console import write_json
 from anydml.cli.onnx_inputs import Given, feed, input_options, is_onnx
 from anydml.cli.progress import each
 from anydml.cli.types import ENGINE, printable
+from anydml.engines.cache import find_folder
 from anydml.memory import word_bytes
 from anydml.models import load_model
 
@@ -37,12 +38,6 @@ class _Kept:
             with contextlib.suppress(OSError):  # another process may have removed it
                 total += path.lstat().st_size
         return total
-
-
-def _find_folder() -> Path | None:
-    from anydml.engines.cpu.cache import find_folder  # with it comes the compiler, which other commands do without
-
-    return find_folder()
 
 
 def _list_kept(folder: Path | None) -> Iterator[_Kept]:
@@ -73,7 +68,7 @@ def cache() -> None:
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 def list_(as_json: bool) -> None:
     """Show where the cache lies, and the counts and sizes of its files."""
-    folder = _find_folder()
+    folder = find_folder()
     kept = list(_list_kept(folder))
     if as_json:
         kinds: dict[str, Any] = {one.kind: {"files": len(one.files), "bytes": one.size} for one in kept}
@@ -89,7 +84,7 @@ def list_(as_json: bool) -> None:
 def clear(dry_run: bool) -> None:
     """Remove everything that is kept: it is compiled again when it is needed."""
     count = size = 0
-    for one in list(_list_kept(_find_folder())):
+    for one in list(_list_kept(find_folder())):
         for path in one.files:
             with contextlib.suppress(OSError):
                 own = path.lstat().st_size
@@ -108,12 +103,12 @@ def warm(models: tuple[Path, ...], engine: str | None, inputs: tuple[str, ...], 
 
     An ONNX model is run once, with inputs that are given or made up: --shape says the sizes that matter.
     """
-    before = {path for one in _list_kept(_find_folder()) for path in one.files}
+    before = {path for one in _list_kept(find_folder()) for path in one.files}
     given = Given(inputs, sizes)
     with each(models, lambda path: f"Compiling {printable(path.name)}") as paths:
         for path in paths:
             _warm(path, engine, given)
-    new = _Kept("", tuple(path for one in _list_kept(_find_folder()) for path in one.files if path not in before))
+    new = _Kept("", tuple(path for one in _list_kept(find_folder()) for path in one.files if path not in before))
     click.echo(f"{len(new.files)} new files, {word_bytes(new.size)}")
 
 

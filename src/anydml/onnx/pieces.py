@@ -86,6 +86,11 @@ class Piece:
         self.file.read(self.offset, memory)
 
 
+def as_bytes(raw: bytes | Piece) -> bytes:
+    """The bytes of an initializer, wherever they are."""
+    return raw if isinstance(raw, bytes) else raw.read().tobytes()
+
+
 def cut_out(file: BufferedReader, size: int, least: int) -> tuple[bytes, dict[int, tuple[int, int]]] | None:
     """A model without the bytes of its initializers, from so many on, and where those lie, by initializer.
 

@@ -15,7 +15,7 @@ from anydml.onnx.bodies import graphs_within, nodes_within
 from anydml.onnx.functions import find_functions, inlined
 from anydml.onnx.library import IR_VERSION, ONNX_DOMAINS, OPSET_VERSION, VERSION, ModelProto, own_domain
 from anydml.onnx.ordering import in_order
-from anydml.onnx.pieces import CAN_HOLD, HeldFile, Piece, cut_out
+from anydml.onnx.pieces import CAN_HOLD, HeldFile, Piece, as_bytes, cut_out
 from anydml.onnx.tensors import Beside
 from anydml.onnx.values import check_dimensions
 from anydml.onnx.wire import count_entries
@@ -65,8 +65,7 @@ class Source:
         found.CopyFrom(self.proto)
         for tensor in found.graph.initializer:
             if tensor.name in self.raw:
-                raw = self.raw[tensor.name]
-                tensor.raw_data = raw if isinstance(raw, bytes) else raw.read().tobytes()
+                tensor.raw_data = as_bytes(self.raw[tensor.name])
         return found
 
 

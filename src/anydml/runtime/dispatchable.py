@@ -15,7 +15,7 @@ from anydml.arrays.streams import at_home, in_turns
 from anydml.engines.exclusive import one_at_a_time
 from anydml.errors import BindingError, Fault, show
 from anydml.locks import cached_property
-from anydml.memory import HOST
+from anydml.memory import HOST, numpy_address, packed_strides
 from anydml.runtime.binding import BindingProperties, bind_array, hazards, raise_binding_faults
 from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Layout, are_apart
 from anydml.runtime.common import Common
@@ -63,8 +63,12 @@ class Compiled(abc.ABC):
         """The numbers, among an operator's inputs and outputs, of optional tensors that are not there."""
         self.free = [field for field, tensor in inputs.items() if not tensor.is_owned_by_dml]
         self.owned = {field: tensor for field, tensor in inputs.items() if tensor.is_owned_by_dml}
-        self.results = [(desc.data_type, desc.sizes, desc.element_strides) for desc in outputs.values()]
-        """The types, sizes and strides of new arrays for the outputs."""
+        strides = [desc.element_strides for desc in outputs.values()]
+        self.results = [
+            (desc.data_type, desc.sizes, None if steps == packed_strides(desc.sizes) else steps)
+            for desc, steps in zip(outputs.values(), strides, strict=True)
+        ]
+        """The types, sizes and strides of new arrays for the outputs; no strides where those are packed."""
         self.persistent: Buffer | None = None
         self.is_initialized = False
         self._layouts = [
@@ -73,6 +77,7 @@ class Compiled(abc.ABC):
             if not tensor.is_owned_by_dml
         ]
         self._bound_fields = [layout.field for layout in self._layouts]
+        self._is_anywhere = self.memory == HOST and not any(layout.alignment for layout in self._layouts)
         self._launches: dict[tuple[int, ...], Callable[[], Any]] = {}
 
     def plan_owned(self, layouts: Layouts, stores: Mapping[str, str]) -> None:
@@ -171,7 +176,7 @@ class Compiled(abc.ABC):
             allocate(data_type, sizes, strides, memory=self.memory, like=like)
             for data_type, sizes, strides in self.results
         ]
-        if (plain := self.bind_plain(given, results, None)) is not None:
+        if (plain := self.bind_plain(given, results, None, is_fresh=self._is_anywhere)) is not None:
             plain.dispatch()
             return one_or_all([wrap_plain(result, like) for result in results] if given else results)
         seen = self.look(self.free, given)
@@ -182,7 +187,9 @@ class Compiled(abc.ABC):
         self.bind_views(seen, targets, None).dispatch()
         return one_or_all([wrap(result, seen[0].array) for result in results] if seen else results)
 
-    def bind_plain(self, inputs: Sequence[Any], outputs: Sequence[Any], out: object) -> BoundOperator | None:
+    def bind_plain(
+        self, inputs: Sequence[Any], outputs: Sequence[Any], out: object, *, is_fresh: bool = False
+    ) -> BoundOperator | None:
         """Attach arrays laid out to the letter as described and well apart; None where a closer look is due."""
         layouts = self._layouts
         if len(inputs) + len(outputs) != len(layouts) or (self.owned and self.persistent is None):
@@ -193,15 +200,19 @@ class Compiled(abc.ABC):
             if plain is None or plain_key(plain) != layout.key:
                 return None
             arrays.append(plain)
-        return self.bind_known(arrays, out)
+        return self.bind_known(arrays, out, is_fresh=is_fresh)
 
     def bind_known(self, arrays: Sequence[Any], out: object, *, is_fresh: bool = False) -> BoundOperator | None:
         """Attach plain arrays of layouts known to fit, the outputs last; None for a closer look.
 
         With `is_fresh` the outputs were allocated a moment ago: nothing else lies there.
         """
-        addresses = tuple([plain_address(array) for array in arrays])
         is_host = self.memory == HOST
+        if is_fresh and is_host and not self.temporary_size:  # most calls: nothing else matters
+            places = dict(zip(self._bound_fields, map(numpy_address, arrays), strict=True))
+            fresh = self.launch(self.with_owned(places, self.persistent) if self.owned else places, None)
+            return BoundOperator(self.name, self.word, fresh, (arrays, self.persistent), out)
+        addresses = tuple([plain_address(array) for array in arrays])
         memory = arrays if is_host else [array.untyped_storage() for array in arrays]  # set_() leaves it to its holders
         launch = self._launches.get(addresses)
         if launch is not None and not (self.temporary_size and is_capturing()):  # a capture has scratch memory alone

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import llvmlite
 
 from anydml.engines.alone import run_alone, without_collection
-from anydml.engines.cpu.cache import Entry
+from anydml.engines.cache import Entry
 from anydml.engines.cpu.kernel import TEXTS, Kernel
 from anydml.engines.cpu.objects import load_object
 

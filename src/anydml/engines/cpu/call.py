@@ -7,11 +7,12 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu import pool, team
+from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.team import CHUNK, PART
 from anydml.engines.threads import get_num_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.engines.cpu.kernel import Kernel
 
@@ -23,6 +24,7 @@ TURNS = 16
 # Calls a kernel with Python's lock released: other Python threads run meanwhile.
 _KERNEL = ctypes.CFUNCTYPE(*[ctypes.c_int64] * 4)
 _METH_NOARGS = 0x0004
+_WORD = struct.Struct("q")
 _NONE, _FALSE = id(None), id(False)
 
 
@@ -52,12 +54,47 @@ def _make_builtin(entry: int, words: bytes) -> Callable[[], Any]:
 
 def make_dispatch(kernel: Kernel, words: Sequence[int], units: int, size: int) -> Callable[[], Any]:
     """What runs `units` units of a kernel that together move `size` bytes. Returns None, or something for a status."""
-    laid_out = struct.pack(f"{len(words) + 5}q", units, _NONE, _FALSE, kernel.address, size, *words)
+    return _dispatch(kernel, lay_out(kernel, words, units, size), units, size)
+
+
+def lay_out(kernel: Kernel, words: Sequence[int], units: int, size: int) -> bytes:
+    """The words as a kernel reads them, after those of whoever calls."""
+    return struct.pack(f"{len(words) + HEADER}q", units, _NONE, _FALSE, kernel.address, size, *words)
+
+
+def _dispatch(kernel: Kernel, laid_out: bytes, units: int, size: int) -> Callable[[], Any]:
     if size < SMALL:
         return _make_builtin(kernel.entry, laid_out)
     if team.is_available():
         return _make_builtin(team.get_team().entry, laid_out)
     return _Pooled(kernel, laid_out, units, size)
+
+
+class Template:
+    """The words of a kernel that is bound again and again: each time addresses are put in, 5 us sooner."""
+
+    __slots__ = ("_kernel", "_parts", "_places", "_size", "_units")
+
+    def __init__(
+        self, kernel: Kernel, words: Sequence[int], places: Mapping[int, tuple[str, int]], units: int, size: int
+    ) -> None:
+        """`places` are the tensors whose addresses stand in the words, and how far after each, by the word's number."""
+        self._kernel, self._units, self._size = kernel, units, size
+        laid_out, self._parts, self._places = lay_out(kernel, words, units, size), list[bytes](), list[Any]()
+        done = 0
+        for number, (tensor, offset) in sorted(places.items()):
+            at = _WORD.size * (HEADER + number)
+            self._parts += [laid_out[done:at], b""]
+            self._places.append((len(self._parts) - 1, tensor, offset))
+            done = at + _WORD.size
+        self._parts.append(laid_out[done:])
+
+    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
+        """Put the addresses in."""
+        parts = self._parts.copy()
+        for number, tensor, offset in self._places:
+            parts[number] = _WORD.pack(places[tensor] + offset)
+        return _dispatch(self._kernel, b"".join(parts), self._units, self._size)
 
 
 def describe_threads() -> str:

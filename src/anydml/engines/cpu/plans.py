@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.engines.alone import run_alone
+from anydml.engines.cache import Entry
 from anydml.engines.cpu.build import version
-from anydml.engines.cpu.cache import Entry
 from anydml.engines.threads import get_num_threads
 
 if TYPE_CHECKING:

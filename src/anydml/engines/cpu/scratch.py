@@ -17,8 +17,9 @@ from anydml.engines.cpu.kernels.room import SCRATCH
 from anydml.engines.threads import get_num_threads
 
 PAGE = 4096
-MOST = 256
-"""Blocks at most: whoever finds none waits for another's turn to end."""
+LEAST, MOST = 32, 256
+"""Blocks at least and at most: whoever finds none waits for another's turn to end, and keeps a core busy. Sixteen of
+Python's threads on two cores took a product 1.8 times as long with four blocks as one after the other."""
 
 
 class Scratch(NamedTuple):
@@ -30,8 +31,8 @@ class Scratch(NamedTuple):
 
 @functools.cache
 def get_scratch() -> Scratch:
-    """The blocks, twice as many as threads: nothing is written to those that nobody takes."""
-    count = min(2 * max(count_cores(), get_num_threads()), MOST)
+    """The blocks, twice as many as threads or more: nothing is written to those that nobody takes."""
+    count = min(max(2 * count_cores(), 2 * get_num_threads(), LEAST), MOST)
     memory = np.zeros(count * SCRATCH + PAGE, np.uint8)
     address = -(-memory.ctypes.data // PAGE) * PAGE
     _kept.append(memory)

@@ -35,10 +35,12 @@ _FATAL = {signal.SIGSEGV, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
 _STOP, _THERE, _PATIENCE, _CELL, _PAUSES, _CALLS = 9, 10, 11, 12, 13, 14
 
 
+_IS_KNOWN = sys.platform == "linux" and sys.maxsize > 2**32 and platform.machine() in _FUTEX
+
+
 def is_available() -> bool:
     """Whether this system has what the team needs: Linux's futex, and a CPU of which its number is known."""
-    is_known = sys.platform == "linux" and sys.maxsize > 2**32 and platform.machine() in _FUTEX
-    return is_known and os.environ.get("ANYDML_TEAM", "") != "python"
+    return _IS_KNOWN and os.environ.get("ANYDML_TEAM", "") != "python"
 
 
 def _address(function: Any) -> int:

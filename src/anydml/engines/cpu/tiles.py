@@ -13,9 +13,12 @@ MOST_VECTORS = 12
 def tile_for(kind: str, rows: int) -> Tile:
     """The tile for so many rows: the CPU's own, or one that is lower and wider."""
     lanes, registers, height, vectors = _registers()
-    if rows < height:
-        height = rows
-        vectors = min((registers - 3) // (height + 1), MOST_VECTORS)
+    # An x86 without dot instructions multiplies bytes in two parts, and each factor takes two registers.
+    parts = 1 if kind != "i32" or has_dots(lanes) or not multiplies_bytes(lanes) else 2
+    height = height if parts == 1 else 9 if lanes == 16 else 3
+    if rows < height or parts > 1:
+        height = min(rows, height)
+        vectors = min((registers - 1 - 2 * parts) // (height + parts), MOST_VECTORS)
     return Tile(height, vectors, lanes, -(-height // GROUP) * GROUP, IS_ARM, kind)
 
 
@@ -32,4 +35,13 @@ def _registers() -> tuple[int, int, int, int]:
 
 def has_dots(lanes: int) -> bool:
     """Whether the CPU adds up products of bytes by fours, in vectors of so many sums."""
-    return has_feature("dotprod" if IS_ARM else "avx512vnni" if lanes == 16 else "avxvnni")
+    if IS_ARM:
+        return has_feature("dotprod")
+    if lanes == 16:
+        return has_feature("avx512vnni")
+    return has_feature("avxvnni") or (has_feature("avx512vnni") and has_feature("avx512vl"))
+
+
+def multiplies_bytes(lanes: int) -> bool:
+    """Whether bytes are multiplied by fours, in vectors of so many sums: by dot instructions, or by an x86's pairs."""
+    return has_dots(lanes) or (not IS_ARM and (lanes < 16 or has_feature("avx512bw")))

@@ -13,6 +13,7 @@ import torch
 import triton
 from triton.compiler import ASTSource
 
+from anydml.engines.cache import Entry
 from anydml.errors import EngineMissingError, Fault, show
 from anydml.memory import numpy_view
 
@@ -191,9 +192,11 @@ def _compile(
 ) -> Any:
     attributes = {(i,): [["tt.divisibility", ALIGNMENT]] for i, is_aligned in enumerate(aligned) if is_aligned}
     source = ASTSource(function, dict(signature), dict(constants), attributes)
+    options = {"num_warps": warps, "num_stages": stages, "maxnreg": registers, "enable_fp_fusion": fuses}
     try:
-        options = {"num_warps": warps, "num_stages": stages, "maxnreg": registers, "enable_fp_fusion": fuses}
-        return triton.compile(source, target=target, options=options)
+        # Processes that start together compile it once: Triton keeps it, and the others find it there.
+        with Entry("triton", f"{source.hash()} {options} {target}", "").claim():
+            return triton.compile(source, target=target, options=options)
     except Exception as error:
         rule = f"Triton could not compile a kernel for {target.backend} {target.arch} ({show(error)})"
         fault = Fault(field="name", rule=rule, value="cuda", way_out="move the arrays to the host, and use Device()")

@@ -13,6 +13,7 @@ from anydml.onnx.parts.evaluating import Evaluator, make_model
 from anydml.onnx.parts.foreseeing import foreseen
 from anydml.onnx.parts.growing import grown_size, may_grow
 from anydml.onnx.parts.part import Part, on_host
+from anydml.onnx.pieces import as_bytes
 from anydml.onnx.tensors import decode_tensor, is_external
 from anydml.onnx.types import ELEMENT_TYPES
 from anydml.runtime.watching import WATCHER
@@ -124,7 +125,7 @@ class HostPart(Part):
             rule = f"{what} must have its elements in the model, being of a type that DirectML lacks"
             raise ModelFileError(scope.source.name, Fault(field=name, rule=rule))
         if raw is not None:
-            found.raw_data = raw if isinstance(raw, bytes) else raw.read()
+            found.raw_data = as_bytes(raw)
         return found
 
 

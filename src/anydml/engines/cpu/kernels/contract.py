@@ -52,6 +52,9 @@ compute results from the sums; where there are none, rows of maps do. Rows that 
 and lie `left_on` bytes on from column to column. The units of the same columns are `of_columns` one after the other,
 where that is not 0; otherwise those of the same rows are."""
 
+SOON = 32
+"""Columns for each row of the next panel that is fetched: as many as a tile's, where rows are."""
+
 
 def make_contract() -> str:
     """The text of the kernel."""
@@ -244,9 +247,12 @@ def _write_tile(text: Steps, j: str, tile: str, name: str, end: str = "") -> Non
     text.let(f"to_{name}", f"target_base + i * target_across + {j} * 4")
     text.let(f"c_{name}", f"to_{name} if {j} < direct else results + ({j} - n0) * 4")
     text.let(f"c_step_{name}", f"target_across if {j} < direct else result_pitch")
+    # Of the next panel of rows each tile has one fetched; where a kernel computes rows, that does no harm.
+    text.let(f"row_{name}", f"min(i + tile_rows + ({j} - n0) // {SOON}, m1 - 1)")
+    text.let(f"soon_{name}", f"left_base + row_{name} * left_across + k0 * left_step")
     given = (
         f"a + {j} * left_on", f"b_{name}", f"b_step_{name}", f"c_{name}", f"c_step_{name}", "steps_of",
-        "1 if k0 == 0 else 0", "on_next",
+        "1 if k0 == 0 else 0", f"soon_{name} if left_mode != {PIECES} else on_next" if end else "on_next",
     )  # fmt: skip
     text.let(f"is_end_{name}", f"1 if k0 + steps == k and {j} < ended else 0" if end else 0)
     with text.when(f"is_end_{name} == 0"):

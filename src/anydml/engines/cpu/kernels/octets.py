@@ -3,7 +3,7 @@
 A packed step is four steps of the folded dimension side by side, 0 where there are no more: the step of a tile, whose
 elements have 32 bits. Bytes are of the signs that the instruction wants, a byte of the other sign less or plus 128. So
 with a' = a - s and za' = za - s the sum of (a - za)·(b - zb) is that of a'·b', less zb'·(Σa' - count·za') and za'·Σb':
-`mend` takes that off, from what `total` has summed up.
+`mend` takes that off, from what `total` has summed up. An x86 without such instructions adds up products of 16 bits.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 FOUR = 4
 """Steps of a dot instruction."""
+_PAIRS = {16: "avx512.pmaddw.d.512", 8: "avx2.pmadd.wd", 4: "sse2.pmadd.wd"}
+"""An x86's instructions that add up two products of 16 bits, by sums."""
 
 
 class Octets(NamedTuple):
@@ -33,6 +35,8 @@ class Octets(NamedTuple):
     is_arm: bool
     is_left: bool
     """Whether it is the left factor, which an x86 takes as unsigned and the right one as signed."""
+    has_dots: bool = True
+    """Whether there are dot instructions; if not, products of 16 bits are added up."""
 
     @property
     def name(self) -> str:
@@ -51,6 +55,20 @@ def write_dot(text: Text, lanes: int, is_arm: bool, left: str, right: str, total
     name = f"@llvm.x86.avx512.vpdpbusd.{32 * lanes}"
     text.declared[f"declare {vector} {name}({vector}, {vector}, {vector})"] = None
     return text.new(f"call {vector} {name}({vector} {total}, {vector} {left}, {vector} {right})")
+
+
+def write_pairs(text: Text, lanes: int, left: str, right: str, total: str) -> str:
+    """The same for an x86 that adds up products of 16 bits by twos: of the first and third bytes, then the others."""
+    vector, words, eight = f"<{lanes} x i32>", f"<{2 * lanes} x i16>", "splat (i16 8)"
+    name = f"@llvm.x86.{_PAIRS[lanes]}"
+    text.declared[f"declare {vector} {name}({words}, {words})"] = None
+    a, b = (text.new(f"bitcast {vector} {x} to {words}") for x in (left, right))
+    low = text.new(f"ashr {words} {text.new(f'shl {words} {b}, {eight}')}, {eight}")
+    firsts = (text.new(f"and {words} {a}, splat (i16 255)"), low)
+    others = tuple(text.new(f"{shift} {words} {x}, {eight}") for shift, x in (("lshr", a), ("ashr", b)))
+    for one, other in (firsts, others):
+        total = text.new(f"add {vector} {total}, {text.new(f'call {vector} {name}({words} {one}, {words} {other})')}")
+    return total
 
 
 def make_octets(shape: Octets) -> str:
@@ -273,7 +291,10 @@ def make_total(shape: Octets) -> str:
         mask = ", ".join(f"i32 {min(k, 3)}" for k in range(shape.lanes))
         found = text.new(f"shufflevector <4 x i32> {four}, <4 x i32> poison, <{shape.lanes} x i32> <{mask}>")
         factors = (found, ones) if shape.is_left else (ones, found)
-        made = write_dot(text, shape.lanes, shape.is_arm, *factors, "%sum")
+        if shape.has_dots:
+            made = write_dot(text, shape.lanes, shape.is_arm, *factors, "%sum")
+        else:
+            made = write_pairs(text, shape.lanes, *factors, "%sum")
         text.lines[-1] = text.lines[-1].replace(made, "%sum.on", 1)
         text.add("%s.on = add i64 %s, 1", f"br label %{head}", f"{after}:")
         mask = ", ".join(f"i32 {k}" for k in range(4))

@@ -2,8 +2,10 @@
 
 `kernel(a, b, b.step, c, c.step, count, first, b.next)` adds the sum of a[k]·b[k] over `count` steps to the tile at c,
 or writes it there where `first` is 1: in chains of `CHAIN` steps. A step of a has the rows one after the other, `pitch`
-of them; a step of b has the columns, `b.step` bytes after those of the step before, and in further panels `b.next`
-bytes after those of the panel before. Each sum is taken in k's order, whatever the tile.
+of them; or rows lie in lines: `LINED` steps of the first row, those of the next, and so on. A step of b has the
+columns, `b.step` bytes after those of the step before, and in further panels `b.next` bytes after those of the panel
+before. One of a single panel, with rows in lines, has as many bytes fetched from the address `b.next` on as a row has:
+what is packed next. Each sum is taken in k's order, whatever the tile.
 
 One with an ending computes results from the sums and writes them elsewhere: `…, to, to.step, section, bases, row,
 column)` are where, the words of the result, the addresses of its views, and the place of the tile among all.
@@ -16,7 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.kernels import LINE
 from anydml.engines.cpu.kernels.endings import EndingText
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
-from anydml.engines.cpu.kernels.octets import write_dot
+from anydml.engines.cpu.kernels.octets import write_dot, write_pairs
+from anydml.engines.cpu.kernels.pack import LINED
 from anydml.engines.cpu.kernels.steps import Steps
 
 if TYPE_CHECKING:
@@ -24,13 +27,20 @@ if TYPE_CHECKING:
 
     from anydml.engines.cpu.kernels.endings import Ending
 
-UNROLLED = 8
+UNROLLED = LINED // 2
 """Steps at once: a hundredth quicker than 4."""
 CHAIN = 128
 """Products that are added up one after the other: a sum of such sums has a smaller error than one of all."""
 AHEAD = 1024
 """Bytes ahead that packed columns are fetched, a line for each step: a hundredth of the time (Arm Neoverse-N1)."""
-SCALARS = {"f32": "float", "f16": "float", "i32": "i32", "i8": "i32"}
+BYTES = ("i8", "pairs")
+"""The kinds of tiles whose elements are four bytes."""
+SCALARS = {"f32": "float", "f16": "float", "i32": "i32", **dict.fromkeys(BYTES, "i32")}
+MOST_LINES = 2
+"""Lines of columns that are fetched for a step at most: others come by themselves, a stream of the CPU's."""
+MANY = 16
+"""Sums of a tile from which on rows are fetched as well, where an x86 reads them: they lie in the second cache, for the
+columns of a tile take the first. 256 x 256 x 256 takes 270 us so, and 284 without (one thread, 16 lanes)."""
 
 
 class Tile(NamedTuple):
@@ -44,13 +54,16 @@ class Tile(NamedTuple):
     by_lane: bool
     """Whether arithmetic takes a factor from a lane of a vector, as an Arm's; otherwise it is spread as it is read."""
     kind: str = "f32"
-    """Of elements: `i8` are four bytes of as many steps; of `f16` columns are FLOAT16, and rows FLOAT32."""
+    """Of elements: `i8` are four bytes of as many steps, and `pairs` too, for an x86 without dot instructions; of `f16`
+    columns are FLOAT16, and rows FLOAT32."""
     panels: int = 1
     """Panels of columns that it takes at once, so that a few rows have sums enough to wait for none of them."""
     reads: str = ""
     """How rows are read that are not packed, see `unpacked_tile`; none where they are."""
     is_turned: bool = False
     """Whether the left one of bytes is signed, and the right one is not, where that is an x86's other way round."""
+    is_lined: bool = False
+    """Whether rows lie in lines."""
     ending: Ending | None = None
     """What is computed from sums; None where they are results, or others compute those."""
 
@@ -65,7 +78,9 @@ class Tile(NamedTuple):
 
         6 x 64 x 128 takes 3.0 us so, and 3.2 spilled (Arm Neoverse-N1); others are a hundredth slower tied.
         """
-        return self.rows == 6 and self.vectors == 4 if self.by_lane else self.panels > 1
+        if self.by_lane:
+            return self.rows == 6 and self.vectors == 4
+        return self.panels > 1 or (self.kind == "pairs" and self.rows * self.vectors > 1)
 
     @property
     def name(self) -> str:
@@ -88,6 +103,9 @@ class TileText:
         self.width = 2 if tile.kind == "f16" else 4
         """Bytes of a column's step."""
         self.sums = [(i, j) for i in range(tile.rows) for j in range(tile.across)]
+        self.row_bytes = 4 * (tile.rows if tile.is_lined else tile.pitch)
+        """Of a step of all rows."""
+        self.fetches_rows = not tile.by_lane and len(self.sums) >= MANY
 
     def write(self) -> str:
         """All of it."""
@@ -95,6 +113,8 @@ class TileText:
         text.add("%c.entry = inttoptr i64 %c to ptr", "%a.entry = inttoptr i64 %a to ptr")
         text.add("%b.entry = inttoptr i64 %b to ptr")
         text.add(f"%f.entry = getelementptr i8, ptr %c.entry, i64 {4 * tile.lanes * tile.across - 1}")
+        if tile.is_lined and tile.panels == 1:
+            text.add("%next.entry = inttoptr i64 %b.next to ptr")
         for p in range(1, tile.panels):
             text.add(f"%b.panel{p} = mul i64 %b.next, {p}")
         text.add("br label %chain", "chain:")
@@ -105,6 +125,8 @@ class TileText:
         text.add(f"%is.long = icmp sgt i64 %left.chain, {CHAIN}")
         text.add(f"%steps = select i1 %is.long, i64 {CHAIN}, i64 %left.chain")
         text.add("%left.on = sub i64 %left.chain, %steps", f"%whole = and i64 %steps, {-UNROLLED}")
+        if self.fetches_rows:
+            text.add(f"%g.chain = getelementptr i8, ptr %a.chain, i64 {self.row_bytes * LINED}")
         self._loop("main", "chain", "0", "%whole", UNROLLED, "rest")
         self._loop("rest", "main", "%whole", "%steps", 1, "out")
         text.add("out:", "%is.over = icmp eq i64 %left.on, 0", "%is.first = icmp ne i64 %is.new, 0")
@@ -157,6 +179,8 @@ class TileText:
             text.add(f"%{x}.{name} = phi ptr " + phi.format(f"%{x}.{before}", f"%{x}.{name}.on"))
         if name == "main":
             text.add("%f.main = phi ptr " + phi.format("%f.entry", "%f.main.on"))
+        if name == "main" and self.fetches_rows:
+            text.add("%g.main = phi ptr " + phi.format("%g.chain", "%g.main.on"))
         for i, j in self.sums:
             old = "zeroinitializer" if before == "chain" else f"%s{i}.{j}.{before}"
             text.add(f"%s{i}.{j}.{name} = phi {self.vector} " + phi.format(old, f"%s{i}.{j}.{name}.on"))
@@ -164,32 +188,62 @@ class TileText:
         text.add(f"br i1 %is.{name}, label %{name}.on, label %{after}", f"{name}.on:")
         if name == "main":
             self._fetch_result("%k.main")
+            if self.tile.is_lined and self.tile.panels == 1:
+                self.fetch(text.new("getelementptr float, ptr %next.entry, i64 %k.main"), 0, 2)
         sums, b = {(i, j): f"%s{i}.{j}.{name}" for i, j in self.sums}, f"%b.{name}"
         for u in range(steps):
             is_last = u == steps - 1
             self._step(f"%a.{name}", b, u, sums)
-            if name == "main" and u * LINE < self.width * self.tile.lanes * self.tile.vectors * steps:
-                self.fetch(self.at("%b.main", AHEAD + LINE * u), 0)
+            if name == "main":
+                self._fetch_factors(u)
             on = f"%b.{name}.on" if is_last else f"%b.{name}.{u}"
             text.add(f"{on} = getelementptr i8, ptr {b}, i64 %b.step")
             b = on
         for (i, j), value in sums.items():
             text.add(f"%s{i}.{j}.{name}.on = bitcast {self.vector} {value} to {self.vector}")
-        text.add(f"%a.{name}.on = getelementptr i8, ptr %a.{name}, i64 {4 * self.tile.pitch * steps}")
+        text.add(f"%a.{name}.on = getelementptr i8, ptr %a.{name}, i64 {self._rows_on(name, steps)}")
+        if name == "main" and self.fetches_rows:
+            text.add(f"%g.main.on = getelementptr i8, ptr %g.main, i64 {self.row_bytes * steps}")
         text.add(f"%k.{name}.on = add i64 %k.{name}, {steps}", f"br label %{name}")
 
-    def fetch(self, place: str, write: int) -> None:
-        """Have a line of the cache fetched."""
+    def fetch(self, place: str, write: int, near: int = 3) -> None:
+        """Have a line of the cache fetched, to the nearest one, 3, or to the next."""
         self.text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
-        self.text.add(f"call void @llvm.prefetch.p0(ptr {place}, i32 {write}, i32 3, i32 1)")
+        self.text.add(f"call void @llvm.prefetch.p0(ptr {place}, i32 {write}, i32 {near}, i32 1)")
+
+    def _fetch_factors(self, step: int) -> None:
+        """Have lines of factors fetched that later steps read: a few at each, for many at once would wait."""
+        tile = self.tile
+        lines = min(-(-self.width * tile.lanes * tile.vectors * UNROLLED // LINE), MOST_LINES * UNROLLED)
+        for line in range(lines * step // UNROLLED, lines * (step + 1) // UNROLLED):
+            self.fetch(self.at("%b.main", AHEAD + LINE * line), 0)
+        if self.fetches_rows and LINE * step < self.row_bytes * UNROLLED:
+            self.fetch(self.at("%g.main", LINE * step), 0)
+
+    def _rows_on(self, name: str, steps: int) -> str | int:
+        """The bytes from some steps of a to the next ones."""
+        tile, text = self.tile, self.text
+        if not tile.is_lined:
+            return 4 * tile.pitch * steps
+        if name == "rest":  # which has no line to its end
+            return 4
+        half = text.new(f"and i64 %k.main, {steps}")
+        is_first = text.new(f"icmp eq i64 {half}, 0")
+        return text.new(f"select i1 {is_first}, i64 {4 * steps}, i64 {4 * LINED * tile.rows - 4 * steps}")
+
+    def _row_at(self, step: int, row: int) -> int:
+        """The bytes from the first of some steps to a row of one of them."""
+        tile = self.tile
+        return 4 * (LINED * row + step if tile.is_lined else tile.pitch * step + row)
 
     def _fetch_result(self, k: str) -> None:
         """Have a row of the tile at c fetched, one every few steps: it is needed at the end, and seldom near.
 
-        Of two lines that a row lies in the tile before has had the first one fetched.
+        Of the lines that a row lies in the tile before has had the first one fetched.
         """
-        text = self.text
-        self.fetch("%f.main", 1)
+        text, wide = self.text, 4 * self.tile.lanes * self.tile.across
+        for back in range(0, max(wide - LINE, 0) + 1, LINE):
+            self.fetch(self.at("%f.main", -back), 1)
         more = text.new(f"icmp slt i64 {k}, {UNROLLED * (self.tile.rows - 1)}")
         step = text.new(f"select i1 {more}, i64 %c.step, i64 0")
         text.add(f"%f.main.on = getelementptr i8, ptr %f.main, i64 {step}")
@@ -205,14 +259,14 @@ class TileText:
         found = ""
         for i in range(tile.rows):
             if tile.by_lane and i % tile.lanes == 0:
-                found = self._load(a, 4 * (tile.pitch * step + i), self.vector)
+                found = self._load(a, self._row_at(step, i), self.vector)
             if tile.by_lane:
                 lanes = ", ".join([f"i32 {i % tile.lanes}"] * tile.lanes)
                 factor = text.new(
                     f"shufflevector {self.vector} {found}, {self.vector} poison, <{tile.lanes} x i32> <{lanes}>"
                 )
             else:
-                one = self._load(a, 4 * (tile.pitch * step + i), SCALARS[tile.kind])
+                one = self._load(a, self._row_at(step, i), SCALARS[tile.kind])
                 factor = text.spread(one, SCALARS[tile.kind], tile.lanes)
             for j in range(tile.across):
                 sums[i, j] = self._multiply(factor, columns[j], sums[i, j])
@@ -242,8 +296,10 @@ class TileText:
         text, vector = self.text, self.vector
         if SCALARS[self.tile.kind] == "float":
             return text.call("fmuladd", vector, [factor, column, total])  # two roundings where an old x86 has no other
-        if self.tile.kind == "i8":
+        if self.tile.kind in BYTES:
             factors = (column, factor) if self.tile.is_turned else (factor, column)
+            if self.tile.kind == "pairs":
+                return write_pairs(text, self.tile.lanes, *factors, total)
             return write_dot(text, self.tile.lanes, self.tile.by_lane, *factors, total)
         return text.new(f"add {vector} {text.new(f'mul {vector} {factor}, {column}')}, {total}")
 

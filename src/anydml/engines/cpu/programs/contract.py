@@ -30,7 +30,7 @@ from anydml.engines.cpu.programs.panels import lay_out_panels, lay_out_rows
 from anydml.engines.cpu.programs.sides import SUMS, Sides, element_of
 from anydml.engines.cpu.programs.skinny import plan_skinny
 from anydml.engines.cpu.programs.units import size_of, units_of
-from anydml.engines.cpu.tiles import tile_for
+from anydml.engines.cpu.tiles import has_dots, tile_for
 from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import walk
 
@@ -143,7 +143,8 @@ def _plan(
     are_halves = panels is not None and panels.width == 2
     is_read = are_halves and sides.m <= HALF_ROWS
     if octets or is_read:
-        tile = tile._replace(kind="i8" if octets else "f16", is_turned=octets is not None and octets.is_turned)
+        kind = "f16" if not octets else "i8" if has_dots(tile.lanes) else "pairs"
+        tile = tile._replace(kind=kind, is_turned=octets is not None and octets.is_turned)
     columns = tile.vectors * tile.lanes
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // columns)
     is_direct = sides.finish is sides.sum and sides.target.along(sides.columns) == 4 and not sides.line
@@ -154,9 +155,13 @@ def _plan(
         (left, pack_left), (right, pack_right) = octets.factors
         left_mode, way = AS_IT_LIES, AS_IT_LIES if sides.windows is None else WINDOWS
     else:
-        left, left_mode, pack_left = _factor(sides, sides.left, sides.rows, tile.rows, tile.pitch, made=made)
+        left, left_mode, packing = _factor(sides, sides.left, sides.rows, tile.rows, tile.pitch, made=made)
+        if packing.lie == "t" and not (tile.by_lane or skinny or ahead):  # whose tiles read rows side by side
+            packing, tile = packing._replace(lie="l"), tile._replace(is_lined=True)
+        pack_left = _pack_kernel(packing)
         lying = "p" if panels else ""
-        right, way, pack_right = _factor(sides, sides.right, sides.columns, columns, columns, lying, made)
+        right, way, packing = _factor(sides, sides.right, sides.columns, columns, columns, lying, made)
+        pack_right = _pack_kernel(packing)
     if ahead:
         left, left_mode = ahead.section, PANELS
     if panels:
@@ -197,6 +202,10 @@ def _plan(
     return ContractProgram(get_kernel("contract", make_contract), fixed, sections, number, size_of(sides), layouts)
 
 
+def _pack_kernel(packing: Packing) -> Kernel:
+    return get_kernel(packing.name, functools.partial(make_pack, packing))
+
+
 def _tile_kernel(tile: Tile) -> int:
     """The address of a tile's kernel."""
     return get_kernel(tile.name, functools.partial(make_tile, tile)).address
@@ -220,8 +229,8 @@ def _factor(
     pitch: int,
     lying: str = "",
     made: tuple[Expr, Callable[[Sides, tuple[int, ...]], Section]] | None = None,
-) -> tuple[Section, int, Kernel]:
-    """The section of a factor, how it is brought, and what packs it: as elements lie, which may be given."""
+) -> tuple[Section, int, Packing]:
+    """The section of a factor, how it is brought, and how it is packed: as elements lie, which may be given."""
     leaf, kind = element_of(value), sides.kind
     if made is not None and value is made[0]:
         lies, section, mode = "t", made[1](sides, across), ALONG_STEPS
@@ -236,5 +245,4 @@ def _factor(
         section, mode = sides.section((), [lie], [step], [on]), AS_IT_LIES
     else:
         lies, section, mode = sides.computed(value, across)
-    packing = Packing(lying or lies, kind, panel, pitch, tile_for(sides.kind, SIDE).lanes)
-    return section, mode, get_kernel(packing.name, functools.partial(make_pack, packing))
+    return section, mode, Packing(lying or lies, kind, panel, pitch, tile_for(sides.kind, SIDE).lanes)

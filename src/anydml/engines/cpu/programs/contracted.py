@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.engines.cpu.call import make_dispatch
+from anydml.engines.cpu.call import Template
 from anydml.engines.cpu.kernel import Address
 from anydml.engines.cpu.scratch import get_scratch
 
@@ -27,10 +27,9 @@ class Section:
     tensors: tuple[tuple[str, int], ...]
     """Of each view, with its offset in bytes."""
 
-    def bind(self, places: Mapping[str, int]) -> tuple[int, ...]:
-        """The words with the addresses."""
-        addresses = [places[tensor] + offset if tensor else offset for tensor, offset in self.tensors]
-        return (*self.words[:3], *addresses, *self.words[3:])
+    def with_places(self) -> tuple[int, ...]:
+        """The words with a place for each address: where that is of no tensor, an offset of the kernel's own."""
+        return (*self.words[:3], *(0 if tensor else offset for tensor, offset in self.tensors), *self.words[3:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +45,26 @@ class ContractProgram:
     """In bytes: what threads share work out by."""
     layouts: Mapping[str, Map | Reduce] = field(default_factory=dict)
     """Constants that are laid out ahead, as the engine's protocol has it."""
+    _templates: list[Template] = field(default_factory=list, init=False, compare=False, repr=False)
+    """The one that it is bound by, once that is there."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, one.name) for one in fields(self) if one.init)
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in."""
-        words = [*get_scratch(), *self.fixed]
+        if not self._templates:
+            self._templates.append(self._make_template())
+        return self._templates[0].bind(places)
+
+    def _make_template(self) -> Template:
+        words, places = [*get_scratch(), *self.fixed], {}
         for section in self.sections:
-            words += section.bind(places)
-        return make_dispatch(self.kernel, words, self.units, self.size)
+            for number, (tensor, offset) in enumerate(section.tensors):
+                if tensor:
+                    places[len(words) + 3 + number] = (tensor, offset)
+            words += section.with_places()
+        return Template(self.kernel, words, places, self.units, self.size)
 
 
 @functools.cache  # a kernel may read a table as long as its program is bound somewhere

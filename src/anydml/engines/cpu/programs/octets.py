@@ -9,7 +9,7 @@ from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.kernels.mend import make_mend
 from anydml.engines.cpu.kernels.octets import Octets, make_octets, make_total
 from anydml.engines.cpu.programs.sides import NOWHERE, byte_less_zero
-from anydml.engines.cpu.tiles import has_dots
+from anydml.engines.cpu.tiles import has_dots, multiplies_bytes
 from anydml.enums import DataType
 from anydml.ir.expressions import const
 
@@ -55,7 +55,7 @@ def _is_none(zero: Expr) -> bool:
 def plan_octets(sides: Sides, tile: Tile) -> OctetPlan | None:
     """How bytes less their zero points are multiplied by dot instructions; None where they are not, or cannot be."""
     found = [byte_less_zero(value) for value in (sides.left, sides.right)]
-    if sides.kind != "i32" or None in found or not has_dots(tile.lanes):
+    if sides.kind != "i32" or None in found or not multiplies_bytes(tile.lanes):
         return None
     columns = tile.vectors * tile.lanes
     factors, zeros, totals = [], [], []
@@ -77,7 +77,7 @@ def plan_octets(sides: Sides, tile: Tile) -> OctetPlan | None:
             lies, (on, step) = "w", sides.tables()
         # An Arm takes signed bytes, an x86 unsigned ones on the left.
         flips = (leaf.type is DataType.UINT8) != (is_left and not IS_ARM) and not is_turned
-        shape = Octets(lies, flips, panel, pitch, tile.lanes, IS_ARM, is_left)
+        shape = Octets(lies, flips, panel, pitch, tile.lanes, IS_ARM, is_left, has_dots(tile.lanes))
         pack = get_kernel(f"octets {shape.name}", functools.partial(make_octets, shape))
         factors.append((sides.section((), [lie], [step], [on]), pack))
         totals.append(get_kernel(f"total {shape.name}", functools.partial(make_total, shape)).address)

@@ -168,14 +168,14 @@ class _Long:
     The chain of totals is made for each dispatch: several threads may dispatch one binding at once.
     """
 
-    __slots__ = ("_kernel", "_length", "_rows", "_size")
+    __slots__ = ("_kernel", "_rows", "_size", "_tiles")
 
     def __init__(self, kernel: Kernel, rows: list[tuple[tuple[int, ...], list[int]]], count: int, size: int) -> None:
         self._kernel, self._rows, self._size = kernel, rows, size
-        self._length = 2 + 2 * -(-count // LONG_TILE)
+        self._tiles = -(-count // LONG_TILE)
 
     def __call__(self) -> None:
-        workers = get_num_threads()
+        workers = min(get_num_threads(), self._tiles)
         for row, ends in self._rows:
-            chain = np.zeros(self._length, np.int64)
+            chain = np.zeros(2 + 2 * self._tiles, np.int64)
             make_dispatch(self._kernel, (*row, numpy_address(chain), *ends, 0), workers, self._size)()

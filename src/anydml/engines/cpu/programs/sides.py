@@ -9,7 +9,7 @@ from anydml.engines.cpu.kernels.bringing import ALONG_ROWS, ALONG_STEPS
 from anydml.engines.cpu.kernels.row import Shape, givens
 from anydml.engines.cpu.programs.contracted import Section, place_of
 from anydml.engines.cpu.programs.map import VECTOR, lanes_of, row_kernel, row_letter, word_of
-from anydml.engines.cpu.tiles import has_dots, tile_for
+from anydml.engines.cpu.tiles import multiplies_bytes, tile_for
 from anydml.enums import DataType
 from anydml.ir.expressions import const, load
 from anydml.ir.trees import rewrite, walk
@@ -181,7 +181,7 @@ class Sides:
     def _window(self, factor: Expr) -> Expr:
         """The load of a factor that may be windows: of bytes too, less a number, where the CPU multiplies those."""
         leaf, found = element_of(factor), [byte_less_zero(one) for one in (self.left, self.right)]
-        if leaf.op == "load" or self.kind != "i32" or None in found or not has_dots(tile_for("i32", FEW).lanes):
+        if leaf.op == "load" or self.kind != "i32" or None in found or not multiplies_bytes(tile_for("i32", FEW).lanes):
             return leaf
         byte, zero = found[factor is self.right]  # type: ignore[misc]  # neither is None
         return leaf if any(any(lie.strides) for lie in self.lies(zero)) else byte

@@ -8,7 +8,7 @@ from anydml.engines.cpu.call import SMALL
 from anydml.engines.cpu.kernels.bringing import PANELS, STRIP
 from anydml.engines.cpu.kernels.octets import FOUR
 from anydml.engines.cpu.kernels.room import BLOCK, COLUMNS, LONG, PANEL, RESULT, RIGHT
-from anydml.engines.cpu.kernels.tile import CHAIN
+from anydml.engines.cpu.kernels.tile import BYTES, CHAIN
 from anydml.engines.threads import get_num_threads
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def units_of(sides: Sides, tile: Tile, mode: int, *, is_direct: bool, is_ahead: 
     for columns in range(fewest, min(column_panels, max(2 * wanted, fewest)) + 1):
         n = -(-column_panels // columns) * width
         # A panel that is read once is read as it lies: all chains for which there is room.
-        together = FOUR if tile.kind == "i8" else 1
+        together = FOUR if tile.kind in BYTES else 1
         whole = BLOCK * PANEL // (tile.pitch * CHAIN) * CHAIN * together if is_read else 0
         block = whole or _block(sides.k, n, together)
         lowest = -(-wanted // (batch * columns))

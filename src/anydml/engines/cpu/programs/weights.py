@@ -23,6 +23,7 @@ from anydml.engines.cpu.kernels.weights import (
 )
 from anydml.engines.cpu.programs.contracted import ContractProgram
 from anydml.engines.cpu.programs.sides import NOWHERE, Lie, Sides
+from anydml.engines.cpu.tiles import has_dots
 from anydml.engines.threads import get_num_threads
 from anydml.ir.patterns import Contraction, copy_of
 from anydml.ir.trees import fetched
@@ -139,19 +140,13 @@ def _shape(primitive: Reduce, right: Dequantised) -> tuple[int, Quantised] | Non
     zero = 0 if right.zero is None or right.zero.op == "load" else int(right.zero.value)
     shape = Quantised(
         rows=0, lanes=_lanes(), bits=4 if is_paired else 8, is_signed=right.data_type.is_signed,
-        has_zeros=len(scales) > 1, zero=0, shared=min(shared, TOGETHER), dots=_has_dots(), is_arm=IS_ARM,
+        has_zeros=len(scales) > 1, zero=0, shared=min(shared, TOGETHER), dots=has_dots(_lanes()), is_arm=IS_ARM,
     )  # fmt: skip
     return shared, shape._replace(zero=0 if shape.has_zeros else zero + shape.raised)
 
 
 def _lanes() -> int:
     return 8 if not IS_ARM and has_feature("avx2") else 4
-
-
-def _has_dots() -> bool:
-    if IS_ARM:
-        return has_feature("dotprod")
-    return has_feature("avxvnni") or (has_feature("avx512vnni") and has_feature("avx512vl"))
 
 
 def _program(
