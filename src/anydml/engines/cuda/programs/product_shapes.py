@@ -30,7 +30,7 @@ class Shape(NamedTuple):
     several: int = 1
     """Tiles that a multiprocessor has at once."""
     alone: float = 1.0
-    """The part of their time that one of them takes by itself."""
+    """The part of their time that fewer of them take."""
     crowd: float = 1.0
     """The part of its speed that is left where tiles take more than two rounds; 0.8 of small ones in any case."""
 
@@ -44,14 +44,18 @@ HALF = (
     Shape(128, 256, 64, 8, 3, start=400),
     Shape(128, 128, 64, 4, 3, 0.95, start=320, several=2, alone=0.6),
     Shape(64, 128, 64, 4, 3, 0.91, more=64, start=350, several=2, alone=0.74, crowd=0.85),
+    Shape(64, 128, 32, 4, 4, 0.82, more=64, start=200, several=3, alone=0.7, crowd=0.82),
     Shape(64, 128, 128, 4, 4, 0.8, start=530),
     Shape(64, 64, 128, 4, 4, 0.65, start=530),
     Shape(64, 32, 128, 4, 5, 0.4, start=530),
 )
-"""1.02, 0.98, 1.04 and 1.02 of cuBLAS at 1024^3, 2048^3, 4096^3 and 8192^3. Of 4096 rows and 768 terms, 768 columns
-take 11.1 us in tiles of 192 columns, 12.3 in those of 128 and 13.1 in those of 256, and cuBLAS 13.1; 3072 columns take
-33.7 us in tiles of 128 and 36.0 in those of 256, and cuBLAS 32.2. Tiles of 192 columns and 128 rows, one to a
-multiprocessor, take 12.2 and 42 us."""
+"""1.02, 0.98, 1.04 and 1.02 of cuBLAS at 1024^3, 2048^3, 4096^3 and 8192^3.
+
+Of 768 terms, 4096 rows by 768 columns take 11.0 us in tiles of 192 columns, 12.2 in those of 128 and 12.8 in those of
+256, and cuBLAS 10.6; 6304 rows take 15.1 us with three tiles of 192 columns to a multiprocessor, 18.9 with two and 18.1
+in tiles of 128, and cuBLAS 16.9. 4096 rows by 3072 columns take 33.6 us in tiles of 128, 35.8 in those of 256 and 40.3
+in those of 192, and cuBLAS 32.2.
+"""
 TALL_HALF = (
     Shape(256, 128, 64, 8, 4),
     Shape(128, 128, 64, 4, 3, 0.98),
