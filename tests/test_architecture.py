@@ -13,7 +13,8 @@ from cases import CASES
 SOURCE = Path(dml.__file__).parent
 # Each layer may import those before it, and itself.
 LAYERS = [
-    ["errors", "locks", "other_words", "shown"],
+    ["errors", "locks", "other_words"],
+    ["shown"],
     ["spelling", "beside"],
     ["enums", "flags"],
     ["opened"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -138,6 +139,17 @@ def test_only_a_chain_has_columns_of_its_single_pass() -> None:
     assert "| slice, made up | 1.00 ms | torch.compile 1.50 ms | 1.50 | 0.95 | - | - | met |" in chained
     assert "single" not in figures.section(plain)
     assert ">single<" in draw([a_chain()])
+
+
+def test_a_narrow_chart_fits_a_phone() -> None:
+    seconds = {"anydml": 1.0, "numpy": 4.0, "torch": 2.0, "onnxruntime": 3.0, "compile": 2.0, "copy": 0.5}
+    row = {"name": "a name of more letters than a phone has room for, whatever its owner says", "seconds": seconds}
+    drawn = draw([row], is_narrow=True)
+    (width,) = map(int, re.findall(r'viewBox="0 0 (\d+)', drawn))
+    assert width <= 340
+    texts = re.findall(r'<text x="([\d.]+)"(?: text-anchor="end")? y="([\d.]+)"[^>]*>([^<]*)<', drawn)
+    assert len({y for _, y, _ in texts}) >= 5  # the title, two lines of contestants, the scale, a name
+    assert all(float(x) + len(text) * 6.2 <= width for x, _, text in texts if not text.endswith("x"))
 
 
 def test_the_chart_leaves_out_a_row_that_failed() -> None:

@@ -229,6 +229,20 @@ def test_a_notebooks_own_styles_do_not_leak_in(page: browser.Page, tmp_path: Pat
     assert looks[0] == looks[1]
 
 
+def test_nor_into_tables(page: browser.Page, tmp_path: Path) -> None:
+    """Nor do they in the dark: words have the notebook's own colour."""
+    looks = []
+    for style in ("", f"<style>{NOTEBOOK}</style>"):
+        path = tmp_path / "notebook.html"
+        division = f'<div class="jp-RenderedHTMLCommon rendered_html">{dml.Gemm.support._repr_html_()}</div>'
+        path.write_text(f"<!doctype html><meta charset=utf-8>{style}<body style='color:#eee'>{division}", "utf-8")
+        page.open(path)
+        looks.append(page.run(LOOKS.replace(".anydml-picture *", ".rendered_html *")))
+    assert len(looks[0]) > 20
+    assert looks[0] == looks[1]
+    assert page.run("getComputedStyle(document.querySelector('td')).color") == "rgb(238, 238, 238)"
+
+
 def test_without_scripts_there_is_the_picture_and_tooltips(page: browser.Page, tmp_path: Path) -> None:
     picture = PICTURES["SLICE1 example 2"]
     path = tmp_path / "notebook.html"

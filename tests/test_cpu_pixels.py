@@ -9,13 +9,18 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu.build import reads_pixels
-from anydml.engines.cpu.kernels.tile import CHAIN
+from anydml.engines.cpu.kernels.endings import FOLD, Ending
+from anydml.engines.cpu.kernels.tile import CHAIN, Tile
+from anydml.engines.cpu.kernels.unpacked_tile import make_unpacked_tile
 from anydml.engines.cpu.programs import pixels
+from anydml.engines.cpu.tiles import tile_for
+from anydml.ir.expressions import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 Array = np.ndarray[Any, Any]
+LANES = tile_for("f32", pixels.ROWS).lanes
 
 pytestmark = pytest.mark.skipif(not reads_pixels(), reason="channels stay apart on this CPU")
 
@@ -95,6 +100,35 @@ def test_places_that_share_lines_of_a_cache_lie_further_apart(channels: int, apa
     window = g.compile(convolved(g, convolved(g, given, channels, 1), 16, 3)).recipe.steps[-1].sources[0]
     assert window.sizes == (1, 1, 16, 6, 6, channels, 3, 3)
     assert window.strides == (0, 0, 0, 8 * apart, apart, 1, 8 * apart, apart)
+
+
+def test_panels_that_many_lines_read_stay_in_the_second_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiles: list[Any] = []
+
+    def kernel(tile: Any) -> int:
+        tiles.append(tile)
+        return make(tile)
+
+    make = pixels._kernel
+    monkeypatch.setattr(pixels, "_kernel", kernel)
+    monkeypatch.setenv("ANYDML_KEEP_PLANS", "0")
+    own, wide = tile_for("f32", pixels.ROWS).vectors, tile_for("f32", 7).vectors
+    for channels, vectors in ((32, wide), (-(-pixels.NEAREST // (9 * 4 * LANES)), own)):
+        g = dml.Graph("cpu")
+        x = convolved(g, g.input(whole(1, 1, 3, 7, 7), "x"), channels, 1)
+        tiles.clear()
+        g.compile(convolved(g, convolved(g, x, LANES * wide * 2, 3), 16, 1))
+        assert max(tile.vectors for tile in tiles if tile.rows == 7) == vectors
+
+
+def test_rows_of_the_target_and_of_a_residual_are_fetched_while_sums_are_made() -> None:
+    total, residual = (load(number, dml.DataType.FLOAT32) for number in range(2))
+    ending = Ending(total + residual, total, (total, residual), (FOLD, FOLD))
+    tile = Tile(7, 2, LANES, 0, by_lane=False, reads="spread")
+    plain, ended = (make_unpacked_tile(one).split("main.on:")[1] for one in (tile, tile._replace(ending=ending)))
+    lines = 2 * LANES * 4 // 64
+    assert [plain.count(f"i32 {is_written}, i32 3, i32 1)") for is_written in (0, 1)] == [8, 0]
+    assert [ended.count(f"i32 {is_written}, i32 3, i32 1)") for is_written in (0, 1)] == [8 + lines, lines]
 
 
 def test_long_sums_are_put_down_after_each_chain() -> None:

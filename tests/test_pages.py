@@ -86,6 +86,6 @@ def test_names_in_onnx_are_names_of_nodes() -> None:
 @pytest.mark.parametrize("name", runs())
 def test_logged_runs_have_a_chart_and_a_table(name: str) -> None:
     text = written_run(name)
-    assert text.count("<svg ") == 1
+    assert text.count("<svg ") == 2  # one for phones
     for row in runs()[name]["rows"]:
         assert f"\n| {row['name']} |" in text

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.shown import Shown
+from anydml.shown import Shown, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 X = np.arange(6, dtype="float32").reshape(2, 3)
 MODELS = Path(__file__).parent.parent / "examples" / "models"
@@ -57,6 +61,29 @@ def test_everything_says_what_it_is() -> None:
         html = value._repr_html_()
         assert html.startswith("<"), type(value)
         assert "<script src" not in html
+
+
+def test_reports_tables_models_and_results_are_tables_in_a_notebook() -> None:
+    has_table = {type(value).__name__ for value in held().values() if "<table" in value._repr_html_()}
+    assert {"BoundOperator", "BindingTable", "LevelSupport", "SupportTable", "Report"} <= has_table
+    assert {"Model", "ModelReport", "RunResult"} <= has_table
+    table = dml.Gemm.support._repr_html_()
+    assert re.findall(r"<th [^>]*>(.*?)</th>", table) == ["from level", "tensor", "dimensions", "types"]
+    assert table.count("<tr") == 1 + sum(len(row.tensors) for row in dml.Gemm.support)
+
+
+def test_columns_of_numbers_stand_on_the_right_and_many_rows_are_cut() -> None:
+    class Many(Shown):
+        def _shown(self) -> Iterator[str | Table]:
+            yield "many"
+            yield Table("", ("name", "count", "share"), [("<b>", k, f"{k}.5%") for k in range(1_000)])
+
+    html = Many()._repr_html_()
+    first = re.findall(r'<td style="([^"]*)">(.*?)</td>', html)[:3]
+    assert [text for _, text in first] == ["&lt;b&gt;", "0", "0.5%"]
+    assert ["text-align:right" in style for style, _ in first] == [False, True, True]
+    assert html.count("<tr") == 62
+    assert "and 940 more" in html
 
 
 def test_words_are_escaped_in_a_notebook() -> None:

@@ -24,7 +24,9 @@ def written_run(name: str) -> str:
     run = runs()[name]
     versions = f" {run['versions']}." if run["versions"] else ""
     head = f"{run['machine'][:1].upper()}{run['machine'][1:]}.{versions} `{run['command']}`"
-    return f"{head}\n\n{frame(draw(run['rows']), CHART)}\n\n{_table(run['rows'])}"
+    wide = frame(draw(run["rows"]), f"{CHART} anydml-wide")
+    narrow = frame(draw(run["rows"], is_narrow=True), f"{CHART} anydml-narrow")
+    return f"{head}\n\n{wide}\n\n{narrow}\n\n{_table(run['rows'])}"
 
 
 def _table(rows: list[dict[str, Any]]) -> str:

@@ -2,4 +2,36 @@
 
 Every function of anydml takes dask arrays and gives lazy ones. An operator whose blocks would need one another in a way
 that has no form in blocks is refused, and the error says what to rechunk; nothing is computed in silence.
+
+`run_model` runs an ONNX model over blocks, `map_blocks` a compiled graph, and `AnydmlPlugin` prepares workers.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from anydml.errors import EngineMissingError, Fault
+
+if TYPE_CHECKING:
+    from anydml.dask.models import map_blocks, run_model
+    from anydml.dask.workers import AnydmlPlugin
+
+__all__ = ["AnydmlPlugin", "map_blocks", "run_model"]
+_HOMES = {"AnydmlPlugin": "workers", "map_blocks": "models", "run_model": "models"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+    try:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith(("dask", "distributed", "tornado")):
+            raise
+        rule, way_out = f"anydml.dask.{name} needs Dask", "pip install 'anydml[dask]'"
+        raise EngineMissingError("anydml.dask", Fault(field=name, rule=rule, way_out=way_out)) from error
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from anydml.enums import FeatureLevel
 from anydml.errors import DescriptionError, DmlError, ModelFileError, Place, printable, show
 from anydml.limits import default_max_memory
+from anydml.memory import word_bytes
 from anydml.models.bind import Binder, name_of, reword
 from anydml.models.check_indices import check_indices
 from anydml.models.check_output import check_output
@@ -37,12 +38,12 @@ from anydml.models.output import files_of
 from anydml.models.parser import Unread
 from anydml.models.serialized import GraphProgram
 from anydml.models.source import locate
-from anydml.shown import Shown, counted
+from anydml.shown import Shown, Table, counted
 from anydml.spelling import suggest
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from anydml.enums import LevelName
     from anydml.errors import Fault
@@ -91,6 +92,14 @@ class ModelReport(Shown):
             since = "valid at no level" if one.lowest_level is None else f"valid from level {one.lowest_level} on"
             lines.append(f"  {one.name!r}: {one.operator}, {since}")
         return "\n".join([*lines, *(f"  {finding}" for finding in self.findings)])
+
+    def _shown(self) -> Iterator[str | Table]:
+        yield str(self).partition("\n")[0]
+        rows = [(one.name, one.operator, str(one.lowest_level or "none")) for one in self.dispatchables]
+        yield Table("dispatchables", ("name", "operator", "valid from level"), rows)
+        places = [(finding.kind.name.lower(), str(finding)) for finding in self.findings]
+        yield Table("what was found", ("kind", "fault or remark"), places)
+        yield f"takes {word_bytes(self.memory_in_bytes)}"
 
     @property
     def faults(self) -> tuple[Finding, ...]:

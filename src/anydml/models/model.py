@@ -10,11 +10,12 @@ import numpy as np
 from anydml.arrays.nibbles import numbers_in
 from anydml.enums import FeatureLevel
 from anydml.errors import show
+from anydml.memory import word_bytes
 from anydml.models.serialized import GraphProgram
-from anydml.shown import Shown
+from anydml.shown import Shown, Table, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
     from typing import TypeAlias
 
@@ -54,6 +55,11 @@ class Resource:
     def values_size(self) -> int:
         """The bytes of its first values."""
         return self.values.size_in_bytes if self.values else 0
+
+    def as_row(self) -> tuple[str, str, str]:
+        """Its name, type and size in words."""
+        size = "known at a run" if self.size_in_bytes is None else word_bytes(self.size_in_bytes)
+        return self.name, "several" if self.data_type is None else self.data_type.name, size
 
     def first_values(self) -> np.ndarray[Any, Any] | None:
         """Its first values in memory of their own, read from their file where they have one; None where it cannot be.
@@ -97,6 +103,14 @@ class Dispatchable:
     """What is no operator, and lies in a file of its own."""
     partial: PartialDesc | None = field(default=None, repr=False, compare=False)
     """Of a description that could not be read: the fields that could."""
+
+    def as_row(self) -> tuple[str, str, str, str]:
+        """Its name, its operator, and its tensors in words."""
+        if self.desc is None:
+            return self.name, show(self.program), "", ""
+        ends = (self.desc.inputs(), self.desc.outputs())
+        inputs, outputs = ("; ".join(f"{one.data_type.name} {one.sizes}" for one in end.values()) for end in ends)
+        return self.name, self.desc.type.name, inputs, outputs
 
     @property
     def bound(self) -> OperatorDesc | GraphProgram | None:
@@ -175,6 +189,14 @@ class Model(Shown):
         lines = [f"{self.file}: resources {', '.join(self.resources) or 'none'}"]
         lines += [f"  {name}: {show(one.bound or one.program)}" for name, one in self.dispatchables.items()]
         return "\n".join([*lines, f"  commands: {len(self.commands)}; run() runs them, and check() tells every fault"])
+
+    def _shown(self) -> Iterator[str | Table]:
+        has = (counted(len(self.dispatchables), "dispatchable"), counted(len(self.resources), "resource"))
+        yield f"{self.file}: {', '.join(has)}"
+        yield Table("resources", ("name", "type", "size"), [one.as_row() for one in self.resources.values()])
+        heads = ("name", "operator", "inputs", "outputs")
+        yield Table("dispatchables", heads, [one.as_row() for one in self.dispatchables.values()])
+        yield Table("commands", ("", "command"), [(k, one.text) for k, one in enumerate(self.commands, 1)])
 
     def check(self, feature_level: FeatureLevel | LevelName | str = FeatureLevel.highest()) -> ModelReport:  # noqa: B008 - a constant
         """Find every fault of every dispatchable, binding and command; takes no memory for the resources."""

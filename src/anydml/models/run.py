@@ -28,7 +28,7 @@ from anydml.models.output import file_chunks, files_of
 from anydml.models.serialized import GraphProgram
 from anydml.models.timing import Samples, Timing
 from anydml.models.writes import Writes
-from anydml.shown import Shown
+from anydml.shown import Shown, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,6 +53,19 @@ class RunResult(Shown):
     def __str__(self) -> str:
         done = f"dispatches: {len(self.dispatches)}; files written: {len(self.written)}"
         return "\n".join([done, *(f"  {name}: {show(array)}" for name, array in self.resources.items())])
+
+    def _shown(self) -> Iterator[str | Table]:
+        yield str(self).partition("\n")[0]
+        kinds = [(name, f"{array.dtype}[{array.size}]", _first(array)) for name, array in self.resources.items()]
+        yield Table("resources", ("name", "type", "values"), kinds)
+        times = [(one.name, float(one.samples.hot.median)) for one in self.dispatches if one.samples.hot is not None]
+        yield Table("dispatches", ("name", "median in ms"), times)
+        yield Table("files", ("resource", "path"), [(one.name, str(one.path)) for one in self.written])
+
+
+def _first(array: np.ndarray[Any, Any], most: int = 8) -> str:
+    told = [f"{value:.6g}" if array.dtype.kind == "f" else str(value) for value in array.flat[:most]]
+    return ", ".join([*told, "…"] if array.size > most else told)
 
 
 def run_model(

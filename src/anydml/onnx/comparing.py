@@ -18,6 +18,7 @@ from anydml.onnx.library import run_onnxruntime
 from anydml.onnx.loading import load
 from anydml.onnx.nodes import label_of
 from anydml.onnx.reading import read_model
+from anydml.shown import Shown, Table, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,8 +43,8 @@ class NodeComparison:
     """What it makes of the other side's inputs: not close, the node itself is off. None where nobody asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Shown):
     """A model on both sides. It is true where every output agrees."""
 
     outputs: tuple[Difference, ...]
@@ -57,6 +58,20 @@ class Comparison:
 
     def __bool__(self) -> bool:
         return all(output.agrees for output in self.outputs)
+
+    def __str__(self) -> str:
+        lines = [f"{sum(one.agrees for one in self.outputs)} of {counted(len(self.outputs), 'output')} agree"]
+        lines += [f"  {one}" for one in self.outputs]
+        lines += [f"  the first node that does not is {self.first_node}: {self.first}"] if self.first_node else []
+        return "\n".join([*lines, *(f"  left out, {name} makes them agree" for name in self.rewritings)])
+
+    def _shown(self) -> Iterator[str | Table]:
+        head, *lines = str(self).split("\n")
+        yield head
+        heads = ("output", "type", "agrees", "elements", "differing", "largest difference")
+        yield Table("outputs", heads, [one.as_row() for one in self.outputs])
+        yield from lines[len(self.outputs) :]
+        yield Table("nodes", ("node", *heads), [(node.label, *node.found.as_row()) for node in self.nodes])
 
     @property
     def off(self) -> tuple[NodeComparison, ...]:

@@ -53,6 +53,11 @@ class Difference:
     problem: str = ""
     """Why elements could not be compared: another shape or type, or what one side said instead."""
 
+    def as_row(self) -> tuple[str, str, str, int, int, str]:
+        """The figures of a table's row."""
+        largest = self.problem or ("" if self.largest is None else f"{self.largest:.3g}")
+        return self.name, self.type, "yes" if self.agrees else "no", self.count, self.differing, largest
+
     def __str__(self) -> str:
         if self.problem:
             return f"'{printable(self.name)}': {self.problem}"

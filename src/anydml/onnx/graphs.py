@@ -15,10 +15,11 @@ from anydml.onnx.lowerings import find_lowering, lowered_kinds
 from anydml.onnx.nodes import label_of
 from anydml.onnx.signatures import node_faults
 from anydml.onnx.types import ForeignType, read_element_type, refuse_kind, type_name
+from anydml.shown import Table
 from anydml.spelling import suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from anydml.enums import DataType
     from anydml.onnx.reading import Source
@@ -62,6 +63,16 @@ class TensorInfo:
     def __str__(self) -> str:
         sizes = "any shape" if self.shape is None else ",".join("?" if n is None else str(n) for n in self.shape)
         return f"{printable(self.name)}: {self.element.name.lower()}[{printable(sizes)}]"
+
+
+def ends_table(inputs: Mapping[str, TensorInfo], outputs: Mapping[str, TensorInfo]) -> Table:
+    """The inputs and outputs of a model, as a notebook shows them."""
+    rows = [
+        (role, info.name, str(info)[len(printable(info.name)) + 2 :])
+        for role, infos in (("input", inputs), ("output", outputs))
+        for info in infos.values()
+    ]
+    return Table("", ("", "name", "type"), rows)
 
 
 def check_graph(source: Source, is_hosted: Callable[[Any], bool], *, is_strict: bool) -> bool:

@@ -14,7 +14,7 @@ from anydml.memory import HOST
 from anydml.onnx.feeding import first_of, hand_over, hold, memory_told, refuse_out, send
 from anydml.onnx.feeds import index_limits, make_up
 from anydml.onnx.footprint import Footprint, footprint
-from anydml.onnx.graphs import TensorInfo, describe
+from anydml.onnx.graphs import TensorInfo, describe, ends_table
 from anydml.onnx.into import run_into
 from anydml.onnx.kept import Kept
 from anydml.onnx.outputs import declared_outputs, with_shapes
@@ -30,13 +30,14 @@ from anydml.onnx.values import NeedsValueError, NowhereError, OutsideError
 from anydml.shown import Shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from anydml.explain import GraphPicture
     from anydml.onnx.program import Program
     from anydml.onnx.reading import Source
     from anydml.runtime.device import Device
     from anydml.runtime.profile import Profile
+    from anydml.shown import Table
 
 
 class Model(Shown):
@@ -298,3 +299,7 @@ class Model(Shown):
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, infos.values())) for infos in (self.inputs, self.outputs))
         return f"Model({self._source.name!r}: {inputs} -> {outputs}, device={self.device.name!r})"
+
+    def _shown(self) -> Iterator[str | Table]:
+        yield f"{self._source.name}, on {self.device.name}"
+        yield ends_table(self.inputs, self.outputs)

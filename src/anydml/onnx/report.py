@@ -12,7 +12,7 @@ from anydml.enums import FeatureLevel
 from anydml.errors import FAULT, MISSING, BindingError, DmlError, Fault, ModelError, UnsupportedError, printable, show
 from anydml.memory import HOST, word_bytes
 from anydml.onnx.feeding import memory_told, take
-from anydml.onnx.graphs import TensorInfo, check_names, element_of, is_host_type, shape_of
+from anydml.onnx.graphs import TensorInfo, check_names, element_of, ends_table, is_host_type, shape_of
 from anydml.onnx.graphs import describe as describe_output
 from anydml.onnx.levels import is_added, lowest_level
 from anydml.onnx.parts.divided import hosts
@@ -23,10 +23,10 @@ from anydml.onnx.shapes import Binder, refuse_large
 from anydml.onnx.tracing import trace
 from anydml.onnx.values import NeedsValueError, NowhereError
 from anydml.runtime.device import Device
-from anydml.shown import Shown, counted
+from anydml.shown import Shown, Table, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
 
@@ -105,6 +105,24 @@ class Report(Shown):
         lines += [f"  on the host: {kind} {count} times" for kind, count in self.hosted.items()]
         lines += [f"  {node.label}: {node.error}" for node in self.nodes if node.error is not None]
         return "\n".join([*lines, *(f"  {fault}" for fault in self.faults)])
+
+    def _shown(self) -> Iterator[str | Table]:
+        yield str(self).partition("\n")[0]
+        yield ends_table(self.inputs, self.outputs)
+        yield Table("nodes by type", ("type", "nodes", "operators", "from level"), list(self._kinds()))
+        refused = [(node.label, str(node.error)) for node in self.nodes if node.error is not None]
+        yield Table("nodes that cannot run", ("node", "reason"), refused)
+        yield from map(str, self.faults)
+
+    def _kinds(self) -> Iterator[tuple[str, int, str, str]]:
+        """Each type of node, the most frequent first, and the operators that its nodes become."""
+        for kind, count in Counter(node.kind for node in self.nodes).most_common():
+            own = [node for node in self.nodes if node.kind == kind]
+            names = ", ".join(dict.fromkeys(name for node in own for name in node.operators))
+            fates = {"cannot run": any(node.error for node in own), "on the host": any(node.is_hosted for node in own)}
+            level = max((node.lowest_level for node in own if node.lowest_level), default=None)
+            told = [names, *(fate for fate, holds in fates.items() if holds)]
+            yield kind, count, "; ".join(filter(None, told)), str(level or "")
 
     @property
     def lowest_level(self) -> FeatureLevel:

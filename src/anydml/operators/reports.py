@@ -10,7 +10,7 @@ from anydml.errors import Fault
 from anydml.operators.facts import takers_of
 from anydml.operators.fields import bare_name
 from anydml.operators.tables import write_counts
-from anydml.shown import Shown, counted
+from anydml.shown import Shown, Table, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +42,11 @@ class Report(Shown):
         faults = f"{counted(len(self.faults), 'fault')} at level {self.level}"
         found = f"valid{since}" if self else f"{faults}; valid{since}" if since else faults
         return "\n  ".join([f"{self.subject}: {found}", *map(str, self.faults), *self.remarks])
+
+    def _shown(self) -> Iterator[str | Table]:
+        yield str(self).partition("\n")[0]
+        yield Table("", ("field", "fault"), [(fault.field, str(fault)) for fault in self.faults])
+        yield from self.remarks
 
 
 def own_faults(desc: OperatorDesc) -> Iterator[Fault]:

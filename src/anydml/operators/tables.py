@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from anydml.enums import NUMPY_TYPES, DataType, FeatureLevel
-from anydml.shown import Shown
+from anydml.shown import Shown, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,6 +47,10 @@ class LevelSupport(Shown):
         head = " ".join([f"from level {self.level}", *self.functions])
         return "\n".join([head, *(f"  {name:<{width}}  {tensor}" for name, tensor in self.tensors.items())])
 
+    def _shown(self) -> Iterator[str | Table]:
+        yield str(self).partition("\n")[0]
+        yield Table("", _HEADS[1:], [row[1:] for row in _table_rows(self)])
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SupportTable(Shown):
@@ -58,6 +62,10 @@ class SupportTable(Shown):
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.rows))
+
+    def _shown(self) -> Iterator[str | Table]:
+        yield f"from level {self.introduced} on"
+        yield Table("", _HEADS, [row for level in self.rows for row in _table_rows(level)])
 
     def __iter__(self) -> Iterator[LevelSupport]:
         return iter(self.rows)
@@ -119,6 +127,17 @@ def _either(one: LevelSupport, other: LevelSupport) -> LevelSupport:
         for name, mine in one.tensors.items()
     }
     return LevelSupport(max(one.level, other.level), tensors, (*one.functions, *other.functions))
+
+
+_HEADS = ("from level", "tensor", "dimensions", "types")
+
+
+def _table_rows(row: LevelSupport) -> Iterator[tuple[str, ...]]:
+    """A row by tensor; the level is told at the first."""
+    head = " ".join([str(row.level), *row.functions])
+    for name, tensor in row.tensors.items():
+        yield head, name, write_counts(tensor.dimension_counts), write_types(tensor.data_types)
+        head = ""
 
 
 def write_counts(counts: tuple[int, ...]) -> str:

@@ -11,10 +11,10 @@ from anydml.arrays.plain import described_key
 from anydml.errors import BindingError, Fault, show
 from anydml.ir.verbs import IndexFault
 from anydml.memory import HOST, span
-from anydml.shown import Shown
+from anydml.shown import Shown, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from anydml.errors import IndexRangeError
     from anydml.tensor import TensorDesc
@@ -37,6 +37,13 @@ class BoundOperator(Shown):
 
     def __str__(self) -> str:
         return f"{self._name}, bound to its arrays: dispatch() runs it"
+
+    def _shown(self) -> Iterator[str | Table]:
+        yield str(self)
+        outputs = self._out if isinstance(self._out, (list, tuple)) else [self._out]
+        kinds = [(str(getattr(one, "dtype", "")), tuple(getattr(one, "shape", ()))) for one in outputs]
+        rows = [(f"[{k}]" if len(kinds) > 1 else "out", kind, str(shape)) for k, (kind, shape) in enumerate(kinds)]
+        yield Table("what it writes", ("output", "type", "shape"), rows)
 
     def forgetful(self) -> BoundOperator:
         """The same without its hold on the memory, for whoever makes sure of that at each dispatch."""

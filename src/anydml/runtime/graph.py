@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -207,6 +208,10 @@ class CompiledGraph(Compiled):
         given = [*inputs, *(named[name] for name in rest if name in named)]
         self.check_count(call, self.free, given, "the inputs")
         return given
+
+    def map_blocks(self, *arrays: Any) -> Any:
+        """Lazily on every block of dask arrays, in blocks of the inputs' sizes: see `anydml.dask.map_blocks`."""
+        return import_module("anydml.dask").map_blocks(self, *arrays)  # a layer above, as the arrays are
 
     def explain(self) -> GraphPicture:
         """The nodes as they were described and the passes over memory that they became, with the bytes each moves.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.memory import word_bytes
 from anydml.runtime.peak import Peak, peak_of
+from anydml.shown import Shown, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _LONGEST = 60
 """Of the nodes in a table's row."""
+
+_HEADS = ("pass", "ms", "of time", "calls", "moves", "GB/s", "GFLOP", "GFLOP/s", "of peak", "nodes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +56,8 @@ class PassTime:
         return max(self.shares)
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+@dataclass(frozen=True, slots=True, repr=False)
+class Profile(Shown):
     """What a run was spent on. It prints as a table; `.json()` is for machines, `.trace()` for Perfetto."""
 
     device: str
@@ -133,14 +136,21 @@ class Profile:
         return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}) + "\n"
 
     def __str__(self) -> str:
-        heads = ("pass", "ms", "of time", "calls", "moves", "GB/s", "GFLOP", "GFLOP/s", "of peak", "nodes")
         rows = [self._row(number, one) for number, one in enumerate(self.passes)]
         between = ("", f"{self.between * 1000:.4f}", _percent(self.between, self.seconds), *[""] * 6, "between passes")
         whole = ("", f"{self.seconds * 1000:.4f}", "", "", *[""] * 5, f"a run, the median of {self.runs}")
-        peak = (
-            f"Peak of {self.device}: {self.peak.bytes / 1e9:.1f} GB/s, {self.peak.flops / 1e9:.1f} GFLOP/s, measured."
-        )
-        return "\n".join([*_table([heads, *rows, between, whole]), peak])
+        return "\n".join([*_table([_HEADS, *rows, between, whole]), self._peak()])
+
+    def _shown(self) -> Iterator[str | Table]:
+        between = f"{self.between * 1000:.4g} ms between passes"
+        yield f"{self.seconds * 1000:.4g} ms a run on {self.device}, the median of {self.runs}; {between}"
+        slowest = sorted(range(len(self.passes)), key=lambda number: -self.passes[number].seconds)
+        yield Table("the slowest pass first", _HEADS, [self._row(number, self.passes[number]) for number in slowest])
+        yield self._peak()
+
+    def _peak(self) -> str:
+        memory, arithmetic = (f"{each / 1e9:.1f}" for each in (self.peak.bytes, self.peak.flops))
+        return f"Peak of {self.device}: {memory} GB/s, {arithmetic} GFLOP/s, measured."
 
     def _row(self, number: int, one: PassTime) -> tuple[str, ...]:
         first = (str(number), f"{one.seconds * 1000:.4f}", _percent(one.seconds, self.seconds), str(one.calls))

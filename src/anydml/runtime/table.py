@@ -17,10 +17,10 @@ from anydml.runtime.binding import (
 )
 from anydml.runtime.dispatchable import Compiled
 from anydml.runtime.initializer import OperatorInitializer
-from anydml.shown import Shown
+from anydml.shown import Shown, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 Dispatchable: TypeAlias = Compiled | OperatorInitializer
 
@@ -51,6 +51,17 @@ class BindingTable(Shown):
         bound = [f"{name} {'unbound' if value is None else f'bound: {len(value)}'}" for name, value in given.items()]
         name = "nothing" if self.dispatchable is None else self.dispatchable.name
         return f"BindingTable for {name}; {', '.join(bound)}"
+
+    def _shown(self) -> Iterator[str | Table]:
+        yield str(self)
+        if isinstance(self.dispatchable, Compiled):
+            yield Table("", ("slot", "tensor", "bound"), list(self._rows(self.dispatchable)))
+
+    def _rows(self, operator: Compiled) -> Iterator[tuple[str, str, str]]:
+        for tensors, given in ((operator.inputs, self.bindings.inputs), (operator.outputs, self.bindings.outputs)):
+            for name, tensor in tensors.items():
+                state = "by the initializer" if tensor.is_owned_by_dml else "no" if given is None else "yes"
+                yield name, f"{tensor.data_type.name} {tensor.sizes}", state
 
     def reset(self, dispatchable: Dispatchable | None = None) -> None:
         """Forget every binding, and serve another dispatchable. What was recorded before stays as it was."""

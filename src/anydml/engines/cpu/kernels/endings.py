@@ -83,6 +83,15 @@ class EndingText:
             else:
                 self._fixed[node] = write_node(text, node, self._fixed, self.lanes)
 
+    def elements(self) -> list[tuple[str, str, int]]:
+        """Of each view with an element for every fold: where its base and its step across stand, and its width."""
+        views, numbers = len(self.ending.leaves) + 1, len(givens(self.nodes))
+        return [
+            (f"bases + {8 * i}", f"section + {8 * (3 + 2 * views + numbers + i)}", int(kind_of(leaf.type)[1:]) // 8)
+            for i, (leaf, way) in enumerate(zip(self.ending.leaves, self.ending.moves, strict=True))
+            if way == FOLD and leaf.op == "load" and leaf is not self.ending.fold
+        ]
+
     def _spread(self, node: Expr, place: str | None, name: str = "") -> str:
         kind, text = scalar_text(kind_of(node.type)), self.text
         at = text.place(place) if place is not None else text.new(f"inttoptr i64 %{name} to ptr")

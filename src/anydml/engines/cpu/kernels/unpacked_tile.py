@@ -12,7 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anydml.engines.cpu.kernels import LINE
+from anydml.engines.cpu.kernels.endings import EndingText
 from anydml.engines.cpu.kernels.folds import combine, identity
+from anydml.engines.cpu.kernels.nodes import kind_of
 from anydml.engines.cpu.kernels.tile import AHEAD, TileText
 from anydml.enums import DataType
 from anydml.ir.expressions import fold, load
@@ -45,6 +48,7 @@ class _UnpackedTile(TileText):
         self.groups = range(-(-tile.rows // GROUP))
         for g in self.groups:
             text.let(f"a_{g}", f"a + astep * {GROUP * g}")
+        self.ahead = self._enter_ahead()
         text.add("br label %piece", "piece:", "%e = phi i64 [ 0, %entry ], [ %e.on, %next ]")
         text.add("%is.new = phi i64 [ %first, %entry ], [ %is.new.on, %next ]")
         text.add("%b.piece = phi ptr [ %b.entry, %entry ], [ %b.rest, %next ]")
@@ -86,9 +90,44 @@ class _UnpackedTile(TileText):
                 text.add("ret void")
         return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
 
+    def _enter_ahead(self) -> list[tuple[str, str, int, int]]:
+        """What is fetched a row at a time while sums are made: name, step, bytes of a row, and whether it is written.
+
+        It is the target, and what is added to it. Where their next rows are lies on the stack: registers are the
+        loop's. 64 channels into 256 of 56 x 56, with as many added, take 1.07 ms so, and 1.35 without (a Xeon).
+        """
+        text, tile, ending = self.text, self.tile, self.tile.ending
+        if ending is None or tile.reads != SPREAD:
+            return []
+        wide = tile.lanes * tile.vectors
+        found = [("to", "%to.step", int(kind_of(ending.value.type)[1:]) // 8 * wide, 1)]
+        for n, (base, across, width) in enumerate(EndingText(ending, text, tile.lanes).elements()):
+            text.read(f"base_ahead_{n}", base)
+            text.read(f"by_ahead_{n}", across)
+            text.let(f"ahead_{n}", f"base_ahead_{n} + row * by_ahead_{n} + column * {width}")
+            found.append((f"ahead_{n}", f"%by_ahead_{n}", width * wide, 0))
+        for name, start in [(name, f"%{name}") for name, *_ in found] + [("rows", str(tile.rows))]:
+            text.add(f"%{name}.at = alloca i64", f"store i64 {start}, ptr %{name}.at")
+        return found
+
+    def _fetch_ahead(self) -> None:
+        """Have the lines of the next row fetched, as long as there is one."""
+        text = self.text
+        left = text.new("load i64, ptr %rows.at")
+        text.add(f"%is.done = icmp eq i64 {left}, 0", "br i1 %is.done, label %fetched, label %fetch", "fetch:")
+        text.add(f"store i64 {text.new(f'sub i64 {left}, 1')}, ptr %rows.at")
+        for name, step, size, is_written in self.ahead:
+            at = text.new(f"load i64, ptr %{name}.at")
+            place = text.new(f"inttoptr i64 {at} to ptr")
+            for line in range(0, size, LINE):
+                self.fetch(self.at(place, line), is_written)
+            text.add(f"store i64 {text.new(f'add i64 {at}, {step}')}, ptr %{name}.at")
+        text.add("br label %fetched", "fetched:")
+
     def _walk(self, name: str, before: str, start: str, stop: str, steps: int, after: str) -> None:
         """Go through so many steps of a piece at once, from a block before to a block after."""
-        text, phi = self.text, f"[ {{}}, %{before} ], [ {{}}, %{name}.on ]"
+        text, back = self.text, "fetched" if name == "main" and self.ahead else f"{name}.on"
+        phi = f"[ {{}}, %{before} ], [ {{}}, %{back} ]"
         if before == "piece":
             text.add(f"br label %{name}")
         text.add(f"{name}:", f"%k.{name} = phi i64 " + phi.format(start, f"%k.{name}.on"))
@@ -99,6 +138,8 @@ class _UnpackedTile(TileText):
             text.add(f"%s{i}.{j}.{name} = phi {self.vector} {ways}")
         text.add(f"%is.{name} = icmp slt i64 %k.{name}, {stop}")
         text.add(f"br i1 %is.{name}, label %{name}.on, label %{after}", f"{name}.on:")
+        if name == "main" and self.ahead:
+            self._fetch_ahead()
         # LLVM would have an address for each row, and be short of registers.
         for g in self.groups:
             text.add(f'%p{g}.{name}.here = call ptr asm sideeffect "", "=r,0"(ptr %p{g}.{name})')
