@@ -193,6 +193,7 @@ def test_a_dxdispatch_model_is_its_dispatches_with_their_faults(tmp_path: Path) 
         ("SLICE1", "crop"), ("not an operator", "bad"), ("Print", "y"),
     ]  # fmt: skip
     assert [edge[:2] for edge in graph["edges"]] == [[0, 1], [0, 2]]
+    assert ["InputTensor", "FLOAT32 {4}"] in graph["nodes"][0]["attributes"]
     nodes = opened.jobs.result("check")["nodes"]
     assert "InputWindowStrides[0] must not be 0" in nodes["0.0"]["note"]
     assert nodes["0.1"]["state"] == "refused"

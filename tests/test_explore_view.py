@@ -120,6 +120,17 @@ def test_keys_move_and_zoom(page: browser.Page, tmp_path: Path) -> None:
     assert page.run(f"[{VIEW}.port.x, {VIEW}.port.scale]") == [x, scale]
 
 
+def test_a_model_without_anything_says_so(page: browser.Page, tmp_path: Path) -> None:
+    path = tmp_path / "empty.json"
+    path.write_text("{}", "utf-8")
+    show(page, path, tmp_path)
+    assert page.run("document.querySelector('.nothing').checkVisibility()")
+    assert page.run("document.querySelector('.minimap').hidden")
+    assert page.run("document.querySelector('.told').textContent").startswith("Check: 3 faults")
+    assert "dispatchables must be an object" in page.run("document.querySelector('.report').textContent")
+    assert page.complaints() == []
+
+
 @needs_onnx
 def test_a_search_finds_nodes_by_name_type_and_tensor(page: browser.Page, tmp_path: Path) -> None:
     show(page, flow(tmp_path), tmp_path)
@@ -145,6 +156,19 @@ def test_enter_goes_through_what_was_found_and_escape_leaves_it(page: browser.Pa
     assert page.run("document.activeElement.textContent") == "Mul twice"
     page.press("Escape", 27)
     assert page.run(f"[{VIEW}.panel.search.value, {VIEW}.panel.results.length]") == ["", 10]
+
+
+@needs_onnx
+def test_a_mouse_over_a_box_is_told_its_whole_name(page: browser.Page, tmp_path: Path) -> None:
+    show(page, flow(tmp_path, "a name that is longer than any box has room for"), tmp_path)
+    page.run(f"{VIEW}.port.centre({VIEW}.graph.nodes.findIndex(node => node.kind.endsWith('Mystery')))")
+    page.hover("canvas")
+    seen = "(one => [one.title, getComputedStyle(one).cursor])(document.querySelector('canvas'))"
+    assert page.run(seen) == ["com.example.Mystery\na name that is longer than any box has room for", "pointer"]
+    page.run(f"{VIEW}.port.pan(0, 70)")
+    page.hover("canvas")
+    page.send("Input.dispatchMouseEvent", type="mouseMoved", x=5, y=400)
+    assert page.run(seen) == ["", "grab"]
 
 
 @needs_onnx

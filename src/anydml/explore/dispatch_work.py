@@ -198,9 +198,15 @@ def _attributes(desc: OperatorDesc) -> Iterator[tuple[str, str]]:
         value = getattr(desc, name)
         several = value if isinstance(value, (tuple, list)) else (value,)
         if any(isinstance(one, TensorDesc) for one in several):
-            yield from ((dml_name(name), str(one)) for one in several if one is not None)
+            yield from ((dml_name(name), _tensor(one)) for one in several if one is not None)
         elif value is not None:
             yield dml_name(name), ", ".join(_word(one) for one in several)
+
+
+def _tensor(desc: TensorDesc) -> str:
+    """A tensor as DirectML writes one; strides where it has its own."""
+    sizes, strides = (",".join(map(str, each)) for each in (desc.sizes, desc.strides or ()))
+    return f"{desc.data_type.name} {{{sizes}}}" + (f", strides {{{strides}}}" if strides else "")
 
 
 def _word(value: Any) -> str:

@@ -22,7 +22,7 @@ export class Minimap {
   // A graph of few rows needs none; one of many is drawn once, and again in other colours.
   show(graph, colours) {
     const { width, height } = this.port.size();
-    this.root.hidden = Math.min(width / graph.width, height / graph.height) >= LARGE;
+    this.root.hidden = !graph.nodes.length || Math.min(width / graph.width, height / graph.height) >= LARGE;
     if (this.root.hidden) return;
     const narrow = width < 500 ? 0.7 : 1, ratio = devicePixelRatio || 1;
     this.down = Math.min((HIGHEST * narrow) / graph.height, (WIDEST * narrow) / graph.width * 4);

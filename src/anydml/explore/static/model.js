@@ -24,8 +24,8 @@ export async function show(section, ask, say) {
   section.view = view; // for who looks on from outside
   await view.follow();
   addEventListener("hashchange", () => view.follow().catch((error) => view.tell(error.message)));
+  if (model.done?.passes?.state === "done") await view.work("passes"); // a file has them; the check says why one has not
   await view.work("check");
-  if (model.done?.passes) await view.work("passes");
 }
 
 class ModelView {
@@ -43,6 +43,7 @@ class ModelView {
     this.outer = el("button", { type: "button", onclick: () => this.enter(this.graph.around) }, "↑ Outer graph");
     this.status = el("p", { class: "told" });
     this.foot = el("div", { class: "foot" }, this.shades.legend);
+    this.nothing = el("p", { class: "nothing", hidden: true }, "This graph has no nodes.");
     const zoom = (text, label, act) => el("button", { type: "button", "aria-label": label, title: label, onclick: act }, text);
     const jobs = Object.keys(JOBS).filter((name) => name !== "check" && model.jobs.includes(name) && !model.done);
     this.buttons = Object.fromEntries(jobs.map((name) => [name, el("button", { type: "button", onclick: () => this.work(name, true) }, JOBS[name].split(" with ")[0],
@@ -51,7 +52,7 @@ class ModelView {
       el("div", { class: "bar" }, el("h1", {}, model.name), this.titles, this.outer, ...Object.values(this.buttons),
         el("label", {}, el("span", { class: "long" }, "Colour by "), this.modes)),
       el("p", { class: "facts" }, model.facts.map(([name, text]) => `${name}: ${text}`).join(" · ")), this.status,
-      el("div", { class: "stage" }, this.canvas,
+      el("div", { class: "stage" }, this.canvas, this.nothing,
         el("div", { class: "zoom", role: "group", "aria-label": "Zoom" },
           zoom("+", "Zoom in", () => this.port.zoom(1.25)), zoom("−", "Zoom out", () => this.port.zoom(0.8)), zoom("⤢", "Fit", () => this.port.fit())),
         this.foot),
@@ -94,6 +95,7 @@ class ModelView {
     this.titles.value = number;
     this.outer.hidden = this.graph.around === null;
     this.chosen = -1;
+    this.nothing.hidden = this.graph.nodes.length > 0;
     this.colour(this.mode);
     this.port.show(this.graph);
     this.panel.search.value = "";

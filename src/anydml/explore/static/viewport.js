@@ -232,6 +232,13 @@ export class Viewport {
     return row.find((k) => gx >= graph.nodes[k].x && gx <= graph.nodes[k].x + graph.nodes[k].w) ?? -1;
   }
 
+  // A box below the mouse tells its whole name, which may be cut in the box, and that it can be chosen.
+  point(x, y) {
+    const node = this.graph?.nodes[this.at(x, y)], told = node ? [node.kind, node.name].filter(Boolean).join("\n") : "";
+    if (this.canvas.title !== told) this.canvas.title = told;
+    this.canvas.classList.toggle("over", Boolean(node));
+  }
+
   listen() {
     const { canvas } = this, pointers = new Map();
     let travelled = 0;
@@ -242,7 +249,7 @@ export class Viewport {
     });
     canvas.addEventListener("pointermove", (event) => {
       const before = pointers.get(event.pointerId), now = [event.offsetX, event.offsetY];
-      if (!before) return;
+      if (!before) return this.point(...now);
       const other = [...pointers].find(([id]) => id !== event.pointerId)?.[1];
       if (other) {
         const apart = (point) => Math.hypot(point[0] - other[0], point[1] - other[1]);
