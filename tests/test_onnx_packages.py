@@ -66,7 +66,8 @@ def test_models_of_packages_as_onnxruntime(name: str) -> None:
         wanted = session.run(None, given)
         for ours, theirs in zip(loaded.run(given).values(), wanted, strict=True):
             assert ours.shape == theirs.shape
-            np.testing.assert_allclose(ours, theirs, 1e-3, 1e-4 * float(np.abs(theirs).max()))
+            # ONNX Runtime's sigmoid is 0 below 1e-7.
+            np.testing.assert_allclose(ours, theirs, 1e-3, max(1e-4 * float(np.abs(theirs).max()), 2e-7))
 
 
 @pytest.mark.long
