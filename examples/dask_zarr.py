@@ -29,7 +29,7 @@ def main(days: int = 64) -> None:
     store = zarr.create_array(str(folder / "rain.zarr"), shape=(days, 48, 96), chunks=(16, 24, 96), dtype="float32")
     store[:] = np.random.default_rng(1).gamma(0.5, 2.0, store.shape).astype("float32")
 
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": logging.ERROR}
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.ERROR}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
         client.register_plugin(AnydmlPlugin())  # our threads times the workers' fit the cores
 

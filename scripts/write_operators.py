@@ -1,15 +1,28 @@
-"""Write `docs/operators/index.md`: every operator by family, with its function and what it does.
+"""Write `docs/operators/index.md`: every operator by family, with its function and what it does; and count them.
 
 python -m scripts.write_operators
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+from anydml.operators import OPERATORS
 from scripts.pages.index import index_page
 
-PAGE = Path(__file__).parent.parent / "docs" / "operators" / "index.md"
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "operators" / "index.md"
+COUNTING = (ROOT / "README.md", ROOT / "docs" / "index.md")
+"""The texts that say how many operators there are."""
+
+
+def count(text: str) -> str:
+    """A text with the number of operators as it is now."""
+    return re.sub(r"\bAll \d+ (?=are there|operators)", f"All {len(OPERATORS)} ", text)
+
 
 if __name__ == "__main__":
     PAGE.write_text(index_page(is_linked=False), encoding="utf-8")
+    for file in COUNTING:
+        file.write_text(count(file.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,6 +1,7 @@
 """Write `src/anydml/__init__.pyi`: what is public, with the types of the functions that are derived from classes.
 
-And `src/anydml/pydirectml/enums.pyi`: PyDirectML's enumerations, which are made of tables.
+And `src/anydml/explaining.pyi`: the module `anydml.explain`, which is callable; and `src/anydml/pydirectml/enums.pyi`:
+PyDirectML's enumerations, which are made of tables.
 
 python -m scripts.write_stub
 """
@@ -14,6 +15,7 @@ import json
 import types
 from collections.abc import Sequence
 from dataclasses import MISSING
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 STUB = Path(anydml.__file__).with_suffix(".pyi")
 EXAMPLES = STUB.parent / "functions" / "examples.json"
+EXPLAIN_STUB = STUB.parent / "explaining.pyi"
 ENUMS_STUB = STUB.parent / "pydirectml" / "enums.pyi"
 HEAD = '''# mypy: disable-error-code="overload-overlap"
 # Numbers alone are arrays, and with an expression belong to its graph.
@@ -204,6 +207,35 @@ def imports() -> list[str]:
     ]
 
 
+def explain_stub() -> str:
+    """`anydml.explain`, a module and a function, as a class: type checkers take its calls, and the types in it.
+
+    A call gives a Picture, in the form of a class that inherits it. It has a file of its own, so that the site's reader
+    of stubs does not take it for the module.
+    """
+    module = import_module("anydml.explain")
+    classes = [name for name in module.__all__ if isinstance(getattr(module, name), type)]
+    functions = [name for name in module.__all__ if isinstance(getattr(module, name), types.FunctionType)]
+    used = ("Limits", "Picture", *functions)
+    given = inspect.signature(module.explain).parameters.values()
+    parts = [f"{'*' * (one.kind is one.VAR_POSITIONAL)}{one.name}: {one.annotation}" for one in given]
+    options = [part if one.default is one.empty else f"{part} = ..." for part, one in zip(parts, given, strict=True)]
+    return "\n".join(
+        [
+            "# Written by `python -m scripts.write_stub`.",
+            "from anydml.enums import FeatureLevel, LevelName",
+            f"from anydml.explain import {', '.join(f'{name} as _{name}' for name in used)}",
+            "from anydml.operators import OperatorDesc",
+            "",
+            "class explain(_Picture):",
+            f"    from anydml.explain import {', '.join(f'{name} as {name}' for name in classes)}",
+            *(f"    {name} = staticmethod(_{name})" for name in functions),
+            f"    def __init__(self, {', '.join(options)}) -> None: ...".replace(": Limits", ": _Limits"),
+            "",
+        ]
+    )
+
+
 def stub() -> str:
     """The whole text."""
     functions = [declare(name, cls) for name, cls in sorted(derived_classes().items())]
@@ -212,7 +244,8 @@ def stub() -> str:
     return "\n".join(
         [
             HEAD,
-            *(f"from anydml import {name} as {name}" for name in modules),
+            *(f"from anydml import {name} as {name}" for name in modules if name != "explain"),
+            "from anydml.explaining import explain as explain",
             *imports(),
             TYPES,
             *spellings(),
@@ -248,4 +281,5 @@ def enums_stub() -> str:
 if __name__ == "__main__":
     STUB.write_text(stub())
     ENUMS_STUB.write_text(enums_stub())
+    EXPLAIN_STUB.write_text(explain_stub())
     EXAMPLES.write_text(json_examples())

@@ -45,7 +45,7 @@ def client(cache: Path) -> Iterator[Any]:
     with (
         dask.config.set({"distributed.nanny.environ": environment, "distributed.scheduler.allowed-failures": 10}),
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0
         ) as cluster,
         distributed.Client(cluster) as made,
     ):

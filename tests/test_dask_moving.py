@@ -117,3 +117,11 @@ def test_a_halo_is_cut_where_its_block_is() -> None:
     cuts = [key for key in found.dask if isinstance(key, tuple) and str(key[0]).endswith("-cut")]
     assert cuts
     assert found.chunks[2] == (5, 3)
+
+
+def test_indices_in_memory_come_in_blocks_whose_results_are_no_larger_than_the_source_s() -> None:
+    x = np.arange(160, dtype="int32").reshape(40, 4)
+    indices = np.arange(40)[::-1].copy()
+    found = dml.gather(lazy(x, 8, 4), indices, 0)
+    assert found.chunks[0] == (8,) * 5
+    same(found, dml.gather(x, indices, 0))

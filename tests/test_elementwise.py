@@ -15,7 +15,6 @@ CLASSES = [cls for cls in ELEMENT_WISE if cls is not dml.Cast]
 
 def test_every_operator_has_an_oracle() -> None:
     assert {cls.type.name for cls in CLASSES} == set(ORACLE)
-    assert len(ELEMENT_WISE) == 85
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.type.name)

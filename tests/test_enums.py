@@ -66,8 +66,7 @@ def test_flags_and_directions() -> None:
 
 
 def test_operator_types_are_the_headers() -> None:
-    assert len(OperatorType) == 178  # 177 operators and INVALID
-    assert [int(t) for t in OperatorType] == list(range(178))
+    assert [int(t) for t in OperatorType] == list(range(len(OperatorType)))
     # Spot checks at the borders of the header's groups of levels.
     assert OperatorType(1) is OperatorType.ELEMENT_WISE_IDENTITY
     known = {"DML_OPERATOR_GRU": 78, "ELEMENT_WISE_SIGN": 79, "gather_nd1": 140, "UNFOLD": 177}

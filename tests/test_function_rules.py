@@ -111,7 +111,7 @@ FUNCTIONS = [
            "Device: feature_level must be one of 1_0, 2_0, 2_1, 3_0, 3_1, 4_0, 4_1, 5_0, 5_1, 5_2, 6_0, 6_1, 6_2, 6_3,"
            " 6_4; got '7_0'"),
     Broken("an operator not built", lambda: dml.support(f"DML_OPERATOR_{UNBUILT}"),
-           f"{UNBUILT}: the operator is not built yet; there are {BUILT} of DirectML's 177; "
+           f"{UNBUILT}: the operator is not built yet; there are {BUILT} of DirectML's {len(dml.OperatorType) - 1}; "
            "`anydml support` lists them",
            dml.UnsupportedError),
     Broken("no operator", lambda: dml.support("SLICE9"),

@@ -152,6 +152,7 @@ def test_examples_in_docstrings_run() -> None:
 
 def test_the_stub_and_the_examples_are_up_to_date() -> None:
     assert write_stub.STUB.read_text() == write_stub.stub(), "write it anew with `make written`"
+    assert write_stub.EXPLAIN_STUB.read_text() == write_stub.explain_stub(), "write it anew with `make written`"
     assert write_stub.EXAMPLES.read_text() == write_stub.json_examples(), "write it anew with `make written`"
     assert set(examples()) == set(DERIVED)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import signal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -201,41 +199,3 @@ def test_bodies_that_are_refused(body: str, message: str) -> None:
     text = f"main (int64 m, float[N] x) => (float[N] y) {{ y = Loop(m, , x) <body = {body}> }}"
     with pytest.raises(dml.DmlError, match=message):
         dml.onnx.load(parsed(text)).run({"m": number(2), "x": X[0]})
-
-
-def silero() -> Path:
-    """The folder of the models that silero-vad carries."""
-    found = importlib.util.find_spec("silero_vad")
-    if found is None or not found.submodule_search_locations:
-        pytest.skip("silero-vad is not installed")
-    return Path(found.submodule_search_locations[0]) / "data"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("name", "rate", "size"),
-    [
-        ("silero_vad", 16000, 576),
-        ("silero_vad", 8000, 288),
-        ("silero_vad_half", 16000, 576),
-        ("silero_vad_op18_ifless", 16000, 576),
-        ("silero_vad_op18_ifless", 8000, 288),
-    ],
-)
-def test_voice_detection_as_onnxruntime(name: str, rate: int, size: int) -> None:
-    """A stream, chunk by chunk: the state that one gives is the next one's."""
-    runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
-    path = str(silero() / f"{name}.onnx")
-    options = runtime.SessionOptions()
-    options.log_severity_level = 4
-    session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    loaded = dml.onnx.load(path)
-    rng = np.random.default_rng(19)
-    ours = theirs = np.zeros((2, 1, 128), "float32")
-    for i in range(6):
-        chunk = (rng.standard_normal((1, size)) * (0.01 if i % 2 else 0.3)).astype("float32")
-        given = {"input": chunk, "sr": number(rate)} if "sr" in loaded.inputs else {"input": chunk}
-        speech, ours = loaded.run({**given, "state": ours}).values()
-        wanted, theirs = session.run(None, {**given, "state": theirs})
-        np.testing.assert_allclose(speech, wanted, 1e-4, 1e-6)
-        np.testing.assert_allclose(ours, theirs, 1e-3, 1e-5)

@@ -30,7 +30,8 @@ _MOST_CHOICES = 12
 
 def names_of(cls: Operator) -> dict[str, list[str]]:
     """The names of an operator in ONNX and WebNN, and other words that people look for it by."""
-    return {key: text.split() for key, text in read_json(__file__, "names.json")[cls.type.name].items()}
+    known = read_json(__file__, "names.json").get(cls.type.name, {})
+    return {key: known.get(key, "").split() for key in ("onnx", "webnn", "words")}
 
 
 def operator_page(cls: Operator) -> str:

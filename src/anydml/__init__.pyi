@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from anydml.runtime.device import DeviceName
 
 from anydml import dask as dask
-from anydml import explain as explain
 from anydml import models as models
 from anydml import onnx as onnx
 from anydml import pydirectml as pydirectml
+from anydml.explaining import explain as explain
 from anydml.builder import Graph as Graph
 from anydml.engines.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from anydml.enums import AxisDirection as AxisDirection, ConvolutionDirection as ConvolutionDirection, ConvolutionMode as ConvolutionMode, DataType as DataType, DepthSpaceOrder as DepthSpaceOrder, Feature as Feature, FeatureLevel as FeatureLevel, IndexMode as IndexMode, InterpolationMode as InterpolationMode, IsInfinityMode as IsInfinityMode, MatrixTransform as MatrixTransform, MultiheadAttentionMaskType as MultiheadAttentionMaskType, PaddingMode as PaddingMode, QuantizationType as QuantizationType, RandomGeneratorType as RandomGeneratorType, RecurrentNetworkDirection as RecurrentNetworkDirection, ReduceFunction as ReduceFunction, RoundingMode as RoundingMode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from anydml.ir.expressions import Expr
@@ -88,8 +88,11 @@ def _apart(kind: type) -> Callable[[Any], tuple[Callable[[list[Any]], Any], list
         return lambda found: (_dict, [*found, *found.values()])
     if not is_dataclass(kind):
         return None
-    names = [one.name for one in fields(kind)]
-    return lambda record: (functools.partial(_record, kind, names), [getattr(record, name) for name in names])
+    # What begins empty is found out later, of the other parts, and is each record's own.
+    own = {one.name: one.default_factory for one in fields(kind) if not one.init and one.default_factory is not MISSING}
+    names = [one.name for one in fields(kind) if one.name not in own]
+    make = functools.partial(_record, kind, names, own)
+    return lambda record: (make, [getattr(record, name) for name in names])
 
 
 def _dict(parts: list[Any]) -> dict[Any, Any]:
@@ -97,8 +100,10 @@ def _dict(parts: list[Any]) -> dict[Any, Any]:
     return dict(zip(parts[:half], parts[half:], strict=True))
 
 
-def _record(kind: type, names: list[str], parts: list[Any]) -> Any:
+def _record(kind: type, names: list[str], own: Mapping[str, Any], parts: list[Any]) -> Any:
     made: Any = object.__new__(kind)
+    for name, make in own.items():
+        object.__setattr__(made, name, make())
     for name, one in zip(names, parts, strict=True):
         object.__setattr__(made, name, one)
     return made

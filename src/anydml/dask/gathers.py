@@ -14,7 +14,7 @@ from anydml.dask.blocks import Block
 from anydml.dask.routes import Shown, Tuples, route
 from anydml.dask.tensors import Layout
 from anydml.dask.walked import dims_of
-from anydml.functions.gathering import gather, gather_nd
+from anydml.functions.gathering import gather_nd
 from anydml.ir.trees import walk
 from anydml.memory import packed_strides
 from anydml.operator_type import function_name
@@ -159,11 +159,11 @@ def _part(parts: Sequence[Any], number: int) -> Any:
 def _merge(found: Route, parts: Sequence[Any], shape: Any, varying: Sequence[int], target: Shown, drop: int) -> Any:
     """A block of the result: what came of each block of the source, in the indices' own order."""
     batch, sizes, rest, others = shape
-    kept = [part for part in parts if part is not None]
-    joined = kept[0] if len(kept) == 1 else np.concatenate(kept)
-    back = np.empty(len(found.order), np.int64)
-    back[found.order] = np.arange(len(back))
-    result = gather(joined, beside(back, joined), 0) if len(back) else joined
+    first = next(part for part in parts if part is not None)
+    result = np.empty_like(first, shape=(len(found.order), *first.shape[1:]))
+    for s, part in enumerate(parts):
+        if part is not None:
+            result[beside(found.of(s)[1], result)] = part
     own = [size for k, size in enumerate(sizes) if k >= batch or k in varying]
     result = result.reshape((*own, *others))
     # From varying batches, indices and the rest to batches, indices and the rest.
@@ -191,8 +191,12 @@ def gathered(
     if last is not None:
         indices = indices.rechunked({last: (indices.sizes[last],)})
     output = desc.outputs()["OutputTensor"]
-    source, shown = Shown.of(x, verb.sources[int(own.value)]), Shown.of(indices, view.indices)
+    source = Shown.of(x, verb.sources[int(own.value)])
     varying = tuple(k for k in range(batch) if view.indices.strides[k])
+    if indices.is_made and source is not None:  # results in blocks that are no larger than the source's
+        chosen = (*varying, *range(batch, batch + size))
+        indices = _in_parts(indices, last, math.prod(max(source.chunks[k]) for k in chosen))
+    shown = Shown.of(indices, view.indices)
     if source is None or shown is None:
         return None
     chosen = (*varying, *range(batch, batch + size))
@@ -206,6 +210,17 @@ def gathered(
     layer = Gathered(desc, source, shown, target, batch, size, varying, clamp, drop)
     made = tuple((1,) if k is None else chunks[k] for k in target.dims[drop:])
     return [lazy(layer, [x.array, indices.array], made, meta_like(x.array, len(made), output.data_type.dtype))]
+
+
+def _in_parts(indices: Tensor, last: int | None, most: int) -> Tensor:
+    """Indices that came whole, in blocks of at most so many tuples."""
+    count = math.prod(size for d, size in enumerate(indices.sizes) if d != last)
+    d = next((d for d, size in enumerate(indices.sizes) if size > 1 and d != last), None)
+    if d is None or count <= most:
+        return indices
+    each = max(most * indices.sizes[d] // count, 1)
+    whole, rest = divmod(indices.sizes[d], each)
+    return indices.rechunked({d: (each,) * whole + ((rest,) if rest else ())})
 
 
 def _dims(x: Tensor, view: Any) -> Any:

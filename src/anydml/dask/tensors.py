@@ -51,6 +51,8 @@ class Tensor:
     sizes: tuple[int, ...]
     axes: tuple[int | None, ...]
     """As a layout has them."""
+    is_made: bool = False
+    """Whether it was given as an array in memory."""
 
     @classmethod
     def of(cls, array: Any, data_type: DataType) -> Tensor:
@@ -103,7 +105,7 @@ def as_tensor(given: Any, subject: str, field: str) -> Tensor:
     except ValueError:
         rule = f"{field} must have a type that DirectML has"
         raise DescriptionError(subject, Fault(field=field, rule=rule, found=str(array.dtype))) from None
-    return Tensor.of(array, kind)
+    return replace(Tensor.of(array, kind), is_made=array is not given)
 
 
 def _made_lazy(given: Any, subject: str, field: str) -> Any:

@@ -1,0 +1,34 @@
+"""Values of values with some parts in other forms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from anydml.rebuilding import Rebuilt
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    name: str
+    others: tuple[Record, ...] = ()
+    kept: list[str] = field(default_factory=list, init=False, compare=False)
+    """What was found out of the name."""
+
+
+def test_what_a_record_found_out_is_not_anothers() -> None:
+    """Programs of layers that are alike are one with other names: what the first is bound by is not the second's."""
+    names = {"a": "b"}
+    rename = Rebuilt({str: lambda text: names.get(text, text)})
+    first, same = Record("a"), Record("c")
+    first.kept.append("of a")
+    other, still = rename((first, same))
+    assert (other, still) == (Record("b"), same)
+    assert other.kept == []
+    assert still is same
+
+
+def test_an_object_that_is_there_twice_is_made_once() -> None:
+    inner = Record("a")
+    made = Rebuilt({str: str.upper})(Record("x", (inner, inner)))
+    assert made == Record("X", (Record("A"), Record("A")))
+    assert made.others[0] is made.others[1]
