@@ -346,6 +346,46 @@ def test_products_are_made_by_tensor_cores_of_blocks_that_the_hardware_reads(is_
     assert "mma.sync" in assembly(older.kernel(older.way()))
 
 
+def test_tiles_of_192_columns_are_two_products_of_which_none_waits_for_the_other() -> None:
+    """Of 4096 rows by 768 columns they fill a H200's multiprocessors, two to each; older GPUs have other tiles."""
+    of, sizes = dml.DataType("float16"), (4096, 768, 768)
+    left, right = View("a", of, sizes, (768, 0, 1)), View("b", of, sizes, (0, 1, 768))
+    total = ex.fold("sum", ex.load(0, of).to(F32) * ex.load(1, of).to(F32)).to(of)
+    made = Reduce((left, right), View("c", of, (4096, 768, 1), (768, 1, 0)), total, 1)
+    program, older = (ProductProgram.plan(made, figures_for(capability)) for capability in (90, 80))
+    assert program is not None
+    assert older is not None
+    assert (program.shape.cuts[1], older.shape.more) == (192, 0)
+    text = assembly(program.kernel("blocks"))
+    assert set(re.findall(r"wgmma.mma_async\S*m64n(\d+)k16", text)) == {"64", "128"}
+    assert re.findall(r"wgmma.wait_group.sync.aligned (\d+)", text)[0] == "2"
+
+
+def test_convolutions_of_96_places_are_two_products_of_which_none_waits_for_the_other() -> None:
+    """32 pictures of 14 x 14 by 256 channels fill a H200's multiprocessors."""
+    sizes, strides = (32, 256, 14, 14), (256 * 196, 1, 256 * 14, 256)
+    picture = dml.TensorDesc("float16", sizes, strides=strides)
+    filters = dml.TensorDesc("float16", (256, 256, 3, 3), strides=(256 * 9, 1, 256 * 3, 256))
+    desc = dml.Convolution(
+        input_tensor=picture, filter_tensor=filters, output_tensor=picture, start_padding=(1, 1), end_padding=(1, 1)
+    )
+    program: Any = plan(desc.lower()[-1], figures_for(90))
+    assert (program.kernel.programs, program.kernel.constants["TILE"].beside) == (132, 32)
+    text = assembly(program.kernel)
+    assert set(re.findall(r"wgmma.mma_async\S*m64n(\d+)k16", text)) == {"32", "64"}
+    assert re.findall(r"wgmma.wait_group.sync.aligned (\d+)", text)[0] == "2"
+
+
+def test_attention_of_one_query_has_keys_on_their_way() -> None:
+    of = dml.DataType("float16")
+    one, many = ((8, length, 64) for length in (1, 1500))
+    views = [View(name, of, sizes, (sizes[1] * 64, 64, 1)) for name, sizes in (("q", one), ("k", many), ("v", many))]
+    primitive = Attend(tuple(views), View("o", of, one, (64, 64, 1)), ex.load(0, F32) * 0.125)
+    text = assembly(AttendProgram.plan(primitive, figures_for(90)).kernel)
+    assert re.search(r"cp\.async\.cg\.shared\.global .*, 0x10", text)
+    assert "mma" not in text
+
+
 def test_a_constant_matrix_without_neighbours_is_laid_out_ahead() -> None:
     """As the filters of a transposed convolution are, of which each phase of the strides has every fourth."""
     of, sizes = dml.DataType("float16"), (1024, 128, 256)

@@ -22,6 +22,8 @@ ProductProgram: Any = pytest.importorskip(
     exc_type=ImportError,
 ).ProductProgram
 from anydml.engines.cuda.programs import WeightsProgram  # noqa: E402 - it needs Triton
+from anydml.engines.cuda.programs import product as product_programs  # noqa: E402 - it needs Triton
+from anydml.engines.cuda.programs.product_shapes import TINY, Shape  # noqa: E402 - it needs Triton
 
 if reason := why_not_interpreted():
     pytest.skip(reason, allow_module_level=True)
@@ -89,8 +91,13 @@ def test_products(of: DataType, sizes: tuple[int, int, int]) -> None:
     agree(a[::-1, ::-1], b[:, ::-1], padded(room))
 
 
-def test_what_follows_is_computed_of_each_sum() -> None:
-    m, n, k = SIZES[0]
+@pytest.mark.parametrize("has_more", [False, True], ids=["", "two parts"])
+def test_what_follows_is_computed_of_each_sum(has_more: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where tiles have two parts, whose columns together are no power of two."""
+    m, n, k = (17, 40, 33) if is_interpreted() and has_more else SIZES[0]
+    if has_more:
+        shape = TINY._replace(more=16) if is_interpreted() else Shape(64, 64, 64, 4, 3, more=32)
+        monkeypatch.setattr(product_programs, "shape_of", lambda *_, **__: shape)
     a, b, c = numbers((m, k), F16), numbers((k, n), F16, 1), numbers((m, n), F16, 2)
     bias = np.broadcast_to(numbers((1, n), F32, 3), (m, n))
     each = np.broadcast_to(numbers((m, 1), F32, 4), (m, n))

@@ -80,6 +80,7 @@ GEOMETRIES: dict[str, tuple[Any, ...]] = {
     "three channels": (2, 1, 3, 9, (9, 8), (7, 7), (2, 2), (3, 3), (1, 1)),
     "few, dilated": (1, 1, 5, 4, (6, 7), (2, 2), (1, 2), (2, 1), (1, 2)),
     "one tap, apart": (2, 1, 19, 20, (6, 7), (1, 1), (2, 3), (0, 0), (1, 1)),
+    "nothing after the sum": (2, 1, 16, 20, (6, 7), (3, 3), (1, 1), (1, 1), (1, 1)),
     "groups": (2, 2, 16, 7, (4, 5), (3, 2), (1, 1), (2, 0), (1, 1)),
     "depthwise": (2, 9, 1, 1, (6, 7), (3, 3), (2, 1), (1, 1), (1, 1)),
     "depthwise, twice": (1, 5, 1, 2, (5, 5), (2, 3), (1, 1), (0, 1), (2, 1)),
@@ -102,11 +103,13 @@ def test_convolutions(name: str, is_last: bool, dtype: str) -> None:
     w = laid_out((groups * outer, inner, *window), dtype, is_last=is_last)
     bias = dml.TensorDesc(dtype, (1, groups * outer, *(1 for _ in sizes)))
     y = laid_out((batch, groups * outer, *counts), dtype, is_last=is_last)
+    after: dict[str, Any] = {"bias_tensor": bias, "fused_activation": dml.FusedActivation("relu")}
     desc = dml.Convolution(
-        input_tensor=x, filter_tensor=w, bias_tensor=bias, output_tensor=y, strides=strides, start_padding=pads,
-        end_padding=pads, dilations=dilations, group_count=groups, fused_activation=dml.FusedActivation("relu"),
+        input_tensor=x, filter_tensor=w, output_tensor=y, strides=strides, start_padding=pads, end_padding=pads,
+        dilations=dilations, group_count=groups, **({} if name == "nothing after the sum" else after),
     )  # fmt: skip
-    inputs = [numbers(tensor, seed) for seed, tensor in enumerate((x, w, bias))]
+    tensors = (x, w) if name == "nothing after the sum" else (x, w, bias)
+    inputs = [numbers(tensor, seed) for seed, tensor in enumerate(tensors)]
     made, (got,), (wanted,) = answers(desc, inputs)
     schedule = programs.TapsProgram if name.startswith("depthwise") else programs.WindowProgram
     assert isinstance(made._programs[-1], schedule)

@@ -101,6 +101,27 @@ def test_found_in_graphs(engine: str, data_type: str, way: str) -> None:
     np.testing.assert_allclose(found[0], wanted, *((3e-6, 3e-6) if data_type == "float32" else (6e-3, 6e-3)))
 
 
+@pytest.mark.parametrize("data_type", ["float32", "float16"])
+@pytest.mark.parametrize("keys", [38, 12])
+def test_one_query_whose_keys_are_scaled(engine: str, data_type: str, keys: int) -> None:
+    """As a decoder's step has it: keys of a cache are multiplied by a constant as they are read."""
+    device, size = dml.Device(engine), 4
+    arrays = [numbers(data_type, 3, 2, length, size) for length in (1, keys, keys)]
+    mask = np.where(RNG.random((1, 1, 1, keys)) < 0.3, -10000, 0).astype(data_type)
+    mask[..., 0] = 0
+    arrays.append(np.array(np.broadcast_to(mask, (3, 2, 1, keys))))
+    root = np.full((1, 1, 1, 1), size**-0.25, data_type)
+    graph = dml.Graph(device)
+    q, k, v, added = map(graph.input, arrays)
+    scores: Any = dml.gemm(q * float(size**-0.25), k * graph.constant(put(root, device)), trans_b=True) + added
+    compiled = graph.compile(dml.gemm(dml.softmax1(scores, axes=[3]), v))
+    assert (Attend in [type(step.primitive) for step in compiled.recipe.steps]) == (engine == "cuda")
+    got = get(compiled(*(put(x, device) for x in arrays)))
+    q64, k64, v64 = (x.swapaxes(1, 2).reshape(3, x.shape[2], -1) for x in arrays[:3])
+    wanted = exactly(q64, k64, v64, arrays[3].astype(np.float64), 2).reshape(3, 1, 2, size).swapaxes(1, 2)
+    np.testing.assert_allclose(got, wanted, *((3e-6, 3e-6) if data_type == "float32" else (6e-3, 6e-3)))
+
+
 def test_scores_that_others_read_are_written(engine: str) -> None:
     device = dml.Device(engine)
     arrays = [numbers("float32", 1, 2, 20, 8) for _ in range(3)]

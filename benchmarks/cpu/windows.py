@@ -90,14 +90,17 @@ def convolution_row(name: str, w: Window, batch: int, rng: np.random.Generator, 
 
 
 def bytes_row(name: str, w: Window, batch: int, rng: np.random.Generator, **options: Any) -> CpuRow:
-    """A convolution of UINT8 by INT8, with a scale for each filter, quantised. All but the input is given ahead."""
+    """A convolution of UINT8 by INT8, with a scale for each filter, quantised. All but the input is given ahead.
+
+    Filters have 7 bits: of two products with larger ones ONNX Runtime cuts off the sum, on an x86 without VNNI.
+    """
     shape = (w.outputs, w.inputs // w.groups, w.side, w.side)
     x = rng.integers(0, 256, (batch, w.inputs, w.pixels, w.pixels)).astype(np.uint8)
     one, each = (1, 1, 1, 1), (1, w.outputs, 1, 1)
     scale = np.float32(0.05 * np.sqrt(np.prod(shape[1:])))
     owned = {
         "input_scale_tensor": np.full(one, 0.02, "f"), "input_zero_point_tensor": np.full(one, 120, np.uint8),
-        "filter_tensor": rng.integers(-128, 128, shape).astype(np.int8),
+        "filter_tensor": rng.integers(-64, 64, shape).astype(np.int8),
         "filter_scale_tensor": rng.random(each, np.float32) * np.float32(0.01) + np.float32(0.001),
         "filter_zero_point_tensor": np.zeros(each, np.int8),
         "bias_tensor": rng.integers(-1000, 1000, each).astype(np.int32),

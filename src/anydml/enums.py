@@ -315,7 +315,7 @@ class Feature(Option):
 
 
 class IndexMode(enum.Enum, metaclass=SpelledType):
-    """What a gather does with an index outside its dimension. An extension of DirectML's fields."""
+    """How a gather treats an index outside its dimension. An extension of DirectML's fields."""
 
     RAISE = "raise"
     """Refuse it: the error names the first offending tuple, and nothing is written."""

@@ -57,13 +57,13 @@ class Fault:
     field: str
     """DirectML's name of the field, with the index of the offending element: `InputWindowStrides[2]`."""
     rule: str
-    """What must hold, as a sentence that names the field."""
+    """The rule that is broken, as a sentence that names the field."""
     value: object = None
     """The value found."""
     found: str = ""
     """The value found as the message words it."""
     way_out: str = ""
-    """What to do about it, where that is not plain from the rule."""
+    """The way out, where the rule does not imply it."""
     level: FeatureLevel | None = None
     """For a fault of feature level alone: the lowest level that has what is asked for."""
     place: Place | None = None

@@ -93,7 +93,7 @@ class GraphDesc:
         raise_description_faults(SUBJECT, find_faults(self, level, f"this device is {level}"))
 
     def label(self, number: int) -> str:
-        """What errors call a node."""
+        """The name of a node in errors."""
         node = self.nodes[number]
         return f"nodes[{number}] {node.name!r}" if node.name else f"nodes[{number}] ({node.kind})"
 

@@ -24,7 +24,7 @@ class OperatorNode:
 
     desc: OperatorDesc
     name: str = ""
-    """What errors call it."""
+    """The name in errors."""
     inputs: dict[int, tuple[str, TensorDesc]] = field(init=False, repr=False, compare=False)
     """Its inputs with DirectML's names, by their numbers: optional tensors that are not there have one too."""
     outputs: dict[int, tuple[str, TensorDesc]] = field(init=False, repr=False, compare=False)

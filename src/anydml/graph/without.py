@@ -13,7 +13,7 @@ OF_MODELS = {
 
 
 def rewritings() -> dict[str, str]:
-    """What a graph or a model can be compiled without, by name, with a sentence on each.
+    """The rewritings that a graph or a model can be compiled without, by name, with a sentence on each.
 
     `Graph.compile`, `Device.compile_graph` and `anydml.onnx.load` take names of it as `without`, and `explain()` says
     what each did.

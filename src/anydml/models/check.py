@@ -67,7 +67,7 @@ class CheckedDispatchable:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ModelReport(Shown):
-    """What was found. It is true where the model can run."""
+    """The result of checking a model. It is true where the model can run."""
 
     file: str
     level: FeatureLevel
@@ -75,9 +75,9 @@ class ModelReport(Shown):
     """In the order of the file; faults and remarks."""
     dispatchables: tuple[CheckedDispatchable, ...] = ()
     memory_in_bytes: int = 0
-    """What the resources and the operators' own copies take."""
+    """The memory of the resources and of the operators' own copies."""
     output_in_bytes: int = 0
-    """What the files that it writes take, and their folders."""
+    """The disk space of the files that it writes, and of their folders."""
     path: str = ""
     """The file's name as the system has it; `file` is what may be shown of it."""
     text: str = field(default="", repr=False, compare=False)
@@ -103,12 +103,12 @@ class ModelReport(Shown):
 
     @property
     def faults(self) -> tuple[Finding, ...]:
-        """What keeps the model from running."""
+        """The faults that keep the model from running."""
         return tuple(finding for finding in self.findings if finding.kind.status)
 
     @property
     def remarks(self) -> tuple[Finding, ...]:
-        """What is worth knowing, though nothing is wrong."""
+        """Remarks; none of them keeps the model from running."""
         return tuple(finding for finding in self.findings if not finding.kind.status)
 
     @property

@@ -179,7 +179,7 @@ class Model(Shown):
     dispatchables: Mapping[str, Dispatchable]
     commands: tuple[Command, ...]
     findings: tuple[Finding, ...] = ()
-    """What was found while it was read."""
+    """The findings of reading it."""
     max_memory: int = 0
     """The bytes that it may take when it runs."""
     max_output: int = 0

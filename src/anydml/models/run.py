@@ -43,7 +43,7 @@ _BETWEEN_REPORTS = 0.1
 
 @dataclass(slots=True, repr=False)
 class RunResult(Shown):
-    """What a run leaves behind."""
+    """The result of a run."""
 
     resources: dict[str, np.ndarray[Any, Any]]
     """The values of each resource in the type of its first ones; bytes, for one that has several."""

@@ -84,7 +84,7 @@ class GraphProgram:
 
     graph: GraphDesc = field(repr=False)
     name: str
-    """What errors call it."""
+    """The name in errors."""
     in_place: bool = False
 
     def shares(self) -> dict[str, str]:

@@ -28,7 +28,7 @@ class Line(NamedTuple):
 
     proto: Any
     label: str
-    """What errors call it."""
+    """The name in errors."""
     shown: str
     """By which a graph calls what comes of it."""
     kind: str

@@ -101,7 +101,7 @@ class Model(Shown):
 
     @property
     def compile_seconds(self) -> float:
-        """What the programs took to compile so far, those made for a run included."""
+        """The seconds of compiling so far, programs made for a run included."""
         return self._programs.seconds + (0.0 if self._divided is None else self._divided.compile_seconds)
 
     @property
@@ -116,7 +116,7 @@ class Model(Shown):
 
     @property
     def name(self) -> str:
-        """What errors call it: its file, where it has one."""
+        """The name in errors: its file, where it has one."""
         return self._source.name
 
     # For those who make inputs up

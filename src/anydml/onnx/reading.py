@@ -45,7 +45,7 @@ class Source:
     """A model as it was read."""
 
     name: str
-    """What errors call it: its file, where it has one."""
+    """The name in errors: its file, where it has one."""
     proto: Any
     opset: int
     """Of ONNX's own operators; 0 where it has none."""

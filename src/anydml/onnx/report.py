@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """What one node needs."""
+    """The result of checking one node."""
 
     label: str
     kind: str
@@ -56,7 +56,7 @@ class NodeReport:
     is_known: bool = True
     """Whether anything can be said of it before a run."""
     is_hosted: bool = False
-    """Whether it runs on the host, for want of an operator or of a type."""
+    """Whether it runs on the host, because DirectML lacks the operator or the type."""
     makes: Mapping[str, TensorInfo | None] = field(default_factory=dict)
     """By the names of its outputs; None for one of which nothing is known."""
 
@@ -81,13 +81,13 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report(Shown):
-    """What a model needs. It is true where every node can run at the level, of those that anything is known of."""
+    """The result of checking a model. It is true where every node that is known before a run can run at the level."""
 
     file: str
     level: FeatureLevel
     nodes: tuple[NodeReport, ...]
     faults: tuple[DmlError, ...]
-    """What is wrong with its inputs and outputs."""
+    """The faults of its inputs and outputs."""
     assumed: Mapping[str, int] = field(default_factory=dict)
     """Open sizes that nobody bound, and what they were taken for."""
     inputs: Mapping[str, TensorInfo] = field(default_factory=dict)
@@ -131,7 +131,7 @@ class Report(Shown):
 
     @property
     def unknown(self) -> int:
-        """How many nodes depend on what is given at a run alone, or on a node that cannot run."""
+        """The number of nodes that depend on values known at a run alone, or on a node that cannot run."""
         return sum(not node.is_known for node in self.nodes)
 
     @property

@@ -37,7 +37,7 @@ class Record:
     """What became of a node."""
 
     label: str
-    """What errors call it."""
+    """The name in errors."""
     kind: str
     """ONNX's node type."""
     name: str

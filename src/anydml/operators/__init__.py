@@ -64,7 +64,7 @@ def support(
     operator: OperatorLike | None = None,
     feature_level: FeatureLevel | LevelName | str = FeatureLevel.highest(),  # noqa: B008 - a constant
 ) -> LevelSupport | dict[str, LevelSupport | None] | None:
-    """What an operator takes at a feature level, tensor by tensor; None where the level does not have it.
+    """The types and dimension counts of an operator at a feature level, for each tensor; None where the level lacks it.
 
     Without an operator the same of each of the 177, by its name. An operator's whole table, highest level first, is
     `Slice1.support`.

@@ -139,7 +139,7 @@ class OperatorDesc(Record, abc.ABC):
         return None
 
     def remarks(self) -> Iterator[str]:
-        """What is worth knowing of this description, though it is valid."""
+        """Remarks on this description, which may be valid all the same."""
         if self._has_added_type:
             yield f"FLOAT64 is an extension of DirectML, which has it at no level for {self.type.name}"
 

@@ -24,13 +24,13 @@ CONVERT = ", so convert the data first"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report(Shown):
-    """What a check of a description found. It is true where nothing is wrong."""
+    """The result of checking a description. It is true where nothing is wrong."""
 
     subject: str
     level: FeatureLevel
     faults: tuple[Fault, ...]
     remarks: tuple[str, ...]
-    """What is worth knowing of a valid description."""
+    """Remarks on a valid description."""
     lowest_level: FeatureLevel | None
     """The lowest level at which the description is valid; None where it is valid at none."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class CommandList(Shown):
-    """What a Direct3D 12 command list is to DirectML: dispatches, in the order in which they are to run."""
+    """A list of dispatches, in the order in which they run: the counterpart of a Direct3D 12 command list."""
 
     def __init__(self) -> None:
         self.reset()

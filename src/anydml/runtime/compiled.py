@@ -47,7 +47,7 @@ class Operator:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What is worth knowing of the description, though it is valid."""
+        """Remarks on a description that is valid."""
         return tuple(self.desc.remarks())
 
     def _repr_html_(self) -> str:

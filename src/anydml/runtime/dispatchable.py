@@ -44,7 +44,7 @@ class Compiled(abc.ABC):
     """
 
     name: str
-    """What errors call it."""
+    """The name in errors."""
     word: Callable[[IndexFault], IndexRangeError]
     """Words an index outside its dimension. It holds on to no memory."""
     in_place = False

@@ -129,7 +129,7 @@ class CompiledGraph(Compiled):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What is worth knowing of the graph, though it is valid: nodes that nothing uses."""
+        """Remarks on a valid graph: nodes that nothing uses."""
         return self.desc.check(self.device.feature_level).remarks
 
     # What a compiled operator does as well

@@ -36,6 +36,6 @@ class OperatorInitializer(Shown):
 
     @property
     def binding_properties(self) -> BindingProperties:
-        """What must be bound: the owned inputs, and the persistent resource of each operator that has some."""
+        """The resources to bind: the owned inputs, and the persistent resource of each operator that has one."""
         count = sum(len(op.owned) + 1 for op in self.operators if op.owned)
         return BindingProperties(count, 0, 0)

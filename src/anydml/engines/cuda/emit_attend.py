@@ -47,10 +47,13 @@ def leaves_of(primitive: Attend) -> list[Expr]:
     return [node for op in ("load", "coordinate") for node in nodes if node.op == op and node is not SUM]
 
 
-def emit_attend(primitive: Attend, spans: Callable[[int], tuple[bool, bool]], *, has_rest: bool) -> EmittedAttention:
+def emit_attend(
+    primitive: Attend, spans: Callable[[int], tuple[bool, bool]], *, has_rest: bool, is_alone: bool = False
+) -> EmittedAttention:
     """A kernel; `spans` says if a view varies from query to query, and from key to key.
 
     `has_rest` where tiles do not fill the keys, or queries do not see them all: those come in a loop of their own.
+    `is_alone` where there is one query, whose scores then lie below one another, as the keys do.
     """
     leaves, (score, limit) = leaves_of(primitive), trees_of(primitive)
     given = [node for node in walk(*(tree for tree in (score, limit) if tree is not None)) if node.op == "given"]
@@ -60,7 +63,7 @@ def emit_attend(primitive: Attend, spans: Callable[[int], tuple[bool, bool]], *,
     starts = [f"start{view}" for view, leaf in enumerate(leaves, TENSORS) if leaf.op == "coordinate"]
     chosen = [f"given{number}" for number in range(len(given))]
     constants = [f"{name}: tl.constexpr" for name in ("TILE", *(f"LINE{view}" for view in range(last + 1)))]
-    writer = _Writer(leaves, spans)
+    writer = _Writer(leaves, spans, is_alone=is_alone)
     arguments = [*(f"p{view}" for view in range(TENSORS)), *loads, "target", *numbers, *starts, *chosen, *constants]
     writer.say("@triton.jit", f"def generated_attend({', '.join(arguments)}):")
     writer.indent = "    "
@@ -81,37 +84,43 @@ def emit_attend(primitive: Attend, spans: Callable[[int], tuple[bool, bool]], *,
         writer.say(f"limit = tl.broadcast_to(tl.minimum({writer.names[limit]}, stop).to(tl.int32), (TILE.rows, 1))")
         writer.say("whole = tl.min(tl.where(is_row, limit, stop)) // TILE.keys")
         writer.say("stop = tl.max(tl.where(is_row, limit, 0))")
-    writer.say('top = tl.full((TILE.rows,), float("-inf"), tl.float32)', "sums = tl.full((TILE.rows,), 0, tl.float32)")
-    writer.say("total = tl.full((TILE.rows, TILE.value_size), 0, tl.float32)")
+    lines = "TILE.keys, 1" if is_alone else "TILE.rows,"
+    writer.say(f'top = tl.full(({lines}), float("-inf"), tl.float32)', f"sums = tl.full(({lines}), 0, tl.float32)")
+    writer.say(f"total = tl.full((TILE.{'keys' if is_alone else 'rows'}, TILE.value_size), 0, tl.float32)")
     outside = dict(writer.names)
     for is_whole in (True, False) if has_rest else (True,):
-        writer.say(f"for step in range({'0, whole' if is_whole else 'whole, (stop + TILE.keys - 1) // TILE.keys'}):")
+        steps = "0, whole" if is_whole else "whole, (stop + TILE.keys - 1) // TILE.keys"
+        writer.say(f"for step in {f'tl.range({steps}, num_stages=TILE.stages)' if is_alone else f'range({steps})'}:")
         writer.indent, writer.names = "        ", dict(outside)
-        _write_keys(writer, score, None if is_whole else "is_column" if limit is None else LIMITED)
+        seen = f"is_column & (column{writer.along} < limit)" if limit is not None else "is_column"
+        _write_keys(writer, score, None if is_whole else seen)
         writer.indent = "    "
-    writer.say("found = (total / sums[:, None]).to(target.dtype.element_ty)")
+    writer.say("total, sums = attention.joined(top, sums, total)" if is_alone else "sums = sums[:, None]")
+    writer.say("found = (total / sums).to(target.dtype.element_ty)")
     place = writer.place("target", last, True, True, "number")
     writer.say(f"tl.store({place}, found, mask=is_row & (number < value_size)[None, :])")
     return EmittedAttention(function_of("\n".join(writer.lines) + "\n"), tuple(given))
 
 
-LIMITED = "is_column & (column[None, :] < limit)"
-"""The keys that a query sees."""
-
-
 def _write_keys(writer: _Writer, score: Expr, seen: str | None) -> None:
     """Some keys: all that there are, or those that are seen."""
     even = 4 if seen else 5
-    writer.say("column = step * TILE.keys + tl.arange(0, TILE.keys)", "is_column = (column < stop)[None, :]")
+    writer.say("column = step * TILE.keys + tl.arange(0, TILE.keys)", f"is_column = (column < stop){writer.along}")
     writer.say(f"key = {_tile(1, 'column, term, stop, size', even, 2)}")
-    writer.put(SUM, "tl.dot(query, key.T, input_precision=TILE.precision)")
+    is_alone = writer.is_alone
+    product = "attention.scores(query, key)" if is_alone else "tl.dot(query, key.T, input_precision=TILE.precision)"
+    writer.put(SUM, product)
     writer.has_all = seen is None
     writer.compute(score)
-    writer.say(f"x = tl.broadcast_to({writer.names[score]}, (TILE.rows, TILE.keys))")
+    shape = "TILE.keys, 1" if is_alone else "TILE.rows, TILE.keys"
+    writer.say(f"x = tl.broadcast_to({writer.names[score]}, ({shape}))")
     if seen:
         writer.say(f'x = tl.where({seen}, x, float("-inf"))')
-    writer.say("power, top, sums, total = attention.soften(x, top, sums, total)")
-    writer.say(f"value = {_tile(2, 'column, number, stop, value_size', even, 3)}")
+    value = _tile(2, "column, number, stop, value_size", even, 3)
+    if is_alone:
+        writer.say(f"top, sums, total = attention.soften_each(x, {value}, top, sums, total)")
+        return
+    writer.say("power, top, sums, total = attention.soften(x, top, sums, total)", f"value = {value}")
     writer.say("total = tl.dot(power.to(value.dtype), value, total, input_precision=TILE.precision)")
 
 
@@ -122,9 +131,12 @@ def _tile(view: int, what: str, rows: int, columns: int) -> str:
 
 
 class _Writer(Lines):
-    def __init__(self, leaves: Iterable[Expr], spans: Callable[[int], tuple[bool, bool]]) -> None:
+    def __init__(self, leaves: Iterable[Expr], spans: Callable[[int], tuple[bool, bool]], *, is_alone: bool) -> None:
         self.leaves, self.spans = {leaf: view for view, leaf in enumerate(leaves, TENSORS)}, spans
         super().__init__()
+        self.is_alone = is_alone
+        self.along = "[:, None]" if is_alone else "[None, :]"
+        """How scores go from key to key."""
         self.has_all = False
         """Whether there are keys for all of a tile."""
 
@@ -134,7 +146,8 @@ class _Writer(Lines):
         if down:
             text = f"products.down({text}, row, strides{view}[0], LINE{view}.row_step, LINE{view}.align)"
         if across:
-            text = f"products.across({text}, {column}, strides{view}[1], LINE{view}.step, LINE{view}.align)"
+            way = "down" if self.is_alone and column == "column" else "across"
+            text = f"products.{way}({text}, {column}, strides{view}[1], LINE{view}.step, LINE{view}.align)"
         return text
 
     def compute(self, value: Expr) -> None:

@@ -53,9 +53,10 @@ class EmittedProduct:
 
 
 def emit_product(
-    value: Expr, found: Contraction, way: Way, is_small: bool, spans: Callable[[int], tuple[bool, bool]]
-) -> EmittedProduct:
-    """A kernel; `spans` says if a view varies down a tile, and across it.
+    value: Expr, found: Contraction, way: Way, is_small: bool, spans: Callable[[int], tuple[bool, bool]],
+    *, has_more: bool = False,
+) -> EmittedProduct:  # fmt: skip
+    """A kernel; `spans` says if a view varies down a tile, and across it, `has_more` if tiles have columns beside.
 
     `is_small` where factors are integers of -255 to 255: as FLOAT16 they have exact products, of which 256 have an
     exact sum in FLOAT32.
@@ -69,30 +70,39 @@ def emit_product(
     starts = [f"start{view}" for view, (_, leaf) in enumerate(parts.views) if leaf.op == "coordinate"]
     chosen = [f"given{number}" for number in range(len(given))]
     constants = [f"{name}: tl.constexpr" for name in ("TILE", *(f"LINE{view}" for view in range(last + 1)))]
-    arguments = [*loads, "target", *numbers, *starts, *chosen, *constants]
+    further = ["further"] if way == "blocks" and has_more else []
+    arguments = [*loads, "target", *further, *numbers, *starts, *chosen, *constants]
     assert found.fold.type is not None  # noqa: S101 - for type checkers
     kind = type_of(found.fold.type)
     writer.say("@triton.jit", f"def generated_product({', '.join(arguments)}):")
     writer.indent = "    "
-    writer.say("high, wide, matrix = products.corner(shape, TILE)")
-    writer.say("row, column = products.within(high, TILE.rows), products.within(wide, TILE.columns)")
-    writer.say("is_row, is_column = products.there(row, column, shape, TILE)")
+    writer.say("high, wide, matrix = products.corner(shape, TILE)", "row = products.within(high, TILE.rows)")
     for node, number in zip(given, chosen, strict=True):
         writer.put(node, from_bits(f"{number}.to(tl.int64)", node.type))
-    if way == "blocks":
-        writer.say(f"total = products.multiply_blocks(p0, p1, high, wide, matrix, shape, apart, {kind}, TILE)")
+    parts_of = {"columns": "total", "more": "beside"} if has_more else {"columns": "total"}
+    ends = f"high, wide, matrix, shape, apart, {kind}, TILE"
+    if way == "blocks" and has_more:
+        writer.say(f"total, beside = products.multiply_pairs(p0, p1, further, {ends})")
+    elif way == "blocks":
+        writer.say(f"total = products.multiply_blocks(p0, p1, {ends})")
     elif way in ("pointers", "lines"):
         for view in (0, 1):
             writer.say(f"at{view} = products.to_matrix(p{view}, matrix, sizes, matrix{view}, LINE{view}.align)")
-        ends = f"shape, strides0, strides1, {kind}, TILE, LINE0, LINE1"
-        multiply = "multiply" if way == "pointers" else "multiply_lines"
-        writer.say(f"total = products.{multiply}(at0, at1, row, column, {ends})")
-    else:
-        writer.loop(found, kind, is_small)
-    writer.names[found.fold] = "total"
-    writer.compute("rest", value)
-    full = f"tl.broadcast_to({writer.names[value]}, (TILE.rows, TILE.columns))"
-    writer.say(f"tl.store({writer.place('target', last, 'rest', True, True)}, {full}, mask=is_row & is_column)")
+    outside = dict(writer.names)
+    for part, total in parts_of.items():
+        writer.names = dict(outside)
+        writer.say(f"column = products.{'columns_of' if part == 'columns' else 'more_columns_of'}(wide, TILE)")
+        writer.say("is_row, is_column = products.there(row, column, shape, TILE)")
+        if way in ("pointers", "lines"):
+            multiply = "multiply" if way == "pointers" else "multiply_lines"
+            ends = f"shape, strides0, strides1, {kind}, TILE, LINE0, LINE1"
+            writer.say(f"{total} = products.{multiply}(at0, at1, row, column, {ends})")
+        elif way == "computed":
+            writer.loop(found, kind, is_small)
+        writer.names[found.fold] = total
+        writer.compute("rest", value)
+        full = f"tl.broadcast_to({writer.names[value]}, (TILE.rows, TILE.{part}))"
+        writer.say(f"tl.store({writer.place('target', last, 'rest', True, True)}, {full}, mask=is_row & is_column)")
     return EmittedProduct(function_of("\n".join(writer.lines) + "\n"), tuple(given))
 
 

@@ -50,12 +50,15 @@ def emit_window(
     lines_of: Sequence[int],
     is_turned: bool,
     has_blocks: bool = False,
+    has_parts: bool = False,
 ) -> EmittedWindow:
     """A kernel; `dimensions` names the coordinates: `r0` of places, the fastest first, `column` and `group`.
 
     `lines_of` has for each load outside of the sum, and for the target, how many places always lie beside one another.
     `is_turned` where neighbours in the target are places: all that comes after the sum then goes by channel and place.
     `has_blocks` where the hardware reads blocks of the right factor by itself: channels by terms.
+    `has_parts` where the places of a tile are in two parts: products are then of channels by places, so that both parts
+    share the channels.
     """
     nodes = list(walk(value, known=(fold,)))
     loads = [node for node in nodes if node.op == "load"]
@@ -71,17 +74,14 @@ def emit_window(
     lines = [
         "@triton.jit",
         f"def generated_window({', '.join([*pointers, *numbers, *chosen, 'TILE: tl.constexpr'])}):",
-        *("    " + line for line in _head(ranks, has_blocks)),
-        *("    " + line for line in _loop(way, ranks, has_blocks)),
+        *("    " + line for line in _head(ranks, has_blocks, has_parts)),
+        *("    " + line for line in _loop(way, ranks, has_blocks, has_parts)),
     ]
-    names = {fold: "total"}
-    if is_turned:
-        lines.append("    total = tl.trans(total)")
     across = {"row": "[None, :]", "column": "[:, None]"} if is_turned else {"row": "[:, None]", "column": "[None, :]"}
-    lines.append(f"    there = is_row{across['row']} & is_column{across['column']}")
+    outside: dict[Expr, str] = {}
     for node, name in zip(given, chosen, strict=True):
-        names[node] = f"v{len(lines)}"
-        lines.append(f"    {names[node]} = {from_bits(f'{name}.to(tl.int64)', node.type)}")
+        outside[node] = f"v{len(lines)}"
+        lines.append(f"    {outside[node]} = {from_bits(f'{name}.to(tl.int64)', node.type)}")
 
     def place(base: str, view: int) -> str:
         row, count, align = weighted("r", f"view_rows{view}", ranks.rows), lines_of[view], f"TILE.aligns[{view + 2}]"
@@ -99,22 +99,29 @@ def emit_window(
             ]
         return " + ".join([base, *parts])
 
-    for node in nodes:
-        if node in names:
-            continue
-        if node.op == "load":
-            view = loads.index(node)
-            text = f"tl.load({place(f'p{view + 2}', view)}, mask=there, other=0)"
-        elif node.op == "coordinate":
-            name = dimensions.get(int(node.value), "group")
-            text = f"{name}.to(tl.int64){'' if name == 'group' else across.get(name, across['row'])}"
-        else:
-            text = text_of(node, names)
-        names[node] = f"v{len(lines)}"
-        lines.append(f"    {names[node]} = {text}")
-    shape = "TILE.columns, TILE.rows" if is_turned else "TILE.rows, TILE.columns"
-    lines.append(f"    full = tl.broadcast_to({names[value]}, ({shape}))")
-    lines.append(f"    tl.store({place('target', len(loads))}, full, mask=there)")
+    for part in PARTS if has_parts else PARTS[:1]:
+        names = outside | {fold: "total"}
+        if has_parts:
+            lines += ["    " + line for line in (*_rows(ranks, part), f"total = {part}_total")]
+        if is_turned != has_parts:
+            lines.append("    total = tl.trans(total)")
+        lines.append(f"    there = is_row{across['row']} & is_column{across['column']}")
+        for node in nodes:
+            if node in names:
+                continue
+            if node.op == "load":
+                view = loads.index(node)
+                text = f"tl.load({place(f'p{view + 2}', view)}, mask=there, other=0)"
+            elif node.op == "coordinate":
+                name = dimensions.get(int(node.value), "group")
+                text = f"{name}.to(tl.int64){'' if name == 'group' else across.get(name, across['row'])}"
+            else:
+                text = text_of(node, names)
+            names[node] = f"v{len(lines)}"
+            lines.append(f"    {names[node]} = {text}")
+        shape = f"TILE.columns, TILE.{part}" if is_turned else f"TILE.{part}, TILE.columns"
+        lines.append(f"    full = tl.broadcast_to({names[value]}, ({shape}))")
+        lines.append(f"    tl.store({place('target', len(loads))}, full, mask=there)")
     return EmittedWindow(function_of("\n".join(lines) + "\n"), tuple(given))
 
 
@@ -136,37 +143,55 @@ def split(number: str, coordinates: str, sizes: str, rank: int) -> list[str]:
     return lines
 
 
-def _head(ranks: Ranks, has_blocks: bool) -> list[str]:
-    """This program's tile: its places and channels, and which of them there are."""
-    lines = [
-        "high, wide, group = windows.corner(shape, TILE)",
-        "row = high * TILE.rows + tl.arange(0, TILE.rows)",
+PARTS = ("rows", "beside")
+"""Of the places of a tile."""
+
+
+def _rows(ranks: Ranks, part: str) -> list[str]:
+    """The places of a part, and which of them there are."""
+    first = "high * (TILE.rows + TILE.beside)" + (" + TILE.rows" if part == "beside" else "")
+    return [
+        f"row = {first} + tl.arange(0, TILE.{part})",
         "is_row = row < places.known(shape[0], TILE.high)",
         *split("row", "r", "row_sizes", ranks.rows),
+        *(f"r{k} = windows.index(r{k}, TILE)" for k in range(ranks.rows)),
+    ]
+
+
+def _head(ranks: Ranks, has_blocks: bool, has_parts: bool) -> list[str]:
+    """This program's tile: its places and channels, and where windows begin."""
+    lines = [
+        "high, wide, group = windows.corner(shape, TILE)",
         "column = wide * TILE.columns + tl.arange(0, TILE.columns)",
         "is_column = column < places.known(shape[1], TILE.wide)",
-        *(f"r{k} = windows.index(r{k}, TILE)" for k in range(ranks.rows)),
-        "left = p0 + group * left_more[1] * TILE.aligns[0]",
-        f"first = tl.where(is_row, {weighted('r', 'left_rows', ranks.rows)}, 0)",
-        "left += windows.far(first, TILE.aligns[0])[:, None]",
     ]
-    lines += (
-        []
-        if has_blocks
-        else [
+    for part in PARTS if has_parts else PARTS[:1]:
+        lines += [
+            *_rows(ranks, part),
+            "left = p0 + group * left_more[1] * TILE.aligns[0]",
+            f"first = tl.where(is_row, {weighted('r', 'left_rows', ranks.rows)}, 0)",
+            "left += windows.far(first, TILE.aligns[0])[:, None]",
+        ]
+        for k in range(ranks.limits):
+            first = weighted("r", f"limit_rows{k}", ranks.rows, f"limit_more{k}[0].to(tl.int32)")
+            lines.append(f"place{k} = ({first}).to(tl.int32)")
+        if has_parts:
+            lines += [
+                f"{part}_{name} = {name}" for name in ("left", "is_row", *(f"place{k}" for k in range(ranks.limits)))
+            ]
+    if not has_blocks:
+        lines += [
             "right = p1 + group * right_more[2] * TILE.aligns[1]",
             "last = tl.where(is_column, column, 0)",
             "right += places.far(last, right_more[1], TILE.steps[1], TILE.aligns[1])[None, :]",
         ]
-    )
-    for k in range(ranks.limits):
-        first = weighted("r", f"limit_rows{k}", ranks.rows, f"limit_more{k}[0].to(tl.int32)")
-        lines.append(f"place{k} = ({first}).to(tl.int32)")
     return lines
 
 
-def _loop(way: Way, ranks: Ranks, has_blocks: bool) -> list[str]:
+def _loop(way: Way, ranks: Ranks, has_blocks: bool, has_parts: bool) -> list[str]:
     """The sum of a tile, in TILE.kind."""
+    if has_parts:
+        return _in_parts(ranks, has_blocks)
     lines = ["total = tl.full((TILE.rows, TILE.columns), 0, tl.float32)"]
     if way == "terms":
         return [*lines, *_by_term(ranks)]
@@ -212,6 +237,41 @@ def _loop(way: Way, ranks: Ranks, has_blocks: bool) -> list[str]:
 
 
 _DOT = "total = tl.dot(a, b, total, input_precision=TILE.precision)"
+
+
+def _in_parts(ranks: Ranks, has_blocks: bool) -> list[str]:
+    """The sums of both parts of a tile, channels by places, of terms that tiles fill."""
+    far = "places.far({0}, {1}_more[0], {2}, TILE.aligns[{3}])"
+    lines = ["term = tl.arange(0, TILE.depth)"]
+    for part in PARTS:
+        lines.append(f"{part}_total = tl.full((TILE.columns, TILE.{part}), 0, tl.float32)")
+        lines.append(f"{part}_left += {far.format('term', 'left', 'TILE.steps[0]', 0)}[None, :]")
+    if not has_blocks:
+        lines.append(f"right += {far.format('term', 'right', 'TILE.inner', 1)}[:, None]")
+    body = ["tap = step // TILE.blocks", "deep = step % TILE.blocks * TILE.depth"]
+    body += split("tap", "k", "TILE.taps", ranks.terms)
+    body += [f"k{k} = windows.index(k{k}, TILE)" for k in range(ranks.terms)]
+
+    def shift(side: str, step: str, number: int) -> str:
+        whole = weighted("k", f"{side}_terms", ranks.terms)
+        return f"windows.far({whole}, TILE.aligns[{number}]) + {far.format('deep', side, step, number)}"
+
+    body.append(f"at = {shift('left', 'TILE.steps[0]', 0)}")
+    if has_blocks:
+        body.append("b = p1.load([(group * right_more[2]).to(tl.int32) + wide * TILE.columns, step * TILE.depth])")
+    else:
+        body.append(f"to = right + ({shift('right', 'TILE.inner', 1)})")
+        body.append("b = tl.load(to, mask=is_column[None, :], other=0).T")
+    for k in range(ranks.limits):
+        body.append(f"by{k} = {weighted('k', f'limit_terms{k}', ranks.terms)}")
+    for part in PARTS:
+        inside = [f"{part}_is_row"]
+        for k in range(ranks.limits):
+            now = f"({part}_place{k} + (by{k}))"
+            inside.append(f"({now} >= 0) & ({now} < limit_more{k}[2].to(tl.int32))")
+        body.append(f"a = tl.load({part}_left + at, mask=({' & '.join(inside)})[:, None], other=0)")
+        body.append(f"{part}_total = tl.dot(b, a.T, {part}_total, input_precision=TILE.precision)")
+    return [*lines, "for step in range(0, shape[3].to(tl.int32)):", *("    " + line for line in body)]
 
 
 def _by_term(ranks: Ranks) -> list[str]:

@@ -1,8 +1,9 @@
 """Attend: a product, a softmax of its rows and a product become one pass, where the engine has a way for that.
 
 This rule alone may change bits other than by the order of sums: weights are divided by their sum after they were
-multiplied with the values, not before, and those of FLOAT16 are not rounded in between. It comes last, of what the
-others have made of a graph, and an operator that is attention is the same verb without it.
+multiplied with the values, not before, and those of FLOAT16 are not rounded in between, nor are keys that are scaled as
+they are read. It comes last, of what the others have made of a graph, and an operator that is attention is the same
+verb without it.
 """
 
 from __future__ import annotations
@@ -83,7 +84,10 @@ class _Found:
             weights = _cut(draft, before, total.sources[int(leaf.value)])
             x = _softened(weights)
             rows, columns = (last.rows, last.columns) if is_left else (last.columns, last.rows)
-            if x is None or not isinstance(weights, Reduce) or not rows or len(columns) > 1 or len(last.folded) != 1:
+            if x is None or not isinstance(weights, Reduce) or len(columns) > 1 or len(last.folded) != 1:
+                continue
+            rows = rows or _alone(total, last)
+            if not rows:
                 continue
             for node in walk(x):
                 first = _maker(draft, weights, node, before)
@@ -114,13 +118,16 @@ class _Found:
         if any(len(self.places[name]) < _wide(verb) for name, verb in self._verbs):
             return None
         turned = {m: k for k, m in self.places["scores"].items()}
-        leaves = [_plain(factor) for factor in (self.product.left, self.product.right)]
-        if any(leaf.op != "load" for leaf in leaves) or self.query not in turned or self.key not in turned:
+        (left, by_left), (right, by_right) = (
+            _scaled(factor, self.scores) for factor in (self.product.left, self.product.right)
+        )
+        is_there = self.query in turned or self.total.sizes[self.query] == 1
+        if left.op != "load" or right.op != "load" or not is_there or self.key not in turned:
             return None
-        one, other = (self.scores.sources[int(leaf.value)] for leaf in leaves)
-        if one.strides[turned[self.query]] == 0:
+        one, other = (self.scores.sources[int(leaf.value)] for leaf in (left, right))
+        if one.strides[turned[self.key]]:
             one, other = other, one
-        if one.strides[turned[self.key]] or other.strides[turned[self.query]]:
+        if one.strides[turned[self.key]] or (self.query in turned and other.strides[turned[self.query]]):
             return None
         sizes, depth = self.total.sizes, self.product.folded[0]
         queries, keys = (self._view(view, turned, last, depth) for view, last in ((one, self.query), (other, self.key)))
@@ -133,7 +140,7 @@ class _Found:
         value = self._view(values, own, self.key, self.number)
         target = self._view(self.total.target, own, self.query, self.number)
         beside: list[View] = []
-        score = self._score(beside)
+        score = self._score((*by_left, *by_right), beside)
         return Attend((queries, keys, value, *beside), target, score)
 
     @property
@@ -150,9 +157,12 @@ class _Found:
         strides = tuple(0 if k is None else view.strides[k] for k in wanted)
         return View(view.tensor, view.data_type, sizes, strides, view.offset)
 
-    def _score(self, beside: list[View]) -> Expr:
+    def _score(self, scales: tuple[Expr, ...], beside: list[View]) -> Expr:
         """What the softmax is of, from the sum of products on; the views that it reads are added to those beside."""
-        first = self._placed("scores", self.scores, self.scores.value, {self.product.fold: load(0, F32)}, beside)
+        total: Expr = load(0, F32)
+        for scale in scales:
+            total = total * self._placed("scores", self.scores, scale, {}, beside).to(F32)
+        first = self._placed("scores", self.scores, self.scores.value, {self.product.fold: total}, beside)
         sums = (node for node in walk(self.x) if node.op == "load")
         name = self.scores.target.tensor
         known = {node: first for node in sums if self.weights.sources[int(node.value)].tensor == name}
@@ -187,6 +197,39 @@ def _wide(verb: Reduce) -> int:
 def _plain(value: Expr) -> Expr:
     """A value, or what it is converted from."""
     return value.args[0] if value.op == "cast" and value.args[0].type in (F32, DataType.FLOAT16) else value
+
+
+def _bare(value: Expr) -> Expr:
+    """A value without any of its conversions."""
+    while (inner := _plain(value)) is not value:
+        value = inner
+    return value
+
+
+def _scaled(factor: Expr, verb: Reduce) -> tuple[Expr, tuple[Expr, ...]]:
+    """What a factor is, and the numbers, the same everywhere, that it is multiplied by."""
+    node, scales = _bare(factor), list[Expr]()
+    while node.op == "mul":
+        others = [arg for arg in node.args if _is_single(arg, verb)]
+        if len(others) != 1:
+            break
+        scales += others
+        (node,) = (_bare(arg) for arg in node.args if arg is not others[0])
+    return node, tuple(scales)
+
+
+def _is_single(value: Expr, verb: Reduce) -> bool:
+    """Whether a value is one number for the whole walk."""
+    return not any(
+        node.op == "coordinate" or (node.op == "load" and any(verb.sources[int(node.value)].strides))
+        for node in walk(value)
+    )
+
+
+def _alone(total: Reduce, found: Contraction) -> tuple[int, ...]:
+    """The dimension of one query, which is in no group of a product."""
+    taken = {*found.batch, *found.rows, *found.columns, *found.folded}
+    return tuple(k for k, size in enumerate(total.sizes) if size == 1 and k not in taken)[-1:]
 
 
 def _product_of(primitive: Primitive | None) -> Contraction | None:

@@ -45,7 +45,7 @@ class HostPart(Part):
 
     @property
     def label(self) -> str:
-        """What errors call it."""
+        """The name in errors."""
         others = f" and {len(self.nodes) - 1} more" if len(self.nodes) > 1 else ""
         return label_of(self.nodes[0]) + others
 

@@ -28,6 +28,8 @@ class Attention(NamedTuple):
     """Whether tiles fill those."""
     is_long: bool = True
     """Whether offsets within a matrix may be more than 31 bits hold."""
+    stages: int = 1
+    """Of the loop over the keys of one query, which has no product of the hardware's."""
 
 
 @triton.jit
@@ -71,6 +73,31 @@ def soften(x, top, sums, total):
     power = tl.exp2(x * LOG2E - base[:, None])
     less = tl.exp2(top * LOG2E - base)
     return power, larger, sums * less + tl.sum(power, 1), total * less[:, None]
+
+
+@triton.jit
+def scores(query, key):
+    """The products of one query with some keys, below one another."""
+    return tl.sum(query.to(tl.float32) * key.to(tl.float32), 1, keep_dims=True)
+
+
+@triton.jit
+def soften_each(x, value, top, sums, total):
+    """What is known of one query with some more keys: each line of a tile has a largest score and sums of its own."""
+    larger = tl.maximum(top, x)
+    base = tl.where(larger == float("-inf"), 0.0, larger) * LOG2E
+    power = tl.exp2(x * LOG2E - base)
+    less = tl.exp2(top * LOG2E - base)
+    return larger, sums * less + power, total * less + power * value.to(tl.float32)
+
+
+@triton.jit
+def joined(top, sums, total):
+    """The sums of all lines, and what they are divided by."""
+    larger = tl.max(top, 0, keep_dims=True)
+    base = tl.where(larger == float("-inf"), 0.0, larger) * LOG2E
+    less = tl.exp2(top * LOG2E - base)
+    return tl.sum(total * less, 0, keep_dims=True), tl.sum(sums * less, 0, keep_dims=True)
 
 
 @triton.jit

@@ -35,6 +35,8 @@ class Product(NamedTuple):
     """Whether there is one matrix, and tiles are beside one another alone."""
     stages: int = 1
     """Of a loop that is no product of the hardware's."""
+    more: int = 0
+    """Columns beside those, which have sums of their own: numbers of columns that are no power of two."""
 
 
 @triton.jit
@@ -47,7 +49,7 @@ def corner(shape, TILE: tl.constexpr):
     if TILE.is_one_line:
         return tl.full((), 0, tl.int32), program, tl.full((), 0, tl.int32)
     high = (shape[0].to(tl.int32) + TILE.rows - 1) // TILE.rows
-    wide = (shape[1].to(tl.int32) + TILE.columns - 1) // TILE.columns
+    wide = (shape[1].to(tl.int32) + TILE.columns + TILE.more - 1) // (TILE.columns + TILE.more)
     matrix = program // (high * wide)
     program %= high * wide
     first = program // (GROUP * wide) * GROUP
@@ -66,8 +68,20 @@ def there(row, column, shape, TILE: tl.constexpr):
 
 @triton.jit
 def within(tile, COUNT: tl.constexpr):
-    """The rows or columns of a tile."""
+    """The rows of a tile."""
     return tile * COUNT + tl.arange(0, COUNT)
+
+
+@triton.jit
+def columns_of(tile, TILE: tl.constexpr):
+    """The columns of a tile, but for those beside them."""
+    return tile * (TILE.columns + TILE.more) + tl.arange(0, TILE.columns)
+
+
+@triton.jit
+def more_columns_of(tile, TILE: tl.constexpr):
+    """The columns beside those."""
+    return tile * (TILE.columns + TILE.more) + TILE.columns + tl.arange(0, TILE.more)
 
 
 @triton.jit
@@ -101,7 +115,7 @@ def multiply(
     one = tl.full((), TILE.depth, tl.int64)
     left_step = far(one, left_strides[1], LEFT.step, LEFT.align)
     right_step = far(one, right_strides[0], RIGHT.row_step, RIGHT.align)
-    total = tl.full((TILE.rows, TILE.columns), 0, KIND)
+    total = tl.full((TILE.rows, column.shape[0]), 0, KIND)
     for step in range(0, (shape[2].to(tl.int32) + TILE.depth - 1) // TILE.depth):
         more = step * TILE.depth + term < known(shape[2], TILE.aligns[2]).to(tl.int32)
         if TILE.is_even[2]:
@@ -171,13 +185,40 @@ def multiply_blocks(left, right, high, wide, matrix, shape, apart, KIND: tl.cons
     right_first = (matrix * apart[1]).to(tl.int32)
     total = tl.full((TILE.rows, TILE.columns), 0, KIND)
     for step in range(0, (shape[2].to(tl.int32) + TILE.depth - 1) // TILE.depth):
-        if TILE.is_left_turned:
-            a = left.load([left_first + step * TILE.depth, high * TILE.rows]).T
-        else:
-            a = left.load([left_first + high * TILE.rows, step * TILE.depth])
-        if TILE.is_right_turned:
-            b = right.load([right_first + wide * TILE.columns, step * TILE.depth]).T
-        else:
-            b = right.load([right_first + step * TILE.depth, wide * TILE.columns])
+        a = left_block(left, left_first, high, step, TILE)
+        b = right_block(right, right_first, wide * TILE.columns, step, TILE)
         total = tl.dot(a, b, total, input_precision=TILE.precision, out_dtype=KIND)
     return total
+
+
+@triton.jit
+def multiply_pairs(left, right, further, high, wide, matrix, shape, apart, KIND: tl.constexpr, TILE: tl.constexpr):
+    """The same with columns beside those, in blocks of their own: one block of the left matrix is for both."""
+    left_first = (matrix * apart[0]).to(tl.int32)
+    right_first = (matrix * apart[1]).to(tl.int32)
+    first = wide * (TILE.columns + TILE.more)
+    total = tl.full((TILE.rows, TILE.columns), 0, KIND)
+    beside = tl.full((TILE.rows, TILE.more), 0, KIND)
+    for step in range(0, (shape[2].to(tl.int32) + TILE.depth - 1) // TILE.depth):
+        a = left_block(left, left_first, high, step, TILE)
+        b = right_block(right, right_first, first, step, TILE)
+        c = right_block(further, right_first, first + TILE.columns, step, TILE)
+        total = tl.dot(a, b, total, input_precision=TILE.precision, out_dtype=KIND)
+        beside = tl.dot(a, c, beside, input_precision=TILE.precision, out_dtype=KIND)
+    return total, beside
+
+
+@triton.jit
+def left_block(left, first, high, step, TILE: tl.constexpr):
+    if TILE.is_left_turned:
+        return left.load([first + step * TILE.depth, high * TILE.rows]).T
+    else:
+        return left.load([first + high * TILE.rows, step * TILE.depth])
+
+
+@triton.jit
+def right_block(right, first, column, step, TILE: tl.constexpr):
+    if TILE.is_right_turned:
+        return right.load([first + column, step * TILE.depth]).T
+    else:
+        return right.load([first + step * TILE.depth, column])

@@ -37,6 +37,8 @@ class Window(NamedTuple):
     """Whether tiles fill the channels of the result."""
     is_long: bool = True
     """Whether offsets may be more than 31 bits hold."""
+    beside: int = 0
+    """Places beside those, which have sums of their own: numbers of places that are no power of two."""
 
 
 class Taps(NamedTuple):

@@ -25,12 +25,16 @@ if TYPE_CHECKING:
     from anydml.ir.views import View
 
 FEWEST = 16
-"""Queries from which on one pass is worth it: fewer are quicker as products of few rows."""
+"""Queries from which on one pass is worth it, or one alone: others are quicker as products of few rows."""
 SMALLEST = 16
 """Numbers that the hardware multiplies at once."""
 LARGEST = {DataType.FLOAT16: 256, DataType.FLOAT32: 128}
 """Numbers of a query or a value for which there is room: 8 heads of 1024 x 256 in FLOAT32 take 313 us in one pass, and
 PyTorch 217."""
+
+
+LONG = 256
+"""Keys of one query from which on more are taken at once, where there are fewer queries than multiprocessors."""
 
 
 class Shape(NamedTuple):
@@ -46,7 +50,8 @@ def takes_attend(primitive: Attend) -> bool:
     """Whether the hardware multiplies these numbers, and there are queries enough."""
     kinds = {view.data_type for view in (*primitive.sources[:TENSORS], primitive.target)}
     is_plain = not any(node.op == "fetch" for node in walk(primitive.seen))
-    is_large = primitive.scores[-2] >= FEWEST and all(primitive.scores)
+    queries = primitive.scores[-2]
+    is_large = (queries >= FEWEST or queries == 1) and all(primitive.scores)
     most = LARGEST.get(primitive.target.data_type, 0)
     return len(kinds) == 1 and is_plain and is_large and min(primitive.depths) > 0 and max(primitive.depths) <= most
 
@@ -57,10 +62,15 @@ def shape_of(primitive: Attend, multiprocessors: int) -> Shape:
     32 heads of 2048 x 128 in FLOAT16 take 153 us with 128 queries at once and 160 with 64, where PyTorch takes 204 by
     its flash attention and 123 by cuDNN's; 12 of 512 x 64 take 5.9 us, and PyTorch 11.9 and 9.1. Causal, the former
     take 129 and 118, and PyTorch 164 and 87. In FLOAT32 they take 1.05 ms and 30 us, and PyTorch 1.57 ms and 55 us.
+    One query takes 27.9 us of 256 heads with 1500 keys of 64 numbers, at 3.5 TB/s, and 29.0 with 128 at once; those are
+    quicker where not every multiprocessor has a head: 8.5 us of 12 with 1001 keys, and 9.4 with 64 at once.
     """
     if IS_INTERPRETED:
-        return Shape(16, 16, 1, 1)
-    *batch, queries, _ = primitive.scores
+        return Shape(1 if primitive.scores[-2] == 1 else 16, 16, 1, 1)
+    *batch, queries, keys = primitive.scores
+    if queries == 1:
+        is_long = math.prod(batch) < multiprocessors and keys > LONG
+        return Shape(1, 128, 8, 3) if is_long else Shape(1, 64, 4, 3)
     width = max(map(ceil_power, primitive.depths))
     is_many = math.prod(batch) * -(-queries // 128) >= multiprocessors
     if primitive.target.data_type is DataType.FLOAT32:
@@ -106,7 +116,12 @@ class AttendProgram:
             lines.append(Line(step_of(pair[0]), step_of(pair[1]), align))
         shape = shape_of(primitive, figures.multiprocessors)
         has_rest = primitive.limit is not None or primitive.scores[-1] % shape.keys != 0
-        made = emit_attend(primitive, lambda view: (pairs[view][0] != 0, pairs[view][1] != 0), has_rest=has_rest)
+        is_alone = primitive.scores[-2] == 1
+
+        def spans(view: int) -> tuple[bool, bool]:
+            return pairs[view][0] != 0, pairs[view][1] != 0
+
+        made = emit_attend(primitive, spans, has_rest=has_rest, is_alone=is_alone)
         sizes = (*primitive.scores[-2:], *primitive.depths)
         cuts = (shape.rows, shape.keys, *(max(ceil_power(size), SMALLEST) for size in primitive.depths))
         fit = list(zip(sizes, cuts, strict=True))
@@ -119,6 +134,7 @@ class AttendProgram:
             aligns=tuple(min(alignment_of((size,)), cut) for size, cut in fit),  # type: ignore[arg-type]  # of four
             is_even=tuple(size % cut == 0 for size, cut in fit),  # type: ignore[arg-type]  # of four
             is_long=any(_reach(view, cuts) >= 2**31 for view in primitive.sources[:TENSORS]),
+            stages=shape.stages if is_alone else 1,
         )
         starts = [offset for offset, view in zip(batch.offsets, views, strict=True) if view is None]
         fixed: Numbers = (sizes, batch.sizes[::-1] or (1,), *numbers, *starts, *map(bits_of, made.given))
@@ -126,7 +142,7 @@ class AttendProgram:
         kernel = Kernel(
             made.function, tuple(kind_of(view.data_type) for view, _ in read), fixed,
             {"TILE": tile} | {f"LINE{view}": line for view, line in enumerate(lines)},
-            batch.count * -(-sizes[0] // shape.rows), shape.warps, figures, stages=shape.stages,
+            batch.count * -(-sizes[0] // shape.rows), shape.warps, figures, stages=1 if is_alone else shape.stages,
         )  # fmt: skip
         kernel.prepare()
         return cls(kernel, tuple((view.tensor, offset * view.data_type.size_in_bytes) for view, offset in read))

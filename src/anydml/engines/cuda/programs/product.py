@@ -97,8 +97,11 @@ class ProductProgram:
         if matrices is None:
             return None
         is_tall = abs(matrices.strides(len(matrices.parts.left))["term"]) == 1
-        shape = shape_of(matrices.shape, matrices.batch.count, kind, figures, is_tall=is_tall)
+        sizes, count = matrices.shape, matrices.batch.count
+        shape = shape_of(sizes, count, kind, figures, is_tall=is_tall)
         program = cls(primitive.value, found, matrices, shape, kind is None, is_tall, figures)
+        if shape.more and program.way() == "pointers" and not IS_INTERPRETED:  # which would read the left one twice
+            program = replace(program, shape=shape_of(sizes, count, kind, figures, is_tall=is_tall, has_parts=False))
         laid_out = _laid_out(primitive, found, constants) if is_large and program.way() == "pointers" else None
         if laid_out is not None:
             made, copy = laid_out
@@ -151,7 +154,8 @@ class ProductProgram:
             down, across = found.pair(view)
             return down != 0, across != 0
 
-        made = emit_product(self.value, self.found, way, self.found.fold.type is DataType.INT32, spans)
+        is_small = self.found.fold.type is DataType.INT32
+        made = emit_product(self.value, self.found, way, is_small, spans, has_more=shape.more > 0)
         numbers: list[tuple[int, ...]] = []
         lines = []
         for view, is_memory in enumerate(found.is_memory):
@@ -160,8 +164,9 @@ class ProductProgram:
             numbers += [over(pair, align), over(batch[::-1], align)]
             lines.append(Line(step_of(pair[0]), step_of(pair[1]), align))
         pointers: list[str | Block] = [kind_of(view.data_type) for view in found.sources]
-        blocks = [self._block(view) for view in (0, 1)] if way == "blocks" else []
-        pointers[: len(blocks)] = blocks
+        if way == "blocks":
+            pointers[:2] = self._block(0, shape.rows), self._block(1, shape.columns)
+            pointers += [self._block(1, shape.more)] if shape.more else []
         cuts = list(zip(found.shape, shape.cuts, strict=True))
         tile = Product(
             rows=shape.rows,
@@ -175,6 +180,7 @@ class ProductProgram:
             is_right_turned=self.is_tall if way == "lines" else way == "blocks" and self._lines(1)[0],  # type: ignore[index]  # there are lines where there are blocks
             is_one_line=found.batch.count == 1 and found.shape[0] <= shape.rows,
             stages=shape.stages if way == "lines" else 1,
+            more=shape.more,
         )
         apart = tuple(self._lines(view)[2] for view in (0, 1)) if way == "blocks" else (0, 0)  # type: ignore[index]  # there are lines where there are blocks
         starts = [start for start, is_memory in zip(found.batch.offsets, found.is_memory, strict=True) if not is_memory]
@@ -193,11 +199,11 @@ class ProductProgram:
             fuses=False, stages=1 if way == "lines" else shape.stages,
         )  # fmt: skip
 
-    def _block(self, view: int) -> Block:
+    def _block(self, view: int, cut: int) -> Block:
         way = self._lines(view)
         assert way is not None  # noqa: S101 - for type checkers: it has blocks
         is_along, stride, apart = way
-        (lines, terms), cut = (self.matrices.shape[view], self.matrices.shape[2]), self.shape.cuts[view]
+        lines, terms = self.matrices.shape[view], self.matrices.shape[2]
         first = (self.matrices.batch.count - 1) * apart
         sizes = (first + lines, terms) if is_along else (first + terms, lines)
         block = (cut, self.shape.depth) if is_along else (self.shape.depth, cut)
@@ -212,8 +218,11 @@ class ProductProgram:
             for view, offset in zip(found.sources, offsets, strict=True)
         ]
         way = self.way()
-        is_askew = way == "blocks" and any(address % ALIGNMENT for address in addresses[:2])
-        return self.kernel("pointers" if is_askew else way).launch(addresses)
+        if way == "blocks" and any(address % ALIGNMENT for address in addresses[:2]):
+            way = "pointers"
+        if way == "blocks" and self.shape.more:
+            addresses.append(addresses[1])
+        return self.kernel(way).launch(addresses)
 
 
 def _laid_out(primitive: Reduce, found: Contraction, constants: frozenset[str]) -> tuple[Reduce, Map] | None:

@@ -110,17 +110,23 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures, *, has_blocks
     is_few = walk.run < LEAST or any(inner in axis.steps for axis in limits)
     rows, columns, terms = walk.shape
     channels = walk.run
-    shape = shape_of(rows, columns, terms if is_few else channels, walk.groups, walk.kind, figures)
+    loads = [node for node in walk_nodes(primitive.value, known=(found.fold,)) if node.op == "load"]
+    common = rows, columns, terms if is_few else channels, walk.groups, walk.kind, figures
+    # ResNet-50 with a batch of 32, whose sums have biases added, took 1.35 ms with parts and 1.33 without on a H200.
+    shape = shape_of(*common, has_parts=not is_few and not loads)
+    if shape.beside and not IS_INTERPRETED and (not has_blocks or _block(walk, shape, figures) is None):
+        shape = shape_of(*common, has_parts=False)
     target = primitive.target
     is_turned = column is not None and abs(target.strides[column]) != 1 and abs(target.strides[walk.rows[0]]) == 1
     ranks = Ranks(len(walk.rows), len(walk.taps), len(limits))
     names = names_of(walk.rows, found.columns, found.batch)
-    loads = [node for node in walk_nodes(primitive.value, known=(found.fold,)) if node.op == "load"]
     views = [primitive.sources[int(node.value)] for node in loads]
     lines = [_line(view, walk) for view in (*views, target)]
     block = _block(walk, shape, figures) if has_blocks and shape.has_blocks and not is_few else None
     way: Way = "terms" if is_few else "taps"
-    made = emit_window(primitive.value, found.fold, way, ranks, names, lines, is_turned, has_blocks=block is not None)
+    made = emit_window(
+        primitive.value, found.fold, way, ranks, names, lines, is_turned, block is not None, shape.beside > 0
+    )
 
     def along(of: Walked, dimension: int | None) -> int:
         return 0 if dimension is None else of.stride(dimension)
@@ -172,8 +178,9 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures, *, has_blocks
         is_even=channels % shape.depth == 0,
         is_filled=columns % shape.columns == 0,
         is_long=max(left.reach, right.reach, *(_reach(view.sizes, view.strides) for view in (*views, target))) >= 2**31,
+        beside=shape.beside,
     )
-    high = -(-rows // shape.rows)
+    high = -(-rows // shape.high)
     count = -(-terms // shape.depth) if is_few else blocks * walk.count(walk.taps)
     fixed: Numbers = (
         (rows, columns, channels, count, terms, high),
