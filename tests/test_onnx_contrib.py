@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from onnx_answers import session_of
 from onnx_models import onnx
 
 from anydml.onnx import load  # isort: skip - after the models, which leave this out where onnx is missing
 from anydml.onnx.lowerings.quantising import FEW  # isort: skip - likewise
 
-runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is what its node types are compared with")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is what its node types are compared with")
 
 
 def _model(kind: str, inputs: dict[str, Any], outputs: list[str], **attributes: Any) -> Any:
@@ -36,7 +37,7 @@ def _model(kind: str, inputs: dict[str, Any], outputs: list[str], **attributes: 
 def _compare(kind: str, inputs: dict[str, Any], outputs: list[str], **attributes: Any) -> None:
     model = _model(kind, inputs, outputs, **attributes)
     feeds = {key: value for key, value in inputs.items() if value is not None}
-    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = session_of(model)
     found = load(model).run(feeds)
     for name, wanted in zip([key for key in outputs if key], session.run(None, feeds), strict=True):
         np.testing.assert_allclose(found[name], wanted, rtol=0, atol=4e-6 * np.abs(wanted).max(), err_msg=name)
@@ -97,7 +98,7 @@ def test_products_that_may_round_their_rows(rows: int, zeros: bool) -> None:
         del proto.graph.input[1:]
         proto.graph.initializer.extend(onnx.numpy_helper.from_array(feeds[name], name) for name in list(feeds)[1:])
         found.append(load(proto).run({"A": feeds["A"]})["y"])
-    session = runtime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = session_of(proto)
     exact, rounded = found
     mine, theirs = (np.sqrt(np.mean((y - exact) ** 2)) for y in (rounded, session.run(None, {"A": feeds["A"]})[0]))
     assert mine <= 1.02 * theirs

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ import pytest
 import onnx_models  # isort: skip # noqa: F401 - leaves this out where onnx is missing
 
 import anydml.onnx
+from onnx_answers import session_of
 
 RNG = np.random.default_rng(19)
 
@@ -22,13 +22,6 @@ def carried(package: str, name: str) -> str:
     if found is None or not found.submodule_search_locations:
         pytest.skip(f"{package} is not installed: make test EXTRAS=models")
     return str(Path(found.submodule_search_locations[0]) / name)
-
-
-def session_of(path: str) -> Any:
-    runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
-    options = runtime.SessionOptions()
-    options.log_severity_level = 4
-    return runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
 OCR = "rapidocr_onnxruntime", "models"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from onnx_answers import session_of
 from onnx_models import model as make_model
 from onnx_models import onnx
 
@@ -15,7 +16,7 @@ from anydml.onnx import check, load  # isort: skip - after the models, which lea
 if TYPE_CHECKING:
     from pathlib import Path
 
-runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is what answers are compared with")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is what answers are compared with")
 SHAPE = (1, 3, 12, 12)
 
 
@@ -75,7 +76,7 @@ def test_a_quantised_network_gives_onnx_runtimes_answers(form: str, kinds: str, 
             source, made, Reader(), quant_format=quantising.QuantFormat[form], per_channel=by, activation_type=inside,
             weight_type=outside,
         )  # fmt: skip
-    session = runtime.InferenceSession(made, providers=["CPUExecutionProvider"])
+    session = session_of(made)
     model = load(made, strict=True)
     whole = load(source).run(images[0])["y"]
     for image in images:
@@ -106,7 +107,7 @@ def test_products_of_dequantised_numbers_are_of_bytes() -> None:
     feeds = {"x": rng.standard_normal((1, 3, 6, 6)).astype(np.float32)}
     found, told = load(proto, strict=True).run(feeds), {one.kind: one.operators[:1] for one in check(proto).nodes}
     assert (told["Conv"], told["MatMul"]) == (("CONVOLUTION_INTEGER",), ("MATRIX_MULTIPLY_INTEGER",))
-    session = runtime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = session_of(proto)
     for ours, theirs in zip(found.values(), session.run(None, feeds), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-6 * np.abs(theirs).max())
     for name, plain in load(proto, strict=True, without="whole").run(feeds).items():
@@ -145,7 +146,7 @@ def test_a_quantised_chain_has_onnx_runtimes_bytes() -> None:
     quantised("Add", ["d2", "d3"], 4)
     proto = make_model(nodes, {"x": ("float32", (1, 8, 14, 14))}, "q4", values, dtypes={"q4": "uint8"})
     feeds = {"x": rng.standard_normal((1, 8, 14, 14)).astype(np.float32)}
-    session = runtime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = session_of(proto)
     ours, theirs = load(proto, strict=True).run(feeds)["q4"], session.run(None, feeds)[0]
     assert np.abs(ours.astype(int) - theirs).max() <= 1
     plain = load(proto, without=["scales", "tables", "zeros"]).run(feeds)["q4"]
