@@ -39,7 +39,7 @@ run: $(VENV)/ready ## show operators at work, and run and explain a DxDispatch m
 test: lint ## lint, types and tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
 	PYTHONMALLOC= PYTHONDEVMODE= TRITON_INTERPRET=1 $(ON_CUDA) ANYDML_TEST_EXAMPLES=20 $(BIN)/python -m pytest -n auto --dist worksteal \
-	  -k cuda -m "not large" $(ENGINE_TESTS) tests/test_graph_run.py tests/test_graph_several.py
+	  -k cuda -m "not large" $(ENGINE_TESTS) $(patsubst %,tests/test_graph_%.py,run binding several)
 
 # A kernel takes Triton about a second to compile, so that several processes share the GPU and its tests.
 test-gpu: ## test the cuda engine on a GPU; installs nothing
