@@ -220,7 +220,8 @@ def test_the_help_has_an_example() -> None:
         assert "Example" in text
         line, *_ = [line.strip() for line in text.splitlines() if line.strip().startswith("anydml ")]
         arguments = line.replace("examples/models", str(EXAMPLES)).split()[1:]
-        assert program(*arguments).exit_code in (0, 1)
+        has_onnx = importlib.util.find_spec("onnx") is not None
+        assert program(*arguments).exit_code in ((0, 1) if has_onnx else (0, 1, 3))  # 3: a model needs onnx
 
 
 def test_as_a_process_output_is_plain_and_errors_are_apart(tmp_path: Path) -> None:
