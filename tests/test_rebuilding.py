@@ -32,3 +32,19 @@ def test_an_object_that_is_there_twice_is_made_once() -> None:
     made = Rebuilt({str: str.upper})(Record("x", (inner, inner)))
     assert made == Record("X", (Record("A"), Record("A")))
     assert made.others[0] is made.others[1]
+
+
+def test_a_call_in_the_middle_of_another_has_nothing_of_it() -> None:
+    """As a signal's handler begins one, or a child process that was forked there."""
+    size, both = 1, (Record("a"), Record("b"))
+
+    def change(text: str) -> str:
+        nonlocal size
+        if text == "b" and size == 1:
+            size = 2
+            assert rebuild(both) == (Record("a2"), Record("b2"))
+            size = 1
+        return f"{text}{size}"
+
+    rebuild = Rebuilt({str: change})
+    assert rebuild(both) == (Record("a1"), Record("b1"))

@@ -28,46 +28,46 @@ class Rebuilt:
         """The ids of objects in which nothing changes."""
         self._forms: dict[int, tuple[Callable[[list[Any]], Any], list[Any], list[int]]] = {}
         """By the id of an object, what puts its parts together, the parts, and the numbers of those that change."""
-        self._made: dict[int, Any] = {}
 
     def __call__(self, found: Any) -> Any:
-        """The same with other parts; an object that is there twice is made once."""
-        try:
-            return self._changed(found)
-        finally:
-            self._made.clear()
+        """The same with other parts; an object that is there twice is made once.
 
-    def _changed(self, found: Any) -> Any:
+        Nothing of a call outlives it: a child process may be forked in the middle of one, a signal's handler begin
+        another.
+        """
+        return self._changed(found, {})
+
+    def _changed(self, found: Any, done: dict[int, Any]) -> Any:
         name = id(found)
         if name in self._same:
             return found
-        if name in self._made:
-            return self._made[name]
+        if name in done:
+            return done[name]
         if (change := self._changes.get(type(found))) is not None:
-            made = self._made[name] = change(found)
+            made = done[name] = change(found)
             return made
         if (form := self._forms.get(name)) is None:
-            return self._learn(found)
+            return self._learn(found, done)
         make, parts, places = form
         parts = parts.copy()
         for place in places:
-            parts[place] = self._changed(parts[place])
-        made = self._made[name] = make(parts)
+            parts[place] = self._changed(parts[place], done)
+        made = done[name] = make(parts)
         return made
 
-    def _learn(self, found: Any) -> Any:
+    def _learn(self, found: Any, done: dict[int, Any]) -> Any:
         kind: Any = type(found)
         apart = _apart(kind)
         if apart is None:
             return found
         make, before = apart(found)
-        parts = [self._changed(one) for one in before]
+        parts = [self._changed(one, done) for one in before]
         places = [k for k, one in enumerate(parts) if one is not before[k]]
         if not places:
             self._same.add(id(found))
             return found
         self._forms[id(found)] = make, before, places
-        made = self._made[id(found)] = make(parts)
+        made = done[id(found)] = make(parts)
         return made
 
 
@@ -88,7 +88,7 @@ def _apart(kind: type) -> Callable[[Any], tuple[Callable[[list[Any]], Any], list
         return lambda found: (_dict, [*found, *found.values()])
     if not is_dataclass(kind):
         return None
-    # What begins empty is found out later, of the other parts, and is each record's own.
+    # A field that no caller gives begins empty in each new record, and is filled by its own methods.
     own = {one.name: one.default_factory for one in fields(kind) if not one.init and one.default_factory is not MISSING}
     names = [one.name for one in fields(kind) if one.name not in own]
     make = functools.partial(_record, kind, names, own)

@@ -72,6 +72,8 @@ class Tape:
         self._expected: list[tuple[Callable[[], bool], bool]] = []
         self._hashed: set[int] = set()
         self._plain: frozenset[int] = frozenset()
+        self._recorded: Sequence[Number] = ()
+        """The numbers that it was recorded with, whatever another thread reads meanwhile, or read as this forked."""
         self._replay: Callable[..., list[Number] | None] | None = None
 
     @contextmanager
@@ -126,7 +128,7 @@ class Tape:
     def keep(self, plain: Iterable[int]) -> None:
         """End: `plain` are the numbers beside the open ones that sizes are told from."""
         self.is_on = False
-        self._plain = frozenset(plain)
+        self._plain, self._recorded = frozenset(plain), self.values
         self.caches.clear()
         self._known.clear()
         self._found.clear()
@@ -171,7 +173,7 @@ class Tape:
         """Whether sizes that were looked for among others differ where they did."""
         seen: dict[Number, Number] = {}
         for number in self._hashed:
-            before, now = self.values[number], found[number]
+            before, now = self._recorded[number], found[number]
             if seen.setdefault(now, before) != before or (now != before and now in self._plain):
                 return False
         return True
