@@ -121,6 +121,20 @@ def test_panels_that_many_lines_read_stay_in_the_second_cache(monkeypatch: pytes
         assert max(tile.vectors for tile in tiles if tile.rows == 7) == vectors
 
 
+@pytest.mark.parametrize(("sizes", "places"), [((40, 20), 20), ((20, 40), 40), ((40, 3), 40)])
+def test_places_of_a_tile_lie_beside_each_other_where_they_fill_it(
+    sizes: tuple[int, int], places: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[int] = []
+    plan = pixels._program
+    monkeypatch.setattr(pixels, "_program", lambda sides, *more: (rows.append(sides.m), plan(sides, *more))[1])
+    monkeypatch.setenv("ANYDML_KEEP_PLANS", "0")
+    g = dml.Graph("cpu")
+    x = convolved(g, g.input(whole(1, 1, 3, *sizes), "x"), 16, 1)
+    g.compile(convolved(g, convolved(g, x, 16, 3), 16, 3))
+    assert rows == [places]
+
+
 def test_rows_of_the_target_and_of_a_residual_are_fetched_while_sums_are_made() -> None:
     total, residual = (load(number, dml.DataType.FLOAT32) for number in range(2))
     ending = Ending(total + residual, total, (total, residual), (FOLD, FOLD))
