@@ -126,8 +126,13 @@ def test_places_of_a_tile_lie_beside_each_other_where_they_fill_it(
     sizes: tuple[int, int], places: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows: list[int] = []
+
+    def program(sides: Any, *more: Any) -> Any:
+        rows.append(sides.m)
+        return plan(sides, *more)
+
     plan = pixels._program
-    monkeypatch.setattr(pixels, "_program", lambda sides, *more: (rows.append(sides.m), plan(sides, *more))[1])
+    monkeypatch.setattr(pixels, "_program", program)
     monkeypatch.setenv("ANYDML_KEEP_PLANS", "0")
     g = dml.Graph("cpu")
     x = convolved(g, g.input(whole(1, 1, 3, *sizes), "x"), 16, 1)

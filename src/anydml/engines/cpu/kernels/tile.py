@@ -64,6 +64,8 @@ class Tile(NamedTuple):
     """Whether the left one of bytes is signed, and the right one is not, where that is an x86's other way round."""
     is_lined: bool = False
     """Whether rows lie in lines."""
+    steps: int = 0
+    """Of each piece of rows that are not packed, where all have the same few; 0 where a table says how many."""
     ending: Ending | None = None
     """What is computed from sums; None where they are results, or others compute those."""
 

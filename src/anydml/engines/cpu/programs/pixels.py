@@ -42,6 +42,8 @@ LEAST_ROWS = 4
 """Places of a line from which on it is worth a tile."""
 LEAST_STEPS = 3
 """Numbers of a place that lie side by side at least."""
+FEW_STEPS = 8
+"""Steps of a piece up to which its tile takes all of them at once."""
 TAPS = CHAIN
 """Numbers of a channel that are folded at most."""
 ROWS = 4096
@@ -157,7 +159,8 @@ def _tile(sides: _Pixels, reads: str) -> Tile:
         vectors = own.vectors
     if reads != SPREAD:
         vectors = min(own.vectors, sides.n // lanes)
-    return Tile(rows, vectors, lanes, 0, by_lane=False, reads=reads)
+    length = _pieces(sides)[2] if reads == SPREAD else 0
+    return Tile(rows, vectors, lanes, 0, by_lane=False, reads=reads, steps=length if length <= FEW_STEPS else 0)
 
 
 def _pieces(sides: _Pixels) -> tuple[tuple[int, ...], tuple[int, ...], int]:
