@@ -44,6 +44,8 @@ LEAST_STEPS = 3
 """Numbers of a place that lie side by side at least."""
 FEW_STEPS = 8
 """Steps of a piece up to which its tile takes all of them at once."""
+LONGEST = 160
+"""Nodes of what is computed from sums at most where they are: rows of maps would take the few channels of a place."""
 TAPS = CHAIN
 """Numbers of a channel that are folded at most."""
 ROWS = 4096
@@ -207,7 +209,7 @@ def _units(sides: _Pixels, tile: Tile) -> tuple[int, int]:
 def _program(sides: _Pixels, tile: Tile, panels: Panels | None = None) -> ContractProgram:
     width, batch = tile.vectors * tile.lanes, sides.count(sides.batch)
     row_units, column_units = _units(sides, tile)
-    ending = ending_of(sides)
+    ending = ending_of(sides, LONGEST)
     x = sides.lie(sides.left)
     left = sides.section((), [x], [0], [x.along(sides.rows)])
     right = panels.section if panels is not None else sides.section((), [], [], [])
