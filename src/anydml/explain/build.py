@@ -66,7 +66,8 @@ def explain(
     """
     if not isinstance(desc, OperatorDesc):
         rule = "desc must be an operator description, such as Slice1(...)"
-        raise DescriptionError("explain", Fault(field="desc", rule=rule, value=desc, found=show(desc)))
+        way_out = f"the command `anydml explain {desc}` shows an example" if isinstance(desc, str) else ""
+        raise DescriptionError("explain", Fault(field="desc", rule=rule, value=desc, found=show(desc), way_out=way_out))
     name, fields, title = desc.type.name, _fields(desc), " ".join(title.split())
     report = desc.check(feature_level)
     try:

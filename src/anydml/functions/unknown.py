@@ -31,6 +31,7 @@ _INSTEAD = {
     "gather": "take embedding index_select",
     "gather_elements": "take_along_axis",
     "gemm(a, b)": "matmul mm bmm dot batch_matmul einsum tensordot",
+    "identity": "copy clone",
     "if_(condition, a, b)": "where select",
     "join": "concat concatenate cat stack hstack vstack",
     "log_softmax": "logsoftmax",
@@ -71,6 +72,11 @@ _INSTEAD = {
     "top_k(x, axis, k)": "sort argsort",
     "Device().compile(desc), or Graph().compile(expression)": "compile function jit",
     "Device()": "create_device",
+    'its name, "float32", or DataType.FLOAT32': "float32 float",
+    'its name, "float16", or DataType.FLOAT16': "float16 half",
+    'its name, "int32", or DataType.INT32': "int32 int",
+    'its name, "int64", or DataType.INT64': "int64 long",
+    'its name, "uint8", or DataType.UINT8': "uint8 bool",
     "arrays of NumPy or PyTorch as they are": "tensor array asarray",
     "pydirectml, which is Microsoft's module": "graph_builder input_tensor model binding",
     "anydml.models.load_model or anydml.onnx.load": "load load_model",
@@ -119,6 +125,9 @@ _ARGUMENTS = {
     "stride": "strides",
     "kernel_size": "window_size window_sizes",
     "groups": "group_count",
+    "activation": "fused_activation",
+    "transpose_a": "trans_a",
+    "transpose_b": "trans_b",
     "dilation": "dilations",
     "weight": "filter scale",
     "eps": "epsilon",
@@ -137,6 +146,8 @@ def word_arguments(name: str, named: Mapping[str, object], known: Mapping[str, o
         meant = [word for word in _ARGUMENTS.get(key, "").split() if word in known]
         if meant:
             return f"write {meant[0]}= instead of {key}="
+        if key in ("padding", "pads", "pad") and "end_padding" in known:
+            return "write start_padding= and end_padding="
         if hint := suggest(key, known):
             return hint
         for newer in (f"{name}1", f"{name}2"):
