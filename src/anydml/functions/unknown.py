@@ -92,8 +92,20 @@ _STRUCTURES = {
     "DML_BUFFER_TENSOR_DESC": "TensorDesc",
     "DML_TENSOR_DESC": "TensorDesc",
     "DML_OPERATOR_DESC": "OperatorDesc",
+    "DML_BINDING_DESC": "BufferBinding",
+    "DML_GRAPH_NODE_DESC": "OperatorNode",
+    "DML_GRAPH_EDGE_DESC": "IntermediateEdge",
+    "IDMLDispatchable": "CompiledOperator",
 }
 """DirectML's names whose classes do not begin their description by them."""
+_PLAIN = {
+    "DMLCalcBufferTensorSize": "TensorDesc(...).total_tensor_size_in_bytes",
+    "DML_BINDING_TYPE_NONE": "None",
+    "DML_BUFFER_ARRAY_BINDING": "a list of BufferBindings",
+    "DML_SCALAR_UNION": "a number",
+    "DML_SIZE_2D": "a tuple, (width, height)",
+}
+"""DirectML's names that stand for something of Python's."""
 
 
 _MEANT = {
@@ -173,6 +185,9 @@ def word_unknown(name: str, public: Mapping[str, object]) -> str:
         return said
     if (place := _of_directml(name, public)) is not None:
         return f"{said}; it is anydml.{place} here"
+    if name.startswith(("DML", "IDML")):
+        instead = _PLAIN.get(name)
+        return f"{said}; " + (f"write {instead}" if instead else "the guide to porting DirectML code lists the names")
     built, there = len(OPERATORS), len(OperatorType) - 1  # INVALID is none
     count = "all of them here" if built == there else f"{built} of them here"
     # Of a class and a function that are spelt alike the last counts.
@@ -202,7 +217,7 @@ def _of_directml(name: str, public: Mapping[str, object]) -> str | None:
         if isinstance(value, type) and re.match(rf"{without_version}\b", value.__doc__ or ""):
             return key
         if isinstance(value, type) and issubclass(value, enum.Enum):
-            for member in value:
+            for member in value.__members__.values():
                 if getattr(member, "dml_name", "") == name:
                     return f"{key}.{member.name}"
     return None
