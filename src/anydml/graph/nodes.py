@@ -20,7 +20,7 @@ from anydml.tensor import TensorDesc
 
 @dataclass(frozen=True, slots=True)
 class OperatorNode:
-    """DML_OPERATOR_GRAPH_NODE_DESC: an operator in a graph. An Operator, as DirectML has it there, gives its description."""
+    """DML_OPERATOR_GRAPH_NODE_DESC: an operator in a graph, by its description, or an Operator as DirectML has it."""
 
     desc: OperatorDesc
     name: str = ""
