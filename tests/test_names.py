@@ -102,7 +102,7 @@ def test_what_is_suggested_instead_is_there() -> None:
         (lambda: dml.gemm(X, X, transpose_b=True), "write trans_b= instead of transpose_b="),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.average_pooling(X, 2, padding=1), "write start_padding= and end_padding="),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.gather(X), "axis=0, index_mode='raise', *, out=None, device=None)"),  # type: ignore[call-overload,unused-ignore]
-        (lambda: dml.ActivationRelu(X), "takes its fields by name: input_tensor=, output_tensor="),
+        (lambda: dml.ActivationRelu(X), "takes its fields by name: input_tensor=, output_tensor="),  # type: ignore[call-arg,arg-type]
         (lambda: dml.slice1(X), "input_window_strides=None, output_sizes=None, *, out=None, device=None)"),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.add(X), "it is add(a, b, *, out=None, device=None)"),  # type: ignore[call-overload,unused-ignore]
     ],

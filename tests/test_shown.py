@@ -92,7 +92,7 @@ def test_a_command_list_is_a_table_of_its_dispatches() -> None:
 def test_a_graph_description_is_a_picture_or_its_faults() -> None:
     device, x = dml.Device("reference"), dml.TensorDesc("float32", (2, 3))
     relu = device.create_operator(dml.ActivationRelu(input_tensor=x, output_tensor=x))
-    nodes, outputs = [dml.OperatorNode(relu)], [dml.OutputEdge(0, 0, 0)]
+    nodes, outputs = [dml.OperatorNode(relu)], [dml.OutputEdge(0, 0, 0)]  # type: ignore[arg-type]  # as DirectML has it
     assert "<svg" in dml.GraphDesc(1, 1, nodes, [dml.InputEdge(0, 0, 0)], outputs)._repr_html_()
     assert "must be fed by an edge" in dml.GraphDesc(0, 1, nodes, [], outputs)._repr_html_()
 

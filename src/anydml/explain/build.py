@@ -146,7 +146,7 @@ def _values(
 
 
 def _value_notes(values: Mapping[str, Values]) -> Iterator[str]:
-    """What is worth knowing of the values, once; of several tensors that say the same, what says the most."""
+    """Remarks on the values, each once; of several tensors with the same one the longest."""
     notes = dict.fromkeys(one.note for one in values.values() if one.note)
     for note in notes:
         if not any(other != note and other.startswith(note.removesuffix(".")) for other in notes):

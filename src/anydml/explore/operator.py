@@ -65,7 +65,7 @@ def describe_form(cls: type[OperatorDesc]) -> dict[str, Any]:
 
 
 def look(cls: type[OperatorDesc], state: State) -> dict[str, Any]:
-    """What comes of a form: its faults, or the picture, the answer and the lowest level."""
+    """The result of a form: its faults, or the picture, the answer and the lowest level."""
     reading = read_form(cls, state)
     found: dict[str, Any] = {
         "command": command_line(cls, state),
@@ -99,7 +99,7 @@ def _drawn(cls: type[OperatorDesc], reading: Reading, desc: OperatorDesc) -> dic
 
 
 def _followed(cls: type[OperatorDesc], desc: OperatorDesc, picture: Picture) -> dict[str, str]:
-    """What each control stands for, for those that nobody filled in: sizes and types of tensors, and fields."""
+    """The value of each control that nobody filled in: sizes and types of tensors, and fields."""
     found = {}
     tensors, fields = desc.tensors(), dict(picture.fields)
     for key, control in controls_of(cls).items():

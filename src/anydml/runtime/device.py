@@ -139,8 +139,8 @@ class Device:
         They are done when this returns; on a GPU they are on the caller's stream then, as any other work of the
         caller's.
         """
-        lists = command_list if isinstance(command_list, (list, tuple)) else [command_list]
-        if not all(isinstance(one, CommandList) for one in lists):
+        lists = [command_list] if isinstance(command_list, CommandList) else command_list
+        if not isinstance(lists, (list, tuple)) or not all(isinstance(one, CommandList) for one in lists):
             rule = "command_list must be a CommandList, or a list of them"
             fault = Fault(field="command_list", rule=rule, value=command_list, found=show(command_list))
             raise DescriptionError("Device", fault)
