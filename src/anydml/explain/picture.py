@@ -135,11 +135,14 @@ class Picture:
 
         return plain(self, width)
 
-    def svg(self) -> str:
-        """The picture as a standalone SVG document, light or dark as its reader's system is."""
+    def svg(self, width: int = 1100) -> str:
+        """The picture as a standalone SVG document, light or dark as its reader's system is.
+
+        It is at most so wide, where its grids allow: those that do not fit beside one another stand below.
+        """
         from anydml.explain.svg import draw
 
-        return draw(self)
+        return draw(self, width)
 
     def html(self) -> str:
         """The picture as a page of its own, in which pointing at an element lights those that belong to it."""
