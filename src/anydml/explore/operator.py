@@ -15,6 +15,8 @@ from anydml.explore.answer import answers_of
 from anydml.explore.form import groups_of, levels
 from anydml.explore.reading import place, read_form
 from anydml.explore.state import LEVEL_KEY, command_line, controls_of, link, read_command, read_state
+from anydml.functions.unknown import words_of
+from anydml.operator_type import function_name
 from anydml.operators import OPERATORS, find_operator
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ def list_operators() -> list[dict[str, str]]:
             "name": kind.name.lower(),
             "family": cls.__module__.rpartition(".")[2].replace("_", " "),
             "says": inspect.cleandoc(cls.__doc__ or "").partition("\n")[0],
+            "words": words_of(function_name(kind)),
         }
         for kind, cls in sorted(OPERATORS.items(), key=lambda item: item[1].__module__)
     ]

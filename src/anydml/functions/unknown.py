@@ -204,6 +204,12 @@ def instead_of(name: str) -> str:
     return next((f"use {place}" for place, names in _INSTEAD.items() if word in map(squeeze, names.split())), "")
 
 
+def words_of(function: str) -> str:
+    """The names of other libraries' functions that one of ours takes the place of."""
+    places = (names for place, names in _INSTEAD.items() if re.split(r"\W", place)[0] == function)
+    return " ".join(places)
+
+
 def _of_directml(name: str, public: Mapping[str, object]) -> str | None:
     """The class of an interface, a structure or an enumeration of DirectML, or the member of one."""
     if (match := re.fullmatch(r"DML_(\w+)_OPERATOR_DESC", name)) and (kind := OperatorType.__members__.get(match[1])):
