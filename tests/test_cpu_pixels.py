@@ -13,6 +13,7 @@ from anydml.engines.cpu.kernels.endings import FOLD, Ending
 from anydml.engines.cpu.kernels.tile import CHAIN, Tile
 from anydml.engines.cpu.kernels.unpacked_tile import make_unpacked_tile
 from anydml.engines.cpu.programs import pixels
+from anydml.engines.cpu.programs.contracted import pieces
 from anydml.engines.cpu.tiles import tile_for
 from anydml.ir.expressions import load
 
@@ -132,12 +133,12 @@ def test_rows_of_the_target_and_of_a_residual_are_fetched_while_sums_are_made() 
 
 
 def test_long_sums_are_put_down_after_each_chain() -> None:
-    table = pixels._table((2, 3), (400, 40), 300)
-    count, pieces = table[0], table[1:].reshape(-1, 3)
-    assert count == len(pieces) == 2 * 3 * 3
-    assert pieces[:, 1].sum() == 2 * 3 * 300
+    table = pieces((2, 3), (400, 40), 300, CHAIN)
+    count, found = table[0], table[1:].reshape(-1, 3)
+    assert count == len(found) == 2 * 3 * 3
+    assert found[:, 1].sum() == 2 * 3 * 300
     run = 0
-    for _, steps, is_down in pieces.tolist():
+    for _, steps, is_down in found.tolist():
         run += steps
         assert run <= CHAIN
         run = 0 if is_down else run

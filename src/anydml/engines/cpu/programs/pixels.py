@@ -7,13 +7,10 @@ of every channel by itself, and poolings, are the same walk, with channels that 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import get_kernel, reads_pixels
 from anydml.engines.cpu.call import SMALL
-from anydml.engines.cpu.kernel import Address
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.bringing import PANELS, PIECES
 from anydml.engines.cpu.kernels.contract import WORDS, make_contract
@@ -21,7 +18,7 @@ from anydml.engines.cpu.kernels.room import LONG
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
 from anydml.engines.cpu.kernels.tile import CHAIN, Tile
 from anydml.engines.cpu.kernels.unpacked_tile import EACH, SPREAD, make_unpacked_tile
-from anydml.engines.cpu.programs.contracted import ContractProgram, distances
+from anydml.engines.cpu.programs.contracted import ContractProgram, place_of_pieces
 from anydml.engines.cpu.programs.endings import ending_of
 from anydml.engines.cpu.programs.panels import lay_out_places
 from anydml.engines.cpu.programs.sides import Sides
@@ -166,26 +163,6 @@ def _pieces(sides: _Pixels) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     return tuple(sizes[k] for k in outer), tuple(x.strides[k] for k in outer), length
 
 
-@functools.cache  # a kernel may read a table as long as its program is bound somewhere
-def _table(sizes: tuple[int, ...], strides: tuple[int, ...], length: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The pieces, of which none is longer than a chain, and whether sums are put down after each."""
-    found: list[tuple[int, int, int]] = []
-    run = 0
-    for far in distances(sizes, strides).tolist():
-        for first in range(0, length, CHAIN):
-            steps = min(CHAIN, length - first)
-            if run + steps > CHAIN:
-                found[-1] = (*found[-1][:2], 1)
-                run = 0
-            run += steps
-            found.append((far + 4 * first, steps, 0))
-    return np.array([len(found), *(number for piece in found for number in piece)], np.int64)
-
-
-def _place_of_table(sizes: tuple[int, ...], strides: tuple[int, ...], length: int) -> Address:
-    return Address.of(_table(sizes, strides, length).ctypes.data, _place_of_table, sizes, strides, length)
-
-
 def _units(sides: _Pixels, tile: Tile) -> tuple[int, int]:
     """Parts of the rows and of the columns: panels stay in the second cache, and there is work for every thread."""
     width = tile.vectors * tile.lanes
@@ -225,7 +202,7 @@ def _program(sides: _Pixels, tile: Tile, panels: Panels | None = None) -> Contra
         "tile_columns": width, "block": sides.k, "lanes": tile.lanes, **plain, **ended, "left_mode": PIECES,
         "right_mode": PANELS, "is_direct": int(sides.finish is sides.sum), "left_at": places[0], "right_at": places[1],
         "result_at": places[2], "rank": len(sides.batch), "together": 1, "beside": 1,
-        "pieces": _place_of_table(*_pieces(sides) if tile.reads == SPREAD else (*_taps(sides), 1)),
+        "pieces": place_of_pieces(*_pieces(sides) if tile.reads == SPREAD else (*_taps(sides), 1), CHAIN),
         "left_on": 0 if tile.reads == SPREAD else 4, "of_columns": row_units * batch,
     }  # fmt: skip
     fixed = (*(words.get(name, 0) for name in WORDS[2:]), *(sides.found.sizes[k] for k in sides.batch))
