@@ -344,12 +344,12 @@ def test_known_calls_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(not has_fast_address, reason="arrays do not hold their addresses here")
 def test_known_calls_of_one_kernel_bind_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Addresses are put into the kernel's words where it is called: with offsets, steps back and numbers among them."""
-    square = np.arange(64, dtype=np.float32).reshape(8, 8)
+    cpu, square = dml.Device("cpu"), np.arange(64, dtype=np.float32).reshape(8, 8)
     made: list[Any] = [
-        lambda x: dml.gemm(x, x.T, device="cpu"),
-        lambda x: dml.add(x, x, device="cpu"),
-        lambda x: dml.subtract(3, x, device="cpu"),
-        lambda x: dml.reduce(x, "SUM", axes=[1], device="cpu"),
+        lambda x: dml.gemm(x, x.T, device=cpu),
+        lambda x: dml.add(x, x, device=cpu),
+        lambda x: dml.subtract(3, x, device=cpu),
+        lambda x: dml.reduce(x, "SUM", axes=[1], device=cpu),
     ]
     wanted = [lambda x: x @ x.T, lambda x: x + x, lambda x: 3 - x, lambda x: x.sum(1, keepdims=True)]
     views = [lambda x: x, lambda x: x[1:, :0:-1], lambda x: x[:, 2:5]]
