@@ -13,7 +13,7 @@ from anydml.engines.cpu.kernel import Address
 from anydml.engines.cpu.scratch import get_scratch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.verbs import Map, Reduce
@@ -53,9 +53,16 @@ class ContractProgram:
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in."""
+        return self._template().bind(places)
+
+    def direct(self, tensors: Sequence[str]) -> Callable[..., Any] | None:
+        """As the engine's protocol has it."""
+        return self._template().direct(tensors)
+
+    def _template(self) -> Template:
         if not self._templates:
             self._templates.append(self._make_template())
-        return self._templates[0].bind(places)
+        return self._templates[0]
 
     def _make_template(self) -> Template:
         words, places = [*get_scratch(), *self.fixed], {}
