@@ -63,7 +63,7 @@ def cache() -> None:
 @cache.command("list")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 def list_(as_json: bool) -> None:
-    """Show where the cache lies, and the counts and sizes of its files."""
+    """Show the folder, and the counts and sizes of its files."""
     folder = find_folder()
     kept = list(_list_kept(folder))
     if as_json:
@@ -78,7 +78,10 @@ def list_(as_json: bool) -> None:
 @cache.command()
 @click.option("-n", "--dry-run", is_flag=True, help="List the files that would be removed, and remove nothing.")
 def clear(dry_run: bool) -> None:
-    """Remove everything that is kept: it is compiled again when it is needed."""
+    """Remove the compiled kernels and plans.
+
+    They are compiled again when they are needed.
+    """
     count = size = 0
     for one in list(_list_kept(find_folder())):
         for path in one.files:
@@ -95,7 +98,9 @@ def clear(dry_run: bool) -> None:
 @click.option("--engine", type=ENGINE, help="Instead of the best: see `anydml engines`.")
 @input_options
 def warm(models: tuple[Path, ...], engine: str | None, inputs: tuple[str, ...], sizes: tuple[str, ...]) -> None:
-    """Compile what models need, so that their first run is quick; nothing of theirs is written.
+    """Compile models, so that their first run is quick.
+
+    None of their files is written.
 
     An ONNX model is run once, with inputs that are given or made up: --shape says the sizes that matter.
     """
