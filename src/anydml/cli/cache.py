@@ -16,6 +16,7 @@ from anydml.cli.types import ENGINE, printable
 from anydml.engines.cache import PLANS, find_folder, is_kept
 from anydml.memory import word_bytes
 from anydml.models import load_model
+from anydml.shown import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +73,7 @@ def list_(as_json: bool) -> None:
         return
     click.echo("nothing is kept: there is no folder for it" if folder is None else printable(str(folder)))
     for one in kept:
-        click.echo(f"  {one.kind}: {len(one.files)} files, {word_bytes(one.size)}")
+        click.echo(f"  {one.kind}: {counted(len(one.files), 'file')}, {word_bytes(one.size)}")
 
 
 @cache.command()
@@ -90,7 +91,7 @@ def clear(dry_run: bool) -> None:
                 if not dry_run:
                     path.unlink()
                 count, size = count + 1, size + own
-    click.echo(f"{'Would remove' if dry_run else 'Removed'} {count} files, {word_bytes(size)}")
+    click.echo(f"{'Would remove' if dry_run else 'Removed'} {counted(count, 'file')}, {word_bytes(size)}")
 
 
 @cache.command()
