@@ -11,7 +11,7 @@ import anydml as dml
 from anydml.engines.cpu.build import reads_pixels
 from anydml.engines.cpu.kernels.endings import FOLD, Ending
 from anydml.engines.cpu.kernels.tile import CHAIN, Tile
-from anydml.engines.cpu.kernels.unpacked_tile import make_unpacked_tile
+from anydml.engines.cpu.kernels.unpacked_tile import TOGETHER, make_unpacked_tile
 from anydml.engines.cpu.programs import pixels
 from anydml.engines.cpu.programs.contracted import pieces
 from anydml.engines.cpu.programs.endings import SHORT
@@ -181,7 +181,7 @@ def test_rows_of_the_target_and_of_a_residual_are_fetched_while_sums_are_made() 
     ending = Ending(total + residual, total, (total, residual), (FOLD, FOLD))
     tile = Tile(7, 2, LANES, 0, by_lane=False, reads="spread")
     plain, ended = (make_unpacked_tile(one).split("main.on:")[1] for one in (tile, tile._replace(ending=ending)))
-    lines = 2 * LANES * 4 // 64
+    lines = TOGETHER * 2 * LANES * 4 // 64
     assert [plain.count(f"i32 {is_written}, i32 3, i32 1)") for is_written in (0, 1)] == [8, 0]
     assert [ended.count(f"i32 {is_written}, i32 3, i32 1)") for is_written in (0, 1)] == [8 + lines, lines]
 
