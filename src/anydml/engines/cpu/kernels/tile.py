@@ -64,6 +64,8 @@ class Tile(NamedTuple):
     """Whether the left one of bytes is signed, and the right one is not, where that is an x86's other way round."""
     is_lined: bool = False
     """Whether rows lie in lines."""
+    steps: int = 0
+    """Of each piece of rows that are not packed, where all have the same few; 0 where a table says how many."""
     ending: Ending | None = None
     """What is computed from sums; None where they are results, or others compute those."""
 
@@ -146,28 +148,54 @@ class TileText:
     def finish(self, ending: Ending) -> None:
         """Compute results from the last sums, row by row."""
         text, lanes = self.text, self.tile.lanes
-        text.add("last:", "br i1 %is.first, label %finish, label %more", "more:")
-        sums = self._added()
-        text.add("br label %finish", "finish:")
-        for i, j in self.sums:
-            text.add(f"%t{i}.{j} = phi {self.vector} [ %s{i}.{j}.rest, %last ], [ {sums[i, j]}, %more ]")
-        made, kind = EndingText(ending, text, lanes), kind_of(ending.value.type)
+        if ending.is_long:
+            text.add("last:", "br i1 %is.first, label %write.last, label %add.last")
+            for block in ("add", "write"):
+                self.put_down(block, ".last")
+                text.add("br label %finish")
+            text.add("finish:")
+        else:
+            text.add("last:", "br i1 %is.first, label %finish, label %more", "more:")
+            sums = self._added()
+            text.add("br label %finish", "finish:")
+            for i, j in self.sums:
+                text.add(f"%t{i}.{j} = phi {self.vector} [ %s{i}.{j}.rest, %last ], [ {sums[i, j]}, %more ]")
+        made = EndingText(ending, text, lanes)
         # Constants are found here: an address that is kept from the start on takes a register of the loop's.
         table = len(text.lines)
         text.table = text.new('call ptr asm sideeffect "", "=r,0"(ptr @numbers)')
         made.enter()
         text.add("%to.entry = inttoptr i64 %to to ptr")
-        row = "%to.entry"
-        for i in range(self.tile.rows):
-            if i:
-                row = text.new(f"getelementptr i8, ptr {row}, i64 %to.step")
-            for j in range(self.tile.across):
-                value = made.compute(f"%t{i}.{j}", i, j, f"row + {i}", f"column + {lanes * j}")
-                place = self.at(row, int(kind[1:]) // 8 * lanes * j)
-                text.add(f"store <{lanes} x {scalar_text(kind)}> {value}, ptr {place}, align 1")
+        if ending.is_long:
+            with text.loop("i_end", 0, self.tile.rows):
+                row, old = (
+                    text.new(f"getelementptr i8, ptr %{name}.entry, i64 {text.new(f'mul i64 %i_end, %{name}.step')}")
+                    for name in ("to", "c")
+                )
+                self._finish_row(
+                    made,
+                    row,
+                    0,
+                    "row + i_end",
+                    [self._load(old, 4 * lanes * j, self.vector) for j in range(self.tile.across)],
+                )
+        else:
+            row = "%to.entry"
+            for i in range(self.tile.rows):
+                if i:
+                    row = text.new(f"getelementptr i8, ptr {row}, i64 %to.step")
+                self._finish_row(made, row, i, f"row + {i}", [f"%t{i}.{j}" for j in range(self.tile.across)])
         text.add("ret void")
         if not text.numbers:
             del text.lines[table]
+
+    def _finish_row(self, made: EndingText, place: str, i: int, row: str, sums: list[str]) -> None:
+        """Compute the results of a row, which is the tile's i-th or stands for each, and write them to a place."""
+        lanes, kind = self.tile.lanes, kind_of(made.ending.value.type)
+        for j, one in enumerate(sums):
+            value = made.compute(one, i, j, row, f"column + {lanes * j}")
+            at = self.at(place, int(kind[1:]) // 8 * lanes * j)
+            self.text.add(f"store <{lanes} x {scalar_text(kind)}> {value}, ptr {at}, align 1")
 
     def _loop(self, name: str, before: str, start: str, stop: str, steps: int, after: str) -> None:
         """Go through so many steps at once, from a block before to a block after."""
