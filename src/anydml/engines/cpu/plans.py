@@ -126,7 +126,7 @@ class _Pickler(pickle.Pickler):
         return _made, (kind, *(getattr(found, one.name) for one in dataclasses.fields(kind)))
 
 
-def _made(kind: type[Any], *values: Any) -> Any:
+def _made(kind: Any, *values: Any) -> Any:
     """A frozen dataclass of its fields, of which Python itself makes a new list for each object, 6 us of 8."""
     found = object.__new__(kind)
     for put, value in zip(_setters(kind), values, strict=True):
@@ -135,7 +135,7 @@ def _made(kind: type[Any], *values: Any) -> Any:
 
 
 @functools.cache
-def _setters(kind: type[Any]) -> list[Callable[[Any, Any], None]]:
+def _setters(kind: Any) -> list[Callable[[Any, Any], None]]:
     return [getattr(kind, one.name).__set__ for one in dataclasses.fields(kind)]
 
 
