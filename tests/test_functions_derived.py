@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import doctest
 import inspect
+import itertools
 import math
 from typing import Any
 
@@ -16,6 +17,7 @@ from anydml import calls
 from anydml.describing import argument_name
 from anydml.functions import WRITTEN, derived_classes, function_names
 from anydml.functions.derived import parameters_of
+from anydml.memory import has_fast_address
 from anydml.operator_type import function_name
 from anydml.operators.computed import Computed
 from anydml.operators.fields import dml_name
@@ -251,6 +253,9 @@ def test_booleans_are_uint8() -> None:
     np.testing.assert_array_equal(dml.logical_not(mask), (~mask).view("uint8"), strict=True)
     np.testing.assert_array_equal(dml.if_(mask, X, 0), np.where(mask, X, np.float32(0)), strict=True)
     np.testing.assert_array_equal(dml.logical_and(mask, True), mask.view("uint8"), strict=True)
+    for _ in range(2):  # of which the second is a known call
+        np.testing.assert_array_equal(dml.nonzero_coordinates(mask)[1][: mask.sum()], np.argwhere(mask))
+        np.testing.assert_array_equal(dml.slice(mask, [0, 0], [1, 3]), mask[:1].view("uint8"), strict=True)
 
 
 def test_truths_go_into_an_array_of_booleans() -> None:
@@ -298,7 +303,7 @@ def test_truths_are_of_a_type_that_the_level_has() -> None:
         (lambda: dml.add(X, 10**400), "BTensor must be a number that the type can hold"),
         (lambda: dml.add(X, X.astype("float64")), r'BTensor must be of .*; got FLOAT64; pass b\.astype\("float32"\)'),
         (lambda: dml.relu(X.astype("float64")), r'InputTensor must be of .*; got FLOAT64; pass x\.astype\("float32"\)'),
-        (lambda: dml.add(X, np.arange(3)), "BTensor.DataType must be ATensor.DataType, FLOAT32; got INT64"),
+        (lambda: dml.add(X, np.arange(3)), r'ATensor.DataType, FLOAT32; got INT64; pass b\.astype\("float32"\)'),
         (lambda: dml.add(X, [1, 2, 1e300]), r"BTensor must be a number that the type can hold, .* got 1e\+300"),
         (lambda: dml.add(np.arange(2, dtype="uint8"), [0, 256]), r"BTensor must lie in 0 \.\. 255, .* got 256"),
         (lambda: dml.add(np.arange(2), [1, 2.5]), r'BTensor must be a whole number.* pass a\.astype\("float32"\)'),
@@ -311,6 +316,7 @@ def test_truths_are_of_a_type_that_the_level_has() -> None:
         (lambda: dml.value_scale_2d(X[None], 2, [1, 2, 3]), r"must be 3"),
         (lambda: dml.value_scale_2d(np.ones((1, 3, 2, 2, 1), "float32"), 2, [1, 2, 3]), "dimensions"),
         (lambda: dml.add1(X, X, fused_activation="ABS"), "FusedActivation"),
+        (lambda: dml.add1(X, X, fused_activation="rellu"), r"did you mean RELU\?"),
     ],
 )
 def test_errors_name_the_field_and_the_way_out(call: Any, words: str) -> None:
@@ -337,6 +343,30 @@ def test_known_calls_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_array_equal(call(), wanted)
     with pytest.raises(AssertionError, match="made anew"):
         dml.identity(X, (2, 0.0))
+
+
+@pytest.mark.skipif(not has_fast_address, reason="arrays do not hold their addresses here")
+def test_known_calls_of_one_kernel_bind_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Addresses are put into the kernel's words where it is called: with offsets, steps back and numbers among them."""
+    cpu, square = dml.Device("cpu"), np.arange(64, dtype=np.float32).reshape(8, 8)
+    made: list[Any] = [
+        lambda x: dml.gemm(x, x.T, device=cpu),
+        lambda x: dml.add(x, x, device=cpu),
+        lambda x: dml.subtract(3, x, device=cpu),
+        lambda x: dml.reduce(x, "SUM", axes=[1], device=cpu),
+    ]
+    wanted = [lambda x: x @ x.T, lambda x: x + x, lambda x: 3 - x, lambda x: x.sum(1, keepdims=True)]
+    views = [lambda x: x, lambda x: x[1:, :0:-1], lambda x: x[:, 2:5]]
+    for call, view in itertools.product(made, views):
+        call(view(square))
+
+    def no_binding(*_args: object, **_options: object) -> None:
+        raise AssertionError("bound")
+
+    monkeypatch.setattr("anydml.runtime.compiled.CompiledOperator.launch", no_binding)
+    for (call, numpys), view in itertools.product(zip(made, wanted, strict=True), views):
+        for array in (view(square), view(square.copy() + 1)):
+            np.testing.assert_array_equal(call(array), numpys(array))
 
 
 def test_every_operator_has_a_function() -> None:

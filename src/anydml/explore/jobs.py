@@ -15,7 +15,7 @@ Say: TypeAlias = "Callable[[str], None]"
 
 
 class Jobs:
-    """What may be asked for by name; what was done is kept."""
+    """Jobs by name; their results are kept."""
 
     def __init__(self, work: Mapping[str, Callable[[Say], Any]]) -> None:
         self._work = work
@@ -24,7 +24,7 @@ class Jobs:
 
     def start(self, name: Any) -> dict[str, Any]:
         """Begin something, unless it is under way or done; gives how it stands."""
-        if name not in self._work:
+        if not isinstance(name, str) or name not in self._work:
             raise ModelError("explore", Fault(field="job", rule=f"there is no work called {show(name, 40)}"))
         if self.state(name)["state"] in ("waiting", "failed"):
             self._states[name] = {"state": "running", "says": "waiting for other work", "since": time.monotonic()}
@@ -39,7 +39,7 @@ class Jobs:
         return found
 
     def result(self, name: str, say: Say = lambda _text: None) -> Any:
-        """What comes of something, waited for."""
+        """The result of a job, waited for."""
         return self._work[name](say)
 
     def _run(self, name: str) -> None:

@@ -1,8 +1,9 @@
-"""What a form says, as text by control: read from a command line or a question, and written as either."""
+"""The contents of a form, as text by control: read from a command line or a question, and written as either."""
 
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlencode
@@ -26,6 +27,8 @@ State: TypeAlias = "dict[str, str | list[str]]"
 """By the controls' keys; what is not said is not there."""
 LEVEL_KEY = "feature-level"
 _TRUE, _FALSE = "true", "false"
+_SURROGATES = re.compile("[\ud800-\udfff]")
+"""Halves of characters, which JSON has and no text."""
 
 
 def controls_of(cls: type[OperatorDesc]) -> dict[str, Control]:
@@ -34,7 +37,7 @@ def controls_of(cls: type[OperatorDesc]) -> dict[str, Control]:
 
 
 def read_command(cls: type[OperatorDesc], words: Sequence[str], parent: click.Context | None = None) -> State:
-    """What a command line says, not yet read as values; where it says nothing, the operator's example."""
+    """The texts of a command line, not yet read as values; where there are none, the operator's example."""
     words = words or shlex.split(example_of(cls))
     controls = controls_of(cls)
     level = click.Option([f"--{LEVEL_KEY}"], type=LEVEL)
@@ -67,7 +70,7 @@ def _typed_in(control: Control | None, text: str) -> str:
 
 
 def read_state(cls: type[OperatorDesc], given: Any) -> State:
-    """What a question says; what is no text of a control is refused, and empty text says nothing."""
+    """The texts of a question; others than a control's are refused, and empty ones left out."""
     controls = controls_of(cls)
     found: State = {}
     for key, value in given.items() if isinstance(given, dict) else ():
@@ -75,7 +78,7 @@ def read_state(cls: type[OperatorDesc], given: Any) -> State:
         if key != LEVEL_KEY and key not in controls:
             rule = f"{show(key, 40)} is no option of {cls.type.name}"
             raise DescriptionError(cls.type.name, Fault(field="", rule=rule))
-        if not all(isinstance(line, str) for line in lines):
+        if not all(isinstance(line, str) and not _SURROGATES.search(line) for line in lines):
             raise DescriptionError(cls.type.name, Fault(field="", rule=f"{key} must be text"))
         kept = [line.strip() for line in lines if line.strip()]
         if kept:

@@ -1,6 +1,6 @@
 """The tile of a contraction whose rows are read as they lie: places of a picture, whose channels lie side by side.
 
-`kernel(a, b, b.step, c, c.step, pieces, first, a.step)` is a tile's, but that rows lie `a.step` bytes apart, and that a
+`kernel(a, b, b.step, c, c.step, pieces, first, a.step, …)` is a tile's, but that rows lie `a.step` bytes apart, and a
 table says where their steps lie: how many pieces there are, and for each its distance from the first one, its steps,
 which lie side by side, and whether sums are put down after it, so that none grows long.
 
@@ -81,7 +81,7 @@ class _UnpackedTile(TileText):
             ways = f"[ %s{i}.{j}.rest, %go ], [ {start}, %write ], [ {start}, %add ]"
             text.add(f"%s{i}.{j}.next = phi {self.vector} {ways}")
         text.add("br label %piece")
-        names = ["a", "b", "b.step", "c", "c.step", "pieces", "first", "astep"]
+        names = ["a", "b", "b.step", "c", "c.step", "pieces", "first", "astep", "later", "later.step"]
         if tile.ending is not None:
             self.finish(tile.ending)
             names += ["to", "to.step", "section", "bases", "row", "column"]

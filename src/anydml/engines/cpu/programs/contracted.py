@@ -14,7 +14,7 @@ from anydml.engines.cpu.scratch import get_scratch
 from anydml.locks import cached_property
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.verbs import Map, Reduce
@@ -53,6 +53,10 @@ class ContractProgram(_Contract):
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in."""
         return self._template.bind(places)
+
+    def direct(self, tensors: Sequence[str]) -> Callable[..., Any] | None:
+        """As the engine's protocol has it."""
+        return self._template.direct(tensors)
 
     @cached_property
     def _template(self) -> Template:
