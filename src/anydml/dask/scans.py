@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from dask._task_spec import Task, TaskRef
 
 from anydml.dask.arrays import Chunks, Key, Layer, lazy, meta_like, places
-from anydml.dask.blocks import Block, device_of
+from anydml.dask.blocks import Block, device_of, part_of
 from anydml.enums import AxisDirection
-from anydml.operator_type import OperatorType, function_name
+from anydml.operator_type import function_name
 from anydml.operators.cumulative import CumulativeProduct, CumulativeSummation
 from anydml.runtime.carry import scan_with_carry
 
@@ -26,37 +26,31 @@ if TYPE_CHECKING:
 class Scanned(Layer):
     """The blocks of a running sum or product."""
 
-    kind: OperatorType
+    product: bool
     chunks: Chunks
     axis: int
     decreasing: bool
     exclusive: bool
     asked: Asked
 
-    @property
-    def prefix(self) -> str:
-        """The function's name."""
-        return function_name(self.kind)
-
     def tasks(self, name: str, inputs: Sequence[str]) -> dict[Key, Any]:
         """Two a block: one that scans, and one that leaves its carry behind; those but the last hand it on."""
         made: dict[Key, Any] = {}
         count = len(self.chunks[self.axis])
         whole = tuple(map(sum, self.chunks))
-        product = self.kind is OperatorType.CUMULATIVE_PRODUCT
         for at in places(self.chunks):
             done = count - 1 - at[self.axis] if self.decreasing else at[self.axis]
             before = list(at)
             before[self.axis] += 1 if self.decreasing else -1
             carry = TaskRef((f"{name}-carry", *before)) if done else None
             block = Block(self.prefix, at)
-            options = (self.axis, self.exclusive, self.decreasing, product, whole, self.asked, block)
+            options = (self.axis, self.exclusive, self.decreasing, self.product, whole, self.asked, block)
             key = (f"{name}-scan", *at)
             made[key] = Task(key, _scan, TaskRef((inputs[0], *at)), carry, *options)
-            made[name, *at] = Task((name, *at), _part, TaskRef(key), 0)
+            made[name, *at] = Task((name, *at), part_of, TaskRef(key), 0)
             if done < count - 1:
                 key_of_carry = (f"{name}-carry", *at)
-                made[key_of_carry] = Task(key_of_carry, _part, TaskRef(key), 1)
+                made[key_of_carry] = Task(key_of_carry, part_of, TaskRef(key), 1)
         return made
 
 
@@ -84,10 +78,6 @@ def _scan(
         )
 
 
-def _part(parts: Sequence[Any], number: int) -> Any:
-    return parts[number]
-
-
 def scanned(
     desc: OperatorDesc, tensors: Mapping[str, Tensor], ranks: Mapping[str, int], asked: Asked
 ) -> list[Any] | None:
@@ -101,5 +91,13 @@ def scanned(
         return None
     exclusive = desc.has_exclusive_sum if isinstance(desc, CumulativeSummation) else desc.has_exclusive_product
     decreasing = desc.axis_direction is AxisDirection.DECREASING
-    layer = Scanned(desc.type, x.array.chunks, axis, decreasing, exclusive, asked)
+    layer = Scanned(
+        function_name(desc.type),
+        isinstance(desc, CumulativeProduct),
+        x.array.chunks,
+        axis,
+        decreasing,
+        exclusive,
+        asked,
+    )
     return [lazy(layer, [x.array], x.array.chunks, meta_like(x.array, x.array.ndim, x.array.dtype))]
