@@ -101,6 +101,21 @@ def test_blocks_of_a_large_store_are_read_anew_for_every_pass(
     assert store.reads == 2 * reads
 
 
+def test_a_running_sum_reads_few_blocks_of_a_large_store_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    from anydml.dask import arrays
+
+    if da.array_expr_enabled():
+        pytest.skip("blocks are read as Dask orders them with array.query-planning")
+    monkeypatch.setattr(arrays, "_KEPT", 0)
+    x = np.random.default_rng(2).normal(size=(40, 3)).astype("float32")
+    for direction in ("increasing", "decreasing"):
+        total = dml.cumulative_summation(da.from_array(Store(x), chunks=(2, 2)), 0, direction)
+        same(total, dml.cumulative_summation(x, 0, direction))
+        waits = [task.dependencies for key, task in total.dask.items() if str(key[0]).endswith("-read")]
+        assert len(waits) == 2 * 15
+        assert all(any(str(key[0]).endswith("-carry") for key in keys) for keys in waits)
+
+
 def test_many_blocks_are_put_together_in_a_tree() -> None:
     x = np.arange(100, dtype="int64")
     total = dml.reduce(lazy(x, 1), "sum")

@@ -16,7 +16,7 @@ from dask.blockwise import Blockwise as DaskBlockwise
 from dask.graph_manipulation import clone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 Key: TypeAlias = tuple[Any, ...]
 Chunks: TypeAlias = tuple[tuple[int, ...], ...]
@@ -56,18 +56,22 @@ def lazy(layer: Layer, inputs: Sequence[Any], chunks: Chunks, meta: Any) -> Any:
     return da.Array(graph, name, chunks, meta=meta)
 
 
+def reads_of(array: Any) -> Mapping[Key, Any]:
+    """The tasks that read the blocks of an array from a store; none where they are computed, or few."""
+    if array.nbytes <= _KEPT or da.array_expr_enabled():
+        return {}
+    layers = dict(array.dask.layers)
+    own = layers.pop(array.name, None)
+    is_read = isinstance(own, DaskBlockwise) and all(len(layer) == 1 for layer in layers.values())
+    return own if is_read else {}
+
+
 def read_anew(array: Any, times: int) -> Any:
     """The same array, whose blocks are read from a store another time; as it is where they are computed, or few.
 
     Blocks that several passes need would wait in memory between them. Dask spills those that are computed.
     """
-    if not times or array.nbytes <= _KEPT or da.array_expr_enabled():
-        return array
-    layers = dict(array.dask.layers)
-    own = layers.pop(array.name, None)
-    if not isinstance(own, DaskBlockwise) or any(len(layer) > 1 for layer in layers.values()):
-        return array
-    return clone(array, seed=f"anydml {times}", assume_layers=True)
+    return clone(array, seed=f"anydml {times}", assume_layers=True) if times and reads_of(array) else array
 
 
 def meta_like(array: Any, rank: int, dtype: Any) -> Any:
