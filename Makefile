@@ -24,8 +24,7 @@ help: ## this list, as `make` alone
 	@sed -n 's/^## \{0,1\}//p' Makefile
 
 # What a kernel is tested by: every case of the table, random descriptions, and shapes that take several tiles. Triton
-# reads TRITON_INTERPRET when it is first imported, so interpreted kernels have a process of their own; CI's debugging of
-# memory, which slows them by a fifth, has nothing to see there: NumPy does all of it.
+# reads TRITON_INTERPRET when it is first imported, so interpreted kernels have a process of their own.
 ENGINE_TESTS := $(patsubst %,tests/test_%.py,cuda_engine cuda_maps cuda_expressions cuda_reduces cuda_products \
   cuda_windows one_pass targets documents document_examples random precision casts graph_random)
 ON_CUDA := ANYDML_TEST_ENGINES=cuda
@@ -38,7 +37,7 @@ run: $(VENV)/ready ## show operators at work, and run and explain a DxDispatch m
 
 test: lint ## lint, types and tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
-	PYTHONMALLOC= PYTHONDEVMODE= TRITON_INTERPRET=1 $(ON_CUDA) ANYDML_TEST_EXAMPLES=20 $(BIN)/python -m pytest -n auto --dist worksteal \
+	TRITON_INTERPRET=1 $(ON_CUDA) ANYDML_TEST_EXAMPLES=20 $(BIN)/python -m pytest -n auto --dist worksteal \
 	  -k cuda -m "not large" $(ENGINE_TESTS) $(patsubst %,tests/test_graph_%.py,run binding several)
 
 # A kernel takes Triton about a second to compile, so that several processes share the GPU and its tests.

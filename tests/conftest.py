@@ -36,9 +36,19 @@ if "cuda" not in ENGINES:
     collect_ignore = [f"test_cuda_{name}.py" for name in ignored]
 
 
-SAMPLED = {"test_cpu_engine": 60, "test_cpu_gathers": 6, "test_documents": 16, "test_cpu_maps": 8, "test_browser": 4}
-"""Tests that are many of a kind and compile a kernel each: outside of CI one in so many runs."""
-INTERPRETED = {"test_cuda_engine": 2}
+_KINDS = {
+    60: "cpu_engine",
+    20: "documents",
+    8: "cpu_maps",
+    6: "cpu_gathers benchmarks",
+    5: "weights elementwise gradients carry",
+    4: "cpu_contract layouts folding casts choosing graph_builder pages browser kernel_processes",
+    3: "cpu_windows cpu_bytes cpu_reduce cpu_expressions moving random targets team team_signals forks model_bounds "
+    "cli_explain",
+}
+SAMPLED = {f"test_{name}": every for every, names in _KINDS.items() for name in names.split()}
+"""Tests that are many of a kind, and compile a kernel or start a process each: outside of CI one in so many runs."""
+INTERPRETED = {"test_cuda_engine": 2, "test_documents": 3}
 """Likewise where Triton's kernels are interpreted; on a GPU all of them run."""
 
 

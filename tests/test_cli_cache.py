@@ -14,14 +14,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+has_cpu = pytest.mark.skipif(
+    not any(engine.name == "cpu" and engine.is_present for engine in list_engines()), reason="no cpu"
+)
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache with two kernels and a plan."""
     monkeypatch.setenv("ANYDML_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "cache" / "plans").mkdir(parents=True, mode=0o700)
     (tmp_path / "cache").chmod(0o700)
-    for name, size in (("a.o", 100), ("b.o", 28), (".lock", 0), ("plans/c.o", 2048)):
-        (tmp_path / "cache" / name).write_bytes(bytes(size))
+    for name, size in (("a.o", 100), (".new-b", 28), (".lock", 0), ("plans/c.o", 2048)):
+        (tmp_path / "cache" / name).write_bytes((bytes(32) + b"anydml kernel: ").ljust(size)[:size])
     return tmp_path / "cache"
 
 
@@ -38,16 +43,36 @@ def test_it_is_listed(folder: Path) -> None:
 
 
 def test_it_is_cleared(folder: Path) -> None:
-    (folder / "kept.o").symlink_to(folder.parent / "mine")
-    (folder.parent / "mine").write_text("precious")
-    assert program("cache", "clear", "--dry-run").stdout.startswith("Would remove 4 files")
-    assert len(list(folder.rglob("*.o"))) == 4
-    assert program("cache", "clear").stdout.startswith("Removed 4 files")
-    assert list(folder.rglob("*.o")) == []
-    assert (folder.parent / "mine").read_text() == "precious"
+    assert program("cache", "clear", "--dry-run").stdout.startswith("Would remove 3 files")
+    assert len(list(folder.rglob("*.o"))) == 2
+    assert program("cache", "clear").stdout.startswith("Removed 3 files")
+    assert sorted(path.name for path in folder.rglob("*")) == [".lock", "plans"]
 
 
-@pytest.mark.skipif(not any(engine.name == "cpu" and engine.is_present for engine in list_engines()), reason="no cpu")
+def test_files_of_others_stay(folder: Path) -> None:
+    """The folder is the user's to choose, who may have other things there."""
+    mine = [folder / "notes", folder / "mine.o", folder / "plans" / "mine", folder / "mine" / "a.o"]
+    (folder / "mine").mkdir()
+    for path in mine:
+        path.write_text("precious")
+    (folder / "link.o").symlink_to(folder / "notes")
+    assert program("cache", "clear").stdout.startswith("Removed 3 files")
+    assert [path.read_text() for path in (*mine, folder / "link.o")] == ["precious"] * 5
+
+
+@has_cpu
+def test_plans_make_room_among_themselves(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from anydml.engines.cpu import plans
+
+    monkeypatch.delenv(plans.SWITCH, raising=False)
+    monkeypatch.setattr(plans, "MOST", 2)
+    (folder / "plans" / "mine").write_text("precious")
+    for key in "abc":
+        plans.write(key, b"plan")
+    assert sorted(path.name[:7] for path in (folder / "plans").iterdir()) == ["c.o", "mine", "plan-b-", "plan-c-"]
+
+
+@has_cpu
 @pytest.mark.usefixtures("folder")
 def test_it_is_warmed() -> None:
     result = program("cache", "warm", EXAMPLES / "slice1.json", "--engine", "cpu")
@@ -60,4 +85,4 @@ def test_a_model_at_fault_is_not_warmed(tmp_path: Path, folder: Path) -> None:
     result = program("cache", "warm", path)
     assert result.exit_code == 1
     assert "Axis must be below" in result.stderr
-    assert len(list(folder.rglob("*.o"))) == 3
+    assert len(list(folder.rglob("*.o"))) == 2

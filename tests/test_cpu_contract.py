@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.cpu import CpuEngine, plans
+from anydml.engines.cpu import CpuEngine, plans, tiles
 from anydml.engines.cpu.build import _called
 from anydml.engines.cpu.kernels.dots import make_dots
 from anydml.engines.cpu.kernels.mend import make_mend
@@ -150,6 +150,11 @@ TARGETS = {
         "skylake-avx512",
         Tile(14, 2, 16, 16, by_lane=False, is_lined=True),
     ),
+    "AVX-512, fetched": (
+        "x86_64-unknown-linux-gnu",
+        "skylake-avx512",
+        Tile(14, 2, 16, 16, by_lane=False, is_lined=True, fetches=True),
+    ),
     "NEON, halves": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(4, 3, 4, 4, by_lane=True, kind="f16")),
     "AVX2, halves": ("x86_64-unknown-linux-gnu", "haswell", Tile(4, 2, 8, 4, by_lane=False, kind="f16")),
     "NEON, bytes": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(8, 3, 4, 8, by_lane=True, kind="i8")),
@@ -227,6 +232,14 @@ def test_lanes_of_integers_are_added_up_in_pairs_on_an_x86() -> None:
     written = assembly(make_dots(number.to(dml.DataType.INT32), shape), *TARGETS["AVX-512"][:2])
     assert re.search(r"vpshufd\s+\$238", written)
     assert not re.search(r"vpbroadcastq\s+%xmm\d+, %xmm\d+\n\s+vpaddd", written)
+
+
+def test_the_last_panel_of_rows_is_no_sliver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all panels are about alike there are no more of them."""
+    monkeypatch.setattr(tiles, "_registers", lambda: (16, 32, 14, 2))
+    assert [tiles.tile_for("f32", rows).rows for rows in (13, 14, 15, 30, 31, 128, 256, 1024)] == [
+        13, 14, 8, 10, 14, 13, 14, 14,
+    ]  # fmt: skip
 
 
 def test_a_program_is_bound_again_and_kept_without_its_addresses() -> None:

@@ -13,6 +13,8 @@ from anydml.engines.cpu.kernels.endings import FOLD, Ending
 from anydml.engines.cpu.kernels.tile import CHAIN, Tile
 from anydml.engines.cpu.kernels.unpacked_tile import make_unpacked_tile
 from anydml.engines.cpu.programs import pixels
+from anydml.engines.cpu.programs.contracted import pieces
+from anydml.engines.cpu.programs.endings import SHORT
 from anydml.engines.cpu.tiles import tile_for
 from anydml.ir.expressions import load
 
@@ -121,6 +123,48 @@ def test_panels_that_many_lines_read_stay_in_the_second_cache(monkeypatch: pytes
         assert max(tile.vectors for tile in tiles if tile.rows == 7) == vectors
 
 
+@pytest.mark.parametrize(("sizes", "places"), [((40, 20), 20), ((20, 40), 40), ((40, 3), 40)])
+def test_places_of_a_tile_lie_beside_each_other_where_they_fill_it(
+    sizes: tuple[int, int], places: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[int] = []
+
+    def program(sides: Any, *more: Any) -> Any:
+        rows.append(sides.m)
+        return plan(sides, *more)
+
+    plan = pixels._program
+    monkeypatch.setattr(pixels, "_program", program)
+    monkeypatch.setenv("ANYDML_KEEP_PLANS", "0")
+    g = dml.Graph("cpu")
+    x = convolved(g, g.input(whole(1, 1, 3, *sizes), "x"), 16, 1)
+    g.compile(convolved(g, convolved(g, x, 16, 3), 16, 3))
+    assert rows == [places]
+
+
+def test_long_endings_are_computed_where_sums_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sigmoid and a residual: the bits of rows of maps, which a shorter limit leaves them to."""
+    endings: list[Any] = []
+
+    def kernel(tile: Any) -> int:
+        endings.append(tile.ending)
+        return make(tile)
+
+    make = pixels._kernel
+    monkeypatch.setattr(pixels, "_kernel", kernel)
+    monkeypatch.setenv("ANYDML_KEEP_PLANS", "0")
+    given, answers = whole(7, 1, 3, 9, 30), []
+    for longest, is_long in ((pixels.LONGEST, True), (SHORT, False)):
+        monkeypatch.setattr(pixels, "LONGEST", longest)
+        endings.clear()
+        g = dml.Graph("cpu")
+        first = convolved(g, g.input(given, "x"), 40, 1)
+        x = convolved(g, first, 40, 3)
+        answers.append(g.compile(convolved(g, x * dml.sigmoid(x) + first, 16, 1))(given))
+        assert any(ending is not None and ending.is_long for ending in endings) == is_long
+    np.testing.assert_array_equal(*answers)
+
+
 def test_rows_of_the_target_and_of_a_residual_are_fetched_while_sums_are_made() -> None:
     total, residual = (load(number, dml.DataType.FLOAT32) for number in range(2))
     ending = Ending(total + residual, total, (total, residual), (FOLD, FOLD))
@@ -131,13 +175,29 @@ def test_rows_of_the_target_and_of_a_residual_are_fetched_while_sums_are_made() 
     assert [ended.count(f"i32 {is_written}, i32 3, i32 1)") for is_written in (0, 1)] == [8 + lines, lines]
 
 
+def test_first_layers_take_the_few_steps_of_a_piece_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiles: list[Any] = []
+
+    def kernel(tile: Any) -> int:
+        tiles.append(tile)
+        return make(tile)
+
+    make = pixels._kernel
+    monkeypatch.setattr(pixels, "_kernel", kernel)
+    monkeypatch.setenv("ANYDML_KEEP_PLANS", "0")
+    g = dml.Graph("cpu")
+    g.compile(convolved(g, convolved(g, g.input(whole(1, 1, 3, 9, 30), "x"), 16, 3), 16, 3))
+    assert {tile.steps for tile in tiles} == {3}
+    assert "main:" not in make_unpacked_tile(tiles[0])
+
+
 def test_long_sums_are_put_down_after_each_chain() -> None:
-    table = pixels._table((2, 3), (400, 40), 300)
-    count, pieces = table[0], table[1:].reshape(-1, 3)
-    assert count == len(pieces) == 2 * 3 * 3
-    assert pieces[:, 1].sum() == 2 * 3 * 300
+    table = pieces((2, 3), (400, 40), 300, CHAIN)
+    count, found = table[0], table[1:].reshape(-1, 3)
+    assert count == len(found) == 2 * 3 * 3
+    assert found[:, 1].sum() == 2 * 3 * 300
     run = 0
-    for _, steps, is_down in pieces.tolist():
+    for _, steps, is_down in found.tolist():
         run += steps
         assert run <= CHAIN
         run = 0 if is_down else run

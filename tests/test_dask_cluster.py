@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -14,7 +15,7 @@ import pytest
 import anydml as dml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: make test EXTRAS=dask")
 zarr = pytest.importorskip("zarr", reason="Zarr is not installed: make test EXTRAS=dask")
@@ -37,12 +38,22 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("kernels")
 
 
+@contextlib.contextmanager
+def without(names: Iterable[str]) -> Iterator[None]:
+    """Whose processes have no such variables, which would come before those that Dask is told of."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in names:
+            patch.delenv(name, raising=False)
+        yield
+
+
 @pytest.fixture(scope="module")
 def client(cache: Path) -> Iterator[Any]:
     """Two processes with a kernel cache of their own, which is empty."""
     paths = os.pathsep.join([str(Path(dml.__file__).parents[1]), str(Path(__file__).parent)])
     environment = {"ANYDML_CACHE_DIR": str(cache), "PYTHONPATH": paths}
     with (
+        without(environment),
         dask.config.set({"distributed.nanny.environ": environment, "distributed.scheduler.allowed-failures": 10}),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0

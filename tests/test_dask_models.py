@@ -86,3 +86,35 @@ def test_an_onnx_model_on_every_batch(tmp_path: Any) -> None:
         lazily.run_model(path, {"x": lazy(X, 4, 2), "b": bias})
     with pytest.raises(dml.DescriptionError, match="must have a dask array"):
         lazily.run_model(path, {"x": X, "b": bias})
+
+
+def test_a_model_whose_weights_lie_beside_it(tmp_path: Any) -> None:
+    onnx = pytest.importorskip("onnx", reason="ONNX models need onnx: make test EXTRAS=onnx")
+    proto, path, bias = onnx.ModelProto.FromString(_onnx_model()), tmp_path / "model.onnx", np.zeros(3, "float32")
+    options = {"save_as_external_data": True, "location": "weights", "size_threshold": 0}
+    onnx.save_model(proto, path, **options)
+    for given in (path, onnx.load(path)):
+        near(lazily.run_model(given, {"x": lazy(X, 4, 4), "b": bias}), X @ WEIGHTS, 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"model": "missing.onnx"}, "missing.onnx: the file cannot be read"),
+        ({"model": 3}, "must be a path, the bytes of one, or a ModelProto"),
+        ({"inputs": {"z": X}}, "must be the model's: 'x', 'b'; got 'z'"),
+        ({"inputs": {"x": X}}, "must have an array for 'b'"),
+        ({"batch_axis": 2}, "batch_axis must .*1.*; got 2"),
+        ({"batch_axis": "a"}, "batch_axis must be a whole number"),
+        ({"device": "gpu"}, "no device 'gpu'.*did you mean 'cuda'"),
+        ({"inputs": {"x": X.astype("float64"), "b": X[0, :3]}}, r"x must be of float32.*pass x.astype\('float32'\)"),
+        ({"inputs": {"x": X[:0], "b": X[0, :3]}}, "x must have elements in every block"),
+    ],
+)
+def test_a_model_that_cannot_be_run_says_why_at_once(change: dict[str, Any], told: str) -> None:
+    """Before any block is computed."""
+    pytest.importorskip("onnx", reason="ONNX models need onnx: make test EXTRAS=onnx")
+    given: dict[str, Any] = {"model": _onnx_model(), "inputs": {"x": X, "b": X[0, :3]}, **change}
+    given["inputs"] = {name: da.from_array(x) if name != "b" else x for name, x in given["inputs"].items()}
+    with pytest.raises(dml.DmlError, match=told):
+        lazily.run_model(**given)

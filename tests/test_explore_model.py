@@ -234,8 +234,9 @@ def test_work_that_fails_says_so_and_may_be_asked_for_again() -> None:
         pass
     assert state["state"] == "failed"
     assert "KeyError" in state["says"]
-    with pytest.raises(ModelError, match="there is no work called 'other'"):
-        jobs.start("other")
+    for name, shown in (("other", "'other'"), (["add"], r"\['add'\]")):
+        with pytest.raises(ModelError, match=f"there is no work called {shown}"):
+            jobs.start(name)
 
 
 def test_a_graph_of_ten_thousand_nodes_is_laid_out() -> None:

@@ -127,6 +127,7 @@ def test_a_request_is_bounded_whatever_it_says_of_its_length(ask: Callable[..., 
         ("look", {"operator": "slice1", "state": {"no-such": "1"}}, 422),
         ("look", {"operator": "slice1", "state": {"sizes": 4}}, 422),
         ("look", {"operator": "slice1", "state": {"sizes": [["4"]]}}, 422),
+        ("look", {"operator": "slice1", "state": {"sizes": "\ud800"}}, 422),
     ],
 )
 def test_a_question_that_makes_no_sense_gets_a_sentence(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import doctest
 import inspect
+import itertools
 import math
 from typing import Any
 
@@ -16,6 +17,7 @@ from anydml import calls
 from anydml.describing import argument_name
 from anydml.functions import WRITTEN, derived_classes, function_names
 from anydml.functions.derived import parameters_of
+from anydml.memory import has_fast_address
 from anydml.operator_type import function_name
 from anydml.operators.computed import Computed
 from anydml.operators.fields import dml_name
@@ -337,6 +339,30 @@ def test_known_calls_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_array_equal(call(), wanted)
     with pytest.raises(AssertionError, match="made anew"):
         dml.identity(X, (2, 0.0))
+
+
+@pytest.mark.skipif(not has_fast_address, reason="arrays do not hold their addresses here")
+def test_known_calls_of_one_kernel_bind_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Addresses are put into the kernel's words where it is called: with offsets, steps back and numbers among them."""
+    cpu, square = dml.Device("cpu"), np.arange(64, dtype=np.float32).reshape(8, 8)
+    made: list[Any] = [
+        lambda x: dml.gemm(x, x.T, device=cpu),
+        lambda x: dml.add(x, x, device=cpu),
+        lambda x: dml.subtract(3, x, device=cpu),
+        lambda x: dml.reduce(x, "SUM", axes=[1], device=cpu),
+    ]
+    wanted = [lambda x: x @ x.T, lambda x: x + x, lambda x: 3 - x, lambda x: x.sum(1, keepdims=True)]
+    views = [lambda x: x, lambda x: x[1:, :0:-1], lambda x: x[:, 2:5]]
+    for call, view in itertools.product(made, views):
+        call(view(square))
+
+    def no_binding(*_args: object, **_options: object) -> None:
+        raise AssertionError("bound")
+
+    monkeypatch.setattr("anydml.runtime.compiled.CompiledOperator.launch", no_binding)
+    for (call, numpys), view in itertools.product(zip(made, wanted, strict=True), views):
+        for array in (view(square), view(square.copy() + 1)):
+            np.testing.assert_array_equal(call(array), numpys(array))
 
 
 def test_every_operator_has_a_function() -> None:

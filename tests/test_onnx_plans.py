@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import inspect
 import os
 import pickle
 import subprocess
@@ -224,6 +226,38 @@ def test_what_has_no_form_on_disk_is_not_kept(tmp_path: Path, folder: Path) -> N
     assert not folder.exists() or not list(folder.iterdir())
     with pytest.raises(plans.CannotKeepError, match="may be an address"):
         plans.dump((1, 2**40), onnx_plans._nothing)
+
+
+def _imported(module: str, seen: set[str]) -> set[str]:
+    """The modules of the engine that a module imports, directly or not, when it is imported itself."""
+    if module.startswith("anydml.engines.cpu") and module not in seen:
+        seen.add(module)
+        for found in ast.parse(inspect.getsource(sys.modules[module])).body:
+            if isinstance(found, ast.ImportFrom) and found.module:
+                _imported(found.module, seen)
+    return seen
+
+
+def test_no_kernel_is_written_to_load_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Importing the writers of kernels took a seventh of SqueezeNet's first answer."""
+    weights = {f"w{i}": RNG.random((32, 32, 3, 3), "float32") for i in range(onnx_plans.FEWEST_NODES)}
+    nodes = [node("Conv", f"h{i} w{i}", f"h{i + 1}", pads=[1, 1, 1, 1]) for i in range(len(weights))]
+    proto = model([*nodes, node("Relu", f"h{len(nodes)}", "y")], {"h0": ("float32", [1, 32, 9, 9])}, "y", weights)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(proto.SerializeToString())
+    asked: set[str] = set()
+    find = plans._Unpickler.find_class
+
+    def watch(self: Any, module: str, name: str) -> Any:
+        asked.add(module)
+        return find(self, module, name)
+
+    monkeypatch.setattr(plans._Unpickler, "find_class", watch)
+    for _ in range(2):
+        dml.onnx.load(path)
+    assert any(module.startswith("anydml.engines.cpu.programs") for module in asked)
+    for module in asked:
+        assert "anydml.engines.cpu.kernels.tile" not in _imported(module, set()), module
 
 
 SCRIPT = """

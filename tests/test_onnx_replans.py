@@ -15,8 +15,10 @@ import anydml.onnx
 from anydml.engines.cpu import CpuEngine, plans
 from anydml.graph import optimise
 from anydml.onnx import programs, replans
+from anydml.onnx.outline import outline_of
 from anydml.onnx.tracing import trace
-from anydml.opened import as_numbers, gcd
+from anydml.opened import OpenSize, as_numbers, gcd
+from anydml.rebuilding import Rebuilt
 from anydml.tapes import Tape
 
 RNG = np.random.default_rng(0)
@@ -181,6 +183,49 @@ def test_a_second_size_is_planned_as_it_is(monkeypatch: pytest.MonkeyPatch) -> N
     assert not recorded
     answer(loaded, 2, 70)
     assert recorded == [{"x": (2, 70, WIDTH)}]
+
+
+def test_a_handler_runs_another_model_amid_a_plan_with_open_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal's, or a finaliser: what is planned then has plain sizes, whatever the plan around it has found."""
+    data = network()
+    loaded, other = dml.onnx.load(data, device="reference"), dml.onnx.load(data, device="reference")
+    runs: list[Any] = []
+
+    def interrupted(found: Any) -> Any:
+        runs.append(answer(other, 2, 9))
+        return outline_of(found)
+
+    monkeypatch.setattr(replans, "outline_of", interrupted)
+    for m in (5, 7, 9):
+        answer(loaded, 2, m)
+    assert runs == [answer(loaded, 2, 9)]
+    (program,) = other._programs.values()
+    opened: list[Any] = []
+    Rebuilt({OpenSize: opened.append})((program.outline, graph_of(program).recipe, graph_of(program).inputs))
+    assert not opened
+
+
+def test_a_new_size_is_rewritten_by_its_constants_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that are gathered in their order, all of them, are those there are: no pass."""
+    nodes = [
+        *(node("Shape", "x", "shape", end=1), node("Squeeze", "shape", "count")),
+        *(node("Range", "zero count one", "places"), node("Exp", "x", "e"), node("Gather", "e places", "y")),
+    ]
+    made = model(nodes, {"x": ("float32", ["n", 3])}, "y", {"zero": np.array(0), "one": np.array(1)})
+    data = made.SerializeToString()
+
+    def recipe(loaded: Any) -> Any:
+        loaded.run({"x": np.ones((9, 3), "float32")})
+        return graph_of(list(loaded._programs.values())[-1]).recipe
+
+    loaded = dml.onnx.load(data, device="reference")
+    for n in (5, 7):
+        loaded.run({"x": np.ones((n, 3), "float32")})
+    found = recipe(loaded)
+    assert len(loaded._programs._replans._open) == 1
+    monkeypatch.setattr(replans.Replans, "find", lambda *_: None)
+    assert found == recipe(dml.onnx.load(data, device="reference"))
+    assert len(found.steps) == 1
 
 
 # Tapes

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from anydml.enums import DataType
+from anydml.ir.expressions import const, load
 from anydml.rebuilding import Rebuilt
 
 
@@ -48,3 +50,15 @@ def test_a_call_in_the_middle_of_another_has_nothing_of_it() -> None:
 
     rebuild = Rebuilt({str: change})
     assert rebuild(both) == (Record("a1"), Record("b1"))
+
+
+def test_trees_may_be_deeper_than_calls() -> None:
+    """Such as a thousand sums, fused."""
+    trees = {number: load(0, DataType.FLOAT32) for number in (0.5, 2.5)}
+    for _ in range(500):
+        trees = {number: tree + const(number, DataType.FLOAT32) for number, tree in trees.items()}
+    rebuild = Rebuilt({float: lambda number: number + 2})
+    both = trees[0.5], trees[0.5].args[0]
+    for _ in range(2):
+        assert rebuild(both) == (trees[2.5], trees[2.5].args[0])
+    assert rebuild((load(0, DataType.FLOAT32) * load(1, DataType.FLOAT32),))[0].op == "mul"

@@ -31,6 +31,7 @@ from anydml.node_call import NodeCall
 from anydml.operators.fields import bare_name
 from anydml.operators.reports import CONVERT
 from anydml.runtime.device import Device, device_named
+from anydml.runtime.watching import WATCHER
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -90,6 +91,9 @@ class Attempt:
             result = make_result()
         except Exception:  # noqa: BLE001 - there is no room for it, which the closer look words
             return None
+        if (direct := compiled.direct) is not None and WATCHER.get() is None:
+            direct(*self._arrays, result)
+            return wrap_plain(result, self._inputs[0]) if self._inputs else result
         bound = compiled.bind_known((*self._arrays, result), result, is_fresh=True)
         if bound is None:
             return None

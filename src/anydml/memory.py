@@ -95,7 +95,9 @@ def _fast_address(array: Any) -> int:
 
 
 _probe = np.zeros(1)
-numpy_address = _fast_address if _fast_address(_probe) == _slow_address(_probe) else _slow_address
+has_fast_address = _fast_address(_probe) == _slow_address(_probe)
+"""Whether the address of a NumPy array's first element is found in the array."""
+numpy_address = _fast_address if has_fast_address else _slow_address
 """The address of a NumPy array's first element; for arrays of that very type."""
 
 

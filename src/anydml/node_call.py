@@ -11,7 +11,8 @@ from anydml.broadcasting import is_number, number_types, numbers_of, one_of, rea
 from anydml.describing import Call, described, name_slots
 from anydml.errors import DescriptionError, Fault
 from anydml.expression import Expression
-from anydml.tapes import own_cache
+from anydml.opened import exact
+from anydml.tapes import own_cache, tape_on
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -25,18 +26,6 @@ if TYPE_CHECKING:
 _described: dict[Hashable, tuple[OperatorDesc, int, list[TensorDesc]]] = {}
 """Calls that were described before, by everything that a description comes of, with the results and their rank."""
 _MOST_DESCRIBED = 4096
-_INTS = {int}
-
-
-def _exact(value: object) -> Hashable:
-    """A value by which nothing else is found: 1, 1.0 and True are equal, and so are 0.0 and -0.0."""
-    if isinstance(value, (list, tuple)):
-        if value and set(map(type, value)) == _INTS:
-            return (type(value), int, *value)
-        return (type(value), *map(_exact, value))
-    if isinstance(value, float):
-        return repr(value), float
-    return (type(value), value) if isinstance(value, int) else value
 
 
 def _is_packed(tensor: TensorDesc) -> bool:
@@ -133,21 +122,23 @@ class NodeCall(Call):
     ) -> Any:
         """Describe and check, and add the node; an equal call has been described before: models repeat their layers."""
         told = (*(fills or {}).items(), outputs, *attributes.items())
-        key = None if self.faults or self._graph.policy_name is None else self._key(told)
+        key = None if self.faults or self._graph.policy_name is None else self._key(told, outputs or ())
         if key is not None and (known := own_cache(_described).get(key)) is not None:
             desc, self.result_rank, outputs = known
             return self._add(desc, outputs)
         self._found = key
         return super().run(fills, outputs, **attributes)
 
-    def _key(self, told: object) -> Hashable:
+    def _key(self, told: object, outputs: Sequence[TensorDesc]) -> Hashable:
         """Everything that a description comes of; None where that cannot be told."""
         inputs = tuple((x.desc, x.is_scalar) for x in self.inputs)
         ranks = (self.rank, self.result_rank, self.common_rank, self.has_room)
         graph = (self._graph.device.feature_level, self._graph.policy_name)
         try:
-            names = (self.cls, tuple(self.names), tuple(self.results))
-            key = (names, graph, inputs, ranks, _exact(self.output_sizes), _exact(told))
+            names: tuple[Hashable, ...] = (self.cls, tuple(self.names), tuple(self.results))
+            if tape_on() is not None:  # descriptions are equal whose sizes are, be some of them open
+                names += tuple(exact((one.sizes, one.strides)) for one in (*(x.desc for x in self.inputs), *outputs))
+            key = (names, graph, inputs, ranks, exact(self.output_sizes), exact(told))
             hash(key)
         except TypeError:
             return None

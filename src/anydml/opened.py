@@ -11,11 +11,14 @@ import operator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from anydml.tapes import Tape
 
     Number: TypeAlias = "int | float"
+
+
+_INTS = {int}
 
 
 class OpenSize:
@@ -156,6 +159,17 @@ def gcd(*numbers: Any) -> Any:
             made = math.gcd(int(value), int(one.tape.values[one.number]))
             found = one.tape.make(f"math.gcd({name}, v{one.number})", made) if one.tape.is_on else made
     return found
+
+
+def exact(value: object) -> Hashable:
+    """A key that finds nothing else: 1, 1.0 and True are equal, so are 0.0 and -0.0, and open sizes and numbers."""
+    if isinstance(value, (list, tuple)):
+        if value and set(map(type, value)) == _INTS:
+            return (type(value), int, *value)
+        return (type(value), *map(exact, value))
+    if isinstance(value, float):
+        return repr(value), float
+    return (type(value), value) if isinstance(value, int) else value
 
 
 def is_open(found: Any) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from anydml.ir.expressions import Expr
+from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,6 +29,8 @@ class Rebuilt:
         """The ids of objects in which nothing changes."""
         self._forms: dict[int, tuple[Callable[[list[Any]], Any], list[Any], list[int]]] = {}
         """By the id of an object, what puts its parts together, the parts, and the numbers of those that change."""
+        self._nodes: dict[int, list[Expr]] = {}
+        """By the id of a tree, those of its nodes that change, each after its arguments: trees may be deep."""
 
     def __call__(self, found: Any) -> Any:
         """The same with other parts; an object that is there twice is made once.
@@ -46,8 +49,24 @@ class Rebuilt:
         if (change := self._changes.get(type(found))) is not None:
             made = done[name] = change(found)
             return made
+        if type(found) is Expr:
+            return self._tree_changed(found, done)
+        return self._put_together(found, done)
+
+    def _tree_changed(self, root: Expr, done: dict[int, Any]) -> Any:
+        nodes = self._nodes.get(id(root))
+        made: Any = root
+        for node in walk(root) if nodes is None else nodes:
+            made = done[id(node)] if id(node) in done else self._put_together(node, done)
+        if nodes is None:
+            self._nodes[id(root)] = [node for node in walk(root) if id(node) not in self._same]
+        return made
+
+    def _put_together(self, found: Any, done: dict[int, Any]) -> Any:
+        """The same with other parts, those of a tree's node being in other forms already."""
+        name = id(found)
         if (form := self._forms.get(name)) is None:
-            return self._learn(found, done)
+            return found if name in self._same else self._learn(found, done)
         make, parts, places = form
         parts = parts.copy()
         for place in places:

@@ -8,7 +8,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from anydml.opened import OpenSize
+from anydml.opened import OpenSize, exact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,8 +27,21 @@ def tape_on() -> Tape | None:
     return found
 
 
+@contextmanager
+def off_tape() -> Iterator[None]:
+    """Do something that is not to be noted."""
+    before, _state.tape = tape_on(), None
+    try:
+        yield
+    finally:
+        _state.tape = before
+
+
 def own_cache(cache: dict[Any, T]) -> dict[Any, T]:
-    """A cache, or in its place one of the tape that is on, which goes with it."""
+    """A cache, or in its place one of the tape that is on, which goes with it.
+
+    Its keys must be exact: a signal's handler may look for plain sizes there, and must not find open ones.
+    """
     tape = tape_on()
     return cache if tape is None else tape.caches.setdefault(id(cache), {})
 
@@ -43,10 +56,10 @@ def cached(most: int) -> Callable[[Cached], Cached]:
         def ask(*given: Any) -> Any:
             if tape_on() is None:
                 return plain(*given)
-            own: dict[Any, Any] = own_cache(opened)
-            if given not in own:
-                own[given] = function(*given)
-            return own[given]
+            own, key = own_cache(opened), exact(given)
+            if key not in own:
+                own[key] = function(*given)
+            return own[key]
 
         return cast("Cached", ask)
 
@@ -151,12 +164,13 @@ class Tape:
     @contextmanager
     def reading(self, values: list[Number]) -> Iterator[None]:
         """Let the open sizes be these numbers meanwhile, and plain ones; one thread at a time."""
-        before = self.values, self.is_on, self.is_read, tape_on()
-        self.values, self.is_on, self.is_read, _state.tape = values, False, True, None
+        before = self.values, self.is_on, self.is_read
+        self.values, self.is_on, self.is_read = values, False, True
         try:
-            yield
+            with off_tape():
+                yield
         finally:
-            self.values, self.is_on, self.is_read, _state.tape = before
+            self.values, self.is_on, self.is_read = before
 
     def expect(self, check: Callable[[], bool]) -> bool:
         """Note what is found of elements that depend on open sizes, whatever it is looked for with."""

@@ -13,14 +13,12 @@ from anydml.cli.console import write_json
 from anydml.cli.onnx_inputs import Given, feed, input_options, is_onnx
 from anydml.cli.progress import each
 from anydml.cli.types import ENGINE, printable
-from anydml.engines.cache import find_folder
+from anydml.engines.cache import PLANS, find_folder, is_kept
 from anydml.memory import word_bytes
 from anydml.models import load_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-_KERNELS = "kernels"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +39,12 @@ class _Kept:
 
 
 def _list_kept(folder: Path | None) -> Iterator[_Kept]:
-    """What there is: kernels in the folder itself, other kinds in folders of their names."""
+    """What there is: kernels in the folder itself, plans in one within it. Files of others are none of ours."""
     if folder is None:
         return
-    with contextlib.suppress(OSError):
-        inner = sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
-        for place in (folder, *inner):
-            files = tuple(path for path in sorted(place.iterdir()) if path.is_file() and path.name != ".lock")
-            yield _Kept(_KERNELS if place is folder else place.name, files)
+    for kind, place in (("kernels", folder), (PLANS, folder / PLANS)):
+        with contextlib.suppress(OSError):
+            yield _Kept(kind, tuple(path for path in sorted(place.iterdir()) if is_kept(path)))
 
 
 @click.group()

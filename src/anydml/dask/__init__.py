@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 from anydml.errors import EngineMissingError, Fault
 
 if TYPE_CHECKING:
-    from anydml.dask.models import map_blocks, run_model
+    from anydml.dask.batches import run_model
+    from anydml.dask.models import map_blocks
     from anydml.dask.workers import AnydmlPlugin
 
 __all__ = ["AnydmlPlugin", "map_blocks", "run_model"]
-_HOMES = {"AnydmlPlugin": "workers", "map_blocks": "models", "run_model": "models"}
+_HOMES = {"AnydmlPlugin": "workers", "map_blocks": "models", "run_model": "batches"}
 
 
 def __getattr__(name: str) -> object:

@@ -1,4 +1,4 @@
-"""Graphs and ONNX models over blocks: sent to each worker once, and compiled once by it."""
+"""Compiled graphs over blocks, and models of any kind: sent to each worker once, and compiled once by it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import pickle
 import threading
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dask.array as da
@@ -16,7 +15,6 @@ from dask._task_spec import DataNode, Task, TaskRef
 from anydml.dask.arrays import Chunks, Key, Layer, lazy, meta_like, places
 from anydml.dask.blocks import Block, device_of
 from anydml.dask.folds import Part
-from anydml.dask.tensors import as_tensor
 from anydml.errors import DescriptionError, Fault
 
 if TYPE_CHECKING:
@@ -102,7 +100,7 @@ def _by_name(graph: CompiledGraph) -> Callable[[Mapping[str, Any]], Mapping[str,
     return run
 
 
-def _lazies(layer: Ran, arrays: Sequence[Any], kinds: Sequence[tuple[Chunks, Any]]) -> Any:
+def lazies(layer: Ran, arrays: Sequence[Any], kinds: Sequence[tuple[Chunks, Any]]) -> Any:
     """The results, of these blocks and types: one, or a list of several."""
     grid = tuple((1,) * count for count in layer.grid)
     if len(kinds) == 1:
@@ -154,65 +152,4 @@ def map_blocks(model: CompiledGraph, *arrays: Any) -> Any:
     for sizes, desc in zip(outputs, model.outputs.values(), strict=True):
         counts = (*longest[:rank], *(1,) * (len(sizes) - rank))
         kinds.append((tuple((size,) * count for size, count in zip(sizes, counts, strict=True)), desc.data_type.dtype))
-    return _lazies(layer, list(arrays), kinds)
-
-
-def run_model(model: Any, inputs: Any, batch_axis: int = 0, *, device: str | None = None) -> Any:
-    """An ONNX model on every block along one axis of a dask array: its outputs as a lazy array, or a list of several.
-
-    `model` is the path of a file, or its bytes. `inputs` is an array for a model of one input, or arrays by name; those
-    that are not Dask's are given whole with every block. Blocks lie along `batch_axis` alone, and the sizes of the
-    outputs along it go with them. The model is sent to each worker once, and compiled there once.
-    """
-    from anydml.onnx.loading import load
-
-    content = model if isinstance(model, bytes) else Path(model).read_bytes()
-    given = dict(inputs) if isinstance(inputs, dict) else {"": inputs}
-    arrays = {name: as_tensor(x, SUBJECT, name or "inputs").array for name, x in given.items()}
-    cut = {name: x for name, x in arrays.items() if isinstance(given[name], da.Array)}
-    faults = []
-    for name, x in cut.items():
-        axes = [axis for axis, own in enumerate(x.chunks) if len(own) > 1 and axis != batch_axis % x.ndim]
-        if axes:
-            rule = f"{name or 'inputs'} must be cut along axis {batch_axis} alone"
-            way_out = f"pass x.rechunk({dict.fromkeys(axes, -1)})"
-            faults.append(Fault(field=name or "inputs", rule=rule, found=str(x.chunks), way_out=way_out))
-    if not cut:
-        faults.append(Fault(field="inputs", rule="inputs must have a dask array", way_out="anydml.onnx runs others"))
-    if faults:
-        raise DescriptionError(SUBJECT, faults)
-    first = next(iter(cut.values()))
-    batches = first.chunks[batch_axis % first.ndim]
-    known = load(content)
-    names = {name: name or next(iter(known.inputs)) for name in arrays}
-    shapes = {names[name]: tuple(own[0] for own in x.chunks) for name, x in arrays.items()}
-    outputs = load(content, shapes=shapes).outputs
-    kinds = []
-    for name, info in outputs.items():
-        sizes = tuple(info.shape or ())
-        at = batch_axis % len(sizes) if sizes else 0
-        if not sizes or any(not isinstance(size, int) for size in sizes) or sizes[at] % batches[0]:
-            rule = f"the output {name} must go with the batches, along axis {batch_axis}"
-            raise DescriptionError(SUBJECT, Fault(field=name, rule=rule, found=str(info.shape)))
-        scale = sizes[at] // batches[0]
-        chunks = tuple(tuple(b * scale for b in batches) if d == at else (size,) for d, size in enumerate(sizes))
-        kinds.append((chunks, info.data_type.dtype))
-    payload = pickle.dumps(("onnx", content))
-    asked = None if device is None else (device, "6_4")
-    grid = kinds[0][0]
-    at = batch_axis % len(grid)
-    keyed = [
-        tuple(at if name in cut and axis == batch_axis % x.ndim else -1 for axis in range(x.ndim))
-        for name, x in arrays.items()
-    ]
-    layer = Ran(
-        "run_model",
-        hashlib.sha256(payload).hexdigest(),
-        payload,
-        tuple(names[name] for name in arrays),
-        tuple(outputs),
-        tuple(len(own) for own in grid),
-        tuple(keyed),
-        asked,
-    )
-    return _lazies(layer, list(arrays.values()), kinds)
+    return lazies(layer, list(arrays), kinds)

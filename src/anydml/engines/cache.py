@@ -32,6 +32,11 @@ _FLAGS = 0
 for _name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY", "O_NOINHERIT"):
     _FLAGS |= getattr(os, _name, 0)
 _said: set[str] = set()
+_MARK = b"anydml kernel: "
+UNFINISHED = ".new-"
+"""What the names of files begin with that are being written."""
+PLANS = "plans"
+"""The folder of plans, within that of kernels."""
 
 
 class Entry:
@@ -41,7 +46,7 @@ class Entry:
         """`within` is a folder of the cache's, for what is not a kernel."""
         self.folder = _folder(within)
         self._file = f"{name.replace(' ', '-')}-{version}.o"
-        self._header = f"anydml kernel: {name}, version {version}, CPU {cpu}\n".encode()
+        self._header = _MARK + f"{name}, version {version}, CPU {cpu}\n".encode()
 
     def read(self) -> bytes | None:
         """The code, where it is there, whole, and this very kernel's."""
@@ -60,7 +65,7 @@ class Entry:
         if self.folder is None or _DIGEST + len(data) > LARGEST:
             return
         with contextlib.suppress(OSError):
-            handle, name = tempfile.mkstemp(dir=self.folder, prefix=".new-")
+            handle, name = tempfile.mkstemp(dir=self.folder, prefix=UNFINISHED)
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(hashlib.sha256(data).digest() + data)
@@ -118,13 +123,24 @@ def find_folder() -> Path | None:
     return _folder("")
 
 
-def _read_plain(path: Path) -> bytes:
+def is_kept(path: Path) -> bool:
+    """Whether a file is one that was kept, or is being written: the folder may have others, not to be touched."""
+    if path.name.startswith(UNFINISHED):
+        return path.is_file()
+    try:
+        return path.suffix == ".o" and _read_plain(path, _DIGEST + len(_MARK)).endswith(_MARK)
+    except OSError:
+        return False
+
+
+def _read_plain(path: Path, most: int = LARGEST) -> bytes:
     handle = os.open(path, os.O_RDONLY | _FLAGS)
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode) or _is_foreign(status) or status.st_size > LARGEST:
             raise OSError(f"{path} is not a file of this user's alone")
-        return os.read(handle, status.st_size)  # one that has changed meanwhile is not whole, as its digest says
+        # One that has changed meanwhile is not whole, as its digest says.
+        return os.read(handle, min(status.st_size, most))
     finally:
         os.close(handle)
 

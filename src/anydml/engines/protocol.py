@@ -41,6 +41,15 @@ def layouts_of(program: Program) -> Mapping[str, Map | Reduce]:
     return found
 
 
+def direct_of(program: Program, tensors: Sequence[str]) -> Callable[..., Any] | None:
+    """What runs a program on NumPy arrays of the host's, one for each tensor in order; None where it must be bound.
+
+    They were checked before, as those that are bound are.
+    """
+    make = getattr(program, "direct", None)  # which few programs have
+    return None if make is None else make(tensors)
+
+
 class Plans(Protocol):
     """Where an engine keeps plans on disk, by a key that is a word."""
 

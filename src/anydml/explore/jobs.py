@@ -24,7 +24,7 @@ class Jobs:
 
     def start(self, name: Any) -> dict[str, Any]:
         """Begin something, unless it is under way or done; gives how it stands."""
-        if name not in self._work:
+        if not isinstance(name, str) or name not in self._work:
             raise ModelError("explore", Fault(field="job", rule=f"there is no work called {show(name, 40)}"))
         if self.state(name)["state"] in ("waiting", "failed"):
             self._states[name] = {"state": "running", "says": "waiting for other work", "since": time.monotonic()}

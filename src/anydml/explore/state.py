@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlencode
@@ -26,6 +27,8 @@ State: TypeAlias = "dict[str, str | list[str]]"
 """By the controls' keys; what is not said is not there."""
 LEVEL_KEY = "feature-level"
 _TRUE, _FALSE = "true", "false"
+_SURROGATES = re.compile("[\ud800-\udfff]")
+"""Halves of characters, which JSON has and no text."""
 
 
 def controls_of(cls: type[OperatorDesc]) -> dict[str, Control]:
@@ -75,7 +78,7 @@ def read_state(cls: type[OperatorDesc], given: Any) -> State:
         if key != LEVEL_KEY and key not in controls:
             rule = f"{show(key, 40)} is no option of {cls.type.name}"
             raise DescriptionError(cls.type.name, Fault(field="", rule=rule))
-        if not all(isinstance(line, str) for line in lines):
+        if not all(isinstance(line, str) and not _SURROGATES.search(line) for line in lines):
             raise DescriptionError(cls.type.name, Fault(field="", rule=f"{key} must be text"))
         kept = [line.strip() for line in lines if line.strip()]
         if kept:

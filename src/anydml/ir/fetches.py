@@ -70,22 +70,30 @@ def nearest(index: Expr, size: int) -> Expr:
     assert index.type is not None  # noqa: S101 - for type checkers: indices are numbers
     if not index.type.is_signed:  # clamped in its own type: 2^64 - 1 must not turn into -1
         return minimum(index, given(size - 1, index.type)).to(INT64)
-    index = index.to(INT64)
-    index = where(index < 0, index + given(size, INT64), index)
-    return minimum(maximum(index, 0), given(size - 1, INT64))
+    return _inside(index.to(INT64), given(size, INT64), given(size - 1, INT64))
+
+
+def _inside(index: Expr, size: Expr, last: Expr) -> Expr:
+    return minimum(maximum(where(index < 0, index + size, index), 0), last)
 
 
 def nearest_to(node: Expr) -> Expr | None:
-    """The index that a node is the nearest inside to; None for what `nearest` did not make."""
+    """The index that a node is the nearest inside to; None for what `nearest` did not make. Sizes may be open."""
     near = node.args[0] if node.op == "cast" else node
     if near.op != "where" or near.args[2].op != "given" or near.type is None or near.type.is_float:
         return None
     index, last = near.args[1:]
-    for place in () if node.op == "cast" else (1, 2):  # as one above 0, and as one that may count from the end
+    if node.op == "cast":
+        is_made = not near.type.is_signed and minimum(index, last).to(INT64) is node
+        return index if is_made else None
+    for place in (1, 2):  # as one above 0, and as one that may count from the end
         if index.op != "where":
             return None
-        index = index.args[place]
-    return index if nearest(index, int(last.value) + 1) is node else None
+        below, index = index.args[1], index.args[place]
+    size = below.args[-1] if below.args else below
+    if size.op != "given" or not size.type is index.type is INT64 or size.value != last.value + 1:
+        return None
+    return index if _inside(index, size, last) is node else None
 
 
 def gathered(source: View, indices: View, target: View, batch_rank: int, *, clamp: bool) -> Map:

@@ -19,7 +19,8 @@ from anydml.onnx.signatures import check_types
 from anydml.onnx.sizing import compute_sizes
 from anydml.onnx.tracer import Tracer
 from anydml.onnx.values import NeedsValueError, Value
-from anydml.tapes import own_cache, tape_on
+from anydml.opened import is_open
+from anydml.tapes import off_tape, own_cache, tape_on
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,6 +85,9 @@ def trace(
     error is put in the record of its node. Unless it `assumes` that bounds which a run gives need no clamping, they
     must be known.
     """
+    if tape_on() is not None and not is_open([*shapes.values()]):  # by a signal's handler, amid another trace
+        with off_tape():
+            return trace(source, shapes, values, device, kept=kept, keep_going=keep_going, assumes=assumes)
     graph = source.proto.graph
     tracer = Tracer(device, source.beside, assumes=assumes)
     scope = Scope(source, graph, Kept() if kept is None else kept)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.engines.protocol import join
+from anydml.engines.protocol import direct_of, join
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, IndexRangeError, show
 from anydml.graph.arena import lay_out
@@ -16,6 +16,8 @@ from anydml.graph.lower import lower_operator
 from anydml.graph.recipe import Recipe
 from anydml.ir.patterns import copy_of
 from anydml.ir.views import View
+from anydml.locks import cached_property
+from anydml.memory import HOST, has_fast_address
 from anydml.operators import OperatorDesc
 from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Known
 from anydml.runtime.dispatchable import Compiled
@@ -137,6 +139,17 @@ class CompiledOperator(Compiled):
         if (recorder := WATCHER.get()) is not None:
             launches = list(recorder.watch(self, dict(enumerate(launches))).values())
         return in_a_row(launches)
+
+    @cached_property
+    def direct(self) -> Callable[..., Any] | None:
+        """What runs it on NumPy arrays to the letter as described, the outputs last, and new; None where it is bound.
+
+        Nobody watches it then.
+        """
+        is_one = len(self._programs) == 1 and not (self.owned or self.temporary_size or self._ahead.maps)
+        if not is_one or self.memory != HOST or not has_fast_address:
+            return None
+        return direct_of(self._programs[0], self._bound_fields)
 
     def several(self, out: object) -> list[object]:
         """A list is for operators that give one; to others it is no array."""

@@ -7,7 +7,9 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu import pool, team
+from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.kernels import HEADER
+from anydml.engines.cpu.kernels.direct import make_direct
 from anydml.engines.cpu.kernels.team import CHUNK, PART
 from anydml.engines.threads import get_num_threads
 
@@ -23,7 +25,7 @@ TURNS = 16
 
 # Calls a kernel with Python's lock released: other Python threads run meanwhile.
 _KERNEL = ctypes.CFUNCTYPE(*[ctypes.c_int64] * 4)
-_METH_NOARGS = 0x0004
+_METH_NOARGS, _METH_FASTCALL = 0x0004, 0x0080
 _WORD = struct.Struct("q")
 _NONE, _FALSE = id(None), id(False)
 
@@ -43,12 +45,12 @@ _new_function.restype = ctypes.py_object
 _new_function.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
 
 
-def _make_builtin(entry: int, words: bytes) -> Callable[[], Any]:
+def _make_builtin(entry: int, words: bytes, flags: int = _METH_NOARGS) -> Callable[..., Any]:
     """A built-in function that runs a kernel on its words: 25 ns a call, where ctypes takes 500."""
     definition = _definitions.get(entry)
     if definition is None:  # one for all threads that ask at once: a function does not keep its definition alive
-        definition = _definitions.setdefault(entry, _MethodDef(b"dispatch", entry, _METH_NOARGS, None))
-    function: Callable[[], Any] = _new_function(ctypes.addressof(definition), words, None)
+        definition = _definitions.setdefault(entry, _MethodDef(b"dispatch", entry, flags, None))
+    function: Callable[..., Any] = _new_function(ctypes.addressof(definition), words, None)
     return function
 
 
@@ -73,17 +75,19 @@ def _dispatch(kernel: Kernel, laid_out: bytes, units: int, size: int) -> Callabl
 class Template:
     """The words of a kernel that is bound again and again: each time addresses are put in, 5 us sooner."""
 
-    __slots__ = ("_kernel", "_parts", "_places", "_size", "_units")
+    __slots__ = ("_direct", "_kernel", "_laid_out", "_parts", "_places", "_size", "_units")
 
     def __init__(
         self, kernel: Kernel, words: Sequence[int], places: Mapping[int, tuple[str, int]], units: int, size: int
     ) -> None:
         """`places` are the tensors whose addresses stand in the words, and how far after each, by the word's number."""
         self._kernel, self._units, self._size = kernel, units, size
-        laid_out, self._parts, self._places = lay_out(kernel, words, units, size), list[bytes](), list[Any]()
+        self._laid_out = laid_out = lay_out(kernel, words, units, size)
+        self._parts, self._places, self._direct = list[bytes](), list[Any](), list[tuple[int, str, int]]()
         done = 0
         for number, (tensor, offset) in sorted(places.items()):
             at = _WORD.size * (HEADER + number)
+            self._direct.append((at, tensor, offset))
             self._parts += [laid_out[done:at], b""]
             self._places.append((len(self._parts) - 1, tensor, offset))
             done = at + _WORD.size
@@ -95,6 +99,21 @@ class Template:
         for number, tensor, offset in self._places:
             parts[number] = _WORD.pack(places[tensor] + offset)
         return _dispatch(self._kernel, b"".join(parts), self._units, self._size)
+
+    def direct(self, tensors: Sequence[str]) -> Callable[..., Any] | None:
+        """A built-in function of NumPy arrays, one for each tensor in order; None where there is no team for it.
+
+        It looks at nothing but their addresses: a call of it takes 0.2 us and the kernel's time.
+        """
+        if self._size >= SMALL and not team.is_available():
+            return None
+        entry = self._kernel.entry if self._size < SMALL else team.get_team().entry
+        count, places = (
+            len(self._laid_out) // _WORD.size,
+            [word for at, tensor, offset in self._direct for word in (at, tensors.index(tensor), offset)],
+        )
+        head = struct.pack(f"{3 + len(places)}q", entry, count, len(self._direct), *places)
+        return _make_builtin(get_kernel("direct", make_direct).address, head + self._laid_out, _METH_FASTCALL)
 
 
 def describe_threads() -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.engines.alone import run_alone
-from anydml.engines.cache import Entry
+from anydml.engines.cache import PLANS, UNFINISHED, Entry
 from anydml.engines.cpu.build import version
 from anydml.engines.threads import get_num_threads
 
@@ -60,13 +60,14 @@ def write(key: str, data: bytes) -> None:
 def _entry(key: str) -> Entry | None:
     if os.environ.get(SWITCH, "1") == "0":
         return None
-    return Entry(f"plan {key} {get_num_threads()}", _version(), "any", within="plans")
+    return Entry(f"plan {key} {get_num_threads()}", _version(), "any", within=PLANS)
 
 
 def _make_room(folder: Path) -> None:
     """Remove the oldest plans where there are too many; another process may do so at the same time."""
     with contextlib.suppress(OSError):
-        names = os.listdir(folder)  # noqa: PTH208 - paths of all of them would be made
+        # Not of Path, which would make paths of all; and not what others keep there.
+        names = [name for name in os.listdir(folder) if name.startswith(("plan-", UNFINISHED))]  # noqa: PTH208
         if len(names) >= MOST:
             for name in sorted(names, key=lambda name: _age(folder / name))[: len(names) - MOST + 1]:
                 (folder / name).unlink(missing_ok=True)

@@ -154,7 +154,7 @@ def _write_panel(text: Steps) -> None:
         with text.loop("s", 0, "here", "key_rows"):
             text.invoke(
                 "tile_scores", "key_memory + s * size * 4", "query_memory + p * score_pitch * size", "score_pitch",
-                "score_memory + s * score_pitch", "score_pitch", "size", 1, 0,
+                "score_memory + s * score_pitch", "score_pitch", "size", 1, 0, 0, 0,
             )  # fmt: skip
         text.let("is_whole", "1 if chunk_at + here <= end_all else 0")
         with text.loop("lane", 0, "panel", "lanes"):
@@ -167,7 +167,7 @@ def _write_panel(text: Steps) -> None:
         with text.loop("c", 0, "value_size", "value_columns"), text.loop("row", 0, "panel", "value_rows"):
             text.invoke(
                 "tile_values", "score_memory + row * 4", "value_memory + c * more * 4", "value_columns * 4",
-                "out + row * out_pitch + c * 4", "out_pitch", "here", "1 if chunk_at == 0 else 0", 0,
+                "out + row * out_pitch + c * 4", "out_pitch", "here", "1 if chunk_at == 0 else 0", 0, 0, 0,
             )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ from anydml.engines.cpu.kernels.rows import VIEWS
 from anydml.engines.cpu.kernels.skinny import WIDE
 from anydml.engines.cpu.kernels.stage import DECLARED, find_place, make_bases, make_lines, make_stage, take_scratch
 from anydml.engines.cpu.kernels.steps import Steps
-from anydml.engines.cpu.kernels.tile import CHAIN
+from anydml.engines.cpu.kernels.tile import CHAIN, UNROLLED
 from anydml.engines.cpu.kernels.totals import read_totals, total_right
 
 WORDS = (
@@ -44,13 +44,14 @@ WORDS = (
     "tile_small", "left_mode", "right_mode", "is_direct", "left_at", "right_at", "result_at", "rank", "together",
     "mends", "total_left", "total_right", "mend", "left_zero_at", "right_zero_at", "line", "gap",
     "beside", "tile_beside", "last", "last_narrow", "last_low", "last_small", "pieces", "left_on", "of_columns",
+    "fetches",
 )  # fmt: skip
 """After the header, and before the batch's sizes; `_at` are the words at which sections stand, `together` the steps
 that a packed one has, `line` the columns of a line of the target, where there are gaps between those, `gap` the
 distance from one to the next, and `beside` the panels that `tile_beside` takes at once. The `last` tiles
 compute results from the sums; where there are none, rows of maps do. Rows that are not packed have a table of `pieces`,
 and lie `left_on` bytes on from column to column. The units of the same columns are `of_columns` one after the other,
-where that is not 0; otherwise those of the same rows are."""
+where that is not 0; otherwise those of the same rows are. Where it `fetches`, so do the tiles."""
 
 SOON = 32
 """Columns for each row of the next panel that is fetched: as many as a tile's, where rows are."""
@@ -110,8 +111,10 @@ def _write_unit(text: Steps) -> None:
     text.read("target_base", "result_bases + target_at")
     for name, line in (("row", "by_row"), ("column", "by_column")):
         side = {"row": "m", "column": "n"}[name]
-        text.let(f"{side}0", f"(({name}_panels * {line}) // {name}_units) * tile_{name}s")
-        text.let(f"{side}1", f"min((({name}_panels * ({line} + 1)) // {name}_units) * tile_{name}s, {side})")
+        text.let(f"{name}_first", f"({name}_panels * {line}) // {name}_units")
+        text.let(f"{name}_stop", f"({name}_panels * ({line} + 1)) // {name}_units")
+        text.let(f"{side}0", f"{name}_first * tile_{name}s")
+        text.let(f"{side}1", f"min({name}_stop * tile_{name}s, {side})")
     text.let("columns", "n1 - n0")
     text.let("result_pitch", "((columns + tile_columns - 1) // tile_columns) * panel_pitch")
     # Columns that fill vectors: all of them but the last few.
@@ -119,12 +122,15 @@ def _write_unit(text: Steps) -> None:
     text.let("full_panels", "n0 + ((full - n0) // tile_columns) * tile_columns if full < n1 else n1")
     text.let("direct", "full_panels if is_direct != 0 else n0")
     text.let("ended", "full_panels if last != 0 else n0")
+    text.let("wide", "tile_columns * beside")
+    text.let("all_wide", f"columns // wide * wide if right_mode == {PANELS} and beside > 1 else 0")
     with text.when(f"right_mode >= {STRIP}"):
         _write_skinny(text)
     with text.loop("k0", 0, f"0 if right_mode >= {STRIP} else k", "block"):
         text.let("steps", "min(block, k - k0)")
         text.let("packed", "(steps + together - 1) // together")
         pack_right(text)
+        _find_block(text)
         with text.when("mends"):
             text.invoke(
                 "@stage",
@@ -142,8 +148,18 @@ def _write_unit(text: Steps) -> None:
             with text.when(f"right_mode == {PANELS}"):
                 read_totals(text)
                 text.put("totalled", 1)
-        with text.loop("i", "m0", "m1", "tile_rows"):
+        with text.loop("p", "row_first", "row_stop"):
             _write_panel(text)
+
+
+def _find_block(text: Steps) -> None:
+    """Where the block of the right factor lies that comes next: the first panels of rows have it fetched."""
+    text.let("is_more", "1 if k0 + steps < k else 0")
+    text.let("next_n", "n0 if is_more != 0 else n1 if n1 < n else 0")
+    text.let("is_next", "1 if is_more != 0 or n1 < n or (row_units > 1 and k * n > block * columns) else 0")
+    text.let("has_next", "is_next if fetches != 0 else 0")
+    text.let("next_k", "k0 + steps if is_more != 0 else 0")
+    text.let("next_block", "right_base + (next_n - n0) * right_across + next_k * right_step")
 
 
 def _write_skinny(text: Steps) -> None:
@@ -190,9 +206,10 @@ def _move_lines(text: Steps, first: str, start: str, height: str, stop: str, mem
 
 
 def _write_panel(text: Steps) -> None:
+    text.let("i", "p * tile_rows")
     text.let("height", "min(tile_rows, m1 - i)")
     pack_left(text, "i", "k0", "height", "steps", "p")
-    text.let("rows_ahead", "left_base + i // tile_rows * left_across + k0 * left_step")
+    text.let("rows_ahead", "left_base + p * left_across + k0 * left_step")
     text.let("rows_packed", f"rows_ahead if left_mode == {PANELS} else left_memory")
     text.let("a", f"left_base + i * left_across if left_mode == {PIECES} else rows_packed")
     text.let("steps_of", f"pieces if left_mode == {PIECES} else packed")
@@ -200,10 +217,10 @@ def _write_panel(text: Steps) -> None:
     # Results that are not in the target yet are kept for all rows only where more is added to them.
     text.let("kept", "i - m0 if k > block else 0")
     text.let("results", "result_memory + kept * result_pitch")
-    text.let("wide", "tile_columns * beside")
-    text.let(
-        "by_wide", f"columns // wide * wide if right_mode == {PANELS} and beside > 1 and height == tile_rows else 0"
-    )
+    text.let("far_from", f"(p - row_first) * (packed // {UNROLLED})")
+    text.let("far_step", "right_step * together if has_next != 0 and far_from < packed else 0")
+    text.let("far_on", "far_from * far_step")
+    text.let("by_wide", "all_wide if height == tile_rows else 0")
     with text.loop("j_w", "n0", "n0 + by_wide", "wide"):
         _write_tile(text, "j_w", "tile_beside", "wide")
     with text.loop("j", "n0 + by_wide", "n1", "tile_columns"):
@@ -253,6 +270,7 @@ def _write_tile(text: Steps, j: str, tile: str, name: str, end: str = "") -> Non
     given = (
         f"a + {j} * left_on", f"b_{name}", f"b_step_{name}", f"c_{name}", f"c_step_{name}", "steps_of",
         "1 if k0 == 0 else 0", f"soon_{name} if left_mode != {PIECES} else on_next" if end else "on_next",
+        f"next_block + {j} * right_across + far_on if far_step != 0 else b_{name}", "far_step",
     )  # fmt: skip
     text.let(f"is_end_{name}", f"1 if k0 + steps == k and {j} < ended else 0" if end else 0)
     with text.when(f"is_end_{name} == 0"):

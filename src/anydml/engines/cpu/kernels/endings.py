@@ -32,12 +32,15 @@ class Ending(NamedTuple):
     """The views, in the order of their section: the fold first."""
     moves: tuple[str, ...]
     """Of each view, along which of `row` and `column` it moves, if any; an element that moves along both, as `fold`."""
+    is_long: bool = False
+    """Whether the text of it is too long to be written for each row: folds are put down, and rows taken in turn."""
 
     @property
     def name(self) -> str:
         """A digest of the text that it makes."""
         leaves = repr([(str(leaf.value), leaf.op) for leaf in self.leaves])
-        return hashlib.sha256(f"{write(self.value, numbers=False)}{leaves}{self.moves}".encode()).hexdigest()[:32]
+        text = f"{write(self.value, numbers=False)}{leaves}{self.moves}{self.is_long}"
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 class EndingText:

@@ -1,11 +1,12 @@
 """The tile of a contraction: some rows by some vectors of columns, held in registers along the folded dimension.
 
-`kernel(a, b, b.step, c, c.step, count, first, b.next)` adds the sum of a[k]·b[k] over `count` steps to the tile at c,
-or writes it there where `first` is 1: in chains of `CHAIN` steps. A step of a has the rows one after the other, `pitch`
-of them; or rows lie in lines: `LINED` steps of the first row, those of the next, and so on. A step of b has the
-columns, `b.step` bytes after those of the step before, and in further panels `b.next` bytes after those of the panel
-before. One of a single panel, with rows in lines, has as many bytes fetched from the address `b.next` on as a row has:
-what is packed next. Each sum is taken in k's order, whatever the tile.
+`kernel(a, b, b.step, c, c.step, count, first, b.next, far, far.step)` adds the sum of a[k]·b[k] over `count` steps to
+the tile at c, or writes it there where `first` is 1: in chains of `CHAIN` steps. A step of a has the rows one after the
+other, `pitch` of them; or rows lie in lines: `LINED` steps of the first row, those of the next, and so on. A step of b
+has the columns, `b.step` bytes after those of the step before, and in further panels `b.next` bytes after those of the
+panel before. One of a single panel, with rows in lines, has as many bytes fetched from the address `b.next` on as a row
+has: what is packed next. One that `fetches` has a step's columns fetched for every `UNROLLED` steps, from the address
+`far` on, each `far.step` bytes after the one before. Each sum is taken in k's order, whatever the tile.
 
 One with an ending computes results from the sums and writes them elsewhere: `…, to, to.step, section, bases, row,
 column)` are where, the words of the result, the addresses of its views, and the place of the tile among all.
@@ -64,6 +65,10 @@ class Tile(NamedTuple):
     """Whether the left one of bytes is signed, and the right one is not, where that is an x86's other way round."""
     is_lined: bool = False
     """Whether rows lie in lines."""
+    fetches: bool = False
+    """Whether columns are fetched that are multiplied later."""
+    steps: int = 0
+    """Of each piece of rows that are not packed, where all have the same few; 0 where a table says how many."""
     ending: Ending | None = None
     """What is computed from sums; None where they are results, or others compute those."""
 
@@ -117,16 +122,23 @@ class TileText:
             text.add("%next.entry = inttoptr i64 %b.next to ptr")
         for p in range(1, tile.panels):
             text.add(f"%b.panel{p} = mul i64 %b.next, {p}")
+        if tile.fetches:
+            text.add("%far.entry = inttoptr i64 %far to ptr")
         text.add("br label %chain", "chain:")
         for name, kind, start in (("a", "ptr", "%a.entry"), ("b", "ptr", "%b.entry"), ("left", "i64", "%count")):
             new = "%left.on" if name == "left" else f"%{name}.rest"
             text.add(f"%{name}.chain = phi {kind} [ {start}, %entry ], [ {new}, %write ], [ {new}, %add ]")
         text.add("%is.new = phi i64 [ %first, %entry ], [ 0, %write ], [ 0, %add ]")
+        if tile.fetches:
+            text.add("%far.chain = phi ptr [ %far.entry, %entry ], [ %far.main, %write ], [ %far.main, %add ]")
         text.add(f"%is.long = icmp sgt i64 %left.chain, {CHAIN}")
         text.add(f"%steps = select i1 %is.long, i64 {CHAIN}, i64 %left.chain")
         text.add("%left.on = sub i64 %left.chain, %steps", f"%whole = and i64 %steps, {-UNROLLED}")
         if self.fetches_rows:
             text.add(f"%g.chain = getelementptr i8, ptr %a.chain, i64 {self.row_bytes * LINED}")
+        if tile.is_lined and tile.panels == 1:
+            done = text.new("sub i64 %count, %left.chain")
+            text.add(f"%next.chain = getelementptr float, ptr %next.entry, i64 {done}")
         self._loop("main", "chain", "0", "%whole", UNROLLED, "rest")
         self._loop("rest", "main", "%whole", "%steps", 1, "out")
         text.add("out:", "%is.over = icmp eq i64 %left.on, 0", "%is.first = icmp ne i64 %is.new, 0")
@@ -137,7 +149,7 @@ class TileText:
             self.put_down(block)
             text.add("br i1 %is.over, label %done, label %chain")
         text.add("done:", "ret void")
-        names = ["a", "b", "b.step", "c", "c.step", "count", "first", "b.next"]
+        names = ["a", "b", "b.step", "c", "c.step", "count", "first", "b.next", "far", "far.step"]
         if tile.ending is not None:
             self.finish(tile.ending)
             names += ["to", "to.step", "section", "bases", "row", "column"]
@@ -146,28 +158,54 @@ class TileText:
     def finish(self, ending: Ending) -> None:
         """Compute results from the last sums, row by row."""
         text, lanes = self.text, self.tile.lanes
-        text.add("last:", "br i1 %is.first, label %finish, label %more", "more:")
-        sums = self._added()
-        text.add("br label %finish", "finish:")
-        for i, j in self.sums:
-            text.add(f"%t{i}.{j} = phi {self.vector} [ %s{i}.{j}.rest, %last ], [ {sums[i, j]}, %more ]")
-        made, kind = EndingText(ending, text, lanes), kind_of(ending.value.type)
+        if ending.is_long:
+            text.add("last:", "br i1 %is.first, label %write.last, label %add.last")
+            for block in ("add", "write"):
+                self.put_down(block, ".last")
+                text.add("br label %finish")
+            text.add("finish:")
+        else:
+            text.add("last:", "br i1 %is.first, label %finish, label %more", "more:")
+            sums = self._added()
+            text.add("br label %finish", "finish:")
+            for i, j in self.sums:
+                text.add(f"%t{i}.{j} = phi {self.vector} [ %s{i}.{j}.rest, %last ], [ {sums[i, j]}, %more ]")
+        made = EndingText(ending, text, lanes)
         # Constants are found here: an address that is kept from the start on takes a register of the loop's.
         table = len(text.lines)
         text.table = text.new('call ptr asm sideeffect "", "=r,0"(ptr @numbers)')
         made.enter()
         text.add("%to.entry = inttoptr i64 %to to ptr")
-        row = "%to.entry"
-        for i in range(self.tile.rows):
-            if i:
-                row = text.new(f"getelementptr i8, ptr {row}, i64 %to.step")
-            for j in range(self.tile.across):
-                value = made.compute(f"%t{i}.{j}", i, j, f"row + {i}", f"column + {lanes * j}")
-                place = self.at(row, int(kind[1:]) // 8 * lanes * j)
-                text.add(f"store <{lanes} x {scalar_text(kind)}> {value}, ptr {place}, align 1")
+        if ending.is_long:
+            with text.loop("i_end", 0, self.tile.rows):
+                row, old = (
+                    text.new(f"getelementptr i8, ptr %{name}.entry, i64 {text.new(f'mul i64 %i_end, %{name}.step')}")
+                    for name in ("to", "c")
+                )
+                self._finish_row(
+                    made,
+                    row,
+                    0,
+                    "row + i_end",
+                    [self._load(old, 4 * lanes * j, self.vector) for j in range(self.tile.across)],
+                )
+        else:
+            row = "%to.entry"
+            for i in range(self.tile.rows):
+                if i:
+                    row = text.new(f"getelementptr i8, ptr {row}, i64 %to.step")
+                self._finish_row(made, row, i, f"row + {i}", [f"%t{i}.{j}" for j in range(self.tile.across)])
         text.add("ret void")
         if not text.numbers:
             del text.lines[table]
+
+    def _finish_row(self, made: EndingText, place: str, i: int, row: str, sums: list[str]) -> None:
+        """Compute the results of a row, which is the tile's i-th or stands for each, and write them to a place."""
+        lanes, kind = self.tile.lanes, kind_of(made.ending.value.type)
+        for j, one in enumerate(sums):
+            value = made.compute(one, i, j, row, f"column + {lanes * j}")
+            at = self.at(place, int(kind[1:]) // 8 * lanes * j)
+            self.text.add(f"store <{lanes} x {scalar_text(kind)}> {value}, ptr {at}, align 1")
 
     def _loop(self, name: str, before: str, start: str, stop: str, steps: int, after: str) -> None:
         """Go through so many steps at once, from a block before to a block after."""
@@ -181,6 +219,8 @@ class TileText:
             text.add("%f.main = phi ptr " + phi.format("%f.entry", "%f.main.on"))
         if name == "main" and self.fetches_rows:
             text.add("%g.main = phi ptr " + phi.format("%g.chain", "%g.main.on"))
+        if name == "main" and self.tile.fetches:
+            text.add("%far.main = phi ptr " + phi.format("%far.chain", "%far.main.on"))
         for i, j in self.sums:
             old = "zeroinitializer" if before == "chain" else f"%s{i}.{j}.{before}"
             text.add(f"%s{i}.{j}.{name} = phi {self.vector} " + phi.format(old, f"%s{i}.{j}.{name}.on"))
@@ -189,7 +229,11 @@ class TileText:
         if name == "main":
             self._fetch_result("%k.main")
             if self.tile.is_lined and self.tile.panels == 1:
-                self.fetch(text.new("getelementptr float, ptr %next.entry, i64 %k.main"), 0, 2)
+                self.fetch(text.new("getelementptr float, ptr %next.chain, i64 %k.main"), 0, 2)
+            if self.tile.fetches:
+                for line in range(-(-self.width * self.tile.lanes * self.tile.vectors // LINE)):
+                    self.fetch(self.at("%far.main", LINE * line), 0, 2)
+                text.add("%far.main.on = getelementptr i8, ptr %far.main, i64 %far.step")
         sums, b = {(i, j): f"%s{i}.{j}.{name}" for i, j in self.sums}, f"%b.{name}"
         for u in range(steps):
             is_last = u == steps - 1

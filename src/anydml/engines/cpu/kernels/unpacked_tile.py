@@ -1,6 +1,6 @@
 """The tile of a contraction whose rows are read as they lie: places of a picture, whose channels lie side by side.
 
-`kernel(a, b, b.step, c, c.step, pieces, first, a.step)` is a tile's, but that rows lie `a.step` bytes apart, and that a
+`kernel(a, b, b.step, c, c.step, pieces, first, a.step, …)` is a tile's, but that rows lie `a.step` bytes apart, and a
 table says where their steps lie: how many pieces there are, and for each its distance from the first one, its steps,
 which lie side by side, and whether sums are put down after it, so that none grows long.
 
@@ -58,7 +58,9 @@ class _UnpackedTile(TileText):
         text.read("far", "at")
         for g in self.groups:
             text.add(f"%p{g}.piece = inttoptr i64 {text.value(f'a_{g} + far')} to ptr")
-        if tile.reads == SPREAD:
+        if tile.steps:
+            self._take_few()
+        elif tile.reads == SPREAD:
             text.read("steps", "at + 8")
             text.add(f"%whole = and i64 %steps, {-UNROLLED}")
             self._walk("main", "piece", "0", "%whole", UNROLLED, "rest")
@@ -79,7 +81,7 @@ class _UnpackedTile(TileText):
             ways = f"[ %s{i}.{j}.rest, %go ], [ {start}, %write ], [ {start}, %add ]"
             text.add(f"%s{i}.{j}.next = phi {self.vector} {ways}")
         text.add("br label %piece")
-        names = ["a", "b", "b.step", "c", "c.step", "pieces", "first", "astep"]
+        names = ["a", "b", "b.step", "c", "c.step", "pieces", "first", "astep", "later", "later.step"]
         if tile.ending is not None:
             self.finish(tile.ending)
             names += ["to", "to.step", "section", "bases", "row", "column"]
@@ -145,15 +147,7 @@ class _UnpackedTile(TileText):
             text.add(f'%p{g}.{name}.here = call ptr asm sideeffect "", "=r,0"(ptr %p{g}.{name})')
         sums, b = {(i, j): f"%s{i}.{j}.{name}" for i, j in self.sums}, f"%b.{name}"
         for u in range(steps):
-            columns = self._columns(b)
-            for j in range(self.tile.vectors if name == "main" else 0):
-                self.fetch(self.at(b, AHEAD + 4 * self.tile.lanes * j), 0)
-            for i in range(self.tile.rows):
-                one = text.new(f"load float, ptr {self._row(f'{name}.here', i, 4 * u)}, align 4")
-                factor = text.spread(one, "float", self.tile.lanes)
-                for j in range(self.tile.vectors):
-                    sums[i, j] = text.call("fmuladd", self.vector, [factor, columns[j], sums[i, j]])
-                self._wait(sums, i)
+            self._step_of(name, b, u, sums, is_fetched=name == "main")
             on = f"%b.{name}.on" if u == steps - 1 else f"%b.{name}.{u}"
             text.add(f"{on} = getelementptr i8, ptr {b}, i64 %b.step")
             b = on
@@ -161,6 +155,34 @@ class _UnpackedTile(TileText):
         for g in self.groups:
             text.add(f"%p{g}.{name}.on = getelementptr i8, ptr %p{g}.{name}.here, i64 {4 * steps}")
         text.add(f"%k.{name}.on = add i64 %k.{name}, {steps}", f"br label %{name}")
+
+    def _take_few(self) -> None:
+        """All steps of a piece, side by side."""
+        text, steps = self.text, self.tile.steps
+        if self.ahead:
+            self._fetch_ahead()
+        for g in self.groups:
+            text.add(f'%p{g}.few.here = call ptr asm sideeffect "", "=r,0"(ptr %p{g}.piece)')
+        sums, b = {(i, j): f"%s{i}.{j}.piece" for i, j in self.sums}, "%b.piece"
+        for u in range(steps):
+            self._step_of("few", b, u, sums, is_fetched=True)
+            on = "%b.rest" if u == steps - 1 else f"%b.few.{u}"
+            text.add(f"{on} = getelementptr i8, ptr {b}, i64 %b.step")
+            b = on
+        self._keep(sums, "rest")
+
+    def _step_of(self, name: str, b: str, step: int, sums: dict[tuple[int, int], str], *, is_fetched: bool) -> None:
+        """A step of all rows, with its columns at b; those of later ones are fetched."""
+        text, tile = self.text, self.tile
+        columns = self._columns(b)
+        for j in range(tile.vectors if is_fetched else 0):
+            self.fetch(self.at(b, AHEAD + 4 * tile.lanes * j), 0)
+        for i in range(tile.rows):
+            one = text.new(f"load float, ptr {self._row(f'{name}.here', i, 4 * step)}, align 4")
+            factor = text.spread(one, "float", tile.lanes)
+            for j in range(tile.vectors):
+                sums[i, j] = text.call("fmuladd", self.vector, [factor, columns[j], sums[i, j]])
+            self._wait(sums, i)
 
     def _wait(self, sums: dict[tuple[int, int], str], i: int) -> None:
         """Let nothing be read before a row's sums are there: LLVM would read ahead what it has no registers for."""

@@ -59,6 +59,9 @@ NEAR = 16384 if IS_ARM else 8192
 """Elements of a right factor without gaps that the first cache has, packed or not. Others are packed even for two
 panels of rows: 16 x 256 x 256 takes 76 us so, and 192 from columns that lie 1 KiB apart. Rows that lie far apart share
 the cache's places: a head of 128 x 64 among 12 takes 0.96 ms as it lies, and 0.76 packed (one thread of an N1)."""
+FAR = 2**20
+"""Elements of a right factor from which on the block that is packed next is fetched meanwhile: 1024 x 1024 x 1024 takes
+18.2 ms so, and 19.0 without; smaller ones are nearer (one thread, 16 lanes)."""
 OFTEN = 4
 """Panels of rows from which on a right factor may fill three quarters of the first cache at most: the rows and results
 need the rest. 128 x 128 x 128 takes 123 us as it lies, and 116 packed (one thread of an N1)."""
@@ -172,6 +175,9 @@ def _plan(
             _, left, left_mode = sides.computed(sides.left, sides.rows, is_along=True)
     else:
         right_mode = _side_by_side(sides, row_panels) if way == AS_IT_LIES else way
+    is_far = right_mode == PANELS or (right_mode == SIDE_BY_SIDE and sides.k * sides.n >= FAR)
+    is_more = sides.k > units.block or units.columns > 1
+    tile = tile._replace(fetches=is_far and is_more and row_panels > 1 and not tile.by_lane)
     tiles = [
         tile._replace(rows=rows, vectors=vectors)
         for rows in (tile.rows, sides.m % tile.rows or tile.rows)
@@ -195,6 +201,7 @@ def _plan(
         *(ended if is_all else map(_tile_kernel, tiles)),
         left_mode, right_mode, int(is_direct), *places[:3], len(sides.batch), FOUR if octets else 1, *mending,
         sides.line, sides.gap, beside.panels, 0 if beside.panels == 1 else _tile_kernel(beside), *ended, 0, 0, 0,
+        int(tile.fetches),
         *(sides.found.sizes[k] for k in sides.batch),
     )  # fmt: skip
     number = units.rows * units.columns * sides.count(sides.batch)

@@ -13,7 +13,7 @@ from anydml.engines.cpu.kernel import Address
 from anydml.engines.cpu.scratch import get_scratch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.verbs import Map, Reduce
@@ -53,9 +53,16 @@ class ContractProgram:
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in."""
+        return self._template().bind(places)
+
+    def direct(self, tensors: Sequence[str]) -> Callable[..., Any] | None:
+        """As the engine's protocol has it."""
+        return self._template().direct(tensors)
+
+    def _template(self) -> Template:
         if not self._templates:
             self._templates.append(self._make_template())
-        return self._templates[0].bind(places)
+        return self._templates[0]
 
     def _make_template(self) -> Template:
         words, places = [*get_scratch(), *self.fixed], {}
@@ -79,3 +86,27 @@ def distances(sizes: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray[An
 def place_of(sizes: tuple[int, ...], strides: tuple[int, ...]) -> Address:
     """Where a table of distances lies."""
     return Address.of(distances(sizes, strides).ctypes.data, place_of, sizes, strides)
+
+
+@functools.cache  # as above
+def pieces(
+    sizes: tuple[int, ...], strides: tuple[int, ...], length: int, chain: int
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """A table of runs of memory, of which none is longer than a chain, and whether sums are put down after each."""
+    found: list[tuple[int, int, int]] = []
+    run = 0
+    for far in distances(sizes, strides).tolist():
+        for first in range(0, length, chain):
+            steps = min(chain, length - first)
+            if run + steps > chain:
+                found[-1] = (*found[-1][:2], 1)
+                run = 0
+            run += steps
+            found.append((far + 4 * first, steps, 0))
+    return np.array([len(found), *(number for piece in found for number in piece)], np.int64)
+
+
+def place_of_pieces(sizes: tuple[int, ...], strides: tuple[int, ...], length: int, chain: int) -> Address:
+    """Where a table of pieces lies."""
+    where = pieces(sizes, strides, length, chain).ctypes.data
+    return Address.of(where, place_of_pieces, sizes, strides, length, chain)

@@ -50,15 +50,20 @@ def fills_lines(tile: Tile) -> bool:
     return tile.vectors * tile.lanes * 4 % CACHE_LINE == 0
 
 
-def ending_of(sides: Sides) -> Ending | None:
+def ending_of(sides: Sides, longest: int = SHORT) -> Ending | None:
     """What is computed from sums where they are, if that is short, and reads what lies as the results do.
 
     A function of an element alone would be computed for every tile: it is left to rows, which compute it once.
     """
     leaves, lies = sides.leaves(sides.finish)
     nodes = list(walk(sides.finish))
-    is_plain = sides.target.along(sides.columns) == sides.target.width and {node.op for node in nodes} <= CHEAP
-    if sides.finish is sides.sum or not is_plain or len(nodes) > SHORT:
+    if sides.finish is sides.sum or sides.target.along(sides.columns) != sides.target.width or len(nodes) > longest:
+        return None
+    depends = {sides.sum}
+    for node in nodes:  # arguments come before what they are arguments of
+        if any(arg in depends for arg in node.args):
+            depends.add(node)
+    if any(node.op not in CHEAP and (longest == SHORT or node not in depends) for node in nodes):
         return None
     moves = []
     for leaf, lie in zip(leaves, lies, strict=True):
@@ -67,4 +72,5 @@ def ending_of(sides: Sides) -> Ending | None:
             return None
         is_each = leaf is sides.sum or (along and across)
         moves.append(FOLD if is_each else COLUMN if along else ROW if across else "")
-    return Ending(sides.finish, sides.sum, tuple(leaves), tuple(moves))
+    is_long = len(nodes) > SHORT or any(node.op not in CHEAP for node in nodes)
+    return Ending(sides.finish, sides.sum, tuple(leaves), tuple(moves), is_long)

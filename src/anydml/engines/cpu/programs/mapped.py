@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.call import make_dispatch
+from anydml.engines.cpu.call import Template, make_dispatch
 from anydml.engines.cpu.kernels import LINE
 from anydml.engines.cpu.kernels.rows import make_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.engines.cpu.kernel import Kernel
 
@@ -45,6 +45,16 @@ class MapProgram:
         less, units = self._align(addresses[-1]) if self.aligned else (0, self.units)
         words = (self.row.address, less, *self.fixed, *addresses, *self.words)
         return make_dispatch(get_kernel("rows", make_rows), words, units, self.size)
+
+    def direct(self, tensors: Sequence[str]) -> Callable[..., Any] | None:
+        """As the engine's protocol has it."""
+        if self.aligned:
+            return None
+        words = (self.row.address, 0, *self.fixed, *self.offsets, *self.words)
+        first = 2 + len(self.fixed)
+        both = enumerate(zip(self.tensors, self.offsets, strict=True), first)
+        places = {number: (tensor, offset) for number, (tensor, offset) in both if tensor}
+        return Template(get_kernel("rows", make_rows), words, places, self.units, self.size).direct(tensors)
 
     def _align(self, target: int) -> tuple[int, int]:
         """How many elements fewer the first segment has, and the units then."""

@@ -7,13 +7,10 @@ of every channel by itself, and poolings, are the same walk, with channels that 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import get_kernel, reads_pixels
 from anydml.engines.cpu.call import SMALL
-from anydml.engines.cpu.kernel import Address
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.bringing import PANELS, PIECES
 from anydml.engines.cpu.kernels.contract import WORDS, make_contract
@@ -21,7 +18,7 @@ from anydml.engines.cpu.kernels.room import LONG
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
 from anydml.engines.cpu.kernels.tile import CHAIN, Tile
 from anydml.engines.cpu.kernels.unpacked_tile import EACH, SPREAD, make_unpacked_tile
-from anydml.engines.cpu.programs.contracted import ContractProgram, distances
+from anydml.engines.cpu.programs.contracted import ContractProgram, place_of_pieces
 from anydml.engines.cpu.programs.endings import ending_of
 from anydml.engines.cpu.programs.panels import lay_out_places
 from anydml.engines.cpu.programs.sides import Sides
@@ -42,6 +39,10 @@ LEAST_ROWS = 4
 """Places of a line from which on it is worth a tile."""
 LEAST_STEPS = 3
 """Numbers of a place that lie side by side at least."""
+FEW_STEPS = 8
+"""Steps of a piece up to which its tile takes all of them at once."""
+LONGEST = 160
+"""Nodes of what is computed from sums at most where they are: rows of maps would take the few channels of a place."""
 TAPS = CHAIN
 """Numbers of a channel that are folded at most."""
 ROWS = 4096
@@ -61,7 +62,10 @@ class _Pixels(Sides):
         self.windows, self.unmerged = None, ()
         results = [*self.lies(self.finish), self.target]
         rows = self._runs(found.rows, [self.lie(self.left), *results])
-        self.rows = max(reversed(rows), key=self.count, default=())
+        # Those that lie nearest to each other, unless they are too few to fill a tile: 128 channels into 64 of
+        # 900 x 161, 3 x 3, take 185 ms so, and 277 with a tile of places below each other (a Xeon).
+        fills = tile_for("f32", ROWS).rows
+        self.rows = max(reversed(rows), key=lambda run: min(self.count(run), fills), default=())
         columns = self._runs(found.columns, [self.lie(self.right), *results])
         self.columns = columns[-1] if columns else ()
         self.batch = (*found.batch, *(k for k in (*found.rows, *found.columns) if k not in (*self.rows, *self.columns)))
@@ -154,7 +158,8 @@ def _tile(sides: _Pixels, reads: str) -> Tile:
         vectors = own.vectors
     if reads != SPREAD:
         vectors = min(own.vectors, sides.n // lanes)
-    return Tile(rows, vectors, lanes, 0, by_lane=False, reads=reads)
+    length = _pieces(sides)[2] if reads == SPREAD else 0
+    return Tile(rows, vectors, lanes, 0, by_lane=False, reads=reads, steps=length if length <= FEW_STEPS else 0)
 
 
 def _pieces(sides: _Pixels) -> tuple[tuple[int, ...], tuple[int, ...], int]:
@@ -164,26 +169,6 @@ def _pieces(sides: _Pixels) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     while outer and x.strides[outer[-1]] == 4 * length:
         length *= sizes[outer.pop()]
     return tuple(sizes[k] for k in outer), tuple(x.strides[k] for k in outer), length
-
-
-@functools.cache  # a kernel may read a table as long as its program is bound somewhere
-def _table(sizes: tuple[int, ...], strides: tuple[int, ...], length: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The pieces, of which none is longer than a chain, and whether sums are put down after each."""
-    found: list[tuple[int, int, int]] = []
-    run = 0
-    for far in distances(sizes, strides).tolist():
-        for first in range(0, length, CHAIN):
-            steps = min(CHAIN, length - first)
-            if run + steps > CHAIN:
-                found[-1] = (*found[-1][:2], 1)
-                run = 0
-            run += steps
-            found.append((far + 4 * first, steps, 0))
-    return np.array([len(found), *(number for piece in found for number in piece)], np.int64)
-
-
-def _place_of_table(sizes: tuple[int, ...], strides: tuple[int, ...], length: int) -> Address:
-    return Address.of(_table(sizes, strides, length).ctypes.data, _place_of_table, sizes, strides, length)
 
 
 def _units(sides: _Pixels, tile: Tile) -> tuple[int, int]:
@@ -201,7 +186,7 @@ def _units(sides: _Pixels, tile: Tile) -> tuple[int, int]:
 def _program(sides: _Pixels, tile: Tile, panels: Panels | None = None) -> ContractProgram:
     width, batch = tile.vectors * tile.lanes, sides.count(sides.batch)
     row_units, column_units = _units(sides, tile)
-    ending = ending_of(sides)
+    ending = ending_of(sides, LONGEST)
     x = sides.lie(sides.left)
     left = sides.section((), [x], [0], [x.along(sides.rows)])
     right = panels.section if panels is not None else sides.section((), [], [], [])
@@ -225,7 +210,7 @@ def _program(sides: _Pixels, tile: Tile, panels: Panels | None = None) -> Contra
         "tile_columns": width, "block": sides.k, "lanes": tile.lanes, **plain, **ended, "left_mode": PIECES,
         "right_mode": PANELS, "is_direct": int(sides.finish is sides.sum), "left_at": places[0], "right_at": places[1],
         "result_at": places[2], "rank": len(sides.batch), "together": 1, "beside": 1,
-        "pieces": _place_of_table(*_pieces(sides) if tile.reads == SPREAD else (*_taps(sides), 1)),
+        "pieces": place_of_pieces(*_pieces(sides) if tile.reads == SPREAD else (*_taps(sides), 1), CHAIN),
         "left_on": 0 if tile.reads == SPREAD else 4, "of_columns": row_units * batch,
     }  # fmt: skip
     fixed = (*(words.get(name, 0) for name in WORDS[2:]), *(sides.found.sizes[k] for k in sides.batch))

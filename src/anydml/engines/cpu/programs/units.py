@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.call import SMALL
 from anydml.engines.cpu.kernels.bringing import PANELS, STRIP
 from anydml.engines.cpu.kernels.octets import FOUR
-from anydml.engines.cpu.kernels.room import BLOCK, COLUMNS, LONG, PANEL, RESULT, RIGHT
+from anydml.engines.cpu.kernels.room import AHEAD, BLOCK, COLUMNS, LONG, PANEL, RESULT, RIGHT
 from anydml.engines.cpu.kernels.tile import BYTES, CHAIN
 from anydml.engines.threads import get_num_threads
 
@@ -49,7 +49,8 @@ def units_of(sides: Sides, tile: Tile, mode: int, *, is_direct: bool, is_ahead: 
     is_skinny = mode >= STRIP or is_read
     threads = 1 if size_of(sides) < SMALL else get_num_threads()
     wanted = 1 if threads == 1 else (FEW_TURNS if is_skinny else TURNS) * threads
-    fewest = -(-column_panels // ((LONG if is_skinny else COLUMNS) // width))
+    most = LONG if is_skinny else AHEAD if mode == PANELS else COLUMNS
+    fewest = -(-column_panels // (most // width))
     wanted = min(max(wanted, batch * fewest), batch * row_panels * column_panels)
     found = []
     for columns in range(fewest, min(column_panels, max(2 * wanted, fewest)) + 1):
