@@ -121,7 +121,13 @@ def show_memory(x: Any, rows: list[Row], given: argparse.Namespace) -> list[dict
             seconds, wall = measure(client, row.mine(x))
             after = client.run(peak)
             restarts = len(set(after) - set(before))
-        one = {"name": row.name, "cpu": seconds, "wall": wall, "peak": max(after.values()), "restarts": restarts}
+        one: dict[str, Any] = {
+            "name": row.name,
+            "cpu": seconds,
+            "wall": wall,
+            "peak": max(after.values()),
+            "restarts": restarts,
+        }
         found.append(one)
         print(f"{row.name:26} {seconds:8.2f} {wall:8.2f} {one['peak'] / 2**20:9.0f} {restarts:9}", flush=True)
     return found
