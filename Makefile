@@ -29,7 +29,7 @@ ENGINE_TESTS := $(patsubst %,tests/test_%.py,cuda_engine cuda_maps cuda_expressi
   cuda_windows one_pass targets documents document_examples random precision casts graph_random)
 ON_CUDA := ANYDML_TEST_ENGINES=cuda
 
-run: $(VENV)/ready ## show operators at work, and run and explain a DxDispatch model
+run: $(VENV)/ready $(EXTRAS:%=$(VENV)/extra-%) ## show operators at work, and run and explain a DxDispatch model
 	@$(BIN)/python examples/tour.py
 	@echo; echo '$$ anydml run examples/models/slice1.json'; $(BIN)/anydml run examples/models/slice1.json
 	@echo; echo '$$ anydml explain examples/models/slice1.json --dispatchable crop'

@@ -133,7 +133,7 @@ def test_the_help_of_explain_says_what_a_graph_shows() -> None:
     assert "With --graph its dispatches are shown together, as the one graph that they could be compiled as" in text
     assert "anydml explain examples/models/slice1.json --graph" in text
     text = " ".join(printed(f"explain {ROOT}/examples/models/slice1.json --help").split())
-    assert "or, with --graph, what its dispatches would be as one graph" in text
+    assert "or, with --graph, all of its dispatches as one graph" in text
     assert "Show all dispatches as one compiled graph: the passes over memory" in text
 
 

@@ -98,7 +98,7 @@ def test_faults_stand_at_their_fields_as_somebody_types(page: Explorer) -> None:
     page.type("sizes", "4,0")
     assert page.fault("sizes") == "InputTensor.Sizes[1] must be at least 1; got 0"
     assert page.tab.run("document.querySelector('#field-sizes').getAttribute('aria-invalid')") == "true"
-    assert page.text("#verdict") == "1 fault; below, what was valid before"
+    assert page.text("#verdict") == "1 fault; below, the last valid one"
     page.type("strides", "0,x")
     assert "is no list of whole numbers" in page.fault("strides")
     assert page.text("#verdict").startswith("2 faults")
@@ -163,6 +163,9 @@ def test_a_link_and_a_command_line_say_the_same(page: Explorer) -> None:
 
 def test_operators_are_found_by_words_and_opened_by_a_key(page: Explorer) -> None:
     page.open(SLICE1)
+    for typed, found in {"concat": "1 of 177", "cumsum": "1 of 177", "zzz": "0 of 177", "softmx": "4 of 177"}.items():
+        page.tab.type("#search", typed)
+        page.tab.wait(f"document.querySelector('#picker .count').textContent === '{found} operators'", typed)
     page.tab.type("#search", "log soft")
     assert page.text("#picker .count") == "2 of 177 operators"
     page.tab.press("Enter", 13)

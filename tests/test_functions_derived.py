@@ -253,6 +253,9 @@ def test_booleans_are_uint8() -> None:
     np.testing.assert_array_equal(dml.logical_not(mask), (~mask).view("uint8"), strict=True)
     np.testing.assert_array_equal(dml.if_(mask, X, 0), np.where(mask, X, np.float32(0)), strict=True)
     np.testing.assert_array_equal(dml.logical_and(mask, True), mask.view("uint8"), strict=True)
+    for _ in range(2):  # of which the second is a known call
+        np.testing.assert_array_equal(dml.nonzero_coordinates(mask)[1][: mask.sum()], np.argwhere(mask))
+        np.testing.assert_array_equal(dml.slice(mask, [0, 0], [1, 3]), mask[:1].view("uint8"), strict=True)
 
 
 def test_truths_go_into_an_array_of_booleans() -> None:
@@ -300,7 +303,7 @@ def test_truths_are_of_a_type_that_the_level_has() -> None:
         (lambda: dml.add(X, 10**400), "BTensor must be a number that the type can hold"),
         (lambda: dml.add(X, X.astype("float64")), r'BTensor must be of .*; got FLOAT64; pass b\.astype\("float32"\)'),
         (lambda: dml.relu(X.astype("float64")), r'InputTensor must be of .*; got FLOAT64; pass x\.astype\("float32"\)'),
-        (lambda: dml.add(X, np.arange(3)), "BTensor.DataType must be ATensor.DataType, FLOAT32; got INT64"),
+        (lambda: dml.add(X, np.arange(3)), r'ATensor.DataType, FLOAT32; got INT64; pass b\.astype\("float32"\)'),
         (lambda: dml.add(X, [1, 2, 1e300]), r"BTensor must be a number that the type can hold, .* got 1e\+300"),
         (lambda: dml.add(np.arange(2, dtype="uint8"), [0, 256]), r"BTensor must lie in 0 \.\. 255, .* got 256"),
         (lambda: dml.add(np.arange(2), [1, 2.5]), r'BTensor must be a whole number.* pass a\.astype\("float32"\)'),
@@ -313,6 +316,7 @@ def test_truths_are_of_a_type_that_the_level_has() -> None:
         (lambda: dml.value_scale_2d(X[None], 2, [1, 2, 3]), r"must be 3"),
         (lambda: dml.value_scale_2d(np.ones((1, 3, 2, 2, 1), "float32"), 2, [1, 2, 3]), "dimensions"),
         (lambda: dml.add1(X, X, fused_activation="ABS"), "FusedActivation"),
+        (lambda: dml.add1(X, X, fused_activation="rellu"), r"did you mean RELU\?"),
     ],
 )
 def test_errors_name_the_field_and_the_way_out(call: Any, words: str) -> None:

@@ -32,11 +32,16 @@ X = np.ones((2, 3), "float32")
         ("topk", "did you mean top_k?"),
         ("activation_softmax", "none of that name; use softmax"),
         ("maximum", "none of that name; use max(a, b)"),
+        ("float32", 'use its name, "float32", or DataType.FLOAT32'),
         ("frobnicate", "none of that name; `anydml support` lists them"),
         ("DML_SLICE1_OPERATOR_DESC", "; it is anydml.Slice1 here"),
         ("DML_TENSOR_DATA_TYPE_FLOAT32", "; it is anydml.DataType.FLOAT32 here"),
         ("DML_OPERATOR_GEMM", "; it is anydml.OperatorType.GEMM here"),
         ("DML_FEATURE_LEVEL_5_0", "; it is anydml.FeatureLevel.LEVEL_5_0 here"),
+        ("DML_TENSOR_FLAG_OWNED_BY_DML", "; it is anydml.TensorFlags.OWNED_BY_DML here"),
+        ("DML_EXECUTION_FLAG_NONE", "; it is anydml.ExecutionFlags.NONE here"),
+        ("DML_SIZE_2D", "; write a tuple, (width, height)"),
+        ("DML_CREATE_DEVICE_FLAGS", "; the guide to porting DirectML code lists the names"),
         ("IDMLDevice1", "; it is anydml.Device here"),
         ("DMLCreateDevice", "; it is anydml.Device() here"),
     ],
@@ -70,7 +75,7 @@ def test_what_is_suggested_instead_is_there() -> None:
     from anydml.functions import function_names
     from anydml.functions.unknown import _INSTEAD, _STRUCTURES
 
-    known = {*dml.__all__, "anydml", "arrays", "pydirectml", "the"}
+    known = {*dml.__all__, "anydml", "arrays", "pydirectml", "the", "its"}
     words: set[str] = set()
     for place, names in _INSTEAD.items():
         assert place.partition("(")[0].partition(".")[0].partition(" ")[0].partition(",")[0] in known, place
@@ -94,6 +99,10 @@ def test_what_is_suggested_instead_is_there() -> None:
         (lambda: dml.split(X, sections=2), "write output_axis_sizes= instead of sections="),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.cast(X, dtype="int8"), "write data_type= instead of dtype="),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.gather(X, [0], axs=1), "did you mean axis?"),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.gemm(X, X, transpose_b=True), "write trans_b= instead of transpose_b="),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.average_pooling(X, 2, padding=1), "write start_padding= and end_padding="),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.gather(X), "axis=0, index_mode='raise', *, out=None, device=None)"),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.ActivationRelu(X), "takes its fields by name: input_tensor=, output_tensor="),  # type: ignore[call-arg,arg-type]
         (lambda: dml.slice1(X), "input_window_strides=None, output_sizes=None, *, out=None, device=None)"),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.add(X), "it is add(a, b, *, out=None, device=None)"),  # type: ignore[call-overload,unused-ignore]
     ],

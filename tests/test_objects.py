@@ -125,9 +125,9 @@ def test_volatile_descriptors_are_bound_late() -> None:
     [
         (None, None, None, "inputs must be bound; call bind_inputs"),
         ([Bind(bytearray(16))], None, None, "outputs must be bound; call bind_outputs"),
-        ([], [Bind(bytearray(16))], None, "inputs must be 1 bindings, for InputTensor; got 0"),
-        ([Bind(bytearray(16))] * 2, [Bind(bytearray(16))], None, "inputs must be 1 bindings, for InputTensor; got 2"),
-        ([Bind(bytearray(16))], [], None, "outputs must be 1 bindings, for OutputTensor; got 0"),
+        ([], [Bind(bytearray(16))], None, "inputs must be 1 binding, for InputTensor; got 0"),
+        ([Bind(bytearray(16))] * 2, [Bind(bytearray(16))], None, "inputs must be 1 binding, for InputTensor; got 2"),
+        ([Bind(bytearray(16))], [], None, "outputs must be 1 binding, for OutputTensor; got 0"),
         (Bind(bytearray(16)), [Bind(bytearray(16))], None, "inputs must be a list"),
         ([Bind(bytearray(16))], [Bind(bytearray(16))], Bind(bytearray(512), 16), "Offset must be a multiple of 256"),
     ],
@@ -154,9 +154,9 @@ def test_owned_inputs_are_bound_for_the_initializer_alone() -> None:
         initialize(owned, inputs=[[full]])
     with pytest.raises(dml.BindingError, match=r"inputs for operators\[0\] must be a list, for InputTensor"):
         initialize(owned, inputs=[full], outputs=[memory])
-    with pytest.raises(dml.BindingError, match=r"inputs for operators\[0\] must be 1 bindings, for InputTensor; got 0"):
+    with pytest.raises(dml.BindingError, match=r"inputs for operators\[0\] must be 1 binding, for InputTensor; got 0"):
         initialize(owned, inputs=[[]], outputs=[memory])
-    with pytest.raises(dml.BindingError, match="inputs must be 1 bindings, one for each operator; got 2"):
+    with pytest.raises(dml.BindingError, match="inputs must be 1 binding, one for each operator; got 2"):
         initialize(owned, inputs=[[full], [full]], outputs=[memory])
     with pytest.raises(dml.BindingError, match=r"operators\[0\].PersistentResource: SizeInBytes must be at least 256"):
         initialize(owned, inputs=[[full]], outputs=[full])

@@ -11,6 +11,7 @@ from anydml.operators import OPERATORS
 from anydml.operators.fields import dml_name
 from scripts import write_operators
 from scripts.pages import running
+from scripts.pages.drawing import PHONE
 from scripts.pages.families import families
 from scripts.pages.index import index_page
 from scripts.pages.operator import names_of, operator_page
@@ -31,7 +32,8 @@ def test_pages_have_fields_levels_a_picture_and_an_example(family: str) -> None:
             assert f"| `{dml_name(name)}`<br>`{name}` |" in page
         for row in cls.support:
             assert f"\n| {row.level}" in page
-        assert re.search(r"<svg [^>]*aria-label", page)
+        widths = [int(width) for width in re.findall(r'<svg [^>]*width="(\d+)"[^>]*aria-label', page)]
+        assert min(widths) <= max(PHONE + 20, 60 + 10.6 * len(cls.type.name)), "a phone would scroll it"
         assert "<style>" not in page, "it would hold for the whole page"
         assert "import anydml as dml\n\ndml." in page
 

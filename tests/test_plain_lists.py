@@ -62,6 +62,12 @@ def test_lengths_may_leave_the_axis_out() -> None:
         ),
         (lambda: dml.gather(X, np.array([0], "int16")), 'pass indices.astype("int64"): no feature level takes it'),
         (lambda: dml.split(X, 2, 1), "or list the parts' sizes; got 2; as in [2, 1]"),
+        (lambda: dml.split([1, 2, 3, 4], 3), "got 3; as in [2, 1, 1]"),
+        (lambda: dml.split(X, 9), "or list the parts' sizes; got 9"),
+        (
+            lambda: dml.join(np.ones(2, "int8")),  # type: ignore[call-overload]  # wrong on purpose
+            "got array([1, 1], dtype=int8); write join([a, b], axis)",
+        ),
         (lambda: dml.split(X, 0), "output_axis_sizes must lie in 1 .. 65536; got 0"),
     ],
 )

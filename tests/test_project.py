@@ -95,3 +95,16 @@ def test_documents_that_messages_name_exist() -> None:
     named = {name for text in texts for name in re.findall(r"\bdocs/[\w/-]+\.md", text)}
     assert named
     assert not [name for name in named if not (ROOT / name).exists()]
+
+
+def test_an_extra_of_make_installs_all_that_the_extra_of_the_package_does() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+    def fixed(file: Path) -> set[str]:
+        lines = file.read_text().lower().splitlines()
+        others = [fixed(file.parent / line.removeprefix("-r ")) for line in lines if line.startswith("-r ")]
+        return {line.partition("==")[0] for line in lines}.union(*others)
+
+    for name, wanted in extras.items():
+        if (file := ROOT / "requirements" / f"{name}.txt").exists():
+            assert {re.split(r"[\[>=]", one)[0].lower() for one in wanted} <= fixed(file), name

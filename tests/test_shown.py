@@ -66,10 +66,35 @@ def test_everything_says_what_it_is() -> None:
 def test_reports_tables_models_and_results_are_tables_in_a_notebook() -> None:
     has_table = {type(value).__name__ for value in held().values() if "<table" in value._repr_html_()}
     assert {"BoundOperator", "BindingTable", "LevelSupport", "SupportTable", "Report"} <= has_table
+    assert {"Graph", "Expression", "TensorSupport", "OperatorInitializer"} <= has_table
     assert {"Model", "ModelReport", "RunResult"} <= has_table
     table = dml.Gemm.support._repr_html_()
     assert re.findall(r"<th [^>]*>(.*?)</th>", table) == ["from level", "tensor", "dimensions", "types"]
     assert table.count("<tr") == 1 + sum(len(row.tensors) for row in dml.Gemm.support)
+
+
+def test_a_command_list_is_a_table_of_its_dispatches() -> None:
+    device, x = dml.Device("reference"), dml.TensorDesc("float32", (2, 3))
+    relu = dml.ActivationRelu(input_tensor=x, output_tensor=x)
+    compiled = device.compile_operator(device.create_operator(relu))
+    initializer, bindings = device.create_operator_initializer([compiled]), device.create_binding_table(compiled)
+    commands, recorder = device.create_command_list(), device.create_command_recorder()
+    recorder.record_dispatch(commands, initializer, device.create_binding_table(initializer))
+    bindings.bind_inputs([dml.BufferBinding(bytearray(24))])
+    bindings.bind_outputs([dml.BufferBinding(bytearray(24))])
+    recorder.record_dispatch(commands, compiled, bindings)
+    cells = re.findall(r"<td [^>]*>(.*?)</td>", commands._repr_html_())
+    assert cells[:4] == ["0", "OperatorInitializer", "ACTIVATION_RELU", "persistent resources"]
+    assert cells[4:] == ["1", "ACTIVATION_RELU", "InputTensor FLOAT32 {2,3}", "OutputTensor FLOAT32 {2,3}"]
+    device.execute([commands])
+
+
+def test_a_graph_description_is_a_picture_or_its_faults() -> None:
+    device, x = dml.Device("reference"), dml.TensorDesc("float32", (2, 3))
+    relu = device.create_operator(dml.ActivationRelu(input_tensor=x, output_tensor=x))
+    nodes, outputs = [dml.OperatorNode(relu)], [dml.OutputEdge(0, 0, 0)]  # type: ignore[arg-type]  # as DirectML has it
+    assert "<svg" in dml.GraphDesc(1, 1, nodes, [dml.InputEdge(0, 0, 0)], outputs)._repr_html_()
+    assert "must be fed by an edge" in dml.GraphDesc(0, 1, nodes, [], outputs)._repr_html_()
 
 
 def test_columns_of_numbers_stand_on_the_right_and_many_rows_are_cut() -> None:

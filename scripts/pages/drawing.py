@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from typing import TYPE_CHECKING
 
 import click
-from click.testing import CliRunner
 
-from anydml.cli.app import app
+from anydml.cli.describe import describe
 from anydml.cli.explain import explain
+from anydml.cli.showing import checked, draw
+from anydml.enums import FeatureLevel
 
 if TYPE_CHECKING:
+    from anydml.explain import Picture
     from scripts.pages.families import Operator
 
 _STYLE = re.compile(r"<style>(.*)@media \(prefers-color-scheme:dark\)\{(.*)\}</style>\n", re.DOTALL)
 PICTURE, CHART = "anydml-picture-frame", "anydml-chart-frame"
 """The classes of frames; all drawings in frames of one class have the same style."""
+PHONE = 380
+"""Pixels of a phone that a picture may take, but for the name of an operator."""
 
 
 def command_of(cls: Operator) -> str:
@@ -27,13 +32,23 @@ def command_of(cls: Operator) -> str:
     return (command.help or "").rpartition("\n")[2].strip()
 
 
-def draw_operator(cls: Operator) -> str:
-    """The picture of the example, as SVG."""
-    result = CliRunner().invoke(app, [*shlex.split(command_of(cls))[1:], "--svg", "-"])
-    if result.exit_code:
-        message = f"{command_of(cls)}: {result.output}"
-        raise ValueError(message)
-    return result.output
+def draw_operator(cls: Operator) -> Picture:
+    """The picture of the example."""
+    command = explain.get_command(click.Context(explain), cls.type.name.lower())
+    assert command is not None  # noqa: S101 - for type checkers: every operator has one
+    with command.make_context("explain", shlex.split(command_of(cls))[3:]) as ctx:
+        given = {name: value for name, value in ctx.params.items() if name not in ("feature_level", "svg", "html")}
+    desc, arrays = describe(cls, given)
+    return checked(functools.partial(draw, desc, arrays, FeatureLevel.highest(), ""))
+
+
+def frame_picture(cls: Operator) -> str:
+    """The picture of the example for a page, and one for a phone, whose grids stand one below another."""
+    picture = draw_operator(cls)
+    wide, narrow = picture.svg(), picture.svg(PHONE)
+    if wide == narrow:
+        return frame(wide, PICTURE)
+    return f"{frame(wide, f'{PICTURE} anydml-wide')}\n{frame(narrow, f'{PICTURE} anydml-narrow')}"
 
 
 def frame(drawing: str, name: str) -> str:

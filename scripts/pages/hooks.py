@@ -38,7 +38,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the files that are made."""
     made = {f"operators/{page_of(cls)}": operator_page(cls) for cls in OPERATORS.values()}
     made |= {INDEX: index_page(is_linked=True), "changelog.md": changelog()}
-    made["assets/drawings.css"] = style_of(draw_operator(Slice1), PICTURE) + style_of(draw([]), CHART)
+    made["assets/drawings.css"] = style_of(draw_operator(Slice1).svg(), PICTURE) + style_of(draw([]), CHART)
     for path, content in made.items():
         if (there := files.get_file_from_path(path)) is not None:
             files.remove(there)

@@ -12,7 +12,7 @@ from anydml.beside import read_json
 from anydml.operators.fields import dml_name
 from anydml.operators.meanings import choices_of, meaning_of
 from anydml.operators.tables import write_counts, write_types
-from scripts.pages.drawing import PICTURE, command_of, draw_operator, frame
+from scripts.pages.drawing import command_of, frame_picture
 from scripts.pages.running import example_of, function_of
 from scripts.pages.wording import formula, is_left_open, sentences
 
@@ -76,7 +76,7 @@ def _parameter(parameter: inspect.Parameter) -> str:
 
 
 def _picture(cls: Operator) -> Iterator[str]:
-    yield f"## Picture\n\n{frame(draw_operator(cls), PICTURE)}\n"
+    yield f"## Picture\n\n{frame_picture(cls)}\n"
     yield f"```sh\n{command_of(cls)}\n```\n"
     yield "`--html FILE` writes a page on which pointing at an element shows the elements that it comes from."
 

@@ -13,11 +13,11 @@ from anydml.graph.nodes import ConstantNode, InputEdge, IntermediateEdge, Operat
 from anydml.memory import packed_strides
 from anydml.operators import Slice
 from anydml.runtime.device import Device, device_named
-from anydml.shown import Shown
+from anydml.shown import Shown, Table, counted, describe
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from anydml.enums import DataType
     from anydml.graph.nodes import Node
@@ -216,8 +216,30 @@ class Graph(Shown):
                 compiled.results[i] = (output.data_type, (), ())
         return compiled if compiled.owned else compiled.initialize()
 
+    def _shown(self) -> Iterator[str | Table]:
+        yield str(self)
+        inputs = [(k, one.name, describe(one.descs[0])) for k, one in enumerate(self._inputs)]
+        yield Table("inputs", ("", "name", "tensor"), inputs)
+        nodes = [
+            (
+                k,
+                one.name,
+                "" if one.node is None else one.node.kind,
+                ", ".join(_label(given.source) for given in one.inputs),
+                ", ".join(map(describe, one.descs)),
+            )
+            for k, one in enumerate(self._nodes)
+        ]
+        yield Table("nodes", ("", "name", "operator", "reads", "gives"), nodes)
+
     def __repr__(self) -> str:
-        return f"Graph({self.device!r}, {len(self._inputs)} inputs, {len(self._nodes)} nodes)"
+        inputs, nodes = counted(len(self._inputs), "input"), counted(len(self._nodes), "node")
+        return f"Graph({self.device!r}, {inputs}, {nodes})"
+
+
+def _label(source: Source) -> str:
+    """An input or a node as a table names it."""
+    return source.name or f"{'input' if source.is_input else 'node'} {source.number}"
 
 
 def _packed(_sizes: tuple[int, ...], _data_type: DataType) -> None:

@@ -172,10 +172,11 @@ class ArrayCall(Call):
             seen = self._broadcast(fields, inputs, spreading)
             self.scalars = (*fields, *name_slots(cls, cls.output_names(), 1))
         else:
-            read = read_plain(cls, device.feature_level, fields, inputs)
+            given = [without_truths(x) for x in inputs]
+            read = read_plain(cls, device.feature_level, fields, given)
             seen = [
                 view_number(read[i], memory, name, fields[i]) if i in read else view(x, name, fields[i], memory=memory)
-                for i, x in enumerate(inputs)
+                for i, x in enumerate(given)
             ]
         if any(x.data_type.is_half_byte for x in seen):
             self.key = None  # what was looked at is a packed copy
@@ -253,12 +254,24 @@ class ArrayCall(Call):
         taken = [one for one in usual if self.cls.support.first_with(bare_name(slot), data_type=one)]
         if not taken or not (is_double or (CONVERT in fault.way_out and not found.is_float)):
             return fault
-        name = taken[0].name.lower()
+        reason = fault.way_out.replace(f"{CONVERT},", ";").replace(CONVERT, "")
+        return replace(fault, way_out=f"pass {self._converted(slot, taken[0])}: {reason}")
+
+    def convert(self, fault: Fault) -> Fault:
+        """A type that must be another input's: how to give it that."""
+        slot = fault.field.removesuffix(".DataType")
+        theirs = DataType.__members__.get(fault.rule.rpartition(".DataType, ")[2])
+        if theirs is None or theirs.is_half_byte or slot not in name_slots(self.cls, self.names, len(self.inputs)):
+            return fault
+        return replace(fault, way_out=fault.way_out or f"pass {self._converted(slot, theirs)}")
+
+    def _converted(self, slot: str, data_type: DataType) -> str:
+        """The expression that gives an input another type, in the words of its library."""
+        name, slots = data_type.name.lower(), name_slots(self.cls, self.names, len(self.inputs))
         converted = f'astype("{name}")'
         if is_tensor(self.inputs[slots.index(slot)].array):
             converted = {"float32": "float()", "int64": "long()"}.get(name, f"to(torch.{name})")
-        reason = fault.way_out.replace(f"{CONVERT},", ";").replace(CONVERT, "")
-        return replace(fault, way_out=f"pass {argument_of(self.cls, slot)}.{converted}: {reason}")
+        return f"{argument_of(self.cls, slot)}.{converted}"
 
     def finish(self, desc: OperatorDesc) -> Any:
         """Compile or find compiled, bind and dispatch."""

@@ -110,6 +110,10 @@ class Call(abc.ABC):
         """A fault of the level as the caller can act on it."""
         return fault
 
+    def convert(self, fault: Fault) -> Fault:
+        """A fault of two inputs' types with the way to convert one of them."""
+        return fault
+
     def rank_of(self, field: str) -> int:
         """The dimensions of a result, by DirectML's name: `output_sizes` are those of the first."""
         is_told = self.output_sizes is None or field == dml_name(self.results[0])
@@ -175,9 +179,10 @@ class Call(abc.ABC):
         padded = self._padded(desc, fills)
         level = self.device.feature_level
         own = [] if self.faults else [self._in_callers_dimensions(fault) for fault in desc.own_faults()]
-        raise_description_faults(
-            self.name, [*map(self.reword, padded.level_faults(level, f"this device is {level}")), *self.faults, *own]
-        )
+        of_level = [self.reword(fault) for fault in padded.level_faults(level, f"this device is {level}")]
+        if not of_level:  # which say already how to convert
+            own = [self.convert(fault) for fault in own]
+        raise_description_faults(self.name, [*of_level, *self.faults, *own])
         if padded is desc:
             desc.found_sound(level)
         return self.finish(padded)

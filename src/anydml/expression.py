@@ -10,11 +10,11 @@ from anydml.errors import DescriptionError, Fault
 from anydml.graph.check import byte_span, has_gaps
 from anydml.graph.description import SUBJECT
 from anydml.graph.nodes import OperatorNode
-from anydml.shown import Shown
+from anydml.shown import Shown, Table, describe
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from anydml.builder import Graph
     from anydml.enums import DataType
@@ -128,6 +128,14 @@ class Expression(Arithmetic, Shown):
     def __array__(self, *_args: object, **_options: object) -> NoReturn:
         rule = f"{self!r} stands for a tensor that is not there yet"
         refuse(Fault(field="expression", rule=rule, way_out="compile its graph, and call that"))
+
+    def _shown(self) -> Iterator[str | Table]:
+        source, desc = self._source, self.desc
+        kind = "input" if source.node is None else source.node.kind
+        yield f"Expression: {describe(desc)} of {kind} {source.name}".rstrip()
+        rows = [("type", desc.data_type.name), ("sizes", str(self.sizes)), ("strides", str(self.strides))]
+        rows += [(f"reads [{k}]", repr(given)) for k, given in enumerate(source.inputs)]
+        yield Table("", ("property", "value"), rows)
 
     def __repr__(self) -> str:
         source = self._source

@@ -11,6 +11,8 @@ from anydml.errors import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from anydml.tensor import TensorDesc
+
 _MOST_ROWS = 60
 """Of a table: a notebook is for reading."""
 _BARE = "margin:0;padding:0;border:0;background:none;color:inherit;text-align:left;"
@@ -90,6 +92,11 @@ def _cell(cell: str | float) -> str:
 
 def _escape(text: str) -> str:
     return escape(printable(text))
+
+
+def describe(desc: TensorDesc) -> str:
+    """A tensor as a table has it: `FLOAT32 {1,1,3,4}`, as pictures write it."""
+    return f"{desc.data_type.name} {{{','.join(map(str, desc.sizes))}}}"
 
 
 def counted(count: int, what: str) -> str:

@@ -143,3 +143,8 @@ class Flags(enum.IntFlag, boundary=enum.STRICT, metaclass=SpelledType):
     @classmethod
     def _prefix(cls) -> str:
         return _prefix_of(cls.__name__.removesuffix("s"))
+
+    @property
+    def dml_name(self) -> str:
+        """DirectML's own constant: `DML_TENSOR_FLAG_OWNED_BY_DML`."""
+        return f"{self._prefix()}{self.name}"

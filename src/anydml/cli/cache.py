@@ -76,7 +76,7 @@ def list_(as_json: bool) -> None:
 
 
 @cache.command()
-@click.option("-n", "--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@click.option("-n", "--dry-run", is_flag=True, help="List the files that would be removed, and remove nothing.")
 def clear(dry_run: bool) -> None:
     """Remove everything that is kept: it is compiled again when it is needed."""
     count = size = 0

@@ -49,9 +49,11 @@ _NUMBER = _Tolerance(0)
 @click.option("--engine", type=ENGINE, help="Instead of the best: see `anydml engines`.")
 @click.option("--rtol", type=_NUMBER, default=1e-3, show_default=True, help="Floats may differ by this share.")
 @click.option("--atol", type=_NUMBER, default=1e-7, show_default=True, help="And by this much.")
-@click.option("--against", type=click.Choice(list(_SIDES)), default="onnxruntime", show_default=True, help="With what.")
-@click.option("--all", "every", is_flag=True, help="Compare what every node makes.")
-@click.option("--alone", is_flag=True, help="And run each node on what the other side made: is it off by itself?")
+@click.option(
+    "--against", type=click.Choice(list(_SIDES)), default="onnxruntime", show_default=True, help="The other side."
+)
+@click.option("--all", "every", is_flag=True, help="Compare the outputs of every node.")
+@click.option("--alone", is_flag=True, help="And run each node on the other side's tensors: is it off by itself?")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 @click.pass_context
 def compare(

@@ -83,7 +83,7 @@ _OPTIONS = (
     (
         ("-S", "--show_dependencies"),
         {"is_flag": True, "is_eager": True, "expose_value": False, "callback": _show_dependencies},
-        "Show the versions of what this is built on, and run nothing.",
+        "Show the versions of the libraries that anydml uses, and run nothing.",
     ),
     (
         ("-s", "--show_adapters"),
@@ -114,13 +114,13 @@ _WITHOUT_EFFECT = {
 }
 """Options that change nothing in what a model computes and prints: taken, and said to have no effect."""
 _REFUSED = {
-    "-c --pix_capture_type TYPE": "PIX captures what Direct3D does, and nothing of that is done here",
-    "-o --pix_capture_name NAME": "PIX captures what Direct3D does, and nothing of that is done here",
+    "-c --pix_capture_type TYPE": "PIX captures the work of Direct3D, and there is none here",
+    "-o --pix_capture_name NAME": "PIX captures the work of Direct3D, and there is none here",
     "--print_hlsl_disassembly": "HLSL shaders are not run",
     "-x --enable_ort_extensions": "operators of ONNX Runtime's extensions are not here",
     "--enable_onnx_profiling": "there is no profile of ONNX Runtime's; -v 2 shows every sample",
     "-F --onnx_free_dim_denotation_override NAME:SIZE": (
-        "open sizes are bound by their names, with -f, and not by what they denote"
+        "open sizes are bound by their names, with -f, and not by their denotation"
     ),
 }
 """Options that ask for what would not come."""

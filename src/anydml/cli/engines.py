@@ -1,4 +1,4 @@
-"""`anydml engines`: what can run here."""
+"""`anydml engines`: the engines of this machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anydml.engines import list_engines
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 def engines(as_json: bool) -> None:
-    """The engines and devices found on this machine, and for a missing one what to install.
+    """List the engines and devices of this machine, and the packages that a missing one needs.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`anydml explain`: what an operator does, as a picture: from its fields, given as options, or from a model."""
+"""`anydml explain`: the work of an operator as a picture: from its fields, given as options, or from a model."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Explain(click.Group):
 
 @click.group(cls=_Explain, options_metavar="", subcommand_metavar="OPERATOR|MODEL.json|MODEL.onnx [OPTIONS]")
 def explain() -> None:
-    """Show what an operator or a model does, as a picture.
+    """Show the work of an operator or a model as a picture.
 
     Of an operator: which elements it picks, in what order, and the arithmetic. Its name alone shows an example and the
     meanings of its fields; `anydml explain OPERATOR --help` lists its options. Without data the values are 1, 2, 3 …
@@ -128,7 +128,7 @@ def _model_command(path: Path) -> click.Command:
         click.Option(
             ["--graph"],
             is_flag=True,
-            help="Show all dispatches as one compiled graph: the passes over memory that it takes, and what it saves.",
+            help="Show all dispatches as one compiled graph: its passes over memory, and the memory traffic saved.",
         ),
         click.Option(["--allow-files", "allowed"], type=_FOLDER, multiple=True, help="A folder the model may use too."),
         click.Option(["--max-memory"], type=SIZE, help=MOST),
@@ -136,8 +136,8 @@ def _model_command(path: Path) -> click.Command:
         *_DRAWINGS,
     ]
     text = (
-        "Show what the dispatchables of a DxDispatch model do or, with --graph, what its dispatches would be as one"
-        " graph, and what that saves."
+        "Show the work of a DxDispatch model's dispatchables or, with --graph, all of its dispatches as one graph, and"
+        " the memory traffic that is saved."
     )
     example = (
         "\b\nExamples:\n  anydml explain examples/models/slice1.json --dispatchable crop"

@@ -26,6 +26,7 @@ from anydml.cli.types import ENGINE, LEVEL, SIZE
 from anydml.cli.without import without_option
 from anydml.engines.threads import MOST_THREADS, set_num_threads
 from anydml.enums import FeatureLevel
+from anydml.errors import show
 from anydml.models import Timing, load_model
 from anydml.models.onnx_programs import OnnxProgram
 
@@ -60,7 +61,7 @@ _TARGET = click.Path(file_okay=False, path_type=Path)
 @click.option("--allow-files", "allowed", type=_FOLDER, multiple=True, help="A folder the model may use too.")
 @memory_option
 @strict_option
-@click.option("--max-output", type=SIZE, help="The most its files may take; half of what the disk has free by default.")
+@click.option("--max-output", type=SIZE, help="The most its files may take; half of the free disk by default.")
 @input_options
 @seed_option
 @without_option
@@ -99,7 +100,7 @@ def run(
     Of a DxDispatch model the operators are dispatched, resources printed and files written.
 
     An ONNX model, *.onnx, takes its inputs from files, or makes them up from a seed; with --output_path its outputs
-    are written there, an .npy each. --profile shows what each pass took, and the nodes that it carries out; in a file
+    are written there, an .npy each. --profile shows the time of each pass, and the nodes that it carries out; in a file
     that is JSON, *.json, a line of time for chrome://tracing and Perfetto, *.trace.json, or the table, *.txt.
 
     The files that a model names are read and written inside its own folder only, unless options say otherwise, and
@@ -115,6 +116,10 @@ def run(
         raise click.UsageError("Missing argument 'MODEL'." if model is None else "a model is given twice.", ctx)
     model = model or named
     assert model is not None  # noqa: S101 - for type checkers: one of the two is
+    if str(model) == "-" or model.is_dir():
+        what = "stdin has no folder to read and write in" if str(model) == "-" else f"{show(str(model))} is a folder"
+        message = f"{what}: run takes the file of one model. `anydml check` takes stdin and folders."
+        raise click.BadParameter(message, param_hint="'MODEL'")
     if profile is not None:
         check_profile(model, profile, as_json=as_json)
     if threads is not None:

@@ -58,7 +58,8 @@ class OperatorNameType(click.ParamType):  # type: ignore[type-arg]  # generic in
             return find_operator(names.get(name) or (int(name) if name.isdecimal() else value))
         except DescriptionError as error:
             built = [kind.name.lower() for kind in OPERATORS]
-            way_out = instead_of(value) or suggest(value, built, "dml_operator_") or "`anydml support` lists them"
+            near = suggest(value, map(function_name, OPERATORS)) or suggest(value, built, "dml_operator_")
+            way_out = instead_of(value) or near or "`anydml support` lists them"
             self.fail(str(replace(error.faults[0], way_out=way_out)), param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:  # noqa: ARG002 - as the base has it
@@ -74,7 +75,9 @@ class EngineType(click.ParamType):  # type: ignore[type-arg]  # generic in the n
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Take its name, or say what engines there are; whether it can run here is for the device to say."""
         if not is_engine_name(value):
-            self.fail(f"{value!r} is none of {', '.join(ENGINES)} and cuda:1, cuda:2, …", param, ctx)
+            hint = suggest(value, map(repr, ENGINES))
+            told = f"{value!r} is none of {', '.join(ENGINES)} and cuda:1, cuda:2, …"
+            self.fail("; ".join(filter(None, (told, hint))), param, ctx)
         return str(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:  # noqa: ARG002 - as the base has it

@@ -8,6 +8,7 @@ _WORDS = {
     r'use Device\("(\w+)"\)': r"use --engine \1",
     r"use Device\(\)": "leave --engine out",
     r"--max-memory, or max_memory=, allows": "--max-memory allows",
+    r"\bshapes must name": "--shape must name",
     r"allow_float64=True": "--allow-float64",
     r'index_mode="clamp"': "--index-mode clamp",
 }

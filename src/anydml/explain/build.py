@@ -66,7 +66,8 @@ def explain(
     """
     if not isinstance(desc, OperatorDesc):
         rule = "desc must be an operator description, such as Slice1(...)"
-        raise DescriptionError("explain", Fault(field="desc", rule=rule, value=desc, found=show(desc)))
+        way_out = f"the command `anydml explain {desc}` shows an example" if isinstance(desc, str) else ""
+        raise DescriptionError("explain", Fault(field="desc", rule=rule, value=desc, found=show(desc), way_out=way_out))
     name, fields, title = desc.type.name, _fields(desc), " ".join(title.split())
     report = desc.check(feature_level)
     try:
@@ -145,7 +146,7 @@ def _values(
 
 
 def _value_notes(values: Mapping[str, Values]) -> Iterator[str]:
-    """What is worth knowing of the values, once; of several tensors that say the same, what says the most."""
+    """Remarks on the values, each once; of several tensors with the same one the longest."""
     notes = dict.fromkeys(one.note for one in values.values() if one.note)
     for note in notes:
         if not any(other != note and other.startswith(note.removesuffix(".")) for other in notes):

@@ -41,7 +41,7 @@ class ComputedTale(Tale):
         self._primitive, self._values, self._tensors = primitive, values, desc.tensors()
         root = primitive.value
         self._inner = root.args[0] if root.op == "cast" else root
-        """What is computed, before it is made a number of the output's type."""
+        """The computed number, before its conversion to the output's type."""
         self._read = [node for node in walk(root) if node.op in ("load", "fetch")]
         self._count = math.prod(primitive.target.sizes)
         self._marks: set[str] = set()

@@ -1,4 +1,4 @@
-"""What of a tensor is drawn: everything where it is small, otherwise the parts that matter."""
+"""The parts of a tensor that are drawn: everything where it is small, otherwise the parts that matter."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Cut:
 
     @property
     def left_out(self) -> str:
-        """What is not drawn, in words; nothing where all is."""
+        """The parts that are not drawn, in words; nothing where all are."""
         leading, rows, columns = matrix(self.sizes)
         parts = [
             f"{whole - drawn} of {whole} {what}"

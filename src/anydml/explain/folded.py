@@ -170,7 +170,7 @@ class FoldedTale(Tale):
         return Landing(value, chained(says), sources)
 
     def _name(self, row: _Row, node: Expr) -> str:
-        """What a leaf is called: an element, or the part of a tensor that a row goes through."""
+        """The name of a leaf: an element, or the part of a tensor that a row goes through."""
         if node.op == "fetch":
             return spoken(row.step.sources[int(node.value)].tensor)
         if node.op not in ("load", ROW):

@@ -162,7 +162,7 @@ def _kept(node: Expr) -> Expr | None:
 
 
 def name_index(node: Expr) -> str:
-    """What a coordinate is called."""
+    """The name of a coordinate."""
     return f"index[{node.value}]"
 
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 _EMPTY = Recipe({}, ())
 _MADE = re.compile("(output[0-9]+) (held back|once)")
-"""What the runtime calls stores of its own beside an output."""
+"""The runtime's name for stores of its own beside an output."""
 _AHEAD = re.compile("(.+) (laid out(?: more)*)")
-"""What it calls constants as an engine has them laid out ahead."""
+"""Its name for constants in the layout of an engine."""
 
 
 class Recipes(NamedTuple):
@@ -45,7 +45,7 @@ class Recipes(NamedTuple):
 
 
 def recipes_of(desc: GraphDesc, without: Collection[str] = ()) -> Recipes:
-    """What a graph in which nothing is at fault becomes when it is compiled, without some rewritings."""
+    """The recipes of a graph in which nothing is at fault, compiled without some rewritings."""
     before = lower(desc)
     once, after, did = rewrite(before, Plain(), without)
     return Recipes(before, after, once, did)
@@ -81,7 +81,7 @@ def explain_desc(
 
 
 def _wholes(desc: GraphDesc, before: Recipe) -> dict[str, TensorDesc]:
-    """What the stores hold that several steps write parts of: the description of the node that has these steps."""
+    """The contents of stores that several steps write parts of: the description of the node that has these steps."""
     shared, names = before.shared(), node_names(desc)
     steps: dict[str, list[Step]] = {}
     for step in before.steps:
@@ -172,7 +172,7 @@ def _pass(step: Step, layouts: Mapping[str, View], names: Mapping[str, str]) -> 
 
 
 def _places(step: Step) -> tuple[View, ...]:
-    """What a step writes, and where something is made beside an output, what that will be of the output."""
+    """The store that a step writes, and for one beside an output its part of the output."""
     made = [(target, _MADE.fullmatch(target.tensor)) for target in step.targets]
     return tuple(replace(target, tensor=match[1]) if match else target for target, match in made)
 

@@ -41,7 +41,7 @@ class Box:
     home: int | None = None
     """The first of the passes that do a node's work, by number."""
     label: tuple[str, ...] = ()
-    """What leaves it: sizes, then type and bytes."""
+    """Its output: sizes, then type and bytes."""
     x: float = 0.0
     y: float = 0.0
     width: float = 0.0
@@ -149,7 +149,7 @@ def _node_box(picture: GraphPicture, numbers: Sequence[int], hues: Mapping[int, 
 
 
 def _merged(several: Sequence[Became]) -> Became:
-    """What became of all of a node's passes together."""
+    """The fate of all of a node's passes together."""
     numbers = sorted({number for one in several for number in one.passes})
     return Became(tuple(numbers), any(one.is_once for one in several))
 

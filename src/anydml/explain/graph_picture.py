@@ -22,7 +22,7 @@ _MOST_NUMBERS = 6
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """What a store holds."""
+    """The contents of a store."""
 
     name: str
     kind: StoreKind
@@ -38,7 +38,7 @@ class Pass:
     nodes: tuple[str, ...]
     """Whose work it does."""
     does: str
-    """What that is, in words."""
+    """The same in words."""
     reads: tuple[str, ...]
     """The stores that it reads."""
     writes: tuple[str, ...]
@@ -50,7 +50,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Became:
-    """What became of a node's pass."""
+    """The fate of a node's pass."""
 
     passes: tuple[int, ...] = ()
     """The numbers of the passes after that do its work, from 0."""
@@ -80,7 +80,7 @@ class GraphPicture:
     once: tuple[Pass, ...]
     """The passes that are made when the graph is compiled."""
     became: tuple[Became, ...]
-    """What became of each pass before."""
+    """The fate of each pass before."""
     tensors: Mapping[str, Tensor]
     """By store."""
     arena_bytes: int
@@ -94,12 +94,12 @@ class GraphPicture:
 
     @property
     def bytes_before(self) -> int:
-        """What the nodes move one by one."""
+        """The bytes that the nodes move one by one."""
         return sum(one.bytes_moved for one in self.before)
 
     @property
     def bytes_after(self) -> int:
-        """What a dispatch moves."""
+        """The bytes that a dispatch moves."""
         return sum(one.bytes_moved for one in self.after)
 
     @property
@@ -117,7 +117,7 @@ class GraphPicture:
 
     @property
     def rewritten(self) -> str:
-        """What the rewritings did in one line; empty where they did nothing."""
+        """The rewritings' work in one line; empty where they did nothing."""
         told = "; ".join(f"{name}: {did}" for name, did in self.did.items())
         return f"Rewritten by {told}." if told else ""
 
@@ -180,7 +180,7 @@ def group_passes(passes: Sequence[Pass]) -> list[list[int]]:
 
 
 def label_stores(tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """What each store is called in words: its name, and its kind too where one of another kind has that name."""
+    """The name of each store in words, with its kind where one of another kind has that name."""
     kinds: dict[str, set[StoreKind]] = {}
     for tensor in tensors.values():
         kinds.setdefault(tensor.name, set()).add(tensor.kind)

@@ -1,4 +1,4 @@
-"""What a pass of a graph does, in words, and names and numbers as people read them."""
+"""The work of a pass of a graph in words, and names and numbers as people read them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ARABIC_MARK = "\u061c"
 
 
 class _Words(NamedTuple):
-    """What views are called."""
+    """The names of views."""
 
     layouts: Mapping[str, View]
     """The whole tensors that stores hold, where that is known."""
@@ -63,7 +63,7 @@ def _word_target(primitive: Primitive, words: _Words, *, is_only: bool) -> str:
 
 
 def word_kind(step: Step) -> str:
-    """What a step does in a word or two."""
+    """The work of a step in a word or two."""
     return _VERBS.get(type(step.primitive), _ANY).kind(step.primitive)
 
 
@@ -112,7 +112,7 @@ def _tell_formula(primitive: Computation, words: _Words) -> list[str]:
     names = [_in_formula(words.names[view.tensor]) for view in sources]
     told = [words.of(view, name) for view, name in zip(sources, names, strict=True)]
     others: dict[str, str] = {whole: whole for whole in told}
-    """What is said of each name: nothing but the name, where that is all there is to say."""
+    """The words on each name: the name alone, where there is no more to say."""
     for k, (view, name, whole) in enumerate(zip(sources, names, told, strict=True)):
         if " " in whole.removeprefix(name).replace(", ", ","):  # more than slices
             while others.get(name, whole) != whole:  # another view of the same store

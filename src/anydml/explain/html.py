@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from anydml.explain.picture import Cell, Element, Grid, Picture, Plane
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-"""What a page may load: nothing but its own style."""
+"""The sources that a page may load: nothing but its own style."""
 
 
 def page(*pictures: Picture) -> str:

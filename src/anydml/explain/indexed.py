@@ -32,13 +32,13 @@ _MOST_CHECKED = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Tuple:
-    """What a tuple of indices, or an index alone, stands for."""
+    """The meaning of a tuple of indices, or of an index alone."""
 
     elements: tuple[Element, ...]
     written: str
     """`indices[1] = (-1)`."""
     remark: str
-    """What becomes of its numbers: `counts from the end: (3)`."""
+    """The reading of its numbers: `counts from the end: (3)`."""
     chosen: tuple[int, ...] | None
     """Coordinates of 0 .. size - 1; None for a tuple outside its dimensions."""
 

@@ -1,4 +1,4 @@
-"""What every drawing needs: a window's outline among rows and columns of which some are left out, and clean text."""
+"""Helpers of every drawing: a window's outline among rows and columns of which some are left out, and clean text."""
 
 from __future__ import annotations
 

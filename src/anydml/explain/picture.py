@@ -50,7 +50,7 @@ class Cell:
     element: Element
     value: str
     says: str
-    """What becomes of it, or where it comes from, as a sentence."""
+    """Its destination or its origin, as a sentence."""
     badge: str = ""
     """The order in which it lands, or the number of the tuple that picks it."""
     hue: int = 0
@@ -89,7 +89,7 @@ class Grid:
     planes: tuple[Plane, ...]
     has_row_numbers: bool
     left_out: str = ""
-    """What is not drawn: `8 of 16 rows`."""
+    """The part that is not drawn: `8 of 16 rows`."""
     arrow: str = ""
     """The direction of a walk along the rows or the columns: → ← ↓ or ↑."""
 
@@ -107,7 +107,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What an operator does to the elements of its tensors.
+    """The work of an operator on the elements of its tensors.
 
     `print(picture)` writes it; `.svg()` and `.html()` draw it, and a notebook shows it by itself. For a description
     that is not valid there is nothing to draw: `error` holds its faults, and every drawing says them.
@@ -115,18 +115,18 @@ class Picture:
 
     operator: str
     title: str = ""
-    """What the description is part of, such as a dispatchable's name."""
+    """The owner of the description, such as a dispatchable's name."""
     fields: tuple[tuple[str, str], ...] = ()
     """The attributes, by DirectML's names."""
     summary: str = ""
     grids: tuple[Grid, ...] = ()
     """The inputs in binding order, then the outputs."""
     legend: tuple[tuple[str, str], ...] = ()
-    """What the marks mean: kind of mark (`marked`, `window`) and words."""
+    """The meaning of the marks: kind of mark (`marked`, `window`) and words."""
     sentences: tuple[str, ...] = ()
     """The arithmetic of the first few elements."""
     notes: tuple[str, ...] = ()
-    """What was made up or left out, and what is worth knowing."""
+    """Values that were made up, parts that were left out, and remarks."""
     error: DmlError | None = field(default=None)
 
     def text(self, width: int = 100) -> str:
@@ -135,11 +135,14 @@ class Picture:
 
         return plain(self, width)
 
-    def svg(self) -> str:
-        """The picture as a standalone SVG document, light or dark as its reader's system is."""
+    def svg(self, width: int = 1100) -> str:
+        """The picture as a standalone SVG document, light or dark as its reader's system is.
+
+        It is at most so wide, where its grids allow: those that do not fit beside one another stand below.
+        """
         from anydml.explain.svg import draw
 
-        return draw(self)
+        return draw(self, width)
 
     def html(self) -> str:
         """The picture as a page of its own, in which pointing at an element lights those that belong to it."""

@@ -34,13 +34,13 @@ class Place:
     at: Coordinate
 
     def element(self, node: Expr) -> Element:
-        """What a load or a fetch reads."""
+        """The element that a load or a fetch reads."""
         view = self.primitive.sources[int(node.value)]
         at = self.at if node.op == "load" else [int(self.value(index)) for index in node.args]
         return element_at(view, at, self.tensors[view.tensor].sizes)
 
     def name(self, node: Expr) -> str:
-        """What a leaf is called here."""
+        """The name of a leaf here."""
         if node.op == "fetch":
             return spoken(self.primitive.sources[int(node.value)].tensor)
         return str(self.element(node)) if node.op == "load" else name_index(node)

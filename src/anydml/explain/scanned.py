@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ScannedTale(Tale):
-    """What each output element adds up or multiplies."""
+    """The elements that each output element adds up or multiplies."""
 
     def __init__(self, desc: OperatorDesc, primitive: Scan, values: Mapping[str, Values]) -> None:  # noqa: ARG002 - as the base has it
         self._primitive = primitive

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _LETTER = 0.62
 _MARGIN, _SPACE, _CELL_HEIGHT, _STEP = 20, 44, 30, 3
 _GAP_WIDTH, _LINE, _SMALL = 18, 20, 11
-_WIDEST = 1100
+_MOST_LETTERS, _HEAD_LETTERS = 120, 96
 
 
 class _Text(NamedTuple):
@@ -29,14 +29,17 @@ class _Text(NamedTuple):
     text: str
 
 
-def draw(picture: Picture) -> str:
-    """Draw it."""
-    head, foot = list(_head(picture)), list(_foot(picture))
+def draw(picture: Picture, most: int) -> str:
+    """Draw it, at most so wide where its grids allow: text is wrapped, and grids without room stand below others."""
+    room = most - 2 * _MARGIN
+    letters = max(int(room / (13 * _LETTER)), 24)
+    head, foot = list(_head(picture, letters)), list(_foot(picture, letters))
     blocks = [_Block(grid) for grid in picture.grids]
-    rows = in_rows(picture.grids, [block.width for block in blocks], _SPACE, _WIDEST - 2 * _MARGIN)
+    rows = in_rows(picture.grids, [block.width for block in blocks], _SPACE, room)
     widest = max((sum(blocks[k].width for k in row) + _SPACE * (len(row) - 1) for row in rows), default=0)
     longest = max(_text_width(line) for line in (*head, *foot))
-    longest = max(longest, sum(46 + _text_width(_Text("s", words)) for _, words in picture.legend) - 24)
+    legend = _legend_lines(picture, room, letters)
+    longest = max(longest, *(sum(map(_legend_width, line)) - 24 for line in legend), 0)
     inner = max(longest, widest)
     parts: list[str] = []
     y = float(_MARGIN)
@@ -46,12 +49,12 @@ def draw(picture: Picture) -> str:
     if blocks:
         y += 12
         y = _place(picture.grids, blocks, rows, y, parts)
-    if picture.legend:
+    if picture.legend or (blocks and foot):
         y += 14
-        parts += _legend(picture, y)
+    for entries in legend:
+        y -= 0 if entries[0][0] else 10
+        parts += _legend(entries, y)
         y += _LINE + 8
-    elif blocks and foot:
-        y += 14
     for line in foot:
         y += _LINE if line.text else 8
         parts.append(_text(_MARGIN, y - 5, line) if line.text else "")
@@ -77,43 +80,68 @@ def _text(x: float, y: float, line: _Text) -> str:
     return f'<text class="{line.style}" x="{x:g}" y="{y:g}" xml:space="preserve">{_words(line.text)}</text>'
 
 
-def _head(picture: Picture) -> Iterator[_Text]:
+def _head(picture: Picture, letters: int) -> Iterator[_Text]:
     yield _Text("t", f"{picture.title}: {picture.operator}" if picture.title else picture.operator)
     line = ""
     for name, value in picture.fields:
-        if line and len(line) + len(name) + len(value) > 96:
-            yield _Text("s", line)
+        if line and len(line) + len(name) + len(value) > min(letters, _HEAD_LETTERS):
+            yield from _fields(line, letters)
             line = ""
         line += f"{'   ' if line else ''}{name} {value}"
     if line:
-        yield _Text("s", line)
+        yield from _fields(line, letters)
     if picture.summary:
-        yield _Text("m", picture.summary)
+        yield from (_Text("m", part) for part in _wrapped(picture.summary, letters))
 
 
-def _foot(picture: Picture) -> Iterator[_Text]:
+def _fields(line: str, letters: int) -> Iterator[_Text]:
+    """A line of fields, or a single one that is longer, in parts."""
+    if len(line) <= _HEAD_LETTERS and len(line) <= letters:
+        yield _Text("s", line)
+    else:
+        yield from (_Text("s", part) for part in _wrapped(line.replace(",", ", "), letters))
+
+
+def _foot(picture: Picture, letters: int) -> Iterator[_Text]:
     if picture.error is not None:
         yield _Text("m", "")
         for line in str(picture.error).splitlines():
-            yield from (_Text("f", part) for part in _wrapped(line))
+            yield from (_Text("f", part) for part in _wrapped(line, letters))
     for sentence in picture.sentences:
-        yield from (_Text("m", part) for part in _wrapped(sentence))
+        yield from (_Text("m", part) for part in _wrapped(sentence, letters))
     if picture.notes:
         yield _Text("s", "")
     for note in picture.notes:
-        yield from (_Text("s", part) for part in _wrapped(note))
+        yield from (_Text("s", part) for part in _wrapped(note, letters))
 
 
-def _wrapped(text: str) -> list[str]:
+def _wrapped(text: str, letters: int) -> list[str]:
     indent = text[: len(text) - len(text.lstrip())]
-    return textwrap.wrap(text, 120, subsequent_indent=indent + "  ") or [""]
+    return textwrap.wrap(text, min(letters, _MOST_LETTERS), subsequent_indent=indent + "  ") or [""]
 
 
-def _legend(picture: Picture, y: float) -> Iterator[str]:
-    x = float(_MARGIN)
+def _legend_width(entry: tuple[str, str]) -> float:
+    return 46 + _text_width(_Text("s", entry[1]))
+
+
+def _legend_lines(picture: Picture, room: float, letters: int) -> list[list[tuple[str, str]]]:
+    """The legend, as many entries in a line as there is room for; words that go on in the next line have no mark."""
+    lines: list[list[tuple[str, str]]] = []
     for kind, words in picture.legend:
+        first, *others = textwrap.wrap(words, letters - 3)
+        if not lines or sum(map(_legend_width, (*lines[-1], (kind, first)))) - 24 > room:
+            lines.append([])
+        lines[-1].append((kind, first))
+        lines += [[("", words)] for words in others]
+    return lines
+
+
+def _legend(entries: Sequence[tuple[str, str]], y: float) -> Iterator[str]:
+    x = float(_MARGIN)
+    for kind, words in entries:
         shape = 'class="c h1" rx="3"' if kind == "marked" else 'class="w"'
-        yield f'<rect {shape} x="{x + 1:g}" y="{y + 1:g}" width="14" height="14"/>'
+        if kind:
+            yield f'<rect {shape} x="{x + 1:g}" y="{y + 1:g}" width="14" height="14"/>'
         yield _text(x + 22, y + 12, _Text("s", words))
         x += 22 + _text_width(_Text("s", words)) + 24
 
@@ -123,6 +151,9 @@ def _place(
 ) -> float:
     """Lay the grids out, an arrow after the inputs; returns where they end."""
     for row in rows:
+        if has_arrow(grids, row[0]):  # from the inputs above
+            parts.append(f'<path class="a" d="M{_MARGIN + 24} {y - 8:g}v20m-6 -7l6 7l6 -7"/>')
+            y += 24
         x, middle = float(_MARGIN), y + min(blocks[k].height for k in row) / 2 + 10
         for k in row:
             if k != row[0] and has_arrow(grids, k):

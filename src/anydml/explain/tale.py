@@ -1,4 +1,4 @@
-"""What a picture needs to know of a primitive, told coordinate by coordinate."""
+"""The facts of a primitive that a picture shows, coordinate by coordinate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HUES = 6
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """What one output element is made of."""
+    """The sources of one output element."""
 
     value: str
     says: str
@@ -65,7 +65,7 @@ class Tale(abc.ABC):
     legend: tuple[tuple[str, str], ...] = ()
     window: Window | None = None
     verb: str = "lands in"
-    """What a source does to an output element."""
+    """The effect of a source on an output element."""
 
     marks: Mapping[int, Sequence[int]] = MappingProxyType({})
     """For some dimensions of the output, the places along them that are to be seen first."""
@@ -96,7 +96,7 @@ class Tale(abc.ABC):
         """The arithmetic, for the output elements that are drawn."""
 
     def notes(self) -> Iterator[str]:
-        """What is worth knowing beyond the elements that are drawn."""
+        """Remarks beyond the elements that are drawn."""
         yield from ()
 
 

@@ -32,7 +32,7 @@ class Values(Protocol):
 
     @property
     def note(self) -> str:
-        """What is worth knowing of them; empty for the caller's own."""
+        """A remark on them; empty for the caller's own."""
 
     def at(self, coordinate: Coordinate) -> Any:
         """The value at a coordinate, as a NumPy scalar of the tensor's type; leading dimensions may be left away."""
@@ -45,7 +45,7 @@ class ArrayValues:
     array: np.ndarray[Any, Any]
     note: str = ""
     memory: object = None
-    """What the array is a view of, where it does not keep it alive."""
+    """The memory behind the array, where the array does not keep it alive."""
 
     def at(self, coordinate: Coordinate) -> Any:
         """Read it."""
@@ -208,7 +208,7 @@ def _halves(seen: ArrayView, tensor: TensorDesc, operator: str, field: str) -> A
 
 
 def _copied(seen: ArrayView, operator: str, field: str) -> ArrayValues:
-    """What lies on a GPU is copied to be shown, as printing such an array does, unless that would take long."""
+    """An array on a GPU is copied to be shown, as printing it does, unless that would take long."""
     if seen.buffer.size > _MOST_COPIED:
         rule = f"{field} of {seen.buffer.device} must be at most {_MOST_COPIED >> 20} MiB to be shown"
         way_out = "move it to the host first, for instance with .cpu() or .get()"

@@ -62,7 +62,7 @@ def _is_model(subject: str) -> bool:
 
 
 def _read(ctx: click.Context, name: str, options: list[click.Option], rest: tuple[str, ...]) -> dict[str, Any]:
-    """What is left of a command line, read with the options of its subject."""
+    """The rest of a command line, read with the options of its subject."""
     command = click.Command(name, params=[*options])
     with command.make_context(name, list(rest), parent=ctx) as own:
         return dict(own.params)

@@ -49,14 +49,14 @@ class DispatchWork:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """What the page says of the model as a whole."""
+        """The page's words on the model as a whole."""
         model = self._model
         counts = f"{len(model.dispatchables)} dispatchables, {len(model.resources)} resources"
         return [("format", "DxDispatch"), ("has", counts), ("file", word_bytes(self._path.stat().st_size))]
 
     @property
     def jobs(self) -> dict[str, Callable[[Say], Any]]:
-        """What may be asked for."""
+        """The jobs of the page."""
         return {"check": self._check, "passes": self._passes, "profile": self._profile}
 
     def weight(self, name: str) -> dict[str, Any]:
@@ -183,7 +183,7 @@ class DispatchWork:
 
 
 def _bytes(dispatchable: Dispatchable) -> int:
-    """What its tensors take, which it reads and writes."""
+    """The bytes of its tensors, which it reads and writes."""
     desc = dispatchable.desc
     tensors = [] if desc is None else [*desc.inputs().values(), *desc.outputs().values()]
     return sum(tensor.total_tensor_size_in_bytes for tensor in tensors)

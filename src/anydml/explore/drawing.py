@@ -22,7 +22,7 @@ class Slot:
     """An input or an output of a node."""
 
     name: str
-    """What the operator calls it."""
+    """Its name in the operator."""
     tensor: str
     is_weight: bool = False
     """Whether the model gives its values."""
@@ -42,9 +42,9 @@ class GraphNode:
     bodies: list[tuple[str, int]] = field(default_factory=list)
     """The graphs within it, by name and number."""
     label: str = ""
-    """What errors call it."""
+    """Its name in errors."""
     shown: str = ""
-    """What a compiled graph calls it."""
+    """Its name in a compiled graph."""
 
     def as_data(self) -> dict[str, Any]:
         """The node for a page, without what is empty."""

@@ -43,12 +43,12 @@ class Control:
     """DirectML's name, as faults have it: `InputTensor.Sizes`, `Axis`."""
     label: str
     choices: tuple[tuple[str, str], ...] = ()
-    """What there is to choose from, and how it is written."""
+    """The choices, and their spelling."""
     hint: str = ""
 
     @property
     def key(self) -> str:
-        """What links and questions call it, short but no letter alone: `sizes`, `trans-a`."""
+        """Its name in links and questions, short but no letter alone: `sizes`, `trans-a`."""
         names = sorted((name.lstrip("-") for name in self.option.opts), key=len)
         return next((name for name in names if len(name) > 2), names[-1])
 

@@ -15,7 +15,7 @@ Say: TypeAlias = "Callable[[str], None]"
 
 
 class Jobs:
-    """What may be asked for by name; what was done is kept."""
+    """Jobs by name; their results are kept."""
 
     def __init__(self, work: Mapping[str, Callable[[Say], Any]]) -> None:
         self._work = work
@@ -39,7 +39,7 @@ class Jobs:
         return found
 
     def result(self, name: str, say: Say = lambda _text: None) -> Any:
-        """What comes of something, waited for."""
+        """The result of a job, waited for."""
         return self._work[name](say)
 
     def _run(self, name: str) -> None:

@@ -34,7 +34,7 @@ def graphs_of(source: Source) -> list[ModelGraph]:
 
 
 def kind_name(function: Any) -> str:
-    """What a node that calls a function has for a type."""
+    """The type of a node that calls a function."""
     return f"{function.domain}.{function.name}" if function.domain else str(function.name)
 
 

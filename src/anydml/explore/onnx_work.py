@@ -1,4 +1,4 @@
-"""What is computed of an ONNX model when the page asks: the check, weights, passes, times, other answers."""
+"""Work on an ONNX model that the page asks for: the check, weights, passes, times, other answers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class OnnxWork:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """What the page says of the model as a whole."""
+        """The page's words on the model as a whole."""
         proto = self._source.proto
         sets = ", ".join(f"{tell(one.domain, 40) or 'ai.onnx'} {one.version}" for one in proto.opset_import)
         made_by = tell(f"{proto.producer_name} {proto.producer_version}".strip(), 80)
@@ -68,7 +68,7 @@ class OnnxWork:
 
     @property
     def jobs(self) -> dict[str, Callable[[Say], Any]]:
-        """What may be asked for; the comparison where ONNX Runtime is installed."""
+        """The jobs of the page; the comparison where ONNX Runtime is installed."""
         found: dict[str, Callable[[Say], Any]] = {
             "check": self._check,
             "passes": self._passes,

@@ -15,6 +15,8 @@ from anydml.explore.answer import answers_of
 from anydml.explore.form import groups_of, levels
 from anydml.explore.reading import place, read_form
 from anydml.explore.state import LEVEL_KEY, command_line, controls_of, link, read_command, read_state
+from anydml.functions.unknown import words_of
+from anydml.operator_type import function_name
 from anydml.operators import OPERATORS, find_operator
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ def list_operators() -> list[dict[str, str]]:
             "name": kind.name.lower(),
             "family": cls.__module__.rpartition(".")[2].replace("_", " "),
             "says": inspect.cleandoc(cls.__doc__ or "").partition("\n")[0],
+            "words": words_of(function_name(kind)),
         }
         for kind, cls in sorted(OPERATORS.items(), key=lambda item: item[1].__module__)
     ]
@@ -65,7 +68,7 @@ def describe_form(cls: type[OperatorDesc]) -> dict[str, Any]:
 
 
 def look(cls: type[OperatorDesc], state: State) -> dict[str, Any]:
-    """What comes of a form: its faults, or the picture, the answer and the lowest level."""
+    """The result of a form: its faults, or the picture, the answer and the lowest level."""
     reading = read_form(cls, state)
     found: dict[str, Any] = {
         "command": command_line(cls, state),
@@ -99,7 +102,7 @@ def _drawn(cls: type[OperatorDesc], reading: Reading, desc: OperatorDesc) -> dic
 
 
 def _followed(cls: type[OperatorDesc], desc: OperatorDesc, picture: Picture) -> dict[str, str]:
-    """What each control stands for, for those that nobody filled in: sizes and types of tensors, and fields."""
+    """The value of each control that nobody filled in: sizes and types of tensors, and fields."""
     found = {}
     tensors, fields = desc.tensors(), dict(picture.fields)
     for key, control in controls_of(cls).items():

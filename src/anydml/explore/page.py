@@ -27,7 +27,7 @@ def shell(*, has_model: bool) -> str:
 
 
 def result(picture: str, answers: str) -> str:
-    """What comes of a form: a picture to step through, and the answers."""
+    """The result of a form: a picture to step through, and the answers."""
     return read("result.html").replace("{picture}", picture).replace("{answers}", answers)
 
 
@@ -78,7 +78,7 @@ _MADE: dict[str, Callable[[], str]] = {
     "picture.js": picture_script,
     "model_alone.js": lambda: joined(*_MODEL),
 }
-"""What is derived from pictures of their own."""
+"""Styles that are derived from pictures of their own."""
 
 
 def standalone(title: str, body: str, styles: Sequence[str], scripts: Sequence[str], data: Any = None) -> str:

@@ -34,7 +34,7 @@ _TYPED = {
     "activation": "the name of an activation such as relu",
     "activation,…": "names of activations such as sigmoid,tanh",
 }
-"""What is typed in, by the type of its option."""
+"""Readers of typed text, by the type of its option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Told:
 
 @dataclass(slots=True)
 class Reading:
-    """What a form says."""
+    """The values of a form."""
 
     level: FeatureLevel
     faults: list[Told]
@@ -105,7 +105,7 @@ def _rule(control: Control, message: str, text: str | list[str] | None) -> str:
 
 
 def _value(control: Control, text: str | list[str] | None) -> Any:
-    """What a control says; None, or nothing of several, where it says nothing."""
+    """The value of a control; None, or nothing of several, where it is empty."""
     option = control.option
     if option.is_flag:
         return option.default is True if text is None else text == "true"

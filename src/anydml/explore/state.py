@@ -1,4 +1,4 @@
-"""What a form says, as text by control: read from a command line or a question, and written as either."""
+"""The contents of a form, as text by control: read from a command line or a question, and written as either."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def controls_of(cls: type[OperatorDesc]) -> dict[str, Control]:
 
 
 def read_command(cls: type[OperatorDesc], words: Sequence[str], parent: click.Context | None = None) -> State:
-    """What a command line says, not yet read as values; where it says nothing, the operator's example."""
+    """The texts of a command line, not yet read as values; where there are none, the operator's example."""
     words = words or shlex.split(example_of(cls))
     controls = controls_of(cls)
     level = click.Option([f"--{LEVEL_KEY}"], type=LEVEL)
@@ -70,7 +70,7 @@ def _typed_in(control: Control | None, text: str) -> str:
 
 
 def read_state(cls: type[OperatorDesc], given: Any) -> State:
-    """What a question says; what is no text of a control is refused, and empty text says nothing."""
+    """The texts of a question; others than a control's are refused, and empty ones left out."""
     controls = controls_of(cls)
     found: State = {}
     for key, value in given.items() if isinstance(given, dict) else ():

@@ -1,4 +1,4 @@
-"""What a weight's numbers are like: their range, mean, spread, zeros, and how they are spread over the range."""
+"""Statistics of a weight's numbers: their range, mean, spread, zeros, and how they are spread over the range."""
 
 from __future__ import annotations
 

@@ -58,7 +58,9 @@ def join(tensors: Sequence[Any], axis: int = 0, *, out: Any = None, device: Devi
     """
     if not isinstance(tensors, (list, tuple)) or not tensors:
         rule = "InputTensors must be a list of at least one tensor"
-        raise DescriptionError(Join.type.name, Fault(field="InputTensors", rule=rule, found=show(tensors)))
+        way_out = "" if isinstance(tensors, (list, tuple)) else "write join([a, b], axis)"
+        fault = Fault(field="InputTensors", rule=rule, found=show(tensors), way_out=way_out)
+        raise DescriptionError(Join.type.name, fault)
     attempt = Attempt(Join, device, out, tuple(tensors), axis)
     if (result := attempt.run()) is not None:
         return result
@@ -106,7 +108,8 @@ def _part_sizes(given: Any, size: int, faults: list[Fault]) -> tuple[int, ...]:
         count = read_int(given, field, faults, 1, MOST_PARTS)
         if size % count:
             rule = f"{field} must divide the {size} elements along the axis, or list the parts' sizes"
-            way_out = f"as in {[*[-(-size // count)] * (size // -(-size // count)), size % -(-size // count)]}"
+            most = size % count
+            way_out = f"as in {[size // count + 1] * most + [size // count] * (count - most)}" if count < size else ""
             faults.append(Fault(field=field, rule=rule, value=given, found=show(given), way_out=way_out))
         return (size // count,) * count
     return read_ints(given, field, faults, 1, most=MOST_PARTS)

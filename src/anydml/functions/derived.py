@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import inspect
 from dataclasses import MISSING, fields, replace
@@ -195,10 +196,17 @@ def _wrong_call(name: str, signature: inspect.Signature, named: dict[str, Any], 
     """A call that lacks an argument or has one too many: the error with the signature, and with what may be meant."""
     from anydml.functions.unknown import word_arguments, word_meant  # for errors alone
 
-    plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
+    plain = [_plainly(parameter) for parameter in signature.parameters.values()]
     told = f"it is {name}{inspect.Signature(plain)}"
     hint = word_arguments(name, named, signature.parameters) or word_meant(name)
     return TypeError("; ".join(filter(None, (message, told, hint))))
+
+
+def _plainly(parameter: inspect.Parameter) -> inspect.Parameter:
+    """A parameter as people write it: without a type, and with the name of an enumeration's member."""
+    default = parameter.default
+    shown = default.name.lower() if isinstance(default, enum.Enum) else default
+    return parameter.replace(annotation=inspect.Parameter.empty, default=shown)
 
 
 def _splitter(places: Any, tensors: tuple[str, ...], names: tuple[str, ...]) -> Callable[[Any], Any]:
@@ -232,6 +240,8 @@ def document(cls: type[OperatorDesc]) -> str:
         notes.append(f"The result is a list: {', '.join(map(dml_name, cls.output_names()))}.")
     asked = {argument_name(name): dml_name(name) for name in cls.optional_outputs()}
     notes += [f"With `{name}` the result is a list, of {field} too." for name, field in asked.items()]
+    if "fused_activation" in cls.field_types():
+        notes.append('`fused_activation` is a name, such as `"relu"`, or `FusedActivation("elu", alpha=0.5)`.')
     if cls.in_place:
         notes.append("`out=x` works in place." if len(cls.input_names()) == 1 else "`out` may be an input.")
     call, result = _examples().get(function_name(cls.type), ("", ""))

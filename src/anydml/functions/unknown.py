@@ -31,6 +31,7 @@ _INSTEAD = {
     "gather": "take embedding index_select",
     "gather_elements": "take_along_axis",
     "gemm(a, b)": "matmul mm bmm dot batch_matmul einsum tensordot",
+    "identity": "copy clone",
     "if_(condition, a, b)": "where select",
     "join": "concat concatenate cat stack hstack vstack",
     "log_softmax": "logsoftmax",
@@ -71,6 +72,11 @@ _INSTEAD = {
     "top_k(x, axis, k)": "sort argsort",
     "Device().compile(desc), or Graph().compile(expression)": "compile function jit",
     "Device()": "create_device",
+    'its name, "float32", or DataType.FLOAT32': "float32 float",
+    'its name, "float16", or DataType.FLOAT16': "float16 half",
+    'its name, "int32", or DataType.INT32': "int32 int",
+    'its name, "int64", or DataType.INT64': "int64 long",
+    'its name, "uint8", or DataType.UINT8': "uint8 bool",
     "arrays of NumPy or PyTorch as they are": "tensor array asarray",
     "pydirectml, which is Microsoft's module": "graph_builder input_tensor model binding",
     "anydml.models.load_model or anydml.onnx.load": "load load_model",
@@ -86,8 +92,20 @@ _STRUCTURES = {
     "DML_BUFFER_TENSOR_DESC": "TensorDesc",
     "DML_TENSOR_DESC": "TensorDesc",
     "DML_OPERATOR_DESC": "OperatorDesc",
+    "DML_BINDING_DESC": "BufferBinding",
+    "DML_GRAPH_NODE_DESC": "OperatorNode",
+    "DML_GRAPH_EDGE_DESC": "IntermediateEdge",
+    "IDMLDispatchable": "CompiledOperator",
 }
 """DirectML's names whose classes do not begin their description by them."""
+_PLAIN = {
+    "DMLCalcBufferTensorSize": "TensorDesc(...).total_tensor_size_in_bytes",
+    "DML_BINDING_TYPE_NONE": "None",
+    "DML_BUFFER_ARRAY_BINDING": "a list of BufferBindings",
+    "DML_SCALAR_UNION": "a number",
+    "DML_SIZE_2D": "a tuple, (width, height)",
+}
+"""DirectML's names that stand for something of Python's."""
 
 
 _MEANT = {
@@ -119,6 +137,9 @@ _ARGUMENTS = {
     "stride": "strides",
     "kernel_size": "window_size window_sizes",
     "groups": "group_count",
+    "activation": "fused_activation",
+    "transpose_a": "trans_a",
+    "transpose_b": "trans_b",
     "dilation": "dilations",
     "weight": "filter scale",
     "eps": "epsilon",
@@ -137,6 +158,8 @@ def word_arguments(name: str, named: Mapping[str, object], known: Mapping[str, o
         meant = [word for word in _ARGUMENTS.get(key, "").split() if word in known]
         if meant:
             return f"write {meant[0]}= instead of {key}="
+        if key in ("padding", "pads", "pad") and "end_padding" in known:
+            return "write start_padding= and end_padding="
         if hint := suggest(key, known):
             return hint
         for newer in (f"{name}1", f"{name}2"):
@@ -162,6 +185,9 @@ def word_unknown(name: str, public: Mapping[str, object]) -> str:
         return said
     if (place := _of_directml(name, public)) is not None:
         return f"{said}; it is anydml.{place} here"
+    if name.startswith(("DML", "IDML")):
+        instead = _PLAIN.get(name)
+        return f"{said}; " + (f"write {instead}" if instead else "the guide to porting DirectML code lists the names")
     built, there = len(OPERATORS), len(OperatorType) - 1  # INVALID is none
     count = "all of them here" if built == there else f"{built} of them here"
     # Of a class and a function that are spelt alike the last counts.
@@ -178,6 +204,12 @@ def instead_of(name: str) -> str:
     return next((f"use {place}" for place, names in _INSTEAD.items() if word in map(squeeze, names.split())), "")
 
 
+def words_of(function: str) -> str:
+    """The names of other libraries' functions that one of ours takes the place of."""
+    places = (names for place, names in _INSTEAD.items() if re.split(r"\W", place)[0] == function)
+    return " ".join(places)
+
+
 def _of_directml(name: str, public: Mapping[str, object]) -> str | None:
     """The class of an interface, a structure or an enumeration of DirectML, or the member of one."""
     if (match := re.fullmatch(r"DML_(\w+)_OPERATOR_DESC", name)) and (kind := OperatorType.__members__.get(match[1])):
@@ -191,7 +223,7 @@ def _of_directml(name: str, public: Mapping[str, object]) -> str | None:
         if isinstance(value, type) and re.match(rf"{without_version}\b", value.__doc__ or ""):
             return key
         if isinstance(value, type) and issubclass(value, enum.Enum):
-            for member in value:
+            for member in value.__members__.values():
                 if getattr(member, "dml_name", "") == name:
                     return f"{key}.{member.name}"
     return None

@@ -92,6 +92,13 @@ class GraphDesc:
         level = FeatureLevel(feature_level)
         raise_description_faults(SUBJECT, find_faults(self, level, f"this device is {level}"))
 
+    def _repr_html_(self) -> str:
+        """A picture of the graph, in a notebook; for one that is not valid, its faults."""
+        from anydml.explain import explain_desc
+
+        report = self.check()
+        return (explain_desc(self) if report else report)._repr_html_()
+
     def label(self, number: int) -> str:
         """The name of a node in errors."""
         node = self.nodes[number]

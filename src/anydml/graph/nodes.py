@@ -20,7 +20,7 @@ from anydml.tensor import TensorDesc
 
 @dataclass(frozen=True, slots=True)
 class OperatorNode:
-    """DML_OPERATOR_GRAPH_NODE_DESC: an operator in a graph."""
+    """DML_OPERATOR_GRAPH_NODE_DESC: an operator in a graph, by its description, or an Operator as DirectML has it."""
 
     desc: OperatorDesc
     name: str = ""
@@ -32,10 +32,11 @@ class OperatorNode:
 
     def __post_init__(self) -> None:
         faults: list[Fault] = []
+        if isinstance(described := getattr(self.desc, "desc", None), OperatorDesc):  # of an Operator, a layer above
+            object.__setattr__(self, "desc", described)
         if not isinstance(self.desc, OperatorDesc):
             rule = "desc must be an operator description, such as Slice1(...)"
-            way_out = "an Operator's is its desc" if hasattr(self.desc, "desc") else ""
-            faults.append(Fault(field="desc", rule=rule, value=self.desc, found=show(self.desc), way_out=way_out))
+            faults.append(Fault(field="desc", rule=rule, value=self.desc, found=show(self.desc)))
         _read_name(self.name, faults)
         if faults:
             raise DescriptionError("OperatorNode", faults)

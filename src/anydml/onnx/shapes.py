@@ -11,6 +11,7 @@ from anydml.arrays.view import describe
 from anydml.errors import BindingError, DescriptionError, Fault, printable, show
 from anydml.onnx.tracer import MOST_FOLDED
 from anydml.parse import read_int, read_ints
+from anydml.spelling import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,9 +45,12 @@ class Binder:
             elif name in inputs:
                 self._shapes[name] = read_ints(value, f"shapes[{name!r}]", faults, 0, _MOST)
             else:
-                known = ", ".join(repr(printable(n)) for n in [*inputs, *sorted(names)])
+                known = [repr(printable(n)) for n in [*inputs, *sorted(names)]]
                 rule = f"shapes must name inputs or open sizes; there is no {show(name)}"
-                faults.append(Fault(field=f"shapes[{show(name)}]", rule=rule, way_out=f"there are {known or 'none'}"))
+                way_out = f"there are {', '.join(known) or 'none'}"
+                if hint := suggest(name, known):
+                    way_out += f"; {hint}"
+                faults.append(Fault(field=f"shapes[{show(name)}]", rule=rule, way_out=way_out))
         if faults:
             raise DescriptionError(subject, faults)
         for name, size in self.bind(self._shapes, is_partial=True).items():

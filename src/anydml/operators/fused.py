@@ -135,7 +135,9 @@ def find_activation(activation: object) -> type[OperatorDesc]:
     except DescriptionError:
         cls = None
     if cls is None or not (issubclass(cls, ElementWise) or cls.type in SOFTMAXES):
-        near = suggest(activation, [kind.name for kind in FUSED], "DML_OPERATOR_")
+        known = sorted(kind.name for kind in FUSED)
+        short = [name.removeprefix("ACTIVATION_") for name in known]
+        near = suggest(activation, known, "DML_OPERATOR_") or suggest(activation, short)
         fault = Fault(
             field="Type", rule=f"Type {_must_be(FUSED)}", value=activation, found=show(activation), way_out=near
         )

@@ -14,6 +14,7 @@ from anydml.ir.verbs import Exact
 from anydml.locks import cached_property
 from anydml.operator_type import OperatorType  # noqa: TC001 - read at run time
 from anydml.operators.fields import FIELD_TYPES, FieldType, dml_name
+from anydml.spelling import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, KeysView, Mapping, Sequence
@@ -51,12 +52,17 @@ class _Fields:
         return found
 
 
-def _why_not(function: str, names: KeysView[str], given: Mapping[str, Any]) -> str:
-    """What is wrong with keyword arguments, as Python says it."""
-    if missing := [repr(name) for name in names if name not in given]:
-        arguments = f"{len(missing)} required keyword-only argument{'s' * (len(missing) > 1)}"
-        return f"{function}() missing {arguments}: {' and '.join(missing)}"
-    return f"{function}() got an unexpected keyword argument {next(name for name in given if name not in names)!r}"
+def _why_not(function: str, names: KeysView[str], given: Mapping[str, Any], *, has_places: bool) -> str:
+    """The fault of a description's arguments, as Python says it, and the field that may be meant."""
+    if has_places:
+        return f"{function}() takes its fields by name: {', '.join(f'{name}=' for name in names)}"
+    if unknown := [name for name in given if name not in names]:
+        hint = suggest(unknown[0], [name for name in names if name not in given])
+        told = hint or f"its fields are {', '.join(names)}"
+        return f"{function}() got an unexpected keyword argument {unknown[0]!r}; {told}"
+    missing = [repr(name) for name in names if name not in given]
+    arguments = f"{len(missing)} required keyword-only argument{'s' * (len(missing) > 1)}"
+    return f"{function}() missing {arguments}: {' and '.join(missing)}"
 
 
 @functools.cache
@@ -81,11 +87,11 @@ class Record(Exact):
     if not TYPE_CHECKING:
         __signature__ = _Signature()
 
-        def __init__(self, **given: Any) -> None:
+        def __init__(self, *places: Any, **given: Any) -> None:
             names, defaults = self._arguments()
             found = defaults | given
-            if found.keys() != names:
-                raise TypeError(_why_not(type(self).__name__, names, found))
+            if found.keys() != names or places:
+                raise TypeError(_why_not(type(self).__name__, names, found, has_places=bool(places)))
             self.__dict__.update(found)
             self.__post_init__()
 

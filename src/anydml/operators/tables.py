@@ -29,6 +29,10 @@ class TensorSupport(Shown):
     def __str__(self) -> str:
         return f"{write_counts(self.dimension_counts)} dimensions; {write_types(self.data_types)}"
 
+    def _shown(self) -> Iterator[str | Table]:
+        yield "one tensor of an operator"
+        yield Table("", _HEADS[2:], [(write_counts(self.dimension_counts), write_types(self.data_types))])
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LevelSupport(Shown):

@@ -10,6 +10,7 @@ from anydml.enums import DataType
 from anydml.errors import BindingError, Fault
 from anydml.pydirectml.arguments import an, refuse
 from anydml.pydirectml.expressions import Expression
+from anydml.shown import describe
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -38,6 +39,9 @@ class Binding:
     def __init__(self, expr: Expression, data: ArrayLike) -> None:
         self.desc: TensorDesc = an("Binding", "expr", Expression, expr).get_output_desc().desc
         self.data = _elements(data, self.desc)
+
+    def __repr__(self) -> str:
+        return f"dml.Binding of {describe(self.desc)}"
 
 
 def _elements(data: ArrayLike, desc: TensorDesc) -> np.ndarray[Any, Any]:

@@ -17,6 +17,7 @@ from anydml.pydirectml.data import Binding, TensorData
 from anydml.pydirectml.enums import ExecutionFlags
 from anydml.pydirectml.expressions import Expression
 from anydml.runtime.device import device_named
+from anydml.shown import counted, describe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,6 +69,9 @@ class GraphBuilder:
         self.inputs: dict[int, TensorDesc] = {}
         """The inputs by their indices, in the order in which they were made."""
 
+    def __repr__(self) -> str:
+        return f"dml.GraphBuilder of {counted(len(self.inputs), 'input')}, {counted(len(self.graph.sources), 'node')}"
+
     def build(self, flags: ExecutionFlags, outputs: Sequence[Expression]) -> Model:
         """Compile what the outputs need."""
         if not isinstance(flags, ExecutionFlags) and type(flags) is not int:  # two flags together are a number
@@ -98,6 +102,11 @@ class Model:
         self._ready: tuple[list[Binding], CompiledGraph] | None = None
         self._fresh: CompiledGraph | None = self._compile()
         self._lock = make_lock()
+
+    def __repr__(self) -> str:
+        kinds = (self._inputs.values(), self._outputs)
+        inputs, outputs = (", ".join(map(describe, kind)) or "nothing" for kind in kinds)
+        return f"dml.Model of {inputs} to {outputs}"
 
     def _compile(self) -> CompiledGraph:
         return self._device.compile_graph(self._desc, self._flags)

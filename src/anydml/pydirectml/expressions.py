@@ -113,19 +113,28 @@ class FusedActivation:
             except DescriptionError as error:
                 raise as_argument_error(error) from None
 
+    def __repr__(self) -> str:
+        return f"dml.{self.inner!r}" if self.inner else "dml.FusedActivation of none"
+
 
 class MaxPoolingOutputs:
-    """What max pooling gives: the largest elements, and where they were, or an empty expression."""
+    """The outputs of max pooling: the largest elements, and their indices, or an empty expression."""
 
     def __init__(self, values: Expression, indices: Expression) -> None:
         self.values, self.indices = values, indices
 
+    def __repr__(self) -> str:
+        return f"dml.MaxPoolingOutputs(values={self.values!r}, indices={self.indices!r})"
+
 
 class GRUOutputs:
-    """What a GRU gives: every step's state, and the last, each of which may be an empty expression."""
+    """The outputs of a GRU: every step's state, and the last, each of which may be an empty expression."""
 
     def __init__(self, sequence: Expression, single: Expression) -> None:
         self.sequence, self.single = sequence, single
+
+    def __repr__(self) -> str:
+        return f"dml.GRUOutputs(sequence={self.sequence!r}, single={self.single!r})"
 
 
 def make_one(kind: str, arguments: Mapping[str, Any]) -> Expression:

@@ -159,3 +159,6 @@ class Size2D:
         self.width, self.height = read_int(width, "width", faults), read_int(height, "height", faults)
         if faults:
             raise ArgumentError("Size2D", faults)
+
+    def __repr__(self) -> str:
+        return f"dml.Size2D({self.width}, {self.height})"

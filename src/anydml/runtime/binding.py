@@ -73,10 +73,9 @@ class Bound:
             return True
         return share_elements(self.elements.numpy(), other.elements.numpy())
 
-    def is_same_place(self, other: Bound) -> bool:
-        """Whether the two are the very same bytes, from the same first element on."""
-        mine = (self.memory.address, self.memory.size, self.offset)
-        return mine == (other.memory.address, other.memory.size, other.offset)
+    def has_same_bytes(self, other: Bound) -> bool:
+        """Whether the two are the very same bytes, in whatever order."""
+        return (self.memory.address, self.memory.size) == (other.memory.address, other.memory.size)
 
 
 def bind_array(field: str, desc: TensorDesc, seen: ArrayView, *, is_output: bool, faults: list[Fault]) -> Bound:
@@ -218,9 +217,9 @@ def _shared_place(given: Bound, output: Bound, *, in_place: bool) -> Iterator[Fa
     way_out = "a BufferBinding without SizeInBytes reaches to the end of its buffer" if given.elements is None else ""
     if not in_place:
         rule = f"{output.field} must not overlap {given.field}: the operator does not run in place"
-    elif not output.is_same_place(given):
+    elif not output.has_same_bytes(given):
         rule = f"{output.field} may overlap {given.field} only where both are the very same range"
-    elif output.layout != given.layout:
+    elif output.layout != given.layout or output.offset != given.offset:
         rule = f"{output.field} may be bound to the range of {given.field} only with the same strides"
         found = f"{[stride for _, stride in output.layout]} and {[stride for _, stride in given.layout]}"
         way_out = ""

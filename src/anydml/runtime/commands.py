@@ -10,7 +10,7 @@ from anydml.flags import ExecutionFlags
 from anydml.runtime.binding import hazards, raise_binding_faults
 from anydml.runtime.dispatchable import Compiled
 from anydml.runtime.table import BindingTable, read
-from anydml.shown import Shown, counted
+from anydml.shown import Shown, Table, counted, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,10 +31,21 @@ class CommandList(Shown):
         state = "closed" if self.is_closed else "open"
         return f"CommandList, {state}; {counted(len(self.commands), 'command')} recorded"
 
+    def _shown(self) -> Iterator[str | Table]:
+        yield str(self)
+        rows = [(k, str(one.name), *_reads_and_writes(one)) for k, one in enumerate(self._recorded)]
+        yield Table("in the order of execution", ("", "dispatchable", "reads", "writes"), rows)
+
     def reset(self) -> None:
         """Forget what was recorded, and record anew."""
         self.commands: list[Callable[[], None]] = []
+        self._recorded: list[Dispatchable] = []
         self.is_closed = False
+
+    def record(self, dispatchable: Dispatchable, command: Callable[[], None]) -> None:
+        """Add a dispatch, which runs by a call of the command."""
+        self.commands.append(command)
+        self._recorded.append(dispatchable)
 
     def close(self) -> None:
         """Record no more."""
@@ -70,9 +81,18 @@ class CommandRecorder(Shown):
         if dispatchable is None or bindings.dispatchable is not dispatchable:
             raise _foreign_table(bindings)
         if isinstance(dispatchable, Compiled) and ExecutionFlags.DESCRIPTORS_VOLATILE in dispatchable.flags:
-            command_list.commands.append(lambda: _prepare_late(dispatchable, bindings)())
+            command_list.record(dispatchable, lambda: _prepare_late(dispatchable, bindings)())
         else:
-            command_list.commands.append(_prepare(dispatchable, bindings.bindings))
+            command_list.record(dispatchable, _prepare(dispatchable, bindings.bindings))
+
+
+def _reads_and_writes(dispatchable: Dispatchable) -> tuple[str, str]:
+    """The tensors of a dispatch, in words; an initializer names its operators."""
+    if not isinstance(dispatchable, Compiled):
+        return ", ".join(one.name for one in dispatchable.operators), "persistent resources"
+    kinds = (dispatchable.inputs, dispatchable.outputs)
+    reads, writes = (", ".join(f"{name} {describe(desc)}" for name, desc in kind.items()) for kind in kinds)
+    return reads, writes
 
 
 def _foreign_table(bindings: BindingTable) -> BindingError:

@@ -55,7 +55,7 @@ class Device:
 
     @property
     def name(self) -> str:
-        """What it is called: `cpu`, `cuda`, or `cuda:1` for a GPU that is not the first."""
+        """The name: `cpu`, `cuda`, or `cuda:1` for a GPU that is not the first."""
         index = self.engine.memory.partition(":")[2]
         return self.engine.name if index in ("", "0") else f"{self.engine.name}:{index}"
 
@@ -133,17 +133,20 @@ class Device:
         """A list to record into."""
         return CommandList()
 
-    def execute(self, command_list: CommandList) -> None:
-        """Close a command list, and run what was recorded, in order.
+    def execute(self, command_list: CommandList | Sequence[CommandList]) -> None:
+        """Close a command list, or several, and run the recorded dispatches in order.
 
-        It is done when this returns; on a GPU it is on the caller's stream then, as any other work of the caller's.
+        They are done when this returns; on a GPU they are on the caller's stream then, as any other work of the
+        caller's.
         """
-        if not isinstance(command_list, CommandList):
-            rule = "command_list must be a CommandList"
+        lists = [command_list] if isinstance(command_list, CommandList) else command_list
+        if not isinstance(lists, (list, tuple)) or not all(isinstance(one, CommandList) for one in lists):
+            rule = "command_list must be a CommandList, or a list of them"
             fault = Fault(field="command_list", rule=rule, value=command_list, found=show(command_list))
             raise DescriptionError("Device", fault)
-        command_list.close()
-        command_list.run()
+        for one in lists:
+            one.close()
+            one.run()
 
     def check_feature_support(self, feature: Feature | str | int, query: object) -> FeatureLevel | bool:
         """Ask what the device supports.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from anydml.errors import BindingError, Fault, show
 from anydml.runtime.binding import BindingProperties
 from anydml.runtime.dispatchable import Compiled
-from anydml.shown import Shown
+from anydml.shown import Shown, Table, describe
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 class OperatorInitializer(Shown):
@@ -26,6 +26,15 @@ class OperatorInitializer(Shown):
 
     def __str__(self) -> str:
         return f"OperatorInitializer for {', '.join(one.name for one in self.operators) or 'nothing'}"
+
+    def _shown(self) -> Iterator[str | Table]:
+        yield str(self)
+        rows = [
+            (one.name, ", ".join(f"{name} {describe(desc)}" for name, desc in one.owned.items()) or "none", size)
+            for one in self.operators
+            for size in [one.binding_properties.persistent_resource_size]
+        ]
+        yield Table("", ("operator", "inputs owned by DML", "bytes of the persistent resource"), rows)
 
     def reset(self, operators: Sequence[Compiled] = ()) -> None:
         """Initialize another set of operators from now on."""

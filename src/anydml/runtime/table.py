@@ -17,7 +17,7 @@ from anydml.runtime.binding import (
 )
 from anydml.runtime.dispatchable import Compiled
 from anydml.runtime.initializer import OperatorInitializer
-from anydml.shown import Shown, Table
+from anydml.shown import Shown, Table, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -223,7 +223,7 @@ def _read_persistent(operator: Compiled, name: str, binding: object, faults: lis
 
 def _has_length(given: Sequence[object], length: int, what: str, whose: str, faults: list[Fault]) -> bool:
     if len(given) != length:
-        rule = f"{what} must be {length} bindings, {whose}"
+        rule = f"{what} must be {counted(length, 'binding')}, {whose}"
         faults.append(Fault(field=what, rule=rule, value=given, found=str(len(given))))
     return len(given) == length
 

@@ -48,7 +48,7 @@ export async function show(section, ask, say) {
     others.replaceChildren(...left.map((text) => el("li", {}, text)));
     const count = found.faults.length;
     const level = found.lowest ? `valid from feature level ${found.lowest} on` : "valid";
-    const kept = picture.firstElementChild ? "; below, what was valid before" : "";
+    const kept = picture.firstElementChild ? "; below, the last valid one" : "";
     const fault = `${count} fault${count === 1 ? "" : "s"}${found.lowest ? `; ${level}` : kept}`;
     verdict.textContent = count ? fault : level[0].toUpperCase() + level.slice(1);
     verdict.className = count ? "bad" : "good";

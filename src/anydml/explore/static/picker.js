@@ -16,24 +16,32 @@ export function picker(operators) {
     const items = members.map((one) => {
       const link = el("a", { href: `#operator/${one.name}`, title: one.says }, one.name.replaceAll("_", "_\u200b"));
       const item = el("li", {}, link);
-      item.dataset.words = `${one.name} ${one.name.replaceAll("_", "")} ${family} ${one.says}`.toLowerCase();
+      item.dataset.words = `${one.name} ${one.name.replaceAll("_", "")} ${family} ${one.words} ${one.says}`.toLowerCase();
       links.set(one.name, link);
       return item;
     });
     const title = family[0].toUpperCase() + family.slice(1);
     list.append(el("div", { class: "family" }, el("h3", {}, title), el("ul", {}, ...items)));
   }
-  const narrow = () => {
-    const words = search.value.toLowerCase().split(/[\s_-]+/).filter(Boolean);
+  const keep = (fits) => {
     let left = 0;
     for (const family of list.children) {
       let own = 0;
       for (const item of family.querySelectorAll("li")) {
-        item.hidden = !words.every((word) => item.dataset.words.includes(word));
+        item.hidden = !fits(item.dataset.words);
         own += !item.hidden;
       }
       family.hidden = own === 0;
       left += own;
+    }
+    return left;
+  };
+  const narrow = () => {
+    const words = search.value.toLowerCase().split(/[\s_-]+/).filter(Boolean);
+    let left = keep((text) => words.every((word) => text.includes(word)));
+    if (!left) { // a name with letters left out: softmx
+      const letters = [...words.join("")].map((letter) => letter.replace(/\W/, "\\$&")).join("\\w{0,2}");
+      left = keep((text) => new RegExp(`\\b\\w*${letters}`).test(text.split(" ", 2)[1]));
     }
     count.textContent = words.length ? `${left} of ${operators.length} operators` : `${operators.length} operators`;
   };

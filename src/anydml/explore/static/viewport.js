@@ -48,7 +48,7 @@ export class Viewport {
 
   // The whole graph where it can be read, or else its top.
   start() {
-    const { width } = this.size();
+    const { width } = this.free();
     if (this.whole() >= 0.5) return this.fit();
     this.scale = Math.min(Math.max(width / (this.graph.width + 60), START), 1);
     const first = this.graph.nodes.find((node) => node.y === 0) ?? { x: 0, w: 0 };
