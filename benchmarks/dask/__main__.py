@@ -96,18 +96,11 @@ def show_speed(x: Any, rows: list[Row], given: argparse.Namespace) -> list[dict[
         wait(held)
         for row in rows:
             for source, array in (("memory", held), ("store", x)):
-                one = {
-                    "name": row.name,
-                    "source": source,
-                    "most": row.most,
-                    **compare(client, array, row, given.rounds),
-                }
-                found.append(one)
-                print(
-                    f"{row.name:26} {source:8} {one['cpu']:8.2f} {one['other_cpu']:8.2f}"
-                    f" {one['cpu'] / one['other_cpu']:6.2f} {row.most:8.2f} {one['wall']:8.2f} {one['other_wall']:8.2f}",
-                    flush=True,
-                )
+                one = compare(client, array, row, given.rounds)
+                found.append({"name": row.name, "source": source, "most": row.most, **one})
+                seconds = f"{one['cpu']:8.2f} {one['other_cpu']:8.2f} {one['cpu'] / one['other_cpu']:6.2f}"
+                walls = f"{one['wall']:8.2f} {one['other_wall']:8.2f}"
+                print(f"{row.name:26} {source:8} {seconds} {row.most:8.2f} {walls}", flush=True)
     return found
 
 
