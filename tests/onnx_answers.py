@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import anydml as dml
-import onnx_models  # noqa: F401 - leaves this out where onnx is missing
 from cases import ENGINES
+from onnx_models import model  # which leaves this out where onnx is missing
 
 import anydml.onnx  # isort: skip - after the models
 
@@ -40,3 +40,10 @@ def assert_same(proto: Any, inputs: dict[str, Any], engine: str = ENGINE) -> Non
         assert mine.dtype == theirs.dtype
         assert mine.shape == theirs.shape
         assert mine.tobytes() == theirs.tobytes()
+
+
+def run(nodes: Any, opset: int = 28, engine: str = "reference", outputs: str = "y", **arrays: Any) -> Any:
+    """Run nodes on arrays, which are inputs by name."""
+    inputs = {name: (array.dtype, array.shape) for name, array in arrays.items()}
+    found = dml.onnx.load(model(nodes, inputs, outputs, opset=opset), device=engine, strict=True).run(arrays)
+    return found[outputs] if " " not in outputs else list(found.values())
