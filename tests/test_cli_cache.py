@@ -38,7 +38,7 @@ def test_it_is_listed(folder: Path) -> None:
     assert program("cache", "list").stdout.splitlines() == [
         str(folder),
         "  kernels: 2 files, 128 bytes",
-        "  plans: 1 files, 2 KiB",
+        "  plans: 1 file, 2 KiB",
     ]
 
 

@@ -141,5 +141,5 @@ def test_a_change_is_seen_and_an_interrupt_ends(tmp_path: Path, monkeypatch: pyt
     assert result.exit_code == 1
     assert result.stdout.splitlines()[0] == "1 model: 1 valid at feature level 6_4"
     assert result.stdout.splitlines()[-1] == "1 model: 0 valid, 1 not (1 fault) at feature level 6_4"
-    assert result.stderr.count("Watching 1 files") == 2
+    assert result.stderr.count("Watching 1 file") == 2
     path.unlink()

@@ -160,7 +160,7 @@ TARGETS = {
     "NEON, bytes": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(8, 3, 4, 8, by_lane=True, kind="i8")),
     "VNNI": ("x86_64-unknown-linux-gnu", "icelake-server", Tile(14, 2, 16, 16, by_lane=False, kind="i8")),
     "AVX-VNNI": ("x86_64-unknown-linux-gnu", "alderlake", Tile(6, 2, 8, 8, by_lane=False, kind="i8")),
-    "AVX-512, pairs": ("x86_64-unknown-linux-gnu", "skylake-avx512", Tile(9, 2, 16, 12, by_lane=False, kind="pairs")),
+    "AVX-512, pairs": ("x86_64-unknown-linux-gnu", "skylake-avx512", Tile(10, 2, 16, 12, by_lane=False, kind="pairs")),
     "AVX2, pairs": ("x86_64-unknown-linux-gnu", "haswell", Tile(3, 2, 8, 4, by_lane=False, kind="pairs")),
 }
 

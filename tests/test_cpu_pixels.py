@@ -142,6 +142,17 @@ def test_places_of_a_tile_lie_beside_each_other_where_they_fill_it(
     assert rows == [places]
 
 
+def test_pictures_lie_with_channels_side_by_side_after_the_last_convolution_too() -> None:
+    """But for a part of others: along those it is written as they lie."""
+    g, x = dml.Graph("cpu"), whole(1, 1, 3, 6, 6)
+    first = convolved(g, g.input(x, "x"), 16, 1)
+    pooled = g.compile(dml.max_pooling(convolved(g, first, 32, 3), window_size=(2, 2))).recipe.steps[-1].sources[0]
+    assert pooled.strides == (0, 1, 6 * 32, 32, 6 * 32, 32)
+    parts = dml.join([convolved(g, first, 16, 3), convolved(g, first, 24, 3)], axis=1)
+    pooled = g.compile(dml.max_pooling(parts, window_size=(2, 2))).recipe.steps[-1].sources[0]
+    assert pooled.strides == (0, 36, 6, 1, 6, 1)
+
+
 def test_long_endings_are_computed_where_sums_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sigmoid and a residual: the bits of rows of maps, which a shorter limit leaves them to."""
     endings: list[Any] = []

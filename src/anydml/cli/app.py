@@ -1,7 +1,7 @@
 """The program: its commands, and what becomes of an error.
 
 Exit status: 0 done; 1 the description, model or data is at fault; 2 the command line or a file cannot be used;
-3 it needs something that is not here; 130 interrupted.
+3 it needs a part that is not built or not installed; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class _App(click.Group):
     cls=_App,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit status: 0 done, 1 the description or model is at fault, 2 the command line or a file cannot be used, "
-    "3 it needs something that is not here.",
+    "3 it needs a part that is not built or not installed.",
 )
 @click.version_option(anydml.__version__, prog_name="anydml")
 def app() -> None:

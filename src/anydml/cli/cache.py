@@ -16,6 +16,7 @@ from anydml.cli.types import ENGINE, printable
 from anydml.engines.cache import PLANS, find_folder, is_kept
 from anydml.memory import word_bytes
 from anydml.models import load_model
+from anydml.shown import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +64,7 @@ def cache() -> None:
 @cache.command("list")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 def list_(as_json: bool) -> None:
-    """Show where the cache lies, and the counts and sizes of its files."""
+    """Show the folder, and the counts and sizes of its files."""
     folder = find_folder()
     kept = list(_list_kept(folder))
     if as_json:
@@ -72,13 +73,16 @@ def list_(as_json: bool) -> None:
         return
     click.echo("nothing is kept: there is no folder for it" if folder is None else printable(str(folder)))
     for one in kept:
-        click.echo(f"  {one.kind}: {len(one.files)} files, {word_bytes(one.size)}")
+        click.echo(f"  {one.kind}: {counted(len(one.files), 'file')}, {word_bytes(one.size)}")
 
 
 @cache.command()
 @click.option("-n", "--dry-run", is_flag=True, help="List the files that would be removed, and remove nothing.")
 def clear(dry_run: bool) -> None:
-    """Remove everything that is kept: it is compiled again when it is needed."""
+    """Remove the compiled kernels and plans.
+
+    They are compiled again when they are needed.
+    """
     count = size = 0
     for one in list(_list_kept(find_folder())):
         for path in one.files:
@@ -87,7 +91,7 @@ def clear(dry_run: bool) -> None:
                 if not dry_run:
                     path.unlink()
                 count, size = count + 1, size + own
-    click.echo(f"{'Would remove' if dry_run else 'Removed'} {count} files, {word_bytes(size)}")
+    click.echo(f"{'Would remove' if dry_run else 'Removed'} {counted(count, 'file')}, {word_bytes(size)}")
 
 
 @cache.command()
@@ -95,7 +99,9 @@ def clear(dry_run: bool) -> None:
 @click.option("--engine", type=ENGINE, help="Instead of the best: see `anydml engines`.")
 @input_options
 def warm(models: tuple[Path, ...], engine: str | None, inputs: tuple[str, ...], sizes: tuple[str, ...]) -> None:
-    """Compile what models need, so that their first run is quick; nothing of theirs is written.
+    """Compile models, so that their first run is quick.
+
+    None of their files is written.
 
     An ONNX model is run once, with inputs that are given or made up: --shape says the sizes that matter.
     """

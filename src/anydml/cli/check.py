@@ -72,7 +72,7 @@ def check(
     and every *.json that is a DxDispatch model is checked.
 
     Exit status: 0 valid; 1 a description, a binding, an index or a name is at fault; 2 a file cannot be used; 3 it
-    needs what is not here.
+    needs a part that is not built or not installed.
 
     \b
     Examples:

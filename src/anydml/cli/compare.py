@@ -78,7 +78,7 @@ def compare(
 
     Whole numbers must be equal, floats close. --all shows how far off each node is, its nodes being run as they are,
     and --alone which are off by themselves: the others only pass an error on. Exit status: 0 they agree; 1 they do
-    not, or the model is at fault; 2 a file cannot be used; 3 it needs what is not here.
+    not, or the model is at fault; 2 a file cannot be used; 3 it needs a part that is not built or not installed.
 
     \b
     Example:

@@ -8,6 +8,7 @@ from anydml.errors import Fault, ModelError, show
 from anydml.models import Dispatch
 from anydml.models.constants import first_array
 from anydml.operators.fields import bare_name, dml_name
+from anydml.spelling import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,7 +26,8 @@ def choose(model: Model, name: str | None) -> list[Dispatchable]:
     if name is not None and name not in model.dispatchables:
         known = ", ".join(show(other, 60) for other in list(model.dispatchables)[:8])
         rule = f"there is no dispatchable {show(name, 60)}"
-        fault = Fault(field="dispatchables", rule=rule, way_out=f"there are {known}")
+        near = suggest(name, map(repr, model.dispatchables))
+        fault = Fault(field="dispatchables", rule=rule, way_out="; ".join(filter(None, (f"there are {known}", near))))
         raise ModelError(model.file, fault)
     return [dispatchable for own, dispatchable in model.dispatchables.items() if name in (None, own)]
 

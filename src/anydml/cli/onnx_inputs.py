@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from anydml.onnx import Model
 
 SIZES = "Bind open sizes of an ONNX model: batch=8, x=2,3. May be given again."
-SEED = "What an ONNX model's inputs are made up from that are not given: 0 by default."
+SEED = "The seed of an ONNX model's inputs that are not given: 0 by default."
 INPUTS = "For an ONNX model, an input by its name: x=x.npy; or several by theirs: an .npz. May be given again."
 
 
@@ -93,7 +93,7 @@ class Given:
 seed_option = click.option("--seed", type=click.IntRange(0, 2**32 - 1), help=SEED)
 
 
-MOST = "The most it may take, such as 512M; half of what is free by default."
+MOST = "The most it may take, such as 512M; half of the free memory by default."
 memory_option = click.option("--max-memory", type=SIZE, help=MOST)
 
 

@@ -108,9 +108,10 @@ def reduce(
     included; 125 says that it cannot be judged, and one that takes too long is stopped: such candidates are not taken.
     The model itself must show it.
 
-    Nodes go from the outputs, from the inputs, then anywhere. What others read of them is computed once, from inputs
-    that are given or made up, and becomes an input of its type and shape, or a constant. Every step is written at once,
-    so that the best so far stays whatever happens; Ctrl-C ends the search. The model itself is never written.
+    Nodes go from the outputs, from the inputs, then anywhere. A tensor of theirs that others read is computed once,
+    from inputs that are given or made up, and becomes an input of its type and shape, or a constant. Every step is
+    written at once, so that the best so far stays whatever happens; Ctrl-C ends the search. The model itself is never
+    written.
 
     \b
     Example:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from anydml.shown import counted
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
@@ -23,7 +25,9 @@ def watch(find: Callable[[], Iterable[Path]], check: Callable[[], int]) -> int:
         while True:
             seen = _stamps(find())
             status = check()
-            click.echo(f"Watching {len(seen)} files since {time.strftime('%H:%M:%S')}; Ctrl-C ends", err=True)
+            click.echo(
+                f"Watching {counted(len(seen), 'file')} since {time.strftime('%H:%M:%S')}; Ctrl-C ends", err=True
+            )
             while _stamps(find()) == seen:
                 time.sleep(_PERIOD)
             click.echo()

@@ -19,6 +19,8 @@ class Turning(NamedTuple):
     """Whether by constant weights alone."""
     crowded: int = 0
     """Bytes: places so far apart, or multiples of it, share lines of a cache, and lie further apart; 0 for none."""
+    has_results: bool = False
+    """Whether those that no convolution reads lie so too, where one writes them that reads such."""
 
 
 class Program(Protocol):

@@ -129,7 +129,8 @@ def _legend_lines(picture: Picture, room: float, letters: int) -> list[list[tupl
     lines: list[list[tuple[str, str]]] = []
     for kind, words in picture.legend:
         first, *others = textwrap.wrap(words, letters - 3)
-        if not lines or sum(map(_legend_width, (*lines[-1], (kind, first)))) - 24 > room:
+        is_full = not lines or sum(map(_legend_width, (*lines[-1], (kind, first)))) - 24 > room
+        if is_full or not lines[-1][0][0]:
             lines.append([])
         lines[-1].append((kind, first))
         lines += [[("", words)] for words in others]

@@ -50,7 +50,8 @@ class CpuEngine:
     def __init__(self) -> None:
         has_float16()  # asks LLVM, which nothing may interrupt: engines are made on a thread of their own
         if reads_pixels():
-            self.turns_channels = MappingProxyType({DataType.FLOAT32: Turning(needs_constants=True, crowded=CROWDED)})
+            turning = Turning(needs_constants=True, crowded=CROWDED, has_results=True)
+            self.turns_channels = MappingProxyType({DataType.FLOAT32: turning})
 
     def takes(self, primitive: Primitive) -> bool:
         """Whether there is a schedule for a primitive that could be spelled out."""

@@ -17,9 +17,9 @@ few panels: 128 x 128 x 128 takes 34.2 us by 13 rows and a last 11, and 34.7 by 
 def tile_for(kind: str, rows: int) -> Tile:
     """The tile for so many rows: the CPU's own, or one that is lower and wider."""
     lanes, registers, height, vectors = _registers()
-    # An x86 without dot instructions multiplies bytes in two parts, and each factor takes two registers.
+    # An x86 without dot instructions multiplies bytes in two parts, and each column takes two registers.
     parts = 1 if kind != "i32" or has_dots(lanes) or not multiplies_bytes(lanes) else 2
-    height = height if parts == 1 else 9 if lanes == 16 else 3
+    height = height if parts == 1 else 10 if lanes == 16 else 3
     if rows < height or parts > 1:
         height = min(rows, height)
         vectors = min((registers - 1 - 2 * parts) // (height + parts), MOST_VECTORS)

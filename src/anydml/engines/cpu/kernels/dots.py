@@ -29,9 +29,10 @@ def make_dots(value: Expr, shape: Skinny) -> str:
 class _Dots(Reader):
     def write(self) -> str:
         text, rows = self.text, self.shape.rows
-        # One row waits for memory alone: its columns come one after the other, as they lie, with several sums each.
-        # Those of a few steps wait for their sums: 12 x 1001 of 64 steps take 0.28 ms one by one, and 0.20 by four.
-        is_alone = rows == 1 and not self.shape.is_short
+        # One row waits for memory alone: on an Arm its columns come one after the other, as they lie, with several sums
+        # each. Those of a few steps wait for their sums: 12 x 1001 of 64 steps take 0.28 ms one by one, and 0.20 by
+        # four. An x86 reads four columns at once sooner than one: 1 x 4096 x 4096 takes 5.8 ms, and 6.6.
+        is_alone = rows == 1 and not self.shape.is_short and self.shape.by_lane
         columns, self.apart = (1, 4) if is_alone else (4 if rows <= 4 else 2, 1)
         words = self.apart * rows * self.shape.lanes // 2
         text.room("n_sums", columns * words)

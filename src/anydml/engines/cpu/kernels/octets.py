@@ -3,7 +3,8 @@
 A packed step is four steps of the folded dimension side by side, 0 where there are no more: the step of a tile, whose
 elements have 32 bits. Bytes are of the signs that the instruction wants, a byte of the other sign less or plus 128. So
 with a' = a - s and za' = za - s the sum of (a - za)·(b - zb) is that of a'·b', less zb'·(Σa' - count·za') and za'·Σb':
-`mend` takes that off, from what `total` has summed up. An x86 without such instructions adds up products of 16 bits.
+`mend` takes that off, from what `total` has summed up. An x86 without such instructions adds up products of 16 bits: of
+the left factor it has the first and third bytes of all rows as such, then the others.
 """
 
 from __future__ import annotations
@@ -37,6 +38,18 @@ class Octets(NamedTuple):
     """Whether it is the left factor, which an x86 takes as unsigned and the right one as signed."""
     has_dots: bool = True
     """Whether there are dot instructions; if not, products of 16 bits are added up."""
+    is_signed: bool = False
+    """Whether bytes that are packed as 16 bits are signed."""
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether bytes are packed as 16 bits."""
+        return self.is_left and not self.has_dots
+
+    @property
+    def group(self) -> int:
+        """The bytes of a packed step."""
+        return 4 * self.pitch * (2 if self.is_wide else 1)
 
     @property
     def name(self) -> str:
@@ -57,23 +70,37 @@ def write_dot(text: Text, lanes: int, is_arm: bool, left: str, right: str, total
     return text.new(f"call {vector} {name}({vector} {total}, {vector} {left}, {vector} {right})")
 
 
-def write_pairs(text: Text, lanes: int, left: str, right: str, total: str) -> str:
-    """The same for an x86 that adds up products of 16 bits by twos: of the first and third bytes, then the others."""
-    vector, words, eight = f"<{lanes} x i32>", f"<{2 * lanes} x i16>", "splat (i16 8)"
+def write_pairs(text: Text, lanes: int, left: tuple[str, str], right: str, total: str, *, is_turned: bool) -> str:
+    """The same for an x86 that adds up products of 16 bits by twos: of the first and third bytes, then the others.
+
+    The left factor is 16 bits of both already; with `is_turned` the right one is unsigned.
+    """
+    vector, words = f"<{lanes} x i32>", f"<{2 * lanes} x i16>"
     name = f"@llvm.x86.{_PAIRS[lanes]}"
     text.declared[f"declare {vector} {name}({words}, {words})"] = None
-    a, b = (text.new(f"bitcast {vector} {x} to {words}") for x in (left, right))
-    low = text.new(f"ashr {words} {text.new(f'shl {words} {b}, {eight}')}, {eight}")
-    firsts = (text.new(f"and {words} {a}, splat (i16 255)"), low)
-    others = tuple(text.new(f"{shift} {words} {x}, {eight}") for shift, x in (("lshr", a), ("ashr", b)))
-    for one, other in (firsts, others):
-        total = text.new(f"add {vector} {total}, {text.new(f'call {vector} {name}({words} {one}, {words} {other})')}")
+    for one, other in zip(left, widened(text, lanes, right, is_signed=not is_turned), strict=True):
+        factors = (text.new(f"bitcast {vector} {x} to {words}") for x in (one, other))
+        given = ", ".join(f"{words} {x}" for x in factors)
+        total = text.new(f"add {vector} {total}, {text.new(f'call {vector} {name}({given})')}")
     return total
+
+
+def widened(text: Text, lanes: int, value: str, *, is_signed: bool) -> tuple[str, str]:
+    """The first and third bytes of each 32 bits as 16 bits, and the others."""
+    vector, words, eight = f"<{lanes} x i32>", f"<{2 * lanes} x i16>", "splat (i16 8)"
+    found = text.new(f"bitcast {vector} {value} to {words}")
+    if is_signed:
+        low = text.new(f"ashr {words} {text.new(f'shl {words} {found}, {eight}')}, {eight}")
+    else:
+        low = text.new(f"and {words} {found}, splat (i16 255)")
+    high = text.new(f"{'ashr' if is_signed else 'lshr'} {words} {found}, {eight}")
+    first, second = (text.new(f"bitcast {words} {x} to {vector}") for x in (low, high))
+    return first, second
 
 
 def make_octets(shape: Octets) -> str:
     """The text of the packing: `kernel(source, row.step, step, rows, count, target)`, as `pack` has it."""
-    text, group = Steps(), 4 * shape.pitch
+    text, group = Steps(), shape.group
     if shape.lie == "p" and shape.panel % GROUP == 0:
         with text.when(f"rows % {shape.panel} == 0"):
             _pack_panels(text, shape)
@@ -93,16 +120,14 @@ def make_octets(shape: Octets) -> str:
             with text.loop("q", 0, "most", FOUR * GROUP):
                 rows = [text.new(f"load <4 x i32>, ptr {text.place(f'row{i} + q')}, align 1") for i in range(GROUP)]
                 for i, column in enumerate(_transpose(text, rows)):
-                    place = text.place(f"to + (q // {FOUR} + {i}) * {group}")
-                    text.add(f"store <4 x i32> {_flip(text, shape, column)}, ptr {place}, align 4")
+                    _put(text, shape, _flip(text, shape, column), f"to + (q // {FOUR} + {i}) * {group}")
         with text.loop("t", "most", "whole", FOUR):
             _store(text, shape, _one_by_one(text, [f"t + {j}" for j in range(FOUR)]), "t")
         with text.when("whole < count"):
             found = _one_by_one(text, [f"min(whole + {j}, count - 1)" for j in range(FOUR)])
             flipped = _flip(text, shape, text.new(f"bitcast <16 x i8> {found} to <4 x i32>"))
             mask = _within(text, "count - whole")
-            place = text.place(f"to + whole // {FOUR} * {group}")
-            text.add(f"store <4 x i32> {text.new(f'and <4 x i32> {flipped}, {mask}')}, ptr {place}, align 4")
+            _put(text, shape, text.new(f"and <4 x i32> {flipped}, {mask}"), f"to + whole // {FOUR} * {group}")
     text.add("ret void")
     return text.define(_HEAD)
 
@@ -161,8 +186,7 @@ def _pack_rows(
         for i, value in enumerate(made):
             found = _flip(text, shape, value)
             found = found if mask is None else text.new(f"and <4 x i32> {found}, {mask}")
-            place = text.place(f"{to} + {4 * (rows[0] + GROUP * i)} + {k} * {shape.pitch}")
-            text.add(f"store <4 x i32> {found}, ptr {place}, align 4")
+            _put(text, shape, found, f"{to} + {4 * (rows[0] + GROUP * i)} + {k} * {shape.group // FOUR}")
 
     with text.loop(f"k_{name}", 0, f"whole_{name}", FOUR):
         write(f"k_{name}", None)
@@ -223,21 +247,20 @@ def _apart(text: Steps, lines: list[str], rows: range) -> str:
 
 def _pack_panels(text: Steps, shape: Octets) -> None:
     """Whole panels of rows that lie side by side, one after the other: lines of the cache are read once."""
-    text.let("panel", f"(count + {FOUR - 1}) // {FOUR} * {4 * shape.pitch}")
+    text.let("panel", f"(count + {FOUR - 1}) // {FOUR} * {shape.group}")
     text.let("deep", f"count - count % {FOUR}")
 
     def write(k: str, mask: str | None) -> None:
         for j in range(FOUR):
             text.let(f"{k}_from{j}", f"source + min({k} + {j}, count - 1) * step")
-        text.let(f"{k}_to", f"target + {k} * {shape.pitch}")
+        text.let(f"{k}_to", f"target + {k} * {shape.group // FOUR}")
         with text.loop(f"{k}_p", 0, f"rows // {shape.panel}"):
             for g in range(0, shape.panel, 2 * GROUP):
                 lines = [f"{k}_from{j} + {k}_p * {shape.panel} + {g}" for j in range(FOUR)]
                 for i, value in enumerate(_side_by_side(text, lines, min(2 * GROUP, shape.panel - g))):
                     found = _flip(text, shape, value)
                     found = found if mask is None else text.new(f"and <4 x i32> {found}, {mask}")
-                    place = text.place(f"{k}_to + {k}_p * panel + {4 * (g + GROUP * i)}")
-                    text.add(f"store <4 x i32> {found}, ptr {place}, align 4")
+                    _put(text, shape, found, f"{k}_to + {k}_p * panel + {4 * (g + GROUP * i)}")
 
     with text.loop("k", 0, "deep", FOUR):
         write("k", None)
@@ -252,8 +275,14 @@ def _flip(text: Steps, shape: Octets, value: str) -> str:
 
 def _store(text: Steps, shape: Octets, octets: str, step: str) -> None:
     value = _flip(text, shape, text.new(f"bitcast <16 x i8> {octets} to <4 x i32>"))
-    place = text.place(f"to + {step} // {FOUR} * {4 * shape.pitch}")
-    text.add(f"store <4 x i32> {value}, ptr {place}, align 4")
+    _put(text, shape, value, f"to + {step} // {FOUR} * {shape.group}")
+
+
+def _put(text: Steps, shape: Octets, value: str, line: str) -> None:
+    """Four bytes of each of four rows, as they are packed."""
+    parts = widened(text, GROUP, value, is_signed=shape.is_signed) if shape.is_wide else (value,)
+    for i, part in enumerate(parts):
+        text.add(f"store <4 x i32> {part}, ptr {text.place(f'{line} + {4 * shape.pitch * i}')}, align 4")
 
 
 def _one_by_one(text: Steps, steps: list[str]) -> str:
@@ -287,14 +316,20 @@ def make_total(shape: Octets) -> str:
         text.add(f"%sum = phi {vector} [ zeroinitializer, %{before} ], [ %sum.on, %{body} ]")
         test = text.new("icmp slt i64 %s, %steps")
         text.add(f"br i1 {test}, label %{body}, label %{after}", f"{body}:")
-        four = text.new(f"load <4 x i32>, ptr {text.place(f'panel + s * {4 * shape.pitch} + r * 4')}, align 4")
         mask = ", ".join(f"i32 {min(k, 3)}" for k in range(shape.lanes))
-        found = text.new(f"shufflevector <4 x i32> {four}, <4 x i32> poison, <{shape.lanes} x i32> <{mask}>")
-        factors = (found, ones) if shape.is_left else (ones, found)
+        found = []
+        for i in range(2 if shape.is_wide else 1):
+            line = f"panel + s * {shape.group} + r * 4 + {4 * shape.pitch * i}"
+            four = text.new(f"load <4 x i32>, ptr {text.place(line)}, align 4")
+            found.append(text.new(f"shufflevector <4 x i32> {four}, <4 x i32> poison, <{shape.lanes} x i32> <{mask}>"))
         if shape.has_dots:
+            factors = (found[0], ones) if shape.is_left else (ones, found[0])
             made = write_dot(text, shape.lanes, shape.is_arm, *factors, "%sum")
+        elif shape.is_left:
+            made = write_pairs(text, shape.lanes, (found[0], found[1]), ones, "%sum", is_turned=False)
         else:
-            made = write_pairs(text, shape.lanes, *factors, "%sum")
+            both = (f"splat (i32 {0x00010001})",) * 2
+            made = write_pairs(text, shape.lanes, (both[0], both[1]), found[0], "%sum", is_turned=False)
         text.lines[-1] = text.lines[-1].replace(made, "%sum.on", 1)
         text.add("%s.on = add i64 %s, 1", f"br label %{head}", f"{after}:")
         mask = ", ".join(f"i32 {k}" for k in range(4))

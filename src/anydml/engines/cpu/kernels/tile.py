@@ -55,8 +55,9 @@ class Tile(NamedTuple):
     by_lane: bool
     """Whether arithmetic takes a factor from a lane of a vector, as an Arm's; otherwise it is spread as it is read."""
     kind: str = "f32"
-    """Of elements: `i8` are four bytes of as many steps, and `pairs` too, for an x86 without dot instructions; of `f16`
-    columns are FLOAT16, and rows FLOAT32."""
+    """Of elements: `i8` are four bytes of as many steps, and `pairs` too, for an x86 without dot instructions, with
+    rows as 16 bits: the first and third bytes of all, then the others; of `f16` columns are FLOAT16, and rows FLOAT32.
+    """
     panels: int = 1
     """Panels of columns that it takes at once, so that a few rows have sums enough to wait for none of them."""
     reads: str = ""
@@ -108,7 +109,7 @@ class TileText:
         self.width = 2 if tile.kind == "f16" else 4
         """Bytes of a column's step."""
         self.sums = [(i, j) for i in range(tile.rows) for j in range(tile.across)]
-        self.row_bytes = 4 * (tile.rows if tile.is_lined else tile.pitch)
+        self.row_bytes = 4 * (tile.rows if tile.is_lined else tile.pitch * (2 if tile.kind == "pairs" else 1))
         """Of a step of all rows."""
         self.fetches_rows = not tile.by_lane and len(self.sums) >= MANY
 
@@ -268,7 +269,7 @@ class TileText:
         """The bytes from some steps of a to the next ones."""
         tile, text = self.tile, self.text
         if not tile.is_lined:
-            return 4 * tile.pitch * steps
+            return self.row_bytes * steps
         if name == "rest":  # which has no line to its end
             return 4
         half = text.new(f"and i64 %k.main, {steps}")
@@ -278,7 +279,7 @@ class TileText:
     def _row_at(self, step: int, row: int) -> int:
         """The bytes from the first of some steps to a row of one of them."""
         tile = self.tile
-        return 4 * (LINED * row + step if tile.is_lined else tile.pitch * step + row)
+        return 4 * (LINED * row + step) if tile.is_lined else self.row_bytes * step + 4 * row
 
     def _fetch_result(self, k: str) -> None:
         """Have a row of the tile at c fetched, one every few steps: it is needed at the end, and seldom near.
@@ -312,6 +313,13 @@ class TileText:
             else:
                 one = self._load(a, self._row_at(step, i), SCALARS[tile.kind])
                 factor = text.spread(one, SCALARS[tile.kind], tile.lanes)
+            if tile.kind == "pairs":
+                one = self._load(a, self._row_at(step, i) + 4 * tile.pitch, "i32")
+                other = text.spread(one, "i32", tile.lanes)
+                for j in range(tile.across):
+                    both = (factor, other)
+                    sums[i, j] = write_pairs(text, tile.lanes, both, columns[j], sums[i, j], is_turned=tile.is_turned)
+                continue
             for j in range(tile.across):
                 sums[i, j] = self._multiply(factor, columns[j], sums[i, j])
         # Nothing is read before it is needed: LLVM would gather the loads of all steps, and be short of registers.
@@ -342,8 +350,6 @@ class TileText:
             return text.call("fmuladd", vector, [factor, column, total])  # two roundings where an old x86 has no other
         if self.tile.kind in BYTES:
             factors = (column, factor) if self.tile.is_turned else (factor, column)
-            if self.tile.kind == "pairs":
-                return write_pairs(text, self.tile.lanes, *factors, total)
             return write_dot(text, self.tile.lanes, self.tile.by_lane, *factors, total)
         return text.new(f"add {vector} {text.new(f'mul {vector} {factor}, {column}')}, {total}")
 

@@ -77,7 +77,9 @@ def plan_octets(sides: Sides, tile: Tile) -> OctetPlan | None:
             lies, (on, step) = "w", sides.tables()
         # An Arm takes signed bytes, an x86 unsigned ones on the left.
         flips = (leaf.type is DataType.UINT8) != (is_left and not IS_ARM) and not is_turned
-        shape = Octets(lies, flips, panel, pitch, tile.lanes, IS_ARM, is_left, has_dots(tile.lanes))
+        shape = Octets(
+            lies, flips, panel, pitch, tile.lanes, IS_ARM, is_left, has_dots(tile.lanes), is_turned and is_left
+        )
         pack = get_kernel(f"octets {shape.name}", functools.partial(make_octets, shape))
         factors.append((sides.section((), [lie], [step], [on]), pack))
         totals.append(get_kernel(f"total {shape.name}", functools.partial(make_total, shape)).address)

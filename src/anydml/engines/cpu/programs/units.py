@@ -57,7 +57,8 @@ def units_of(sides: Sides, tile: Tile, mode: int, *, is_direct: bool, is_ahead: 
         n = -(-column_panels // columns) * width
         # A panel that is read once is read as it lies: all chains for which there is room.
         together = FOUR if tile.kind in BYTES else 1
-        whole = BLOCK * PANEL // (tile.pitch * CHAIN) * CHAIN * together if is_read else 0
+        pitch = tile.pitch * (2 if tile.kind == "pairs" else 1)
+        whole = BLOCK * PANEL // (pitch * CHAIN) * CHAIN * together if is_read else 0
         block = whole or _block(sides.k, n, together)
         lowest = -(-wanted // (batch * columns))
         if sides.k > block and not is_direct:  # results lie in the scratch until the last block
