@@ -65,6 +65,34 @@ MODELS: dict[str, tuple[str, list[dict[str, Any]]]] = {
             for m, go, most in ((4, YES, 99), (99, YES, 5), (0, YES, 9), (5, NO, 9), (1, YES, -9))
         ],
     ),
+    # Branches in a loop, one of them within another and one late; they give constants, and names of all around them.
+    "choosing": (
+        """
+        main (int64 m, float[3] x) => (float[3] y, float[S, 3] each, float[S] f) {
+            yes = Constant<value = bool {1}>()
+            y, each, f = Loop(m, yes, x) <
+                body = b (int64 k, bool c, float[3] v) => (bool d, float[3] w, float[3] e, float f) {
+                    nine = Constant<value = int64 {9}>()
+                    two = Constant<value = int64 {2}>()
+                    late = Greater(k, nine)
+                    rest = Mod(k, two)
+                    odd = Cast<to = 9>(rest)
+                    w, f = If(late) <
+                        then_branch = t () => (float[3] p, float q) {
+                            p = Sub(v, x)
+                            q = Constant<value = float {7}>()
+                        },
+                        else_branch = e () => (float[3] p, float q) {
+                            p = If(odd) <then_branch = tt () => (float[3] r) { r = Add(v, x) },
+                                         else_branch = te () => (float[3] r) { r = Identity(x) }>
+                            q = ReduceSum<keepdims = 0>(v)
+                        }>
+                    e = Neg(w)
+                    d = Identity(c)
+                }>
+        }""",
+        [{"m": number(m), "x": X[0]} for m in (0, 3, 9, 40)],
+    ),
     # No number of times; a value that is longer in each step; loops within loops that read names of all around them.
     "growing": (
         """

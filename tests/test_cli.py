@@ -134,7 +134,7 @@ def test_the_help_of_explain_says_what_a_graph_shows() -> None:
     assert "anydml explain examples/models/slice1.json --graph" in text
     text = " ".join(printed(f"explain {ROOT}/examples/models/slice1.json --help").split())
     assert "or, with --graph, all of its dispatches as one graph" in text
-    assert "Show all dispatches as one compiled graph: the passes over memory" in text
+    assert "Show all dispatches as one compiled graph: its passes over memory" in text
 
 
 def test_a_report_does_not_take_the_place_of_the_model(tmp_path: Path) -> None:

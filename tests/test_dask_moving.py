@@ -119,6 +119,30 @@ def test_a_halo_is_cut_where_its_block_is() -> None:
     assert found.chunks[2] == (5, 3)
 
 
+def test_indices_in_memory_read_the_blocks_that_they_point_into() -> None:
+    x = np.arange(160, dtype="int32").reshape(40, 4)
+
+    def fail(block: Any, block_info: Any = None) -> Any:
+        (at, _) = block_info[0]["chunk-location"]
+        if at == 1:
+            raise OSError
+        return block
+
+    source = lazy(x, 10, 4).map_blocks(fail, dtype="int32")
+    indices = np.array([39, -40, 25, 0])
+    same(dml.gather(source, indices, 0), dml.gather(x, indices, 0))
+
+
+def test_what_many_blocks_give_to_few_is_sent_in_groups() -> None:
+    x = np.arange(160, dtype="int32").reshape(40, 4)
+    indices = np.random.default_rng(3).permutation(40)
+    found = dml.gather(lazy(x, 1, 4), lazy(indices, 20), 0)
+    same(found, dml.gather(x, indices, 0))
+    assert sum(str(key[0]).endswith("-part") for key in found.dask if isinstance(key, tuple)) == 2 * 2
+    held = dml.gather(lazy(x, 1, 4), indices[:20].reshape(4, 5), 0)
+    same(held, dml.gather(x, indices[:20].reshape(4, 5), 0))
+
+
 def test_indices_in_memory_come_in_blocks_whose_results_are_no_larger_than_the_source_s() -> None:
     x = np.arange(160, dtype="int32").reshape(40, 4)
     indices = np.arange(40)[::-1].copy()

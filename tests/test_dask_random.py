@@ -150,6 +150,17 @@ DRAWN = [running_sum, running_sum, running_product, part, by_index, by_tuples, a
 SUMMED = (folded, rows, product)
 
 
+def test_random_sums_along_cut_dimensions_are_rounded_once() -> None:
+    for number in range(COUNT // 10):
+        draw = Draw(f"sum {number}")
+        kind, sizes = draw.choice(FLOATS), [draw.randint(2, 7) for _ in range(3)]
+        axes = draw.sample(range(3), draw.randint(1, 3))
+        x = draw.array(kind, sizes)
+        exact = x.astype("float64").sum(axis=tuple(axes), keepdims=True).astype(kind)
+        found = dml.reduce(da.from_array(x, chunks=[draw.randint(1, size // 2) for size in sizes]), "sum", axes=axes)
+        np.testing.assert_array_max_ulp(computed(found, exact), exact, maxulp=1)
+
+
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_random_blocks_give_what_the_whole_gives(shard: int) -> None:
     for number in range(shard, COUNT, SHARDS):

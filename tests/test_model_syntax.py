@@ -84,6 +84,11 @@ def test_reading_goes_on_after_an_error(text: str, places: list[str]) -> None:
     assert [str(fault.place).removeprefix("m.json:") for fault in caught.value.faults] == places
 
 
+def test_a_comma_too_many_loses_nothing() -> None:
+    model = '{"resources": {},, "dispatchables": {"a": {"type": "SLCE1"}}, "commands": []}'
+    assert [fault.split(": ", 2)[1] for fault in faults(model)] == ["$", "$.dispatchables.a.type"]
+
+
 def test_too_many_errors_end_it() -> None:
     with pytest.raises(ModelFileError) as caught:
         parse("m.json", b"[" + b"x, " * 5000 + b"]")

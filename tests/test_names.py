@@ -176,3 +176,8 @@ print([name for name in dir(anydml) if name[0] != "_" and name not in (*anydml._
     assert loaded == "[]"
     assert reached == "True ['anydml.dask', 'anydml.explain', 'anydml.models', 'anydml.onnx', 'anydml.pydirectml']"
     assert others == "[]"
+
+
+def test_the_modules_of_models_have_no_load_that_cannot_be_called() -> None:
+    assert callable(dml.models.load_model)
+    assert not hasattr(dml.models, "load"), "a module would be in the way of Python's own suggestion"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -249,3 +250,15 @@ def test_channels_stay_side_by_side_through_a_resize(monkeypatch: pytest.MonkeyP
     assert "copy [3,16,8,1] from a[..., :1, :, :, :], into b's between seen as [3,16,8,1] by strides [2048,1," in str(
         whole.explain()
     )
+
+
+def test_maps_between_transposes_lie_in_the_order_of_what_each_reads(engine: str) -> None:
+    """The second reads the first, which lies in another order by then."""
+    x, orders = numbers(2, 3, 4), list(itertools.permutations(range(3)))
+    for first, second in itertools.product(orders, orders) if engine == "reference" else [(orders[1], orders[1])]:
+        nodes = [
+            *(node("Transpose", "x", "t", perm=first), node("Neg", "t", "a")),
+            *(node("Transpose", "a", "b", perm=second), node("Neg", "b", "c"), node("Neg", "c", "y")),
+        ]
+        loaded = load(model(nodes, {"x": ("float32", x.shape)}), device=engine)
+        np.testing.assert_array_equal(loaded(x), -x.transpose(first).transpose(second), str((first, second)))

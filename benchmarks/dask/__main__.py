@@ -1,19 +1,22 @@
-"""python -m benchmarks.dask --gib 0.25 --workers 2 --rounds 3"""
+"""python -m benchmarks.dask --gib 0.25 --workers 2 --rounds 3, or --gib 4 --alone for the memory of large arrays."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
-import statistics
+import resource
+import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import dask.array as da
 import numpy as np
 import zarr
-from dask.distributed import Client, LocalCluster
+from dask.distributed import Client, LocalCluster, wait
 
 from anydml.dask import AnydmlPlugin
 from benchmarks.dask.rows import ROWS, Row
@@ -24,15 +27,29 @@ LINES = 1024
 
 
 def fill(path: Path, gib: float) -> Any:
-    """A store of float32, in blocks of 16 MiB along its first axis."""
+    """A store of float32, in blocks of 16 MiB along its first axis; one that is there already stays."""
     count = max(int(gib * 2**30 / 4 / COLUMNS), LINES)
-    store = zarr.create_array(
-        str(path), shape=(count, COLUMNS), chunks=(LINES, COLUMNS), dtype="float32", compressors=None
-    )
-    draw = np.random.default_rng(1)
-    for start in range(0, count, LINES):
-        store[start : start + LINES] = draw.random((min(LINES, count - start), COLUMNS), "float32")
+    if not path.exists():
+        store = zarr.create_array(
+            str(path), shape=(count, COLUMNS), chunks=(LINES, COLUMNS), dtype="float32", compressors=None
+        )
+        draw = np.random.default_rng(1)
+        for start in range(0, count, LINES):
+            store[start : start + LINES] = draw.random((min(LINES, count - start), COLUMNS), "float32")
     return da.from_zarr(str(path))
+
+
+@contextlib.contextmanager
+def workers(count: int, memory: str) -> Iterator[Any]:
+    """A client of a cluster of processes, each of one thread."""
+    with (
+        LocalCluster(
+            n_workers=count, threads_per_worker=1, processes=True, memory_limit=memory, dashboard_address=":0"
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        client.register_plugin(AnydmlPlugin())
+        yield client
 
 
 def touch(block: Any) -> Any:
@@ -41,6 +58,7 @@ def touch(block: Any) -> Any:
 
 
 def cpu(client: Any) -> float:
+    """Seconds of all workers."""
     return float(sum(client.run(time.process_time).values()))
 
 
@@ -52,30 +70,60 @@ def measure(client: Any, made: Any) -> tuple[float, float]:
     return cpu(client) - before, time.perf_counter() - start
 
 
-def peak(dask_worker: Any) -> int:
+def peak() -> int:
     """The most bytes that a worker has had."""
-    import resource
-
-    del dask_worker
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def compare(client: Any, x: Any, row: Row, rounds: int) -> dict[str, Any]:
+def compare(client: Any, x: Any, row: Row, rounds: int) -> dict[str, float]:
+    """The best CPU seconds and the best wall of both, in turns."""
     mine, other = [], []
     measure(client, row.mine(x[: 2 * LINES]))  # kernels are compiled once
     for _ in range(rounds):
         mine.append(measure(client, row.mine(x)))
         other.append(measure(client, row.other(x)))
-    ratios = [a[0] / b[0] for a, b in zip(mine, other, strict=True)]
-    return {
-        "name": row.name,
-        "most": row.most,
-        "cpu": min(one[0] for one in mine),
-        "other_cpu": min(one[0] for one in other),
-        "wall": min(one[1] for one in mine),
-        "other_wall": min(one[1] for one in other),
-        "ratio": statistics.median(ratios),
-    }
+    cpu_s, wall_s = (min(column) for column in zip(*mine, strict=True))
+    other_cpu, other_wall = (min(column) for column in zip(*other, strict=True))
+    return {"cpu": cpu_s, "other_cpu": other_cpu, "wall": wall_s, "other_wall": other_wall}
+
+
+def show_speed(x: Any, rows: list[Row], given: argparse.Namespace) -> list[dict[str, Any]]:
+    """Each row twice: from blocks that lie in the workers' memory, and read from the store, which costs both the same."""
+    found = []
+    print(f"{'':26} {'source':8} {'CPU s':>8} {'Dask':>8} {'ratio':>6} {'at most':>8} {'wall s':>8} {'Dask':>8}")
+    with workers(given.workers, given.memory) as client:
+        held = x.persist()
+        wait(held)
+        for row in rows:
+            for source, array in (("memory", held), ("store", x)):
+                one = compare(client, array, row, given.rounds)
+                found.append({"name": row.name, "source": source, "most": row.most, **one})
+                seconds = f"{one['cpu']:8.2f} {one['other_cpu']:8.2f} {one['cpu'] / one['other_cpu']:6.2f}"
+                walls = f"{one['wall']:8.2f} {one['other_wall']:8.2f}"
+                print(f"{row.name:26} {source:8} {seconds} {row.most:8.2f} {walls}", flush=True)
+    return found
+
+
+def show_memory(x: Any, rows: list[Row], given: argparse.Namespace) -> list[dict[str, Any]]:
+    """Each row alone, read from the store by workers of its own: the most memory of one, and whether one was restarted."""
+    found = []
+    print(f"{'':26} {'CPU s':>8} {'wall s':>8} {'peak MiB':>9} {'restarts':>9}")
+    for row in rows:
+        with workers(given.workers, given.memory) as client:
+            before = client.run(peak)
+            seconds, wall = measure(client, row.mine(x))
+            after = client.run(peak)
+            restarts = len(set(after) - set(before))
+        one: dict[str, Any] = {
+            "name": row.name,
+            "cpu": seconds,
+            "wall": wall,
+            "peak": max(after.values()),
+            "restarts": restarts,
+        }
+        found.append(one)
+        print(f"{row.name:26} {seconds:8.2f} {wall:8.2f} {one['peak'] / 2**20:9.0f} {restarts:9}", flush=True)
+    return found
 
 
 def main() -> None:
@@ -84,36 +132,20 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--memory", default="1GiB", help="of a worker")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", default="", help="rows whose names contain this")
+    parser.add_argument("--alone", action="store_true", help="once each and without Dask's: memory, of large arrays")
+    parser.add_argument("--only", default="", help="rows whose names begin with this")
+    parser.add_argument("--store", default="", help="a folder for the array, which stays there")
     parser.add_argument("--json", default="", help="a file for the figures")
     given = parser.parse_args()
-    found = []
-    with tempfile.TemporaryDirectory() as folder:
-        x = fill(Path(folder) / "x.zarr", given.gib)
-        with (
-            LocalCluster(
-                n_workers=given.workers,
-                threads_per_worker=1,
-                processes=True,
-                memory_limit=given.memory,
-                dashboard_address=":0",
-            ) as cluster,
-            Client(cluster) as client,
-        ):
-            client.register_plugin(AnydmlPlugin())
-            print(f"{x.nbytes / 2**30:.2f} GiB in {x.npartitions} blocks, {given.workers} workers of {given.memory}")
-            print(f"{'':24} {'CPU s':>8} {'Dask':>8} {'ratio':>6} {'at most':>8} {'wall s':>8} {'Dask':>8}")
-            for row in ROWS:
-                if given.only in row.name:
-                    one = compare(client, x, row, given.rounds)
-                    found.append(one)
-                    print(
-                        f"{one['name']:24} {one['cpu']:8.2f} {one['other_cpu']:8.2f} {one['ratio']:6.2f}"
-                        f" {one['most']:8.2f} {one['wall']:8.2f} {one['other_wall']:8.2f}",
-                        flush=True,
-                    )
-            peaks = client.run(peak)
-            print("peak of a worker:", f"{max(peaks.values()) / 2**20:.0f} MiB")
+    folder = Path(given.store or tempfile.mkdtemp())
+    try:
+        x = fill(folder / f"{given.gib}.zarr", given.gib)
+        print(f"{x.nbytes / 2**30:.2f} GiB in {x.npartitions} blocks, {given.workers} workers of {given.memory}")
+        rows = [row for row in ROWS if row.name.startswith(given.only)]
+        found = (show_memory if given.alone else show_speed)(x, rows, given)
+    finally:
+        if not given.store:
+            shutil.rmtree(folder)
     if given.json:
         Path(given.json).write_text(json.dumps(found, indent=1))
 

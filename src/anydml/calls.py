@@ -53,13 +53,14 @@ _MOST_KNOWN = 1024
 class Attempt:
     """A call to be found among those made before."""
 
-    __slots__ = ("_arrays", "_inputs", "_out", "key")
+    __slots__ = ("_arrays", "_inputs", "_known", "_out", "key")
 
     def __init__(
         self, cls: type[OperatorDesc], device: object, out: object, inputs: tuple[Any, ...], *attributes: Any
     ) -> None:
         self._inputs, self._out = inputs, out
         self.key: object = None
+        self._known: Any = None
         try:
             self._arrays: list[Any] = [as_plain(x) for x in (inputs if out is None else (*inputs, out))]
             key = (
@@ -70,16 +71,16 @@ class Attempt:
                 # 2.0 and True are equal to numbers that a list may have, and are none.
                 *[(type(a), *a, *map(type, a)) if type(a) in (list, tuple) else (type(a), a) for a in attributes],
             )
-            hash(key)
+            self._known = known_calls.get(key)
         except Exception:  # noqa: BLE001 - whatever it is, the description will say
             return
         self.key = key
 
     def run(self) -> Any:
         """The result, where the call is known and needs no closer look; None otherwise."""
-        if (known := known_calls.get(self.key)) is None:
+        if self._known is None:
             return None
-        compiled, make_result, numbers = known
+        compiled, make_result, numbers = self._known
         for place, number in numbers:
             self._arrays.insert(place, number)
         if self._out is not None:

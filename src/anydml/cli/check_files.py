@@ -13,7 +13,7 @@ import click
 from anydml.cli.onnx_inputs import is_onnx
 from anydml.errors import DmlError, ModelFileError
 from anydml.limits import default_max_memory
-from anydml.models.load import read_text
+from anydml.models.loading import read_text
 from anydml.models.parser import parse
 
 if TYPE_CHECKING:

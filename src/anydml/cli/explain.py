@@ -44,6 +44,11 @@ class _Explain(click.Group):
         """The operators that are built."""
         return [kind.name.lower() for kind in OPERATORS]
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the names alone: `anydml explain OPERATOR` has their sentences whole."""
+        with formatter.section("Operators"):
+            formatter.write_text(", ".join(sorted(self.list_commands(ctx))))
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of an operator, whose options are made when it is asked for, or of a model."""
         try:

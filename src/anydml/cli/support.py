@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name", metavar="[OPERATOR]", required=False, shell_complete=OPERATOR.shell_complete)
-@click.option("--feature-level", "level", type=LEVEL, help="What this level has, instead of every row.")
+@click.option("--feature-level", "level", type=LEVEL, help="The row of this level, instead of every row.")
 @click.option("--onnx", is_flag=True, help="The types of ONNX nodes that run on these operators, or those with a word.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 @click.pass_context

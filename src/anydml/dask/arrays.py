@@ -5,28 +5,32 @@ from __future__ import annotations
 import abc
 import itertools
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import dask.array as da
 import numpy as np
 from dask.array.utils import meta_from_array
 from dask.base import tokenize
+from dask.blockwise import Blockwise as DaskBlockwise
+from dask.graph_manipulation import clone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 Key: TypeAlias = tuple[Any, ...]
 Chunks: TypeAlias = tuple[tuple[int, ...], ...]
 """The sizes of the blocks along each dimension."""
+_KEPT = 2**28
+"""Bytes of an array whose blocks stay in memory between two passes over them."""
 
 
+@dataclass(frozen=True)
 class Layer(abc.ABC):
-    """The tasks of one lazy array, apart from the names of the arrays that it reads: a frozen dataclass."""
+    """The tasks of one lazy array, apart from the names of the arrays that it reads."""
 
-    @property
-    @abc.abstractmethod
-    def prefix(self) -> str:
-        """What its tasks are called."""
+    prefix: str
+    """The first part of the array's name, which its tasks have too: the function's."""
 
     @abc.abstractmethod
     def tasks(self, name: str, inputs: Sequence[str]) -> dict[Key, Any]:
@@ -50,6 +54,24 @@ def lazy(layer: Layer, inputs: Sequence[Any], chunks: Chunks, meta: Any) -> Any:
     tasks = layer.tasks(name, [x.name for x in inputs])
     graph = HighLevelGraph.from_collections(name, tasks, dependencies=list(inputs))
     return da.Array(graph, name, chunks, meta=meta)
+
+
+def reads_of(array: Any) -> Mapping[Key, Any]:
+    """The tasks that read the blocks of an array from a store; none where they are computed, or few."""
+    if array.nbytes <= _KEPT or da.array_expr_enabled():
+        return {}
+    layers = dict(array.dask.layers)
+    own = layers.pop(array.name, None)
+    is_read = isinstance(own, DaskBlockwise) and all(len(layer) == 1 for layer in layers.values())
+    return own if is_read else {}
+
+
+def read_anew(array: Any, times: int) -> Any:
+    """The same array, whose blocks are read from a store another time; as it is where they are computed, or few.
+
+    Blocks that several passes need would wait in memory between them. Dask spills those that are computed.
+    """
+    return clone(array, seed=f"anydml {times}", assume_layers=True) if times and reads_of(array) else array
 
 
 def meta_like(array: Any, rank: int, dtype: Any) -> Any:

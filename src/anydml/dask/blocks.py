@@ -79,6 +79,11 @@ def run_block(
         return kept[0] if len(kept) == 1 else tuple(kept)
 
 
+def part_of(parts: Sequence[Any], number: int) -> Any:
+    """One of several results that a task gives together."""
+    return parts[number]
+
+
 class Block:
     """The block that a task computes: errors within it say which, and name indices by their place in the whole."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dask._task_spec import Task, TaskRef
 
 from anydml.dask.arrays import Chunks, Key, Layer, common, edges, lazy, meta_like, places
-from anydml.dask.blocks import Block, run_block
+from anydml.dask.blocks import Block, part_of, run_block
 from anydml.operator_type import function_name
 from anydml.tensor import TensorDesc
 
@@ -37,11 +37,6 @@ class Blockwise(Layer):
     drops: tuple[int, ...]
     """By result, the leading dimensions that were added."""
     asked: Asked
-
-    @property
-    def prefix(self) -> str:
-        """The function's name."""
-        return function_name(self.desc.type)
 
     def cuts(self, field: str) -> dict[int, int]:
         """By dimension of a tensor that is cut, the number of its group."""
@@ -90,16 +85,10 @@ class Blockwise(Layer):
 class Picked(Layer):
     """One of several results, whose blocks come together."""
 
-    called: str
     number: int
     keyed: tuple[int, ...]
     """By dimension of the result, the group that it is of, -1 for one that is not cut."""
     grid: Chunks
-
-    @property
-    def prefix(self) -> str:
-        """The function's name."""
-        return self.called
 
     def tasks(self, name: str, inputs: Sequence[str]) -> dict[Key, Any]:
         """One a block; where several hold the same result, it is the first one's."""
@@ -108,12 +97,8 @@ class Picked(Layer):
         for at in places(self.grid):
             if not any(at[g] for g in others):
                 key = (name, *(at[g] if g >= 0 else 0 for g in self.keyed))
-                made[key] = Task(key, _pick, TaskRef((inputs[0], *at)), self.number)
+                made[key] = Task(key, part_of, TaskRef((inputs[0], *at)), self.number)
         return made
-
-
-def _pick(results: tuple[Any, ...], number: int) -> Any:
-    return results[number]
 
 
 def blockwise(
@@ -145,7 +130,7 @@ def blockwise(
     is_one = len(outputs) == 1
     keys = next(iter(keyed.values())) if is_one else tuple(range(len(sizes)))
     layouts = {field: x.layout for field, x in fitted.items()}
-    layer = Blockwise(desc, layouts, chosen, sizes, keys, tuple(drops.values()), asked)
+    layer = Blockwise(function_name(desc.type), desc, layouts, chosen, sizes, keys, tuple(drops.values()), asked)
     if any(layer.local([own[0] for own in sizes]).own_faults()):
         return None
     arrays = [x.array for x in fitted.values()]

@@ -36,11 +36,6 @@ class Best(Layer):
     drop: int
     asked: Asked
 
-    @property
-    def prefix(self) -> str:
-        """The function's name."""
-        return function_name(self.desc.type)
-
     def tasks(self, name: str, inputs: Sequence[str]) -> dict[Key, Any]:
         """One a block, and a tree for each row of blocks: of equals the first one's come first."""
         made: dict[Key, Any] = {}
@@ -104,7 +99,7 @@ def best(desc: OperatorDesc, tensors: Mapping[str, Tensor], ranks: Mapping[str, 
         return None
     x = tensors["InputTensor"]
     drop = len(x.sizes) - ranks["OutputValueTensor"]
-    layer = Best(desc, x.layout, x.chunks, drop, asked)
+    layer = Best(function_name(desc.type), desc, x.layout, x.chunks, drop, asked)
     chunks = tuple((desc.k,) if d == desc.axis else own for d, own in enumerate(x.chunks))[drop:]
     whole = lazy(layer, [x.array], chunks, meta_like(x.array, len(chunks), x.array.dtype))
     found = []

@@ -1,24 +1,26 @@
 """Folds along cut dimensions: parts of each row in its blocks, put together in a tree, and what is made of them.
 
 An operator's verbs are run one after the other, each as a lazy array. A reduce whose rows are cut is taken apart at its
-folds: those that need no other first. Within a block they are computed as in memory; blocks are put together in
-float64, in their order.
+folds: those that need no other first, in one pass over the blocks, and a softmax's sum in the same pass as its largest.
+Sums are added up in float64, within a block and across blocks, and rounded once; those of products (`gemm`) within a
+block as in memory. Blocks that are read from a store are read anew for every pass, so that none waits in memory.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from dask._task_spec import Task, TaskRef
 
-from anydml.dask.arrays import Chunks, Key, Layer, common, lazy, meta_like, places
+from anydml.dask.arrays import Chunks, Key, Layer, common, lazy, meta_like, places, read_anew
+from anydml.dask.blocks import part_of
+from anydml.dask.combining import Combined, folds_at_once, kept_type, widened
 from anydml.dask.tensors import Tensor
 from anydml.dask.walked import Dims, Walked, dims_of, is_plain
-from anydml.enums import DataType
-from anydml.ir.expressions import FOLDS, Expr, load
+from anydml.ir.expressions import Expr, load
 from anydml.ir.trees import rewrite, walk
 from anydml.ir.verbs import Computation, Map, Reduce, Write
 from anydml.ir.views import View
@@ -32,84 +34,19 @@ if TYPE_CHECKING:
     from anydml.operator_type import OperatorType
     from anydml.operators import OperatorDesc
 
-_AT_ONCE = 8
-"""Blocks that are put together by one task."""
-_TOGETHER = {"fold_sum": np.add, "fold_product": np.multiply, "fold_max": np.maximum, "fold_min": np.minimum}
-
-
-@dataclass(frozen=True)
-class Combined(Layer):
-    """Parts of rows put together along some dimensions, in which each part has a size of 1."""
-
-    kind: OperatorType
-    functions: tuple[str, ...]
-    grid: tuple[int, ...]
-    along: tuple[int, ...]
-
-    @property
-    def prefix(self) -> str:
-        """The function's name."""
-        return f"{function_name(self.kind)}-combine"
-
-    def tasks(self, name: str, inputs: Sequence[str]) -> dict[Key, Any]:
-        """A tree for each row of blocks."""
-        made: dict[Key, Any] = {}
-        rest = tuple((1,) if k in self.along else (1,) * count for k, count in enumerate(self.grid))
-        inner = tuple((1,) * count if k in self.along else (1,) for k, count in enumerate(self.grid))
-        for at in places(rest):
-            refs = [TaskRef((inputs[0], *(a + b for a, b in zip(at, by, strict=True)))) for by in places(inner)]
-            level = 0
-            while len(refs) > _AT_ONCE:
-                groups = [refs[i : i + _AT_ONCE] for i in range(0, len(refs), _AT_ONCE)]
-                refs = []
-                for number, group in enumerate(groups):
-                    key = (f"{name}-{level}", *at, number)
-                    made[key] = Task(key, _combine, self.functions, *group)
-                    refs.append(TaskRef(key))
-                level += 1
-            made[name, *at] = Task((name, *at), _combine, self.functions, *refs)
-        return made
-
-
-def _combine(functions: Sequence[str], *parts: Any) -> Any:
-    """Parts in their order, function by function."""
-    if len(functions) == 1:
-        return _put_together(functions[0], parts)
-    return tuple(_put_together(one, [part[i] for part in parts]) for i, one in enumerate(functions))
-
-
-def _put_together(function: str, parts: Sequence[Any]) -> Any:
-    combine, found = _TOGETHER[function], parts[0]
-    if found.dtype.kind == "f" and function in ("fold_sum", "fold_product"):
-        found = found.astype(np.float64)
-    with np.errstate(all="ignore"):
-        for part in parts[1:]:
-            found = combine(found, part)
-    return found
-
 
 @dataclass(frozen=True)
 class Part(Layer):
     """One of several arrays, whose blocks come together."""
 
-    called: str
     number: int
     grid: Chunks
-
-    @property
-    def prefix(self) -> str:
-        """The function's name."""
-        return self.called
 
     def tasks(self, name: str, inputs: Sequence[str]) -> dict[Key, Any]:
         """One a block."""
         return {
-            (name, *at): Task((name, *at), _part, TaskRef((inputs[0], *at)), self.number) for at in places(self.grid)
+            (name, *at): Task((name, *at), part_of, TaskRef((inputs[0], *at)), self.number) for at in places(self.grid)
         }
-
-
-def _part(parts: Sequence[Any], number: int) -> Any:
-    return parts[number]
 
 
 @dataclass
@@ -120,6 +57,19 @@ class Program:
     asked: Asked
     tensors: dict[str, Tensor]
     """What there is so far, by the names that views have."""
+    passes: Counter[str] = field(default_factory=Counter)
+    """By name of a dask array, how often its blocks are passed over so far."""
+
+    @property
+    def called(self) -> str:
+        """The function's name."""
+        return function_name(self.kind)
+
+    def _pass_over(self, x: Tensor) -> Tensor:
+        """A source for one more pass over its blocks."""
+        name = x.array.name
+        self.passes[name] += 1
+        return replace(x, array=read_anew(x.array, self.passes[name] - 1))
 
     def run(self, verb: Computation, outputs: Mapping[str, Any], ranks: Mapping[str, int]) -> None:
         """Add what a verb computes, of which each target is a tensor of its own."""
@@ -142,8 +92,9 @@ class Program:
                 chunks = tuple((1,) if k in folded else own for k, own in enumerate(chunks))
         drop = len(sizes) - ranks[name] if name in ranks else 0
         kept = tuple(chunks[k] if k is not None else (1,) for k in dims[drop:])
+        sources = [self._pass_over(x) for x in sources]
         layouts = tuple((x.layout, walked) for x, walked in zip(sources, walks, strict=True))
-        layer = Walked(self.kind, verb, layouts, (dims,), chunks, drop, self.asked)
+        layer = Walked(self.called, self.kind, verb, layouts, (dims,), chunks, drop, self.asked)
         first = next(iter(self.tensors.values())).array
         meta = meta_like(first, len(kept), verb.target.data_type.dtype)
         array = lazy(layer, [x.array for x in sources], kept, meta)
@@ -157,56 +108,42 @@ class Program:
         rank, value = len(verb.sizes), verb.value
         folded = range(rank - verb.depth, rank)
         row = tuple(1 if k in folded else size for k, size in enumerate(verb.sizes))
-        while folds := _innermost(value):
+        while joinings := folds_at_once(value):
+            folds = [widened(one) for one in joinings]
             target = _row_view("target", folds[0], row)
             also = tuple(Write(_row_view(f"target{i}", one, row), one) for i, one in enumerate(folds[1:], 1))
             part = Reduce(tuple(views), target, folds[0], verb.depth, verb.sizes[rank - verb.depth :], also=also)
             used, part = _used(part)
-            mine = [sources[i] for i in used]
-            layer = Walked(
-                self.kind,
-                part,
-                tuple((sources[i].layout, walks[i]) for i in used),
-                (tuple(range(rank)),) * len(folds),
-                chunks,
-                0,
-                self.asked,
-            )
+            mine = [self._pass_over(sources[i]) for i in used]
+            walks_of = tuple((x.layout, walks[i]) for x, i in zip(mine, used, strict=True))
+            targets = (tuple(range(rank)),) * len(folds)
+            layer = Walked(self.called, self.kind, part, walks_of, targets, chunks, 0, self.asked)
             grid = tuple((1,) * len(own) if k in folded else own for k, own in enumerate(chunks))
             meta = meta_like(mine[0].array, rank, target.data_type.dtype)
             parts = lazy(layer, [x.array for x in mine], grid, meta)
-            together = Combined(self.kind, tuple(one.op for one in folds), tuple(map(len, grid)), tuple(cut))
             whole = tuple((1,) if k in folded else own for k, own in enumerate(chunks))
+            together = Combined(f"{self.called}-combine", tuple(joinings.values()), tuple(map(len, grid)), tuple(cut))
             found = lazy(together, [parts], whole, meta)
             made = {}
-            for number, one in enumerate(folds):
-                kind = _kept_type(one)
+            for number, one in enumerate(joinings):
+                kind = kept_type(one)
                 own = meta_like(mine[0].array, rank, kind.dtype)
-                called = f"{function_name(self.kind)}-{one.op.removeprefix('fold_')}"
-                array = found if len(folds) == 1 else lazy(Part(called, number, whole), [found], whole, own)
+                called = f"{self.called}-{one.op.removeprefix('fold_')}"
+                array = found if len(joinings) == 1 else lazy(Part(called, number, whole), [found], whole, own)
                 made[one] = load(len(views), kind).to(one.type or kind)
                 strides = tuple(s if n > 1 else 0 for s, n in zip(packed_strides(row), row, strict=True))
                 views.append(View(f"row{len(views)}", kind, verb.sizes, strides))
                 sources.append(Tensor(array, kind, row, tuple(range(rank))))
                 walks.append(tuple(k if size > 1 else None for k, size in enumerate(row)))
-            value = rewrite(value, lambda node, made=made: made.get(node, node))  # type: ignore[misc]  # bound now
+            for shifted in (True, False):  # sums first, which hold the largest that they are shifted by
+                some = {one: new for one, new in made.items() if (joinings[one].shift is not None) is shifted}
+                value = rewrite(value, lambda node, some=some: some.get(node, node))  # type: ignore[misc]  # bound now
         target, sizes = verb.target, verb.sizes
         if verb.has_rows(target):  # nothing varies along the rows any more
             views = [replace(view, sizes=row) for view in views]
             sizes = row
         used, last = _used(Map(tuple(views), target, value))
         return last, [sources[i] for i in used], [_within(walks[i], sizes) for i in used]
-
-
-def _innermost(value: Expr) -> list[Expr]:
-    """The folds of a tree that need no other."""
-    return [node for node in walk(value) if node.op in FOLDS and not any(n.op in FOLDS for n in walk(node.args[0]))]
-
-
-def _kept_type(one: Expr) -> DataType:
-    """The type that parts of a fold are put together in."""
-    assert one.type is not None  # noqa: S101 - for type checkers: folds are of numbers
-    return DataType.FLOAT64 if one.type.is_float and one.op in ("fold_sum", "fold_product") else one.type
 
 
 def _row_view(name: str, one: Expr, row: Sequence[int]) -> View:

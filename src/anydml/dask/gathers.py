@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dask._task_spec import List, Task, TaskRef
 
 from anydml.dask.arrays import Chunks, Key, Layer, edges, lazy, meta_like, places
-from anydml.dask.blocks import Block
+from anydml.dask.blocks import Block, part_of
 from anydml.dask.routes import Shown, Tuples, route
 from anydml.dask.tensors import Layout
 from anydml.dask.walked import dims_of
@@ -46,71 +46,113 @@ class Gathered(Layer):
     """The batch dimensions that indices vary along, which become part of tuples."""
     clamp: bool
     drop: int
-
-    @property
-    def prefix(self) -> str:
-        """The function's name."""
-        return function_name(self.desc.type)
+    routes: tuple[Route, ...] = field(repr=False)
+    """By block of indices, where the tuples go; none where only tasks know the indices."""
 
     @property
     def chosen(self) -> tuple[int, ...]:
         """The dimensions of the source that tuples choose from."""
         return (*self.varying, *range(self.batch, self.batch + self.size))
 
+    @property
+    def rest(self) -> tuple[int, ...]:
+        """The dimensions of the source that no tuple chooses from."""
+        return tuple(k for k in range(self.source.rank) if k not in self.chosen)
+
+    @property
+    def pointed(self) -> Tuples:
+        """What tuples choose from."""
+        found = tuple(tuple(edges(self.source.chunks[k])) for k in self.chosen)
+        return Tuples(found, len(self.varying), self.batch)
+
+    def first(self, at: Sequence[int]) -> list[int]:
+        """Where a block of indices begins in the whole."""
+        return [edges(own)[a] for own, a in zip(self.indices.chunks, at, strict=True)]
+
+    def route_in_memory(self, indices: Any, chunks: Chunks) -> Gathered:
+        """The same with routes of indices that lie in memory, of which no task need know."""
+        found = []
+        for at in places(self.indices.chunks):
+            place = self.indices.key("", at)[1:]
+            ends = [edges(own)[i : i + 2] for own, i in zip(chunks, place, strict=True)]
+            block = self.indices.seen(indices[tuple(slice(*pair) for pair in ends)])
+            found.append(route(block, self.first(at), self.varying, self.pointed, self.clamp, self.desc))
+        return replace(self, routes=tuple(found))
+
     def tasks(self, name: str, inputs: Sequence[str]) -> dict[Key, Any]:
-        """Indices are sorted, each block of the source is read once, and blocks of the result are put together."""
+        """Indices are sorted, each block of the source is read once, and blocks of the result are put together.
+
+        A task picks from a block of the source for all blocks of the result. Where there are more of the former, those
+        picks are joined in groups, so that there are no more small parts to send than blocks of the result, squared.
+        """
         made: dict[Key, Any] = {}
-        key: Key
-        chosen, rank = self.chosen, self.source.rank
-        rest = tuple(k for k in range(rank) if k not in chosen)
-        to = Tuples(tuple(tuple(edges(self.source.chunks[k])) for k in chosen), len(self.varying), self.batch)
-        starts = [edges(own) for own in self.indices.chunks]
         blocks = list(places(self.indices.chunks))
-        for i, at in enumerate(blocks):
-            first = [own[a] for own, a in zip(starts, at, strict=True)]
-            key = (f"{name}-route", i)
-            source = TaskRef(self.indices.key(inputs[1], at))
-            block = Block(f"the indices of {self.prefix}", self.indices.key("", at)[1:])
-            made[key] = Task(
-                key, route_block, source, self.indices, first, self.varying, to, self.clamp, self.desc, block
-            )
-        picked = list(places(tuple((1,) * count for count in to.counts)))
-        for s in range(len(picked)):
-            for i in range(len(blocks)):
-                key = (f"{name}-want", i, s)
-                made[key] = Task(key, _want, TaskRef((f"{name}-route", i)), s)
+        rest = self.rest
         others = tuple(self.source.chunks[k] for k in rest)
+        sources = list(places(tuple((1,) * count for count in self.pointed.counts)))
+        touched = [s for s in range(len(sources)) if not self.routes or any(r.has(s, s + 1) for r in self.routes)]
+        routes: Sequence[Any] = self.routes or self._route(made, name, inputs[1], touched)
+        each = max(len(touched) // len(blocks), 1)
+        groups = [touched[i : i + each] for i in range(0, len(touched), each)]
         for away in places(others):
-            for s, place in enumerate(picked):
-                at = self._placed(chosen, place, rest, away)
+            for s in touched:
+                at = self._placed(sources[s], away)
                 key = (f"{name}-pick", s, *away)
-                wants = List(*(TaskRef((f"{name}-want", i, s)) for i in range(len(blocks))))
                 source = TaskRef(self.source.key(inputs[0], at))
-                made[key] = Task(key, _pick, source, self.source, (*chosen, *rest), wants, Block(self.prefix, at))
-                for i in range(len(blocks)):
-                    part = (f"{name}-part", i, s, *away)
-                    made[part] = Task(part, _part, TaskRef(key), i)
+                wants: Any = [route.of(s, s + 1)[0] for route in self.routes]
+                if not self.routes:
+                    wants = List(*(TaskRef((f"{name}-want", i, s)) for i in range(len(blocks))))
+                order = (*self.chosen, *rest)
+                made[key] = Task(key, _pick, source, self.source, order, wants, Block(self.prefix, at))
+            for g, group in enumerate(groups):
+                key = (f"{name}-group", g, *away)
+                picks = [TaskRef((f"{name}-pick", s, *away)) for s in group]
+                if len(picks) > 1:
+                    made[key] = Task(key, _grouped, *picks)
             for i, where in enumerate(blocks):
-                to_place = self._target(where, rest, away)
+                spans, parts = [], []
+                for g, group in enumerate(groups):
+                    span = (group[0], group[-1] + 1)
+                    if not self.routes or self.routes[i].has(*span):
+                        part = (f"{name}-part", i, g, *away)
+                        whole = (f"{name}-group", g, *away) if len(group) > 1 else (f"{name}-pick", group[0], *away)
+                        made[part] = Task(part, part_of, TaskRef(whole), i)
+                        spans.append(span)
+                        parts.append(TaskRef(part))
+                to_place = self._target(where, away)
                 key = (name, *(0 if k is None else to_place[k] for k in self.target.dims[self.drop :]))
-                parts = List(*(TaskRef((f"{name}-part", i, s, *away)) for s in range(len(picked))))
                 sizes = tuple(own[a] for own, a in zip(self.indices.chunks[:-1], where[:-1], strict=True))
                 shape = (self.batch, sizes, rest, tuple(own[a] for own, a in zip(others, away, strict=True)))
                 made[key] = Task(
-                    key, _merge, TaskRef((f"{name}-route", i)), parts, shape, self.varying, self.target, self.drop
+                    key, _merge, routes[i], List(*parts), spans, shape, self.varying, self.target, self.drop
                 )
         return made
 
-    def _placed(
-        self, chosen: Sequence[int], place: Sequence[int], rest: Sequence[int], away: Sequence[int]
-    ) -> tuple[int, ...]:
+    def _route(self, made: dict[Key, Any], name: str, indices: str, touched: Sequence[int]) -> list[TaskRef]:
+        """Tasks that sort blocks of indices, and tasks that say what is wanted of each block of the source."""
+        found = []
+        for i, at in enumerate(places(self.indices.chunks)):
+            key = (f"{name}-route", i)
+            source = TaskRef(self.indices.key(indices, at))
+            block = Block(f"the indices of {self.prefix}", self.indices.key("", at)[1:])
+            how = (self.indices, self.first(at), self.varying, self.pointed, self.clamp, self.desc, block)
+            made[key] = Task(key, route_block, source, *how)
+            found.append(TaskRef(key))
+            for s in touched:
+                want = (f"{name}-want", i, s)
+                made[want] = Task(want, _want, TaskRef(key), s)
+        return found
+
+    def _placed(self, place: Sequence[int], away: Sequence[int]) -> tuple[int, ...]:
+        """The place of a block of the source."""
         at = [0] * self.source.rank
-        for k, i in (*zip(chosen, place, strict=True), *zip(rest, away, strict=True)):
+        for k, i in (*zip(self.chosen, place, strict=True), *zip(self.rest, away, strict=True)):
             at[k] = i
         return tuple(at)
 
-    def _target(self, where: Sequence[int], rest: Sequence[int], away: Sequence[int]) -> list[int]:
+    def _target(self, where: Sequence[int], away: Sequence[int]) -> list[int]:
         """The place of a block of the result: batches, then the indices' own dimensions, then the rest."""
+        rest = self.rest
         found = dict(zip(rest, away, strict=True))
         batches = [where[k] if k in self.varying else found.get(k, 0) for k in range(self.batch)]
         return [*batches, *where[self.batch : -1], *(found[k] for k in rest if k >= self.batch)]
@@ -132,7 +174,7 @@ def route_block(
 
 
 def _want(found: Route, block: int) -> Any:
-    return found.of(block)[0]
+    return found.of(block, block + 1)[0]
 
 
 def _pick(block: Any, source: Shown, order: Sequence[int], wants: Sequence[Any], at: Block) -> list[Any]:
@@ -147,23 +189,33 @@ def _pick(block: Any, source: Shown, order: Sequence[int], wants: Sequence[Any],
         return [found[end - count : end] if count else None for end, count in zip(ends, counts, strict=True)]
 
 
+def _grouped(*picks: Sequence[Any]) -> list[Any]:
+    """What several tasks picked, by block of indices."""
+    found = [[part for part in parts if part is not None] for parts in zip(*picks, strict=True)]
+    return [np.concatenate(parts) if parts else None for parts in found]
+
+
 def beside(indices: Any, array: Any) -> Any:
     """Indices of the host's in the memory of an array."""
     return indices if isinstance(array, np.ndarray) else np.asarray(indices, like=array)
 
 
-def _part(parts: Sequence[Any], number: int) -> Any:
-    return parts[number]
-
-
-def _merge(found: Route, parts: Sequence[Any], shape: Any, varying: Sequence[int], target: Shown, drop: int) -> Any:
-    """A block of the result: what came of each block of the source, in the indices' own order."""
+def _merge(
+    found: Route,
+    parts: Sequence[Any],
+    spans: Sequence[tuple[int, int]],
+    shape: Any,
+    varying: Sequence[int],
+    target: Shown,
+    drop: int,
+) -> Any:
+    """A block of the result: the parts, each from some blocks of the source, in the indices' own order."""
     batch, sizes, rest, others = shape
     first = next(part for part in parts if part is not None)
     result = np.empty_like(first, shape=(len(found.order), *first.shape[1:]))
-    for s, part in enumerate(parts):
+    for span, part in zip(spans, parts, strict=True):
         if part is not None:
-            result[beside(found.of(s)[1], result)] = part
+            result[beside(found.of(*span)[1], result)] = part
     own = [size for k, size in enumerate(sizes) if k >= batch or k in varying]
     result = result.reshape((*own, *others))
     # From varying batches, indices and the rest to batches, indices and the rest.
@@ -193,7 +245,7 @@ def gathered(
     output = desc.outputs()["OutputTensor"]
     source = Shown.of(x, verb.sources[int(own.value)])
     varying = tuple(k for k in range(batch) if view.indices.strides[k])
-    if indices.is_made and source is not None:  # results in blocks that are no larger than the source's
+    if indices.held is not None and source is not None:  # results in blocks that are no larger than the source's
         chosen = (*varying, *range(batch, batch + size))
         indices = _in_parts(indices, last, math.prod(max(source.chunks[k]) for k in chosen))
     shown = Shown.of(indices, view.indices)
@@ -207,7 +259,9 @@ def gathered(
     if target is None:
         return None
     drop = len(output.sizes) - ranks["OutputTensor"]
-    layer = Gathered(desc, source, shown, target, batch, size, varying, clamp, drop)
+    layer = Gathered(function_name(desc.type), desc, source, shown, target, batch, size, varying, clamp, drop, ())
+    if isinstance(indices.held, np.ndarray):
+        layer = layer.route_in_memory(indices.held, indices.array.chunks)
     made = tuple((1,) if k is None else chunks[k] for k in target.dims[drop:])
     return [lazy(layer, [x.array, indices.array], made, meta_like(x.array, len(made), output.data_type.dtype))]
 

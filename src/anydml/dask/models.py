@@ -34,7 +34,6 @@ SUBJECT = "anydml.dask"
 class Ran(Layer):
     """The blocks of a model's results, all of them at a place together."""
 
-    called: str
     token: str
     """What tells the model from others."""
     payload: bytes = field(repr=False)
@@ -46,11 +45,6 @@ class Ran(Layer):
     """By input, the dimensions of the grid that key its blocks, -1 for one of one block."""
     asked: Asked
 
-    @property
-    def prefix(self) -> str:
-        """What the model is called."""
-        return self.called
-
     def tasks(self, name: str, inputs: Sequence[str]) -> dict[Key, Any]:
         """One a block, and one for the model."""
         whole = f"{name}-model"
@@ -60,7 +54,7 @@ class Ran(Layer):
                 TaskRef((source, *(at[k] if k >= 0 else 0 for k in keys)))
                 for source, keys in zip(inputs, self.keyed, strict=True)
             ]
-            block = Block(self.called, at)
+            block = Block(self.prefix, at)
             key = (name, *at)
             made[key] = Task(
                 key, _run, TaskRef((whole,)), self.token, self.inputs, self.outputs, self.asked, block, *refs
@@ -114,7 +108,7 @@ def lazies(layer: Ran, arrays: Sequence[Any], kinds: Sequence[tuple[Chunks, Any]
         return lazy(layer, arrays, chunks, meta_like(arrays[0], len(chunks), dtype))
     whole = lazy(layer, arrays, grid, meta_like(arrays[0], len(grid), arrays[0].dtype))
     return [
-        lazy(Part(layer.called, number, grid), [whole], chunks, meta_like(arrays[0], len(chunks), dtype))
+        lazy(Part(layer.prefix, number, grid), [whole], chunks, meta_like(arrays[0], len(chunks), dtype))
         for number, (chunks, dtype) in enumerate(kinds)
     ]
 

@@ -43,7 +43,6 @@ _MOST = 2**22
 class Reaching(Layer):
     """Blocks of an output, each from a part of every input."""
 
-    kind: OperatorType
     layouts: tuple[Layout, ...]
     sources: tuple[Chunks, ...]
     """The blocks of the inputs."""
@@ -51,11 +50,6 @@ class Reaching(Layer):
     """By block: its place, the part that it needs of each input, and what is run on them."""
     drop: int
     asked: Asked
-
-    @property
-    def prefix(self) -> str:
-        """The function's name."""
-        return function_name(self.kind)
 
     def tasks(self, name: str, inputs: Sequence[str]) -> dict[Key, Any]:
         """One a block, and those that cut what it needs."""
@@ -95,7 +89,7 @@ def _layer(
 ) -> Any:
     drop = len(chunks) - rank
     layouts, sources = tuple(x.layout for x in tensors), tuple(x.chunks for x in tensors)
-    layer = Reaching(desc.type, layouts, sources, tuple(parts), drop, asked)
+    layer = Reaching(function_name(desc.type), layouts, sources, tuple(parts), drop, asked)
     (output,) = desc.outputs().values()
     arrays = [x.array for x in tensors]
     return lazy(layer, arrays, chunks[drop:], meta_like(arrays[0], rank, output.data_type.dtype))

@@ -107,9 +107,13 @@ class Route:
     starts: Array
     """Where those of each block begin."""
 
-    def of(self, block: int) -> tuple[Array, Array]:
-        """The tuples of a block of the source, and their numbers."""
-        part = slice(int(self.starts[block]), int(self.starts[block + 1]))
+    def has(self, first: int, end: int) -> bool:
+        """Whether a tuple points into one of some blocks of the source."""
+        return bool(self.starts[first] < self.starts[end])
+
+    def of(self, first: int, end: int) -> tuple[Array, Array]:
+        """The tuples of some blocks of the source, and their numbers."""
+        part = slice(int(self.starts[first]), int(self.starts[end]))
         return self.tuples[part], self.order[part]
 
 

@@ -40,11 +40,6 @@ class Scattered(Layer):
     size: int
     drop: int
 
-    @property
-    def prefix(self) -> str:
-        """The function's name."""
-        return function_name(self.desc.type)
-
     def tasks(self, name: str, inputs: Sequence[str]) -> dict[Key, Any]:
         """Indices are sorted; each block of the base takes the updates that point into it, in the indices' order."""
         made: dict[Key, Any] = {}
@@ -79,7 +74,7 @@ class Scattered(Layer):
 
 def _part(found: Route, block: int, updates: Any, shown: Shown, rank: int) -> Any:
     """The tuples that point into a block of the base, and their updates; None where there are none."""
-    tuples, numbers = found.of(block)
+    tuples, numbers = found.of(block, block + 1)
     if not len(tuples):
         return None
     seen = shown.seen(updates)
@@ -125,6 +120,6 @@ def scattered(
     if given is None:
         return None
     drop = len(x.sizes) - ranks["OutputTensor"]
-    layer = Scattered(desc, base, shown, given, verb.batch_rank, verb.tuple_size, drop)
+    layer = Scattered(function_name(desc.type), desc, base, shown, given, verb.batch_rank, verb.tuple_size, drop)
     arrays = [x.array, indices.array, updates.array]
     return [lazy(layer, arrays, x.array.chunks, meta_like(x.array, x.array.ndim, x.array.dtype))]

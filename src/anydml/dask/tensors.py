@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from anydml.operators.sizes import Sizes
 
 _SMALL = 2**24
-"""Bytes of an array of the host's that stays one block."""
+"""Bytes of an array in memory that stays one block."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Tensor:
     sizes: tuple[int, ...]
     axes: tuple[int | None, ...]
     """As a layout has them."""
-    is_made: bool = False
-    """Whether it was given as an array in memory."""
+    held: Any = None
+    """The array in memory that it was given as."""
 
     @classmethod
     def of(cls, array: Any, data_type: DataType) -> Tensor:
@@ -96,7 +96,8 @@ class Tensor:
 
 def as_tensor(given: Any, subject: str, field: str) -> Tensor:
     """A dask array, or an array beside one, as a tensor."""
-    array = given if isinstance(given, da.Array) else _made_lazy(given, subject, field)
+    held = None if isinstance(given, da.Array) else _in_memory(given, subject, field)
+    array = given if held is None else _made_lazy(held)
     if not is_known(array):
         rule, way_out = f"{field} must have blocks of known sizes", "call its compute_chunk_sizes() first"
         raise DescriptionError(subject, Fault(field=field, rule=rule, found=str(array.chunks), way_out=way_out))
@@ -105,11 +106,11 @@ def as_tensor(given: Any, subject: str, field: str) -> Tensor:
     except ValueError:
         rule = f"{field} must have a type that DirectML has"
         raise DescriptionError(subject, Fault(field=field, rule=rule, found=str(array.dtype))) from None
-    return replace(Tensor.of(array, kind), is_made=array is not given)
+    return replace(Tensor.of(array, kind), held=held)
 
 
-def _made_lazy(given: Any, subject: str, field: str) -> Any:
-    """An array of the host's or of a GPU's as a dask array: one block where it is small."""
+def _in_memory(given: Any, subject: str, field: str) -> Any:
+    """A host array, or a GPU's that Dask knows."""
     if not hasattr(given, "dtype") or not hasattr(given, "shape") or type(given).__module__.startswith("torch"):
         try:
             given = np.asarray(given)
@@ -117,5 +118,10 @@ def _made_lazy(given: Any, subject: str, field: str) -> Any:
             rule = f"{field} must be an array, beside a dask array"
             fault = Fault(field=field, rule=rule, value=given, found=describe(given), way_out=show(error))
             raise DescriptionError(subject, fault) from error
+    return given
+
+
+def _made_lazy(given: Any) -> Any:
+    """An array in memory as a dask array: one block where it is small."""
     is_small = given.dtype.itemsize * int(np.prod(given.shape, dtype=object)) <= _SMALL
     return da.from_array(given, chunks=-1 if is_small or not given.shape else "auto")

@@ -14,7 +14,6 @@ from anydml.ir.trees import fetched, moved, walk
 from anydml.ir.verbs import Computation, Reduce, Write
 from anydml.ir.views import View
 from anydml.memory import packed_strides
-from anydml.operator_type import OperatorType, function_name
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from anydml.dask.blocks import Asked
     from anydml.dask.tensors import Layout
+    from anydml.operator_type import OperatorType
 
 Dims: TypeAlias = tuple[int | None, ...]
 """By dimension of a tensor, that of the walk that runs along it; None for one of size 1."""
@@ -60,11 +60,6 @@ class Walked(Layer):
     drop: int
     """The leading dimensions of the targets that were added."""
     asked: Asked
-
-    @property
-    def prefix(self) -> str:
-        """The function's name."""
-        return function_name(self.kind)
 
     def tasks(self, name: str, inputs: Sequence[str]) -> dict[Key, Any]:
         """One a block of the walk, keyed by its place in the dimensions of the targets."""

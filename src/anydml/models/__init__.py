@@ -20,7 +20,7 @@ from anydml.models.events import (
     Written,
 )
 from anydml.models.findings import Finding, Kind
-from anydml.models.load import load_model
+from anydml.models.loading import load_model
 from anydml.models.model import Binding, Dispatch, Dispatchable, Model, Print, Resource, WriteFile
 from anydml.models.run import RunResult
 from anydml.models.sarif import as_sarif

@@ -31,7 +31,7 @@ from anydml.models.findings import (
     raise_findings,
     status_of,
 )
-from anydml.models.load import read_model, read_text
+from anydml.models.loading import read_model, read_text
 from anydml.models.model import Dispatch
 from anydml.models.onnx_programs import DispatchChecker, OnnxProgram, check_program
 from anydml.models.output import files_of
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from anydml.enums import LevelName
     from anydml.errors import Fault
-    from anydml.models.load import Folders
+    from anydml.models.loading import Folders
     from anydml.models.model import Dispatchable, Model
     from anydml.models.source import Node
 

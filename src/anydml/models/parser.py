@@ -188,8 +188,11 @@ class _Parser:
     def _member(self, items: Items) -> None:
         at, names = self.at, items.names
         assert names is not None  # noqa: S101 - for type checkers: an object's
+        rule = 'there must be a name in quotes, or "}"'
+        if self.text.startswith(",", at):  # one too many, after which nothing is lost
+            return self.note(self.fault(rule, at, self.found(at)), at)
         if not self.text.startswith('"', at):
-            self.fail('there must be a name in quotes, or "}"', at, self.found(at))
+            self.fail(rule, at, self.found(at))
         name = self.string()
         self.path.append(name)
         if name in names:
@@ -200,7 +203,7 @@ class _Parser:
         self.at += 1
         self.skip()
         names.setdefault(name, len(items.values))
-        self._element(items)
+        return self._element(items)
 
     def list(self) -> Items:
         items = Items(None)

@@ -7,6 +7,7 @@ same rules say which files are read. A file that is damaged, or was made by othe
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import importlib
@@ -118,6 +119,25 @@ class _Pickler(pickle.Pickler):
         if _LOW <= found < _HIGH:
             raise CannotKeepError(f"{found} may be an address, and does not say of what")
         return None
+
+    def reducer_override(self, found: Any) -> Any:
+        kind = type(found)
+        if getattr(getattr(kind, "__getstate__", None), "__module__", "") != "dataclasses":
+            return NotImplemented  # no frozen dataclass with slots
+        return _made, (kind, *(getattr(found, one.name) for one in dataclasses.fields(kind)))
+
+
+def _made(kind: Any, *values: Any) -> Any:
+    """A frozen dataclass of its fields, of which Python itself makes a new list for each object, 6 us of 8."""
+    found = object.__new__(kind)
+    for put, value in zip(_setters(kind), values, strict=True):
+        put(found, value)
+    return found
+
+
+@functools.cache
+def _setters(kind: Any) -> list[Callable[[Any, Any], None]]:
+    return [getattr(kind, one.name).__set__ for one in dataclasses.fields(kind)]
 
 
 _LOW, _HIGH = 2**36, 2**48

@@ -31,7 +31,8 @@ def order(recipe: Recipe) -> Recipe:
     times as long (one thread of an Arm Neoverse-N1).
     """
     draft = Draft(recipe)
-    for number, step in enumerate(recipe.steps):
+    for number in range(len(recipe.steps)):
+        step = draft.steps[number]  # which may read already what lies in another order
         made = step.primitive
         if not is_plain(made) or not draft.is_own(made.target) or draft.is_constant(step):
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -13,13 +14,15 @@ from anydml.onnx.library import make_info
 from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.gathered import Gathered
 from anydml.onnx.parts.holding import told
-from anydml.onnx.parts.part import Part, on_host, part_of
+from anydml.onnx.parts.part import Bound, Part, on_host, part_of
 from anydml.onnx.parts.segment import Segment
 from anydml.onnx.parts.stepping import Stepping
 from anydml.onnx.parts.whole import Parts
+from anydml.onnx.values import OutsideError
+from anydml.runtime.launches import in_a_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from anydml.limits import StepLimit
     from anydml.onnx.parts.scope import Scope
@@ -117,6 +120,33 @@ class Choice(Flow):
         body = self.bodies["then_branch" if self._truth(inputs[0], "cond") else "else_branch"]
         captured = self._captured(body, values)
         return self._named(body.run(captured))
+
+    def bind(self, values: Mapping[str, Any], into: Mapping[str, Any], fixed: frozenset[str]) -> Bound | None:
+        """Both branches bound, to arrays of their own; one that never ran is outside of what is bound."""
+        cond = values.get(self._names[0])
+        if type(cond) is not np.ndarray or cond.size != 1:
+            return None
+        launches: dict[str, Callable[[], Any]] = {}
+        results, held = list[Any](), list[Bound]()
+        for key, body in self.bodies.items():
+            if (bound := body.bind(values, {}, fixed)) is None:
+                launches[key] = self._go_outside
+                continue
+            made = [bound.made[name] for name in body.gives]
+            results = results or [into.get(name, np.empty_like(x)) for name, x in zip(self._outputs, made, strict=True)]
+            pairs = list(zip(results, made, strict=True))
+            if not all(type(x) is np.ndarray and (x.shape, x.dtype) == (y.shape, y.dtype) for y, x in pairs):
+                return None
+            held.append(bound)
+            launches[key] = in_a_row([bound.guarded(), *(functools.partial(np.copyto, *pair) for pair in pairs)])
+        if not results:
+            return None
+        first, second = launches["then_branch"], launches["else_branch"]
+        named = {name: array for name, array in zip(self._outputs, results, strict=True) if name}
+        return Bound(lambda: first() if cond.item() else second(), named, held)
+
+    def _go_outside(self) -> NoReturn:
+        raise OutsideError(self._label, Fault(field="cond", rule="cond must choose a branch that ran before"))
 
 
 @part_of("Loop")

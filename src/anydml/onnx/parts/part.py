@@ -6,7 +6,7 @@ import functools
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.onnx.parts.scope import Scope
+
+
+def call(launch: Callable[[], Any]) -> Any:
+    """What a launch gives."""
+    return launch()
+
+
+class Bound(NamedTuple):
+    """What runs on certain arrays, as often as it is launched."""
+
+    launch: Callable[[], Any]
+    made: dict[str, Any]
+    """By name, the arrays that it writes to."""
+    held: object
+    """To be kept for as long as it is launched."""
+    guard: Callable[[Callable[[], Any]], Any] = call
+    """Calls launches, and tells of what goes wrong by the model's names."""
+
+    def guarded(self) -> Callable[[], Any]:
+        """The launch within its guard."""
+        return self.launch if self.guard is call else functools.partial(self.guard, self.launch)
 
 
 class Part(ABC):
@@ -27,6 +48,15 @@ class Part(ABC):
     @abstractmethod
     def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """What it makes of these values, in the order of `gives`."""
+
+    def bind(self, values: Mapping[str, Any], into: Mapping[str, Any], fixed: frozenset[str]) -> Bound | None:
+        """What runs on these very arrays, at each launch as they are then; None where that cannot be.
+
+        It writes to those of `into` that have a name of its own, and else to new ones. The arrays `fixed` stay as
+        they are.
+        """
+        del values, into, fixed
+        return None
 
 
 Maker: TypeAlias = "Callable[[Any, Scope], Part]"

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from anydml.errors import DmlError, UnsupportedError
 from anydml.locks import make_lock
 from anydml.memory import HOST
@@ -14,7 +16,7 @@ from anydml.onnx.feeding import on_host, send, take
 from anydml.onnx.graphs import TensorInfo
 from anydml.onnx.library import kind_of, make_info
 from anydml.onnx.parts.arranging import Recut
-from anydml.onnx.parts.part import Part, makers
+from anydml.onnx.parts.part import Bound, Part, makers
 from anydml.onnx.programs import Programs
 from anydml.onnx.recall import Recall
 from anydml.onnx.scopes import UnknownError
@@ -130,6 +132,20 @@ class Segment(Part):
         """The program that earlier values like these were run by, where it is one for all values."""
         is_valued = any(several.valued for several in self._by_types.values())
         return None if is_valued else self._recall.find({name: values[name] for name in self.takes})
+
+    def bind(self, values: Mapping[str, Any], into: Mapping[str, Any], fixed: frozenset[str]) -> Bound | None:
+        """The program that earlier values like these were run by, bound."""
+        arrays = {name: values[name] for name in self.takes}
+        if (program := self.recall(arrays)) is None:
+            return None
+        made = {name: into.get(name) for name in self.gives}
+        for name, value in program.results():
+            if made[name] is None:
+                made[name] = np.empty(value.shape, value.element.dtype)
+            elif not program.fits(value, made[name]):
+                return None
+        launch = program.bound(arrays, list(made.values()), fixed)
+        return None if launch is None else Bound(launch, made, arrays, program.guard)
 
     def _element(self, name: str, value: Any) -> ElementType:
         """The type of an array; where DirectML has none for it, the nodes that read it run on the host."""

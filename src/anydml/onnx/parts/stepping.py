@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.onnx.parts.segment import Segment
 from anydml.onnx.values import OutsideError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.onnx.parts.gathered import Gathered
+    from anydml.onnx.parts.part import Bound
     from anydml.onnx.parts.whole import Parts
-    from anydml.onnx.program import Program
 
 _QUICK_FROM = 2
-"""Steps that run as any graph does: to bind two launches takes about as long as five."""
+"""Steps that run as any graph does, four times as many where the body cannot be bound yet: to bind two launches takes
+about as long as five."""
+_MOST_TRIES = 8
+"""How often a body is bound whose steps leave what is bound: its values, or the branches that it takes, vary."""
 _MOST_BYTES = 65_536
 """Of an array that is copied into its place at each step; what is larger costs more than binding anew."""
 _MOST_ROWS = 2**20
@@ -28,9 +30,9 @@ _MOST_ROWS = 2**20
 class Stepping:
     """The steps of one run of a Loop or a Scan.
 
-    A body that is one program, and gives what it carries in the shapes in which it takes it, is bound twice after its
-    first steps: what it carries lies in two rows of arrays, of which each step reads one and writes the other. A step
-    of a small body took 24 us before that, and takes 5 then, on a busy machine.
+    A body of programs and branches that gives what it carries in the shapes in which it takes it is bound twice after
+    its first steps: what it carries lies in two rows of arrays, of which each step reads one and writes the other. A
+    step of a small body took 24 us before that, and takes 5 then, and one with an If 61 and 8, on a busy machine.
     """
 
     def __init__(
@@ -50,7 +52,7 @@ class Stepping:
         self._body, self._known, self._fresh, self._carried = body, known, list(fresh), list(carried)
         self.states = list(states)
         """What is carried, as the last step gave it."""
-        self._count = 0
+        self._count, self._slow, self._tries = 0, _QUICK_FROM, _MOST_TRIES
         self._quick: _Quick | None = None
 
     def step(self, fresh: Sequence[Any], lead: int) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -58,14 +60,16 @@ class Stepping:
         if self._quick is None:
             known = self._given(fresh)
             self._count += 1
-            if self._count == _QUICK_FROM + 1:
+            if self._count > self._slow and self._tries:
                 self._quick = _Quick.of(self._body, known, self._fresh, self._carried, lead)
+                self._slow *= 4
         if self._quick is not None:
             try:
                 return self._quick.step(fresh)
             except OutsideError:  # this step is run as any graph is, and so are a few more
                 self.states = [array.copy() for array in self._quick.states()]
-                self._quick, self._count, known = None, 0, self._given(fresh)
+                self._quick, known = None, self._given(fresh)
+                self._count, self._slow, self._tries = 0, _QUICK_FROM, self._tries - 1
         results, end = self._body.run(known), lead + len(self._carried)
         self.states = results[lead:end]
         return results[:lead], results[end:]
@@ -97,14 +101,12 @@ class Stepping:
 
 
 class _Quick:
-    def __init__(
-        self, program: Program, launches: list[Callable[[], Any]], fresh: list[Any], rows: list[list[Any]]
-    ) -> None:
-        self._guard, self._launches, self._inputs, self._rows = program.guard, launches, fresh, rows
+    def __init__(self, bound: list[Bound], fresh: list[Any], rows: list[list[Any]]) -> None:
+        self._bound, self._inputs, self._rows = bound, fresh, rows
+        self._guard, self._launches = bound[0].guard, [each.launch for each in bound]
         self._turn = 0
         self.at = 0
         """The step that `sweep` came to."""
-        self._held: list[Any] = []
         self.lead: list[Any] = []
         self.rest: list[Any] = []
 
@@ -112,46 +114,32 @@ class _Quick:
     def of(
         cls, body: Parts, known: Mapping[str, Any], fresh: list[str], carried: list[str], lead: int
     ) -> _Quick | None:
-        """The body bound to arrays of its own; None where it is not one program that goes on as it is."""
-        parts = list(body)
-        if len(parts) != 1 or not isinstance(parts[0], Segment):
-            return None
-        segment = parts[0]
-        program = segment.recall(known)
+        """The body bound to arrays of its own; None where it cannot be, or does not go on as it is."""
         several = [known[name] for name in (*fresh, *carried)]
-        if program is None or any(type(x) is not np.ndarray or x.nbytes > _MOST_BYTES for x in several):
-            return None
-        results: dict[str, Any] = {name: np.empty(v.shape, v.element.dtype) for name, v in program.results()}
-        for name in body.gives:
-            if name not in results:
-                if name in body.takes:
-                    return None
-                results[name] = body.constant(name)
-        outputs = [results[name] for name in body.gives]
-        others = outputs[lead : lead + len(carried)]
-        rest = outputs[lead + len(carried) :]
-        pairs = list(zip(others, (known[name] for name in carried), strict=True))
-        is_steady = all(a.shape == b.shape and a.dtype == b.dtype for a, b in pairs)
-        is_apart = len({id(array) for array in outputs}) == len(outputs)
-        if not (is_steady and is_apart) or any(array.nbytes > _MOST_BYTES for array in rest):
+        if any(type(x) is not np.ndarray or x.nbytes > _MOST_BYTES for x in several):
             return None
         given = {name: known[name].copy() for name in fresh}
         first = {name: known[name].copy() for name in carried}
-        second = dict(zip(carried, others, strict=True))
         fixed = frozenset(known.keys() - {*fresh, *carried})
-        names = dict(zip(body.gives[lead:], carried, strict=False))
-        launches, held = [], []
-        for reads, writes in ((first, second), (second, first)):
-            arrays = {name: reads.get(name, given.get(name, known.get(name))) for name in segment.takes}
-            made = [writes[names[name]] if name in names else results[name] for name in segment.gives]
-            launches.append(program.bound(arrays, made, fixed))
-            held += [*arrays.values(), *made]
-        if None in launches:
+        there = body.bind({**known, **given, **first}, {}, fixed)
+        if there is None or len({*body.gives, *body.takes}) < len(body.gives) + len(body.takes):
+            return None
+        outputs = [there.made[name] for name in body.gives]
+        names = body.gives[lead : lead + len(carried)]
+        second = dict(zip(carried, (there.made[name] for name in names), strict=True))
+        rest = outputs[lead + len(carried) :]
+        is_steady = all(second[n].shape == first[n].shape and second[n].dtype == first[n].dtype for n in carried)
+        if not is_steady or any(array.nbytes > _MOST_BYTES for array in rest):
+            return None
+        into = {**there.made, **dict(zip(names, first.values(), strict=True))}
+        back = body.bind({**known, **given, **second}, into, fixed)
+        if back is None:
             return None
         rows = [[first[name] for name in carried], [second[name] for name in carried]]
-        inputs = [given[name] if name in segment.takes else None for name in fresh]
-        found = cls(program, [each for each in launches if each is not None], inputs, rows)
-        found.lead, found.rest, found._held = outputs[:lead], rest, held
+        read = {name for part in body for name in part.takes}
+        inputs = [given[name] if name in read else None for name in fresh]
+        found = cls([there, back], inputs, rows)
+        found.lead, found.rest = outputs[:lead], rest
         return found
 
     def step(self, fresh: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:

@@ -13,9 +13,10 @@ from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.arranging import Item, Place, Recut, arrange
 from anydml.onnx.parts.growing import may_grow
 from anydml.onnx.parts.host import HostPart
-from anydml.onnx.parts.part import makers
+from anydml.onnx.parts.part import Bound, makers
 from anydml.onnx.parts.segment import Segment
 from anydml.onnx.tensors import decode_tensor
+from anydml.runtime.launches import in_a_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -69,6 +70,25 @@ class Parts:
                 self._learn(recut)
                 continue
             return [self._output(name, known) for name in self.gives]
+
+    def bind(self, values: Mapping[str, Any], into: Mapping[str, Any], fixed: frozenset[str]) -> Bound | None:
+        """The graph bound to these very arrays, as a part is; an output that is an input is the very array."""
+        known, several = {name: values[name] for name in self.takes}, list[Bound]()
+        for part in self:
+            if (bound := part.bind(known, into, fixed)) is None:
+                return None
+            several.append(bound)
+            known |= bound.made
+            fixed -= bound.made.keys()
+        for name in [name for name in self.gives if name not in known]:
+            known[name] = self.constant(name)
+            if name in into:
+                into[name][...] = known[name]
+                known[name] = into[name]
+        made = {name: known[name] for name in self.gives}
+        if len(several) == 1:
+            return several[0]._replace(made=made)
+        return Bound(in_a_row([bound.guarded() for bound in several]), made, (known, several))
 
     def _output(self, name: str, known: Mapping[str, Any]) -> Any:
         """An output that a part gives, or an input; a copy of a constant."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import make_dispatch
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from anydml.ir.views import View
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedProgram:
+class CheckedProgram(NamedTuple):
     """A program that runs when a check found nothing."""
 
     check: Check

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import IS_ARM, get_kernel
@@ -97,8 +96,7 @@ def plan_sides(
     sides = _sides(primitive)
     if sides is None or sides.windows is not None or weights not in (sides.left, sides.right):
         return None
-    found = _plan(sides, tile_for(sides.kind, sides.m), made=(weights, section))
-    return replace(found, layouts=layouts)
+    return _plan(sides, tile_for(sides.kind, sides.m), made=(weights, section))._replace(layouts=layouts)
 
 
 def _sides(primitive: Reduce) -> Sides | None:

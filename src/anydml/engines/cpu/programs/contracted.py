@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from anydml.engines.cpu.call import Template
 from anydml.engines.cpu.kernel import Address
 from anydml.engines.cpu.scratch import get_scratch
+from anydml.locks import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Map, Reduce
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """The words of a factor or of the result, with the places of addresses in them."""
 
     words: tuple[int, ...]
@@ -32,10 +32,7 @@ class Section:
         return (*self.words[:3], *(0 if tensor else offset for tensor, offset in self.tensors), *self.words[3:])
 
 
-@dataclass(frozen=True, slots=True)
-class ContractProgram:
-    """A contraction, planned."""
-
+class _Contract(NamedTuple):
     kernel: Kernel
     fixed: tuple[int, ...]
     """After the scratch, and before the sections."""
@@ -43,28 +40,26 @@ class ContractProgram:
     units: int
     size: int
     """In bytes: what threads share work out by."""
-    layouts: Mapping[str, Map | Reduce] = field(default_factory=dict)
+    layouts: Mapping[str, Map | Reduce] = MappingProxyType({})
     """Constants that are laid out ahead, as the engine's protocol has it."""
-    _templates: list[Template] = field(default_factory=list, init=False, compare=False, repr=False)
-    """The one that it is bound by, once that is there."""
+
+
+class ContractProgram(_Contract):
+    """A contraction, planned."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), tuple(getattr(self, one.name) for one in fields(self) if one.init)
+        return type(self), (*self[:-1], dict(self.layouts))
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in."""
-        return self._template().bind(places)
+        return self._template.bind(places)
 
     def direct(self, tensors: Sequence[str]) -> Callable[..., Any] | None:
         """As the engine's protocol has it."""
-        return self._template().direct(tensors)
+        return self._template.direct(tensors)
 
+    @cached_property
     def _template(self) -> Template:
-        if not self._templates:
-            self._templates.append(self._make_template())
-        return self._templates[0]
-
-    def _make_template(self) -> Template:
         words, places = [*get_scratch(), *self.fixed], {}
         for section in self.sections:
             for number, (tensor, offset) in enumerate(section.tensors):

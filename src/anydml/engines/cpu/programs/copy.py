@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.call import make_dispatch
@@ -29,8 +28,7 @@ RUN = 64
 """The elements of a transpose's unit, as its kernel has them."""
 
 
-@dataclass(frozen=True, slots=True)
-class CopyProgram:
+class CopyProgram(NamedTuple):
     """A strided copy, planned."""
 
     primitive: Map

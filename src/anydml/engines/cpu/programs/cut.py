@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -167,8 +167,7 @@ def _packed(sizes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
 
 
-@dataclass(frozen=True, slots=True)
-class CutProgram:
+class CutProgram(NamedTuple):
     """Programs that run one after the other, with temporaries between them."""
 
     steps: tuple[Program, ...]

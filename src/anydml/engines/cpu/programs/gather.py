@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.call import make_dispatch
@@ -31,8 +30,7 @@ TILE = 512
 """Bytes of a row of which each element has its own place along an axis outside: what such a tile reads fits a cache."""
 
 
-@dataclass(frozen=True, slots=True)
-class GatherProgram:
+class GatherProgram(NamedTuple):
     """A gather, planned."""
 
     primitive: Gathered

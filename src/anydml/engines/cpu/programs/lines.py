@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.engines.cpu.build import IS_ARM, get_kernel
 from anydml.engines.cpu.call import make_dispatch
@@ -29,8 +28,7 @@ OUTER_RANK = 8
 """Outer dimensions that a walk over lines has room for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LineProgram:
+class LineProgram(NamedTuple):
     """Lines to be walked over."""
 
     views: tuple[View | None, ...]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import Template, make_dispatch
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
     from anydml.engines.cpu.kernel import Kernel
 
 
-@dataclass(frozen=True, slots=True)
-class MapProgram:
+class MapProgram(NamedTuple):
     """A map, planned."""
 
     row: Kernel

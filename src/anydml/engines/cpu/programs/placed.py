@@ -6,8 +6,7 @@ The places are found when it is planned, and rows are put together of pieces tha
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -36,8 +35,7 @@ FEW = 3
 """Pieces that a row may have whatever they are: of those with margins two are small."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedProgram:
+class PlacedProgram(NamedTuple):
     """Rows put together of pieces, planned."""
 
     kernel: Kernel

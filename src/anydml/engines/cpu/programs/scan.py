@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,8 +26,7 @@ LONG_TILE = 4 * 4112
 COLUMN_TILE = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class ScanProgram:
+class ScanProgram(NamedTuple):
     """A running sum or product, planned."""
 
     primitive: Scan

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import SMALL, make_dispatch
@@ -25,8 +24,7 @@ LANES = 256
 """Batches side by side that a unit takes together, where those lie nearer to one another than tuples do."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScatterProgram:
+class ScatterProgram(NamedTuple):
     """A scatter, planned."""
 
     primitive: Scatter

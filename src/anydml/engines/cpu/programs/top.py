@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import make_dispatch
@@ -20,8 +19,7 @@ MOST = 64
 """Elements that are wanted, as the kernel has it: beyond, all are sorted."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopProgram:
+class TopProgram(NamedTuple):
     """The first few of an order, planned."""
 
     primitive: Sort
