@@ -29,8 +29,8 @@ UNROLLED = 4
 GROUP = 3
 """Rows that share an address: an x86 adds a stride, or twice that, as it reads."""
 TOGETHER = 2
-"""Rows that are fetched at once: sums of few steps have no time for one after the other. 64 channels into 256 of 56 x 56,
-1 x 1, take 0.91 ms so, and 1.05 by one (a Xeon)."""
+"""Rows that are fetched at once: sums of few steps have no time for one after the other. 64 channels into 256 of
+56 x 56, 1 x 1, take 0.91 ms so, and 1.05 by one (a Xeon)."""
 PIECE = 24
 """Bytes of a piece in its table."""
 
