@@ -48,7 +48,7 @@ _KINDS = {
 }
 SAMPLED = {f"test_{name}": every for every, names in _KINDS.items() for name in names.split()}
 """Tests that are many of a kind, and compile a kernel or start a process each: outside of CI one in so many runs."""
-INTERPRETED = {"test_cuda_engine": 2, "test_documents": 3}
+INTERPRETED = {"test_cuda_engine": 3, "test_documents": 4}
 """Likewise where Triton's kernels are interpreted; on a GPU all of them run."""
 
 

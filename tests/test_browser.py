@@ -73,6 +73,8 @@ def _pictures() -> dict[str, Picture]:
 F32 = dml.DataType.FLOAT32
 PICTURES = _pictures()
 each_picture = pytest.mark.parametrize("name", PICTURES)
+TOGETHER = [list(PICTURES)[i : i + 12] for i in range(0, len(PICTURES), 12)]
+"""Pictures that share a page, as in a notebook: a page takes the browser as long as they do."""
 
 
 @pytest.fixture(scope="module")
@@ -277,11 +279,15 @@ SPOILT = """[...document.querySelectorAll('td.c')].filter(c => {
 }).map(c => c.outerHTML)"""
 
 
-@each_picture
 @pytest.mark.parametrize("width", [360, 1000])
-def test_nothing_overlaps_or_is_cut(page: browser.Page, tmp_path: Path, name: str, width: int) -> None:
-    open_page(page, PICTURES[name], tmp_path, width=width, is_dark=width == 360)
-    keep(page, f"page {name} {width}")
+@pytest.mark.parametrize("names", TOGETHER, ids=lambda names: f"{names[0]} and others")
+def test_nothing_overlaps_or_is_cut(page: browser.Page, tmp_path: Path, names: list[str], width: int) -> None:
+    path = tmp_path / "page.html"
+    head = '<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+    path.write_text(head + "".join(PICTURES[name]._repr_html_() for name in names), "utf-8")
+    page.open(path, width=width, is_dark=width == 360)
+    keep(page, f"page {names[0]} {width}")
+    assert page.run("document.querySelectorAll('td.c').length") > 0
     assert page.run(SPOILT) == []
     assert page.run("document.documentElement.scrollWidth") <= width
     assert page.complaints() == []

@@ -89,7 +89,7 @@ def test_what_an_expression_says() -> None:
     assert repr(y) == "Expression(SLICE1 'crop', TensorDesc('float32', (4, 3)))"
     assert repr(dml.cumulative_summation(y, 0)) == "Expression(CUMULATIVE_SUMMATION, TensorDesc('float32', (4, 3)))"
     assert repr(g.constant(np.arange(3, dtype="int32"))) == "Expression(constant, TensorDesc('int32', (3,)))"
-    assert repr(g) == "Graph(Device('reference', feature_level='6_4'), 1 inputs, 3 nodes)"
+    assert repr(g) == "Graph(Device('reference', feature_level='6_4'), 1 input, 3 nodes)"
     assert repr(g.compile(y)) == (
         "CompiledGraph(x: TensorDesc('float32', (4, 6)) -> crop: TensorDesc('float32', (4, 3)),"
         " steps=1, engine='reference')"

@@ -93,13 +93,15 @@ COPIES = [
     Broken("cast to what the level does not have", lambda: dml.cast(X, "int64", device=LOW),
            "CAST: OutputTensor of INT64 needs DML_FEATURE_LEVEL_3_0; this device is 2_1", LEVEL),
     Broken("no list to join", lambda: dml.join(X[:1], 0),  # type: ignore[call-overload]  # wrong on purpose
-           "JOIN: InputTensors must be a list of at least one tensor; got array([[0., 1., 2., 3.]], dtype=float32)",
+           "JOIN: InputTensors must be a list of at least one tensor; got array([[0., 1., 2., 3.]], dtype=float32);"
+           " write join([a, b], axis)",
            field="InputTensors"),
     Broken("nothing to join", lambda: dml.join([], 0),
            "JOIN: InputTensors must be a list of at least one tensor; got []"),
     Broken("what is no array among others", lambda: dml.join([X, None], 0), f"JOIN: InputTensors[1] {NO_ARRAY} None"),
     Broken("joined of other types", lambda: dml.join([X, X.astype("float64")], 0),
-           "JOIN: InputTensors[1].DataType must be InputTensors[0].DataType, FLOAT32; got FLOAT64"),
+           "JOIN: InputTensors[1].DataType must be InputTensors[0].DataType, FLOAT32; got FLOAT64;"
+           ' pass x.astype("float32")'),
     Broken("joined of other sizes", lambda: dml.join([X, X[:, :2]], 0),
            "JOIN: InputTensors[1].Sizes[1] must be InputTensors[0].Sizes[1], 4, as in every dimension but the axis;"
            " got 2"),
