@@ -67,8 +67,8 @@ def _entry(key: str) -> Entry | None:
 def _make_room(folder: Path) -> None:
     """Remove the oldest plans where there are too many; another process may do so at the same time."""
     with contextlib.suppress(OSError):
-        # Not of Path, which would make paths of all; and not what others keep there.
-        names = [name for name in os.listdir(folder) if name.startswith(("plan-", UNFINISHED))]  # noqa: PTH208
+        found = os.listdir(folder)  # noqa: PTH208 - a Path would make paths of all
+        names = [name for name in found if name.startswith(("plan-", UNFINISHED))]  # others may keep files there
         if len(names) >= MOST:
             for name in sorted(names, key=lambda name: _age(folder / name))[: len(names) - MOST + 1]:
                 (folder / name).unlink(missing_ok=True)

@@ -148,14 +148,21 @@ def _read_by_convolution(
     step: Step, recipe: Recipe, kinds: Mapping[DataType, Turning], seen: Mapping[str, list[View]]
 ) -> Iterator[tuple[View, _Pictures]]:
     """What a convolution reads: as operators have it, channels are the first dimension that is summed."""
-    made = step.primitive
-    if not isinstance(made, Reduce) or made.depth < 2 or match_contraction(made) is None:
+    if (made := _convolution(step)) is None:
         return
     for view, axis in _axes_along(made, len(made.sizes) - made.depth):
         if view.tensor not in seen or view.sizes[axis] < FEW:
             continue
         if (one := _pictures(view, axis, recipe, kinds)) is not None:
             yield view, one
+
+
+def _convolution(step: Step) -> Reduce | None:
+    """A step that sums products over windows of pictures; None of others."""
+    made = step.primitive
+    if not isinstance(made, Reduce) or made.depth < 2:
+        return None
+    return None if match_contraction(made) is None else made
 
 
 def _written_by_convolution(
@@ -169,8 +176,7 @@ def _written_by_convolution(
 
     SqueezeNet's last one, 512 channels into 1,000 of 14 x 14, takes 1.47 ms so, and 1.70 channel by channel (a Xeon).
     """
-    made = step.primitive
-    if not isinstance(made, Reduce) or made.depth < 2 or match_contraction(made) is None:
+    if (made := _convolution(step)) is None:
         return
     target, kept = made.target, len(made.sizes) - made.depth
     if target.tensor not in seen or target.tensor in found or not kinds[target.data_type].has_results:
