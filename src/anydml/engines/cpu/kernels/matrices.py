@@ -24,7 +24,7 @@ LEFT, RIGHT = 4, 6
 """The first registers of the factors: before them are those of the sums."""
 RESULTS = 8
 """Lines of results that are fetched for a step: they are needed at the end, and seldom near."""
-AHEAD = 2
+AHEAD = 4
 """Steps ahead that columns are fetched."""
 
 
