@@ -70,8 +70,15 @@ def described(desc: OperatorDesc, arrays: Sequence[Any]) -> OperatorDesc:
     return desc.with_tensors(lambda field, tensor: layouts.get(field, tensor)) if layouts else desc
 
 
+def beside(array: Any, other: Any) -> Any:
+    """An array of the host's in the memory of another."""
+    return array if isinstance(other, np.ndarray) else np.asarray(array, like=other)
+
+
 def run(desc: OperatorDesc, arrays: Sequence[Any], asked: Asked) -> Any:
-    """Run a description on arrays of its dimensions: one result, or a tuple of several."""
+    """Run a description on arrays of its dimensions, where those of a GPU lie: one result, or a tuple of several."""
+    other = next((array for array in arrays if not isinstance(array, np.ndarray)), arrays[0])
+    arrays = [beside(array, other) for array in arrays]
     device = device_of(asked, arrays[0])
     compiled = device.compile_cached(described(desc, arrays))
     if compiled.memory != HOST or any(kind.is_half_byte for kind, *_ in compiled.results):
