@@ -88,7 +88,7 @@ def _windows(x: Any) -> Any:
 
 FILTER = DRAW.random((1, 1, 3, 3), "float32")
 WEIGHTS = DRAW.random((4096, 64), "float32")
-PADDED = {"start_padding": [1, 1], "end_padding": [1, 1]}
+PADDED: dict[str, Any] = {"start_padding": [1, 1], "end_padding": [1, 1]}
 ALONE = [
     Alone("scatter of 65,536 points", _scatter),
     Alone("convolution", lambda x: dml.convolution(_windows(x), FILTER, **PADDED)),
