@@ -223,7 +223,7 @@ def _program(sides: _Pixels, tile: Tile, panels: Panels | None = None) -> Contra
         "tile_columns": width, "block": sides.k, "lanes": tile.lanes if ending is None else 1,
         **plain, **ended, "left_mode": PIECES,
         "right_mode": PANELS, "is_direct": int(sides.finish is sides.sum), "left_at": places[0], "right_at": places[1],
-        "result_at": places[2], "rank": len(sides.batch), "together": 1, "beside": 1,
+        "result_at": places[2], "rank": len(sides.batch), "together": 1, "filled": 1, "beside": 1,
         "pieces": place_of_pieces(*_pieces(sides) if tile.reads == SPREAD else (*_taps(sides), 1), CHAIN),
         "left_on": 0 if tile.reads == SPREAD else 4, "of_columns": row_units * batch,
     }  # fmt: skip
