@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 has_cpu = pytest.mark.skipif(
-    not any(engine.name == "cpu" and engine.is_present for engine in list_engines()), reason="the cpu engine needs llvmlite, which cannot be loaded here"
+    not any(engine.name == "cpu" and engine.is_present for engine in list_engines()),
+    reason="the cpu engine needs llvmlite, which cannot be loaded here",
 )
 
 

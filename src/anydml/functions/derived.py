@@ -182,7 +182,9 @@ def _refuse_decimals(cls: type[OperatorDesc], values: dict[str, Any]) -> None:
 
     if way_out := word_decimals(mode):
         rule = 'RoundingMode must be a name, such as "toward_zero", and no count of decimals'
-        raise DescriptionError(cls.type.name, Fault(field="RoundingMode", rule=rule, value=mode, found=str(mode), way_out=way_out))
+        raise DescriptionError(
+            cls.type.name, Fault(field="RoundingMode", rule=rule, value=mode, found=str(mode), way_out=way_out)
+        )
 
 
 def worded(written: Callable[..., Any]) -> Callable[..., Any]:

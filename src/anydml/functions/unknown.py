@@ -155,11 +155,12 @@ _ARGUMENTS = {
 
 def word_decimals(count: object) -> str:
     """The way to round to decimals, as NumPy's `round` does; nothing where the count is none."""
-    if not isinstance(count, SupportsIndex) or not 0 < abs(count := index(count)) < _MOST_DECIMALS:
+    number = index(count) if isinstance(count, SupportsIndex) else 0
+    if not 0 < abs(number) < _MOST_DECIMALS:
         return ""
-    first, last = ("multiply", "divide") if count > 0 else ("divide", "multiply")
-    scale = 10 ** abs(count)
-    return f"for decimals={count} write {last}(round({first}(x, {scale})), {scale})"
+    first, last = ("multiply", "divide") if number > 0 else ("divide", "multiply")
+    scale = 10 ** abs(number)
+    return f"for decimals={number} write {last}(round({first}(x, {scale})), {scale})"
 
 
 def word_arguments(name: str, named: Mapping[str, object], known: Mapping[str, object]) -> str:
