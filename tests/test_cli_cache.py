@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from typing import TYPE_CHECKING
 
@@ -81,7 +82,7 @@ def test_it_is_warmed(tmp_path: Path) -> None:
     shutil.copy(EXAMPLES / "slice1.json", tmp_path / "models")
     result = program("cache", "warm", tmp_path / "models", "--engine", "cpu")
     assert result.exit_code == 0, result.output
-    assert " new files, " in result.stdout
+    assert re.fullmatch(r"\d+ new files?, .*\n", result.stdout)  # fewer where this process has some compiled
     result = program("cache", "warm", EXAMPLES / "slice1.json", "--engine", "cpu")
     assert result.stdout == "0 new files, 0 bytes\n"
 

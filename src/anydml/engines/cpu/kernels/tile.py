@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.kernels import LINE
 from anydml.engines.cpu.kernels.endings import EndingText
+from anydml.engines.cpu.kernels.matrices import make_matrices
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
 from anydml.engines.cpu.kernels.octets import write_dot, write_pairs
 from anydml.engines.cpu.kernels.pack import LINED
@@ -34,7 +35,7 @@ CHAIN = 128
 """Products that are added up one after the other: a sum of such sums has a smaller error than one of all."""
 AHEAD = 1024
 """Bytes ahead that packed columns are fetched, a line for each step: a hundredth of the time (Arm Neoverse-N1)."""
-BYTES = ("i8", "pairs")
+BYTES = ("i8", "pairs", "matrices")
 """The kinds of tiles whose elements are four bytes."""
 SCALARS = {"f32": "float", "f16": "float", "i32": "i32", **dict.fromkeys(BYTES, "i32")}
 MOST_LINES = 2
@@ -56,7 +57,8 @@ class Tile(NamedTuple):
     """Whether arithmetic takes a factor from a lane of a vector, as an Arm's; otherwise it is spread as it is read."""
     kind: str = "f32"
     """Of elements: `i8` are four bytes of as many steps, and `pairs` too, for an x86 without dot instructions, with
-    rows as 16 bits: the first and third bytes of all, then the others; of `f16` columns are FLOAT16, and rows FLOAT32.
+    rows as 16 bits: the first and third bytes of all, then the others; `matrices` are bytes for matrix registers; of
+    `f16` columns are FLOAT16, and rows FLOAT32.
     """
     panels: int = 1
     """Panels of columns that it takes at once, so that a few rows have sums enough to wait for none of them."""
@@ -97,7 +99,7 @@ class Tile(NamedTuple):
 
 def make_tile(tile: Tile) -> str:
     """The text of the kernel."""
-    return TileText(tile).write()
+    return make_matrices(tile) if tile.kind == "matrices" else TileText(tile).write()
 
 
 class TileText:
