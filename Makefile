@@ -4,7 +4,7 @@
 ## Options:
 ##   make test PYTHON=python3.13          with that Python, in a fresh .venv where it was of another version
 ##   make test EXTRAS="torch browser explore triton onnx models image dask"
-##                                        with optional packages installed, so that nothing skips
+##                                        with optional packages installed, so that their tests run too
 ##   make test-gpu GPU_PYTHON=python3     with the Python that has PyTorch and Triton; bench-gpu too
 ##   make stress SECONDS=120              for two minutes
 PYTHON ?=
@@ -39,7 +39,7 @@ run: $(VENV)/ready $(EXTRAS:%=$(VENV)/extra-%) ## show operators at work, and ru
 test: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%) ## lint, types and tests
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going lint pytest
 
-pytest: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%)
+pytest: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%) ## the tests alone
 	$(BIN)/python -m pytest -n auto --dist worksteal
 	TRITON_INTERPRET=1 $(ON_CUDA) ANYDML_TEST_EXAMPLES=20 $(BIN)/python -m pytest -n auto --dist worksteal \
 	  -k cuda -m "not large" $(ENGINE_TESTS) $(patsubst %,tests/test_graph_%.py,run binding several)

@@ -102,8 +102,9 @@ class Walked(Fused):
         sources, targets = [], []
         for i, ((_, dims), view) in enumerate(zip(self.sources, verb.sources, strict=True)):
             own = tuple(1 if k is None else sizes[k] for k in dims)
-            given[f"source{i}"] = TensorDesc(view.data_type, own)
-            sources.append(_view(f"source{i}", view, sizes, dims, own))
+            name = f"{view.tensor} {i}" if view.tensor in given else view.tensor
+            given[name] = TensorDesc(view.data_type, own)
+            sources.append(_view(name, view, sizes, dims, own))
         for i, (dims, view) in enumerate(zip(self.targets, verb.targets, strict=True)):
             kept = [1 if size == 1 else own for size, own in zip(view.sizes, sizes, strict=True)]
             own = tuple(1 if k is None else kept[k] for k in dims)
