@@ -7,29 +7,28 @@ other, whose weights the first cache holds while all places of the band are comp
 
 from __future__ import annotations
 
-from anydml.engines.cpu.kernels import HEADER
+from anydml.engines.cpu.kernels import HEADER, LINE
+from anydml.engines.cpu.kernels.band_tile import SOON
 from anydml.engines.cpu.kernels.room import RESULT_AT, SCRATCH
 from anydml.engines.cpu.kernels.rows import VIEWS
-from anydml.engines.cpu.kernels.stage import DECLARED, find_place, make_bases, move, take_scratch
+from anydml.engines.cpu.kernels.stage import DECLARED, find_place, make_bases, take_scratch
 from anydml.engines.cpu.kernels.steps import Steps
 
 BAND_AT = 64
 """Of a scratch, the bytes before the band; sums lie where other kernels have results."""
-TILES = tuple(
-    f"{name}{narrow}{low}" for name in ("tile", "last") for narrow in ("", "_narrow") for low in ("", "_low")
-)
+TILES = tuple(f"{name}{narrow}{low}" for name in ("tile", "last") for narrow in ("", "_narrow") for low in ("", "_low"))
 """For a window's last channels or others, for the last panel or others, for the last places of a band or line."""
 WORDS = (
     "slots", "slot_count", "channels", "rows", "line", "bands", "chunks", "panels", "count", "x_step", "x_down",
-    "size", "left", "top", "height", "fill", "pitch", "plane", "stride", "reach", "together", "taps", "pieces",
+    "copy", "top", "height", "fill", "pitch", "plane", "stride", "reach", "together", "taps", "pieces",
     "places_at_once", "lines", "apart", "tile_bytes", "channel_bytes", "panel_bytes", "columns", "target_channel",
     "target_down", "x_at", "weights_at", "result_at", "rank", *TILES,
 )  # fmt: skip
-"""After the header, and before the batch's sizes, of `count` places. Of each of `channels`, `x_step` apart, a line has
-`size` bytes, which lie from `left` on; `height` of them, `x_down` apart, are there from line `top` on, and around them
-is `fill`. Lines of a band lie `pitch` apart, channels `plane`; a row of the output begins `stride` lines after the one
-before, and reads `reach`. Tiles take `together` channels, each with `taps` pieces. Weights of a channel have
-`channel_bytes`, those of a panel `panel_bytes`, for so many `columns`."""
+"""After the header, and before the batch's sizes, of `count` places. The kernel `copy` brings lines of each of
+`channels`, `x_step` apart: `height` of them, `x_down` apart, are there from line `top` on, and around them is `fill`.
+Lines of a band lie `pitch` apart, channels `plane`; a row of the output begins `stride` lines after the one before, and
+reads `reach`. Tiles take `together` channels, each with `taps` pieces. Weights of a channel have `channel_bytes`, those
+of a panel `panel_bytes`, for so many `columns`."""
 
 
 def make_bands() -> str:
@@ -45,7 +44,6 @@ def make_bands() -> str:
     text.let("pieces_down", "stride * pitch")
     text.let("groups", "(rows + lines - 1) // lines")
     text.let("across", "(line + places_at_once - 1) // places_at_once")
-    text.add("%filled = trunc i64 %fill to i32")
     take_scratch(text, SCRATCH)
     text.let("band", f"scratch + {BAND_AT}")
     text.let("sums", f"scratch + {RESULT_AT}")
@@ -74,19 +72,15 @@ def make_bands() -> str:
 def _copy(text: Steps) -> None:
     """The lines of a band, with what is around them."""
     text.let("line_first", "first * stride - top")
-    text.let("right", "left + size")
-    with text.loop("c", 0, "channels"), text.loop("i", 0, "(some - 1) * stride + reach"):
-        text.let("there", "line_first + i")
-        text.let("here", "band + c * plane + i * pitch")
-        text.let("is_there", "1 if there >= 0 and there < height else 0")
-        with text.loop("before", 0, "left if is_there else pitch", 4):
-            text.add(f"store i32 %filled, ptr {text.place('here + before')}, align 4")
-        with text.when("is_there"):
-            text.let("source", "x_base + c * x_step + there * x_down")
-            text.let("to", "here + left")
-            move(text)
-            with text.loop("after", "right", "pitch", 4):
-                text.add(f"store i32 %filled, ptr {text.place('here + after')}, align 4")
+    text.let("total", "(some - 1) * stride + reach")
+    text.let("above", "min(max(0 - line_first, 0), total)")
+    text.let("inside", "max(min(height - line_first, total) - above, 0)")
+    text.let("source", "x_base + (line_first + above) * x_down")
+    with text.loop("c", 0, "channels"):
+        text.invoke(
+            "copy", "source + c * x_step", "x_down", "x_step", "band + c * plane", "above", "inside",
+            "total - above - inside", "fill",
+        )  # fmt: skip
 
 
 def _multiply(text: Steps) -> None:
@@ -95,6 +89,7 @@ def _multiply(text: Steps) -> None:
     text.let("steps", "here_channels * taps")
     text.let("is_last", "1 if ch + here_channels == channels else 0")
     text.let("b", "weights_base + panel * panel_bytes + ch * channel_bytes")
+    text.let("b_bytes", "here_channels * channel_bytes")
     text.let("a_first", "band + ch * plane")
     text.let("to_first", "target + panel * columns * target_channel + first * target_down")
     text.let("kind", "(4 if is_last else 0) + (2 if panel == panels - 1 else 0)")
@@ -105,9 +100,10 @@ def _multiply(text: Steps) -> None:
         text.let("row", "y * lines")
         text.let("at", "z * places_at_once")
         text.let("is_low", "1 if row + lines > some or at + places_at_once > line else 0")
+        text.let("soon", f"(y * across + z) * steps * {SOON * LINE}")
         text.let("chosen", "low if is_low else whole")
         text.invoke(
             "chosen", "a_first + row * pieces_down + at * apart", "b", "sums + (y * across + z) * tile_bytes", "pieces",
-            "steps", "1 if ch == 0 else 0", "to_first + row * target_down + at * 4", "target_channel", "result",
-            "result_bases", "panel * columns",
+            "steps", "1 if ch == 0 else 0", "b + b_bytes + soon if soon < b_bytes else b",
+            "to_first + row * target_down + at * 4", "target_channel", "result", "result_bases", "panel * columns",
         )  # fmt: skip

@@ -44,7 +44,7 @@ def make_lines() -> str:
             text.let("to", "target - start * width + l * gap + (begin - l * line) * width")
             text.let("source", "made + (begin - start) * width")
             text.let("size", "length * width")
-            move(text)
+            _move(text)
     text.add("ret void")
     names = (
         "section", "bases", "first", "start", "rows", "count", "memory", "pitch", "line", "gap", "width", "here", "done"
@@ -52,7 +52,7 @@ def make_lines() -> str:
     return text.define(f"private void @lines({', '.join(f'i64 %{name}' for name in names)})")
 
 
-def move(text: Steps) -> None:
+def _move(text: Steps) -> None:
     """Move the `size` bytes at `source` to `to`, in pieces of which the last overlaps the one before.
 
     Lines of a plane are short: 512 channels to 128 of 28 x 28, with margins, take 2.91 ms so, and 2.97 by `memcpy`
