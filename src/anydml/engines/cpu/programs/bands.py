@@ -141,13 +141,15 @@ def _ending(sides: _Bands) -> Ending | None:
 
 
 def _lines(sides: _Bands, frame: Frame | None) -> _Lines | None:
-    """How lines lie; None where windows are walked backward, or reach out of a plane."""
+    """How lines lie; None where windows are walked backward or reach out of a plane, or channels lie otherwise."""
     x, sizes = sides.lie(sides.left), sides.found.sizes
     ways = (ROW, PLACE, DOWN, BESIDE)
     if any(x.strides[k] <= 0 for k in ways if sizes[k] > 1):
         return None
     down, below = x.strides[ROW], x.strides[DOWN]
     last = _reach(sides, PLACE, BESIDE)
+    if sizes[INPUT] > 1 and x.strides[INPUT] < last:  # channels lie side by side
+        return None
     if frame is None:
         line = math.gcd(down, below) or last
         height = (_reach(sides, ROW, DOWN) - 4) // line + 1
