@@ -4,7 +4,7 @@
 ## Options:
 ##   make test PYTHON=python3.13          with that Python, in a fresh .venv where it was of another version
 ##   make test EXTRAS="torch browser explore triton onnx models image dask"
-##                                        with optional packages installed, so that nothing skips
+##                                        with optional packages installed, so that their tests run too
 ##   make test-gpu GPU_PYTHON=python3     with the Python that has PyTorch and Triton; bench-gpu too
 ##   make stress SECONDS=120              for two minutes
 PYTHON ?=
@@ -17,7 +17,7 @@ VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help run test test-gpu lint written docs stress bench bench-gpu dist clean FORCE
+.PHONY: help run test pytest test-gpu lint written docs stress bench bench-gpu dist clean FORCE
 
 help: ## this list, as `make` alone
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s%s\n", $$1, $$2}' Makefile
@@ -35,7 +35,11 @@ run: $(VENV)/ready $(EXTRAS:%=$(VENV)/extra-%) ## show operators at work, and ru
 	@echo; echo '$$ anydml explain examples/models/slice1.json --dispatchable crop'
 	@$(BIN)/anydml explain examples/models/slice1.json --dispatchable crop
 
-test: lint ## lint, types and tests
+# Types take a core for a minute, beside the tests.
+test: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%) ## lint, types and tests
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going lint pytest
+
+pytest: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%) ## the tests alone
 	$(BIN)/python -m pytest -n auto --dist worksteal
 	TRITON_INTERPRET=1 $(ON_CUDA) ANYDML_TEST_EXAMPLES=20 $(BIN)/python -m pytest -n auto --dist worksteal \
 	  -k cuda -m "not large" $(ENGINE_TESTS) $(patsubst %,tests/test_graph_%.py,run binding several)
@@ -48,7 +52,7 @@ gpu-part-%:
 	@PYTHONPATH=src:tests:. $(ON_CUDA) ANYDML_TEST_EXAMPLES=$(GPU_EXAMPLES) ANYDML_TEST_PART=$*/$(GPU_PARTS) \
 	  $(GPU_PYTHON) -m pytest -q -p no:cacheprovider -k cuda \
 	  $(ENGINE_TESTS) tests/test_float64.py tests/test_onnx_backend.py tests/test_onnx_model.py \
-	  tests/test_cuda_arrays.py tests/test_cuda_graphs.py
+	  tests/test_cuda_arrays.py tests/test_cuda_graphs.py tests/test_dask_cuda.py
 
 lint: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%) ## ruff and mypy
 	$(BIN)/ruff check .

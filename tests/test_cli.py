@@ -251,6 +251,8 @@ def test_shells_complete_operators_and_levels() -> None:
         "5_1",
         "5_2",
     ]
+    assert [item.value for item in complete.get_completions(["explain"], "rel")] == ["relu", "relu_grad"]
+    assert "--input-data" in [item.value for item in complete.get_completions(["explain", "relu"], "--")]
     assert "explain" in [item.value for item in complete.get_completions([], "")]
     assert [item.value for item in complete.get_completions(["explain", "bogus"], "--")] == ["--help"]
 
@@ -266,6 +268,10 @@ def test_completion_scripts(shell: str) -> None:
     text = printed(f"completion {shell}")
     assert f"_ANYDML_COMPLETE={shell}_complete" in text
     assert "anydml" in text
+    if shell == "zsh":
+        assert "compinit && compinit" in text, "compdef is there without a line of the user's"
+    if shell == "fish":
+        assert 'string split --max 1 ","' in text, "a description keeps its commas"
     assert run("completion tcsh").exit_code == 2
 
 

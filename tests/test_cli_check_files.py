@@ -52,7 +52,7 @@ def test_a_broken_model_of_a_folder_is_told(folder: Path) -> None:
     write(folder, '{"resources": {}, "dispatchables": {}, "commands": [', "broken.json")
     result = program("check", folder, "--concise")
     assert result.exit_code == 2
-    assert "broken.json:1:53" in result.stdout
+    assert "broken.json:1:52" in result.stdout
 
 
 def test_several_files_give_a_list(folder: Path) -> None:

@@ -57,6 +57,35 @@ def test_sums_of_float32_are_as_near_as_their_rounding(call: Callable[[Any], Any
     near(call(cut()), call(X), 8)
 
 
+@pytest.mark.parametrize("scale", [1.0, 20.0])
+def test_a_softmax_is_within_a_unit_of_its_exact_sum(scale: float) -> None:
+    x = np.float32(scale) * np.random.default_rng(7).normal(size=(600, 9)).astype("float32")
+    powers = dml.exp(x - x.max(axis=0)).astype(np.float64)
+    found = dml.softmax1(lazy(x, 70, 4), axes=[0]).compute(scheduler="sync")
+    np.testing.assert_array_max_ulp(found, (powers / powers.sum(axis=0)).astype("float32"), maxulp=1)
+
+
+def test_products_of_halves_are_added_up_by_the_kernels_for_products() -> None:
+    from anydml.dask.combining import widened
+    from anydml.enums import DataType
+    from anydml.ir.expressions import Expr, load
+
+    a, b = (load(i, DataType.FLOAT16).to(DataType.FLOAT32) for i in (0, 1))
+    product, square = (Expr("fold_sum", DataType.FLOAT32, (x,)) for x in (a * b, a * a))
+    assert widened(product) is product
+    assert widened(square).type is DataType.FLOAT64
+    x, y = (np.random.default_rng(i).normal(size=(4, 64)).astype("float16") for i in (1, 2))
+    found = dml.gemm(lazy(x, 4, 16), lazy(y, 4, 16), trans_b="transpose").compute(scheduler="sync")
+    np.testing.assert_allclose(found, dml.gemm(x, y, trans_b="transpose"), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("call", [lambda x: dml.reduce(x, "sum", axes=[0]), lambda x: dml.softmax1(x, axes=[0])])
+def test_a_mask_is_refused_by_the_name_of_the_field(call: Callable[[Any], Any]) -> None:
+    masked = call(cut().map_blocks(np.ma.masked_array))
+    with pytest.raises(dml.DescriptionError, match=r"^[A-Z0-9_]+: InputTensor has a mask"):
+        masked.compute(scheduler="sync")
+
+
 def test_batches_are_normalised_across_blocks() -> None:
     x = X.reshape(2, 4, 3, 8)
     found = dml.batch_normalization_training(lazy(x, 1, 2, 2, 8), ONES, ONES)

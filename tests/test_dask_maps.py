@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 da = pytest.importorskip("dask.array", reason="Dask is not installed: make test EXTRAS=dask")
+import dask  # noqa: E402 - where Dask is
+
 from lazies import lazy, near, same  # noqa: E402 - where Dask is
 
 X = np.random.default_rng(1).normal(size=(4, 6, 8)).astype("float32")
@@ -49,6 +51,27 @@ CALLS: list[tuple[str, Callable[[Any, Any], Any]]] = [
 @pytest.mark.parametrize("call", [call for _, call in CALLS], ids=[name for name, _ in CALLS])
 def test_blocks_that_need_no_other_give_the_bits_of_the_whole(call: Callable[[Any, Any], Any]) -> None:
     same(call(cut(), cut(Y)), call(X, Y))
+
+
+def test_a_chain_is_one_task_a_block() -> None:
+    x, y = (da.full(X.shape, value, chunks=(2, 3, 8), dtype="float32") for value in (4, -1))
+    chain = dml.softmax1(dml.add(dml.sqrt(x), y), axes=[2]).map_blocks(np.abs)
+    (found,) = dask.optimize(chain)
+    assert len(found.dask) == chain.npartitions
+    same(chain, dml.softmax1(np.ones(X.shape, "float32"), axes=[2]))
+
+
+def test_blocks_lie_in_unused_memory_of_earlier_ones() -> None:
+    x = da.ones((4, 2**18), chunks=(1, -1), dtype="float32")
+    places = dml.exp(x).map_blocks(place, chunks=(1, 1), dtype=np.int64)
+    assert len({*places.compute(scheduler="sync").flat}) == 1
+    held = dml.exp(x).persist(scheduler="sync")
+    assert len({*held.map_blocks(place, chunks=(1, 1), dtype=np.int64).compute(scheduler="sync").flat}) == 4
+    np.testing.assert_array_equal(held.compute(), dml.exp(np.ones(x.shape, "float32")))
+
+
+def place(block: Any) -> Any:
+    return np.array([[block.__array_interface__["data"][0] if block.size else 0]])
 
 
 def test_blocks_that_do_not_meet_and_arrays_in_memory() -> None:

@@ -262,7 +262,7 @@ def test_remarks(tmp_path: Path) -> None:
         (
             "remark",
             "$",
-            "what follows the model's end is not read, which is how DxDispatch has it; got 'x'",
+            "text after the model's end is not read, as in DxDispatch; got 'x'",
         ),
     ]
     report = check_file(tmp_path / "model.json")

@@ -76,7 +76,7 @@ def test_scalars(text: str, value: object) -> None:
     ("text", "message"),
     [
         ("", "m.json:1:1: $: there must be a JSON value; got the end of the file"),
-        ('{"a": [1, 2', 'm.json:1:12: $.a: there must be a "," or "]"; got the end of the file'),
+        ('{"a": [1, 2', 'm.json:1:7: $.a: this bracket must be closed by a "]"; got the end of the file'),
         (
             '{"a": {"b": "x',
             (

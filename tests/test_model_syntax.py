@@ -71,7 +71,11 @@ def test_every_syntax_error_is_told_with_the_other_faults() -> None:
         ("[1 2, {x}, [nan, 3], 1e999]", ["1:4: $", "1:8: $[2]", "1:13: $[3][0]", "1:22: $[4]"]),
         ('["\\q", {"a": [x, {"b": y}, "}"]}, z]', ["1:2: $[0]", "1:15: $[1].a[0]", "1:24: $[1].a[1].b", "1:35: $[2]"]),
         ("[x // , ]\n, /* ] */ y]", ["1:2: $[0]", "2:11: $[1]"]),
-        ('{"a": x, "b": [1}, "c": y}', ["1:7: $.a", "1:17: $.b"]),  # nobody knows what belongs together
+        ('{"a": x, "b": [1}, "c": y}', ["1:7: $.a", "1:17: $.b", "1:25: $.c"]),  # } stands for ]
+        ('{"a": {"b": [1}, "c": y}', ["1:13: $.a.b", "1:23: $.c"]),  # ] is missing, and } is that of "a"
+        ('{"a": [1}], "c": y}', ["1:9: $.a", "1:18: $.c"]),  # } is one too many
+        ('{"a": [x}}}, "c": y}', ["1:8: $.a[0]", "1:9: $.a"]),  # nobody knows what belongs together
+        ('{"a": [x, 1', ["1:7: $.a", "1:8: $.a[0]"]),
         ("[x {]}, y]", ["1:2: $[0]", "1:5: $[0]"]),
         ('{"a": x]', ["1:7: $.a", "1:8: $"]),
         ('[x, "y\n, z]', ["1:2: $[0]", "1:5: $[1]"]),  # where the string was to end is not known
@@ -82,6 +86,43 @@ def test_reading_goes_on_after_an_error(text: str, places: list[str]) -> None:
     with pytest.raises(ModelFileError) as caught:
         parse("m.json", text.encode())
     assert [str(fault.place).removeprefix("m.json:") for fault in caught.value.faults] == places
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "place"),
+    [
+        (
+            '{"DataType": "FLOAT32", "Sizes": [1, 1, 2, 2]},\n',
+            '{"DataType": "FLOAT32", "Sizes": [1, 1, 2, 2],\n',
+            "4:23",
+        ),
+        ("    }}\n  },", "    }\n  },", "3:13"),
+        ("\n}\n", "\n", "1:1"),
+    ],
+)
+def test_a_text_that_ends_too_early_is_told_at_the_bracket_that_was_not_closed(
+    right: str, wrong: str, place: str
+) -> None:
+    """Its own end is there, and was taken for another's: indentation tells."""
+    text = (
+        f"{{{DISPATCHABLES}{COMMANDS}\n}}\n".replace("1 2", "1, 2").replace("False", "false").replace("ING,", 'ING",')
+    )
+    assert all("Axis" in fault or "must" in fault for fault in faults(text))
+    assert faults(text.replace(right, wrong, 1)) == [f'{place}: $: this bracket must be closed by a "}}"']
+
+
+def test_a_bracket_of_the_wrong_kind_hides_no_other_fault() -> None:
+    text = BROKEN.replace("2, 2]},", "2, 2}},", 1)
+    told = 'there must be a "," or "]"'
+    assert [fault for fault in faults(text) if told not in fault] == [
+        fault for fault in faults(BROKEN) if told not in fault
+    ]
+    assert len(faults(text)) == len(faults(BROKEN)) + 1
+
+
+def test_a_bracket_too_many_is_remarked_on() -> None:
+    report = check_file("m.json", data=b'{"resources": {}, "dispatchables": {}}, "commands": []}')
+    assert "got ', \"commands\": []}'; a bracket above may be one too many" in str(report.findings[-1].fault)
 
 
 def test_a_comma_too_many_loses_nothing() -> None:

@@ -85,9 +85,9 @@ def test_where_a_model_may_not_write_in_its_own_folder(folder: Path) -> None:
         "model.json": "a model must not write over itself; got 'model.json'",
         ".profile": "a model must not write hidden files; got '.profile'",
         ".git/config": "a model must not write hidden files; got '.git/config'",
-        "folder": "the path must be one of a plain file; got 'folder'",
-        "pipe": "the path must be one of a plain file; got 'pipe'",
-        "file/x": "the path must be one of a file in a folder; got 'file/x'",
+        "folder": "the path must name a plain file, not a folder; got 'folder'",
+        "pipe": "the path must name a plain file; got 'pipe'",
+        "file/x": "the path must name a file in a folder; got 'file/x'",
     }
     for target, message in found.items():
         assert refused(write(folder, writing(target))) == message

@@ -29,6 +29,7 @@ X = np.ones((2, 3), "float32")
         ("sum", 'use reduce(x, "sum", axes)'),
         ("transpose", "use the array's own method, as in x.T: operators read any strides"),
         ("InferenceSession", "use anydml.onnx.InferenceSession"),
+        ("GatherNd", "did you mean gather_nd, the function, or GatherND, its description?"),
         ("topk", "did you mean top_k?"),
         ("activation_softmax", "none of that name; use softmax"),
         ("maximum", "none of that name; use max(a, b)"),
@@ -102,7 +103,9 @@ def test_what_is_suggested_instead_is_there() -> None:
         (lambda: dml.gemm(X, X, transpose_b=True), "write trans_b= instead of transpose_b="),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.average_pooling(X, 2, padding=1), "write start_padding= and end_padding="),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.gather(X), "axis=0, index_mode='raise', *, out=None, device=None)"),  # type: ignore[call-overload,unused-ignore]
-        (lambda: dml.ActivationRelu(X), "takes its fields by name: input_tensor=, output_tensor="),  # type: ignore[call-arg,arg-type]
+        (lambda: dml.ActivationRelu(X), "input_tensor=, output_tensor=; arrays go to anydml.relu()"),  # type: ignore[call-arg,arg-type]
+        (lambda: dml.ActivationRelu(input_tensor=X), "'output_tensor'; arrays go to anydml.relu()"),  # type: ignore[call-arg,arg-type]
+        (lambda: dml.round(X, decimals=1), "for decimals=1 write divide(round(multiply(x, 10)), 10)"),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.slice1(X), "input_window_strides=None, output_sizes=None, *, out=None, device=None)"),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.add(X), "it is add(a, b, *, out=None, device=None)"),  # type: ignore[call-overload,unused-ignore]
     ],
@@ -154,6 +157,8 @@ def test_the_module_of_pictures_is_a_function_too() -> None:
         (lambda: dml.TensorDesc("flot32", (2,)), "got 'flot32'; did you mean FLOAT32?"),
         (lambda: dml.cumulative_summation(X, 0, "down"), "got 'down'; did you mean DECREASING?"),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.reduce(X, "mean"), "did you mean AVERAGE?"),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.round(X, 2), "decimals; got 2; for decimals=2 write divide(round(multiply(x, 100)), 100)"),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.round(X, np.int64(-1)), "for decimals=-1 write multiply(round(divide(x, 10)), 10)"),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.padding(X, 1, 1, "reflect"), "did you mean REFLECTION?"),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.gather(X, [0], index_mode="clip"), "did you mean 'clamp'?"),  # type: ignore[call-overload,unused-ignore]
     ],
@@ -162,6 +167,16 @@ def test_a_word_of_another_library_has_a_suggestion(call: Any, hint: str) -> Non
     with pytest.raises(dml.DmlError) as raised:
         call()
     assert str(raised.value).endswith(hint)
+
+
+def test_numbers_of_decimals_are_no_modes() -> None:
+    """Nor after a call that the number of a mode would be taken for; 0 means the same to both."""
+    x = np.array([1.26, -2.5], "float32")
+    assert dml.round(x, "toward_zero").tolist() == dml.round(x, dml.RoundingMode(1)).tolist() == [1, -2]
+    with pytest.raises(dml.DescriptionError, match="no count of decimals"):
+        dml.round(x, 1)  # type: ignore[call-overload,unused-ignore]
+    assert dml.round(x, 0).tolist() == [1, -2]  # type: ignore[call-overload,unused-ignore]
+    np.testing.assert_allclose(dml.divide(dml.round(dml.multiply(x, 10)), 10), [1.3, -2.5], rtol=1e-6)
 
 
 def test_modules_are_reachable_and_loaded_when_asked_for() -> None:

@@ -59,14 +59,14 @@ def test_a_model_is_loaded_from_a_path_bytes_or_a_proto(tmp_path: Path) -> None:
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
-    for name, message in (("missing.onnx", "no such file"), ("", "must be one of a plain file"), ("a\0b", "path|null")):
+    for name, message in (("missing.onnx", "no such file"), ("", "must name a plain file"), ("a\0b", "path|null")):
         with pytest.raises(dml.ModelFileError, match=message):
             dml.onnx.load(str(tmp_path / name))
     (tmp_path / "empty.onnx").write_bytes(b"")
     with pytest.raises(dml.ModelFileError, match=r"empty.onnx: the file is empty"):
         dml.onnx.load(tmp_path / "empty.onnx")
     os.mkfifo(tmp_path / "pipe")  # nobody writes to it: opening it would never end
-    with pytest.raises(dml.ModelFileError, match=r"must be one of a plain file"):
+    with pytest.raises(dml.ModelFileError, match=r"must name a plain file"):
         dml.onnx.load(tmp_path / "pipe")
     (tmp_path / "text.onnx").write_text("this is no protobuf")
     with pytest.raises(dml.ModelFileError, match=r"text.onnx: the file must be an ONNX model"):
@@ -202,10 +202,10 @@ def test_external_data_is_read(tmp_path: Path) -> None:
         ({"location": "/etc/hostname"}, "external data: the path must not be absolute"),
         ({"location": "C:\\secret"}, "external data: the path must not be absolute"),
         ({"location": "link.bin"}, "must not lead out of the model's folder"),
-        ({"location": "pipe"}, "must be one of a plain file"),
-        ({"location": "."}, "must be one of a plain file"),
-        ({"location": ""}, "must be one of a file"),
-        ({"location": None}, "must be one of a file"),
+        ({"location": "pipe"}, "must name a plain file"),
+        ({"location": "."}, "must name a plain file"),
+        ({"location": ""}, "must name a file"),
+        ({"location": None}, "must name a file"),
         ({"location": "missing.bin"}, "the file cannot be read .no such file"),
         ({"offset": 9}, r"must lie within the 88 bytes of 'table.bin'; got 9 .. 89"),
         ({"offset": 2**63}, "must lie within the 88 bytes"),

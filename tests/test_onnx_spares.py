@@ -11,7 +11,7 @@ from onnx_models import model, node  # isort: skip - it asks for onnx
 
 import anydml as dml
 import anydml.onnx
-from anydml.onnx.spares import LARGE
+from anydml.runtime.spares import LARGE
 
 if TYPE_CHECKING:
     from anydml.onnx import Model
@@ -75,4 +75,4 @@ def test_no_more_than_two_are_kept() -> None:
     loaded = turned()
     held = [loaded.run({"x": X})["y"] for _ in range(5)]
     assert len({place(y) for y in held}) == 5
-    assert len(loaded._spares._kept) == 2
+    assert len(loaded._spares.results._kept) == 2

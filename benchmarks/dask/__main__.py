@@ -9,7 +9,7 @@ import resource
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import zarr
 from dask.distributed import Client, LocalCluster, wait
 
 from anydml.dask import AnydmlPlugin
-from benchmarks.dask.rows import ROWS, Row
+from benchmarks.dask.rows import ALONE, ROWS, Alone, Row
 
 COLUMNS = 4096
 LINES = 1024
@@ -104,7 +104,7 @@ def show_speed(x: Any, rows: list[Row], given: argparse.Namespace) -> list[dict[
     return found
 
 
-def show_memory(x: Any, rows: list[Row], given: argparse.Namespace) -> list[dict[str, Any]]:
+def show_memory(x: Any, rows: Sequence[Row | Alone], given: argparse.Namespace) -> list[dict[str, Any]]:
     """Each row alone, read from the store by workers of its own: the most memory of one, and whether one was restarted."""
     found = []
     print(f"{'':26} {'CPU s':>8} {'wall s':>8} {'peak MiB':>9} {'restarts':>9}")
@@ -142,7 +142,8 @@ def main() -> None:
         x = fill(folder / f"{given.gib}.zarr", given.gib)
         print(f"{x.nbytes / 2**30:.2f} GiB in {x.npartitions} blocks, {given.workers} workers of {given.memory}")
         rows = [row for row in ROWS if row.name.startswith(given.only)]
-        found = (show_memory if given.alone else show_speed)(x, rows, given)
+        others = [row for row in ALONE if row.name.startswith(given.only)]
+        found = show_memory(x, [*rows, *others], given) if given.alone else show_speed(x, rows, given)
     finally:
         if not given.store:
             shutil.rmtree(folder)

@@ -23,6 +23,14 @@ class Row:
     other: Callable[[Any], Any]
 
 
+@dataclass(frozen=True)
+class Alone:
+    """A row that is run alone, for its memory."""
+
+    name: str
+    mine: Callable[[Any], Any]
+
+
 def _rows(x: Any) -> Any:
     return np.random.default_rng(1).integers(0, x.shape[0], 16384)
 
@@ -67,3 +75,25 @@ ROWS = [
 
 def _three(block: Any) -> Any:
     return np.exp(np.multiply(block, np.float32(-2.0)) + np.float32(1.0))
+
+
+def _scatter(x: Any) -> Any:
+    return dml.scatter_nd(x, _points(x), np.arange(65536, dtype="float32"))
+
+
+def _windows(x: Any) -> Any:
+    """As one image of one channel."""
+    return x[None, None]
+
+
+FILTER = DRAW.random((1, 1, 3, 3), "float32")
+WEIGHTS = DRAW.random((4096, 64), "float32")
+PADDED: dict[str, Any] = {"start_padding": [1, 1], "end_padding": [1, 1]}
+ALONE = [
+    Alone("scatter of 65,536 points", _scatter),
+    Alone("convolution", lambda x: dml.convolution(_windows(x), FILTER, **PADDED)),
+    Alone("largest of 3 x 3", lambda x: dml.max_pooling(_windows(x), [3, 3], 1, **PADDED)),
+    Alone("padding", lambda x: dml.padding(x, [100, 100], [100, 100], padding_mode="reflection")),
+    Alone("gemm", lambda x: dml.gemm(x, WEIGHTS)),
+    Alone("gemm, cut", lambda x: dml.gemm(x, x[:, :64], trans_a="transpose")),
+]

@@ -84,13 +84,13 @@ class Files:
         if _is_there(path, text):
             _check_plain(path, text)
         elif path.name in ("", ".") or not _is_folder(path.parent):
-            raise refuse("the path must be one of a file in a folder", text)
+            raise refuse("the path must name a file in a folder", text)
         return path
 
     def _resolve(self, base: Path, text: str, home: Path) -> Path:
         """Where a path leads, links followed; it must end up in a folder that may be used."""
         if not text or len(text) > _LONGEST_PATH or "\0" in text:
-            raise refuse("the path must be one of a file", text)
+            raise refuse("the path must name a file", text)
         given = PureWindowsPath(text)  # takes both separators, and knows C: for what it is
         way_out = "the model's user may allow another folder with --allow-files"
         if not self._allowed:
@@ -103,7 +103,7 @@ class Files:
         try:
             path = Path(os.path.realpath(base / text.replace("\\", "/")))
         except (OSError, ValueError) as error:
-            raise refuse("the path must be one of a file", text) from error
+            raise refuse("the path must name a file", text) from error
         if not any(path.is_relative_to(root) for root in (home, *self._allowed)):
             raise refuse("the path must not lead out of the model's folder", text, way_out)
         return path
@@ -140,7 +140,8 @@ def _check_plain(path: Path, text: str) -> None:
     except (OSError, ValueError) as error:
         raise refuse(f"the file cannot be read ({word_reason(error)})", text) from error
     if not stat.S_ISREG(mode):
-        raise refuse("the path must be one of a plain file", text)
+        kind = ", not a folder" if stat.S_ISDIR(mode) else ""
+        raise refuse(f"the path must name a plain file{kind}", text)
 
 
 def open_plain(path: Path, text: str) -> BufferedReader:
@@ -152,7 +153,7 @@ def open_plain(path: Path, text: str) -> BufferedReader:
         raise refuse(f"the file cannot be read ({word_reason(error)})", text) from error
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise refuse("the path must be one of a plain file", text)
+        raise refuse("the path must name a plain file", text)
     return file
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from anydml.cli.check_files import STDIN, find_models
 from anydml.cli.console import write_json
 from anydml.cli.onnx_inputs import Given, feed, input_options, is_onnx
 from anydml.cli.progress import each
@@ -95,23 +96,30 @@ def clear(dry_run: bool) -> None:
 
 
 @cache.command()
-@click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--engine", type=ENGINE, help="Instead of the best: see `anydml engines`.")
 @input_options
-def warm(models: tuple[Path, ...], engine: str | None, inputs: tuple[str, ...], sizes: tuple[str, ...]) -> None:
+def warm(paths: tuple[Path, ...], engine: str | None, inputs: tuple[str, ...], sizes: tuple[str, ...]) -> None:
     """Compile models, so that their first run is quick.
 
-    None of their files is written.
+    PATHS are models and folders of them. None of the files that a model names is written.
 
     An ONNX model is run once, with inputs that are given or made up: --shape says the sizes that matter.
+
+    \b
+    Examples:
+      anydml cache warm examples/models
+      anydml cache warm examples/models/crop.onnx --shape batch=8
     """
+    if Path(STDIN) in paths:
+        raise click.UsageError("Name the models: standard input is not taken here.")
     before = {path for one in _list_kept(find_folder()) for path in one.files}
     given = Given(inputs, sizes)
-    with each(models, lambda path: f"Compiling {printable(path.name)}") as paths:
-        for path in paths:
+    with each(find_models(paths, None).paths, lambda path: f"Compiling {printable(path.name)}") as models:
+        for path in models:
             _warm(path, engine, given)
     new = _Kept("", tuple(path for one in _list_kept(find_folder()) for path in one.files if path not in before))
-    click.echo(f"{len(new.files)} new files, {word_bytes(new.size)}")
+    click.echo(f"{counted(len(new.files), 'new file')}, {word_bytes(new.size)}")
 
 
 def _warm(path: Path, engine: str | None, given: Given) -> None:

@@ -1,4 +1,4 @@
-"""The models that `anydml check` is about: files, those of folders, or standard input."""
+"""The models that a command is about: files, those of folders, or standard input."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LEFT_OUT = ("node_modules", "__pycache__")
 
 @dataclass(slots=True)
 class Models:
-    """The files to check, and those of folders that are none."""
+    """The models, and the files of folders that are none."""
 
     paths: list[Path] = field(default_factory=list)
     passed_over: list[Path] = field(default_factory=list)

@@ -5,6 +5,13 @@ from __future__ import annotations
 import click
 
 _SHELLS = ("bash", "zsh", "fish")
+_MENDED = {
+    # A ~/.zshrc without compinit has no compdef.
+    "zsh": ("    compdef ", "    (( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n    compdef "),
+    # A description ends at its first comma otherwise.
+    "fish": ('string split ","', 'string split --max 1 ","'),
+}
+"""A part of click's script for a shell, and its replacement."""
 
 
 @click.command()
@@ -26,4 +33,4 @@ def completion(ctx: click.Context, shell: str) -> None:
     assert kind is not None  # noqa: S101 - for type checkers: click has these three
     maker = kind(ctx.find_root().command, {}, "anydml", "_ANYDML_COMPLETE")
     # `source` would start the shell to ask for its version, which need not be installed here.
-    click.echo(maker.source_template % maker.source_vars())
+    click.echo((maker.source_template % maker.source_vars()).replace(*_MENDED.get(shell, ("", ""))))

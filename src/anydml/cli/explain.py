@@ -14,7 +14,7 @@ from anydml.cli.explain_operator import operator_command
 from anydml.cli.files import keep_model, write_text
 from anydml.cli.onnx_inputs import MOST, SIZES, STRICT, Given, is_onnx
 from anydml.cli.showing import checked, draw, show_graph, show_picture
-from anydml.cli.types import LEVEL, OPERATOR, SIZE, printable
+from anydml.cli.types import LEVEL, OPERATOR, SIZE, list_names, printable
 from anydml.cli.without import WithoutOption
 from anydml.enums import FeatureLevel
 from anydml.errors import DmlError
@@ -41,13 +41,13 @@ class _Explain(click.Group):
     """A command for each operator, in any spelling of its name, and one for a model's path."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """The operators that are built."""
-        return [kind.name.lower() for kind in OPERATORS]
+        """The operators that are built, by both of their names."""
+        return list_names()
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
         """List the names alone: `anydml explain OPERATOR` has their sentences whole."""
         with formatter.section("Operators"):
-            formatter.write_text(", ".join(sorted(self.list_commands(ctx))))
+            formatter.write_text(", ".join(sorted(kind.name.lower() for kind in OPERATORS)))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of an operator, whose options are made when it is asked for, or of a model."""
@@ -57,9 +57,12 @@ class _Explain(click.Group):
             if cmd_name.lower().endswith((".json", ".onnx")) or "/" in cmd_name or Path(cmd_name).is_file():
                 path = Path(cmd_name)
                 return _onnx_command(path) if is_onnx(path) else _model_command(path)
-        if ctx.resilient_parsing:  # a shell that completes: no place for an error
-            return None
-        return operator_command(OPERATOR.convert(cmd_name, None, ctx), _DRAWINGS)
+        try:
+            return operator_command(OPERATOR.convert(cmd_name, None, ctx), _DRAWINGS)
+        except click.BadParameter:
+            if ctx.resilient_parsing:  # a shell that completes: no place for an error
+                return None
+            raise
 
 
 @click.group(cls=_Explain, options_metavar="", subcommand_metavar="OPERATOR|MODEL.json|MODEL.onnx [OPTIONS]")

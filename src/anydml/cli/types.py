@@ -26,6 +26,11 @@ def _complete(names: list[str], incomplete: str) -> list[Item]:
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
+def list_names() -> list[str]:
+    """The names of the operators: `relu` and `activation_relu`."""
+    return sorted({name for kind in OPERATORS for name in (function_name(kind), kind.name.lower())})
+
+
 class LevelType(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
     """A feature level: `5_0`, `5.0` or `DML_FEATURE_LEVEL_5_0`."""
 
@@ -63,8 +68,8 @@ class OperatorNameType(click.ParamType):  # type: ignore[type-arg]  # generic in
             self.fail(str(replace(error.faults[0], way_out=way_out)), param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:  # noqa: ARG002 - as the base has it
-        """Every operator that is built."""
-        return _complete([kind.name.lower() for kind in OPERATORS], incomplete.lower())
+        """Every operator that is built, by both of its names."""
+        return _complete(list_names(), incomplete.lower())
 
 
 class EngineType(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only

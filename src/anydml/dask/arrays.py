@@ -36,6 +36,10 @@ class Layer(abc.ABC):
     def tasks(self, name: str, inputs: Sequence[str]) -> dict[Key, Any]:
         """A task for every block, keyed by the array's name and the block's place, and those that it needs between."""
 
+    def graph(self, name: str, inputs: Sequence[str]) -> Mapping[Key, Any]:
+        """The tasks, in a form that Dask may fuse with those of other arrays."""
+        return self.tasks(name, inputs)
+
     def __dask_tokenize__(self) -> str:
         return repr(self)  # parts write themselves in full: a description its fields, a verb its expressions
 
@@ -51,7 +55,7 @@ def lazy(layer: Layer, inputs: Sequence[Any], chunks: Chunks, meta: Any) -> Any:
     from dask.highlevelgraph import HighLevelGraph
 
     name = f"{layer.prefix}-{tokenize(layer, chunks, *inputs)}"
-    tasks = layer.tasks(name, [x.name for x in inputs])
+    tasks = layer.graph(name, [x.name for x in inputs])
     graph = HighLevelGraph.from_collections(name, tasks, dependencies=list(inputs))
     return da.Array(graph, name, chunks, meta=meta)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from anydml.arrays import place_of
 from anydml.broadcasting import without_truths
 from anydml.errors import IndexRangeError
 from anydml.ir.verbs import IndexFault
+from anydml.memory import HOST
 from anydml.runtime.device import Device, device_named
+from anydml.runtime.spares import SpareMemory
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -23,6 +26,12 @@ Asked = tuple[str, str] | None
 """The name and the feature level of a device; None for the one that blocks lie on."""
 Seen = tuple[tuple[int, ...], tuple[int, ...]]
 """The shape that a block is given, and the one that it is repeated to."""
+
+
+_LARGE = 2**17
+"""Bytes from which on workers get memory from the system for every block: Dask has them give it back at once."""
+_MEMORY = SpareMemory(64, 2**27)
+"""At most 128 MiB, Dask's own size of a block."""
 
 
 @functools.cache
@@ -61,10 +70,27 @@ def described(desc: OperatorDesc, arrays: Sequence[Any]) -> OperatorDesc:
     return desc.with_tensors(lambda field, tensor: layouts.get(field, tensor)) if layouts else desc
 
 
+def beside(array: Any, other: Any) -> Any:
+    """An array of the host's in the memory of another."""
+    return array if isinstance(other, np.ndarray) else np.asarray(array, like=other)
+
+
 def run(desc: OperatorDesc, arrays: Sequence[Any], asked: Asked) -> Any:
-    """Run a description on arrays of its dimensions: one result, or a tuple of several."""
+    """Run a description on arrays of its dimensions, where those of a GPU lie: one result, or a tuple of several."""
+    other = next((array for array in arrays if not isinstance(array, np.ndarray)), arrays[0])
+    arrays = [beside(array, other) for array in arrays]
     device = device_of(asked, arrays[0])
-    return device.compile_cached(described(desc, arrays))(*arrays)
+    compiled = device.compile_cached(described(desc, arrays))
+    if compiled.memory != HOST or any(kind.is_half_byte for kind, *_ in compiled.results):
+        return compiled(*arrays)
+    results = [empty(sizes, kind.dtype) for kind, sizes, _ in compiled.results]
+    return compiled.bind(*arrays, out=results if len(results) > 1 else results[0]).dispatch()
+
+
+def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Host memory for a block: unused memory of earlier blocks, where there is some of that size."""
+    size = math.prod(shape) * dtype.itemsize
+    return _MEMORY.make(shape, dtype, size) if size >= _LARGE else np.empty(shape, dtype)
 
 
 def run_block(

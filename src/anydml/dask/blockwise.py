@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +10,12 @@ from dask._task_spec import Task, TaskRef
 
 from anydml.dask.arrays import Chunks, Key, Layer, common, edges, lazy, meta_like, places
 from anydml.dask.blocks import Block, part_of, run_block
+from anydml.dask.fused import Fused
 from anydml.operator_type import function_name
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.dask.blocks import Asked
     from anydml.dask.independent import Group
@@ -24,7 +26,7 @@ INDICES = "IndicesTensor"
 
 
 @dataclass(frozen=True)
-class Blockwise(Layer):
+class Blockwise(Fused):
     """The blocks of an operator's results, all of them at a place together."""
 
     desc: OperatorDesc
@@ -42,27 +44,33 @@ class Blockwise(Layer):
         """By dimension of a tensor that is cut, the number of its group."""
         return {group[field]: g for g, group in enumerate(self.groups) if field in group}
 
-    def tasks(self, name: str, inputs: Sequence[str]) -> dict[Key, Any]:
-        """One a block."""
-        made: dict[Key, Any] = {}
-        descs: dict[tuple[int, ...], OperatorDesc] = {}
-        for at in places(self.sizes):
-            sizes = tuple(own[i] for own, i in zip(self.sizes, at, strict=True))
-            if sizes not in descs:
-                descs[sizes] = self.local(sizes)
-            desc, refs, shapes = descs[sizes], [], []
-            local = desc.inputs()
-            for (field, x), source in zip(self.layouts.items(), inputs, strict=True):
-                cuts = self.cuts(field)
-                refs.append(TaskRef(x.key(source, [at[cuts[d]] if d in cuts else 0 for d in range(len(x.axes))])))
-                shapes.append(x.local(local[field].sizes))
-            place = tuple(at[g] if g >= 0 else 0 for g in self.keyed)
-            key = (name, *place)
-            block = Block(self.prefix, place, *self._indexed(at))
-            made[key] = Task(key, run_block, desc, self.asked, shapes, self.drops, block, *refs)
-        return made
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """The blocks along each dimension that keys a block."""
+        return tuple(len(self.sizes[g]) if g >= 0 else 1 for g in self.keyed)
 
-    def _indexed(self, at: Sequence[int]) -> tuple[Any, ...]:
+    def along(self) -> list[list[int | None]]:
+        """Dimensions of a group meet."""
+        found = []
+        for field, x in self.layouts.items():
+            cuts = self.cuts(field)
+            groups = {axis: cuts[d] for d, axis in enumerate(x.axes) if axis is not None and d in cuts}
+            found.append([self.keyed.index(groups[axis]) if axis in groups else None for axis in range(x.rank)])
+        return found
+
+    def at(self, place: Sequence[int], known: dict[Any, Any]) -> Callable[..., Any]:
+        """The description of a block, run."""
+        numbers = dict(zip(self.keyed, place, strict=True))
+        sizes = tuple(own[numbers[g]] for g, own in enumerate(self.sizes))
+        if sizes not in known:
+            known[sizes] = self.local(sizes)
+        desc = known[sizes]
+        local = desc.inputs()
+        shapes = [x.local(local[field].sizes) for field, x in self.layouts.items()]
+        block = Block(self.prefix, place, *self._indexed(numbers))
+        return functools.partial(run_block, desc, self.asked, shapes, self.drops, block)
+
+    def _indexed(self, at: Mapping[int, int]) -> tuple[Any, ...]:
         """For operators that take indices, the whole description and where a block of the indices starts."""
         if INDICES not in self.layouts:
             return ()

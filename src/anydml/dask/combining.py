@@ -11,7 +11,7 @@ from dask._task_spec import Task, TaskRef
 from anydml.dask.arrays import Key, Layer, places
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr
-from anydml.ir.trees import walk
+from anydml.ir.trees import rewrite, walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,6 +124,22 @@ def kept_type(one: Expr) -> DataType:
 def widened(one: Expr) -> Expr:
     """A fold of a block as it is computed: sums in float64, but for those of products, for which there are kernels."""
     (arg,) = one.args
-    is_product = arg.op == "mul" and [a.op for a in arg.args] == ["load", "load"] and arg.args[0] is not arg.args[1]
+    factors = [a.args[0] if a.op == "cast" else a for a in arg.args] if arg.op == "mul" else []
+    is_product = [a.op for a in factors] == ["load", "load"] and factors[0] is not factors[1]
     kind = one.type if is_product else kept_type(one)
     return one if kind is one.type or kind is None else Expr(one.op, kind, (arg.to(kind),))
+
+
+def rounded_once(value: Expr, rounded: set[Expr]) -> Expr:
+    """A tree whose arithmetic with sums in float64, that it has rounded, is done in float64, and rounded at its end."""
+    found = set(rounded)
+
+    def change(node: Expr) -> Expr:
+        if node.op not in ("add", "sub", "mul", "div") or not found.intersection(node.args) or node.type is None:
+            return node
+        args = [arg.args[0] if arg in found else arg.to(DataType.FLOAT64) for arg in node.args]
+        new = Expr(node.op, DataType.FLOAT64, tuple(args)).to(node.type)
+        found.add(new)
+        return new
+
+    return rewrite(value, change)

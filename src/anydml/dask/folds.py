@@ -9,15 +9,14 @@ block as in memory. Blocks that are read from a store are read anew for every pa
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from dask._task_spec import Task, TaskRef
-
-from anydml.dask.arrays import Chunks, Key, Layer, common, lazy, meta_like, places, read_anew
-from anydml.dask.blocks import part_of
-from anydml.dask.combining import Combined, folds_at_once, kept_type, widened
+from anydml.dask.arrays import Chunks, common, lazy, meta_like, read_anew
+from anydml.dask.combining import Combined, folds_at_once, kept_type, rounded_once, widened
+from anydml.dask.fused import Fused
 from anydml.dask.tensors import Tensor
 from anydml.dask.walked import Dims, Walked, dims_of, is_plain
 from anydml.ir.expressions import Expr, load
@@ -28,7 +27,7 @@ from anydml.memory import packed_strides
 from anydml.operator_type import function_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.dask.blocks import Asked
     from anydml.operator_type import OperatorType
@@ -36,17 +35,24 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Part(Layer):
+class Part(Fused):
     """One of several arrays, whose blocks come together."""
 
     number: int
-    grid: Chunks
+    chunks: Chunks
 
-    def tasks(self, name: str, inputs: Sequence[str]) -> dict[Key, Any]:
-        """One a block."""
-        return {
-            (name, *at): Task((name, *at), part_of, TaskRef((inputs[0], *at)), self.number) for at in places(self.grid)
-        }
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """All blocks."""
+        return tuple(map(len, self.chunks))
+
+    def along(self) -> list[list[int | None]]:
+        """One by one."""
+        return [list(range(len(self.chunks)))]
+
+    def at(self, place: Sequence[int], known: dict[Any, Any]) -> Callable[..., Any]:  # noqa: ARG002 - the same anywhere
+        """Its part."""
+        return operator.itemgetter(self.number)
 
 
 @dataclass
@@ -108,6 +114,7 @@ class Program:
         rank, value = len(verb.sizes), verb.value
         folded = range(rank - verb.depth, rank)
         row = tuple(1 if k in folded else size for k, size in enumerate(verb.sizes))
+        rounded: set[Expr] = set()
         while joinings := folds_at_once(value):
             folds = [widened(one) for one in joinings]
             target = _row_view("target", folds[0], row)
@@ -131,6 +138,7 @@ class Program:
                 called = f"{self.called}-{one.op.removeprefix('fold_')}"
                 array = found if len(joinings) == 1 else lazy(Part(called, number, whole), [found], whole, own)
                 made[one] = load(len(views), kind).to(one.type or kind)
+                rounded |= {made[one]} if kind is not one.type else set()
                 strides = tuple(s if n > 1 else 0 for s, n in zip(packed_strides(row), row, strict=True))
                 views.append(View(f"row{len(views)}", kind, verb.sizes, strides))
                 sources.append(Tensor(array, kind, row, tuple(range(rank))))
@@ -138,6 +146,7 @@ class Program:
             for shifted in (True, False):  # sums first, which hold the largest that they are shifted by
                 some = {one: new for one, new in made.items() if (joinings[one].shift is not None) is shifted}
                 value = rewrite(value, lambda node, some=some: some.get(node, node))  # type: ignore[misc]  # bound now
+        value = rounded_once(value, rounded)
         target, sizes = verb.target, verb.sizes
         if verb.has_rows(target):  # nothing varies along the rows any more
             views = [replace(view, sizes=row) for view in views]

@@ -10,7 +10,7 @@ import numpy as np
 from dask._task_spec import List, Task, TaskRef
 
 from anydml.dask.arrays import Chunks, Key, Layer, edges, lazy, meta_like, places
-from anydml.dask.blocks import Block, part_of
+from anydml.dask.blocks import Block, beside, part_of
 from anydml.dask.routes import Shown, Tuples, route
 from anydml.dask.tensors import Layout
 from anydml.dask.walked import dims_of
@@ -193,11 +193,6 @@ def _grouped(*picks: Sequence[Any]) -> list[Any]:
     """What several tasks picked, by block of indices."""
     found = [[part for part in parts if part is not None] for parts in zip(*picks, strict=True)]
     return [np.concatenate(parts) if parts else None for parts in found]
-
-
-def beside(indices: Any, array: Any) -> Any:
-    """Indices of the host's in the memory of an array."""
-    return indices if isinstance(array, np.ndarray) else np.asarray(indices, like=array)
 
 
 def _merge(

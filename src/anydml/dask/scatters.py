@@ -9,8 +9,8 @@ import numpy as np
 from dask._task_spec import List, Task, TaskRef
 
 from anydml.dask.arrays import Key, Layer, edges, lazy, meta_like, places
-from anydml.dask.blocks import Block
-from anydml.dask.gathers import beside, route_block
+from anydml.dask.blocks import Block, beside
+from anydml.dask.gathers import route_block
 from anydml.dask.routes import Shown, Tuples
 from anydml.dask.walked import dims_of
 from anydml.functions.scattering import scatter_nd

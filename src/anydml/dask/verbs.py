@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from anydml.operators import OperatorDesc
@@ -41,6 +42,12 @@ class Verbs(OperatorDesc):
 
     def __repr__(self) -> str:
         return f"Verbs{self._key()!r}"
+
+    @classmethod
+    @functools.cache
+    def gives_several(cls) -> bool:
+        """Where there is one, it is no list."""
+        return False
 
     def inputs(self) -> dict[str, TensorDesc]:
         """What they read."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dask._task_spec import Task, TaskRef
-
-from anydml.dask.arrays import Chunks, Key, Layer, edges, places
 from anydml.dask.blocks import Block, run_block
+from anydml.dask.fused import Fused
 from anydml.dask.verbs import Verbs
 from anydml.ir.trees import fetched, moved, walk
 from anydml.ir.verbs import Computation, Reduce, Write
@@ -17,8 +16,9 @@ from anydml.memory import packed_strides
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from anydml.dask.arrays import Chunks
     from anydml.dask.blocks import Asked
     from anydml.dask.tensors import Layout
     from anydml.operator_type import OperatorType
@@ -47,7 +47,7 @@ def is_plain(verb: object) -> bool:
 
 
 @dataclass(frozen=True)
-class Walked(Layer):
+class Walked(Fused):
     """The blocks of what a verb computes, each from the blocks at its place of the walk."""
 
     kind: OperatorType
@@ -61,27 +61,40 @@ class Walked(Layer):
     """The leading dimensions of the targets that were added."""
     asked: Asked
 
-    def tasks(self, name: str, inputs: Sequence[str]) -> dict[Key, Any]:
-        """One a block of the walk, keyed by its place in the dimensions of the targets."""
-        made: dict[Key, Any] = {}
-        known: dict[Any, Verbs] = {}
-        starts = [edges(sizes) for sizes in self.chunks]
+    @property
+    def _walked(self) -> Dims:
+        """By dimension of the result, that of the walk."""
+        return self.targets[0][self.drop :]
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """The blocks of the walk, in the dimensions of the targets."""
+        return tuple(1 if k is None else len(self.chunks[k]) for k in self._walked)
+
+    def along(self) -> list[list[int | None]]:
+        """Dimensions that are walked in step meet."""
+        found = []
+        for layout, dims in self.sources:
+            walked = {axis: k for axis, k in zip(layout.axes, dims, strict=True) if axis is not None and k is not None}
+            cut = {axis: k for axis, k in walked.items() if len(self.chunks[k]) > 1}
+            found.append([self._walked.index(cut[axis]) if axis in cut else None for axis in range(layout.rank)])
+        return found
+
+    def at(self, place: Sequence[int], known: dict[Any, Any]) -> Callable[..., Any]:
+        """The verb of a block, run."""
+        numbers = {k: i for k, i in zip(self._walked, place, strict=True) if k is not None}
+        walked = [(own, numbers.get(k, 0)) for k, own in enumerate(self.chunks)]
+        sizes = tuple(own[i] for own, i in walked)
         uses_place = any(node.op == "coordinate" for value in self.verb.values for node in walk(value))
-        for at in places(self.chunks):
-            sizes = tuple(own[i] for own, i in zip(self.chunks, at, strict=True))
-            first = tuple(own[i] for own, i in zip(starts, at, strict=True)) if uses_place else ()
-            if (sizes, first) not in known:
-                known[sizes, first] = self.local(sizes, first)
-            desc = known[sizes, first]
-            refs, shapes = [], []
-            for (layout, dims), source, tensor in zip(self.sources, inputs, desc.inputs().values(), strict=True):
-                refs.append(TaskRef(layout.key(source, [0 if k is None else at[k] for k in dims])))
-                shapes.append(layout.local(tensor.sizes))
-            place = tuple(0 if k is None else at[k] for k in self.targets[0][self.drop :])
-            key = (name, *place)
-            drops = (self.drop,) * len(self.targets)
-            made[key] = Task(key, run_block, desc, self.asked, shapes, drops, Block(self.prefix, place), *refs)
-        return made
+        first = tuple(sum(own[:i]) for own, i in walked) if uses_place else ()
+        if (sizes, first) not in known:
+            known[sizes, first] = self.local(sizes, first)
+        desc = known[sizes, first]
+        shapes = [
+            layout.local(tensor.sizes) for (layout, _), tensor in zip(self.sources, desc.inputs().values(), strict=True)
+        ]
+        drops = (self.drop,) * len(self.targets)
+        return functools.partial(run_block, desc, self.asked, shapes, drops, Block(self.prefix, place))
 
     def local(self, sizes: Sequence[int], first: Sequence[int]) -> Verbs:
         """The verb for a block of the walk: of these sizes, from a place on where that is asked for."""
@@ -89,8 +102,9 @@ class Walked(Layer):
         sources, targets = [], []
         for i, ((_, dims), view) in enumerate(zip(self.sources, verb.sources, strict=True)):
             own = tuple(1 if k is None else sizes[k] for k in dims)
-            given[f"source{i}"] = TensorDesc(view.data_type, own)
-            sources.append(_view(f"source{i}", view, sizes, dims, own))
+            name = f"{view.tensor} {i}" if view.tensor in given else view.tensor
+            given[name] = TensorDesc(view.data_type, own)
+            sources.append(_view(name, view, sizes, dims, own))
         for i, (dims, view) in enumerate(zip(self.targets, verb.targets, strict=True)):
             kept = [1 if size == 1 else own for size, own in zip(view.sizes, sizes, strict=True)]
             own = tuple(1 if k is None else kept[k] for k in dims)

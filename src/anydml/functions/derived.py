@@ -133,6 +133,7 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
         if (result := attempt.run()) is not None:
             return result
         values = dict(zip(names, attributes, strict=True))
+        _refuse_decimals(cls, values)
         spreading = values if broadcasts else None
         sizes = values.pop(_OUTPUT_SIZES, None)
         if sizes is None and out is None and not cls.implies_output:
@@ -170,6 +171,20 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
     function.__doc__ = document(cls)
     function.__signature__ = signature  # type: ignore[attr-defined]  # what inspect asks for
     return function
+
+
+def _refuse_decimals(cls: type[OperatorDesc], values: dict[str, Any]) -> None:
+    """`round(x, 1)` is NumPy's way to ask for a decimal, and the number of a mode here; 0 is the same for both."""
+    mode = values.get("rounding_mode")
+    if not mode or isinstance(mode, enum.Enum) or not hasattr(mode, "__index__"):
+        return
+    from anydml.functions.unknown import word_decimals  # for errors alone
+
+    if way_out := word_decimals(mode):
+        rule = 'RoundingMode must be a name, such as "toward_zero", and no count of decimals'
+        raise DescriptionError(
+            cls.type.name, Fault(field="RoundingMode", rule=rule, value=mode, found=str(mode), way_out=way_out)
+        )
 
 
 def worded(written: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import re
-from typing import TYPE_CHECKING
+from operator import index
+from typing import TYPE_CHECKING, SupportsIndex
 
 from anydml.operator_type import OperatorType, function_name
 from anydml.operators import OPERATORS
@@ -65,6 +66,7 @@ _INSTEAD = {
     'reduce(x, "multiply", axes)': "prod reduce_prod",
     'reduce(x, "sum", axes)': "sum reduce_sum",
     "resample": "resize interpolate upsample",
+    "round": "around rint",
     "scaled_elu": "selu",
     "slice1 with strides of -1": "flip fliplr flipud reverse",
     "subtract": "sub",
@@ -108,6 +110,7 @@ _PLAIN = {
 """DirectML's names that stand for something of Python's."""
 
 
+_MOST_DECIMALS = 10
 _MEANT = {
     "one_hot": "for n classes that is one_hot(indices[..., None], [[0, 1]], [*indices.shape, n], -1)",
 }
@@ -150,9 +153,21 @@ _ARGUMENTS = {
 """Arguments of other libraries' functions, by the names that they may have here."""
 
 
+def word_decimals(count: object) -> str:
+    """The way to round to decimals, as NumPy's `round` does; nothing where the count is none."""
+    number = index(count) if isinstance(count, SupportsIndex) else 0
+    if not 0 < abs(number) < _MOST_DECIMALS:
+        return ""
+    first, last = ("multiply", "divide") if number > 0 else ("divide", "multiply")
+    scale = 10 ** abs(number)
+    return f"for decimals={number} write {last}(round({first}(x, {scale})), {scale})"
+
+
 def word_arguments(name: str, named: Mapping[str, object], known: Mapping[str, object]) -> str:
     """What to write for arguments that a function lacks: its own name for them, or a newer version that has them."""
     for key in named.keys() - known.keys():
+        if key in ("decimals", "digits"):
+            return word_decimals(named[key])
         if key in ("keepdims", "keepdim"):
             return "all dimensions are kept; result.squeeze(axis) drops one"
         meant = [word for word in _ARGUMENTS.get(key, "").split() if word in known]
@@ -194,8 +209,16 @@ def word_unknown(name: str, public: Mapping[str, object]) -> str:
     names = sorted(public, key=lambda key: key[:1].isupper() == name[:1].isupper())
     short = re.sub("^(activation|element_wise)_", "", name)
     way_out = f"use {short}" if short != name and short in public else instead_of(name)
-    way_out = way_out or suggest(name, names) or "`anydml support` lists them"
+    way_out = way_out or _with_function(suggest(name, names)) or "`anydml support` lists them"
     return f"{said}: DirectML has {there} operators, {count}, and none of that name; {way_out}"
+
+
+def _with_function(hint: str) -> str:
+    """A suggestion; where it is a description, with the function of the operator first."""
+    for kind, cls in OPERATORS.items():
+        if hint == f"did you mean {cls.__name__}?":
+            return f"did you mean {function_name(kind)}, the function, or {cls.__name__}, its description?"
+    return hint
 
 
 def instead_of(name: str) -> str:

@@ -35,9 +35,9 @@ from anydml.models.loading import read_model, read_text
 from anydml.models.model import Dispatch
 from anydml.models.onnx_programs import DispatchChecker, OnnxProgram, check_program
 from anydml.models.output import files_of
-from anydml.models.parser import Unread
 from anydml.models.serialized import GraphProgram
 from anydml.models.source import locate
+from anydml.models.syntax import Unread
 from anydml.shown import Shown, Table, counted
 from anydml.spelling import suggest
 from anydml.tensor import TensorDesc

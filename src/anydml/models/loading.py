@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from anydml.models.model import Model
-    from anydml.models.parser import Unread
+    from anydml.models.syntax import Unread
 
     Folders: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 

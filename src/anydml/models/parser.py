@@ -1,19 +1,20 @@
 """JSON as DxDispatch reads it: comments and trailing commas are taken, and whatever follows the model is not read.
 
 Reading goes on after a syntax error, so that all of them are told at once: a missing comma is taken as written, and an
-item that cannot be read is passed over, up to the next comma or bracket. Brackets that do not match end it.
+item that cannot be read is passed over, up to the next comma or bracket. A bracket of the wrong kind is taken for the
+right one, for one too many, or for the next one's, whichever lets the rest come out even; where nothing does, and where
+the text ends too early, reading ends.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
 from anydml.errors import Fault, ModelFileError, show
-from anydml.models.findings import MOST_FAULTS, word_stop
-from anydml.models.source import Items, Node, Raw, Source, step
+from anydml.models.source import Items, Node, Raw, Source
+from anydml.models.syntax import SKIP, SyntaxFaultError, SyntaxReader, Unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,6 @@ LONGEST_NUMBER = 1000
 _UINT64_MAX, _INT64_MIN = 2**64 - 1, -(2**63)
 _INT_DIGITS = 20
 
-_SKIP = re.compile(r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?s:.*?)\*/)*+")
 _STRING = re.compile(r'"((?:[^"\\\x00-\x1f]++|\\.)*+)"')
 _NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*+)((?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+))")
 _NUMBER_AND_COMMA = re.compile(_NUMBER.pattern + r"[ \t\r\n]*+,[ \t\r\n]*+")
@@ -41,7 +41,7 @@ _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r"
 def parse(file: str, data: bytes, unread: Unread | None = None) -> Node:
     """Read the bytes of a model file; syntax errors, and names given twice, are raised together.
 
-    With `unread` they are put there instead, and the rest is given, as long as brackets match.
+    With `unread` they are put there instead, and the rest is given, as far as brackets can be matched.
     """
     try:
         text = data.decode("utf-8-sig")
@@ -59,8 +59,8 @@ def parse(file: str, data: bytes, unread: Unread | None = None) -> Node:
     reader = _Parser(source)
     try:
         raw, at = reader.read()
-    except _SyntaxFaultError as error:
-        raise ModelFileError(file, [*reader.unread.faults, error.fault]) from None
+    except SyntaxFaultError as error:
+        raise ModelFileError(file, sorted([*reader.unread.faults, error.fault], key=_position)) from None
     if unread is not None:
         unread.faults, unread.paths = reader.unread.faults, reader.unread.paths
     elif reader.unread.faults:
@@ -68,69 +68,18 @@ def parse(file: str, data: bytes, unread: Unread | None = None) -> Node:
     return Node(source, raw, at, "$")
 
 
-@dataclass(slots=True)
-class Unread:
-    """Syntax errors of a model, and the values that are not known for them."""
-
-    faults: list[Fault] = field(default_factory=list)
-    paths: list[str] = field(default_factory=list)
-    """Where a value could not be read."""
-
-    def touches(self, path: str) -> bool:
-        """Whether a value that could not be read is the one of a path, inside it or around it."""
-        return any(_is_within(path, other) or _is_within(other, path) for other in self.paths)
+def _position(fault: Fault) -> tuple[int, int]:
+    assert fault.place is not None  # noqa: S101 - for type checkers: a syntax error has one
+    return fault.place.line, fault.place.column
 
 
-def _is_within(path: str, other: str) -> bool:
-    return path.startswith(other) and path[len(other) :][:1] in ("", ".", "[")
-
-
-class _SyntaxFaultError(Exception):
-    """A syntax error; `ends` where what follows it cannot be read."""
-
-    def __init__(self, fault: Fault, at: int, *, ends: bool) -> None:
-        super().__init__()
-        self.fault, self.at, self.ends = fault, at, ends
-
-
-class _Parser:
-    def __init__(self, source: Source) -> None:
-        self.source, self.text = source, source.text
-        self.at = 0
-        self.path: list[str | int] = []
-        self.unread = Unread()
-
+class _Parser(SyntaxReader):
     def read(self) -> tuple[Raw, int]:
         self.skip()
         at = self.at
         raw = self.value()
-        self.source.end = _SKIP.match(self.text, self.at).end()  # type: ignore[union-attr]  # it always matches
+        self.source.end = SKIP.match(self.text, self.at).end()  # type: ignore[union-attr]  # it always matches
         return raw, at
-
-    def where(self) -> str:
-        return "$" + "".join(step(key) if isinstance(key, str) else f"[{key}]" for key in self.path)
-
-    def fault(self, rule: str, at: int, found: str = "", way_out: str = "") -> Fault:
-        return Fault(field="", rule=rule, found=found, way_out=way_out, place=self.source.place(at, self.where()))
-
-    def fail(self, rule: str, at: int, found: str = "", way_out: str = "", *, ends: bool = False) -> NoReturn:
-        ends = ends or at >= len(self.text)
-        raise _SyntaxFaultError(self.fault(rule, at, found, way_out), at, ends=ends)
-
-    def note(self, fault: Fault, at: int) -> None:
-        """Keep a fault and read on, unless there are too many."""
-        if len(self.unread.faults) >= MOST_FAULTS:
-            raise _SyntaxFaultError(self.fault(word_stop(), at), at, ends=True)
-        self.unread.faults.append(fault)
-
-    def found(self, at: int) -> str:
-        return show(self.text[at : at + 20]) if at < len(self.text) else "the end of the file"
-
-    def skip(self) -> None:
-        at = _SKIP.match(self.text, self.at).end()  # type: ignore[union-attr]  # as above
-        if self.text.startswith("/*", at):
-            self.fail("a comment must end with */", at, ends=True)
-        self.at = at
 
     def value(self) -> Raw:  # noqa: RET503 - fail() does not return
         at, text = self.at, self.text
@@ -180,6 +129,7 @@ class _Parser:
     def object(self) -> Items:
         names: dict[str, int] = {}
         items = Items(names)
+        self.brackets.opened.append(self.at)
         self.at += 1
         while not self._closes("}"):
             self._take("}", self._member, items)
@@ -207,6 +157,7 @@ class _Parser:
 
     def list(self) -> Items:
         items = Items(None)
+        self.brackets.opened.append(self.at)
         self.at += 1
         while True:
             self.skip()
@@ -222,10 +173,52 @@ class _Parser:
         items.values[-1] = self.value()
 
     def _closes(self, closing: str) -> bool:
+        """Whether an object or a list ends here; its bracket is passed over."""
         self.skip()
-        closes = self.text.startswith(closing, self.at)
-        self.at += closes
-        return closes
+        found = self.text[self.at : self.at + 1]
+        if found == closing:
+            self.at += 1
+        elif found in ("}", "]"):
+            return self._mismatch(closing)
+        elif found:
+            return False
+        else:
+            self._unclosed(closing)
+        self.brackets.opened.pop()
+        return True
+
+    def _mismatch(self, closing: str) -> bool:
+        """Decide on a bracket of the wrong kind, by the number of those that follow; gives whether it closes."""
+        at, opener = self.at, self.brackets.opened[-1]
+        place, missing = self.source.place(opener), self.brackets.count_missing(at)
+        way_out = f"the bracket of line {place.line}, column {place.column} is open"
+        fault = self.fault(f'there must be a "," or "{closing}"', at, self.found(at), way_out)
+        if missing == 0:  # it stands for the right one
+            self.note(fault, at)
+            self.at += 1
+        elif missing == -1:  # it is one too many
+            self.note(fault, at)
+            self.at += 1
+            self._end(closing)
+            self.at += self.text.startswith(",", self.at)
+            return self._closes(closing)
+        elif missing == 1 and len(self.brackets.opened) > 1:  # it is that of the object or list around this one
+            self.note(self._word_unclosed(closing, opener, self.found(at)), at)
+        else:
+            raise SyntaxFaultError(fault, at, ends=True)
+        self.brackets.opened.pop()
+        return True
+
+    def _word_unclosed(self, closing: str, opener: int, found: str) -> Fault:
+        return self.fault(f'this bracket must be closed by a "{closing}"', opener, found)
+
+    def _unclosed(self, closing: str) -> NoReturn:
+        """The text ends within an object or a list."""
+        at = self.brackets.find_unclosed()
+        if at != self.brackets.opened[-1]:
+            self.path.clear()
+            closing = _CLOSING[self.text[at]]
+        raise SyntaxFaultError(self._word_unclosed(closing, at, "the end of the file"), at, ends=True)
 
     def _take_numbers(self, items: Items) -> None:
         """Read as many numbers in a row as there are: long lists are made of them, and this takes half the time."""
@@ -240,7 +233,7 @@ class _Parser:
         depth = len(self.path) - (closing == "]")
         try:
             read(items)
-        except _SyntaxFaultError as error:
+        except SyntaxFaultError as error:
             if error.ends:
                 raise
             self._lose(error.fault, error.at)
@@ -252,11 +245,9 @@ class _Parser:
         """Find the comma or bracket after an item; a missing comma before another item is taken as written."""
         self.skip()
         at = self.at
-        if self.text.startswith((",", closing), at):
+        if self.text.startswith((",", "}", "]"), at) or at >= len(self.text):
             return
         fault = self.fault(f'there must be a "," or "{closing}"', at, self.found(at))
-        if self.text.startswith(("}", "]"), at) or at >= len(self.text):
-            raise _SyntaxFaultError(fault, at, ends=True)
         if self.text.startswith(_STARTS[closing], at):
             self.note(fault, at)
         else:
@@ -288,7 +279,7 @@ class _Parser:
                     break
                 self.at += len(found.rstrip()) - 1
                 return
-        raise _SyntaxFaultError(self.unread.faults.pop(), at, ends=True)
+        raise SyntaxFaultError(self.unread.faults.pop(), at, ends=True)
 
 
 def _unescape(match: re.Match[str]) -> str:

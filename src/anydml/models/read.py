@@ -78,8 +78,9 @@ class ModelReader(FieldReader):
         rest = source.text[source.end :].rstrip("\0 \t\r\n")
         if rest:
             node = Node(source, None, source.end, "$")
-            rule = "what follows the model's end is not read, which is how DxDispatch has it"
-            self.findings.add(REMARK, node, rule, found=show(rest[:40], 20))
+            rule = "text after the model's end is not read, as in DxDispatch"
+            way_out = "a bracket above may be one too many" if rest.startswith((",", "}", "]")) else ""
+            self.findings.add(REMARK, node, rule, found=show(rest[:40], 20), way_out=way_out)
 
     # Resources
 

@@ -18,7 +18,7 @@ from anydml.onnx.graphs import TensorInfo, describe, ends_table
 from anydml.onnx.into import run_into
 from anydml.onnx.kept import Kept
 from anydml.onnx.outputs import declared_outputs, with_shapes
-from anydml.onnx.parts.divided import Divided, take_value
+from anydml.onnx.parts.divided import Divided, run_parts, take_value
 from anydml.onnx.parts.segment import looks_at
 from anydml.onnx.parts.telling import picture_of
 from anydml.onnx.profiling import profile_model
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from anydml.explain import GraphPicture
+    from anydml.onnx.parts.whole import Parts
     from anydml.onnx.program import Program
     from anydml.onnx.reading import Source
     from anydml.runtime.device import Device
@@ -75,7 +76,7 @@ class Model(Shown):
         """By name, in the model's order; those that have a value of the model's own may be left out."""
         self._kept = Kept()
         """The model's own tensors, and what nodes make of them alone: each once, for all programs."""
-        self._recall, self._spares = Recall(device.engine.memory), Spares()
+        self._recall, self._spares = Recall["Program"](device.engine.memory), Spares()
         look = None if is_strict else looks_at
         self._programs = Programs(source, device, self._kept, self._spares, self._recall.forget, look)
         self._divided: Divided | None = None
@@ -183,6 +184,9 @@ class Model(Shown):
                 return dict(zip(program.names, program.run(held), strict=True))
             except OutsideError:
                 pass  # found once more below
+        if out is None and self._divided is not None and (parts := self._divided.recall(held)) is not None:
+            with memory_told(self.name):
+                return self._run_parts(parts, held)
         return self._run_closely(held, out)
 
     def bound(self, inputs: Mapping[str, Any], outs: Mapping[str, Any]) -> Callable[[], object] | None:
@@ -223,9 +227,20 @@ class Model(Shown):
         try:
             return self._run_taken(inputs, shapes, taken, out)
         except ModelError as error:
-            if faults := self._binder.differing(shapes):
-                raise BindingError(self.name, [*faults, *error.faults]) from error
+            self._blame_sizes(error, shapes)
             raise
+
+    def _run_parts(self, parts: Parts, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Run on arrays like those of an earlier run."""
+        try:
+            return run_parts(parts, inputs)
+        except ModelError as error:
+            self._blame_sizes(error, {name: array.shape for name, array in inputs.items()})
+            raise
+
+    def _blame_sizes(self, error: ModelError, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        if faults := self._binder.differing(shapes):
+            raise BindingError(self.name, [*faults, *error.faults]) from error
 
     def _run_taken(
         self, inputs: dict[str, Any], shapes: dict[str, tuple[int, ...]], taken: dict[str, Any], out: Any
@@ -248,7 +263,11 @@ class Model(Shown):
                     self._recall.keep(inputs, program, self._programs.valued)
             return dict(zip(program.names, hand_over(results, memory, like), strict=True))
         assert self._divided is not None  # noqa: S101 - for type checkers: there is the one or the other
-        return self._divided.run(taken, out or {}, like)
+        found = self._divided.run(taken, out or {}, like)
+        if not out:
+            with self._lock:
+                self._divided.remember(inputs, taken)
+        return found
 
     def _check_names(self, inputs: Mapping[str, Any]) -> None:
         takes = f"the model takes {', '.join(repr(printable(name)) for name in self._names) or 'none'}"

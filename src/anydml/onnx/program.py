@@ -17,12 +17,12 @@ from anydml.ir.verbs import IndexFault
 from anydml.memory import HOST, numpy_address
 from anydml.onnx.feeding import send
 from anydml.onnx.outline import outline_of
-from anydml.onnx.spares import LARGE
 from anydml.onnx.tracing import of_node
 from anydml.onnx.values import OutsideError
 from anydml.runtime.graph import CompiledGraph
 from anydml.runtime.launches import in_a_row
 from anydml.runtime.rebound import Rebounds
+from anydml.runtime.spares import LARGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -110,7 +110,7 @@ class Program:
         if self.memory == HOST:
             dtype = value.element.dtype
             if (size := value.count * dtype.itemsize) >= LARGE:
-                return functools.partial(self._spares.make, value.shape, dtype, size)
+                return functools.partial(self._spares.results.make, value.shape, dtype, size)
             return functools.partial(np.empty, value.shape, dtype)
         if not value.element.is_bool:
             return plain_maker(value.element.data_type, value.shape, self.memory)

@@ -1,8 +1,8 @@
-"""Programs found again at once: by the names, types and layouts of arrays that need no closer look."""
+"""Programs and parts found again at once: by the names, types and layouts of arrays that need no closer look."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
@@ -13,25 +13,25 @@ from anydml.memory import HOST
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.onnx.program import Program
-
+Found = TypeVar("Found")
+"""A program, or the parts of a model."""
 _MOST = 1024
 _MOST_BYTES = 512
 """Of an input whose values a program depends on, to be compared at each run."""
 
 
-class Recall:
+class Recall(Generic[Found]):
     """The programs that packed arrays were run by: NumPy's on the host, PyTorch's in the memory of a GPU."""
 
     def __init__(self, memory: str) -> None:
         self._on_host, self._memory = memory == HOST, memory
-        self._by: tuple[tuple[str, ...], dict[Any, Program]] = (), {}
+        self._by: tuple[tuple[str, ...], dict[Any, Found]] = (), {}
         """The inputs whose values programs depend on, and the programs: read and replaced together."""
 
     def __len__(self) -> int:
         return len(self._by[1])
 
-    def find(self, inputs: dict[str, Any]) -> Program | None:
+    def find(self, inputs: dict[str, Any]) -> Found | None:
         """The program of an earlier run on arrays like these; None for a closer look, whatever they are."""
         try:
             if self._on_host:  # in one expression: it is half of what a small model takes
@@ -45,7 +45,7 @@ class Recall:
         except Exception:  # noqa: BLE001 - names that no key has, hostile ones, are told by the closer look
             return None
 
-    def keep(self, inputs: dict[str, Any], program: Program, valued: Sequence[str] = ()) -> None:
+    def keep(self, inputs: dict[str, Any], program: Found, valued: Sequence[str] = ()) -> None:
         """Let the next run on arrays like these find the program; those of `valued` of the same values as well."""
         if not all(self._is_packed(x) for x in inputs.values()):
             return
@@ -57,7 +57,7 @@ class Recall:
         key = [(name, *plain_key(x)) for name, x in inputs.items()]
         self._by = tuple(valued), {**known, (*key, *_values(inputs, valued)): program}
 
-    def forget(self, program: Program) -> None:
+    def forget(self, program: Found) -> None:
         """Let go of a program."""
         valued, known = self._by
         self._by = valued, {key: kept for key, kept in known.items() if kept is not program}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, dataclass_trans
 from anydml.errors import DescriptionError, Fault
 from anydml.ir.verbs import Exact
 from anydml.locks import cached_property
-from anydml.operator_type import OperatorType  # noqa: TC001 - read at run time
+from anydml.operator_type import OperatorType, function_name
 from anydml.operators.fields import FIELD_TYPES, FieldType, dml_name
 from anydml.spelling import suggest
 
@@ -52,17 +52,20 @@ class _Fields:
         return found
 
 
-def _why_not(function: str, names: KeysView[str], given: Mapping[str, Any], *, has_places: bool) -> str:
-    """The fault of a description's arguments, as Python says it, and the field that may be meant."""
+def _why_not(cls: type[Record], names: KeysView[str], given: Mapping[str, Any], *, has_places: bool) -> str:
+    """The fault of a description's arguments, as Python says it, and the field or the function that may be meant."""
+    function = cls.__name__
+    arrays = f"; arrays go to anydml.{function_name(cls.type)}()"
     if has_places:
-        return f"{function}() takes its fields by name: {', '.join(f'{name}=' for name in names)}"
+        return f"{function}() takes its fields by name: {', '.join(f'{name}=' for name in names)}{arrays}"
     if unknown := [name for name in given if name not in names]:
         hint = suggest(unknown[0], [name for name in names if name not in given])
         told = hint or f"its fields are {', '.join(names)}"
         return f"{function}() got an unexpected keyword argument {unknown[0]!r}; {told}"
     missing = [repr(name) for name in names if name not in given]
     arguments = f"{len(missing)} required keyword-only argument{'s' * (len(missing) > 1)}"
-    return f"{function}() missing {arguments}: {' and '.join(missing)}"
+    told = arrays if any(hasattr(value, "shape") for value in given.values()) else ""
+    return f"{function}() missing {arguments}: {' and '.join(missing)}{told}"
 
 
 @functools.cache
@@ -91,7 +94,7 @@ class Record(Exact):
             names, defaults = self._arguments()
             found = defaults | given
             if found.keys() != names or places:
-                raise TypeError(_why_not(type(self).__name__, names, found, has_places=bool(places)))
+                raise TypeError(_why_not(type(self), names, found, has_places=bool(places)))
             self.__dict__.update(found)
             self.__post_init__()
 

@@ -88,6 +88,23 @@ def _llvm() -> Any:
 
 @functools.cache
 def _cpu() -> tuple[str, str]:
+    """The CPU's name and the features that this process may use."""
+    name, features = _known_cpu()
+    if "+amx-int8" in features and not _lends_matrices():
+        features = ",".join(one for one in features.split(",") if not one.startswith("+amx"))
+    return name, features
+
+
+_ARCH_PRCTL, _REQUEST, _TILE_DATA = 158, 0x1023, 18
+"""Linux's number of the call by which a process asks for registers, the request, and matrix registers."""
+
+
+def _lends_matrices() -> bool:
+    """Whether Linux lends matrix registers to this process; whoever used them without having asked would be ended."""
+    return sys.platform == "linux" and not ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST, _TILE_DATA)
+
+
+def _known_cpu() -> tuple[str, str]:
     """The CPU's name and features, as LLVM says, or said when a process last asked it on this very CPU."""
     stamp = _stamp()
     entry = Entry("cpu", stamp, "") if stamp else None

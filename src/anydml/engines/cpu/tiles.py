@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from anydml.engines.cpu.build import IS_ARM, has_feature
+from anydml.engines.cpu.kernels.matrices import HIGH, SIDE
 from anydml.engines.cpu.kernels.pack import GROUP
 from anydml.engines.cpu.kernels.tile import Tile
 
@@ -12,6 +13,10 @@ MOST_VECTORS = 12
 FEW = 4
 """A last panel of less than this part of a tile's rows leaves some to it, so that all are about alike, where there are
 few panels: 128 x 128 x 128 takes 34.2 us by 13 rows and a last 11, and 34.7 by 14 and a last 2 (one thread)."""
+
+
+LEAST = 8
+"""Rows from which on bytes are multiplied by matrix registers: fewer are as quick as their columns are read."""
 
 
 def tile_for(kind: str, rows: int) -> Tile:
@@ -26,6 +31,14 @@ def tile_for(kind: str, rows: int) -> Tile:
     elif 0 < rows % height < height // FEW:  # a last panel of a few rows would wait for its sums
         height = -(-rows // -(-rows // height))
     return Tile(height, vectors, lanes, -(-height // GROUP) * GROUP, IS_ARM, kind)
+
+
+def matrices_for(rows: int) -> Tile | None:
+    """The tile of matrix registers for so many rows of bytes; None where there are none, or the rows are few."""
+    if rows < LEAST or not has_matrices():
+        return None
+    height = min(rows, HIGH)
+    return Tile(height, HIGH // SIDE, SIDE, -(-height // SIDE) * SIDE, IS_ARM, "matrices")
 
 
 def _registers() -> tuple[int, int, int, int]:
@@ -46,6 +59,11 @@ def has_dots(lanes: int) -> bool:
     if lanes == 16:
         return has_feature("avx512vnni")
     return has_feature("avxvnni") or (has_feature("avx512vnni") and has_feature("avx512vl"))
+
+
+def has_matrices() -> bool:
+    """Whether the CPU has registers of matrices of bytes."""
+    return not IS_ARM and has_feature("amx-int8") and has_feature("avx512vnni")
 
 
 def multiplies_bytes(lanes: int) -> bool:

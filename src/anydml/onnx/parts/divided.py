@@ -18,6 +18,7 @@ from anydml.onnx.parts.part import makers
 from anydml.onnx.parts.scope import Scope
 from anydml.onnx.parts.segment import Segment
 from anydml.onnx.parts.whole import Parts
+from anydml.onnx.recall import Recall
 from anydml.onnx.types import ForeignType, element_of_array
 from anydml.onnx.values import Value
 
@@ -47,7 +48,17 @@ class Divided:
         self._memory = device.engine.memory
         self._own = {tensor.name for tensor in source.proto.graph.initializer}
         self._by_given: dict[frozenset[str], Parts] = {}
+        self._recall = Recall[Parts](self._memory)
         self._lock = make_lock()
+
+    def recall(self, inputs: dict[str, Any]) -> Parts | None:
+        """The parts that ran on arrays like these, which need no closer look."""
+        return self._recall.find(inputs)
+
+    def remember(self, inputs: dict[str, Any], taken: Mapping[str, Any]) -> None:
+        """Let the next run on arrays like these find its parts, where they were taken as they are."""
+        if self._memory == HOST and all(type(x) is np.ndarray and x is taken[n] for n, x in inputs.items()):
+            self._recall.keep(inputs, self.parts(inputs))
 
     def parts(self, names: Iterable[str] = ()) -> Parts:
         """The parts for runs that are given inputs of these names."""
@@ -73,12 +84,13 @@ class Divided:
     def run(self, values: Mapping[str, Any], out: Mapping[str, Any], like: Any) -> dict[str, Any]:
         """The outputs of inputs by name, in the library of `like`; those of `out` are written there."""
         parts = self.parts(values)
-        results = _apart(dict(zip(parts.gives, parts.run(values), strict=True)), values)
-        check_outputs(out, results, self._source.name)
-        taken = {name: self._take_out(name, out[name], results[name]) for name in out}
-        check_apart(taken, [array for array in values.values() if element_of_array(array) is not None])
-        for name, array in taken.items():
-            _write(array, results[name])
+        results = run_parts(parts, values)
+        if out:
+            check_outputs(out, results, self._source.name)
+            taken = {name: self._take_out(name, out[name], results[name]) for name in out}
+            check_apart(taken, [array for array in values.values() if element_of_array(array) is not None])
+            for name, array in taken.items():
+                _write(array, results[name])
         return {name: out[name] if name in out else self._hand_over(each, like) for name, each in results.items()}
 
     def _take_out(self, name: str, array: Any, result: Any) -> Any:
@@ -96,6 +108,11 @@ class Divided:
         if memory == HOST != self._memory and like is not None and not isinstance(like, np.ndarray):
             result, memory = send(result, self._memory), self._memory
         return hand_over([result], memory, like)[0]
+
+
+def run_parts(parts: Parts, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The outputs by name, where the parts made them."""
+    return _apart(dict(zip(parts.gives, parts.run(values), strict=True)), values)
 
 
 def _apart(results: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from anydml.onnx.parts.gathered import Gathered
 from anydml.onnx.parts.holding import told
 from anydml.onnx.parts.part import Bound, Part, on_host, part_of
 from anydml.onnx.parts.segment import Segment
-from anydml.onnx.parts.stepping import Stepping
+from anydml.onnx.parts.stepping import Repeated
 from anydml.onnx.parts.whole import Parts
 from anydml.onnx.values import OutsideError
 from anydml.runtime.launches import in_a_row
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from anydml.limits import StepLimit
     from anydml.onnx.parts.scope import Scope
-
-_TRUE = np.array(True)
 
 
 class Flow(Part):
@@ -143,7 +141,8 @@ class Choice(Flow):
             return None
         first, second = launches["then_branch"], launches["else_branch"]
         named = {name: array for name, array in zip(self._outputs, results, strict=True) if name}
-        return Bound(lambda: first() if cond.item() else second(), named, held)
+        scratch = sum(bound.scratch for bound in held)
+        return Bound(lambda: first() if cond.item() else second(), named, held, scratch)
 
     def _go_outside(self) -> NoReturn:
         raise OutsideError(self._label, Fault(field="cond", rule="cond must choose a branch that ran before"))
@@ -162,7 +161,13 @@ class Repetition(Flow):
             self._expect("body", "outputs, 1 more than the Loop gives", len(self._outputs) + 1, len(graph.output))
         self._scanned = list(graph.output)[self._carried + 1 :]
         ranks = [len(info.type.tensor_type.shape.dim) for info in graph.input][:2]
-        self._number_shape, self._cond_shape = ((1,) if rank == 1 else () for rank in ranks)
+        number_shape, cond_shape = ((1,) if rank == 1 else () for rank in ranks)
+        number, condition, *carried = body.inputs
+
+        def make(step: int) -> np.ndarray[Any, Any]:
+            return np.full(number_shape, step, np.int64)
+
+        self._repeated = Repeated(body, [number], carried, make, {condition: np.full(cond_shape, fill_value=True)})
 
     def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """Run the body until it is enough."""
@@ -170,10 +175,7 @@ class Repetition(Flow):
         most = self._number(inputs[0], "M") if self._names[0] else None
         goes_on = self._truth(inputs[1], "cond") if self._names[1] else True
         gathered = [Gathered(info, self._label, self._source) for info in self._scanned]
-        number, condition, *carried = body.inputs
-        known = {**self._captured(body, values), condition: _TRUE.reshape(self._cond_shape)}
-        shape, step = self._number_shape, 0
-        stepping = Stepping(body, known, [number], carried, inputs[2:], lambda n: np.full(shape, n, np.int64))
+        stepping, step = self._repeated.begin(self._captured(body, values), inputs[2:]), 0
         with self._steps as steps:
             while goes_on and (most is None or step < most):
                 steps.add(self._label)
@@ -208,6 +210,7 @@ class Sweep(Flow):
         if len(graph.output) < max(self._carried, len(self._outputs)):
             self._expect("body", "outputs, as many as the Scan", len(self._outputs), len(graph.output))
         self._scanned = list(graph.output)[self._carried :]
+        self._repeated = Repeated(body, body.inputs[self._carried :], body.inputs[: self._carried], np.asarray)
 
         def ints(name: str, count: int) -> list[int]:
             found = list(attributes[name].ints) if name in attributes else [0] * count
@@ -243,7 +246,7 @@ class Sweep(Flow):
             held, axis = self._array(array, "scan inputs"), self._in_axes[i]
             if not -held.ndim <= axis < held.ndim:
                 self._refuse("scan_input_axes", f"scan_input_axes[{i}] must be an axis of {held.shape}", str(axis))
-            moved = np.moveaxis(held, axis, 0)
+            moved = held if axis in (0, -held.ndim) else np.moveaxis(held, axis, 0)
             found.append(np.ascontiguousarray(moved[::-1] if self._in_back[i] else moved))
         if len({len(array) for array in found}) > 1:
             self._refuse("inputs", "scan inputs must be equally long", str([len(array) for array in found]))
@@ -252,8 +255,7 @@ class Sweep(Flow):
     def _sweep(
         self, states: list[Any], slices: list[Any], length: int | None, known: dict[str, Any], steps: StepLimit
     ) -> list[Any]:
-        body, count = self.bodies["body"], self._carried
-        stepping = Stepping(body, known, body.inputs[count:], body.inputs[:count], states, np.asarray)
+        stepping = self._repeated.begin(known, states)
         gathered = [Gathered(info, self._label, self._source) for info in self._scanned]
         count = len(slices[0]) if length is None else length
         step = 0

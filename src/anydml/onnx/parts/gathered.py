@@ -53,6 +53,8 @@ class Gathered:
             raise ModelError(self._label, Fault(field="scan_output_axes", rule=rule, found=str(axis)))
         if isinstance(self._blocks[0], np.ndarray):
             whole = np.concatenate(self._blocks)
+            if axis in (0, -rank) and not is_back:
+                return whole
             return np.ascontiguousarray(np.moveaxis(whole[::-1] if is_back else whole, 0, axis))
         whole = load_torch().cat(self._blocks)
         return (whole.flip(0) if is_back else whole).movedim(0, axis).contiguous()

@@ -29,6 +29,8 @@ class Bound(NamedTuple):
     """By name, the arrays that it writes to."""
     held: object
     """To be kept for as long as it is launched."""
+    scratch: int = 0
+    """Bytes of memory that it holds beside the arrays."""
     guard: Callable[[Callable[[], Any]], Any] = call
     """Calls launches, and tells of what goes wrong by the model's names."""
 

@@ -87,7 +87,7 @@ class Segment(Part):
         self._all, self._tensors = [*constants, *nodes], [scope.tensors[name] for name in tensors]
         self._made = {name for node in nodes for name in node.output if name}
         self._memory = scope.device.engine.memory
-        self._recall = Recall(self._memory)
+        self._recall = Recall["Program"](self._memory)
         self._by_types: dict[tuple[ElementType, ...], Programs] = {}
         self._pinned: set[str] = set()
         """Inputs whose values are looked at, however many: there is nothing to cut them off from."""
@@ -145,7 +145,10 @@ class Segment(Part):
             elif not program.fits(value, made[name]):
                 return None
         launch = program.bound(arrays, list(made.values()), fixed)
-        return None if launch is None else Bound(launch, made, arrays, program.guard)
+        if launch is None:
+            return None
+        scratch = 0 if program.compiled is None else program.compiled.temporary_size
+        return Bound(launch, made, arrays, scratch, program.guard)
 
     def _element(self, name: str, value: Any) -> ElementType:
         """The type of an array; where DirectML has none for it, the nodes that read it run on the host."""

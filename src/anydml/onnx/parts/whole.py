@@ -88,7 +88,8 @@ class Parts:
         made = {name: known[name] for name in self.gives}
         if len(several) == 1:
             return several[0]._replace(made=made)
-        return Bound(in_a_row([bound.guarded() for bound in several]), made, (known, several))
+        scratch = sum(bound.scratch for bound in several)
+        return Bound(in_a_row([bound.guarded() for bound in several]), made, (known, several), scratch)
 
     def _output(self, name: str, known: Mapping[str, Any]) -> Any:
         """An output that a part gives, or an input; a copy of a constant."""

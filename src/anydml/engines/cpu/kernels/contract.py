@@ -44,14 +44,15 @@ WORDS = (
     "tile_small", "left_mode", "right_mode", "is_direct", "left_at", "right_at", "result_at", "rank", "together",
     "mends", "total_left", "total_right", "mend", "left_zero_at", "right_zero_at", "line", "gap",
     "beside", "tile_beside", "last", "last_narrow", "last_low", "last_small", "pieces", "left_on", "of_columns",
-    "fetches",
+    "fetches", "filled",
 )  # fmt: skip
 """After the header, and before the batch's sizes; `_at` are the words at which sections stand, `together` the steps
 that a packed one has, `line` the columns of a line of the target, where there are gaps between those, `gap` the
 distance from one to the next, and `beside` the panels that `tile_beside` takes at once. The `last` tiles
 compute results from the sums; where there are none, rows of maps do. Rows that are not packed have a table of `pieces`,
 and lie `left_on` bytes on from column to column. The units of the same columns are `of_columns` one after the other,
-where that is not 0; otherwise those of the same rows are. Where it `fetches`, so do the tiles."""
+where that is not 0; otherwise those of the same rows are. Where it `fetches`, so do the tiles. Packed steps are a
+multiple of `filled`."""
 
 SOON = 32
 """Columns for each row of the next panel that is fetched: as many as a tile's, where rows are."""
@@ -128,7 +129,7 @@ def _write_unit(text: Steps) -> None:
         _write_skinny(text)
     with text.loop("k0", 0, f"0 if right_mode >= {STRIP} else k", "block"):
         text.let("steps", "min(block, k - k0)")
-        text.let("packed", "(steps + together - 1) // together")
+        text.let("packed", "(steps + filled - 1) // filled * (filled // together)")
         pack_right(text)
         _find_block(text)
         with text.when("mends"):

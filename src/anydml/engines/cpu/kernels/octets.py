@@ -4,7 +4,8 @@ A packed step is four steps of the folded dimension side by side, 0 where there 
 elements have 32 bits. Bytes are of the signs that the instruction wants, a byte of the other sign less or plus 128. So
 with a' = a - s and za' = za - s the sum of (a - za)·(b - zb) is that of a'·b', less zb'·(Σa' - count·za') and za'·Σb':
 `mend` takes that off, from what `total` has summed up. An x86 without such instructions adds up products of 16 bits: of
-the left factor it has the first and third bytes of all rows as such, then the others.
+the left factor it has the first and third bytes of all rows as such, then the others. For matrix registers the left
+factor lies in lines, 64 bytes of each row.
 """
 
 from __future__ import annotations
@@ -39,12 +40,16 @@ class Octets(NamedTuple):
     has_dots: bool = True
     """Whether there are dot instructions; if not, products of 16 bits are added up."""
     is_signed: bool = False
-    """Whether bytes that are packed as 16 bits are signed."""
+    """Whether the bytes of a left factor are signed, where an x86 takes those."""
+    filled: int = FOUR
+    """Of the steps of a panel there is a multiple: past the end lies 0."""
+    is_lined: bool = False
+    """Whether rows lie in lines, for matrix registers."""
 
     @property
     def is_wide(self) -> bool:
         """Whether bytes are packed as 16 bits."""
-        return self.is_left and not self.has_dots
+        return self.is_left and not self.has_dots and not self.is_lined
 
     @property
     def group(self) -> int:
@@ -101,6 +106,12 @@ def widened(text: Text, lanes: int, value: str, *, is_signed: bool) -> tuple[str
 def make_octets(shape: Octets) -> str:
     """The text of the packing: `kernel(source, row.step, step, rows, count, target)`, as `pack` has it."""
     text, group = Steps(), shape.group
+    if shape.is_lined:
+        _pack_lines(text, shape)
+        text.add("ret void")
+        return text.define(_HEAD)
+    if shape.filled > FOUR:
+        _fill(text, shape)
     if shape.lie == "p" and shape.panel % GROUP == 0:
         with text.when(f"rows % {shape.panel} == 0"):
             _pack_panels(text, shape)
@@ -133,6 +144,50 @@ def make_octets(shape: Octets) -> str:
 
 
 _HEAD = "void @kernel(i64 %source, i64 %row_step, i64 %step, i64 %rows, i64 %count, i64 %target)"
+
+
+def _steps(shape: Octets) -> str:
+    """The packed steps of a panel."""
+    return f"(count + {shape.filled - 1}) // {shape.filled} * {shape.filled // FOUR}"
+
+
+def _fill(text: Steps, shape: Octets) -> None:
+    """Zeros in the packed steps of all panels that there are no bytes for."""
+    text.let("filled", _steps(shape))
+    with (
+        text.loop("n_f", 0, f"(rows + {shape.panel - 1}) // {shape.panel}"),
+        text.loop("z_f", f"(count + {FOUR - 1}) // {FOUR}", "filled"),
+        text.loop("c_f", 0, shape.group, 8),
+    ):
+        text.put(f"target + (n_f * filled + z_f) * {shape.group} + c_f", 0)
+
+
+def _pack_lines(text: Steps, shape: Octets) -> None:
+    """Row by row, in lines of 64 bytes; past the end of the steps lies 0."""
+    line, line_type, octets = shape.filled, "<16 x i32>", "<64 x i8>"
+    text.let("whole", f"count - count % {line}")
+    with text.loop("r", 0, "rows"):
+        text.let("row", "source + r * row_step")
+        text.let("to", f"target + r * {line}")
+        text.let("last", f"to + whole * {shape.pitch}")
+        if shape.lie == "t":
+            with text.loop("q", 0, "whole", line):
+                found = text.new(f"load {line_type}, ptr {text.place('row + q')}, align 1")
+                found = _flip(text, shape, found, line_type)
+                text.add(f"store {line_type} {found}, ptr {text.place(f'to + q * {shape.pitch}')}, align 4")
+        else:
+            with text.loop("s", 0, "whole"):
+                _put_byte(text, shape, "row + s * step", f"to + (s // {line}) * {line * shape.pitch} + s % {line}")
+        with text.when("whole < count"):
+            text.add(f"store {octets} zeroinitializer, ptr {text.place('last')}, align 4")
+            with text.loop("z", "whole", "count"):
+                _put_byte(text, shape, "row + z * step", "last + (z - whole)")
+
+
+def _put_byte(text: Steps, shape: Octets, source: str, target: str) -> None:
+    one = text.new(f"load i8, ptr {text.place(source)}")
+    one = text.new(f"xor i8 {one}, -128") if shape.flips else one
+    text.add(f"store i8 {one}, ptr {text.place(target)}")
 
 
 def _pack_windows(text: Steps, shape: Octets) -> None:
@@ -247,7 +302,7 @@ def _apart(text: Steps, lines: list[str], rows: range) -> str:
 
 def _pack_panels(text: Steps, shape: Octets) -> None:
     """Whole panels of rows that lie side by side, one after the other: lines of the cache are read once."""
-    text.let("panel", f"(count + {FOUR - 1}) // {FOUR} * {shape.group}")
+    text.let("panel", f"{_steps(shape)} * {shape.group}")
     text.let("deep", f"count - count % {FOUR}")
 
     def write(k: str, mask: str | None) -> None:
@@ -269,8 +324,8 @@ def _pack_panels(text: Steps, shape: Octets) -> None:
         write("z", _within(text, "count - deep"))
 
 
-def _flip(text: Steps, shape: Octets, value: str) -> str:
-    return text.new(f"xor <4 x i32> {value}, splat (i32 {-0x7F7F7F80})") if shape.flips else value
+def _flip(text: Steps, shape: Octets, value: str, kind: str = "<4 x i32>") -> str:
+    return text.new(f"xor {kind} {value}, splat (i32 {-0x7F7F7F80})") if shape.flips else value
 
 
 def _store(text: Steps, shape: Octets, octets: str, step: str) -> None:
@@ -309,31 +364,47 @@ def make_total(shape: Octets) -> str:
     """`kernel(panel, steps, rows, target)`: the sum of all bytes of each row or column of a packed panel."""
     text, vector = Steps(), f"<{shape.lanes} x i32>"
     ones = f"splat (i32 {0x01010101})"
-    with text.loop("r", 0, "rows", GROUP):
+    with text.loop("r", 0, "rows", 1 if shape.is_lined else GROUP):
         before, head, body, after = (text.label("sum") for _ in range(4))
         text.add(f"br label %{before}", f"{before}:", f"br label %{head}", f"{head}:")
         text.add(f"%s = phi i64 [ 0, %{before} ], [ %s.on, %{body} ]")
         text.add(f"%sum = phi {vector} [ zeroinitializer, %{before} ], [ %sum.on, %{body} ]")
         test = text.new("icmp slt i64 %s, %steps")
         text.add(f"br i1 {test}, label %{body}, label %{after}", f"{body}:")
-        mask = ", ".join(f"i32 {min(k, 3)}" for k in range(shape.lanes))
-        found = []
-        for i in range(2 if shape.is_wide else 1):
-            line = f"panel + s * {shape.group} + r * 4 + {4 * shape.pitch * i}"
-            four = text.new(f"load <4 x i32>, ptr {text.place(line)}, align 4")
-            found.append(text.new(f"shufflevector <4 x i32> {four}, <4 x i32> poison, <{shape.lanes} x i32> <{mask}>"))
+        found = _to_total(text, shape)
         if shape.has_dots:
             factors = (found[0], ones) if shape.is_left else (ones, found[0])
             made = write_dot(text, shape.lanes, shape.is_arm, *factors, "%sum")
-        elif shape.is_left:
+        elif shape.is_wide:
             made = write_pairs(text, shape.lanes, (found[0], found[1]), ones, "%sum", is_turned=False)
         else:
             both = (f"splat (i32 {0x00010001})",) * 2
-            made = write_pairs(text, shape.lanes, (both[0], both[1]), found[0], "%sum", is_turned=False)
+            is_turned = shape.is_left and not shape.is_signed
+            made = write_pairs(text, shape.lanes, (both[0], both[1]), found[0], "%sum", is_turned=is_turned)
         text.lines[-1] = text.lines[-1].replace(made, "%sum.on", 1)
-        text.add("%s.on = add i64 %s, 1", f"br label %{head}", f"{after}:")
-        mask = ", ".join(f"i32 {k}" for k in range(4))
-        four = text.new(f"shufflevector {vector} %sum, {vector} poison, <4 x i32> <{mask}>")
-        text.add(f"store <4 x i32> {four}, ptr {text.place('target + r * 4')}, align 4")
+        text.add(f"%s.on = add i64 %s, {shape.lanes if shape.is_lined else 1}", f"br label %{head}", f"{after}:")
+        if shape.is_lined:
+            name = f"@llvm.vector.reduce.add.v{shape.lanes}i32"
+            text.declared[f"declare i32 {name}({vector})"] = None
+            total = text.new(f"call i32 {name}({vector} %sum)")
+            text.add(f"store i32 {total}, ptr {text.place('target + r * 4')}, align 4")
+        else:
+            mask = ", ".join(f"i32 {k}" for k in range(4))
+            four = text.new(f"shufflevector {vector} %sum, {vector} poison, <4 x i32> <{mask}>")
+            text.add(f"store <4 x i32> {four}, ptr {text.place('target + r * 4')}, align 4")
     text.add("ret void")
     return text.define("void @kernel(i64 %panel, i64 %steps, i64 %rows, i64 %target)")
+
+
+def _to_total(text: Steps, shape: Octets) -> list[str]:
+    """What is added to the sums of a step: four rows or columns, or a line of one row."""
+    vector = f"<{shape.lanes} x i32>"
+    if shape.is_lined:
+        line = f"panel + s * {shape.group} + r * {shape.filled}"
+        return [text.new(f"load {vector}, ptr {text.place(line)}, align 4")]
+    mask, found = ", ".join(f"i32 {min(k, 3)}" for k in range(shape.lanes)), []
+    for i in range(2 if shape.is_wide else 1):
+        line = f"panel + s * {shape.group} + r * 4 + {4 * shape.pitch * i}"
+        four = text.new(f"load <4 x i32>, ptr {text.place(line)}, align 4")
+        found.append(text.new(f"shufflevector <4 x i32> {four}, <4 x i32> poison, <{shape.lanes} x i32> <{mask}>"))
+    return found

@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.kernels import LINE
 from anydml.engines.cpu.kernels.endings import EndingText
-from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
+from anydml.engines.cpu.kernels.matrices import make_matrices
+from anydml.engines.cpu.kernels.nodes import kind_of
 from anydml.engines.cpu.kernels.octets import write_dot, write_pairs
 from anydml.engines.cpu.kernels.pack import LINED
+from anydml.engines.cpu.kernels.some import store_some
 from anydml.engines.cpu.kernels.steps import Steps
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ CHAIN = 128
 """Products that are added up one after the other: a sum of such sums has a smaller error than one of all."""
 AHEAD = 1024
 """Bytes ahead that packed columns are fetched, a line for each step: a hundredth of the time (Arm Neoverse-N1)."""
-BYTES = ("i8", "pairs")
+BYTES = ("i8", "pairs", "matrices")
 """The kinds of tiles whose elements are four bytes."""
 SCALARS = {"f32": "float", "f16": "float", "i32": "i32", **dict.fromkeys(BYTES, "i32")}
 MOST_LINES = 2
@@ -56,7 +58,8 @@ class Tile(NamedTuple):
     """Whether arithmetic takes a factor from a lane of a vector, as an Arm's; otherwise it is spread as it is read."""
     kind: str = "f32"
     """Of elements: `i8` are four bytes of as many steps, and `pairs` too, for an x86 without dot instructions, with
-    rows as 16 bits: the first and third bytes of all, then the others; of `f16` columns are FLOAT16, and rows FLOAT32.
+    rows as 16 bits: the first and third bytes of all, then the others; `matrices` are bytes for matrix registers; of
+    `f16` columns are FLOAT16, and rows FLOAT32.
     """
     panels: int = 1
     """Panels of columns that it takes at once, so that a few rows have sums enough to wait for none of them."""
@@ -70,6 +73,8 @@ class Tile(NamedTuple):
     """Whether columns are fetched that are multiplied later."""
     steps: int = 0
     """Of each piece of rows that are not packed, where all have the same few; 0 where a table says how many."""
+    tail: int = 0
+    """Lanes of a row's last vector that there are, with an ending; 0 where all are."""
     ending: Ending | None = None
     """What is computed from sums; None where they are results, or others compute those."""
 
@@ -77,6 +82,10 @@ class Tile(NamedTuple):
     def across(self) -> int:
         """Vectors of a row, of all panels."""
         return self.vectors * self.panels
+
+    def present(self, j: int) -> int:
+        """The lanes of a row's vector that there are."""
+        return self.tail if self.tail and j == self.across - 1 else self.lanes
 
     @property
     def is_tied(self) -> bool:
@@ -97,7 +106,7 @@ class Tile(NamedTuple):
 
 def make_tile(tile: Tile) -> str:
     """The text of the kernel."""
-    return TileText(tile).write()
+    return make_matrices(tile) if tile.kind == "matrices" else TileText(tile).write()
 
 
 class TileText:
@@ -172,6 +181,7 @@ class TileText:
             for i, j in self.sums:
                 text.add(f"%t{i}.{j} = phi {self.vector} [ %s{i}.{j}.rest, %last ], [ {sums[i, j]}, %more ]")
         made = EndingText(ending, text, lanes)
+        made.few[self.tile.across - 1] = self.tile.present(self.tile.across - 1)
         # Constants are found here: an address that is kept from the start on takes a register of the loop's.
         table = len(text.lines)
         text.table = text.new('call ptr asm sideeffect "", "=r,0"(ptr @numbers)')
@@ -206,7 +216,7 @@ class TileText:
         for j, one in enumerate(sums):
             value = made.compute(one, i, j, row, f"column + {lanes * j}")
             at = self.at(place, int(kind[1:]) // 8 * lanes * j)
-            self.text.add(f"store <{lanes} x {scalar_text(kind)}> {value}, ptr {at}, align 1")
+            store_some(self.text, kind, lanes, self.tile.present(j), value, at, 1)
 
     def _loop(self, name: str, before: str, start: str, stop: str, steps: int, after: str) -> None:
         """Go through so many steps at once, from a block before to a block after."""

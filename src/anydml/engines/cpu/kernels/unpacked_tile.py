@@ -16,6 +16,7 @@ from anydml.engines.cpu.kernels import LINE
 from anydml.engines.cpu.kernels.endings import EndingText
 from anydml.engines.cpu.kernels.folds import combine, identity
 from anydml.engines.cpu.kernels.nodes import kind_of
+from anydml.engines.cpu.kernels.some import load_some
 from anydml.engines.cpu.kernels.tile import AHEAD, TileText
 from anydml.enums import DataType
 from anydml.ir.expressions import fold, load
@@ -208,7 +209,8 @@ class UnpackedText(TileText):
         columns = self._columns("%b.piece") if self.fold is None else []
         sums = {}
         for i, j in self.sums:
-            x = text.new(f"load {vector}, ptr {self._row('piece', i, 4 * tile.lanes * j)}, align 4")
+            place = self._row("piece", i, 4 * tile.lanes * j)
+            x = load_some(text, "f32", tile.lanes, tile.present(j), place, 4)
             total = f"%s{i}.{j}.piece"
             if self.fold is None:
                 sums[i, j] = text.call("fmuladd", vector, [x, columns[j], total])

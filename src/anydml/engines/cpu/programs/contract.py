@@ -29,7 +29,7 @@ from anydml.engines.cpu.programs.panels import lay_out_panels, lay_out_rows
 from anydml.engines.cpu.programs.sides import SUMS, Sides, element_of
 from anydml.engines.cpu.programs.skinny import plan_skinny
 from anydml.engines.cpu.programs.units import size_of, units_of
-from anydml.engines.cpu.tiles import has_dots, tile_for
+from anydml.engines.cpu.tiles import has_dots, matrices_for, tile_for
 from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import walk
 
@@ -69,7 +69,7 @@ need the rest. 128 x 128 x 128 takes 123 us as it lies, and 116 packed (one thre
 def plan_contract(primitive: Reduce) -> ContractProgram | None:
     """Tiles over packed panels, or for a few rows the right factor as it lies: sums of FLOAT32 and 32-bit integers."""
     sides = _sides(primitive)
-    return None if sides is None else _plan(sides, tile_for(sides.kind, sides.m))
+    return None if sides is None else _plan(sides, _tile(sides))
 
 
 def plan_panels(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | None:
@@ -77,7 +77,7 @@ def plan_panels(primitive: Reduce, constants: frozenset[str]) -> ContractProgram
     sides = _sides(primitive)
     if sides is None:
         return None
-    tile = tile_for(sides.kind, sides.m)
+    tile = _tile(sides)
     if sides.windows is None:
         # Panels of all products are alike, so that a weight is laid out once for any number of rows.
         wide = tile._replace(vectors=tile_for(sides.kind, SIDE).vectors)
@@ -87,6 +87,13 @@ def plan_panels(primitive: Reduce, constants: frozenset[str]) -> ContractProgram
     is_skinny = sides.windows is None and plan_skinny(sides, tile) is not None
     rows = lay_out_rows(sides, tile, constants) if sides.m > 1 and not is_skinny else None
     return None if rows is None else _plan(sides, tile, ahead=rows)
+
+
+def _tile(sides: Sides) -> Tile:
+    """The tile for a product, of matrix registers where those take it."""
+    matrices = matrices_for(sides.m) if sides.kind == "i32" else None
+    is_taken = matrices is not None and plan_octets(sides, matrices) is not None
+    return matrices if matrices is not None and is_taken else tile_for(sides.kind, sides.m)
 
 
 def plan_sides(
@@ -144,8 +151,8 @@ def _plan(
     are_halves = panels is not None and panels.width == 2
     is_read = are_halves and sides.m <= HALF_ROWS
     if octets or is_read:
-        kind = "f16" if not octets else "i8" if has_dots(tile.lanes) else "pairs"
-        tile = tile._replace(kind=kind, is_turned=octets is not None and octets.is_turned)
+        dots = "matrices" if tile.kind == "matrices" else "i8" if has_dots(tile.lanes) else "pairs"
+        tile = tile._replace(kind=dots if octets else "f16", is_turned=octets is not None and octets.is_turned)
     columns = tile.vectors * tile.lanes
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // columns)
     is_direct = sides.finish is sides.sum and sides.target.along(sides.columns) == 4 and not sides.line
@@ -175,7 +182,8 @@ def _plan(
         right_mode = _side_by_side(sides, row_panels) if way == AS_IT_LIES else way
     is_far = right_mode == PANELS or (right_mode == SIDE_BY_SIDE and sides.k * sides.n >= FAR)
     is_more = sides.k > units.block or units.columns > 1
-    tile = tile._replace(fetches=is_far and is_more and row_panels > 1 and not tile.by_lane)
+    has_fetches = is_far and is_more and row_panels > 1 and not tile.by_lane
+    tile = tile._replace(fetches=has_fetches and tile.kind != "matrices")
     tiles = [
         tile._replace(rows=rows, vectors=vectors)
         for rows in (tile.rows, sides.m % tile.rows or tile.rows)
@@ -183,6 +191,7 @@ def _plan(
     ]
     beside = tile._replace(panels=-(-SUMS_AT_ONCE // (tile.rows * tile.vectors)) if right_mode == PANELS else 1)
     is_ended = not (octets and octets.zeros) and not skinny and beside.panels == 1 and fills_lines(tile)
+    is_ended = is_ended and tile.kind != "matrices"
     ending = ending_of(sides) if is_ended else None
     ended = [0] * len(tiles) if ending is None else [_tile_kernel(each._replace(ending=ending)) for each in tiles]
     # No other tile is called where all of a unit's columns fill vectors, and all steps are packed at once.
@@ -199,7 +208,7 @@ def _plan(
         *(ended if is_all else map(_tile_kernel, tiles)),
         left_mode, right_mode, int(is_direct), *places[:3], len(sides.batch), FOUR if octets else 1, *mending,
         sides.line, sides.gap, beside.panels, 0 if beside.panels == 1 else _tile_kernel(beside), *ended, 0, 0, 0,
-        int(tile.fetches),
+        int(tile.fetches), octets.filled if octets else 1,
         *(sides.found.sizes[k] for k in sides.batch),
     )  # fmt: skip
     number = units.rows * units.columns * sides.count(sides.batch)

@@ -6,10 +6,11 @@ import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.build import IS_ARM, get_kernel
+from anydml.engines.cpu.kernels.matrices import LINE
 from anydml.engines.cpu.kernels.mend import make_mend
-from anydml.engines.cpu.kernels.octets import Octets, make_octets, make_total
+from anydml.engines.cpu.kernels.octets import FOUR, Octets, make_octets, make_total
 from anydml.engines.cpu.programs.sides import NOWHERE, byte_less_zero
-from anydml.engines.cpu.tiles import has_dots, multiplies_bytes
+from anydml.engines.cpu.tiles import has_dots, has_matrices, multiplies_bytes
 from anydml.enums import DataType
 from anydml.ir.expressions import const
 
@@ -38,6 +39,8 @@ class OctetPlan(NamedTuple):
     """Whether its bytes are multiplied with the other sign."""
     is_turned: bool
     """Whether the left factor is signed and the right one is not, as they lie."""
+    filled: int
+    """Of the steps of a panel there is a multiple: past the end lies 0."""
 
 
 def _folded(value: Expr) -> Expr:
@@ -58,6 +61,8 @@ def plan_octets(sides: Sides, tile: Tile) -> OctetPlan | None:
     if sides.kind != "i32" or None in found or not multiplies_bytes(tile.lanes):
         return None
     columns = tile.vectors * tile.lanes
+    # Panels of a constant are the same for any number of rows, whichever tile those take.
+    filled = LINE if has_matrices() else FOUR
     factors, zeros, totals = [], [], []
     # Sums with which nothing is to be done are of bytes as they lie, an x86 multiplies those of either sign.
     kinds = [part[0].type if part is not None and _is_none(part[1]) else None for part in found]
@@ -78,8 +83,9 @@ def plan_octets(sides: Sides, tile: Tile) -> OctetPlan | None:
         # An Arm takes signed bytes, an x86 unsigned ones on the left.
         flips = (leaf.type is DataType.UINT8) != (is_left and not IS_ARM) and not is_turned
         shape = Octets(
-            lies, flips, panel, pitch, tile.lanes, IS_ARM, is_left, has_dots(tile.lanes), is_turned and is_left
-        )
+            lies, flips, panel, pitch, tile.lanes, IS_ARM, is_left, has_dots(tile.lanes), is_turned and is_left, filled,
+            is_left and tile.kind == "matrices",
+        )  # fmt: skip
         pack = get_kernel(f"octets {shape.name}", functools.partial(make_octets, shape))
         factors.append((sides.section((), [lie], [step], [on]), pack))
         totals.append(get_kernel(f"total {shape.name}", functools.partial(make_total, shape)).address)
@@ -87,7 +93,7 @@ def plan_octets(sides: Sides, tile: Tile) -> OctetPlan | None:
         zeros.append((zero - offset, across))
     kernels = (*totals, get_kernel("mend", make_mend).address)
     if all(_is_none(_folded(value)) for value, _ in zeros):
-        return OctetPlan(tuple(factors), (), 0, kernels, leaf, flips, is_turned)
+        return OctetPlan(tuple(factors), (), 0, kernels, leaf, flips, is_turned, filled)
     sections = tuple(sides.mapped(value, across, (), NOWHERE, 4) for value, across in zeros)
     is_one = not any(lie.strides[k] for lie in sides.lies(zero) for k in sides.columns)
-    return OctetPlan(tuple(factors), sections, 1 if is_one else 2, kernels, leaf, flips, is_turned)
+    return OctetPlan(tuple(factors), sections, 1 if is_one else 2, kernels, leaf, flips, is_turned, filled)

@@ -48,16 +48,17 @@ def lay_out_panels(sides: Sides, width: int, octets: OctetPlan | None, constants
     if view is None or (count * width - sides.n) * WASTE > sides.n:
         return None
     name, kind, together = _name(sides, view), view.data_type, FOUR if octets else 1
+    filled = octets.filled if octets else 1
     batch = tuple(k for k in sides.batch if view.strides[k])
     sizes = tuple(sides.found.sizes[k] for k in batch)
-    packed = -(-sides.k // together)
+    packed = -(-sides.k // filled) * (filled // together)
     target = _packed(name, kind, (*sizes, count, packed, width, *([FOUR] if octets else [])))
     outer = tuple(view.strides[k] for k in batch)
     across, along = (view.strides[side[-1]] if side else 0 for side in (sides.columns, sides.folded))
     source = View(view.tensor, kind, (*sizes, sides.n, sides.k), (*outer, across, along), view.offset)
     flips = octets is not None and octets.flips
-    if sides.n % width or sides.k % together or flips:
-        layout = Map((source,), target, _element(source, len(sizes), width, together, flips=flips))
+    if sides.n % width or sides.k % filled or flips:
+        layout = Map((source,), target, _element(source, len(sizes), width, together, filled, flips=flips))
     else:
         strides = (*outer, across * width, along * together, across, *([along] if octets else []))
         layout = copy_of(View(view.tensor, kind, target.sizes, strides, view.offset), target)
@@ -148,7 +149,7 @@ def _lie(sides: Sides, view: View, batch: tuple[int, ...]) -> Lie:
     return Lie(view.tensor, 0, tuple(width * own.get(k, 0) for k in range(len(sides.found.sizes))), width)
 
 
-def _element(source: View, rank: int, width: int, together: int, *, flips: bool) -> Expr:
+def _element(source: View, rank: int, width: int, together: int, filled: int, *, flips: bool) -> Expr:
     """The element of a place in panels: by batch, panel, step and column, and by step again where some are together."""
     *_, columns, steps = source.sizes
     column = coordinate(rank) * width + coordinate(rank + 2)
@@ -159,7 +160,7 @@ def _element(source: View, rank: int, width: int, together: int, *, flips: bool)
     found = _signed(fetch(0, source.data_type, [*map(coordinate, range(rank)), *at]), flips=flips)
     found = found.bits(source.data_type)
     # Whatever lies past the end of the steps is 0.
-    return where(step < steps, found, 0) if steps % together else found
+    return where(step < steps, found, 0) if steps % filled else found
 
 
 def _signed(byte: Expr, *, flips: bool) -> Expr:

@@ -1,0 +1,115 @@
+"""Products of bytes by matrix registers, which plain code stands in for where a CPU has none."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml.engines.cpu import build, tiles
+from anydml.engines.cpu.kernels import tile as tile_texts
+from anydml.engines.cpu.kernels.matrices import LINE, SIDE, make_matrices
+from anydml.engines.cpu.kernels.steps import Steps
+from anydml.engines.cpu.kernels.tile import Tile
+from anydml.engines.cpu.programs import octets
+from assembled import assembly
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Array = np.ndarray[Any, Any]
+
+
+def make_plain(tile: Tile) -> str:
+    """The kernel of `make_matrices` without matrix registers: each product for itself."""
+    text, vector = Steps(), f"<{SIDE} x i32>"
+    with text.loop("i", 0, tile.rows), text.loop("j", 0, tile.vectors):
+        text.add("%on = mul i64 %i, %c.step")
+        text.let("to", f"c + on + j * {LINE}")
+        with text.when("first != 0"):
+            text.add(f"store {vector} zeroinitializer, ptr {text.place('to')}, align 4")
+        with text.loop("k", 0, "count"):
+            text.add("%down = mul i64 %k, %b.step")
+            line = f"a + k // {SIDE} * {LINE * tile.pitch} + i * {LINE} + k % {SIDE} * 4"
+            one = text.spread(text.new(f"load i32, ptr {text.place(line)}, align 4"), "i32", SIDE)
+            other = text.new(f"load {vector}, ptr {text.place(f'b + down + j * {LINE}')}, align 4")
+            total = text.new(f"load {vector}, ptr {text.place('to')}, align 4")
+            for byte in range(4):
+                parts = []
+                for value, is_signed in ((one, tile.is_turned), (other, not tile.is_turned)):
+                    low = text.new(f"lshr {vector} {value}, splat (i32 {8 * byte})")
+                    low = text.new(f"trunc {vector} {low} to <{SIDE} x i8>")
+                    parts.append(text.new(f"{'sext' if is_signed else 'zext'} <{SIDE} x i8> {low} to {vector}"))
+                total = text.new(f"add {vector} {total}, {text.new(f'mul {vector} {parts[0]}, {parts[1]}')}")
+            text.add(f"store {vector} {total}, ptr {text.place('to')}, align 4")
+    text.add("ret void")
+    names = ("a", "b", "b.step", "c", "c.step", "count", "first", "b.next", "far", "far.step")
+    return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dml.Device:
+    """One that multiplies bytes by matrix registers."""
+    if not tiles.has_matrices():
+        monkeypatch.setenv("ANYDML_CACHE_DIR", str(tmp_path))
+        monkeypatch.setattr(build, "_kernels", {})
+        monkeypatch.setattr(tile_texts, "make_matrices", make_plain)
+        for module in (tiles, octets):
+            monkeypatch.setattr(module, "has_matrices", lambda: True)
+        if build.IS_ARM:
+            pytest.skip("an Arm packs bytes of other signs")
+    return dml.Device("cpu")
+
+
+def drawn(draw: random.Random, shape: tuple[int, ...], dtype: str) -> Array:
+    rng = np.random.default_rng(draw.getrandbits(32))
+    return rng.integers(np.iinfo(dtype).min, int(np.iinfo(dtype).max) + 1, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_products_of_any_sizes_and_signs_are_exact(device: dml.Device, seed: int) -> None:
+    draw = random.Random(seed)  # noqa: S311 - a test's
+    m = draw.choice((8, 15, 16, 17, 32, 33, 70))
+    n, k = draw.choice((16, 30, 32, 50, 100)), draw.choice((3, 5, 64, 100, 129, 1100))
+    a, b = drawn(draw, (m, k), draw.choice(("int8", "uint8"))), drawn(draw, (k, n), draw.choice(("int8", "uint8")))
+    if seed % 3 == 1:
+        a = np.asfortranarray(a)
+    if seed % 4 == 1:
+        b = np.asfortranarray(b)
+    zeros: dict[str, Array] = {}
+    if seed % 2:
+        zeros["a_zero_point"] = drawn(draw, (1, 1), a.dtype.name)
+        zeros["b_zero_point"] = drawn(draw, (1, n) if seed % 4 == 3 else (1, 1), b.dtype.name)
+    wanted = (a.astype("int64") - zeros.get("a_zero_point", 0)) @ (b.astype("int64") - zeros.get("b_zero_point", 0))
+    found = dml.matrix_multiply_integer(a, b, *zeros.values(), device=device)
+    np.testing.assert_array_equal(found, wanted.astype("int32"))
+    assert any("matrices" in name for name in build._kernels) or not tiles.multiplies_bytes(SIDE)
+    graph = dml.Graph(device)
+    x = graph.input(dml.TensorDesc(a.dtype.name, a.shape), "x")
+    y = dml.matrix_multiply_integer(x, graph.constant(b), *map(graph.constant, zeros.values()))
+    np.testing.assert_array_equal(graph.compile([y])(np.ascontiguousarray(a)), wanted.astype("int32"))
+
+
+def test_windows_of_bytes_are_exact(device: dml.Device) -> None:
+    draw = random.Random(1)  # noqa: S311 - a test's
+    x, filters = drawn(draw, (1, 5, 9, 11), "uint8"), drawn(draw, (20, 5, 3, 3), "int8")
+    found = dml.convolution_integer(x, filters, start_padding=(1, 1), end_padding=(1, 1), device=device)
+    wanted = dml.convolution_integer(x, filters, start_padding=(1, 1), end_padding=(1, 1), device="reference")
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_registers_are_set_up_and_given_up() -> None:
+    tile = Tile(20, 2, SIDE, 32, False, "matrices")
+    written = assembly(make_matrices(tile), "x86_64-unknown-linux-gnu", "sapphirerapids")
+    order = re.findall(r"\b(ldtilecfg|tilezero|tileloadd|tdpbusd|tilestored|tilerelease)\b", written)
+    assert [name for k, name in enumerate(order) if name not in order[:k]] == [
+        "ldtilecfg", "tilezero", "tileloadd", "tdpbusd", "tilestored", "tilerelease",
+    ]  # fmt: skip
+    assert order.count("tdpbusd") == 4
+    assert "tdpbsud" in assembly(
+        make_matrices(tile._replace(is_turned=True)), "x86_64-unknown-linux-gnu", "sapphirerapids"
+    )
