@@ -142,6 +142,28 @@ def test_places_of_a_tile_lie_beside_each_other_where_they_fill_it(
     assert rows == [places]
 
 
+def test_channels_alone_fill_vectors_and_lie_in_one_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight pictures have more places than a line has, and far from each other."""
+    tiles: list[Any] = []
+
+    def kernel(tile: Any) -> int:
+        tiles.append(tile)
+        return make(tile)
+
+    make = pixels._kernel
+    monkeypatch.setattr(pixels, "_kernel", kernel)
+    monkeypatch.setenv("ANYDML_KEEP_PLANS", "0")
+    channels = 3 * LANES // 2
+    g = dml.Graph("cpu")
+    x = convolved(g, g.input(whole(1, 8, 3, 7, 7), "x"), channels, 1)
+    g.compile(convolved(g, convolved(g, x, channels, 3, group_count=channels), 16, 1))
+    each = {tile for tile in tiles if tile.reads == "each"}
+    assert {(tile.rows, tile.vectors, tile.lanes) for tile in each} == {(7, 2, LANES)}
+    assert {tile.tail for tile in each if tile.ending is not None} == {0, LANES // 2}
+    texts = [make_unpacked_tile(tile) for tile in each if tile.tail]
+    assert all("@llvm.masked.load" in text and "@llvm.masked.store" in text for text in texts)
+
+
 def test_pictures_lie_with_channels_side_by_side_after_the_last_convolution_too() -> None:
     """But for a part of others: along those it is written as they lie."""
     g, x = dml.Graph("cpu"), whole(1, 1, 3, 6, 6)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text, write_node
 from anydml.engines.cpu.kernels.row import givens
+from anydml.engines.cpu.kernels.some import load_some
 from anydml.ir.trees import walk, write
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class EndingText:
 
     def __init__(self, ending: Ending, text: Steps, lanes: int) -> None:
         self.ending, self.text, self.lanes = ending, text, lanes
+        self.few: dict[int, int] = {}
+        """Of vectors that have not all lanes, by number, how many they have."""
         self.nodes = list(walk(ending.value))
         self.moves = self._moves()
         self._fixed: dict[Expr, str] = {}
@@ -140,7 +143,7 @@ class EndingText:
         if self.moves[node] == {ROW}:
             return self._spread(node, row)
         place = self.text.place(f"{row} + ({self._column}) * {int(kind[1:]) // 8}")
-        return self.text.new(f"load <{self.lanes} x {scalar_text(kind)}>, ptr {place}, align 1")
+        return load_some(self.text, kind, self.lanes, self.few.get(self._at[1], self.lanes), place, 1)
 
     def _coordinate(self, node: Expr) -> str:
         text, lanes, kind = self.text, self.lanes, f"<{self.lanes} x i64>"

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.kernels import LINE
 from anydml.engines.cpu.kernels.endings import EndingText
 from anydml.engines.cpu.kernels.matrices import make_matrices
-from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
+from anydml.engines.cpu.kernels.nodes import kind_of
 from anydml.engines.cpu.kernels.octets import write_dot, write_pairs
 from anydml.engines.cpu.kernels.pack import LINED
+from anydml.engines.cpu.kernels.some import store_some
 from anydml.engines.cpu.kernels.steps import Steps
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class Tile(NamedTuple):
     """Whether columns are fetched that are multiplied later."""
     steps: int = 0
     """Of each piece of rows that are not packed, where all have the same few; 0 where a table says how many."""
+    tail: int = 0
+    """Lanes of a row's last vector that there are, with an ending; 0 where all are."""
     ending: Ending | None = None
     """What is computed from sums; None where they are results, or others compute those."""
 
@@ -79,6 +82,10 @@ class Tile(NamedTuple):
     def across(self) -> int:
         """Vectors of a row, of all panels."""
         return self.vectors * self.panels
+
+    def present(self, j: int) -> int:
+        """The lanes of a row's vector that there are."""
+        return self.tail if self.tail and j == self.across - 1 else self.lanes
 
     @property
     def is_tied(self) -> bool:
@@ -169,11 +176,12 @@ class TileText:
             text.add("finish:")
         else:
             text.add("last:", "br i1 %is.first, label %finish, label %more", "more:")
-            sums = self._added()
+            sums = self.added()
             text.add("br label %finish", "finish:")
             for i, j in self.sums:
                 text.add(f"%t{i}.{j} = phi {self.vector} [ %s{i}.{j}.rest, %last ], [ {sums[i, j]}, %more ]")
         made = EndingText(ending, text, lanes)
+        made.few[self.tile.across - 1] = self.tile.present(self.tile.across - 1)
         # Constants are found here: an address that is kept from the start on takes a register of the loop's.
         table = len(text.lines)
         text.table = text.new('call ptr asm sideeffect "", "=r,0"(ptr @numbers)')
@@ -208,7 +216,7 @@ class TileText:
         for j, one in enumerate(sums):
             value = made.compute(one, i, j, row, f"column + {lanes * j}")
             at = self.at(place, int(kind[1:]) // 8 * lanes * j)
-            self.text.add(f"store <{lanes} x {scalar_text(kind)}> {value}, ptr {at}, align 1")
+            store_some(self.text, kind, lanes, self.tile.present(j), value, at, 1)
 
     def _loop(self, name: str, before: str, start: str, stop: str, steps: int, after: str) -> None:
         """Go through so many steps at once, from a block before to a block after."""
@@ -361,11 +369,11 @@ class TileText:
     def put_down(self, block: str, more: str = "") -> None:
         """Write the sums to the tile at c, or add them to it."""
         self.text.add(f"{block}{more}:")
-        sums = self._added() if block == "add" else {(i, j): f"%s{i}.{j}.rest" for i, j in self.sums}
+        sums = self.added() if block == "add" else {(i, j): f"%s{i}.{j}.rest" for i, j in self.sums}
         for (i, j), place in self._places():
             self.text.add(f"store {self.vector} {sums[i, j]}, ptr {place}, align 4")
 
-    def _added(self) -> dict[tuple[int, int], str]:
+    def added(self) -> dict[tuple[int, int], str]:
         """The sums with those of the tile at c."""
         text, op, found = self.text, "fadd" if SCALARS[self.tile.kind] == "float" else "add", {}
         for (i, j), place in self._places():

@@ -16,6 +16,7 @@ from anydml.engines.cpu.kernels import LINE
 from anydml.engines.cpu.kernels.endings import EndingText
 from anydml.engines.cpu.kernels.folds import combine, identity
 from anydml.engines.cpu.kernels.nodes import kind_of
+from anydml.engines.cpu.kernels.some import load_some
 from anydml.engines.cpu.kernels.tile import AHEAD, TileText
 from anydml.enums import DataType
 from anydml.ir.expressions import fold, load
@@ -37,11 +38,14 @@ PIECE = 24
 
 def make_unpacked_tile(tile: Tile) -> str:
     """The text of the kernel."""
-    return _UnpackedTile(tile).write()
+    return UnpackedText(tile).write()
 
 
-class _UnpackedTile(TileText):
+class UnpackedText(TileText):
+    """The text of a tile whose rows are read as they lie."""
+
     def write(self) -> str:
+        """All of it."""
         text, tile = self.text, self.tile
         is_fold = tile.reads not in (SPREAD, EACH)
         self.fold = fold(tile.reads, load(0, DataType.FLOAT32)) if is_fold else None
@@ -187,9 +191,9 @@ class _UnpackedTile(TileText):
             factor = text.spread(one, "float", tile.lanes)
             for j in range(tile.vectors):
                 sums[i, j] = text.call("fmuladd", self.vector, [factor, columns[j], sums[i, j]])
-            self._wait(sums, i)
+            self.wait(sums, i)
 
-    def _wait(self, sums: dict[tuple[int, int], str], i: int) -> None:
+    def wait(self, sums: dict[tuple[int, int], str], i: int) -> None:
         """Let nothing be read before a row's sums are there: LLVM would read ahead what it has no registers for."""
         text, count = self.text, self.tile.vectors
         kind = f"{{ {', '.join([self.vector] * count)} }}" if count > 1 else self.vector
@@ -205,7 +209,8 @@ class _UnpackedTile(TileText):
         columns = self._columns("%b.piece") if self.fold is None else []
         sums = {}
         for i, j in self.sums:
-            x = text.new(f"load {vector}, ptr {self._row('piece', i, 4 * tile.lanes * j)}, align 4")
+            place = self._row("piece", i, 4 * tile.lanes * j)
+            x = load_some(text, "f32", tile.lanes, tile.present(j), place, 4)
             total = f"%s{i}.{j}.piece"
             if self.fold is None:
                 sums[i, j] = text.call("fmuladd", vector, [x, columns[j], total])

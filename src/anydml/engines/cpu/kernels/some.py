@@ -1,0 +1,40 @@
+"""The first lanes of a vector, read and written where elements for the others are not there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anydml.engines.cpu.kernels.nodes import scalar_text
+
+if TYPE_CHECKING:
+    from anydml.engines.cpu.kernels.steps import Steps
+
+
+def load_some(text: Steps, kind: str, lanes: int, count: int, place: str, align: int) -> str:
+    """The vector of a kind of elements at a place; lanes from `count` on are 0."""
+    vector = f"<{lanes} x {scalar_text(kind)}>"
+    if count == lanes:
+        return text.new(f"load {vector}, ptr {place}, align {align}")
+    load = _name("load", kind, lanes)
+    text.declared[f"declare {vector} {load}(ptr, i32, <{lanes} x i1>, {vector})"] = None
+    given = f"ptr {place}, i32 {align}, {_mask(lanes, count)}, {vector} zeroinitializer"
+    return text.new(f"call {vector} {load}({given})")
+
+
+def store_some(text: Steps, kind: str, lanes: int, count: int, value: str, place: str, align: int) -> None:
+    """Write the first lanes of a vector to a place."""
+    vector = f"<{lanes} x {scalar_text(kind)}>"
+    if count == lanes:
+        text.add(f"store {vector} {value}, ptr {place}, align {align}")
+        return
+    store = _name("store", kind, lanes)
+    text.declared[f"declare void {store}({vector}, ptr, i32, <{lanes} x i1>)"] = None
+    text.add(f"call void {store}({vector} {value}, ptr {place}, i32 {align}, {_mask(lanes, count)})")
+
+
+def _name(way: str, kind: str, lanes: int) -> str:
+    return f"@llvm.masked.{way}.v{lanes}{kind if kind[0] == 'f' else f'i{kind[1:]}'}.p0"
+
+
+def _mask(lanes: int, count: int) -> str:
+    return f"<{lanes} x i1> <{', '.join(f'i1 {int(k < count)}' for k in range(lanes))}>"
