@@ -63,4 +63,4 @@ def test_a_worker_with_a_gpu() -> None:
             host = da.from_array(x, chunks=(16, 96))
             result = call(host.map_blocks(cupy.asarray)).compute()
             assert isinstance(result, cupy.ndarray)
-            np.testing.assert_allclose(result.get(), call(host).compute(), rtol=2e-6, atol=1e-6)
+            np.testing.assert_allclose(result.get(), call(host).compute(), rtol=1e-5, atol=1e-5)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from anydml.arrays.view import describe
-from anydml.broadcasting import is_number, number_types, numbers_of, one_of, read_as, read_list_as, read_plain, spread
+from anydml.broadcasting import is_number, numbers_of, read_plain, spread
 from anydml.describing import Call, described, name_slots
 from anydml.errors import DescriptionError, Fault
 from anydml.expression import Expression
@@ -63,7 +61,7 @@ class NodeCall(Call):
         given: list[Any] = []
         for field, value in zip(fields, inputs, strict=True):
             if is_number(value) or numbers_of(value) is not None:
-                given.append(value if is_number(value) or spreading is None else numbers_of(value))
+                given.append(value)
             elif not isinstance(value, Expression):
                 rule, found = f"{field} must be an Expression, as another tensor is", describe(value)
                 way_out = "Graph.constant(array) makes it part of the graph, Graph.input(array) an input"
@@ -75,37 +73,16 @@ class NodeCall(Call):
                 given.append(value)
         if faults:
             raise DescriptionError(cls.type.name, faults)
+        read = read_plain(cls, graph.device.feature_level, fields, given, in_graph=True)
+        wanted = None
         if spreading is not None:
-            given = self._broadcast(cls, fields, given, spreading)
+            sizes = {field: read[i].shape if i in read else given[i].sizes for i, field in enumerate(fields)}
+            wanted = cls.spread(sizes, **spreading)
             self.scalars = tuple(fields)
-        else:
-            read = read_plain(cls, graph.device.feature_level, fields, given, in_graph=True)
-            given = [graph.constant(read[i]) if i in read else x for i, x in enumerate(given)]
+        given = [graph.constant(read[i]) if i in read else x for i, x in enumerate(given)]
+        if wanted is not None:
+            given = [self._spread(x, *wanted[field], field) for x, field in zip(given, fields, strict=True)]
         super().__init__(cls, graph.device, given, output_sizes, names, results)
-
-    def _broadcast(
-        self, cls: type[OperatorDesc], fields: Sequence[str], given: list[Any], attributes: dict[str, Any]
-    ) -> list[Expression]:
-        """Inputs in sizes that fit; a number, or a list of them, is made a constant of the type beside it."""
-        if all(isinstance(x, Expression) for x in given):
-            sizes = {field: x.sizes for field, x in zip(fields, given, strict=True)}
-            wanted = cls.spread(sizes, **attributes)
-            return [self._spread(x, *wanted[field], field) for x, field in zip(given, fields, strict=True)]
-        types = [x.data_type if isinstance(x, Expression) else None for x in given]
-        values = [x if is_number(x) else one_of(x) if isinstance(x, np.ndarray) else None for x in given]
-        found = number_types(cls, self._graph.device.feature_level, fields, values, types)
-        read = [
-            x
-            if isinstance(x, Expression)
-            else (read_as if is_number(x) else read_list_as)(x, kind, cls, field, like, in_graph=True)
-            for x, field, (kind, like) in zip(given, fields, found, strict=True)
-        ]
-        sizes = {
-            field: x.sizes if isinstance(x, Expression) else x.shape for field, x in zip(fields, read, strict=True)
-        }
-        wanted = cls.spread(sizes, **attributes)
-        made = [x if isinstance(x, Expression) else self._graph.constant(x) for x in read]
-        return [self._spread(x, *wanted[field], field) for x, field in zip(made, fields, strict=True)]
 
     def _spread(self, x: Expression, seen: Sizes, sizes: Sizes, field: str) -> Expression:
         if x.sizes == sizes:

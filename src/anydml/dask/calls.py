@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.arrays.view import describe
-from anydml.broadcasting import is_number, number_types, numbers_of, one_of, read_as, read_list_as, read_plain
+from anydml.broadcasting import is_number, numbers_of, read_plain
 from anydml.dask.plans import plan
 from anydml.dask.tensors import Tensor, as_tensor
 from anydml.describing import Call, name_slots
@@ -45,51 +45,17 @@ class DaskCall(Call):
         """The device that blocks are computed on; None for the one that they lie on."""
         fields = name_slots(cls, cls.input_names() if names is None else names, len(inputs))
         with larger_than_memory():
+            given: list[Any] = [
+                x if is_number(x) or numbers_of(x) is not None else as_tensor(x, name, field)
+                for field, x in zip(fields, inputs, strict=True)
+            ]
+            read = read_plain(cls, found.feature_level, fields, given)
+            seen = [as_tensor(read[i], name, fields[i]) if i in read else x for i, x in enumerate(given)]
             if spreading is not None:
-                seen = self._broadcast(cls, found, fields, inputs, spreading)
+                wanted = cls.spread({field: x.sizes for field, x in zip(fields, seen, strict=True)}, **spreading)
+                seen = [x.spread(*wanted[field]) for field, x in zip(fields, seen, strict=True)]
                 self.scalars = (*fields, *name_slots(cls, cls.output_names(), 1))
-            else:
-                read = read_plain(cls, found.feature_level, fields, inputs)
-                seen = [
-                    as_tensor(read.get(i, x), name, field)
-                    for i, (field, x) in enumerate(zip(fields, inputs, strict=True))
-                ]
         super().__init__(cls, found, seen, output_sizes, names, results)
-
-    @staticmethod
-    def _broadcast(
-        cls: type[OperatorDesc],
-        device: Device,
-        fields: Sequence[str],
-        inputs: Sequence[Any],
-        attributes: dict[str, Any],
-    ) -> list[Tensor]:
-        """Inputs in sizes that fit; a number, or a list of them, is made an array of the type beside it."""
-        name = cls.type.name
-        lists = [numbers_of(x) for x in inputs]
-        found = [
-            None if is_number(x) or several is not None else as_tensor(x, name, field)
-            for field, x, several in zip(fields, inputs, lists, strict=True)
-        ]
-        values = [
-            one_of(several) if several is not None else x if is_number(x) else None
-            for x, several in zip(inputs, lists, strict=True)
-        ]
-        types = [None if x is None else x.data_type for x in found]
-        seen: list[Tensor] = []
-        kinds = number_types(cls, device.feature_level, fields, values, types)
-        for x, field, given, several, (kind, like) in zip(found, fields, inputs, lists, kinds, strict=True):
-            if x is not None:
-                seen.append(x)
-            elif several is not None:
-                seen.append(as_tensor(read_list_as(several, kind, cls, field, like), name, field))
-            else:
-                seen.append(as_tensor(read_as(given, kind, cls, field, like), name, field))
-        wanted = cls.spread({field: x.sizes for field, x in zip(fields, seen, strict=True)}, **attributes)
-        return [
-            x if x.sizes == wanted[field][1] else x.spread(*wanted[field])
-            for field, x in zip(fields, seen, strict=True)
-        ]
 
     def describe(self, field: str, tensor: Tensor) -> TensorDesc:
         """An array as if it lay packed in memory."""

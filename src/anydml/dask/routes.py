@@ -125,9 +125,8 @@ def route(
     An index outside its dimension is an error that names its place in the whole.
     """
     size = indices.shape[-1]
-    flat = np.asarray(indices.get() if hasattr(indices, "get") else indices).reshape(
-        -1, size
-    )  # CuPy's come to the host
+    host = indices.get() if hasattr(indices, "get") else indices  # CuPy's
+    flat = np.asarray(host).reshape(-1, size)
     columns: list[Array] = []
     for k in varying:
         shape = [1] * (indices.ndim - 1)

@@ -79,6 +79,8 @@ class Tensor:
 
     def spread(self, seen: Sizes, sizes: Sizes) -> Tensor:
         """The same seen with other sizes of 1, and repeated to larger sizes."""
+        if self.sizes == sizes:
+            return self
         own = iter([axis for axis in self.axes if axis is not None and self.array.shape[axis] != 1])
         kept = [None if size == 1 else next(own) for size in seen]
         return replace(self, sizes=tuple(sizes), axes=(*(None,) * (len(sizes) - len(seen)), *kept))

@@ -22,6 +22,10 @@ HIGH = 2 * SIDE
 """The most rows of a tile."""
 LEFT, RIGHT = 4, 6
 """The first registers of the factors: before them are those of the sums."""
+RESULTS = 8
+"""Lines of results that are fetched for a step: they are needed at the end, and seldom near."""
+AHEAD = 4
+"""Steps ahead that columns are fetched."""
 
 
 def make_matrices(tile: Tile) -> str:
@@ -36,6 +40,10 @@ def make_matrices(tile: Tile) -> str:
     def do(name: str, *args: str) -> None:
         text.add(f"call void @llvm.x86.{name}({', '.join(args)})")
 
+    def fetch(line: str, write: int) -> None:
+        text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
+        text.add(f"call void @llvm.prefetch.p0(ptr {text.place(line)}, i32 {write}, i32 3, i32 1)")
+
     sums = {(i, j): 2 * i + j for i in downs for j in acrosses}
     rows = {number: heights[i] for (i, _), number in sums.items()}
     rows |= {LEFT + i: heights[i] for i in downs} | {RIGHT + j: SIDE for j in acrosses}
@@ -49,13 +57,25 @@ def make_matrices(tile: Tile) -> str:
     with text.when("first == 0"):
         for (i, j), number in sums.items():
             do("tileloadd64", f"i8 {number}", f"ptr {_sum_at(text, i, j)}", "i64 %c.step")
+    lines = tile.rows * tile.vectors
     with text.loop("k", 0, "count", SIDE):
+        if RESULTS:
+            text.let("line", f"min(k // {SIDE} * {RESULTS}, {max(lines - RESULTS, 0)})")
+        for i in range(min(RESULTS, lines)):
+            text.let(f"line{i}", f"line + {i}")
+            row = text.new(f"mul i64 %c.step, {text.value(f'line{i} // {tile.vectors}')}")
+            text.add(f"%row{i} = add i64 %c, {row}")
+            fetch(f"row{i} + line{i} % {tile.vectors} * {LINE}", write=1)
         for i in downs:
             place = text.place(f"a + k * {4 * tile.pitch} + {i * SIDE * LINE}")
             do("tileloadd64", f"i8 {LEFT + i}", f"ptr {place}", f"i64 {LINE}")
         text.add("%down = mul i64 %k, %b.step")
         for j in acrosses:
             do("tileloadd64", f"i8 {RIGHT + j}", f"ptr {text.place(f'b + down + {j * LINE}')}", "i64 %b.step")
+        for i in range(SIDE if AHEAD else 0):
+            text.add(f"%far{i} = mul i64 %b.step, {AHEAD * SIDE + i}")
+            for j in acrosses:
+                fetch(f"b + down + far{i} + {j * LINE}", write=0)
         for (i, j), number in sums.items():
             name = "tdpbsud" if tile.is_turned else "tdpbusd"
             do(name, f"i8 {number}", f"i8 {LEFT + i}", f"i8 {RIGHT + j}")
