@@ -6,8 +6,9 @@ import functools
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.cpu.build import has_float16, has_fma, has_rounding
+from anydml.engines.cpu.features import has_float16, has_fma, has_rounding
 from anydml.engines.cpu.programs.attend import plan_attend, takes_attend
+from anydml.engines.cpu.programs.bands import plan_bands, plan_padded_bands
 from anydml.engines.cpu.programs.check import CheckedProgram
 from anydml.engines.cpu.programs.contract import plan_contract, plan_panels
 from anydml.engines.cpu.programs.copy import plan_copy
@@ -52,7 +53,7 @@ SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = 
 }
 """The ways to carry a verb out, in the order in which they are asked; what none takes is the reference's."""
 AHEAD: dict[type[Primitive], tuple[Callable[[Any, frozenset[str]], Program | None], ...]] = {
-    Reduce: (plan_pixels, plan_panels, plan_weights_ahead, plan_unpacked_ahead)
+    Reduce: (plan_pixels, plan_bands, plan_panels, plan_weights_ahead, plan_unpacked_ahead)
 }
 """Ways that have some of the sources, which are constants, laid out ahead: they are asked before the others."""
 
@@ -87,7 +88,9 @@ def schedule(engine: Engine, primitive: Primitive, constants: frozenset[str]) ->
 def join(primitives: Sequence[Primitive], constants: frozenset[str]) -> Program | None:
     """Planes with padding, and the windows that walk over them, as one."""
     written = [primitive.computing(_expand) for primitive in primitives]
-    return None if any(map(needs_more, written)) else plan_framed(written, constants)
+    if any(map(needs_more, written)):
+        return None
+    return plan_framed(written, constants) or plan_padded_bands(written, constants)
 
 
 def needs_more(primitive: Primitive) -> bool:

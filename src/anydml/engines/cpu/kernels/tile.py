@@ -176,7 +176,7 @@ class TileText:
             text.add("finish:")
         else:
             text.add("last:", "br i1 %is.first, label %finish, label %more", "more:")
-            sums = self._added()
+            sums = self.added()
             text.add("br label %finish", "finish:")
             for i, j in self.sums:
                 text.add(f"%t{i}.{j} = phi {self.vector} [ %s{i}.{j}.rest, %last ], [ {sums[i, j]}, %more ]")
@@ -369,11 +369,11 @@ class TileText:
     def put_down(self, block: str, more: str = "") -> None:
         """Write the sums to the tile at c, or add them to it."""
         self.text.add(f"{block}{more}:")
-        sums = self._added() if block == "add" else {(i, j): f"%s{i}.{j}.rest" for i, j in self.sums}
+        sums = self.added() if block == "add" else {(i, j): f"%s{i}.{j}.rest" for i, j in self.sums}
         for (i, j), place in self._places():
             self.text.add(f"store {self.vector} {sums[i, j]}, ptr {place}, align 4")
 
-    def _added(self) -> dict[tuple[int, int], str]:
+    def added(self) -> dict[tuple[int, int], str]:
         """The sums with those of the tile at c."""
         text, op, found = self.text, "fadd" if SCALARS[self.tile.kind] == "float" else "add", {}
         for (i, j), place in self._places():

@@ -38,11 +38,14 @@ PIECE = 24
 
 def make_unpacked_tile(tile: Tile) -> str:
     """The text of the kernel."""
-    return _UnpackedTile(tile).write()
+    return UnpackedText(tile).write()
 
 
-class _UnpackedTile(TileText):
+class UnpackedText(TileText):
+    """The text of a tile whose rows are read as they lie."""
+
     def write(self) -> str:
+        """All of it."""
         text, tile = self.text, self.tile
         is_fold = tile.reads not in (SPREAD, EACH)
         self.fold = fold(tile.reads, load(0, DataType.FLOAT32)) if is_fold else None
@@ -188,9 +191,9 @@ class _UnpackedTile(TileText):
             factor = text.spread(one, "float", tile.lanes)
             for j in range(tile.vectors):
                 sums[i, j] = text.call("fmuladd", self.vector, [factor, columns[j], sums[i, j]])
-            self._wait(sums, i)
+            self.wait(sums, i)
 
-    def _wait(self, sums: dict[tuple[int, int], str], i: int) -> None:
+    def wait(self, sums: dict[tuple[int, int], str], i: int) -> None:
         """Let nothing be read before a row's sums are there: LLVM would read ahead what it has no registers for."""
         text, count = self.text, self.tile.vectors
         kind = f"{{ {', '.join([self.vector] * count)} }}" if count > 1 else self.vector
