@@ -193,6 +193,18 @@ def test_another_carry_is_refused(carry: Array, found: str) -> None:
     assert found in str(error.value)
 
 
+def test_the_result_goes_to_an_array_that_is_given() -> None:
+    x, out = np.arange(6, dtype="float32").reshape(2, 3), np.empty((2, 3), "float32")
+    y, _ = scan_with_carry(x, 0, out=out)
+    assert y is out
+    np.testing.assert_array_equal(out, np.cumsum(x, axis=0))
+    for other in (x, np.empty((3, 2), "float32"), np.empty((2, 3), "float64"), np.empty((3, 2), "float32").T):
+        with pytest.raises(
+            dml.DescriptionError, match=r"out must be FLOAT32 of sizes \(2, 3\), packed and apart from x"
+        ):
+            scan_with_carry(x, 0, out=other)
+
+
 def test_another_axis_is_refused() -> None:
     with pytest.raises(dml.DmlError, match="CUMULATIVE_PRODUCT: Axis"):
         scan_with_carry(np.ones((2, 3), np.float32), 2, product=True)

@@ -93,6 +93,11 @@ def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     return _MEMORY.make(shape, dtype, size) if size >= _LARGE else np.empty(shape, dtype)
 
 
+def empty_like(block: Any, shape: Sequence[int]) -> Any:
+    """Memory for a block of the type of another, where that lies."""
+    return empty(shape, block.dtype) if type(block) is np.ndarray else np.empty_like(block, shape=tuple(shape))
+
+
 def run_block(
     desc: OperatorDesc, asked: Asked, shapes: Sequence[Seen], drops: Sequence[int], block: Block, *blocks: Any
 ) -> Any:

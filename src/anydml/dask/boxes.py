@@ -6,10 +6,10 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 from dask._task_spec import Task, TaskRef
 
 from anydml.dask.arrays import Chunks, Key, edges
+from anydml.dask.blocks import empty_like
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ class Pieces:
         shown = [piece.reshape(shape) for piece, shape in zip(pieces, self.shapes, strict=True)]
         if len(shown) == 1:
             return shown[0]
-        whole = np.empty_like(shown[0], shape=self.sizes)
+        whole = empty_like(shown[0], self.sizes)
         for piece, start in zip(shown, self.starts, strict=True):
             whole[tuple(slice(a, a + n) for a, n in zip(start, piece.shape, strict=True))] = piece
         return whole

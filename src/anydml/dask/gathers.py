@@ -10,7 +10,7 @@ import numpy as np
 from dask._task_spec import List, Task, TaskRef
 
 from anydml.dask.arrays import Chunks, Key, Layer, edges, lazy, meta_like, places
-from anydml.dask.blocks import Block, beside, part_of
+from anydml.dask.blocks import Block, beside, empty_like, part_of
 from anydml.dask.routes import Shown, Tuples, route
 from anydml.dask.tensors import Layout
 from anydml.dask.walked import dims_of
@@ -207,7 +207,7 @@ def _merge(
     """A block of the result: the parts, each from some blocks of the source, in the indices' own order."""
     batch, sizes, rest, others = shape
     first = next(part for part in parts if part is not None)
-    result = np.empty_like(first, shape=(len(found.order), *first.shape[1:]))
+    result = empty_like(first, (len(found.order), *first.shape[1:]))
     for span, part in zip(spans, parts, strict=True):
         if part is not None:
             result[beside(found.of(*span)[1], result)] = part

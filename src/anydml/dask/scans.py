@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from dask._task_spec import List, Task, TaskRef
 
 from anydml.dask.arrays import Chunks, Key, Layer, lazy, meta_like, places, reads_of
-from anydml.dask.blocks import Block, device_of, part_of
+from anydml.dask.blocks import Block, device_of, empty, part_of
 from anydml.enums import AxisDirection
 from anydml.operator_type import function_name
 from anydml.operators.cumulative import CumulativeProduct, CumulativeSummation
@@ -89,6 +90,7 @@ def _scan(
             product=product,
             whole=whole,
             device=device_of(asked, x),
+            out=empty(x.shape, x.dtype) if type(x) is np.ndarray else None,
         )
 
 

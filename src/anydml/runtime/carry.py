@@ -54,6 +54,7 @@ def scan_with_carry(
     product: bool = False,
     whole: Sequence[int] | None = None,
     device: Device | str | None = None,
+    out: Any = None,
 ) -> tuple[Any, Any]:
     """The running sum, or product, of a block along an axis, and the carry for the next block.
 
@@ -62,7 +63,8 @@ def scan_with_carry(
     otherwise. It is not written to. `whole` are the sizes of the array that the blocks are of: given them, a block of
     few long rows is added up in the order of an array of many.
 
-    Arrays are NumPy's, or CuPy's or PyTorch's on a GPU, and so are both results. A block may be empty.
+    Arrays are NumPy's, or CuPy's or PyTorch's on a GPU, and so are both results. A block may be empty. `out` is
+    an array for the first result, packed and apart from the block, of its type and sizes.
 
     >>> y, carry = scan_with_carry(np.array([2, 1], np.int32), 0)
     >>> y, carry
@@ -86,11 +88,12 @@ def scan_with_carry(
     faults += _find_faults(before, kind, across)
     if not seen.sizes:
         faults.append(Fault(field="InputTensor", rule="x must have a dimension to scan along", value=x))
+    target = None if out is None else view(out, name, "out", memory=memory, convert=False)
+    faults += _find_out_faults(target, seen)
     if faults:
         raise DescriptionError(name, faults)
-    y, after = (
-        allocate(t, sizes, memory=memory, like=x) for t, sizes in ((seen.data_type, seen.sizes), (kind, across))
-    )
+    y = allocate(seen.data_type, seen.sizes, memory=memory, like=x) if out is None else out
+    after = allocate(kind, across, memory=memory, like=x)
     if not math.prod(seen.sizes):
         after[...] = _start(kind, product) if carry is None else carry
         return wrap(y, x), wrap(after, x)
@@ -116,6 +119,18 @@ def _find_faults(before: ArrayView | None, kind: DataType, across: tuple[int, ..
     found = f"{before.data_type.name} of sizes {before.sizes} and strides {before.strides}"
     rule = f"carry must be {kind.name} of sizes {across}, packed, as the block before gave it"
     return [Fault(field="carry", rule=rule, value=before.sizes, found=show(found))]
+
+
+def _find_out_faults(out: ArrayView | None, x: ArrayView) -> list[Fault]:
+    """What is wrong with an array for the result."""
+    if out is None:
+        return []
+    is_packed = out.strides == packed_strides(x.sizes) or not math.prod(x.sizes)
+    if (out.data_type, out.sizes) == (x.data_type, x.sizes) and is_packed and not out.buffer.overlaps(x.buffer):
+        return []
+    rule = f"out must be {x.data_type.name} of sizes {x.sizes}, packed and apart from x"
+    found = f"{out.data_type.name} of sizes {out.sizes} and strides {out.strides}"
+    return [Fault(field="out", rule=rule, value=out.sizes, found=show(found))]
 
 
 def _start(kind: DataType, product: bool) -> Any:
