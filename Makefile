@@ -52,7 +52,7 @@ gpu-part-%:
 	@PYTHONPATH=src:tests:. $(ON_CUDA) ANYDML_TEST_EXAMPLES=$(GPU_EXAMPLES) ANYDML_TEST_PART=$*/$(GPU_PARTS) \
 	  $(GPU_PYTHON) -m pytest -q -p no:cacheprovider -k cuda \
 	  $(ENGINE_TESTS) tests/test_float64.py tests/test_onnx_backend.py tests/test_onnx_model.py \
-	  tests/test_cuda_arrays.py tests/test_cuda_graphs.py tests/test_dask_cuda.py
+	  tests/test_cuda_arrays.py tests/test_cuda_streams.py tests/test_cuda_graphs.py tests/test_dask_cuda.py
 
 lint: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%) ## ruff and mypy
 	$(BIN)/ruff check .

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.cpu.build import has_feature, reads_pixels
+from anydml.engines.cpu.features import has_feature, reads_pixels
 from anydml.engines.cpu.kernels.band_lines import LONG
 from anydml.engines.cpu.programs import bands
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.cpu import build, tiles
+from anydml.engines.cpu import build, features, tiles
 from anydml.engines.cpu.kernels import tile as tile_texts
 from anydml.engines.cpu.kernels.matrices import LINE, SIDE, make_matrices
 from anydml.engines.cpu.kernels.steps import Steps
@@ -60,7 +60,7 @@ def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dml.Device:
         monkeypatch.setattr(tile_texts, "make_matrices", make_plain)
         for module in (tiles, octets):
             monkeypatch.setattr(module, "has_matrices", lambda: True)
-        if build.IS_ARM:
+        if features.IS_ARM:
             pytest.skip("an Arm packs bytes of other signs")
     return dml.Device("cpu")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.cpu.build import reads_pixels
+from anydml.engines.cpu.features import reads_pixels
 from anydml.engines.cpu.kernels.endings import FOLD, Ending
 from anydml.engines.cpu.kernels.tile import CHAIN, Tile
 from anydml.engines.cpu.kernels.unpacked_tile import TOGETHER, make_unpacked_tile

@@ -9,7 +9,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from anydml.engines.cpu import build
+from anydml.engines.cpu import build, features
 from anydml.engines.cpu.kernel import Kernel
 from anydml.engines.cpu.language import larger, load_word, quotient, remainder, smaller, store_word
 from anydml.engines.cpu.translate import translate
@@ -18,7 +18,7 @@ SCALE, IS_ODD = 8, True
 
 
 def _compile(kernel: Any) -> Any:
-    code = build._machine().emit_object(llvm.parse_assembly(translate(kernel)))
+    code = features.make_machine().emit_object(llvm.parse_assembly(translate(kernel)))
     built = Kernel("line", build._by_llvm(code), build.find_kernel)
     return ctypes.CFUNCTYPE(*[ctypes.c_int64] * 4)(built.address)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from anydml.engines import cache
-from anydml.engines.cpu import build, objects
+from anydml.engines.cpu import build, features, objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -328,7 +328,7 @@ define i64 @other(i64 %a) noinline {
 }
 declare i64 @llvm.vector.reduce.add.v4i64(<4 x i64>)
 """
-    code = build._machine().emit_object(build._llvm().parse_assembly(text))
+    code = features.make_machine().emit_object(features.load_llvm().parse_assembly(text))
     loads = [build._by_llvm(code)]
     if sys.platform.startswith("linux") and platform.machine() in ("x86_64", "aarch64"):
         symbols = objects.load_object(code)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.engines.alone import run_alone
 from anydml.engines.cpu import plans
-from anydml.engines.cpu.build import has_float16, reads_pixels
+from anydml.engines.cpu.features import has_float16, reads_pixels
 from anydml.engines.protocol import Turning
 from anydml.enums import DataType
 from anydml.ir.attending import Attend

@@ -1,7 +1,7 @@
 """From a kernel's name to its address: compiled once a machine, then loaded from a cache.
 
 Text of LLVM takes 0.015 s for a simple map, a kernel in Python 0.1 s, and either 0.0002 s to be loaded when it is
-compiled. LLVM itself is loaded in 0.07 s, where something has to be compiled.
+compiled.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import functools
 import hashlib
 import logging
 import os
-import platform
 import re
 import shutil
 import struct
@@ -25,13 +24,16 @@ import llvmlite
 
 from anydml.engines.alone import run_alone, without_collection
 from anydml.engines.cache import Entry
+from anydml.engines.cpu.features import IS_ARM as IS_ARM  # kernels have it from here, and two others
+from anydml.engines.cpu.features import find_cpu, load_llvm, make_machine
+from anydml.engines.cpu.features import has_feature as has_feature
+from anydml.engines.cpu.features import rounds_to_float16 as rounds_to_float16
 from anydml.engines.cpu.kernel import TEXTS, Kernel
 from anydml.engines.cpu.objects import load_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
 _SYMBOL = struct.Struct("<IBBHQQ")
 """A symbol of an object file: where its name is, two bytes, the part that it lies in, its value and its size."""
 SLOW = 0.5
@@ -65,88 +67,15 @@ if sys.version_info >= (3, 12):
 
 def _by_llvm(code: bytes) -> Callable[[str], int]:
     """Have LLVM load code: what gives the addresses of its symbols."""
-    llvm = _llvm()
+    llvm = load_llvm()
     empty = llvm.parse_assembly("")
-    engine = llvm.create_mcjit_compiler(empty, _machine())
+    engine = llvm.create_mcjit_compiler(empty, make_machine())
     engine.remove_module(empty)  # which would be compiled: 1 ms of 1.4
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))
     found: Callable[[str], int] = engine.get_global_value_address
     return found
-
-
-@functools.cache
-def _llvm() -> Any:
-    """LLVM, which takes 70 ms to load."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm
-
-
-@functools.cache
-def _cpu() -> tuple[str, str]:
-    """The CPU's name and the features that this process may use."""
-    name, features = _known_cpu()
-    if "+amx-int8" in features and not _lends_matrices():
-        features = ",".join(one for one in features.split(",") if not one.startswith("+amx"))
-    return name, features
-
-
-_ARCH_PRCTL, _REQUEST, _TILE_DATA = 158, 0x1023, 18
-"""Linux's number of the call by which a process asks for registers, the request, and matrix registers."""
-
-
-def _lends_matrices() -> bool:
-    """Whether Linux lends matrix registers to this process; whoever used them without having asked would be ended."""
-    return sys.platform == "linux" and not ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST, _TILE_DATA)
-
-
-def _known_cpu() -> tuple[str, str]:
-    """The CPU's name and features, as LLVM says, or said when a process last asked it on this very CPU."""
-    stamp = _stamp()
-    entry = Entry("cpu", stamp, "") if stamp else None
-    if entry is not None and (known := entry.read()) is not None:
-        name, _, features = known.decode().partition("\n")
-        return name, features
-    llvm = _llvm()
-    name, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-    features = f"{features},+dotprod" if IS_ARM and _has_dots() else features
-    if entry is not None:
-        entry.write(f"{name}\n{features}".encode())
-    return name, features
-
-
-_CHANGES = ("processor", "cpu MHz", "core id", "apicid", "initial apicid", "siblings", "physical id", "cpu cores")
-"""What Linux says of a processor and another of the same kind has otherwise."""
-
-
-def _stamp() -> str:
-    """A digest of what Linux says of the first processor, and of all that asks LLVM about it; "" elsewhere."""
-    try:
-        with open("/proc/cpuinfo", "rb") as file:  # noqa: PTH123 - the first lines of thousands
-            lines = file.read(8192).decode(errors="replace").partition("\n\n")[0].splitlines()
-        own = Path(__file__).read_text(encoding="utf-8")
-    except OSError:
-        return ""
-    lasting = [line for line in lines if not line.startswith(_CHANGES)]
-    return hashlib.sha256("\n".join([own, llvmlite.__version__, *lasting]).encode()).hexdigest()[:16]
-
-
-def _has_dots() -> bool:
-    """Whether an Arm has dot products of bytes, which LLVM does not say: Linux does, and every Mac has them."""
-    try:
-        return "asimddp" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split()
-    except OSError:
-        return sys.platform == "darwin"
-
-
-def _machine() -> Any:
-    cpu, features = _cpu()
-    target = _llvm().Target.from_default_triple()
-    return target.create_target_machine(cpu=cpu, features=features, opt=3, jit=True)
 
 
 def get_kernel(name: str, write: Callable[[], str] | None = None) -> Kernel:
@@ -176,8 +105,8 @@ def find_kernel(name: str) -> Kernel:
 
 def _find_cached(name: str) -> Kernel | None:
     """A kernel that the cache has, loaded without LLVM, which nothing may interrupt."""
-    is_cpu_known = _cpu.cache_info().currsize
-    code = Entry(name, version(), _cpu()[0]).read() if is_cpu_known else None
+    is_cpu_known = find_cpu.cache_info().currsize
+    code = Entry(name, version(), find_cpu()[0]).read() if is_cpu_known else None
     symbols = None if code is None else load_object(code)
     return None if symbols is None else _kernels.setdefault(name, Kernel(name, symbols.__getitem__, find_kernel))
 
@@ -192,7 +121,7 @@ class _Making:
         """Load it, or compile it, unless another thread or process has done so by now."""
         if kernel := _kernels.get(self.name):
             return kernel
-        entry = Entry(self.name, version(), _cpu()[0])
+        entry = Entry(self.name, version(), find_cpu()[0])
         code = entry.read() or self._compile(entry)
         symbols = load_object(code)
         find = symbols.__getitem__ if symbols else _by_llvm(code)
@@ -262,7 +191,7 @@ def _sources() -> list[str]:
 
 
 def _around() -> tuple[object, ...]:
-    return llvmlite.__version__, _cpu(), sys.version_info[:2]
+    return llvmlite.__version__, find_cpu(), sys.version_info[:2]
 
 
 def _compile(name: str, write: Callable[[], str] | None = None) -> bytes:
@@ -271,8 +200,8 @@ def _compile(name: str, write: Callable[[], str] | None = None) -> bytes:
     text = write() if write is not None else _write_text(family, rest) if is_text else _translate(name)
     if family not in TEXTS:
         text += _ENTRY.format(offset=bytes.__basicsize__ - 1, count=COUNT)
-    machine = _machine()
-    module = _llvm().parse_assembly(text) if is_text else _optimise(text, machine)
+    machine = make_machine()
+    module = load_llvm().parse_assembly(text) if is_text else _optimise(text, machine)
     module.verify()
     code: bytes = machine.emit_object(module)
     called = _undefined(code)
@@ -287,7 +216,7 @@ def _undefined(code: bytes) -> set[str] | None:
     """The symbols that an object file of Linux does not define; None for another: its assembly takes as long again."""
     if code[:6] != b"\x7fELF\2\1":
         return None
-    parts = {part.name(): part.data() for part in _llvm().ObjectFileRef.from_data(code).sections()}
+    parts = {part.name(): part.data() for part in load_llvm().ObjectFileRef.from_data(code).sections()}
     symbols, names = parts[b".symtab"], parts[b".strtab"]
     found = {names[at : names.index(b"\0", at)] for at, _, _, place, _, _ in _SYMBOL.iter_unpack(symbols) if not place}
     return {name.decode() for name in found if name}
@@ -318,7 +247,7 @@ def _translate(name: str) -> str:
 
 def _optimise(text: str, machine: Any) -> Any:
     """A kernel that was Python, which leaves everything to the optimiser; others are written as they should be."""
-    llvm = _llvm()
+    llvm = load_llvm()
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
@@ -326,33 +255,3 @@ def _optimise(text: str, machine: Any) -> Any:
     passes = llvm.create_pass_builder(machine, options)
     passes.getModulePassManager().run(module, passes)
     return module
-
-
-def has_feature(name: str) -> bool:
-    """Whether the CPU has some instructions, by LLVM's name for them."""
-    return f"+{name}" in _cpu()[1].split(",")
-
-
-def has_float16() -> bool:
-    """Whether the CPU converts float16 by itself; where it does not, code for it would call what is not there."""
-    return IS_ARM or has_feature("f16c")
-
-
-def has_fma() -> bool:
-    """Whether the CPU multiplies and adds with one rounding."""
-    return IS_ARM or has_feature("fma")
-
-
-def has_rounding() -> bool:
-    """Whether the CPU rounds floats to whole numbers."""
-    return IS_ARM or has_feature("sse4.1")
-
-
-def rounds_to_float16() -> bool:
-    """Whether the CPU rounds float64 to float16 in one step."""
-    return IS_ARM or has_feature("avx512fp16")
-
-
-def reads_pixels() -> bool:
-    """Whether the CPU spreads a number as it reads it, at no cost: an x86, whose vectors have 8 lanes or more."""
-    return not IS_ARM and has_feature("avx2")

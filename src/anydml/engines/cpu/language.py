@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from anydml.engines.cpu.build import IS_ARM
+from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.translate import word
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import functools
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.cpu.build import has_float16, has_fma, has_rounding
+from anydml.engines.cpu.features import has_float16, has_fma, has_rounding
 from anydml.engines.cpu.programs.attend import plan_attend, takes_attend
 from anydml.engines.cpu.programs.bands import plan_bands, plan_padded_bands
 from anydml.engines.cpu.programs.check import CheckedProgram

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anydml.engines.cpu.build import IS_ARM, has_feature
+from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.kernels.matrices import HIGH, SIDE
 from anydml.engines.cpu.kernels.pack import GROUP
 from anydml.engines.cpu.kernels.tile import Tile

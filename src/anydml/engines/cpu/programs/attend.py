@@ -8,8 +8,9 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.build import IS_ARM, get_kernel, has_feature, has_float16, has_fma
+from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import SMALL
+from anydml.engines.cpu.features import IS_ARM, has_feature, has_float16, has_fma
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.attend import ROOM, WORDS, make_attend
 from anydml.engines.cpu.kernels.pack import Packing, make_pack

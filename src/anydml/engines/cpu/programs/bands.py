@@ -10,8 +10,9 @@ import functools
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.build import get_kernel, has_feature, reads_pixels
+from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import SMALL
+from anydml.engines.cpu.features import has_feature, reads_pixels
 from anydml.engines.cpu.kernels import HEADER, LINE
 from anydml.engines.cpu.kernels.band_lines import BandLine, make_band_lines
 from anydml.engines.cpu.kernels.band_tile import BandTile, make_band_tile

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from anydml.engines.cpu.build import IS_ARM, get_kernel
+from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.bringing import (
     ALONG_STEPS,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anydml.engines.cpu.build import IS_ARM, get_kernel
+from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import make_dispatch
+from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.programs.words import STREAM_FROM, keeps_lines, outer_words
 from anydml.ir.patterns import is_copy
 from anydml.ir.plan import Loops, loops_of, simplify

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anydml.engines.cpu.build import IS_ARM, get_kernel
+from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import make_dispatch
+from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.programs.check import filled, kind_of, tuple_words
 from anydml.engines.cpu.programs.words import STREAM_FROM, outer_words
 from anydml.ir.fetches import match_gathered

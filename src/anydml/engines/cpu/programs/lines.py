@@ -6,8 +6,9 @@ import math
 import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anydml.engines.cpu.build import IS_ARM, get_kernel
+from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import make_dispatch
+from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.programs.words import STREAM_FROM
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ import hashlib
 import math
 from typing import TYPE_CHECKING
 
-from anydml.engines.cpu.build import IS_ARM, get_kernel
+from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.kernels import HEADER, LINE
 from anydml.engines.cpu.kernels.map import make_map
 from anydml.engines.cpu.kernels.row import ANYWHERE, Shape, body_of, givens, moving

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.build import IS_ARM, get_kernel
+from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.kernels.matrices import LINE
 from anydml.engines.cpu.kernels.mend import make_mend
 from anydml.engines.cpu.kernels.octets import FOUR, Octets, make_octets, make_total

@@ -9,8 +9,9 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from anydml.engines.cpu.build import get_kernel, reads_pixels
+from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import SMALL
+from anydml.engines.cpu.features import reads_pixels
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.bringing import PANELS, PIECES
 from anydml.engines.cpu.kernels.contract import WORDS, make_contract

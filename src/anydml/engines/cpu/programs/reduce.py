@@ -7,7 +7,8 @@ import hashlib
 import math
 from typing import TYPE_CHECKING
 
-from anydml.engines.cpu.build import IS_ARM, get_kernel
+from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.across import make_across
 from anydml.engines.cpu.kernels.along import BLOCK, make_along

@@ -6,7 +6,8 @@ import functools
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.build import IS_ARM, get_kernel, has_feature
+from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.endings import COLUMN, FOLD, ROW, Ending
 from anydml.engines.cpu.kernels.nodes import kind_of

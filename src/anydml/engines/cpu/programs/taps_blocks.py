@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.engines.cpu.build import IS_ARM
+from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.tiles import tile_for
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anydml.engines.cpu.build import IS_ARM, get_kernel, has_feature, has_fma, has_rounding
+from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import SMALL
+from anydml.engines.cpu.features import IS_ARM, has_feature, has_fma, has_rounding
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.digits import PORTION, TOGETHER, Digits, make_digits, make_rounded
 from anydml.engines.cpu.kernels.plainly import make_plain

@@ -1,0 +1,51 @@
+"""The assembly of the cuda engine's kernels, for GPUs that need not be there; it needs PyTorch and Triton."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import anydml as dml
+from anydml.engines.cuda import is_interpreted
+
+pytest.importorskip("torch", reason="PyTorch is not installed: make test EXTRAS='torch triton'")
+pytest.importorskip("triton", reason="Triton is not installed: make test EXTRAS='torch triton'")
+if is_interpreted():
+    pytest.skip("Triton interprets in this process, and compiles nothing", allow_module_level=True)
+
+from triton.backends.compiler import GPUTarget
+
+from anydml.engines.cuda.figures import Figures
+from anydml.engines.cuda.programs import CopyProgram, FillProgram, GatherProgram, ReverseProgram, plan
+from anydml.engines.cuda.programs.check import check_kernel
+from anydml.ir.views import View
+
+if TYPE_CHECKING:
+    from anydml.engines.cuda.launch import Kernel
+    from anydml.ir.verbs import Primitive
+
+N = 32768
+F32, F16 = dml.DataType.FLOAT32, dml.DataType.FLOAT16
+
+
+def figures_for(capability: int) -> Figures:
+    return Figures(0, GPUTarget("cuda", capability, 32), 132, 16 * 1024)
+
+
+def kernels(primitive: Primitive, capability: int) -> list[Kernel]:
+    program: Any = plan(primitive, figures := figures_for(capability))
+    if isinstance(program, CopyProgram | FillProgram | GatherProgram | ReverseProgram):
+        widest = program.kernel(program.widest())
+        checks = program.checks if isinstance(program, GatherProgram) else ()
+        return [widest, *(check_kernel(check, figures) for check in checks)]
+    return [program.kernel]
+
+
+def assembly(kernel: Kernel, stage: str = "ptx") -> str:
+    text: str = kernel._compiled((True,) * len(kernel.pointers)).asm[stage]
+    return text
+
+
+def rows_of(dtype: str, name: str = "x") -> View:
+    return View(name, dml.DataType(dtype), (N, N), (N, 1))
