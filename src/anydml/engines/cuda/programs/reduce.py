@@ -58,7 +58,7 @@ class Walk:
     rows: Loops
     along: Loops
     views: tuple[View, ...]
-    """What is read, by load, and the targets."""
+    """The views that are read, by load, and the targets."""
     leaves: tuple[Expr, ...]
     """The loads and the coordinates."""
 
@@ -296,5 +296,5 @@ def _step(
 
 
 def _alignment(across: tuple[int, ...], along: tuple[int, ...]) -> int:
-    """What divides every stride of a view that the compiler does not know."""
+    """The common divisor of a view's strides that the compiler does not know."""
     return alignment_of(step for of in (across, along) for step in of if len(of) > 1 or step_of(step) == 2)
