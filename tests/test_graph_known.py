@@ -95,3 +95,16 @@ def test_a_line_beside_an_index_that_is_not_known_is_a_window() -> None:
     np.testing.assert_array_equal(model(X, where), X[[4, 2]][:, where] * 2)
     with pytest.raises(dml.IndexRangeError, match="outside"):
         model(X, where + 9)
+
+
+@pytest.mark.parametrize(("of_x", "of_weights", "reads"), [(0, 0, 2), (3, 0, 3), (0, 3, 3)])
+def test_zero_points_that_are_0_go(of_x: int, of_weights: int, reads: int) -> None:
+    """Bytes are multiplied as they lie then, and results are computed where sums are."""
+    g, x = dml.Graph("cpu"), np.arange(40, dtype=np.uint8).reshape(5, 8)
+    weights = np.arange(-24, 24, dtype=np.int8).reshape(8, 6)
+    points = [np.full((1, 1), of_x, np.uint8), np.full((1, 6), of_weights, np.int8)]
+    product = dml.matrix_multiply_integer(g.input(x, "x"), g.constant(weights), *map(g.constant, points))
+    compiled = g.compile(product)
+    assert len(compiled.recipe.steps[-1].sources) == reads
+    wanted = (x.astype(int) - of_x) @ (weights.astype(int) - of_weights)
+    np.testing.assert_array_equal(compiled(x), wanted)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 TENSOR = "tensor_type"
+PARTS = {"cpu": 1, "cuda": 16}
 
 
 @dataclass
@@ -85,12 +86,16 @@ def load_runner() -> Any:
         return BackendTest(_Watched, __name__)
 
 
-def run_tests(case: Any, engine: str, names: Iterable[str] | None = None, *, strict: bool = True) -> Outcomes:
-    """Run every test of a category on an engine, or those of these names."""
+def names_of(case: Any, engine: str) -> list[str]:
+    """The names of a category's tests on an engine."""
+    return [name for name in sorted(dir(case)) if name.startswith("test_") and name.endswith(f"_{engine}")]
+
+
+def run_tests(case: Any, engine: str, names: Iterable[str], *, strict: bool = True) -> Outcomes:
+    """Run tests of a category on an engine."""
     found = Outcomes()
     _Watched.strict = strict
-    every = (name for name in dir(case) if name.startswith("test_") and name.endswith(f"_{engine}"))
-    for name in sorted(every if names is None else names):
+    for name in sorted(names):
         _Watched.model, _Watched.refusal = None, ""
         try:
             getattr(case(name), name)()
@@ -184,25 +189,20 @@ def reason_for(model: Any) -> int:
     return 0 if may_be_refused(model) else 1 if not is_made_here(model) else 2
 
 
-@pytest.mark.parametrize("engine", [engine for engine in ENGINES if engine != "reference"])
-def test_onnx_judges(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
+def judged(engine: str, part: int = 0, parts: int = 1) -> Outcomes:
+    """What became of ONNX's tests, or of a part of them, each as it has to be."""
     cases = load_runner().test_cases
-    found = run_tests(cases["OnnxBackendNodeModelTest"], engine)
-    rounded, drawn, unsized = ({f"{name}_{engine}" for name in names} for names in (ROUNDED, DRAWN, UNSIZED))
+    nodes = cases["OnnxBackendNodeModelTest"]
+    found = run_tests(nodes, engine, names_of(nodes, engine)[part::parts])
+    rounded, drawn, unsized = (
+        {f"{name}_{engine}" for name in names} & found.models.keys() for names in (ROUNDED, DRAWN, UNSIZED)
+    )
     found.passed = [name for name in found.passed if name not in drawn]  # as one may by chance
-    with capsys.disabled():
-        passed = Counter(next(iter(kinds_of(found.models[name]))) for name in found.passed)
-        by_operator = ", ".join(f"{kind} {count}" for kind, count in sorted(passed.items()))
-        print(  # noqa: T201 - the count is asked for
-            f"\nONNX backend node tests on {engine}: {len(found.passed):,} passed ({by_operator}),"
-            f" {len(found.refused):,} refused"
-        )
     assert found.failed.keys() <= rounded | drawn | unsized, found.failed
     assert all("Unable to compare expected type" in found.failed[name] for name in unsized)
     assert all("Not equal to tolerance" in found.failed.get(name, "Not equal to tolerance") for name in drawn)
     for name in rounded:
         check_nearer(found.models[name])
-    assert len(found.passed) + len(found.refused) > 1500
 
     # Of the operators that are here, everything passes but what DirectML has no types for; of others, nothing.
     ours = {name for name, model in found.models.items() if is_made_here(model)}
@@ -215,21 +215,43 @@ def test_onnx_judges(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert not unlike, {name: found.refused.get(name, "passed") for name in sorted(unlike)}
     for name, reason in lacking.items():
         assert re.search(reason, found.refused[name]), found.refused[name]
-    passed_kinds = {kind for name in found.passed for kind in kinds_of(found.models[name])}
-    assert set(lowered_kinds()) - {*CONTRIB, *UNTESTED} <= passed_kinds
 
     # What strict=True refuses runs on the host, but for bodies that no part runs, images, and NumPy's own draws.
     there = {name for name in found.refused if not name.startswith("test_bernoulli")}
-    hosted = run_tests(cases["OnnxBackendNodeModelTest"], engine, there, strict=False)
+    hosted = run_tests(nodes, engine, there, strict=False)
     assert not hosted.failed, hosted.failed
     for name, reason in hosted.refused.items():
-        nodes = [each for each in found.models[name].graph.node if each.op_type not in makers()]
-        assert any(map(has_bodies, nodes)) or "lacks a package" in reason, (name, reason)
+        each = [one for one in found.models[name].graph.node if one.op_type not in makers()]
+        assert any(map(has_bodies, each)) or "lacks a package" in reason, (name, reason)
 
-    for category in ("Simple", "PyTorchOperator", "PyTorchConverted"):
-        others = run_tests(cases[f"OnnxBackend{category}ModelTest"], engine)
+    for category in ("Simple", "PyTorchOperator", "PyTorchConverted") if part == 0 else ():
+        case = cases[f"OnnxBackend{category}ModelTest"]
+        others = run_tests(case, engine, names_of(case, engine))
         assert not others.failed, category
         assert others.passed, category
+    return found
+
+
+# A GPU's kernels take a second each to compile: processes share the tests.
+@pytest.mark.parametrize(
+    ("engine", "part", "parts"),
+    [(engine, part, parts) for engine, parts in PARTS.items() if engine in ENGINES for part in range(parts)],
+)
+def test_onnx_judges(engine: str, part: int, parts: int, capsys: pytest.CaptureFixture[str]) -> None:
+    found = judged(engine, part, parts)
+    assert found.passed
+    if parts > 1:
+        return
+    with capsys.disabled():
+        passed = Counter(next(iter(kinds_of(found.models[name]))) for name in found.passed)
+        by_operator = ", ".join(f"{kind} {count}" for kind, count in sorted(passed.items()))
+        print(  # noqa: T201 - the count is asked for
+            f"\nONNX backend node tests on {engine}: {len(found.passed):,} passed ({by_operator}),"
+            f" {len(found.refused):,} refused"
+        )
+    assert len(found.passed) + len(found.refused) > 1500
+    passed_kinds = {kind for name in found.passed for kind in kinds_of(found.models[name])}
+    assert set(lowered_kinds()) - {*CONTRIB, *UNTESTED} <= passed_kinds
 
     if onnx.__version__ != pinned_version():
         pytest.skip(f"the guide counts the tests of onnx {pinned_version()}; this is {onnx.__version__}")

@@ -13,6 +13,8 @@ from cases import ENGINES
 from onnx_models import helper, model, node, onnx
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
+from anydml.onnx.feeding import hand_over  # isort: skip
+from anydml.onnx.types import ELEMENT_TYPES  # isort: skip
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,6 +137,14 @@ def test_quantised_activations_take_the_nearest_end() -> None:
         proto = _newer(model(node("QuantizeLinear", "x s z", "y"), {"x": ("float32", [5])}, "y",
                              {"s": np.ones(1, np.float32), "z": z}, opset=21))  # fmt: skip
         assert dml.onnx.load(proto)(x).astype(int).tolist() == wanted
+
+
+def test_results_from_a_gpu_have_4_bits_again() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test EXTRAS=torch")
+    element = next(each for each in ELEMENT_TYPES.values() if each.name == "INT4")
+    there = torch.tensor([-8, 7], dtype=torch.int8)  # as a GPU's memory has them
+    (found,) = hand_over([there], [element], "cuda:0", np.zeros(1))
+    assert (found.dtype, found.astype(int).tolist()) == (halves.int4, [-8, 7])
 
 
 def test_shapes_of_weights_are_checked() -> None:

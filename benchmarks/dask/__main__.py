@@ -40,15 +40,15 @@ def fill(path: Path, gib: float) -> Any:
 
 
 @contextlib.contextmanager
-def workers(count: int, memory: str) -> Iterator[Any]:
-    """A client of a cluster of processes, each of one thread."""
+def workers(count: int, memory: str, cores: int | None = None) -> Iterator[Any]:
+    """A client of a cluster of processes, each of one thread, on so many cores; or they share all."""
     with (
         LocalCluster(
             n_workers=count, threads_per_worker=1, processes=True, memory_limit=memory, dashboard_address=":0"
         ) as cluster,
         Client(cluster) as client,
     ):
-        client.register_plugin(AnydmlPlugin())
+        client.register_plugin(AnydmlPlugin(cores))
         yield client
 
 

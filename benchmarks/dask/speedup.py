@@ -7,7 +7,6 @@ as many times the speed of the first count as there are more workers.
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +17,7 @@ from dask.distributed import wait
 import anydml as dml
 from benchmarks.dask.__main__ import measure, workers
 
-BLOCKS = 64
+BLOCKS = 32
 """A multiple of every count of workers; each has 16 MiB."""
 
 
@@ -58,9 +57,8 @@ def main() -> None:
     given = parser.parse_args()
     counts = [int(count) for count in given.workers.split(",")]
     walls: dict[str, dict[int, float]] = {name: {} for name in WORK}
-    os.environ["ANYDML_NUM_THREADS"] = "1"  # or one worker would have all cores
     for count in counts:
-        with workers(count, given.memory) as client:
+        with workers(count, given.memory, cores=1) as client:
             for name, (make, work) in WORK.items():
                 held = make().persist()
                 wait(held)

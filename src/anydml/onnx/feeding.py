@@ -15,7 +15,7 @@ from anydml.errors import BindingError, Fault, printable, show
 from anydml.memory import HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from anydml.onnx.graphs import TensorInfo
     from anydml.onnx.types import ElementType
@@ -119,10 +119,12 @@ def send(array: Any, memory: str) -> Any:
     return load_torch().from_numpy(array if array.flags.writeable else array.copy()).to(memory)
 
 
-def hand_over(results: list[Any], memory: str, first: Any) -> list[Any]:
+def hand_over(results: list[Any], elements: Sequence[ElementType], memory: str, first: Any) -> list[Any]:
     """Results in the library and the memory of the first input, or of the first that lies on the device."""
     if memory != HOST and place_of(first) != memory:
-        results = [result.cpu().numpy() for result in results]
+        # PyTorch has no type of 4 bits: such a number lies in a byte there.
+        pairs = zip([result.cpu().numpy() for result in results], elements, strict=True)
+        results = [result.view(element.dtype) if element.is_half else result for result, element in pairs]
     if first is None or isinstance(first, (np.ndarray, np.generic, int, float, list, tuple)):
         return results
     if is_tensor(first) and place_of(first) == HOST:

@@ -37,6 +37,6 @@ def run_into(
     found = dict(zip(program.names, results, strict=True))
     for name in taken.keys() - there.keys():
         taken[name][...] = found[name].cpu().numpy()
-    others = [name for name in program.names if name not in out]
-    handed = hand_over([found[name] for name in others], memory, like)
+    others = {name: value.element for name, value in program.results() if name not in out}
+    handed = hand_over([found[name] for name in others], list(others.values()), memory, like)
     return {**found, **dict(zip(others, handed, strict=True)), **out}

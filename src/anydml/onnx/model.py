@@ -261,7 +261,8 @@ class Model(Shown):
             if not is_exact:
                 with self._lock:
                     self._recall.keep(inputs, program, self._programs.valued)
-            return dict(zip(program.names, hand_over(results, memory, like), strict=True))
+            elements = [value.element for value in program.values]
+            return dict(zip(program.names, hand_over(results, elements, memory, like), strict=True))
         assert self._divided is not None  # noqa: S101 - for type checkers: there is the one or the other
         found = self._divided.run(taken, out or {}, like)
         if not out:

@@ -108,14 +108,14 @@ def number_ahead(made: Computation, target: View) -> Expr:
     return load(len(made.sources), target.data_type)
 
 
-def reading(made: Computation, target: View, instead: Mapping[Expr, Expr]) -> Computation:
-    """A step with others in the place of some nodes of its trees, which load what was computed before.
+def reading(made: Computation, target: View | None, instead: Mapping[Expr, Expr]) -> Computation:
+    """A step with others in the place of some nodes of its trees, which may load what was computed before.
 
     Sources that nothing else reads go.
     """
-    view = replace(target, sizes=made.sizes)
+    more = () if target is None else (replace(target, sizes=made.sizes),)
     changed = made.computing(lambda value: rewrite(value, lambda node: instead.get(node, node)))
-    views, sources = (*made.sources, view), Sources()
+    views, sources = (*made.sources, *more), Sources()
     places = fetched(*changed.values)
     own = {int(one.value): sources.load(views[int(one.value)]) for one in loads(*changed.values)}
 

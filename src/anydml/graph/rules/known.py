@@ -53,7 +53,7 @@ def known(recipe: Recipe) -> Recipe:
 
 def _is_inside(check: Check, stores: Mapping[str, Store]) -> bool | None:
     """Whether all indices are inside their dimensions; None where they are not known."""
-    indices = _numbers(check.indices, stores)
+    indices = numbers_of(check.indices, stores)
     if indices is None:
         return None
     low = [-size if check.indices.data_type.is_signed else 0 for size in check.sizes]
@@ -71,7 +71,7 @@ def _in_lines(made: Map, stores: Mapping[str, Store]) -> Expr:
         found = [] if index is None else loads(node)
         if len(found) != 1 or index not in (found[0], found[0].to(INT64)):
             return node
-        numbers = _numbers(made.sources[int(found[0].value)], stores)
+        numbers = numbers_of(made.sources[int(found[0].value)], stores)
         near = node.args[0] if node.op == "cast" else node
         line = None if numbers is None else _line(_nearest(numbers, int(near.args[2].value) + 1))
         return node if line is None else line.value
@@ -107,7 +107,7 @@ def _along(view: View, lines: Sequence[Line], sizes: tuple[int, ...]) -> View:
     return View(view.tensor, view.data_type, sizes, tuple(strides), offset)
 
 
-def _numbers(view: View, stores: Mapping[str, Store]) -> Array | None:
+def numbers_of(view: View, stores: Mapping[str, Store]) -> Array | None:
     """The numbers of a constant's view, once where they are repeated; None where they are not known, or many."""
     data = stores[view.tensor].data
     if data is None or view.data_type.is_half_byte or math.prod(distinct_sizes(view)) > MOST_INDICES:

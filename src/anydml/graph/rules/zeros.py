@@ -1,12 +1,13 @@
 """Zeros: what a zero point takes off sums of products with constants is computed once.
 
 Σ(x - z)·w is Σx·w less z·Σw, and both wrap alike: filters of a quantised network are summed up when it is compiled, and
-engines multiply bytes as they lie.
+engines multiply bytes as they lie. A zero point that is known to be 0 goes: filters mostly have such.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from anydml.enums import DataType
 from anydml.graph.recipe import Step, Store
 from anydml.graph.rules.fuse import Sources, with_leaves
 from anydml.graph.rules.hoist import name_ahead, number_ahead, reading
+from anydml.graph.rules.known import numbers_of
 from anydml.graph.rules.steps import Draft
 from anydml.ir.expressions import fold
 from anydml.ir.patterns import match_contraction, varies_along
@@ -23,6 +25,8 @@ from anydml.ir.views import View
 from anydml.memory import packed_strides
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from anydml.graph.recipe import Recipe
     from anydml.ir.expressions import Expr
 
@@ -32,8 +36,10 @@ def zeros(recipe: Recipe) -> Recipe:
     if not any(store.kind == "constant" for store in recipe.stores.values()):
         return recipe
     draft, stores, steps = Draft(recipe), dict(recipe.stores), list[Step]()
-    for step in recipe.steps:
-        made = step.primitive
+    for each in recipe.steps:
+        step, made = each, each.primitive
+        if isinstance(made, Reduce) and (plain := _plain(made, stores)) is not made:
+            step, made = replace(step, primitive=plain), plain
         ahead = _ahead(draft, made, name_ahead(step, stores)) if isinstance(made, Reduce) else None
         if ahead is None or not isinstance(made, Reduce):
             steps.append(step)
@@ -43,7 +49,25 @@ def zeros(recipe: Recipe) -> Recipe:
         steps.append(replace(step, primitive=once))
         less = new - number_ahead(made, once.target)
         steps.append(replace(step, primitive=reading(made, once.target, {old: less})))
-    return recipe if len(steps) == len(recipe.steps) else replace(recipe, stores=stores, steps=tuple(steps))
+    is_same = len(steps) == len(recipe.steps) and all(map(operator.is_, steps, recipe.steps))
+    return recipe if is_same else replace(recipe, stores=stores, steps=tuple(steps))
+
+
+def _plain(made: Reduce, stores: Mapping[str, Store]) -> Reduce:
+    """A sum of products in which nothing is taken off that is known to be 0."""
+    found = match_contraction(made)
+    if found is None or found.fold.type is not DataType.INT32:
+        return made
+    factors = [x for x in (found.left, found.right) if x.op == "sub" and _is_zero(made, x.args[1], stores)]
+    changed = reading(made, None, {x: x.args[0] for x in factors}) if factors else made
+    return changed if isinstance(changed, Reduce) else made
+
+
+def _is_zero(made: Reduce, value: Expr, stores: Mapping[str, Store]) -> bool:
+    """Whether a number, or what it was converted from, is loaded from a constant that holds zeros alone."""
+    leaf = value.args[0] if value.op == "cast" else value
+    numbers = numbers_of(made.sources[int(leaf.value)], stores) if leaf.op == "load" else None
+    return numbers is not None and not numbers.any()
 
 
 def _ahead(draft: Draft, made: Reduce, name: str) -> tuple[Reduce, Expr, Expr] | None:

@@ -102,12 +102,13 @@ class Divided:
     def _hand_over(self, result: Any, like: Any) -> Any:
         if isinstance(result, list):
             return [self._hand_over(each, like) for each in result]
-        if element_of_array(result) is None:
+        element = element_of_array(result)
+        if element is None:
             return result
         memory = HOST if isinstance(result, np.ndarray) else self._memory
         if memory == HOST != self._memory and like is not None and not isinstance(like, np.ndarray):
             result, memory = send(result, self._memory), self._memory
-        return hand_over([result], memory, like)[0]
+        return hand_over([result], [element], memory, like)[0]
 
 
 def run_parts(parts: Parts, values: Mapping[str, Any]) -> dict[str, Any]:
