@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 import anydml as dml
 from anydml.engines.cpu.features import has_feature, reads_pixels
 from anydml.engines.cpu.kernels.band_lines import LONG
+from anydml.engines.cpu.kernels.band_tile import BandTile, make_band_tile
 from anydml.engines.cpu.programs import bands
+from assembled import assembly
 
 Array = np.ndarray[Any, Any]
 LANES = 16 if has_feature("avx512vl") else 8
@@ -102,10 +105,41 @@ def test_bits_do_not_depend_on_bands_or_threads(monkeypatch: pytest.MonkeyPatch)
     np.testing.assert_allclose(found[0], wanted, rtol=1e-5)
 
 
+def test_vectors_of_eight_lanes(planned: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a CPU without AVX-512 has them."""
+    monkeypatch.setattr(bands, "has_feature", lambda _: False)
+    check(whole(1, 1, 3, 6, 7), whole(2, 24, 3, 3, 3), whole(3, 1, 24, 1, 1), start_padding=(1, 1), end_padding=(1, 1))
+    assert {tile.lanes for tile in planned} == {8}
+
+
+@pytest.mark.parametrize(
+    ("cpu", "tile"),
+    [
+        ("skylake-avx512", BandTile(1, 14, 2, 16, 32, 3, 0, 4, 4, fetches=True)),
+        ("skylake-avx512", BandTile(1, 29, 1, 16, 16, 3, 0, 8, 4, chain=3)),
+        ("haswell", BandTile(2, 3, 2, 8, 16, 3, 40, 4, 8)),
+    ],
+)
+def test_no_vector_of_a_tile_is_spilled(cpu: str, tile: BandTile) -> None:
+    blocks = re.split(
+        r"^\.LBB\w+:", assembly(make_band_tile(tile), "x86_64-unknown-linux-gnu", cpu), flags=re.MULTILINE
+    )
+    loop = max(blocks, key=lambda block: block.count("vfmadd"))
+    assert loop.count("vfmadd") == tile.rows * tile.vectors * tile.taps
+    assert not re.search(r"rsp.*%[xyz]mm|%[xyz]mm.*rsp", loop), loop
+
+
 def test_long_lines_are_moved_whole(planned: list[Any]) -> None:
     x, filters = whole(1, 1, 1, 4, LONG // 4), whole(2, LANES, 1, 2, 2)
     check(x, filters, None, start_padding=(0, 1))
     assert planned
+
+
+@pytest.mark.parametrize(("channels", "chain"), [(1, 0), (2, 3), (bands.FEW - 1, 3), (bands.FEW, 0)])
+def test_a_few_channels_are_chains_of_their_own(channels: int, chain: int, planned: list[Any]) -> None:
+    x, filters = whole(1, 1, channels, 5, 6), whole(2, LANES, channels, 3, 3)
+    check(x, filters, None)
+    assert {tile.chain for tile in planned} == {chain}
 
 
 @pytest.mark.parametrize("what", ["one tap", "few channels", "backward", "long ending"])

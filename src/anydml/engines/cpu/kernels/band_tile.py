@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from anydml.engines.cpu.kernels.steps import Steps
 
 SOON = 2
-"""Lines of later weights that are fetched at each piece: 512 channels into 512 of 7 x 7, 3 x 3, take 1.81 ms so, and
-2.41 without (one thread, 16 lanes)."""
+"""Lines that are fetched to the second cache at each piece: of weights that are multiplied later, or of the input. 512
+channels into 512 of 7 x 7, 3 x 3, take 1.81 ms so, and 2.41 without (one thread, 16 lanes)."""
 
 
 class BandTile(NamedTuple):
@@ -47,8 +47,9 @@ class BandTile(NamedTuple):
     beside: int
     """From a tap to the next."""
     fetches: bool = False
-    """Whether weights are fetched: those of later taps to the first cache, those after all of the tile's to the second.
-    """
+    """Whether weights of later taps are fetched to the first cache."""
+    chain: int = 0
+    """Pieces after which sums are put down; 0 where that is after all."""
     ahead: int = 0
     """Channels of the target that are fetched at each piece."""
     ending: Ending | None = None
@@ -80,12 +81,15 @@ class _BandTile(UnpackedText):
         text, band = self.text, self.band
         text.add("%c.entry = inttoptr i64 %c to ptr", "%b.entry = inttoptr i64 %b to ptr")
         text.add(f"%c.step = add i64 {4 * band.lanes * band.vectors}, 0")
-        text.add("br label %piece", "piece:", "%e = phi i64 [ 0, %entry ], [ %e.on, %fetched ]")
-        text.add("%b.piece = phi ptr [ %b.entry, %entry ], [ %b.on, %fetched ]")
+        text.add("br label %piece", "piece:", "%e = phi i64 [ 0, %entry ], [ %e.on, %next ]")
+        text.add("%b.piece = phi ptr [ %b.entry, %entry ], [ %b.on, %next ]")
         if band.ahead:
-            text.add("%f = phi i64 [ %to, %entry ], [ %f.on, %fetched ]")
+            text.add("%f = phi i64 [ %to, %entry ], [ %f.on, %next ]")
+        if band.chain:
+            text.add("%is.new = phi i64 [ %first, %entry ], [ %is.new.on, %next ]")
+            text.add(f"%left = phi i64 [ {band.chain}, %entry ], [ %left.next, %next ]")
         for i, j in self.sums:
-            text.add(f"%s{i}.{j} = phi {self.vector} [ zeroinitializer, %entry ], [ %s{i}.{j}.rest, %fetched ]")
+            text.add(f"%s{i}.{j} = phi {self.vector} [ zeroinitializer, %entry ], [ %s{i}.{j}.next, %next ]")
         text.read("far", "pieces + e * 8")
         text.add(f"%p.far = inttoptr i64 {text.value('a + far')} to ptr")
         text.add('%p = call ptr asm sideeffect "", "=r,0"(ptr %p.far)')  # one address, and not the sum of two
@@ -95,22 +99,43 @@ class _BandTile(UnpackedText):
         for (i, j), value in sums.items():
             text.add(f"%s{i}.{j}.rest = bitcast {self.vector} {value} to {self.vector}")
         text.add(f"%b.on = getelementptr i8, ptr %b.piece, i64 {4 * band.width * band.taps}")
-        for line in range(SOON if band.fetches else 0):
+        for line in range(SOON):
             self.fetch(text.place(f"soon + e * {SOON * LINE} + {line * LINE}"), 0, 2)
-        self.fetch(text.place(f"c + e * {LINE}"), 1)
         self._fetch_target()
         text.add("%e.on = add i64 %e, 1", "%is.more = icmp slt i64 %e.on, %count")
-        text.add("br label %fetched", "fetched:", "br i1 %is.more, label %piece, label %out", "out:")
-        text.add("%is.first = icmp ne i64 %first, 0")
+        text.add(f"%is.first = icmp ne i64 {'%is.new' if band.chain else '%first'}, 0")
+        self._go_on()
+        text.add("out:")
         names = ("a", "b", "c", "pieces", "count", "first", "soon", "to", "to.step", "section", "bases", "column")
         if band.ending is not None:
             self._end(band.ending)
         else:
-            text.add("br i1 %is.first, label %write, label %add")
+            text.add("br i1 %is.first, label %write.last, label %add.last")
             for block in ("add", "write"):
-                self.put_down(block)
+                self.put_down(block, ".last")
                 text.add("ret void")
         return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+
+    def _go_on(self) -> None:
+        """To the next piece, if there is one; sums are put down where a chain ends."""
+        text, band, ways = self.text, self.band, "[ %s{0}.{1}.rest, %go ]"
+        text.add("br i1 %is.more, label %go, label %out", "go:")
+        if band.chain:
+            text.add("%left.on = sub i64 %left, 1", "%is.down = icmp eq i64 %left.on, 0")
+            text.add("br i1 %is.down, label %down, label %next", "down:", "br i1 %is.first, label %write, label %add")
+            for block in ("add", "write"):
+                self.put_down(block)
+                text.add("br label %next")
+            ways += ", [ zeroinitializer, %write ], [ zeroinitializer, %add ]"
+        else:
+            text.add("br label %next")
+        text.add("next:")
+        for i, j in self.sums:
+            text.add(f"%s{i}.{j}.next = phi {self.vector} {ways.format(i, j)}")
+        if band.chain:
+            text.add("%is.new.on = phi i64 [ %is.new, %go ], [ 0, %write ], [ 0, %add ]")
+            text.add(f"%left.next = phi i64 [ %left.on, %go ], [ {band.chain}, %write ], [ {band.chain}, %add ]")
+        text.add("br label %piece")
 
     def _take(self, tap: int, sums: dict[tuple[int, int], str]) -> None:
         """A tap of all places, by its channels."""

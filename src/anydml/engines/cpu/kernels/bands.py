@@ -22,13 +22,13 @@ WORDS = (
     "slots", "slot_count", "channels", "rows", "line", "bands", "chunks", "panels", "count", "x_step", "x_down",
     "copy", "top", "height", "fill", "pitch", "plane", "stride", "reach", "together", "taps", "pieces",
     "places_at_once", "lines", "apart", "tile_bytes", "channel_bytes", "panel_bytes", "columns", "target_channel",
-    "target_down", "x_at", "weights_at", "result_at", "rank", *TILES,
+    "target_down", "x_at", "weights_at", "result_at", "rank", "fetches", *TILES,
 )  # fmt: skip
 """After the header, and before the batch's sizes, of `count` places. The kernel `copy` brings lines of each of
 `channels`, `x_step` apart: `height` of them, `x_down` apart, are there from line `top` on, and around them is `fill`.
 Lines of a band lie `pitch` apart, channels `plane`; a row of the output begins `stride` lines after the one before, and
 reads `reach`. Tiles take `together` channels, each with `taps` pieces. Weights of a channel have `channel_bytes`, those
-of a panel `panel_bytes`, for so many `columns`."""
+of a panel `panel_bytes`, for so many `columns`. Where it `fetches`, tiles have weights fetched before the input."""
 
 
 def make_bands() -> str:
@@ -40,6 +40,7 @@ def make_bands() -> str:
         text.let(name, f"words + {name}_at * 8")
         text.room(f"{name}_bases", VIEWS)
     text.room("places", VIEWS)
+    text.room("ahead", 4)
     text.read("views", "result + 8")
     text.let("pieces_down", "stride * pitch")
     text.let("groups", "(rows + lines - 1) // lines")
@@ -48,11 +49,10 @@ def make_bands() -> str:
     text.let("band", f"scratch + {BAND_AT}")
     text.let("sums", f"scratch + {RESULT_AT}")
     with text.loop("unit", "begin", "end"):
+        _look_ahead(text)
         text.let("part", "unit % bands")
-        text.let("others", "unit // bands")
-        text.let("chunk", "others // count")
-        find_place(text, "others % count", HEADER + len(WORDS))
-        for name in ("x", "weights", "result"):
+        text.let("chunk", "unit // bands // count")
+        for name in ("weights", "result"):
             text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
         text.read("x_base", "x_bases")
         text.read("weights_base", "weights_bases")
@@ -67,6 +67,39 @@ def make_bands() -> str:
             _multiply(text)
     text.add("store atomic i64 0, ptr %slot.ptr release, align 8", "ret i64 0")
     return "\n".join([make_bases(), text.define("i64 @kernel(i64 %words, i64 %begin, i64 %end)"), DECLARED])
+
+
+def _look_ahead(text: Steps) -> None:
+    """Where the input of the next unit begins, which tiles have fetched meanwhile, then that of this one."""
+    with text.loop("way", 0, 2):
+        text.let("asked", "min(unit + 1 - way, end - 1)")
+        find_place(text, "asked // bands % count", HEADER + len(WORDS))
+        text.invoke("@bases", "x", "rank", "places + 8", "x_bases")
+        with text.when("way == 0"):
+            text.read("next_base", "x_bases")
+            text.let("next_part", "asked % bands")
+            text.let("next_line", "max((groups * next_part) // bands * lines * stride - top, 0)")
+            text.let("next_stop", "(groups * (next_part + 1)) // bands * lines * stride - top + reach - stride")
+            text.put("ahead", "next_base + next_line * x_down")
+            text.put("ahead + 8", 0)
+            text.put("ahead + 16", "channels if asked > unit else 0")
+            text.put("ahead + 24", "(min(next_stop, height) - next_line) * x_down")
+
+
+def _fetch_ahead(text: Steps) -> None:
+    """What a tile fetches: weights of the next channels, then the next unit's input, a channel after the other."""
+    text.let("soon", f"(y * across + z) * steps * {SOON * LINE}")
+    text.let("is_weights", "1 if fetches and soon < b_bytes else 0")
+    for i, name in enumerate(("begin_a", "on_a", "left_a", "size_a")):
+        text.read(name, f"ahead + {8 * i}")
+    text.let("is_input", "1 if left_a > 0 and is_weights == 0 else 0")
+    text.let("to_a", f"on_a + steps * {SOON * LINE}")
+    text.let("is_done", "1 if to_a >= size_a else 0")
+    with text.when("is_input"):
+        text.put("ahead", "begin_a + x_step if is_done else begin_a")
+        text.put("ahead + 8", "0 if is_done else to_a")
+        text.put("ahead + 16", "left_a - is_done")
+    text.let("fetched", "b + b_bytes + soon if is_weights else begin_a + on_a if is_input else b")
 
 
 def _copy(text: Steps) -> None:
@@ -100,10 +133,10 @@ def _multiply(text: Steps) -> None:
         text.let("row", "y * lines")
         text.let("at", "z * places_at_once")
         text.let("is_low", "1 if row + lines > some or at + places_at_once > line else 0")
-        text.let("soon", f"(y * across + z) * steps * {SOON * LINE}")
+        _fetch_ahead(text)
         text.let("chosen", "low if is_low else whole")
         text.invoke(
             "chosen", "a_first + row * pieces_down + at * apart", "b", "sums + (y * across + z) * tile_bytes", "pieces",
-            "steps", "1 if ch == 0 else 0", "b + b_bytes + soon if soon < b_bytes else b",
+            "steps", "1 if ch == 0 else 0", "fetched",
             "to_first + row * target_down + at * 4", "target_channel", "result", "result_bases", "panel * columns",
         )  # fmt: skip

@@ -59,6 +59,9 @@ LOADS = 1.2
 OVERHEAD = 0.5
 """Cycles of each step of a tile beside its products, that of its call and of its ending included."""
 MOST_VECTORS = 4
+FEW = 16
+"""Channels of the input below which each is a chain of its own, as in ONNX Runtime: longer ones have larger errors, of
+12 channels, 3 x 3, twice as large."""
 OFTEN = 16
 """Tiles of a band up to which weights are fetched: more of them find those in the first cache for long."""
 
@@ -261,11 +264,13 @@ def _program(sides: _Bands, ending: Ending, lines: _Lines, constants: frozenset[
     width, units, panels = shape.width, _units(sides, shape, lines), lay_out_places(sides, shape.width, constants)
     if units is None or panels is None:
         return None
-    parts = -(-sizes[INPUT] // (CHAIN // steps))
+    is_few = FEW > sizes[INPUT] > 1 == sizes[GROUP]
+    parts = 1 if is_few else -(-sizes[INPUT] // (CHAIN // steps))
     together = -(-sizes[INPUT] // parts)
     tiles = _tiles(sides, shape, lines, is_fetched=-(-units.rows // shape.lines) * -(-sides.m // shape.places) <= OFTEN)
     last = (sizes[INPUT] - (parts - 1) * together) * sizes[DOWN]
-    ended = [tile._replace(ending=ending, ahead=-(-tile.vectors * lanes // last)) for tile in tiles]
+    chain = sizes[DOWN] if is_few else 0
+    ended = [tile._replace(ending=ending, chain=chain, ahead=-(-tile.vectors * lanes // last)) for tile in tiles]
     kernels = [*([0] * len(tiles) if parts == 1 else map(_kernel, tiles)), *map(_kernel, ended)]
     copy = BandLine(lines.size, lines.left, lines.pitch)
     sections = (sides.section((), [lines.x], [0], [0]), panels.section, sides.result(is_written=False))
@@ -281,10 +286,10 @@ def _program(sides: _Bands, ending: Ending, lines: _Lines, constants: frozenset[
         "stride": lines.stride, "reach": lines.reach, "together": together, "taps": sizes[DOWN],
         "pieces": place_of((together, sizes[DOWN]), (units.plane, lines.below * lines.pitch)),
         "places_at_once": shape.places, "lines": shape.lines, "apart": x.strides[PLACE],
-        "tile_bytes": 4 * shape.lines * shape.places * width, "channel_bytes": 4 * steps * width,
+        "tile_bytes": 4 * shape.lines * shape.places * width if parts > 1 else 0, "channel_bytes": 4 * steps * width,
         "panel_bytes": 4 * sides.k * width, "columns": width, "target_channel": target.strides[CHANNEL],
         "target_down": target.strides[ROW], "x_at": at[0], "weights_at": at[1], "result_at": at[2],
-        "rank": len(sides.batch), **dict(zip(TILES, kernels, strict=True)),
+        "rank": len(sides.batch), "fetches": int(tiles[0].fetches), **dict(zip(TILES, kernels, strict=True)),
     }  # fmt: skip
     fixed = (*(words[name] for name in WORDS[2:]), *(sizes[k] for k in sides.batch))
     kernel, number = get_kernel("bands", make_bands), units.bands * units.chunks * count

@@ -82,7 +82,7 @@ class Sides:
     def __init__(self, primitive: Reduce, found: Contraction, *, has_lines: bool = False) -> None:
         self.primitive, self.found = primitive, found
         self._lies: dict[Expr, Lie] = {}
-        self.kind = SUMS[found.fold.type]  # type: ignore[index]  # asked before
+        self.kind = "" if found.fold.type is None else SUMS.get(found.fold.type, "")
         self.left, self.right = found.left, found.right
         self.sum = load(len(primitive.sources), found.fold.type)  # type: ignore[arg-type]  # asked before
         self.finish = rewrite(primitive.value, lambda node: self.sum if node is found.fold else node)
