@@ -37,8 +37,8 @@ SHORT = 64 if IS_INTERPRETED else 1024
 CHUNK = 64 if IS_INTERPRETED else 2048
 """Elements of a tile of chunks of longer rows."""
 ACROSS = 512
-"""Bytes of neighbouring rows in a tile, where they are the neighbours in memory: sums along the first axis of a square of
-16,384 FLOAT32 are at 0.99 of copy speed, and at 0.84 with 256 (H200)."""
+"""Bytes of neighbouring rows in a tile, where they are the neighbours in memory: sums along the first axis of a square
+of 16,384 FLOAT32 are at 0.99 of copy speed, and at 0.84 with 256 (H200)."""
 EACH = 32
 """Elements a thread of whole rows; a fourth of chunks, which leave their folds in registers."""
 LARGE, REGISTERS = 8192, {8: 128, 16: 64}
