@@ -165,7 +165,7 @@ def _axes_along(made: Map | Reduce, way: int) -> Iterator[tuple[View, int]]:
 def _read_by_convolution(
     step: Step, recipe: Recipe, kinds: Mapping[DataType, Turning], seen: Mapping[str, list[View]]
 ) -> Iterator[tuple[View, _Pictures]]:
-    """What a convolution reads: as operators have it, channels are the first dimension that is summed."""
+    """The pictures that a convolution reads: as operators have it, channels are the first dimension that is summed."""
     if (made := _convolution(step)) is None:
         return
     for view, axis in _axes_along(made, len(made.sizes) - made.depth):
@@ -190,7 +190,7 @@ def _written_by_convolution(
     found: Mapping[str, _Pictures],
     seen: Mapping[str, list[View]],
 ) -> Iterator[tuple[View, _Pictures]]:
-    """What a convolution writes, all of it, that reads pictures which are turned: such are written as they are read.
+    """The whole result of a convolution that reads pictures which are turned: it is written as they are read.
 
     SqueezeNet's last one, 512 channels into 1,000 of 14 x 14, takes 1.47 ms so, and 1.70 channel by channel (a Xeon).
     """
@@ -216,7 +216,7 @@ def _beside(
     found: Mapping[str, _Pictures],
     seen: Mapping[str, list[View]],
 ) -> Iterator[tuple[View, _Pictures]]:
-    """What a step reads and writes along the channels of pictures that are turned."""
+    """The views that a step reads and writes along the channels of pictures that are turned."""
     made = step.primitive
     if not isinstance(made, (Map, Reduce)) or not any(view.tensor in found for view in made.views):
         return
