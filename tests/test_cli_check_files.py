@@ -113,7 +113,7 @@ def test_what_standard_input_does_not_go_with(arguments: list[str], message: str
 
 
 def test_onnx_models_of_a_folder(tmp_path: Path) -> None:
-    pytest.importorskip("onnx")
+    pytest.importorskip("onnx", reason="ONNX is not installed: make test EXTRAS=onnx")
     shutil.copy(EXAMPLES / "crop.onnx", tmp_path)
     (tmp_path / "broken.onnx").write_bytes(b"\xff\xff")
     result = program("check", tmp_path)

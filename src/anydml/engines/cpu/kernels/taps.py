@@ -9,7 +9,7 @@ Where windows reach past the input, `x` is its first of `height` lines, `start` 
 and `blank` a line of what is around it: 144 planes of 56 x 56 by 3 x 3 take 343 us so, and 438 where lines are copied
 between margins (one thread of an Arm Neoverse-N1).
 
-Bytes less their zero point are multiplied as numbers of 16 bits, and summed as 32.
+Bytes less their zero point are multiplied as numbers of 16 bits, and summed as 32. The largest of bytes is a byte.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class TapsText:
         """A vector of a line, so many elements on: all, or every other one; of bytes less their zero point."""
         text, lanes = self.text, self.taps.lanes
         found = self._elements(group, i, offset)
-        if self.taps.kind == "f32":
+        if self.taps.kind == "f32" or self.taps.op != "fma":
             return found
         widen, short = "zext" if self.taps.kind == "u8" else "sext", f"<{lanes} x i16>"
         return text.new(f"sub {short} {text.new(f'{widen} <{lanes} x i8> {found} to {short}')}, {self.zero}")

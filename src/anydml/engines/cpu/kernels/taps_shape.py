@@ -31,7 +31,7 @@ class Taps(NamedTuple):
     by_lane: bool
     """Whether arithmetic takes a weight from a lane of a vector, as an Arm's."""
     kind: str = "f32"
-    """Of the input: `f32`, or with weights `i8` or `u8`."""
+    """Of the input: `f32`, or `i8` or `u8` with weights, and for the largest and the smallest."""
     together: int = 4
     """Rows of results at once: they share lines of the input."""
     vectors: int = 2
@@ -56,7 +56,9 @@ class Taps(NamedTuple):
     @property
     def sums(self) -> DataType:
         """The type that is folded in."""
-        return DataType.FLOAT32 if self.kind == "f32" else DataType.INT32
+        if self.kind == "f32":
+            return DataType.FLOAT32
+        return DataType.INT32 if self.op == "fma" else DataType.UINT8 if self.kind == "u8" else DataType.INT8
 
     @property
     def is_by_line(self) -> bool:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Primitive
 
 F32, I32 = DataType.FLOAT32, DataType.INT32
+_BYTES = (DataType.INT8, DataType.UINT8)
 BYTES = 8
 """Bytes at once at least: as many of 16 bits fill a vector of an Arm's."""
 SHORT = 48
@@ -99,7 +100,7 @@ def plan_framed(primitives: Sequence[Primitive], constants: frozenset[str]) -> C
 
 
 def plan_taps(primitive: Reduce, frame: Frame | None = None) -> ContractProgram | None:
-    """Planes of FLOAT32, or of bytes with weights, whose windows are small; None where they are not, or lie otherwise.
+    """Planes of FLOAT32 or bytes, whose windows are small; None where they are not, or lie otherwise.
 
     Whether it is so does not depend on what is computed from the folds, nor on the target: bits are the same.
     """
@@ -121,6 +122,8 @@ def plan_taps(primitive: Reduce, frame: Frame | None = None) -> ContractProgram 
     taps = _taps(sides, found)
     if taps is None or len(sides.lies(sides.finish)) >= VIEWS:
         return None
+    if found.fold.type in _BYTES and (taps.ending is None or frame is not None):
+        return None  # the scratch has sums of 32 bits, and margins of numbers or of zero points
     if frame is not None and not _is_framed(sides, found, taps, frame):
         return None
     return _program(sides, found, taps, frame)
@@ -149,7 +152,8 @@ def _match(primitive: Reduce) -> _Found | None:
         return None
     (fold,) = folds
     (term,) = fold.args
-    if fold.op in ("fold_max", "fold_min", "fold_sum") and term.op == "load" and fold.type is F32:
+    is_plain = fold.type is F32 and fold.op in ("fold_max", "fold_min", "fold_sum")
+    if term.op == "load" and (is_plain or _is_byte(fold, term)):
         return _Found(fold.op.removeprefix("fold_"), term, None, fold)
     if fold.op != "fold_sum" or term.op != "mul" or fold.type not in (F32, I32):
         return None
@@ -163,11 +167,16 @@ def _match(primitive: Reduce) -> _Found | None:
     return _Found("fma", byte[0], weight, fold, byte[1]) if byte and is_ours else None
 
 
+def _is_byte(fold: Expr, term: Expr) -> bool:
+    """Whether it is the largest or the smallest of bytes."""
+    return fold.op in ("fold_max", "fold_min") and fold.type is term.type and fold.type in _BYTES
+
+
 def _taps(sides: Sides, found: _Found) -> Taps | None:
     sizes, lie = sides.found.sizes, sides.lie(found.x)
     (rows,), (columns,) = sides.rows, sides.columns
     lanes, most = tile_for("f32", MOST).lanes, math.prod(sizes[k] for k in sides.folded)
-    lanes = lanes if found.zero is None else max(lanes, BYTES)
+    lanes = lanes if found.x.type is F32 else max(lanes, BYTES)
     while 4 < lanes > sizes[columns]:
         lanes //= 2
     (below, beside), pitch = _pair(sides, lie), _pitch(sides, lie)
@@ -183,7 +192,7 @@ def _taps(sides: Sides, found: _Found) -> Taps | None:
 
 
 def _ending(sides: Sides) -> Ending | None:
-    """What is computed from folds where they are, if that is short and reads nothing that varies along a plane.
+    """The value computed from folds where they are, if it is short and no read varies along a plane.
 
     Elements that do may lie where the target does: rows that overlap would read them again.
     """
@@ -206,7 +215,7 @@ def _pair(sides: Sides, lie: Lie) -> tuple[int, int]:
 
 
 def _pitch(sides: Sides, lie: Lie) -> int:
-    """What the distances of lines are multiples of."""
+    """The common divisor of the distances of lines."""
     return math.gcd(lie.strides[sides.rows[0]], _pair(sides, lie)[0])
 
 
