@@ -21,6 +21,8 @@ class Turning(NamedTuple):
     """Bytes: places so far apart, or multiples of it, share lines of a cache, and lie further apart; 0 for none."""
     has_results: bool = False
     """Whether those that no convolution reads lie so too, where one writes them that reads such."""
+    needs_both: bool = False
+    """Whether convolutions that write others read such no faster."""
 
 
 class Program(Protocol):
