@@ -11,7 +11,7 @@ import functools
 import itertools
 from typing import TYPE_CHECKING
 
-from anydml.engines.cpu.kernels.folds import combine, combine_all, identity, vector_of
+from anydml.engines.cpu.kernels.folds import combine_all, identity, vector_of
 from anydml.engines.cpu.kernels.reduce import SMALL, size_of, width_of
 from anydml.engines.cpu.kernels.strips import Strip
 
@@ -43,7 +43,7 @@ class _Across(Strip):
         self.enter()
         lanes, strip, text = self.shape.lanes, self.shape.strip, self.text
         held = {node for step in self.passes for node in (*step.folds, *step.once)}
-        self.held = {node: text.new(f"alloca [{strip * width_of(node)} x i8], align 64") for node in held}
+        self.held = {node: text.new(f"alloca [{strip * self.held_width(node)} x i8], align 64") for node in held}
         targets = [*self.by_row, *self.by_element] if self.by_element else []
         self.parts = {view: text.new(f"alloca {vector_of(value, lanes)}, align 64") for view, value in targets}
         self.last = text.new(f"sub i64 %n, {lanes}")
@@ -182,7 +182,7 @@ class _Across(Strip):
             new = [self._vectors(step, there, at, slot, column) for there, at in zip(moved, numbers, strict=True)]
             for k, one in enumerate(step.folds):
                 value = combine_all(text, one, [values[k] for values in new], lanes)
-                self.store(one, slot, combine(text, one, self.load(one, slot), value, lanes))
+                self.combine(one, slot, value)
 
         self.slots(body)
 

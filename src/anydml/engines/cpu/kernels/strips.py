@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.engines.cpu.kernels.folds import vector_of
+from anydml.engines.cpu.kernels.folds import combine, vector_of
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
 from anydml.engines.cpu.kernels.reduce import VECTOR, Writer, width_of
+from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, LEAVES
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Strip(Writer):
 
     def hold(self, node: Expr, slot: str) -> str:
         """The place of a result."""
-        return self.move(self.held[node], self.times(slot, width_of(node)))
+        return self.move(self.held[node], self.times(slot, self.held_width(node)))
 
     def align(self, node: Expr) -> int:
         """Of a node's vectors on the stack."""
@@ -55,13 +56,44 @@ class Strip(Writer):
 
     def load(self, node: Expr, slot: str) -> str:
         """A result so far."""
-        place, vector = self.hold(node, slot), vector_of(node, self.shape.lanes)
-        return self.text.new(f"load {vector}, ptr {place}, align {self.align(node)}")
+        if not self._is_long(node):
+            place, vector = self.hold(node, slot), vector_of(node, self.shape.lanes)
+            return self.text.new(f"load {vector}, ptr {place}, align {self.align(node)}")
+        wide, vector = self._wide(), vector_of(node, self.shape.lanes)
+        return self.text.new(f"fptrunc {wide} {self._load_wide(node, slot)} to {vector}")
 
     def store(self, node: Expr, slot: str, value: str) -> None:
         """Keep a result."""
         place, vector = self.hold(node, slot), vector_of(node, self.shape.lanes)
+        if self._is_long(node):
+            wide = self._wide()
+            value, vector = self.text.new(f"fpext {vector} {value} to {wide}"), wide
         self.text.add(f"store {vector} {value}, ptr {place}, align {self.align(node)}")
+
+    def combine(self, node: Expr, slot: str, value: str) -> None:
+        """Fold more into a result so far."""
+        text, lanes = self.text, self.shape.lanes
+        if not self._is_long(node):
+            self.store(node, slot, combine(text, node, self.load(node, slot), value, lanes))
+            return
+        wide, old = self._wide(), self._load_wide(node, slot)
+        more = text.new(f"fpext {vector_of(node, lanes)} {value} to {wide}")
+        total = text.new(f"fadd {wide} {old}, {more}")
+        text.add(f"store {wide} {total}, ptr {self.hold(node, slot)}, align {self.align(node)}")
+
+    def held_width(self, node: Expr) -> int:
+        """The bytes of an element on the stack."""
+        return 8 if self._is_long(node) else width_of(node)
+
+    def _is_long(self, node: Expr) -> bool:
+        """Whether a result is a sum of FLOAT32 that may be of very many, which are added up in float64."""
+        return node.op == "fold_sum" and node.type is DataType.FLOAT32 and not self.shape.window
+
+    def _wide(self) -> str:
+        return f"<{self.shape.lanes} x double>"
+
+    def _load_wide(self, node: Expr, slot: str) -> str:
+        return self.text.new(f"load {self._wide()}, ptr {self.hold(node, slot)}, align {self.align(node)}")
 
     def leaf(self, leaf: Expr, places: Sequence[str], column: str) -> str:
         """A number, or what is read of a view for the rows from one on."""
