@@ -23,7 +23,7 @@ help: ## this list, as `make` alone
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s%s\n", $$1, $$2}' Makefile
 	@sed -n 's/^## \{0,1\}//p' Makefile
 
-# What a kernel is tested by: every case of the table, random descriptions, and shapes that take several tiles. Triton
+# The tests of a kernel: every case of the table, random descriptions, and shapes that take several tiles. Triton
 # reads TRITON_INTERPRET when it is first imported, so interpreted kernels have a process of their own.
 ENGINE_TESTS := $(patsubst %,tests/test_%.py,cuda_engine cuda_maps cuda_expressions cuda_reduces cuda_products \
   cuda_windows one_pass targets documents document_examples random precision casts graph_random)
@@ -59,7 +59,7 @@ lint: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%) ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# What is derived from the descriptions and kept: the type stub, and the page of operators.
+# Files that are derived from the descriptions and kept: the type stub, and the page of operators.
 written: $(VENV)/ready ## write the type stub and the page of operators anew, after a change of the operators
 	$(BIN)/python -m scripts.write_stub
 	$(BIN)/python -m scripts.write_operators

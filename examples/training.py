@@ -84,7 +84,7 @@ def compile_step(device: str = "cpu") -> dml.CompiledGraph:
     to_first = ops.relu_grad(first, to_bent1)
 
     def to_filter(x: Any, gradient: Any) -> Any:
-        """What lies where the filter looked, times the gradient there: a convolution whose channels are pictures."""
+        """The elements where the filter looked, times the gradient there: a convolution whose channels are pictures."""
         found = ops.convolution(turned(x), turned(gradient), **SAME)
         return turned(found)
 

@@ -130,7 +130,7 @@ SEARCHES: dict[str, Callable[[], Search]] = {
 
 
 def halved(tree: Expr, x: Array) -> Array:
-    """What a tree gives for FLOAT16, rounded to it."""
+    """The results of a tree for FLOAT16, rounded to it."""
     with np.errstate(all="ignore"):
         return evaluate(tree, [x], x.shape).astype(np.float16)
 

@@ -38,13 +38,13 @@ def tree_of(name: str, type: DataType) -> Expr:
 
 
 def run(name: str, *args: Array, half: bool = False) -> Array:
-    """What the tree gives."""
+    """The results of the tree."""
     tree = tree_of(name, DataType.FLOAT16 if half else DataType.FLOAT32)
     return evaluate(expand(tree), args, args[0].shape)
 
 
 def run_compiled(name: str, *args: Array, half: bool = False) -> Array:
-    """What the cpu engine gives."""
+    """The results of the cpu engine."""
     from anydml.engines.cpu import CpuEngine  # which needs LLVM
 
     type = DataType.FLOAT16 if half else DataType.FLOAT32

@@ -40,7 +40,7 @@ EXPLAIN_STUB = STUB.parent / "explaining.pyi"
 ENUMS_STUB = STUB.parent / "pydirectml" / "enums.pyi"
 HEAD = '''# mypy: disable-error-code="overload-overlap"
 # Numbers alone are arrays, and with an expression belong to its graph.
-"""What `import anydml` gives. Written by `python -m scripts.write_stub`."""
+"""The names of `import anydml`. Written by `python -m scripts.write_stub`."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol, TypeVar, overload
@@ -192,7 +192,7 @@ def declare_written(function: Callable[..., Any]) -> str:
 
 
 def imports() -> list[str]:
-    """What `__init__.py` imports, the operators' classes and the written functions, by their modules."""
+    """The imports of `__init__.py`, the operators' classes and the written functions, by their modules."""
     found = []
     for node in ast.parse(Path(anydml.__file__).read_text()).body:
         if isinstance(node, ast.ImportFrom):

@@ -19,7 +19,7 @@ NOBODY = 54321
 """A user of whom there is no process."""
 MIB = 2**20
 MOST_MEMORY = 3072 * MIB
-"""What a child may take that reads what it should not."""
+"""The memory of a child that reads what it should not."""
 POOL = 5
 """Items of which a spoiled cache has the kernels."""
 _chance = random.Random()  # noqa: S311 - when something happens is not part of an item

@@ -50,7 +50,7 @@ providers._get_local_constants = Constants  # noqa: SLF001 - it has no setting f
 
 
 def draw(strategy: SearchStrategy[Any], seed: int) -> Any:
-    """What a strategy of the tests gives for a seed, outside of a test."""
+    """The example of a test strategy for a seed, outside of a test."""
     with drawing:
         return ConjectureData(random=random.Random(seed)).draw(strategy)  # noqa: S311 - test data
 

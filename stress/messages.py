@@ -1,4 +1,4 @@
-"""What a child tells its parent: lines of JSON on its standard output."""
+"""Messages of a child to its parent: lines of JSON on its standard output."""
 
 from __future__ import annotations
 

@@ -256,5 +256,5 @@ def chain(rng: random.Random) -> tuple[Any, dict[str, Array], str]:
 
 
 def note() -> str:
-    """What is left out, and why."""
+    """The parts that are left out, and why."""
     return "" if IS_THERE else f"ONNX models are left out: onnx is not installed for {sys.executable}"

@@ -1,4 +1,4 @@
-"""What goes on around the work of a process: signals, forks, changing thread counts, small stacks."""
+"""Pressures around the work of a process: signals, forks, changing thread counts, small stacks."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _in_child(worker: Worker, numbers: list[int], writes: int) -> None:
 
 
 def _read(descriptor: int, deadline: float, *, is_whole: bool = True) -> str | None:
-    """What a child says until it ends; None where it does not end, unless that will do."""
+    """The words of a child until it ends; None where it does not end, unless that will do."""
     found = b""
     while (left := deadline - time.monotonic()) > 0:
         if select.select([descriptor], [], [], left)[0]:

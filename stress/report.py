@@ -1,4 +1,4 @@
-"""What is told: a line now and then, each fault when it is found, and a summary."""
+"""The report: a line now and then, each fault when it is found, and a summary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_SHOWN = 12
 """Faults of a kind that are written out; more are counted, and an item's second is not shown again."""
 
 FAULTS_AGAIN, LINES_AGAIN = 2, 12
-"""What the summary says again: some faults, and how each begins."""
+"""The most that the summary repeats: some faults, and how each begins."""
 
 
 class Report:

@@ -1,4 +1,4 @@
-"""What happens to a kernel cache: entries cut, changed, swapped, and replaced by pipes, folders, links and devices."""
+"""Accidents of a kernel cache: entries cut, changed, swapped, and replaced by pipes, folders, links and devices."""
 
 from __future__ import annotations
 

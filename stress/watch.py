@@ -1,4 +1,4 @@
-"""What a process holds: memory, descriptors and threads, at rest."""
+"""The holdings of a process: memory, descriptors and threads, at rest."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def is_possible() -> bool:
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process has computed so far, in seconds; 0 where the system does not tell."""
+    """The time that a process has computed so far, in seconds; 0 where the system does not tell."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -45,7 +45,7 @@ class Held:
     memory: int
     """Bytes in RAM."""
     descriptors: tuple[str, ...]
-    """What each leads to."""
+    """The target of each."""
     threads: int
 
     @classmethod
@@ -59,7 +59,7 @@ class Held:
         return cls(memory, _descriptors(), len(list((SELF / "task").iterdir())))
 
     def leaks(self, before: Held, most: int, spare: int = 0) -> list[str]:
-        """What there is more of than before: memory and descriptors beyond what is allowed, any thread."""
+        """The growth since before: memory and descriptors beyond what is allowed, any thread."""
         found = []
         if self.memory - before.memory > most:
             grown = (self.memory - before.memory) / 2**20
@@ -89,7 +89,7 @@ def fill_team() -> None:
 
 
 def find_leaks(before: Held, most: int, spare: int) -> list[str]:
-    """What has leaked since; threads and descriptors that are about to go have their time."""
+    """The leaks since; threads and descriptors that are about to go have their time."""
     deadline = time.monotonic() + PATIENCE
     while True:
         fill_team()

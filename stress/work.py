@@ -34,7 +34,7 @@ class Work:
     """Whether every engine has the same bits; functions such as exp are a unit in the last place apart."""
 
     def judge(self) -> str:
-        """What is wrong with the answer; nothing where it is right. Whatever is no DmlError passes through."""
+        """The fault of the answer; nothing where it is right. Errors that are no DmlError pass through."""
         try:
             wanted, got = _outcome(self.wanted), _outcome(self.got)
         except WrongError as error:

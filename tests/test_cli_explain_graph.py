@@ -49,13 +49,13 @@ def test_three_dispatches_become_one_pass(tmp_path: Path) -> None:
         model.json as one graph
         3 nodes: one by one 3 passes that move 192 bytes, compiled 1 pass that moves 64 bytes: 2 passes and 128 bytes (66%) less
 
-        before  node                      what it does                        from → to       moves  becomes
+        before  node                      work                                from → to       moves  becomes
              1  SLICE1 flip               copy [1,1,2,4] from a[..., ::-1]    a → flip     64 bytes  pass 1
              2  CUMULATIVE_SUMMATION sum  running sum along axis 3 of flip    flip → sum   64 bytes  pass 1
              3  SLICE1 flip'              copy [1,1,2,4] from sum[..., ::-1]  sum → d      64 bytes  pass 1
                 3 passes                                                                  192 bytes
 
-        after  nodes             what it does                                from → to     moves
+        after  nodes             work                                        from → to     moves
             1  flip, sum, flip'  running sum along axis 3, decreasing, of a  a → d      64 bytes
                1 pass                                                                   64 bytes
 

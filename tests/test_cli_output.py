@@ -57,7 +57,7 @@ def test_a_stdout_that_lacks_a_names_letters(command: str, tmp_path: Path) -> No
 def test_check_has_colour_on_a_terminal_where_it_is_wanted(
     environment: dict[str, str], coloured: bool, tmp_path: Path
 ) -> None:
-    pty = pytest.importorskip("pty")
+    pty = pytest.importorskip("pty", reason="this system has no terminals of its own")
     path = write(tmp_path, changed(model(), "dispatchables.sum.desc.Axis", 4))
     ours, theirs = pty.openpty()
     known = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "TERM", "CI")}

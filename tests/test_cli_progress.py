@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pty = pytest.importorskip("pty")
+pty = pytest.importorskip("pty", reason="this system has no terminals of its own")
 
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "examples/models"
@@ -71,7 +71,7 @@ def test_check_of_several_models() -> None:
 
 
 def test_a_message_stands_above_and_an_error_below(tmp_path: Path) -> None:
-    pytest.importorskip("onnx")
+    pytest.importorskip("onnx", reason="ONNX is not installed: make test EXTRAS=onnx")
     faulty = tmp_path / "faulty.json"
     faulty.write_text("{")
     written = on_terminal("cache", "warm", "--engine", "reference", MODELS / "crop.onnx", faulty)
@@ -84,7 +84,7 @@ def test_a_message_stands_above_and_an_error_below(tmp_path: Path) -> None:
 
 
 def test_compare_leaves_the_result_alone() -> None:
-    pytest.importorskip("onnx")
+    pytest.importorskip("onnx", reason="ONNX is not installed: make test EXTRAS=onnx")
     written = on_terminal("compare", MODELS / "crop.onnx", "--engine", "reference", "--against", "reference")
     assert "Comparing crop.onnx with the reference engine" in written
     assert [line.split()[0] for line in left_on_screen(written)] == [

@@ -298,7 +298,7 @@ def test_the_output_path_is_made(tmp_path: Path) -> None:
 
 
 def test_an_onnx_model_as_json(tmp_path: Path) -> None:
-    pytest.importorskip("onnx")
+    pytest.importorskip("onnx", reason="ONNX is not installed: make test EXTRAS=onnx")
     target = tmp_path / "a" / "b"
     result = run(EXAMPLES / "crop.onnx", "--json", "--output_path", target, "--engine", "reference")
     data = json.loads(result.stdout)

@@ -142,6 +142,18 @@ def test_a_few_channels_are_chains_of_their_own(channels: int, chain: int, plann
     assert {tile.chain for tile in planned} == {chain}
 
 
+def test_a_convolution_alone_in_a_graph_reads_planes(planned: list[Any]) -> None:
+    """Whose channels would lie side by side between others."""
+    x, filters = whole(1, 1, 16, 5, 6), whole(2, LANES, 16, 3, 3)
+    found = []
+    for engine in ("cpu", "reference"):
+        g = dml.Graph(engine)
+        made = dml.convolution(g.input(x, "x"), g.constant(filters), start_padding=(1, 1), end_padding=(1, 1))
+        found.append(g.compile(made)(x))
+    assert planned
+    np.testing.assert_array_equal(found[0], found[1])
+
+
 @pytest.mark.parametrize("what", ["one tap", "few channels", "backward", "long ending"])
 def test_others_go_other_ways(what: str, planned: list[Any]) -> None:
     window = 1 if what == "one tap" else 3

@@ -119,7 +119,10 @@ def test_the_number_of_threads_changes_no_bit(shape: tuple[int, int, int], dtype
 @pytest.mark.parametrize("shape", [(64, 64, 64), (150, 130, 1500), (1, 512, 4096), (8, 300, 2000)])
 @pytest.mark.parametrize("turned", [False, True])
 def test_errors_are_no_larger_than_those_of_onnx_runtime(shape: tuple[int, int, int], turned: bool) -> None:
-    ort, onnx = pytest.importorskip("onnxruntime"), pytest.importorskip("onnx")
+    ort, onnx = (
+        pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed: make bench has it"),
+        pytest.importorskip("onnx", reason="ONNX is not installed: make test EXTRAS=onnx"),
+    )
     m, n, k = shape
     rng = np.random.default_rng(1)
     left, right = rng.standard_normal((m, k), np.float32), rng.standard_normal((n, k) if turned else (k, n), np.float32)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: make test EXTRAS=dask")
 zarr = pytest.importorskip("zarr", reason="Zarr is not installed: make test EXTRAS=dask")
 import dask  # noqa: E402 - where it is
-import dask.array as da  # noqa: E402
+import dask.array as da  # noqa: E402 - it needs Dask
 
-from anydml.dask import AnydmlPlugin  # noqa: E402
+from anydml.dask import AnydmlPlugin  # noqa: E402 - it needs Dask
 
 pytestmark = [
     pytest.mark.long,

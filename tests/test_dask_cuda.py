@@ -17,7 +17,7 @@ if not cupy.is_available():
 
 import dask.array as da  # noqa: E402 - where it is
 
-from lazies import TAKEN, agree, arrays_of, cut  # noqa: E402
+from lazies import TAKEN, agree, arrays_of, cut  # noqa: E402 - it needs Dask
 
 
 @pytest.mark.parametrize("case", TAKEN, ids=str)

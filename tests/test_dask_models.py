@@ -11,7 +11,7 @@ import anydml as dml
 
 da = pytest.importorskip("dask.array", reason="Dask is not installed: make test EXTRAS=dask")
 import anydml.dask as lazily  # noqa: E402 - where Dask is
-from lazies import lazy, near  # noqa: E402
+from lazies import lazy, near  # noqa: E402 - it needs Dask
 
 X = np.random.default_rng(1).normal(size=(6, 4)).astype("float32")
 WEIGHTS = np.random.default_rng(2).normal(size=(4, 3)).astype("float32")

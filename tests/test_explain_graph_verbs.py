@@ -76,7 +76,7 @@ def test_parts_of_a_tensor_are_told_and_become_their_own_passes() -> None:
     assert str(picture) == textwrap.dedent("""\
         5 nodes: one by one 8 passes that move 2.406 KiB, compiled 5 passes that move 1.594 KiB: 3 passes and 832 bytes (33%) less
 
-        before  node                          what it does                             from → to          moves  becomes
+        before  node                          work                                     from → to          moves  becomes
              1  ELEMENT_WISE_IDENTITY scaled  scale x by 2, add 1                      x → scaled     384 bytes  pass 1
              2  FILL_VALUE_CONSTANT seven     fill [1,8] with 7                        → seven         32 bytes  pass 2
              3  JOIN cat                      copy [6,8] from scaled, into cat[:6, :]  scaled → cat   384 bytes  pass 1
@@ -87,7 +87,7 @@ def test_parts_of_a_tensor_are_told_and_become_their_own_passes() -> None:
              8  CUMULATIVE_SUMMATION sum      running sum along axis 1 of node3.1      node3.1 → sum  384 bytes  pass 5
                 8 passes                                                                              2.406 KiB
 
-        after  nodes        what it does                            from → to          moves
+        after  nodes        work                                    from → to          moves
             1  scaled, cat  scale x by 2, add 1, into cat[:6, :]    x → cat        384 bytes
             2  seven, cat   fill [1,8] with 7, into cat[6:7, :]     → cat           32 bytes
             3  cat          copy [6,8] from x, into cat[7:, :]      x → cat        384 bytes

@@ -325,7 +325,7 @@ def test_a_device_that_is_not_there() -> None:
 
 
 def test_torch_in_torch_out() -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test EXTRAS=torch")
     g = dml.Graph()
     x = g.input(T("float32", (4, 6)))
     model = g.compile([dml.cumulative_summation(x, 0), x])

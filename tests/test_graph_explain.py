@@ -35,14 +35,14 @@ def test_a_graph_that_becomes_one_pass() -> None:
     assert str(explain_desc(crop_flip_sum_flip())) == textwrap.dedent("""\
         4 nodes: one by one 4 passes that move 640 bytes, compiled 1 pass that moves 160 bytes: 3 passes and 480 bytes (75%) less
 
-        before  node                      what it does                      from → to        moves  becomes
+        before  node                      work                              from → to        moves  becomes
              1  SLICE1 crop               copy [4,5] from x[1:5, 2:7]       x → crop     160 bytes  pass 1
              2  SLICE1 flip               copy [4,5] from crop[..., ::-1]   crop → flip  160 bytes  pass 1
              3  CUMULATIVE_SUMMATION sum  running sum along axis 1 of flip  flip → sum   160 bytes  pass 1
              4  SLICE1 y                  copy [4,5] from sum[..., ::-1]    sum → y      160 bytes  pass 1
                 4 passes                                                                 640 bytes
 
-        after  nodes               what it does                                          from → to      moves
+        after  nodes               work                                                  from → to      moves
             1  crop, flip, sum, y  running sum along axis 1, decreasing, of x[1:5, 2:7]  x → y      160 bytes
                1 pass                                                                               160 bytes
 
@@ -55,7 +55,7 @@ def test_a_node_in_several_passes_and_one_that_does_not_run() -> None:
         three outputs
         5 nodes: one by one 5 passes that move 708 bytes, compiled 3 passes that move 524 bytes: 2 passes and 184 bytes (25%) less
 
-        before  node                         what it does                                                  from → to           moves  becomes
+        before  node                         work                                                          from → to           moves  becomes
              1  SLICE1 crop                  copy [4,5] from x[1:5, 2:7]                                   x → crop        160 bytes  passes 1, 2
              2  CUMULATIVE_SUMMATION across  running sum along axis 1 of crop                              crop → across   160 bytes  pass 1
              3  CUMULATIVE_PRODUCT down      running product along axis 0, decreasing, exclusive, of crop  crop → down     160 bytes  pass 2
@@ -63,7 +63,7 @@ def test_a_node_in_several_passes_and_one_that_does_not_run() -> None:
              5  GATHER_ND pick               gather [3,8] from x by turn, clamped                          x, turn → pick  204 bytes  pass 3
                 5 passes                                                                                                   708 bytes
 
-        after  nodes         what it does                                                         from → to           moves
+        after  nodes         work                                                                 from → to           moves
             1  crop, across  running sum along axis 1 of x[1:5, 2:7]                              x → across      160 bytes
             2  crop, down    running product along axis 0, decreasing, exclusive, of x[1:5, 2:7]  x → down        160 bytes
             3  turn, pick    gather [3,8] from x by rows[::-1, :], clamped                        x, rows → pick  204 bytes
@@ -82,16 +82,16 @@ def test_what_is_computed_once_is_told_apart() -> None:
     assert str(picture) == textwrap.dedent("""\
         2 nodes: one by one 2 passes that move 104 bytes, compiled 1 pass that moves 56 bytes: 1 pass and 48 bytes (46%) less
 
-        before  node                       what it does                             from → to              moves  becomes
+        before  node                       work                                     from → to              moves  becomes
              1  CUMULATIVE_SUMMATION sums  running sum along axis 1 of table        table → sums        48 bytes  computed once
              2  GATHER_ND pick             gather [2,3] from sums by rows, clamped  sums, rows → pick   56 bytes  pass 1
                 2 passes                                                                               104 bytes
 
-        once  nodes   what it does                       from → to        moves
+        once  nodes   work                               from → to        moves
            1  sums    running sum along axis 1 of table  table → sums  48 bytes
               1 pass                                                   48 bytes
 
-        after  nodes   what it does                             from → to             moves
+        after  nodes   work                                     from → to             moves
             1  pick    gather [2,3] from sums by rows, clamped  sums, rows → pick  56 bytes
                1 pass                                                              56 bytes
 

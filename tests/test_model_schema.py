@@ -12,7 +12,7 @@ from anydml.models.schema import model_schema
 from anydml.operators import OPERATORS
 from modelling import EXAMPLES, changed, model, program
 
-jsonschema = pytest.importorskip("jsonschema")
+jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed: make lint sets it up")
 if TYPE_CHECKING:
     from pathlib import Path
 

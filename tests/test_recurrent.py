@@ -32,7 +32,7 @@ def drawn(kind: str, ways: int, steps: int, batch: int, inputs: int, size: int) 
 @pytest.mark.parametrize("kind", GATES)
 def test_sequences_of_several_lengths_are_pytorchs(engine: str, kind: str) -> None:
     """Both directions, first states, and sequences in any order of their lengths."""
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test EXTRAS=torch")
     given, lengths = drawn(kind, 2, 5, 3, 4, 6), [3, 5, 1]
     layer = getattr(torch.nn, kind)(4, 6, bidirectional=True)
     rows = GATES[kind] * 6
@@ -108,7 +108,7 @@ def test_a_repeat_is_one_program() -> None:
 @pytest.mark.parametrize("lengths", [[4, 1], [-1, 2]])
 def test_lengths_of_a_run_lie_within_the_steps(lengths: list[int]) -> None:
     """As ONNX Runtime has it: what is fed is checked, and nothing is computed."""
-    onnx = pytest.importorskip("onnx")
+    onnx = pytest.importorskip("onnx", reason="ONNX is not installed: make test EXTRAS=onnx")
     helper, kind = onnx.helper, onnx.TensorProto
     load = pytest.importorskip("anydml.onnx").load
     sizes = {"X": (3, 2, 4), "W": (1, 5, 4), "R": (1, 5, 5)}

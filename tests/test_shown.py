@@ -122,4 +122,4 @@ def test_words_are_escaped_in_a_notebook() -> None:
 def test_dataclasses_keep_what_they_compare_by() -> None:
     assert dml.support("GEMM") == dml.Gemm.support.at("6_4")
     with pytest.raises(AttributeError):
-        dml.support("GEMM").level = None  # type: ignore[misc,union-attr]
+        dml.support("GEMM").level = None  # type: ignore[misc,union-attr]  # refused

@@ -1,4 +1,4 @@
-"""python -m benchmarks.dask --gib 0.25 --workers 2 --rounds 3, or --gib 4 --alone for the memory of large arrays."""
+"""python -m benchmarks.dask --gib 0.25 --workers 2 --rounds 3, --gib 4 --alone for memory, --gib 16 --growth for growth."""
 
 from __future__ import annotations
 
@@ -126,6 +126,28 @@ def show_memory(x: Any, rows: Sequence[Row | Alone], given: argparse.Namespace) 
     return found
 
 
+def unstored(gib: float) -> Any:
+    """An array that no store has: its blocks are made by the tasks that need them."""
+    lines = max(int(gib * 2**30 / 4 / COLUMNS), LINES)
+    return da.full((lines, COLUMNS), 0.5, chunks=(LINES, COLUMNS), dtype="float32")
+
+
+def show_growth(rows: Sequence[Row | Alone], given: argparse.Namespace) -> list[dict[str, Any]]:
+    """Each row for a sixteenth of the size, a quarter, a half and the whole, each by workers of its own."""
+    found = []
+    print(f"{'':26} {'GiB':>6} {'CPU s':>8} {'s/GiB':>8} {'wall s':>8} {'peak MiB':>9}")
+    for row in rows:
+        for gib in (given.gib / 16, given.gib / 4, given.gib / 2, given.gib):
+            with workers(given.workers, given.memory) as client:
+                measure(client, row.mine(unstored(0.25)))  # all workers have their kernels
+                seconds, wall = measure(client, row.mine(unstored(gib)))
+                most = max(client.run(peak).values())
+            found.append({"name": row.name, "gib": gib, "cpu": seconds, "wall": wall, "peak": most})
+            cost = f"{seconds:8.2f} {seconds / gib:8.2f} {wall:8.2f}"
+            print(f"{row.name:26} {gib:6.2f} {cost} {most / 2**20:9.0f}", flush=True)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gib", type=float, default=0.25, help="size of the array")
@@ -133,17 +155,21 @@ def main() -> None:
     parser.add_argument("--memory", default="1GiB", help="of a worker")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--alone", action="store_true", help="once each and without Dask's: memory, of large arrays")
+    parser.add_argument("--growth", action="store_true", help="up to this size, of arrays that are made lazily")
     parser.add_argument("--only", default="", help="rows whose names begin with this")
     parser.add_argument("--store", default="", help="a folder for the array, which stays there")
     parser.add_argument("--json", default="", help="a file for the figures")
     given = parser.parse_args()
+    rows = [row for row in ROWS if row.name.startswith(given.only)]
+    all_rows: list[Row | Alone] = [*rows, *(row for row in ALONE if row.name.startswith(given.only))]
     folder = Path(given.store or tempfile.mkdtemp())
     try:
-        x = fill(folder / f"{given.gib}.zarr", given.gib)
-        print(f"{x.nbytes / 2**30:.2f} GiB in {x.npartitions} blocks, {given.workers} workers of {given.memory}")
-        rows = [row for row in ROWS if row.name.startswith(given.only)]
-        others = [row for row in ALONE if row.name.startswith(given.only)]
-        found = show_memory(x, [*rows, *others], given) if given.alone else show_speed(x, rows, given)
+        if given.growth:
+            found = show_growth(all_rows, given)
+        else:
+            x = fill(folder / f"{given.gib}.zarr", given.gib)
+            print(f"{x.nbytes / 2**30:.2f} GiB in {x.npartitions} blocks, {given.workers} workers of {given.memory}")
+            found = show_memory(x, all_rows, given) if given.alone else show_speed(x, rows, given)
     finally:
         if not given.store:
             shutil.rmtree(folder)

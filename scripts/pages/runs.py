@@ -20,7 +20,7 @@ def runs() -> dict[str, dict[str, Any]]:
 
 
 def written_run(name: str) -> str:
-    """What was measured where, the chart, and the figures."""
+    """The title and the machine of a run, the chart, and the figures."""
     run = runs()[name]
     versions = f" {run['versions']}." if run["versions"] else ""
     head = f"{run['machine'][:1].upper()}{run['machine'][1:]}.{versions} `{run['command']}`"

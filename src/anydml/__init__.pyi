@@ -1,6 +1,6 @@
 # mypy: disable-error-code="overload-overlap"
 # Numbers alone are arrays, and with an expression belong to its graph.
-"""What `import anydml` gives. Written by `python -m scripts.write_stub`."""
+"""The names of `import anydml`. Written by `python -m scripts.write_stub`."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol, TypeVar, overload

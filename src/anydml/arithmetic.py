@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     Operand: TypeAlias = "Expression | float | np.number[Any] | Sequence[Any]"
 
 operations: dict[str, Callable[..., Expression]] = {}
-"""What carries each operator out, by its name in the module `operator`: the functions enter it, a layer above."""
+"""The function of each operator, by its name in the module `operator`: the functions enter it, a layer above."""
 
 
 def _apply(name: str, *operands: object) -> Expression:
-    """What comes of operands that a graph can take, or of arrays, whose error says what to do with them."""
+    """The result for operands that a graph can take, or for arrays, whose error names the way out."""
     if all(isinstance(x, (Arithmetic, numbers.Real, list, tuple)) or hasattr(x, "shape") for x in operands):
         return operations[name](*operands)
     return NotImplemented  # type: ignore[no-any-return]  # Python asks the other operand

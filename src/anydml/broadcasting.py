@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from anydml.operators.sizes import Sizes
 
 NUMBERS = (int, float, np.integer, np.floating, np.bool_)
-"""What has a value and no array's type: Python's numbers and NumPy's."""
+"""Types with a value and no array's type: Python's numbers and NumPy's."""
 _WHOLE = (DataType.INT64, DataType.INT32, DataType.UINT32, DataType.UINT8)
 
 
@@ -121,7 +121,7 @@ def number_types(
 
 
 def _own_type(number: float) -> DataType:
-    """What a number alone is taken in: NumPy's in its own type, Python's in FLOAT32 and INT64."""
+    """The type of a number alone: NumPy's own, FLOAT32 and INT64 for Python's."""
     if isinstance(number, (bool, np.bool_)):
         return DataType.UINT8
     if isinstance(number, np.generic):

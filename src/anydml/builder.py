@@ -121,7 +121,7 @@ class Graph(Shown):
         self._names[name], source.name = source, name
 
     def strides_for(self, sizes: tuple[int, ...], data_type: DataType) -> Sequence[int] | None:
-        """What the tensor policy says."""
+        """The strides of the tensor policy."""
         return self._policy(sizes, data_type)
 
     def desc(self, outputs: Expression | Sequence[Expression]) -> GraphDesc:

@@ -30,12 +30,12 @@ def described(cls: type[OperatorDesc], field: str, data_type: DataType, sizes: S
 
 
 def argument_name(name: str) -> str:
-    """What a function calls an input: `x` for `input_tensor`, `input_gradient` for `input_gradient_tensor`."""
+    """A function's name for an input: `x` for `input_tensor`, `input_gradient` for `input_gradient_tensor`."""
     return "x" if name == "input_tensor" else name.removesuffix("_tensor")
 
 
 def argument_of(cls: type[OperatorDesc], field: str) -> str:
-    """What a function calls an input of DirectML's name; `x` for one of several."""
+    """A function's name for an input of DirectML's name; `x` for one of several."""
     return next((argument_name(name) for name in cls.input_names() if dml_name(name) == field), "x")
 
 
@@ -70,7 +70,7 @@ class Call(abc.ABC):
     outs: list[ArrayView] | None = None
     """The arrays that were given for the outputs."""
     key: object = None
-    """What tells the call from others, where that is known."""
+    """The call's identity among others, where that is known."""
     inputs: list[Any]
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What stands for a tensor in a graph that is being built."""
+"""The stand-in for a tensor in a graph that is being built."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Source:
-    """What an expression stands for: an input of the graph, or a node."""
+    """The origin of an expression: an input of the graph, or a node."""
 
     is_input: bool
     number: int
@@ -122,7 +122,7 @@ class Expression(Arithmetic, Shown):
 
     @property
     def source(self) -> Source:
-        """What it stands for."""
+        """Its origin in the graph."""
         return self._source
 
     def __array__(self, *_args: object, **_options: object) -> NoReturn:

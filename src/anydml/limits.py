@@ -31,7 +31,7 @@ class MemoryLimit:
 
     @property
     def left(self) -> int:
-        """What is left."""
+        """The memory that is left."""
         return max(self.most - self.taken, 0)
 
     def check(self, size: int, of: str, subject: str) -> None:
@@ -131,7 +131,7 @@ def _available() -> int | None:
 
 
 def _left_in_group() -> int | None:
-    """What a container's limit leaves; the machine's own figure takes no notice of it."""
+    """The rest of a container's limit; the machine's own figure takes no notice of it."""
     group = Path("/sys/fs/cgroup")
     try:
         limit = int((group / "memory.max").read_text())

@@ -54,7 +54,7 @@ def word_bytes(count: int) -> str:
 
 
 def reserve_host(size: int) -> Buffer:
-    """Memory of the host's, of the caller's own."""
+    """Host memory of the caller's own."""
     array = np.empty(size, np.uint8)
     return Buffer(numpy_address(array), size, True, array)
 
@@ -74,7 +74,7 @@ def without_leading_ones(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def layout_of(sizes: Sequence[int], strides: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """What of sizes and strides matters to where elements lie: those of each dimension above size 1."""
+    """The sizes and strides that decide where elements lie: those of each dimension above size 1."""
     return tuple((size, stride) for size, stride in zip(sizes, strides, strict=True) if size > 1)
 
 

@@ -122,7 +122,7 @@ class NodeCall(Call):
         return key
 
     def describe(self, field: str, tensor: Expression) -> TensorDesc:
-        """What it is described as in the graph."""
+        """Its description in the graph."""
         if tensor.is_scalar and field not in self.scalars:
             return described(self.cls, field, tensor.data_type, ())  # which says what is wrong
         return tensor.desc

@@ -30,8 +30,7 @@ def read_int(
     try:
         if isinstance(value, bool):
             raise TypeError
-        # That it may not be an index is what is asked.
-        number: Any = value if type(value) is OpenSize else operator.index(value)  # type: ignore[arg-type]
+        number: Any = value if type(value) is OpenSize else operator.index(value)  # type: ignore[arg-type]  # asked here
     except Exception:  # noqa: BLE001 - a hostile __index__ may raise anything
         faults.append(Fault(field=field, rule=f"{field} must be a whole number", value=value, found=show(value)))
         return low
@@ -82,7 +81,7 @@ def read_bool(value: object, field: str, faults: list[Fault]) -> bool:
     if isinstance(value, bool):
         return value
     try:
-        number = operator.index(value)  # type: ignore[arg-type]  # as above
+        number = operator.index(value)  # type: ignore[arg-type]  # asked here  # as above
         if number in (0, 1):
             return bool(number)
     except Exception:  # noqa: BLE001 - as above

@@ -45,7 +45,7 @@ def suggest(value: object, names: Iterable[str], prefix: str = "") -> str:
 
 
 def no_member(cls: type[enum.Enum], value: object, choices: Iterable[str], way_out: str = "") -> DescriptionError:
-    """What is no member of an enumeration."""
+    """The error of a value that is no member of an enumeration."""
     choices = list(choices)
     rule = f"must be one of {', '.join(choices)}"
     way_out = way_out or suggest(value, choices, _written_prefix(cls))
@@ -89,12 +89,12 @@ class Spelled(enum.IntEnum, metaclass=SpelledType):
 
 
 def _prefix_of(name: str) -> str:
-    """What DirectML's constants begin with: `DML_AXIS_DIRECTION_` of AxisDirection's."""
+    """The start of DirectML's constants: `DML_AXIS_DIRECTION_` of AxisDirection's."""
     return f"DML_{re.sub('(?<=[a-z])(?=[A-Z])', '_', name).upper()}_"
 
 
 def _written_prefix(cls: type[enum.Enum]) -> str:
-    """What DirectML's constants of an enumeration begin with, as a member of it is written."""
+    """The start of DirectML's constants of an enumeration, as a member of it is written."""
     first = next(iter(cls))
     return str(getattr(first, "dml_name", first.name)).removesuffix(first.name) or _prefix_of(cls.__name__)
 

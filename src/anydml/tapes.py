@@ -67,7 +67,7 @@ def cached(most: int) -> Callable[[Cached], Cached]:
 
 
 class Tape:
-    """What was done with open sizes, line by line, and what they are at present."""
+    """The operations on open sizes, line by line, and their values at present."""
 
     def __init__(self) -> None:
         self.values: list[Number] = []
@@ -105,7 +105,7 @@ class Tape:
         return OpenSize(self, len(self.values) - 1)
 
     def make(self, text: str, value: Number) -> OpenSize:
-        """What is computed of others."""
+        """A size computed of others."""
         if (known := self._known.get(text)) is None:
             number = len(self.values)
             self.values.append(value)

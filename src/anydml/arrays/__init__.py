@@ -95,7 +95,7 @@ def wrap(result: Any, like: object) -> Any:
 
 
 def _library(array: Any) -> Any:
-    """What holds the library's from_dlpack: the array API's namespace, else the root module of a base class."""
+    """The holder of the library's from_dlpack: the array API's namespace, else the root module of a base class."""
     if hasattr(array, "__array_namespace__"):
         return array.__array_namespace__()
     modules = (sys.modules.get(cls.__module__.partition(".")[0]) for cls in type(array).__mro__)
@@ -119,7 +119,7 @@ def raw_memory(buffer: object, field: str, memory: str = HOST) -> Buffer:
 
 
 def upload(data: np.ndarray[Any, Any], memory: str) -> Buffer:
-    """Bytes of the host's in another memory; as they are in the host's own."""
+    """Host bytes in another memory; as they are in host memory."""
     if memory == HOST:
         return Buffer(data.__array_interface__["data"][0], data.size, True, data)
     tensor = cuda.upload(data, memory)

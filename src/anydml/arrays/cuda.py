@@ -222,7 +222,7 @@ def _on_cupys_stream(dispatch: Callable[[], Any], index: int) -> Any:
 
 
 def upload(data: np.ndarray[Any, Any], place: str) -> Any:
-    """Copy bytes of the host's to a GPU."""
+    """Copy host bytes to a GPU."""
     return load_torch().from_numpy(data).to(place)
 
 

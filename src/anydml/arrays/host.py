@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def view_host(array: Any, convert: bool) -> ArrayView:
-    """Look at an array of the host's; a list or a number is made one where `convert` allows it."""
+    """Look at a host array; a list or a number is made one where `convert` allows it."""
     memory = _as_numpy(array, convert)
     if is_unpacked(memory):
         return view_packed(memory, convert)

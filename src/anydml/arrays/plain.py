@@ -1,6 +1,6 @@
 """Arrays that say at once what they are: for calls that were made before, and need no closer look.
 
-A plain array is a NumPy array, a PyTorch tensor of the host's memory seen as one, or a PyTorch tensor of a GPU's.
+A plain array is a NumPy array, a PyTorch tensor in host memory seen as one, or a PyTorch tensor of a GPU's.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def described_key(data_type: DataType, sizes: Sequence[int], strides: Sequence[i
 
 
 def plain_maker(data_type: DataType, sizes: Sequence[int], memory: str) -> Callable[[], Any]:
-    """What makes a packed plain array of the sizes, each time anew."""
+    """A function that makes a packed plain array of the sizes, each time anew."""
     if data_type.is_half_byte:
         sizes, data_type = (data_type.bytes_of(math.prod(sizes)),), DataType.UINT8
     if memory == HOST:

@@ -46,7 +46,7 @@ class SharedData:
         self.was_read = False
         """Whether somebody looked at the bytes, so that what is planned may depend on them."""
         self.derived: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
-        """What was computed of them, for as long as a graph reads it."""
+        """Results computed of them, for as long as a graph reads them."""
 
     def __len__(self) -> int:
         return self._size

@@ -108,7 +108,7 @@ def read_data_type(dtype: object) -> DataType:
 
 
 def no_array(array: object, rule: str, way_out: str = "") -> DescriptionError:
-    """What is no array, or none that can be taken."""
+    """The error of an object that is no array, or none that can be taken."""
     return DescriptionError("array", Fault(field="", rule=rule, value=array, found=describe(array), way_out=way_out))
 
 
@@ -123,7 +123,7 @@ def masked(array: object, way_out: str = "") -> DescriptionError:
 
 
 def describe(array: object) -> str:
-    """What something is, for a message: a number or a name as it is, anything else by its type."""
+    """A description of an object for a message: a number or a name as it is, anything else by its type."""
     return f"a {type(array).__name__}" if not isinstance(array, (str, int, float, type(None))) else show(array)
 
 

@@ -41,7 +41,7 @@ class _Kept:
 
 
 def _list_kept(folder: Path | None) -> Iterator[_Kept]:
-    """What there is: kernels in the folder itself, plans in one within it. Files of others are none of ours."""
+    """The kept files: kernels in the folder itself, plans in one within it. Files of others are none of ours."""
     if folder is None:
         return
     for kind, place in (("kernels", folder), (PLANS, folder / PLANS)):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from anydml.cli.check_files import find_models
+from anydml.cli.check_files import Models, find_models
 from anydml.cli.checked import CheckedModel, count
 from anydml.cli.console import make_console, write_json
 from anydml.cli.files import keep_model, write_text
@@ -27,8 +27,6 @@ from anydml.models.findings import DESCRIPTION, FILE, UNSUPPORTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from anydml.cli.check_files import Models
 
 Checked: TypeAlias = CheckedModel | CheckedOnnx
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -91,7 +89,15 @@ def check(
         ctx.exit(checker.check(models))
     if models.data is not None:
         raise click.UsageError("--watch is for files: stdin does not change.")
-    ctx.exit(watch(lambda: find_models(asked, None).paths, lambda: checker.check(find_models(asked, None))))
+    ctx.exit(watch(lambda: _find_again(asked).paths, lambda: checker.check(_find_again(asked))))
+
+
+def _find_again(asked: Sequence[Path]) -> Models:
+    """The models while they are watched; a folder may be empty for a while."""
+    try:
+        return find_models(asked, None)
+    except click.BadParameter:
+        return Models()
 
 
 def _refuse_odd(ctx: click.Context, models: Models, sarif: str | None) -> None:

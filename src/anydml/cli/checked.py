@@ -1,4 +1,4 @@
-"""What `anydml check` found in one file, for people, machines and code hosts."""
+"""The findings of `anydml check` in one file, for people, machines and code hosts."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def _attributes(cls: type[OperatorDesc], given: Mapping[str, Any], tensors: Mapp
 
 
 def _following(cls: type[OperatorDesc], name: str, tensors: Mapping[str, Any]) -> object:
-    """What a field is that was not given."""
+    """The value of a field that was not given."""
     if name == type_field(cls):
         return next(iter(tensors.values())).data_type if tensors else DataType.FLOAT32
     counted = counted_tensor(name)
@@ -202,7 +202,7 @@ def _parts(
     whole: TensorDesc,
     axis: int,
 ) -> tuple[TensorDesc, ...]:
-    """What a tensor is taken apart into, by the sizes of each part or by those along the axis alone."""
+    """The parts of a tensor that is split, by the sizes of each part or by those along the axis alone."""
     if not sizes and along is None:
         raise click.UsageError(f"give --along or --{base_name(cls, name)}-sizes")
     if sizes and along is not None:

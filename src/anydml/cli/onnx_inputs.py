@@ -1,4 +1,4 @@
-"""What the commands on ONNX models share: inputs from files or made up, open sizes, and who is an ONNX model."""
+"""Shared parts of the commands on ONNX models: inputs from files or made up, open sizes, and the kind of a file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def refuse_options(ctx: click.Context, kind: str, *names: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the options say of a model's inputs."""
+    """The options on a model's inputs."""
 
     inputs: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ()

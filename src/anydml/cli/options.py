@@ -42,7 +42,7 @@ def _names(field: str, *parts: str) -> list[str]:
 
 
 def base_name(cls: type[OperatorDesc], field: str) -> str:
-    """What people say: `input_tensor` is the input, `input_tensors` the inputs, `sequence_lengths_tensor` lengths.
+    """People's word for it: `input_tensor` is the input, `input_tensors` the inputs, `sequence_lengths_tensor` lengths.
 
     Where that is the name of two, each has all of its own.
     """
@@ -93,7 +93,7 @@ def _may_be_signed(cls: type[OperatorDesc], name: str) -> bool:
 
 
 def _output_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option]:
-    """What the output is: where nothing else says it that must be given."""
+    """The options of the output, where nothing else implies them."""
     base, is_several = base_name(cls, name), cls.field_types()[name].is_tensor_array
     is_first = not cls.input_names()
     default = "the largest by default" if cls.implies_output else "the input's by default"
@@ -132,7 +132,7 @@ def type_field(cls: type[OperatorDesc]) -> str | None:
 
 
 def _short_name(field: str) -> str:
-    """What people say: `input_window_offsets` are the offsets, `has_exclusive_sum` is exclusive, a type is a type."""
+    """People's word: `input_window_offsets` are the offsets, `has_exclusive_sum` is exclusive, a type is a type."""
     words = field.split("_")
     if words[-1] == "sizes":
         return "window"  # the sizes are the input's

@@ -41,7 +41,7 @@ class JsonListener:
 
 
 def device_data(device: Device) -> dict[str, str]:
-    """What a run ran on."""
+    """The device of a run."""
     return {"name": device.name, "description": describe_engine(device.engine)}
 
 

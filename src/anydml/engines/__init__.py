@@ -67,7 +67,7 @@ def _counted(count: int) -> str:
     return "is 'cuda:0' alone" if count == 1 else f"are 'cuda:0' to 'cuda:{count - 1}'"
 
 
-# Best first: but a device without a name, and a function given arrays of the host's, take the best for its memory.
+# Best first: but a device without a name, and a function given host arrays, take the best for its memory.
 ENGINES: dict[str, Callable[..., Engine]] = {"cuda": _cuda, "cpu": _cpu, "reference": _reference}
 
 
@@ -132,7 +132,7 @@ def _devices(engine: Engine) -> tuple[str, ...]:
 
 
 def describe_engine(engine: Engine) -> str:
-    """What an engine runs on, in words."""
+    """The device of an engine, in words."""
     if engine.name == "cuda":
         from anydml.engines.cuda import device_label
 

@@ -1,4 +1,4 @@
-"""What is done by one thread at a time, and that one its own: an engine's import, and the compilation of kernels.
+"""Work for one thread at a time, and that one its own: an engine's import, and the compilation of kernels.
 
 Python runs signal handlers on the main thread. One that calls anydml meanwhile waits for its turn like any other
 caller; on the working thread it would find a module half imported, or enter a half-made kernel. An interrupt
@@ -62,7 +62,7 @@ class _Task(Generic[T]):
 
 
 def run_alone(work: Callable[[], T], *, every: float = 1, remind: Callable[[], None] | None = None) -> T:
-    """What `work` gives, run on a thread of its own; while it lasts `remind` is called here every so many seconds."""
+    """The result of `work`, run on its own thread; while it lasts `remind` is called here every so many seconds."""
     if _owner == threading.get_ident():  # a finaliser's call from within such work
         return work()
     task, process = _Task(work), os.getpid()

@@ -34,7 +34,7 @@ for _name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY", "
 _said: set[str] = set()
 _MARK = b"anydml kernel: "
 UNFINISHED = ".new-"
-"""What the names of files begin with that are being written."""
+"""The start of the names of files that are being written."""
 PLANS = "plans"
 """The folder of plans, within that of kernels."""
 
@@ -208,7 +208,7 @@ def _prepare(path: Path) -> Path | None:
 
 
 def _find_fault(folder: Path, *, is_last: bool) -> str:
-    """What keeps a folder from being used: others can change what is in it, or put another in its place."""
+    """The reason why a folder cannot be used: others can change its files, or put another in its place."""
     home = Path(os.path.realpath(Path("~").expanduser())) if "HOME" in os.environ else None
     for place in (folder, *folder.parents):
         status = place.stat()

@@ -1,4 +1,4 @@
-"""What an engine is, to the runtime."""
+"""An engine, as the runtime sees it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ class Turning(NamedTuple):
     """Bytes: places so far apart, or multiples of it, share lines of a cache, and lie further apart; 0 for none."""
     has_results: bool = False
     """Whether those that no convolution reads lie so too, where one writes them that reads such."""
+    needs_both: bool = False
+    """Whether convolutions that write others read such no faster."""
 
 
 class Program(Protocol):
@@ -35,7 +37,7 @@ class Program(Protocol):
 
 
 def layouts_of(program: Program) -> Mapping[str, Map | Reduce]:
-    """What a program wants laid out ahead: by a name of its own, the verb of one constant that writes it, packed.
+    """Layouts that a program wants ahead: by a name of its own, the verb of one constant that writes it, packed.
 
     When it is bound, the name has its place. What its layouts are of, it reads no more itself.
     """
@@ -44,7 +46,7 @@ def layouts_of(program: Program) -> Mapping[str, Map | Reduce]:
 
 
 def direct_of(program: Program, tensors: Sequence[str]) -> Callable[..., Any] | None:
-    """What runs a program on NumPy arrays of the host's, one for each tensor in order; None where it must be bound.
+    """A function that runs a program on NumPy's host arrays, one for each tensor in order; None where it must be bound.
 
     They were checked before, as those that are bound are.
     """
@@ -56,7 +58,7 @@ class Plans(Protocol):
     """Where an engine keeps plans on disk, by a key that is a word."""
 
     def read(self, key: str) -> bytes | None:
-        """What was kept; None where nothing was, or by other code than this."""
+        """The kept bytes; None where there are none, or other code wrote them."""
 
     def can_write(self) -> bool:
         """Whether there is a place for plans."""
@@ -68,7 +70,7 @@ class Plans(Protocol):
         """Programs, and what holds them, as bytes; what `name` gives another name than None has that in its place."""
 
     def load(self, data: bytes, find: Callable[[Any], Any]) -> Any:
-        """What was dumped; `find` gives what has a name. Any error says that it cannot be had."""
+        """The object that was dumped; `find` gives named parts. Any error says that it cannot be had."""
 
 
 def plans_of(engine: Engine) -> Plans | None:

@@ -26,7 +26,7 @@ class Part:
     """By what the program calls a layout, what the repeat calls it."""
 
     def bind(self, places: Mapping[str, int], time: int) -> Callable[[], Any]:
-        """What runs the step at a time."""
+        """A function that runs the step at a time."""
         own = {name: places[tensor] + time * step for name, (tensor, step) in self.moves.items()}
         own |= {name: places[called] for name, called in self.layouts.items()}
         return self.program.bind({**places, **own})

@@ -41,7 +41,7 @@ def _tables(picture: GraphPicture) -> Iterator[Line]:
     yield [Piece(picture.summary, "" if picture.title else "title")]
     yield []
     labels = label_stores(picture.tensors)
-    heads = ("before", "node", "what it does", "from → to", "moves", "becomes")
+    heads = ("before", "node", "work", "from → to", "moves", "becomes")
     rows = [
         (*_cells(labels, number, one), str(became))
         for number, (one, became) in enumerate(zip(picture.before, picture.became, strict=True), 1)
@@ -60,7 +60,7 @@ def _tables(picture: GraphPicture) -> Iterator[Line]:
 
 
 def _passes(labels: Mapping[str, str], head: str, passes: Sequence[Pass]) -> Iterator[Line]:
-    heads = (head, "nodes", "what it does", "from → to", "moves")
+    heads = (head, "nodes", "work", "from → to", "moves")
     rows = [_cells(labels, number, one) for number, one in enumerate(passes, 1)]
     yield from _table(heads, rows, _total(passes))
 

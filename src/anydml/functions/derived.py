@@ -225,14 +225,14 @@ def _plainly(parameter: inspect.Parameter) -> inspect.Parameter:
 
 
 def _splitter(places: Any, tensors: tuple[str, ...], names: tuple[str, ...]) -> Callable[[Any], Any]:
-    """What takes all arguments, by place, apart into the inputs and the attributes."""
+    """A function that takes all arguments, by place, apart into the inputs and the attributes."""
     order = {key: place for place, (key, _) in enumerate(places)}
     first, second = ([order[key] for key in keys] for keys in (tensors, names))
     return lambda args: (tuple(args[k] for k in first), tuple(args[k] for k in second))
 
 
 def _exact(value: Any) -> Any:
-    """What tells an attribute from others: -0.0 is 0.0, and does not compute the same."""
+    """The identity of an attribute among others: -0.0 is 0.0, and does not compute the same."""
     kind = type(value)
     if kind is float or kind is int:
         return value or (kind, repr(value))

@@ -89,7 +89,7 @@ _QUANTIZATION = {2: QuantizationType.SCALE, 3: QuantizationType.SCALE_ZERO_POINT
 
 
 def _inputs(x: Any, scale: Any, zero_point: Any) -> tuple[Any, ...]:
-    """What is there; a scale that is a whole number is a float."""
+    """The inputs that were given; a scale that is a whole number is a float."""
     scale = float(scale) if type(scale) is int else scale
     return (x, scale) if zero_point is None else (x, scale, zero_point)
 

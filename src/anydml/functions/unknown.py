@@ -114,11 +114,11 @@ _MOST_DECIMALS = 10
 _MEANT = {
     "one_hot": "for n classes that is one_hot(indices[..., None], [[0, 1]], [*indices.shape, n], -1)",
 }
-"""What calls of functions mean that other libraries have by the same name and not by the same arguments."""
+"""Meanings of calls of functions that other libraries have by the same name and not by the same arguments."""
 
 
 def word_meant(name: str) -> str:
-    """What to write where another library's function of the same name is meant: `max`, `min`, `mean` of one array."""
+    """The way out where another library's function of the same name is meant: `max`, `min`, `mean` of one array."""
     instead = instead_of(f"reduce_{name}")
     return f"it works element by element: along axes {instead}" if instead else _MEANT.get(name, "")
 
@@ -164,7 +164,7 @@ def word_decimals(count: object) -> str:
 
 
 def word_arguments(name: str, named: Mapping[str, object], known: Mapping[str, object]) -> str:
-    """What to write for arguments that a function lacks: its own name for them, or a newer version that has them."""
+    """The way out for arguments that a function lacks: its own name for them, or a newer version that has them."""
     for key in named.keys() - known.keys():
         if key in ("decimals", "digits"):
             return word_decimals(named[key])
@@ -222,7 +222,7 @@ def _with_function(hint: str) -> str:
 
 
 def instead_of(name: str) -> str:
-    """What takes the place of another library's function."""
+    """The function in the place of another library's."""
     word = squeeze(name)
     return next((f"use {place}" for place, names in _INSTEAD.items() if word in map(squeeze, names.split())), "")
 

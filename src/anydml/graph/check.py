@@ -49,7 +49,7 @@ def find_faults(graph: GraphDesc, level: FeatureLevel, where: str) -> list[Fault
 
 
 def find_remarks(graph: GraphDesc) -> Iterator[str]:
-    """What is worth knowing of a valid graph."""
+    """Remarks on a valid graph."""
     used = used_nodes(graph)
     for number, node in enumerate(graph.nodes):
         if number not in used:
@@ -63,7 +63,7 @@ def find_remarks(graph: GraphDesc) -> Iterator[str]:
 
 
 class _Labels:
-    """What errors call the edges that are in range, of which few have an error."""
+    """Errors' names for the edges that are in range, of which few have an error."""
 
     def __init__(self, name: str, edges: Sequence[Any]) -> None:
         self._name, self._edges = name, edges

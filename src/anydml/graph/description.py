@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from anydml.graph.nodes import Node
 
 SUBJECT = "Graph"
-"""What errors call a graph."""
+"""Errors' name for a graph."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ def lower(graph: GraphDesc, takes: Callable[[Primitive], bool] = all_plain) -> R
     """
     names, used = node_names(graph), used_nodes(graph)
     reserved = frozenset(names)
-    """What later nodes' stores are named after."""
+    """Names that later nodes' stores are named after."""
     stores = {f"input{i}": Store("input", _bytes(desc)) for i, desc in enumerate(input_descs(graph))}
     descs = output_descs(graph)
     written: dict[tuple[int, int], str] = {}

@@ -1,4 +1,4 @@
-"""What a graph is made of, as DirectML describes it: nodes, and edges that name them by their numbers."""
+"""The parts of a graph, as DirectML describes it: nodes, and edges that name them by their numbers."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class ConstantNode:
 
     @property
     def kind(self) -> str:
-        """What it is, where an operator says its name."""
+        """The kind of a node, or an operator's name."""
         return "constant"
 
     @property
@@ -147,7 +147,7 @@ def _is_plain(name: str, value: object) -> bool:
 
 
 class _Edge:
-    """What the edges share: numbers that are read, a name, and for some a mark."""
+    """The shared part of the edges: numbers that are read, a name, and for some a mark."""
 
     __slots__ = ()
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Plain(NamedTuple):
-    """What an engine says of itself that has no ways of its own."""
+    """An engine's answers where it has no ways of its own."""
 
     takes: Callable[[Primitive], bool] = all_plain
     reads_weights: Mapping[DataType, int] = MappingProxyType({})
@@ -51,7 +51,7 @@ class Rewritten(NamedTuple):
     """A graph as an engine runs it."""
 
     once: Recipe
-    """What depends on constants alone, and is computed when the graph is compiled."""
+    """The steps that depend on constants alone, and run when the graph is compiled."""
     recipe: Recipe
     """The steps of a dispatch."""
     did: Mapping[str, str]
@@ -82,7 +82,7 @@ def told_rules() -> dict[str, str]:
 
 
 def every_but_layouts() -> frozenset[str]:
-    """What a graph is compiled without that is not optimised: weights of few bits are read as they lie all the same."""
+    """The rewritings that a graph without optimisation lacks: weights of few bits are read as they lie all the same."""
     return frozenset(told_rules()) - {name_of(read_weights), name_of(constants_to_lay_out)}
 
 
@@ -123,7 +123,7 @@ def optimise(recipe: Recipe, without: Collection[str] = (), did: dict[str, list[
 
 
 def rewrite(recipe: Recipe, engine: Engine | Plain, without: Collection[str] = ()) -> Rewritten:
-    """What an engine runs in place of a recipe, but for what is left out."""
+    """The recipe that an engine runs in place of another, without some rewritings."""
     did: dict[str, list[int]] = {}
 
     def apply(rule: Callable[..., Recipe], given: Recipe, *options: object) -> Recipe:

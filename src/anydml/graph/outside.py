@@ -137,7 +137,7 @@ def _reader(step: Step, frame: _Frame, store: str, whole: View) -> Step | None:
 
 
 def _element(slot: int, frame: _Frame, found: Trace, origin: tuple[int, ...], view: View) -> Expr:
-    """What a reader's view has at the current coordinates."""
+    """The element of a reader's view at the current coordinates."""
     indices, limits = list[Line](), list[int | None]()
     for k, size in enumerate(frame.source.sizes):
         steps = tuple((m, step) for m, step in enumerate(found.steps[k]) if step and view.sizes[m] > 1)

@@ -27,7 +27,7 @@ class Store:
     size_in_bytes: int
     """From the first element on; a bound input may reach below it as well."""
     data: bytes | SharedData | None = field(default=None, repr=False, compare=False)
-    """What a constant of the graph holds."""
+    """The value of a constant of the graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ class Step:
 
     @property
     def sources(self) -> tuple[View, ...]:
-        """What it reads."""
+        """The views that it reads."""
         return self.primitive.reads
 
     @property
     def target(self) -> View:
-        """What it writes, or the first of it: rules make steps of one target, and `together` joins them at last."""
+        """The view that it writes, or the first one: rules make steps of one target, `together` joins them at last."""
         return self.primitive.target
 
     @property
@@ -68,7 +68,7 @@ class Step:
 
     @property
     def bytes_moved(self) -> int:
-        """What it reads and writes, each element counted once; what it fetches, as often as it does. Checks aside."""
+        """The bytes that it reads and writes, each element once; fetched ones, as often as they are. Checks aside."""
         primitive = self.primitive
         moved = sum(math.prod(target.sizes) * target.data_type.size_in_bytes for target in self.targets)
         fetches = Counter(int(node.value) for node in walk(*primitive.values) if node.op == "fetch")

@@ -24,7 +24,7 @@ class Rounded(NamedTuple):
     """A factor of 8 bits, times a scale for each block along the sum."""
 
     path: list[Step]
-    """What made it, which nobody else reads."""
+    """The steps that made it, which nobody else reads."""
     parts: Dequantised
     views: tuple[View, View]
     """Of the numbers and of the scales."""

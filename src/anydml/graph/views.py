@@ -72,7 +72,7 @@ def _trace(
 
 
 def _indices_in(sizes: tuple[int, ...], strides: tuple[int, ...]) -> Callable[[int], list[int] | None] | None:
-    """What tells the indices of a target's element from its distance to the first, as digits are told from a number.
+    """A function from an element's distance to the first to its indices in a target, as digits are told from a number.
 
     For that the target's strides must nest, each passing everything below it. A place that is none of the target's
     has no indices, or some that are outside of its sizes.

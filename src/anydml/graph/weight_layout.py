@@ -132,7 +132,7 @@ class WeightLayout:
         return [self.block // 2, 1, 0] if self.is_paired else [self.block, 1]
 
     def _lay_out(self, source: View, pitch: int) -> View:
-        """What lies side by side in a store of its own. It is no copy, which readers would see through."""
+        """Parts side by side in a store of their own. It is no copy, which readers would see through."""
         name, kind = self._name(), source.data_type
         self.stores[name] = Store("scratch", math.prod(source.sizes) * kind.size_in_bytes)
         target = View(name, kind, source.sizes, (pitch, 1))

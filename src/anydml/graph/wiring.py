@@ -1,4 +1,4 @@
-"""What a graph's edges amount to, where each of them is in range: names, descriptions, and an order for the nodes."""
+"""The meaning of a graph's edges, where each of them is in range: names, descriptions, and an order for the nodes."""
 
 from __future__ import annotations
 

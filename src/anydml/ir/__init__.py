@@ -1,1 +1,1 @@
-"""What engines carry out: expressions over elements, verbs over views of memory, and the plan of a walk over them."""
+"""The work of engines: expressions over elements, verbs over views of memory, and the plan of a walk over them."""

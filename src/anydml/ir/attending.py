@@ -54,7 +54,7 @@ class Attend(Primitive):
 
     @property
     def beside(self) -> tuple[View, ...]:
-        """What scores are computed from beside the product."""
+        """The parts of scores beside the product."""
         return self.sources[_BESIDE:]
 
     @property

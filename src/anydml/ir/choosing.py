@@ -50,7 +50,7 @@ class Scatter(Primitive):
 
     @property
     def updates(self) -> View:
-        """What is written there."""
+        """The elements that are written there."""
         return self.sources[2]
 
     @property

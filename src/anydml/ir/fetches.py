@@ -97,7 +97,7 @@ def nearest_to(node: Expr) -> Expr | None:
 
 
 def gathered(source: View, indices: View, target: View, batch_rank: int, *, clamp: bool) -> Map:
-    """What `Gathered` says; without `clamp` an index outside its dimension is an `IndexFault`."""
+    """The map of a `Gathered`; without `clamp` an index outside its dimension is an `IndexFault`."""
     rank = len(indices.sizes) - 1
     strides = (*indices.strides[:-1], *[0] * (len(target.sizes) - rank))
     made = Gathered(source, indices, target, batch_rank, clamp)
@@ -112,7 +112,7 @@ def gathered(source: View, indices: View, target: View, batch_rank: int, *, clam
 
 
 def match_gathered(primitive: Map) -> Gathered | None:
-    """What `gathered` makes, and what narrowing leaves of it; None for other maps. The checks may be any."""
+    """The `Gathered` of a map that `gathered` made, narrowed or not; None for other maps. The checks may be any."""
     value, target = primitive.value, primitive.target
     if value.op != "fetch" or primitive.also:
         return None
@@ -135,7 +135,7 @@ def match_gathered(primitive: Map) -> Gathered | None:
 
 
 def turned(source: View, lengths: View, target: View, axis: int) -> Map:
-    """What `Turned` says."""
+    """The map of a `Turned`."""
     counts = replace(lengths, sizes=source.sizes, strides=_without(lengths.strides, axis))
     at = [coordinate(k) for k in range(len(source.sizes))]
     at[axis] = _turn(at[axis], load(1, lengths.data_type), source.sizes[axis])
@@ -143,7 +143,7 @@ def turned(source: View, lengths: View, target: View, axis: int) -> Map:
 
 
 def match_turned(primitive: Map) -> Turned | None:
-    """What `turned` makes, and what narrowing leaves of it, but not along the axis; None for other maps."""
+    """The `Turned` of a map that `turned` made, narrowed or not, but not along the axis; None for other maps."""
     value, target = primitive.value, primitive.target
     if value.op != "fetch" or primitive.checks or primitive.also:
         return None

@@ -205,7 +205,7 @@ class Lookup(NamedTuple):
 
 
 def looked_up(byte: View, table: View, target: View) -> Map:
-    """What a table has for each byte, by its bits."""
+    """The entry of a table for each byte, by its bits."""
     place = load(0, byte.data_type).bits(DataType.UINT8).to(DataType.INT64)
     return Map((byte, table), target, fetch(1, target.data_type, [place]))
 

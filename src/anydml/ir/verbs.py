@@ -47,7 +47,7 @@ class Check:
     dimension: int = 0
     """The number of the first of them, as a fault names it."""
     node: str = field(default="", compare=False)
-    """What asks for it, in a graph."""
+    """The node that asks for it, in a graph."""
 
 
 class Write(NamedTuple):
@@ -59,14 +59,14 @@ class Write(NamedTuple):
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)  # verbs have methods of their own
 class Primitive:
-    """What every layer asks of a verb: a verb has these fields, others of its own, and answers where it differs."""
+    """Every layer's questions to a verb: a verb has these fields, others of its own, and answers where it differs."""
 
     sources: tuple[View, ...]
-    """What it reads, the indices that it checks aside."""
+    """The views that it reads, the indices that it checks aside."""
     target: View
-    """What it writes, or the first of it."""
+    """The view that it writes, or the first one."""
     checks: tuple[Check, ...] = field(default=(), kw_only=True)
-    """What comes before anything is written."""
+    """Checks before anything is written."""
 
     @property
     def source(self) -> View:
@@ -113,7 +113,7 @@ class Primitive:
         return not self.has_rows(target) and not fetched(*self.values)
 
     def needed(self, cuts: Sequence[Cut]) -> list[Cut]:
-        """What must be computed of the target for the sake of a part of it: rows are whole."""
+        """The part of the target that must be computed for the sake of another: rows are whole."""
         kept = len(cuts) - self.depth
         return [*cuts[:kept], *(Cut(0, 1, size) for size in self.target.sizes[kept:])]
 
@@ -135,11 +135,11 @@ class Primitive:
         return (self,)
 
     def spelled(self) -> tuple[Primitive, ...]:
-        """What engines run that have no way for it, by way of memory that it names: most are the plainest there is."""
+        """The verbs for engines without a way for it, through memory that it names: most are the plainest there is."""
         return (self,)
 
     def taken(self) -> tuple[Primitive, ...]:
-        """What engines run that have a way for it."""
+        """The verbs for engines that have a way for it."""
         return (self,)
 
 
@@ -158,7 +158,7 @@ class Computation(Primitive):
 
     @property
     def values(self) -> tuple[Expr, ...]:
-        """What is computed for each target."""
+        """The value of each target."""
         return (self.value, *(write.value for write in self.also))
 
     @property
@@ -264,7 +264,7 @@ class Scan(Primitive):
         return replace(self, target=change(self.target), after=self.after and change(self.after))
 
     def needed(self, cuts: Sequence[Cut]) -> list[Cut]:
-        """What must be computed for the sake of a part: along the axis all from where the walk starts."""
+        """The part that must be computed for the sake of another: along the axis all from where the walk starts."""
         start, step, size = cuts[self.axis]
         end = start + (size - 1) * step + 1
         along = Cut(start, 1, self.sizes[self.axis] - start) if self.reverse else Cut(0, 1, end)
@@ -324,4 +324,4 @@ class IndexFault(Exception):  # noqa: N818 - not an error to a user: the runtime
         super().__init__(position, indices, dimension, size)
         self.position, self.indices, self.dimension, self.size = position, indices, dimension, size
         self.node = node
-        """What asked for the check, in a graph."""
+        """The node that asked for the check, in a graph."""

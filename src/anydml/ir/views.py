@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Cut(NamedTuple):
-    """What is kept of a dimension: `size` indices, `step` apart, from `start` on."""
+    """The kept part of a dimension: `size` indices, `step` apart, from `start` on."""
 
     start: int
     step: int

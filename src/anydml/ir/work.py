@@ -1,4 +1,4 @@
-"""What a verb costs, whoever runs it: the bytes that it must move, and the arithmetic that it must do."""
+"""The cost of a verb, whoever runs it: the bytes that it must move, and the arithmetic that it must do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COSTS = dict.fromkeys(("add", "sub", "mul", "div", "rem", "sqrt", *FOLDS), 1) |
 
 
 class Work(NamedTuple):
-    """What must be done at least: each element is moved once, and nothing is computed twice."""
+    """The least work: each element is moved once, and nothing is computed twice."""
 
     bytes: int
     flops: int
@@ -64,7 +64,7 @@ def _flops(primitive: Primitive) -> int:
 
 
 def _of_trees(primitive: Computation) -> int:
-    """What varies along a row is computed for each element of it, and the rest once for the row."""
+    """Values that vary along a row are computed for each element of it, and the rest once for the row."""
     whole = math.prod(primitive.sizes)
     rows = whole // max(math.prod(primitive.sizes[len(primitive.sizes) - primitive.depth :]), 1)
     nodes = list(_values(primitive.values))

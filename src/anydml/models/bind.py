@@ -36,12 +36,12 @@ _BY_COMMAND, _BY_DISPATCHABLE = "the dispatch command", "the dispatchable's own 
 
 
 def name_of(desc: Target) -> str:
-    """What errors call an operator, or a graph."""
+    """Errors' name for an operator, or a graph."""
     return desc.name if isinstance(desc, GraphProgram) else desc.type.name
 
 
 def field_of(desc: Target, slot: str) -> str:
-    """What a tensor is bound by: an operator's field, of which it may be one of several, or its own name in a graph."""
+    """The name that a tensor is bound by: an operator's field, maybe one of several, or its own name in a graph."""
     return slot if isinstance(desc, GraphProgram) else bare_name(slot)
 
 

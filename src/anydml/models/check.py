@@ -1,4 +1,4 @@
-"""What a check of a model finds: every fault at once, the lowest level of each dispatchable, and remarks."""
+"""The result of a model's check: every fault at once, the lowest level of each dispatchable, and remarks."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def first_array(model: Model, binding: Binding, tensor: TensorDesc) -> np.ndarray[Any, Any] | None:
-    """What a tensor holds before anything is dispatched; None where the model does not say it."""
+    """The array of a tensor before anything is dispatched; None where the model does not say it."""
     resource = model.resources[binding.resource]
     if resource.values is None or resource.size_in_bytes is None:
         return None

@@ -1,4 +1,4 @@
-"""What happens while a model runs, as whoever listens is told it."""
+"""Events while a model runs, as listeners are told of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Commanded:
 
     number: int
     text: str
-    """What it does: `dispatch 'add'`."""
+    """The command in words: `dispatch 'add'`."""
     is_done: bool
 
 

@@ -1,4 +1,4 @@
-"""What reading and checking a model finds: faults with their places, what is not here yet, and remarks."""
+"""Findings of reading and checking a model: faults with their places, parts that are not built, and remarks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REMARK = Kind("remark", 0, "Worth knowing, though nothing is wrong")
 KINDS = (FILE, DESCRIPTION, LEVEL, BINDING, NAME, COMMAND, INDEX, UNSUPPORTED, REMARK)
 
 MOST_FAULTS, MOST_REMARKS = 1000, 200
-"""What is kept of each: one takes a hundred times the memory of the text that it is about."""
+"""The most that are kept of each: one takes a hundred times the memory of the text that it is about."""
 _SERIOUS_FIRST = (UNUSABLE, FAULT, MISSING)
 _ERRORS: dict[int, type[DmlError]] = {UNUSABLE: ModelFileError, FAULT: ModelError, MISSING: UnsupportedError}
 

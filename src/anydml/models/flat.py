@@ -49,7 +49,7 @@ def read_flat(data: bytes, root: str, schema: Schema) -> dict[str, Any]:
 
 
 def refuse(rule: str, found: str = "") -> ModelFileError:
-    """What is no such buffer."""
+    """The error of bytes that are no such buffer."""
     return ModelFileError(
         "flatbuffer", Fault(field="", rule=f"the file must be a serialized graph: {rule}", found=found)
     )

@@ -31,7 +31,7 @@ _SOMEWHERE = 4096
 
 
 def graph_of(model: Model, feature_level: FeatureLevel | LevelName | str = FeatureLevel.highest()) -> GraphDesc:  # noqa: B008 - a constant
-    """What `Device.compile_graph` would take instead of the model's dispatches, each of which is a node.
+    """The graph for `Device.compile_graph` instead of the model's dispatches, each of which is a node.
 
     Inputs are the resources that are read before a dispatch has written them, and outputs those that a command prints
     or writes to a file after a dispatch has written them, or that no later dispatch reads. What is read from several
@@ -66,7 +66,7 @@ class _Memory(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What an input or an output of this memory is called."""
+        """The name of an input or an output of this memory."""
         return f"{self.resource} from byte {self.offset}" if self.offset else self.resource
 
     def overlaps(self, other: _Memory) -> bool:
@@ -94,7 +94,7 @@ class _Memory(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Write:
-    """What a dispatch left in a resource."""
+    """The result of a dispatch in a resource."""
 
     node: int
     slot: int

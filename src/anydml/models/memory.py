@@ -23,7 +23,7 @@ class Memory:
     def __init__(self, where: str) -> None:
         self._where = where
         self.buffers: dict[str, Bytes] = {}
-        """What is read: up to date after fetch()."""
+        """The bytes to read: up to date after fetch()."""
         self.bound: dict[str, Any] = {}
 
     def make(self, resource: Resource) -> None:
@@ -38,7 +38,7 @@ class Memory:
         self.bound[resource.name] = self._move(buffer)
 
     def store(self, name: str, data: Bytes) -> None:
-        """Write bytes of the host's to the start of a resource, or make it of them, where it is deferred."""
+        """Write host bytes to the start of a resource, or make it of them, where it is deferred."""
         if name not in self.buffers:
             self.buffers[name] = _allocate(data.size)
         self.buffers[name][: data.size] = data

@@ -87,7 +87,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatchable:
-    """What commands may run: an operator, a graph or an ONNX model."""
+    """The object that commands run: an operator, a graph or an ONNX model."""
 
     name: str
     node: Node = field(repr=False, compare=False)
@@ -98,9 +98,9 @@ class Dispatchable:
     desc_node: Node = field(repr=False, compare=False)
     flags: ExecutionFlags
     bindings: Mapping[str, tuple[Binding, ...]]
-    """What its tensors that are OWNED_BY_DML are given."""
+    """The resources of its tensors that are OWNED_BY_DML."""
     program: GraphProgram | OnnxProgram | None = None
-    """What is no operator, and lies in a file of its own."""
+    """The program of one that is no operator, and lies in a file of its own."""
     partial: PartialDesc | None = field(default=None, repr=False, compare=False)
     """Of a description that could not be read: the fields that could."""
 
@@ -114,7 +114,7 @@ class Dispatchable:
 
     @property
     def bound(self) -> OperatorDesc | GraphProgram | None:
-        """What resources are bound to as they lie."""
+        """The part that resources are bound to as they lie."""
         return self.program if isinstance(self.program, GraphProgram) else self.desc
 
 
@@ -129,7 +129,7 @@ class Dispatch:
 
     @property
     def text(self) -> str:
-        """What it does."""
+        """The command in words."""
         return f"dispatch {show(self.dispatchable, 60)}"
 
 
@@ -143,7 +143,7 @@ class Print:
 
     @property
     def text(self) -> str:
-        """What it does."""
+        """The command in words."""
         return f"print {show(self.resource, 60)}"
 
 
@@ -161,7 +161,7 @@ class WriteFile:
 
     @property
     def text(self) -> str:
-        """What it does."""
+        """The command in words."""
         return f"write {show(self.resource, 60)} to {show(self.path, 60)}"
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 64 * 1024
 MOST_DIMENSIONS = 64
-"""What NumPy takes."""
+"""NumPy's own limit."""
 _DESCR = re.compile(r"""['"]descr['"]\s*:\s*(?:['"]([^'"]*)['"]|(\[))""")
 _ORDER = re.compile(r"""['"]fortran_order['"]\s*:\s*(True|False)\b""")
 _SHAPE = re.compile(r"""['"]shape['"]\s*:\s*\(([0-9L,\s]*)\)""")
@@ -31,7 +31,7 @@ def _refuse(rule: str, found: str = "", way_out: str = "") -> ModelFileError:
 
 @dataclass(frozen=True, slots=True)
 class NpyHeader:
-    """What a file's header says."""
+    """The header of a file."""
 
     data_type: DataType
     sizes: tuple[int, ...]

@@ -46,7 +46,7 @@ class OnnxProgram:
     _reports: dict[Any, Report] = field(default_factory=dict, repr=False)
 
     def report(self, level: FeatureLevel, shapes: Mapping[str, Sequence[int]] | None = None) -> Report:
-        """What its nodes need, for inputs of these shapes."""
+        """The needs of its nodes, for inputs of these shapes."""
         from anydml.onnx import check
 
         key = (level, None if shapes is None else tuple(shapes.items()))
@@ -55,7 +55,7 @@ class OnnxProgram:
         return self._reports[key]
 
     def load(self, device: Device) -> Model:
-        """What runs."""
+        """The model that runs."""
         from anydml.onnx import load
 
         return load(self.path, device=device, max_memory=self.max_memory)

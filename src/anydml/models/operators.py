@@ -43,7 +43,7 @@ class DescReader:
         self._value_type: DataType | None = None
         """The type of the numbers, which stands before them."""
         self.partial: PartialDesc | None = None
-        """What was read, where a field could not be."""
+        """The fields that were read, where one could not be."""
 
     def read(self) -> OperatorDesc | None:
         """The description; None where a field could not be read, which was added to the findings."""

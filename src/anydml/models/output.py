@@ -1,4 +1,4 @@
-"""What a writeFile command writes: an array with its header, an image, or a resource's bytes."""
+"""The bytes of a writeFile command: an array with its header, an image, or a resource's bytes."""
 
 from __future__ import annotations
 

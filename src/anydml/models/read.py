@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from anydml.operators import OperatorDesc
 
 DEFERRED = "deferred"
-"""What stands for the values of a resource that an ONNX model gives."""
+"""The stand-in for the values of a resource that an ONNX model gives."""
 _DISPATCHABLE_FIELDS = ("type", "Type", "desc", "Desc", "bindings", "executionFlags", "dmlCompileType")
 
 

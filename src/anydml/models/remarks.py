@@ -1,4 +1,4 @@
-"""What is worth saying of a model that is taken: names that mean nothing, and what DxDispatch would refuse."""
+"""Remarks on a model that is taken: names that mean nothing, and values that DxDispatch would refuse."""
 
 from __future__ import annotations
 

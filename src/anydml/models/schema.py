@@ -55,7 +55,7 @@ def model_schema() -> dict[str, Any]:
     """The schema, to be written as JSON."""
     return {
         "$schema": _DIALECT,
-        "title": "A model of DxDispatch's",
+        "title": "A DxDispatch model",
         "type": "object",
         "required": ["resources", "dispatchables", "commands"],
         "properties": {

@@ -105,7 +105,7 @@ class GraphProgram:
 
     @property
     def size_in_bytes(self) -> int:
-        """What its constants take."""
+        """The bytes of its constants."""
         return sum(len(node.data) for node in self.graph.nodes if isinstance(node, ConstantNode))
 
 

@@ -1,4 +1,4 @@
-"""What a resource holds at first, as values that fill memory which is there."""
+"""The first values of a resource, which fill memory that is there."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Writes:
         self._staged: dict[Path, Path] = {}
         """By its place, the file that is to be put there."""
         self._made: list[Path] = []
-        """What must not stay behind."""
+        """Files that must not stay behind."""
         self._folders: list[Path] = []
 
     def stage(self, target: Path, chunks: Iterable[bytes | memoryview]) -> None:
@@ -112,7 +112,7 @@ class Writes:
 
 
 def _look_at(target: Path) -> os.stat_result | None:
-    """What is there already. A file that may not be written is not replaced, though its folder would allow it."""
+    """The file that is there already. One that may not be written is not replaced, though its folder would allow it."""
     try:
         old = target.stat()
     except FileNotFoundError:

@@ -105,7 +105,7 @@ def _array(given: Any) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(given)
     except Exception as error:
-        rule = f"inputs must be arrays of the host's ({show(error)})"
+        rule = f"inputs must be host arrays ({show(error)})"
         raise BindingError("run_node", Fault(field="inputs", rule=rule, value=given, found=describe(given))) from error
 
 

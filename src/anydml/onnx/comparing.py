@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 RTOL, ATOL = 1e-3, 1e-7
 """Within which floats agree: those of ONNX's own backend tests."""
 SIDES = ("onnxruntime", "reference")
-"""What a model may be compared with: ONNX Runtime, or the reference engine."""
+"""The sides to compare a model with: ONNX Runtime, or the reference engine."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeComparison:
-    """What a node makes, on both sides."""
+    """The results of a node, on both sides."""
 
     label: str
-    """What errors call the node."""
+    """Errors' name for the node."""
     found: Difference
     alone: Difference | None = None
-    """What it makes of the other side's inputs: not close, the node itself is off. None where nobody asked."""
+    """The difference for the other side's inputs: not close, the node itself is off. None where nobody asked."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -146,7 +146,7 @@ _NOT_COMPARED = "not compared: "
 
 
 def _there(model: Any, inputs: dict[str, Any], names: list[str], side: str, most: int | None) -> dict[str, Any]:
-    """What the other side makes of a model, its optimisations included."""
+    """The other side's results of a model, its optimisations included."""
     if side == "onnxruntime":
         return run_onnxruntime(model, inputs, names)
     found = load(model, device="reference", max_memory=most).run(inputs)
@@ -166,7 +166,7 @@ class _Layers:
     atol: float
 
     def compare(self, nodes: Sequence[Any], *, alone: bool) -> Iterator[NodeComparison]:
-        """What nodes make, all at once, or else half by half: what cannot be had of one is told of that one."""
+        """The results of nodes, all at once, or else half by half: a failure is told of the one node that it is of."""
         names = [name for node in nodes for name in makes(node)]
         try:
             read = {name for node in nodes for name in reads(node)} & self._made if alone else set()
@@ -209,7 +209,7 @@ class _Layers:
         return run_onnxruntime(part, given, wanted, is_plain=True)
 
     def _alone(self, node: Any, theirs: dict[str, Any]) -> dict[str, Difference]:
-        """What a node makes of what the other side made before it."""
+        """The results of a node for the other side's inputs."""
         names = makes(node)
         values = {name: theirs[name] for name in reads(node) if name in theirs}
         if not all(isinstance(value, np.ndarray) for value in values.values()):
@@ -233,7 +233,7 @@ def _run(
 
 
 def _tolerance(given: Any, name: str) -> float:
-    """What elements may be off by."""
+    """The most that elements may be off by."""
     try:
         found = math.nan if isinstance(given, (bool, str, bytes)) else float(given)
     except Exception:  # noqa: BLE001 - no number, whatever it is

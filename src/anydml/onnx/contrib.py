@@ -115,7 +115,7 @@ FUSED = {
         {"epsilon": 1e-12, "mask_index_type": 0},
     ),
 }
-"""What ONNX Runtime's quantiser and optimiser write, of the domain com.microsoft."""
+"""Node types of ONNX Runtime's quantiser and optimiser, of the domain com.microsoft."""
 CONTRIB = {
     "SimplifiedLayerNormalization": Contrib(
         "X:T scale:T", "Y:T inv_std_var:U?", {"axis": -1, "epsilon": 1e-5, "stash_type": 1}

@@ -80,7 +80,7 @@ def needed(nodes: Sequence[Any], outputs: Iterable[str]) -> list[Any]:
 
 
 def missing(model: Any, nodes: Sequence[Any], outputs: Sequence[str]) -> list[str]:
-    """What some nodes of a model read, or outputs are, that neither they make nor the model has."""
+    """Tensors that some nodes of a model read, or outputs are, and neither they make nor the model has."""
     has = {info.name for info in model.graph.input} | _own(model.graph)
     has.update(name for node in nodes for name in makes(node))
     return list(dict.fromkeys(n for n in (*(r for node in nodes for r in reads(node)), *outputs) if n not in has))

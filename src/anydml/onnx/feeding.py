@@ -44,7 +44,7 @@ def hold(inputs: Mapping[str, Any], subject: str) -> dict[str, Any]:
 
 
 def take(array: Any, info: TensorInfo, memory: str) -> Any:
-    """An input as a plain array, where it lies; what a GPU is to read of the host's is sent there later."""
+    """An input as a plain array, where it lies; a host array that a GPU is to read is sent there later."""
     subject = f"input '{printable(info.name)}'"
     place = place_of(array)
     if place == memory != HOST:
@@ -152,7 +152,7 @@ def take_out(array: Any, name: str, value: Value, memory: str) -> Any:
 
 
 def _odd(array: Any, subject: str, element: ElementType) -> BindingError:
-    """What is wrong with something that is no plain array."""
+    """The fault of an object that is no plain array."""
     if isinstance(array, np.ndarray):
         rule, way_out = "must be a plain NumPy array", "x.view(np.ndarray) is one"
         return _no_room(subject, rule, array, describe(array), way_out)

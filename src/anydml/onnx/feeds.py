@@ -130,7 +130,7 @@ def _least_size(desc: Any) -> int:
 
 
 def _index_names(nodes: Iterable[Any]) -> set[str]:
-    """What nodes take for indices, bounds, axes or sizes, and not for data."""
+    """Inputs of nodes that are indices, bounds, axes or sizes, and not data."""
     found: set[str] = set()
     for node in nodes:
         if node.op_type not in ("CastLike", "Concat"):

@@ -19,7 +19,7 @@ class Footprint(NamedTuple):
     weights: int
     """Constants as programs read them, each once: packed where an engine wants them so, and then not as they were."""
     arena: int
-    """What passes between operators, of the program that needs most: runs share it, one at a time."""
+    """Memory between operators, of the program that needs most: runs share it, one at a time."""
     results: int
     """The outputs of that program, which are the caller's."""
 

@@ -1,4 +1,4 @@
-"""What a model's graph says of itself: names that are there once and before they are used, types, and node types."""
+"""The statements of a model's graph: names that are there once and before they are used, types, and node types."""
 
 from __future__ import annotations
 

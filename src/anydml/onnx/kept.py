@@ -1,4 +1,4 @@
-"""What one trace of a model leaves for the next: tensors, nodes as they are read, and what nodes became."""
+"""The remains of one trace of a model for the next: tensors, nodes as they are read, and their results."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Kept(dict[str, Value]):
     def __init__(self) -> None:
         super().__init__()
         self.patterns: dict[Hashable, Pattern | None] = {}
-        """What nodes became, by all that it depends on; None for what must be found anew."""
+        """The results of nodes, by all that they depend on; None for those that must be found anew."""
         self._lines: dict[int, tuple[Any, list[Line]]] = {}
         """By the number of a graph, which is held so that no other gets it."""
         self._alike: dict[Hashable, int] = {}

@@ -40,7 +40,7 @@ VERSION: str = onnx.__version__
 ONNX_DOMAINS = ("", "ai.onnx")
 """Of ONNX's own operators: two names of one domain."""
 _TENSOR = "tensor("
-"""What ONNX's names of tensors' types begin with: tensor(float)."""
+"""The start of ONNX's names of tensors' types: tensor(float)."""
 
 
 def half_dtype(number: int) -> np.dtype[Any]:
@@ -63,7 +63,7 @@ def own_domain(domain: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SlotRule:
-    """What ONNX says of an input or an output of a node type."""
+    """ONNX's rules for an input or an output of a node type."""
 
     name: str
     allowed: tuple[str, ...]
@@ -78,7 +78,7 @@ class SlotRule:
 
 @dataclass(frozen=True, slots=True)
 class NodeRules:
-    """What ONNX says of a node type."""
+    """ONNX's rules for a node type."""
 
     inputs: tuple[SlotRule, ...]
     outputs: tuple[SlotRule, ...]
@@ -139,7 +139,7 @@ def _contrib_schema(kind: str) -> Any:
 
 @functools.cache
 def node_rules(kind: str, version: int) -> NodeRules | None:
-    """What ONNX says of a node type; None for one that is not known."""
+    """ONNX's rules for a node type; None for one that is not known."""
     schema = _schema(kind, version)
     if schema is None:
         return None
@@ -183,7 +183,7 @@ def node_kinds() -> dict[str, list[int]]:
 
 @functools.cache
 def body_of(kind: str, version: int) -> Any:
-    """What ONNX defines one of its own node types to be made of, as a function of that opset; None for most types."""
+    """ONNX's definition of one of its own node types, as a function of that opset; None for most types."""
     schema = _schema(kind, version)
     if schema is None or not schema.has_function:
         return None
@@ -196,7 +196,7 @@ def body_of(kind: str, version: int) -> Any:
 
 
 def definition_of(node: Any, version: int, elements: Sequence[str | None]) -> Any:
-    """What ONNX defines a node to be made of, for inputs of types of these names; None where it does not."""
+    """ONNX's definition of a node, for inputs of types of these names; None where there is none."""
     from onnx import helper
 
     schema = _schema(node.op_type, version)
@@ -229,7 +229,7 @@ def make_node(kind: str, inputs: list[str], outputs: list[str], **attributes: An
 
 
 def make_info(name: str, element: str = "") -> Any:
-    """What declares a tensor: its name, and the name of its element type where it has one."""
+    """The declaration of a tensor: its name, and the name of its element type where it has one."""
     found = onnx.ValueInfoProto(name=name)
     if element:
         found.type.tensor_type.elem_type = TensorProto.DataType.Value(element)
@@ -269,7 +269,7 @@ def make_node_model(node: Any, inputs: list[Any], outputs_info: list[Any] | None
 
 
 def run_onnxruntime(model: Any, inputs: dict[str, Any], names: list[str], *, is_plain: bool = False) -> dict[str, Any]:
-    """What ONNX Runtime makes of a model, given by its path or as a ModelProto: these outputs, by name.
+    """ONNX Runtime's results of a model, given by its path or as a ModelProto: these outputs, by name.
 
     With `is_plain` its nodes run one by one, as they are.
     """

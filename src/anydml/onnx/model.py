@@ -80,7 +80,7 @@ class Model(Shown):
         look = None if is_strict else looks_at
         self._programs = Programs(source, device, self._kept, self._spares, self._recall.forget, look)
         self._divided: Divided | None = None
-        """What runs the model where it is not one program."""
+        """The parts that run the model where it is not one program."""
         if not is_whole:
             self._divided = Divided(source, device, self._spares, is_strict=is_strict)
         self._lock = make_lock()
@@ -112,7 +112,7 @@ class Model(Shown):
 
     @property
     def memory(self) -> Footprint:
-        """What its programs hold, and what a run of one needs: of those compiled so far, its parts' among them."""
+        """The memory of its programs, and the need of a run: of those compiled so far, its parts' among them."""
         return footprint(list(self._spares.programs))
 
     @property
@@ -190,7 +190,7 @@ class Model(Shown):
         return self._run_closely(held, out)
 
     def bound(self, inputs: Mapping[str, Any], outs: Mapping[str, Any]) -> Callable[[], object] | None:
-        """What runs on these very arrays of NumPy's, into those, at each call as they are then.
+        """A function that runs on these very arrays of NumPy's, into those, at each call as they are then.
 
         They have been run on before, and lie apart. None where that cannot be bound: a run does it.
         """

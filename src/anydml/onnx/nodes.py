@@ -22,7 +22,7 @@ _MOST_NUMBERS = 65_536
 
 
 def label_of(proto: Any) -> str:
-    """What errors call a node: by its name, else by its first output."""
+    """Errors' name for a node: its own name, else its first output's."""
     kind = printable(kind_of(proto))
     if proto.name:
         return f"node '{printable(proto.name)}' ({kind})"
@@ -93,7 +93,7 @@ class Node:
 
     @property
     def rules(self) -> NodeRules:
-        """What ONNX says of its type."""
+        """ONNX's rules for its type."""
         found = node_rules(self.kind, self.version)
         assert found is not None  # noqa: S101 - for type checkers: nothing else is lowered
         return found
@@ -135,7 +135,7 @@ class Node:
         return None if found is None else decode_tensor(found.t, self.label, name, self.tracer.beside)
 
     def inline(self, name: str) -> list[Value | None]:
-        """What a graph that is an attribute gives, its nodes being put in the place of this one."""
+        """The results of a graph that is an attribute, whose nodes are put in the place of this one."""
         graph = self._required(name, AttributeProto.GRAPH).g
         if len(graph.output) != self.output_count:
             rule = f"{name} must have as many outputs as the node, {self.output_count}"

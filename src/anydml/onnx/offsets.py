@@ -54,7 +54,7 @@ def sums(value: Value, tracer: Tracer, left: list[int] | None = None) -> list[Su
 
 
 def _made(node: Node, tracer: Tracer, left: list[int]) -> list[Sum] | None:
-    """What a node makes of sums; None where that is no sum."""
+    """The sums that a node makes of sums; None where the result is no sum."""
     inputs, kind = [node.input(i) for i in range(len(node.proto.input)) if node.optional(i) is not None], node.kind
     if any(value.element.name not in _WHOLE or value.count > MOST_ELEMENTS for value in inputs):
         return None

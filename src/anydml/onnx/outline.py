@@ -1,4 +1,4 @@
-"""What a program takes and gives, apart from its graph: found by a trace, and kept with a plan of the graph."""
+"""The inputs and outputs of a program, apart from its graph: found by a trace, and kept with a plan of the graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a model's outputs before a run: as they are declared, or as its nodes show for sizes made up."""
+"""Facts on a model's outputs before a run: as they are declared, or as its nodes show for sizes made up."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LARGE = (
     *(8009, 8011, 8017, 8039, 8053, 8059, 8069, 8081, 8087, 8089, 8093),
     *(8101, 8111, 8117, 8123, 8147, 8161, 8167, 8171, 8179, 8191),
 )
-"""What cuts an open size off at 512 or 4,096 leaves smaller ones as they are."""
+"""Sizes for a trace: a limit of 512 or 4,096 on an open size leaves smaller ones as they are."""
 
 
 def declared_outputs(
@@ -110,7 +110,7 @@ def _named(value: Value | None, names: Mapping[int, str]) -> list[tuple[Size, ..
 
 
 def _agree(shapes: list[tuple[Size, ...]]) -> tuple[Size, ...] | None:
-    """What the shapes of several traces, that of sizes with names first, have in common."""
+    """The common part of the shapes of several traces, that of sizes with names first."""
     if not shapes or len({len(shape) for shape in shapes}) > 1:
         return None
     return tuple(_common(sizes) if len(shapes) > 1 else None for sizes in zip(*shapes, strict=True))

@@ -168,7 +168,7 @@ class PlansOnDisk:
         return hashlib.sha256(known.flat().data).hexdigest()
 
     def _tensor(self, name: Any) -> SharedData:
-        """What a plan has a name for."""
+        """The tensor of a name in a plan."""
         kind, which, size = name
         if kind == "bytes":
             return SharedData(size, lambda: np.frombuffer(which, np.uint8))

@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class Program:
-    """What runs for inputs of certain shapes, and of certain values where shapes depend on those.
+    """The program for inputs of certain shapes, and of certain values where shapes depend on those.
 
     Arrays given are plain and packed: NumPy's, or PyTorch's in the device's memory. They are given in a dict of the
     run's own, which keeps them until it has ended: their addresses are all that is looked at, so that shapes which
@@ -82,7 +82,7 @@ class Program:
 
     @classmethod
     def of(cls, found: Trace, spares: Spares, beside: Beside, without: frozenset[str] = frozenset()) -> Self:
-        """What a trace becomes, without some rewritings."""
+        """The program of a trace, without some rewritings."""
         outline, made = outline_of(found)
         graph = found.tracer.graph
 
@@ -102,11 +102,11 @@ class Program:
             raise self._of_node(error) from None
 
     def results(self) -> Iterator[tuple[str, Value]]:
-        """What it gives, by name."""
+        """Its results, by name."""
         return zip(self.names, self.values, strict=True)
 
     def _maker(self, value: Value) -> Callable[[], Any]:
-        """What makes an array for a result, each time anew."""
+        """A function that makes an array for a result, each time anew."""
         if self.memory == HOST:
             dtype = value.element.dtype
             if (size := value.count * dtype.itemsize) >= LARGE:
@@ -144,7 +144,7 @@ class Program:
         return is_array and array.shape == value.shape and array.dtype == value.element.dtype
 
     def bound(self, arrays: Mapping[str, Any], results: list[Any], fixed: frozenset[str]) -> Callable[[], Any] | None:
-        """What runs on these very arrays, at each call as they are then; None where that cannot be bound.
+        """A function that runs on these very arrays, at each call as they are then; None where that cannot be bound.
 
         The inputs `fixed` stay as they are, so that a result which repeats one is written now. It is to be called
         within `guard`, once or many times, and to be held with the arrays.
@@ -255,7 +255,7 @@ class Program:
 
 
 def _broken(label: str, field: str, rule: str, indices: Any) -> ModelError:
-    """What a gather that checks lengths found, which read them without their sign."""
+    """The fault that a gather with checked lengths found, which read them without their sign."""
     found = int(np.uint64(indices[0]).astype(np.int64))
     return ModelError(label, Fault(field=field, rule=rule, value=found, found=str(found)))
 

@@ -75,7 +75,7 @@ class Programs(OrderedDict[Any, Program]):
 
     @property
     def seconds(self) -> float:
-        """What the programs took to compile so far."""
+        """The seconds that the programs took to compile so far."""
         return self._seconds + (0.0 if self._exact is None else self._exact.seconds)
 
     def exact(self) -> Programs:

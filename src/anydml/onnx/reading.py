@@ -193,7 +193,7 @@ def _texts_of_tensor(tensor: Any) -> Iterator[Any]:
 
 
 def _check_form(proto: Any, name: str) -> int:
-    """What every model must say of itself; gives the opset of ONNX's own operators."""
+    """The statements that every model must make; gives the opset of ONNX's own operators."""
     if not proto.HasField("graph"):
         raise ModelFileError(name, Fault(field="graph", rule="the model must have a graph"))
     graphs = [proto.graph, *graphs_within(proto.graph.node, name)]

@@ -198,7 +198,7 @@ class _Search:
         return False
 
     def _values(self, names: list[str]) -> dict[str, Any] | None:
-        """What a run of the best makes of these; None where nothing can run it, or they are no plain tensors."""
+        """The results of a run of the best for these; None where nothing can run it, or they are no plain tensors."""
         if self.inputs is None or not names:
             return None if names else {}
         every = with_outputs(self.best, names)

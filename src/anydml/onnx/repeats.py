@@ -85,7 +85,7 @@ class _Made(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """What a node becomes, whatever tensors it is given of the shapes and types that were looked at."""
+    """The nodes in place of one, whatever tensors it is given of the shapes and types that were looked at."""
 
     steps: tuple[_Step, ...]
     made: tuple[_Made | None, ...]
@@ -93,7 +93,7 @@ class Pattern:
     note: str
     bytes_folded: int
     known: tuple[tuple[ElementType, tuple[int, ...], Known], ...] | None
-    """What comes out, where that is known, and nothing of it is an input."""
+    """The results, where they are known, and none of them is an input."""
 
     def put(self, tracer: Tracer, inputs: Sequence[Value | None]) -> list[Value | None] | None:
         """Add it to a graph; None where a limit on what is computed before a run is reached."""
@@ -194,7 +194,7 @@ class _Sketch(Tracer):
         return found
 
     def pattern(self, made: Sequence[Value | None]) -> Pattern:
-        """What was added, and what came out."""
+        """The nodes that were added, and the results."""
         if self.states or self.rules or self.assumed:
             raise ParticularError
         places: dict[int, int] = {}
@@ -274,7 +274,7 @@ def _small(source: Source) -> Node:
 def sketch(
     tracer: Tracer, inputs: Sequence[Value | None], lower: Callable[[Tracer, Sequence[Value | None]], Any]
 ) -> Pattern | None:
-    """What a node becomes, whatever its tensors; None where that depends on them, or fails: it is lowered alone."""
+    """The nodes in place of one, whatever its tensors; None where they depend on them, or fail: it is lowered alone."""
     try:
         drawn = _Sketch(tracer, inputs)
         return drawn.pattern(lower(drawn, drawn.inputs_given))

@@ -41,7 +41,7 @@ _FEWEST_SEEN = 2
 
 
 class Replans:
-    """What a model's programs were planned of, with sizes left open."""
+    """The plans of a model's programs, with sizes left open."""
 
     def __init__(self, source: Source, device: Device, kept: Kept, *, assumes: bool) -> None:
         self._source, self._device, self._kept, self._assumes = source, device, kept, assumes

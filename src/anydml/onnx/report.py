@@ -1,4 +1,4 @@
-"""What a model needs, node by node: DirectML's operators and feature levels, or why a node cannot run."""
+"""The needs of a model, node by node: DirectML's operators and feature levels, or why a node cannot run."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class UnknownError(UnsupportedError):
 
 
 class Scope:
-    """What the names of a graph stand for; a body has those of the graphs around it as well.
+    """The values of a graph's names; a body has those of the graphs around it as well.
 
     The graph's own tensors are decoded when they are first asked for. They and what nodes make of them alone are in
     `kept`, for the next trace, by the way to the graph and the name.
@@ -33,7 +33,7 @@ class Scope:
         """None for what a node that met with an error would have made."""
         self._tensors = {tensor.name: tensor for tensor in graph.initializer}
         self._own = {"", *self._tensors}
-        """What is the same in every trace: an initializer may be given at a run."""
+        """The values that are the same in every trace: an initializer may be given at a run."""
         self._absent: dict[str, tuple[str, int]] = {}
         """Outputs that a node names and that are not computed: harmless until somebody reads one."""
 
@@ -79,7 +79,7 @@ class Scope:
         return found
 
     def recall(self, node: Line) -> list[Value | None] | None:
-        """What a node made in an earlier trace, where that is the same in each."""
+        """The results of a node in an earlier trace, where they are the same in each."""
         kept, path = self.kept, self.path
         for name in node.outputs:
             if name and path + name not in kept:

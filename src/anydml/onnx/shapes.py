@@ -106,7 +106,7 @@ class Binder:
         return dict(shapes)
 
     def differing(self, shapes: Mapping[str, tuple[int, ...]]) -> list[Fault]:
-        """What the arrays of a run have other sizes by one name for: the likely reason of what went wrong."""
+        """Sizes of a run's arrays that differ under one name: the likely reason of a failure."""
         sizes, faults = dict(self._sizes), list[Fault]()
         for name, shape in shapes.items():
             try:

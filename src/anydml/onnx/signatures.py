@@ -1,4 +1,4 @@
-"""What ONNX says of a node of each type: its inputs, outputs and attributes, and the types that they have."""
+"""ONNX's rules for a node of each type: its inputs, outputs and attributes, and their types."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TYPE_NAMES: dict[int, str] = {number: name for name, number in AttributeProto.A
 
 
 def node_faults(node: Any, version: int) -> Iterator[Fault]:
-    """What is wrong with how many inputs and outputs a node has, and with its attributes."""
+    """Faults of the numbers of a node's inputs and outputs, and of its attributes."""
     kind = kind_of(node)
     rules = node_rules(kind, version)
     if rules is None:

@@ -1,4 +1,4 @@
-"""What nodes compute of shapes whose sizes are open: a few whole numbers, one by one."""
+"""Nodes on shapes whose sizes are open: a few whole numbers, one by one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WHOLE = (INT32, INT64)
 
 
 def compute_sizes(node: Node, inputs: Sequence[Value | None]) -> list[Value | None] | None:
-    """What a node makes of open sizes; None where that is another's task, or no list of sizes."""
+    """The results of a node for open sizes; None where that is another's task, or no list of sizes."""
     compute, given = _COMPUTED.get(node.kind), [one for one in inputs if one is not None]
     opened = [one for one in given if one.known is not None and one.known.opened is not None]
     if compute is None or not opened or len(given) < len(inputs):

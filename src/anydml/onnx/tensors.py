@@ -44,7 +44,7 @@ class Beside:
     """Where tensors of a model may lie, and how much of them may be read."""
 
     model: str
-    """What errors call the model."""
+    """Errors' name for the model."""
     folder: Files | None
     """None for a model that is in no file."""
     limit: MemoryLimit

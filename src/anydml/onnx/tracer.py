@@ -1,4 +1,4 @@
-"""What lowerings build with: DirectML's functions on values, run at once where everything is known and small."""
+"""The tools of lowerings: DirectML's functions on values, run at once where everything is known and small."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Tracer:
         self.folded = False
         """Whether something of the present node was computed at once."""
         self.note = ""
-        """What became of the present node, where it added nothing for a reason of its own."""
+        """The fate of the present node, where it added nothing for a reason of its own."""
         self.label = ""
         """Of the present node."""
         self.name = ""
@@ -94,7 +94,7 @@ class Tracer:
         folds: bool = True,
         **options: Any,
     ) -> Value:
-        """What a function makes of tensors: a value of that shape, and of the first tensor's type or the one given.
+        """The result of a function for tensors: a value of that shape, and of the first tensor's type or the one given.
 
         What does not fold is left to the graph, be it known.
         """
@@ -159,7 +159,7 @@ class Tracer:
         return [Value(element, s, None, part, needs=needs) for part, s in zip(named, shapes, strict=True)]
 
     def fill(self, function: Callable[..., Any], element: ElementType, shape: tuple[int, ...], *numbers: Any) -> Value:
-        """What a function makes of numbers alone."""
+        """The result of a function for numbers alone."""
         if 0 in shape:
             return Value(element, shape)
         sizes = shape or (1,)
@@ -195,7 +195,7 @@ class Tracer:
         return value.reshaped(shape)
 
     def restride(self, value: Value, shape: tuple[int, ...], strides: tuple[int, ...]) -> Value:
-        """What lies at those strides, in elements, in a value's memory: packed anew."""
+        """The elements at those strides in a value's memory: packed anew."""
         if 0 in shape:
             return Value(value.element, shape)
         if is_packed(shape, strides) and math.prod(shape) == value.count:
@@ -240,7 +240,7 @@ class Tracer:
         *,
         depends: bool,
     ) -> Value:
-        """What is computed of known values: what is small at once, the rest once it is needed, and described now.
+        """The value computed of known ones: a small one at once, another once it is needed, and described now.
 
         What `depends` on open sizes is small or not as they are.
         """
@@ -251,7 +251,7 @@ class Tracer:
         return Value(element, shape, Known(make=lambda: np.asarray(compute(), element.held), is_open=depends))
 
     def expression(self, value: Value) -> Expression:
-        """What a value is in the graph, in whatever shape, and of whatever type of as many bits, the graph has it."""
+        """The expression of a value, in whatever shape, and of whatever type of as many bits, the graph has it."""
         if value.expression is None:
             if value.known is not None:
                 data = value.known.data(value.count * value.element.held.itemsize)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What became of a node."""
+    """The fate of a node."""
 
     label: str
     """The name in errors."""
@@ -43,11 +43,11 @@ class Record:
     """ONNX's node type."""
     name: str
     operators: tuple[OperatorDesc, ...] = ()
-    """What it added to the graph."""
+    """The operators that it added to the graph."""
     note: str = ""
     """Why it added nothing: `folded`, `a view, no pass`, `empty`."""
     error: DmlError | None = None
-    """What it met with, where the trace went on."""
+    """The error that it met with, where the trace went on."""
     read: int | None = None
     """Bytes of its inputs; None where one is not known."""
     node: Any = None
@@ -115,7 +115,7 @@ class _Walk:
         self.records: list[Record] = []
 
     def through(self, graph: Any) -> list[Value | None]:
-        """What a graph gives; None for what a node that met with an error would have made."""
+        """The results of a graph; None for those of a node that met with an error."""
         tracer, scope = self._tracer, self._scope
         for node in scope.kept.lines(graph):
             tracer.begin(node.label, node.shown)
@@ -157,7 +157,7 @@ class _Walk:
         return outputs
 
     def _lower(self, node: Line, inputs: list[Value | None]) -> list[Value | None]:
-        """What a node makes of its inputs; one that is equal to an earlier one becomes the same."""
+        """The results of a node for its inputs; one that is equal to an earlier one becomes the same."""
         tracer, kept = self._tracer, self._scope.kept
         if tape_on() is not None and (sizes := compute_sizes(self._node(node, inputs, tracer), inputs)) is not None:
             tracer.folded = True
@@ -192,7 +192,7 @@ class _Walk:
         self.records.append(Record(*what, node.proto, self._depth, makes))
 
     def _inline(self, graph: Any, name: str) -> list[Value | None]:
-        """What a branch gives, its nodes being part of the model's graph; `name` is the branch's."""
+        """The results of a branch, whose nodes are part of the model's graph; `name` is the branch's."""
         tracer, outer = self._tracer, self._scope
         label, called = tracer.label, tracer.name
         self._scope = Scope(self._source, graph, outer.kept, outer=outer, path=f"{outer.path}{label}\0{name}\0")

@@ -57,7 +57,7 @@ class ElementType:
 
 
 class ForeignType(ElementType):
-    """What DirectML has no type for, and the host may have: texts, BFLOAT16, a sequence."""
+    """A type that DirectML lacks, and the host may have: texts, BFLOAT16, a sequence."""
 
     @classmethod
     def of(cls, name: str) -> ForeignType:
@@ -128,5 +128,5 @@ def read_element_type(number: int, subject: str, what: str) -> ElementType:
 
 
 def refuse_kind(kind: str, subject: str, what: str) -> UnsupportedError:
-    """What is no tensor: a sequence, a map, an optional."""
+    """The error of a value that is no tensor: a sequence, a map, an optional."""
     return UnsupportedError(subject, Fault(field=what, rule=f"{what}: DirectML has no {kind}", value=kind))

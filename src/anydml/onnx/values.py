@@ -1,4 +1,4 @@
-"""What passes between nodes while a model is traced: an element type and a shape, and values where they are known."""
+"""Values between nodes while a model is traced: an element type and a shape, and numbers where they are known."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Known:
         self.is_open = is_open
         """Whether they depend on sizes that are open: they are computed for each set of them."""
         self.fill = fill
-        """What reads the elements into memory of as many bytes, where that can be done."""
+        """The function that reads the elements into memory of as many bytes, where there is one."""
         self._data: SharedData | None = None
         self._text: bytes | None = None
         self.is_readable = is_readable
@@ -146,7 +146,7 @@ def _as_int64(opened: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 class Parts(NamedTuple):
-    """What DequantizeLinear makes a tensor of: (numbers - zero)·scale."""
+    """The parts of DequantizeLinear's result: (numbers - zero)·scale."""
 
     numbers: Value
     scale: Value
@@ -172,9 +172,9 @@ class Value:
     shape: tuple[int, ...]
     """ONNX's own: of any rank up to 64, none and sizes of 0 included."""
     known: Known | None = None
-    """What it is known to be, booleans as 0 and 1."""
+    """Its elements where they are known, booleans as 0 and 1."""
     expression: Expression | None = None
-    """What it is in the graph, once the graph has it."""
+    """Its expression, once the graph has it."""
     source: str = ""
     """The graph input or initializer that it is."""
     needs: frozenset[str] = frozenset()

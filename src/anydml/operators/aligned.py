@@ -133,7 +133,7 @@ class Aligned(Computed):
         return [(place, 1.0 - part), (inside(place + 1, size), part)]
 
     def interpolated(self, kind: DataType, image: Expr, channel: Expr, down: Sample, across: Sample) -> Expr:
-        """What the first source, the images, has at a sample that is there."""
+        """The value of the first source, the images, at a sample that is there."""
         height, width = self.image_sizes()[2:]
         lines = []
         for row, part in self.corners(down.position, height):

@@ -185,7 +185,7 @@ class RoiAlignGrad(Aligned):
     # The images' gradient
 
     def _means(self, target: View) -> list[Primitive]:
-        """What each row and column of an image has of those of each region, and with these two sums of products."""
+        """The share of each region's rows and columns in those of an image, and with these two sums of products."""
         (regions, channels, rows, columns), (_, _, height, width) = self.input_gradient_tensor.sizes, target.sizes
         down = temporary("down", F32, (regions, rows, height))
         across = temporary("across", F32, (regions, columns, width))
@@ -203,7 +203,7 @@ class RoiAlignGrad(Aligned):
         return [self._parts(0, down), self._parts(1, across), along, whole]
 
     def _parts(self, axis: int, target: View) -> Reduce:
-        """What each place of a dimension of an image has in each element of a region's."""
+        """The share of each place of an image's dimension in each element of a region's."""
         _, count, size = target.sizes
         sizes = (*target.sizes, self._most[axis])
         sources = tuple(number_of("ROITensor", self.roi_tensor, k, sizes) for k in (1 - axis, 3 - axis))

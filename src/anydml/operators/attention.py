@@ -14,7 +14,7 @@ from anydml.operators.fields import (  # noqa: TC001 - read at run time
 )
 
 FILTER = -10000.0
-"""What masks usually add."""
+"""The usual number that masks add."""
 
 
 class MultiheadAttention(Attention):

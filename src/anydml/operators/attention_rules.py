@@ -1,4 +1,4 @@
-"""What both attention operators ask of their tensors: which belong together, and what sizes they have."""
+"""Rules of both attention operators for their tensors: which belong together, and their sizes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LENGTHS = "PastSequenceLengthsTensor"
 
 
 class Attention(Computed):
-    """What the two operators share."""
+    """The shared part of the two operators."""
 
     if TYPE_CHECKING:
         query_tensor: OptionalInput
@@ -169,7 +169,7 @@ class Attention(Computed):
         return sizes[-3], sizes[-2], sizes[-1] // count
 
     def _wanted(self) -> Iterator[tuple[str, Sizes, str]]:
-        """What sizes each tensor has, without leading ones, and where they come from."""
+        """The sizes of each tensor, without leading ones, and where they come from."""
         of = self.heads()
         for part, size in zip(_PARTS, (of.size, of.size, of.value_size), strict=True):
             source, count = self._source(part), of.heads if part is _PARTS[0] else of.shared

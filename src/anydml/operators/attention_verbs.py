@@ -176,7 +176,7 @@ def _length(parts: Parts, slot: int) -> Expr:
 
 
 class _Masking(NamedTuple):
-    """What becomes of the scores before the softmax."""
+    """The change of the scores before the softmax."""
 
     views: tuple[View, ...]
     """Beside the scores, in their sizes."""

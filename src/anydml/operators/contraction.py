@@ -45,7 +45,7 @@ class Product(Computed):
     # What subclasses say
 
     def factors(self, elements: Mapping[str, Expr]) -> tuple[Expr, Expr]:
-        """What is multiplied and summed, of the elements of the inputs by their fields."""
+        """The factors to multiply and sum, of the elements of the inputs by their fields."""
         raise NotImplementedError
 
     def value(self, total: Expr, elements: Mapping[str, Expr]) -> Expr:
@@ -120,7 +120,7 @@ class Product(Computed):
             yield from unfit or self._scaling()
 
     def _scale_counts(self, scales: Sequence[str]) -> Iterator[Fault]:
-        """What scales has one dimension count."""
+        """The rule that scales have one dimension count."""
         for field in scales[1:]:
             yield from same_dimension_count(self, field, scales[0])
 

@@ -99,12 +99,12 @@ class _Whole(Filtered):
     )  # fmt: skip
 
     def fill(self, target: View) -> Map:
-        """What fills the padding: the input's zero point, so that differences are 0."""
+        """The filling of the padding: the input's zero point, so that differences are 0."""
         zero = self.inputs().get("InputZeroPointTensor")
         return super().fill(target) if zero is None else repeated("InputZeroPointTensor", zero, target)
 
     def _sum_type(self) -> DataType:
-        """What holds every sum."""
+        """The type that holds every sum."""
         return sum_type(math.prod(self._window()) * self._channels()[0])
 
     def factors(self, elements: Mapping[str, Expr]) -> tuple[Expr, Expr]:

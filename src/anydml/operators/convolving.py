@@ -58,7 +58,7 @@ class Filtered(Windowed):
     # What subclasses say
 
     def factors(self, elements: Mapping[str, Expr]) -> tuple[Expr, Expr]:
-        """What is multiplied and summed, of the elements of the inputs by their fields."""
+        """The factors to multiply and sum, of the elements of the inputs by their fields."""
         raise NotImplementedError
 
     def value(self, total: Expr, elements: Mapping[str, Expr]) -> Expr:
@@ -66,7 +66,7 @@ class Filtered(Windowed):
         raise NotImplementedError
 
     def fill(self, target: View) -> Map:
-        """What fills the padding: 0."""
+        """The filling of the padding: 0."""
         return zeros(target)
 
     def is_backward(self) -> bool:

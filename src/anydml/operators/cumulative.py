@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _CumulativeDesc(OperatorDesc):
-    """What the sum and the product share."""
+    """The shared part of the sum and the product."""
 
     input_tensor: Input
     output_tensor: Output

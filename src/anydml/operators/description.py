@@ -1,4 +1,4 @@
-"""What every description is: fields, checked against a feature level and lowered to verbs."""
+"""The parts of every description: fields, checked against a feature level and lowered to verbs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FACTS: dict[str, Callable[[type[OperatorDesc]], object]] = {
 
 
 class _Fact:
-    """What the reference says of an operator, read when somebody asks for it: for all of them it takes 20 ms."""
+    """The reference's facts on an operator, read when somebody asks for them: for all of them it takes 20 ms."""
 
     def __init__(self, owner: type[OperatorDesc], name: str, find: Callable[[type[OperatorDesc]], object]) -> None:
         self.owner, self.name, self.find = owner, name, find
@@ -54,7 +54,7 @@ class OperatorDesc(Record, abc.ABC):
     """
 
     support: ClassVar[SupportTable]
-    """What it takes at each level, as the reference has it."""
+    """The tensors that it takes at each level, as the reference has it."""
     other_types: ClassVar[tuple[DataType, ...]] = ()
     """Types that it takes besides, at every level."""
     in_place: ClassVar[bool]

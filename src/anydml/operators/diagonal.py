@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class _Diagonal(Computed):
-    """What the two share."""
+    """The shared part of the two."""
 
     if TYPE_CHECKING:
         output_tensor: Output

@@ -1,4 +1,4 @@
-"""What DirectML's reference says of its 177 operators, as data: fields, feature levels, types and dimension counts.
+"""Facts of DirectML's reference on its 177 operators, as data: fields, feature levels, types and dimension counts.
 
 `facts.json` has a line a field, such as `Axis: attribute UINT`, and a line a level, such as `"InputTensor": "1-8; f32
 f16"`: the dimension counts, then the types, then what the sizes are called where the documents name them. A level's
@@ -34,7 +34,7 @@ class FieldFact:
     type: str
     """As DirectML's schema names it: `TENSOR_DESC`, `UINT_ARRAY`."""
     enum: str
-    """What a number stands for, where it is one of an enumeration."""
+    """The enumeration that a number belongs to, where it does."""
     is_optional: bool
 
 
@@ -74,7 +74,7 @@ def takers_of(data_type: DataType) -> list[str]:
 
 
 def support_of(kind: OperatorType, others: Collection[DataType] = ()) -> SupportTable:
-    """What an operator takes at each level; `others` are types that it takes besides, at every one."""
+    """The tensors that an operator takes at each level; `others` are types that it takes besides, at every one."""
     rows = []
     for line in _facts()[kind.name]["support"]:
         tensors = {name: _read(text, tuple(others)) for name, text in line.items() if name not in _NO_TENSORS}

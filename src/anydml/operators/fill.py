@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _FillDesc(OperatorDesc):
-    """What the two share: no input, and numbers whose type a field says."""
+    """The shared part of the two: no input, and numbers whose type a field says."""
 
     implies_output = False
 

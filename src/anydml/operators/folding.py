@@ -123,7 +123,7 @@ class AlongAxes(Folding):
     """Folds the dimensions that Axes names."""
 
     usual_axes: ClassVar[Any] = MISSING
-    """What a function takes where it is told nothing: None stands for all dimensions."""
+    """The axes of a function that is told nothing: None stands for all dimensions."""
     if TYPE_CHECKING:
         axes: UintArray
 

@@ -33,9 +33,9 @@ FUSED = frozenset(
 )  # fmt: skip
 """The activations that every operator with a fused activation takes."""
 CLIP = frozenset([OperatorType.ELEMENT_WISE_CLIP])
-"""What convolutions and GEMM take besides."""
+"""Activations that convolutions and GEMM take besides."""
 SOFTMAXES = frozenset([OperatorType.ACTIVATION_SOFTMAX, OperatorType.ACTIVATION_SOFTMAX1])
-"""What GEMM takes besides: a step over the rows of the result, where the others are of one element."""
+"""Activations that GEMM takes besides: a step over the rows of the result, where the others are of one element."""
 _ALL = FUSED | CLIP | SOFTMAXES
 _STAND_IN = TensorDesc(DataType.FLOAT32, (1,))
 

@@ -47,7 +47,7 @@ def counted_sizes(desc: TensorDesc, tensor: str, field: str, count: int) -> Iter
 
 
 class _GatherDesc(OperatorDesc):
-    """What the two versions share; GATHER_ND is GATHER_ND1 with no batch dimensions."""
+    """The shared part of the two versions; GATHER_ND is GATHER_ND1 with no batch dimensions."""
 
     input_tensor: Input
     indices_tensor: Input

@@ -30,7 +30,7 @@ _STATE = _WORDS + 2
 _ROUNDS = 10
 _FACTORS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
-"""What the key grows by from round to round; as the factors, of Salmon and others, Parallel random numbers, 2011."""
+"""The growth of the key from round to round; as the factors, of Salmon and others, Parallel random numbers, 2011."""
 
 
 class RandomGenerator(Computed):

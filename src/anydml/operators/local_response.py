@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from anydml.tensor import TensorDesc
 
 SUMS = DataType.FLOAT64
-"""What the sums of neighbours accumulate in."""
+"""The type that the sums of neighbours accumulate in."""
 
 
 class _LocalResponse(Computed):
-    """What the operator and its gradient share."""
+    """The shared part of the operator and its gradient."""
 
     if TYPE_CHECKING:
         input_tensor: Input

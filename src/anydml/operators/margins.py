@@ -23,19 +23,19 @@ def store(name: str, data_type: DataType, sizes: Sequence[int]) -> View:
 
 
 def zeros(target: View) -> Map:
-    """What fills room with 0."""
+    """A map that fills room with 0."""
     return filled(target, 0)
 
 
 def repeated(name: str, number: TensorDesc, target: View) -> Map:
-    """What fills room with a tensor's only number."""
+    """A map that fills room with a tensor's only number."""
     return copy_of(walked(View.of(name, number), target.sizes, (0,) * len(target.sizes)), target)
 
 
 def around(
     whole: View, starts: Sequence[int], steps: Sequence[int], counts: Sequence[int], fill: Callable[[View], Map]
 ) -> list[Map]:
-    """What fills a view but for its elements starts + steps·i, i below counts: every element once."""
+    """Maps that fill a view but for its elements starts + steps·i, i below counts: every element once."""
     filling, ones = [], (1,) * len(whole.sizes)
     start, step, size = [0] * len(whole.sizes), list(ones), list(whole.sizes)
     for k, (first, by, count) in enumerate(zip(starts, steps, counts, strict=True)):

@@ -1,4 +1,4 @@
-"""What each field of a description means, in a sentence, and the choices of those that have some.
+"""The meaning of each field of a description, in a sentence, and the choices of those that have some.
 
 `meanings.json` has a line a field. Where operators mean different things by it, a line names them after the field, by
 patterns such as `GATHER_ND*`: of the lines that match an operator the last one holds.

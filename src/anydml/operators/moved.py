@@ -99,7 +99,7 @@ def copies_of(source: View, target: View, dimension: int) -> tuple[Map, ...]:
 
 
 def around(whole: View, start: Sequence[int], sizes: Sequence[int], value: float) -> Iterator[Map]:
-    """What fills all of a view but a part of it, slab by slab: no two write to one element."""
+    """Maps that fill all of a view but a part of it, slab by slab: no two write to one element."""
     at, left, last = [0] * len(sizes), list(whole.sizes), len(sizes) - 1
     for k, (first, size) in enumerate(zip(start, sizes, strict=True)):
         slabs = [(first_of, count, at, left) for first_of, count in _ends(whole, k, first, size)]
@@ -122,7 +122,7 @@ def around(whole: View, start: Sequence[int], sizes: Sequence[int], value: float
 
 
 def _ends(whole: View, k: int, first: int, size: int) -> list[tuple[int, int]]:
-    """What lies before and after a part of a dimension: where it begins, and how much there is."""
+    """The ends before and after a part of a dimension: where each begins, and its size."""
     found = ((0, first), (first + size, whole.sizes[k] - first - size))
     return [(begin, count) for begin, count in found if count]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
 
 STATISTICS = DataType.FLOAT64
-"""What norms, and the means of batches, accumulate in."""
+"""The type that norms, and the means of batches, accumulate in."""
 
 
 class _Normalised(Folding):
@@ -73,7 +73,7 @@ class LpNormalization(_Normalised):
 
 
 class _MeanVariance(_Normalised):
-    """What the three forms share."""
+    """The shared part of the three forms."""
 
     if TYPE_CHECKING:
         scale_tensor: OptionalInput

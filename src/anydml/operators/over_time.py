@@ -110,7 +110,7 @@ class Way:
         return _seen(view, (self.times, self.batch, count), (0, 0, stride), first * stride)
 
     def _in_order(self, view: View) -> View:
-        """What is there for each time, in the order of the walk."""
+        """The part for each time, in the order of the walk."""
         first, *rest = view.strides
         return _seen(view, view.sizes, (-first, *rest), (self.times - 1) * first) if self._is_back else view
 
@@ -158,7 +158,7 @@ class Way:
     # All of it
 
     def lower(self, steps: Iterable[Map | Reduce], states: Sequence[str]) -> list[Primitive]:
-        """What comes before the steps, the steps, and the outputs."""
+        """The verbs before the steps, the steps, and the outputs."""
         found: list[Primitive] = [self._products(), *map(self._start, states)]
         if self._has_lengths and not self._number:
             found.insert(0, self._lengths())

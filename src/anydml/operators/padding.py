@@ -44,7 +44,7 @@ def place(mode: PaddingMode, at: Expr, size: int, low: int, high: int) -> Expr:
 
 
 class _Padded(Moved):
-    """What the two share."""
+    """The shared part of the two."""
 
     fills: ClassVar[Mapping[str, float]] = {"start_padding": 0, "end_padding": 0}
     sizes_from: ClassVar[str] = "those of InputTensor with StartPadding and EndPadding"

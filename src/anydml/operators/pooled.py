@@ -47,7 +47,7 @@ class Pooling(Windowed):
         raise NotImplementedError
 
     def fill(self, target: View) -> Map:
-        """What fills the padding: 0."""
+        """The filling of the padding: 0."""
         return filled(target, 0)
 
     # Sizes and rules
@@ -151,7 +151,7 @@ class Pooling(Windowed):
         return all(reach <= size for size, reach in pairs)
 
     def mean_divisor(self, *, include_padding: bool) -> Expr:
-        """What the sum of a window is divided by, a whole number."""
+        """The divisor of the sum of a window, a whole number."""
         if include_padding or not self.has_padding():
             return given(math.prod(self.each("window_size")), INT64)
         return self.real_count()

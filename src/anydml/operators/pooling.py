@@ -128,7 +128,7 @@ class QuantizedLinearAveragePooling(_Average):
                 yield Fault(field=f"{field}.Sizes", rule=rule, value=sizes, found=str(sizes))
 
     def fill(self, target: View) -> Map:
-        """What fills the padding: the input's zero point, so that differences are 0."""
+        """The filling of the padding: the input's zero point, so that differences are 0."""
         zero = self.input_zero_point_tensor
         return super().fill(target) if zero is None else repeated("InputZeroPointTensor", zero, target)
 
@@ -175,7 +175,7 @@ class LpPooling1(_Dilated, _Lp):
 
 class _Largest(Pooling):
     def fill(self, target: View) -> Map:
-        """What fills the padding: what nothing is below."""
+        """The filling of the padding: the least value of the type."""
         return filled(target, -math.inf if target.data_type.is_float else target.data_type.limits[0])
 
     def value(self, elements: Mapping[str, Expr]) -> Expr:

@@ -102,7 +102,7 @@ class _Whole(Product):
     typed_like = {"AZeroPointTensor": "ATensor", "BZeroPointTensor": "BTensor"}  # noqa: RUF012 - a table that nobody writes to
 
     def _sum_type(self) -> DataType:
-        """What holds every sum: a FLOAT64 is exact up to 2^53."""
+        """The type that holds every sum: a FLOAT64 is exact up to 2^53."""
         if self.a_tensor.data_type.size_in_bytes > 1 or self.b_tensor.data_type.size_in_bytes > 1:
             return DataType.FLOAT64
         return sum_type(self._product_sizes()[-1])

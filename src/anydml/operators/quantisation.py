@@ -30,7 +30,7 @@ _LONGEST = 2**31 // 255**2
 
 
 def sum_type(count: int) -> DataType:
-    """What holds the sum of so many products of differences of bytes."""
+    """The type that holds the sum of so many products of differences of bytes."""
     return DataType.INT32 if count <= _LONGEST else DataType.INT64
 
 

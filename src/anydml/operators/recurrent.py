@@ -50,7 +50,7 @@ class _Recurrent(Computed):
     usual: ClassVar[tuple[str, ...]]
     """The activations of a direction that are meant where none are given."""
     states: ClassVar[tuple[str, ...]] = ("Hidden",)
-    """What passes from one step to the next."""
+    """The states that pass from one step to the next."""
 
     if TYPE_CHECKING:
         input_tensor: Input
@@ -79,7 +79,7 @@ class _Recurrent(Computed):
     # What subclasses say
 
     def steps(self, way: Way, *functions: FusedActivation) -> tuple[Map | Reduce, ...]:
-        """What is done at each time, with the activations of a direction."""
+        """The verbs of each time, with the activations of a direction."""
         raise NotImplementedError
 
     # Sizes
@@ -94,7 +94,7 @@ class _Recurrent(Computed):
         return 2 if self.direction is RecurrentNetworkDirection.BIDIRECTIONAL else 1
 
     def _sizes(self) -> dict[str, tuple[Sizes, str]]:
-        """What each tensor must have for sizes, given the input's and the hidden size, and in words."""
+        """The sizes that each tensor must have, given the input's and the hidden size, and in words."""
         _, steps, batch, inputs = self.input_tensor.sizes
         ways, hidden = self.ways(), self.recurrence_tensor.sizes[3]
         rows = self.gates * hidden

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from anydml.operators.tables import SupportTable
 
 SUMS = DataType.FLOAT64
-"""What products, squares and exponentials of floats accumulate in. Plain sums do so in their own type: in FLOAT64 they
+"""The type that products, squares and exponentials of floats accumulate in. Plain sums keep their own: in FLOAT64 they
 take 2.4 times as long in the cache, and in a tree FLOAT32's error is below that of one sum after the other."""
 INDEX = DataType.INT64
-"""What indices come out as, where nothing else is asked for: NumPy's and PyTorch's."""
+"""The type of indices, where nothing else is asked for: NumPy's and PyTorch's."""
 
 
 class _Reducing(AlongAxes):

@@ -1,4 +1,4 @@
-"""What a check of a description found, and how types and dimension counts that a level does not have are worded."""
+"""The report of a description's check, and the wording of types and dimension counts that a level does not have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from anydml.operators.description import OperatorDesc
 
 CONVERT = ", so convert the data first"
-"""What helps with a data type that no level takes, of which a caller with arrays is told more."""
+"""The way out for a data type that no level takes, of which a caller with arrays is told more."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -44,7 +44,7 @@ _MOST_TARGETS = 16
 
 
 class Resampled(Moved):
-    """What they share: an axis for each dimension."""
+    """Their shared part: an axis for each dimension."""
 
     sizes_from: ClassVar[str] = "those of InputTensor times Scales"
     if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Resampled(Moved):
         order = [*order, inner] if is_inner_first else [inner, *order]
 
         def mixed(chosen: Sequence[tuple[int, float]], places: dict[int, Expr]) -> Expr:
-            """What stands outside is weighted last."""
+            """The outermost dimension is weighted last."""
             if len(places) == rank:
                 return wide32(fetch(0, kind, [places[k] for k in range(rank)]), is_linear=self.is_linear)
             k = order[len(places)]
@@ -225,7 +225,7 @@ class Resampled(Moved):
         return Map(tuple(windows), into, finished(value, target.data_type))
 
     def _terms(self, k: int, axis: Axis) -> list[Term | Expr]:
-        """What goes into an element along a dimension: a place, or two with their parts."""
+        """The terms of an element along a dimension: a place, or two with their parts."""
         if axis.is_kept:
             return [coordinate(k)]
         return [*axis.between(coordinate(k))] if self.is_linear else [axis.nearest(coordinate(k))]

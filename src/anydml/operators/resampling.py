@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from anydml.operators.computed import Computed
 
 HALF = 0.5
-"""What the offsets of elements' middles are: of the input's, and its negative of the output's."""
+"""The offset of elements' middles: of the input's, and its negative of the output's."""
 
 
 def scale_rules(desc: Computed, *names: str) -> Iterator[Fault]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class _ResampleGrad(Computed):
-    """What the two share."""
+    """The shared part of the two."""
 
     implies_output = False
     fills: ClassVar[Mapping[str, float]] = {"scales": 1.0, "input_pixel_offsets": 0.0, "output_pixel_offsets": 0.0}

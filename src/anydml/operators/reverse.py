@@ -49,7 +49,7 @@ class ReverseSubsequences(OperatorDesc):
         yield from like_input(self)
 
     def lower(self) -> tuple[Map]:
-        """What is fetched from the other end of each line's beginning."""
+        """A map that fetches from the other end of each line's beginning."""
         reverse = turned(
             source=View.of("InputTensor", self.input_tensor),
             lengths=View.of("SequenceLengthsTensor", self.sequence_lengths_tensor),

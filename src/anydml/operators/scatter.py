@@ -29,7 +29,7 @@ INT64 = DataType.INT64
 
 
 class _Scatter(Computed):
-    """What the two share: the output is like the input, and the updates are of its type."""
+    """The shared part of the two: the output is like the input, and the updates are of its type."""
 
     typed_like = {"UpdatesTensor": "InputTensor", "OutputTensor": "InputTensor"}  # noqa: RUF012 - nobody writes to it
 

@@ -206,7 +206,7 @@ class NonzeroCoordinates(Computed):
         )
 
     def _parts(self) -> tuple[Any, ...]:
-        """What is not 0, where that, the count before and the order lie, and the outputs of them."""
+        """The flags of elements that are not 0, the stores of flags, counts before and order, and the outputs."""
         source, total, rows = (View.of(field, own) for field, own in self.tensors().items())
         kind, sizes, n = source.data_type, self.input_tensor.sizes, self._count
         flags, before, order = (store(name, INT64, (n,)) for name in ("flags", "before", "order"))

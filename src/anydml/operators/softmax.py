@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
 
 SUMS = DataType.FLOAT32
-"""What the sums of exponentials accumulate in."""
+"""The type that the sums of exponentials accumulate in."""
 
 
 class _Rowwise(Folding):

@@ -21,7 +21,7 @@ _DOCUMENTS_ORDER = (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TensorSupport(Shown):
-    """What one tensor may be."""
+    """The choices for one tensor."""
 
     dimension_counts: tuple[int, ...]
     data_types: frozenset[DataType]
@@ -62,7 +62,7 @@ class SupportTable(Shown):
 
     rows: tuple[LevelSupport, ...]
     _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """What was asked before: each description asks ten times."""
+    """Earlier answers: each description asks ten times."""
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.rows))

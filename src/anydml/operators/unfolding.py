@@ -29,7 +29,7 @@ _ARRAYS = ("window_sizes", "strides", "dilations", "start_padding", "end_padding
 
 
 class _Windows(Computed):
-    """What the two share: windows over all dimensions but the first two."""
+    """The shared part of the two: windows over all dimensions but the first two."""
 
     if TYPE_CHECKING:
         window_sizes: SizeArray

@@ -48,7 +48,7 @@ class Expression:
         return made
 
     def inner(self, subject: str, field: str) -> expression.Expression:
-        """What it is in anydml's graph."""
+        """Its expression in anydml's graph."""
         if self._inner is None:
             rule = f"{field} must not be an empty Expression, which stands for no tensor"
             raise ArgumentError(subject, Fault(field=field, rule=rule))

@@ -1,4 +1,4 @@
-"""What PyDirectML describes tensors with."""
+"""PyDirectML's descriptions of tensors."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class TensorDesc:
 
     @property
     def guaranteed_base_offset_alignment(self) -> int:
-        """What the address of the tensor is a multiple of, or 0."""
+        """A number that divides the address of the tensor, or 0."""
         return self.desc.guaranteed_base_offset_alignment
 
     def __repr__(self) -> str:

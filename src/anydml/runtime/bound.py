@@ -63,7 +63,7 @@ class BoundOperator(Shown):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What an array must be to be bound without a closer look."""
+    """The layout that an array must have to be bound without a closer look."""
 
     field: str
     key: tuple[Any, ...]

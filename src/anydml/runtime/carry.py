@@ -113,7 +113,7 @@ def scan_with_carry(
 
 
 def _find_faults(before: ArrayView | None, kind: DataType, across: tuple[int, ...]) -> list[Fault]:
-    """What is wrong with a carry."""
+    """The faults of a carry."""
     if before is None or ((before.data_type, before.sizes, before.strides) == (kind, across, packed_strides(across))):
         return []
     found = f"{before.data_type.name} of sizes {before.sizes} and strides {before.strides}"
@@ -122,7 +122,7 @@ def _find_faults(before: ArrayView | None, kind: DataType, across: tuple[int, ..
 
 
 def _find_out_faults(out: ArrayView | None, x: ArrayView) -> list[Fault]:
-    """What is wrong with an array for the result."""
+    """The faults of an array for the result."""
     if out is None:
         return []
     is_packed = out.strides == packed_strides(x.sizes) or not math.prod(x.sizes)
@@ -134,7 +134,7 @@ def _find_out_faults(out: ArrayView | None, x: ArrayView) -> list[Fault]:
 
 
 def _start(kind: DataType, product: bool) -> Any:
-    """What leaves every number as it is; for a sum of floats -0.0, which leaves -0.0 as it is too."""
+    """The neutral element; for a sum of floats -0.0, which leaves -0.0 as it is too."""
     return np.array(1 if product else -0.0 if kind.is_float else 0, kind.dtype)[()]
 
 

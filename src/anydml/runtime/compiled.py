@@ -72,7 +72,7 @@ def _is_dense(tensor: TensorDesc) -> bool:
 
 
 def _bytes_or_elements(field: str, tensor: TensorDesc) -> View:
-    """What is copied of an owned tensor."""
+    """The part of an owned tensor that is copied."""
     if not tensor.data_type.is_half_byte:
         return View.of(field, tensor)
     return View(field, DataType.UINT8, (tensor.data_type.bytes_of(tensor.extent),), (1,))
@@ -134,7 +134,7 @@ class CompiledOperator(Compiled):
         return Kept(field, copy, packed.total_tensor_size_in_bytes)
 
     def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:
-        """What runs each step in turn; what passes between them lies in the temporary memory."""
+        """A function that runs each step in turn; tensors between them lie in the temporary memory."""
         launches = self._ahead.bind(self._programs, self._arena.placed(places, temporary))
         if (recorder := WATCHER.get()) is not None:
             launches = list(recorder.watch(self, dict(enumerate(launches))).values())
@@ -142,7 +142,7 @@ class CompiledOperator(Compiled):
 
     @cached_property
     def direct(self) -> Callable[..., Any] | None:
-        """What runs it on NumPy arrays to the letter as described, the outputs last, and new; None where it is bound.
+        """A function that runs it on NumPy arrays exactly as described, new outputs last; None where it is bound.
 
         Nobody watches it then.
         """

@@ -28,7 +28,7 @@ _SMALL = 65_536
 
 @dataclass(slots=True, weakref_slot=True)
 class _Made:
-    """What was computed of shared data, which it keeps: other graphs find it by what it was computed of."""
+    """A result computed of shared data, which it keeps: other graphs find it by its origin."""
 
     buffer: Buffer
     roots: tuple[SharedData, ...]
@@ -130,7 +130,7 @@ class Constants:
             self._run(once, jobs[::-1], origins, {n: given for n, given in data.items() if n not in self.places})
 
     def _find(self, origin: _Origin | None) -> _Made | None:
-        """What another graph computed already."""
+        """A result that another graph computed already."""
         found: _Made | None = None if origin is None else origin.roots[0].derived.get((self._engine.memory, origin.key))
         return found
 
@@ -172,7 +172,7 @@ class Constants:
 
 
 class _Window:
-    """Memory of the host's that one tensor after the other is read into, which would take longer into new memory."""
+    """Host memory that one tensor after the other is read into, which would take longer into new memory."""
 
     def __init__(self, constants: Constants, several: Iterable[Data]) -> None:
         self._constants = constants
@@ -198,7 +198,7 @@ class _Window:
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """What a constant was computed of: shared data, and the steps from there."""
+    """The origin of a constant: shared data, and the steps from there."""
 
     key: Hashable
     roots: tuple[SharedData, ...]

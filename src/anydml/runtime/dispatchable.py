@@ -1,4 +1,4 @@
-"""What an operator and a graph share once they are compiled: slots, memory of their own, and how both are bound."""
+"""The shared part of a compiled operator and graph: slots, memory of their own, and how both are bound."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Compiled(abc.ABC):
-    """What is compiled for a device: tensors by the names of their slots, in binding order.
+    """A compiled operator or graph: tensors by the names of their slots, in binding order.
 
     Inputs flagged OWNED_BY_DML are given once to `initialize`, and are left out of every call.
     """
@@ -100,7 +100,7 @@ class Compiled(abc.ABC):
 
     @abc.abstractmethod
     def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:
-        """What dispatches, given the address of each tensor's first element, and scratch memory."""
+        """A function that dispatches, given the address of each tensor's first element, and scratch memory."""
 
     # What follows
 
@@ -116,7 +116,7 @@ class Compiled(abc.ABC):
 
     @property
     def binding_properties(self) -> BindingProperties:
-        """What must be bound to run it: owned tensors need lasting memory, a graph's intermediates scratch memory."""
+        """The memory that a run needs: owned tensors need lasting memory, a graph's intermediates scratch memory."""
         count = len(self.inputs) + len(self.outputs) + bool(self.owned) + bool(self.temporary_size)
         return BindingProperties(count, self.temporary_size, self._owned.size)
 
@@ -149,7 +149,7 @@ class Compiled(abc.ABC):
             return self.reserve(self.temporary_size, "TemporaryResource")
 
     def again(self, launch: Callable[[], Any]) -> Callable[[], Any]:
-        """What is launched in turns with the scratch memory of a binding, for those who run it again and again."""
+        """A launch in turns with the scratch memory of a binding, for those who run it again and again."""
         return launch
 
     def look(self, fields: Sequence[str], arrays: Sequence[object]) -> list[ArrayView]:
@@ -300,7 +300,7 @@ class Compiled(abc.ABC):
             raise BindingError(self.name, fault)
 
     def check_not_initialized(self) -> None:
-        """What owns tensors is initialized exactly once: what is bound to it relies on them."""
+        """An owner of tensors is initialized exactly once: bindings rely on them."""
         if self.owned and self.is_initialized:
             rule = "the operator is initialized already, which happens exactly once"
             raise BindingError(self.name, Fault(field="", rule=rule, way_out="compile it again for other data"))

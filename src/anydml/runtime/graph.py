@@ -93,7 +93,7 @@ class CompiledGraph(Compiled):
 
     @cached_property
     def told(self) -> Told:
-        """What there is to tell of it; of a plan that was kept on disk it is read when first asked for."""
+        """The facts to tell of it; of a plan that was kept on disk they are read when first asked for."""
         assert self.plan.tell is not None  # noqa: S101 - for type checkers: whoever loads a plan says how
         return self.plan.tell()
 
@@ -109,7 +109,7 @@ class CompiledGraph(Compiled):
 
     @property
     def once(self) -> Recipe:
-        """What depends on constants alone, and was computed when the graph was compiled."""
+        """The steps that depend on constants alone, and ran when the graph was compiled."""
         return self.told.once
 
     @property
@@ -142,7 +142,7 @@ class CompiledGraph(Compiled):
         return Kept(field, copy_of(source, View("Persistent", DataType.UINT8, (size,), (1,))), size, -below)
 
     def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:
-        """What runs each step in turn."""
+        """A function that runs each step in turn."""
         return in_a_row(self.bind_all(places, temporary), self._constants or None)
 
     def again(self, launch: Callable[[], Any]) -> Callable[[], Any]:
@@ -163,14 +163,14 @@ class CompiledGraph(Compiled):
     def bind_steps(
         self, places: Mapping[str, int], temporary: Buffer | None, moved: Iterable[str]
     ) -> dict[int, Callable[[], Any]]:
-        """What runs the steps that touch fields which moved, by number."""
+        """Functions that run the steps that touch fields which moved, by number."""
         stores = self._placed(places, temporary)
         numbers = {n for field in moved for n in self.plan.touching.get(self.plan.stores[field], ())}
         launches = {n: self.plan.ahead.bind_one(self.plan.programs, n, stores) for n in numbers}
         return launches if (recorder := WATCHER.get()) is None else recorder.watch(self, launches, self.labels)
 
     def bind_all(self, places: Mapping[str, int], temporary: Buffer | None) -> list[Callable[[], Any]]:
-        """What runs each step."""
+        """Functions that run each step."""
         launches = self.plan.ahead.bind(self.plan.programs, self._placed(places, temporary))
         if (recorder := WATCHER.get()) is None:
             return launches

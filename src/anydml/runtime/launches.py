@@ -38,5 +38,5 @@ def in_a_row(launches: list[Callable[[], Any]], memory: object = None) -> Callab
 
 
 def one_or_all(arrays: list[Any]) -> Any:
-    """What is given for outputs, or by them: one alone, or a tuple."""
+    """One array alone, or a tuple of several."""
     return arrays[0] if len(arrays) == 1 else tuple(arrays)

@@ -1,4 +1,4 @@
-"""What programs want laid out ahead, of constants: the stores of it, who writes them, and who reads them."""
+"""Layouts that programs want ahead, of constants: their stores, who writes them, and who reads them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Layouts:
 
     @classmethod
     def of(cls, recipe: Recipe, programs: Sequence[Program], taken: Iterable[str] = ()) -> Layouts:
-        """What the programs of a recipe's steps want; the stores have names that are not taken."""
+        """The layouts for the programs of a recipe's steps; the stores have names that are not taken."""
         stores: dict[Map | Reduce, str] = {}
         named, read, names = {*recipe.stores, *taken}, set[str](), []
         for step, program in zip(recipe.steps, programs, strict=True):
@@ -62,7 +62,7 @@ class Layouts:
         return programs[number].bind({**places, **own} if own else places)
 
     def once(self, once: Recipe, always: Recipe) -> Recipe:
-        """What is computed once, with the layouts of constants; what only they read need not last."""
+        """The steps that run once, with the layouts of constants; stores that only they read need not last."""
         known = {name: store for name, store in always.stores.items() if store.kind == "constant"}
         ahead = {name: made for name, made in self.maps.items() if made.sources[0].tensor in known}
         if not ahead:
@@ -86,7 +86,7 @@ class Layouts:
         return Recipe(stores, tuple(steps))
 
     def did(self, others: Mapping[str, str]) -> dict[str, str]:
-        """What rewritings did, this one after the others."""
+        """The effects of rewritings, this one after the others."""
         count = len(self.maps)
         return {**others, "layouts": f"{count} constant{'s' * (count != 1)} laid out once"} if count else {**others}
 

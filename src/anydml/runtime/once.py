@@ -1,4 +1,4 @@
-"""What a graph computes once, when it is compiled: programs, and the places of what passes between them."""
+"""The part of a graph that is computed once, when it is compiled: programs, and the places of tensors between them."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Job:
 
     @cached_property
     def key(self) -> str:
-        """What it computes, whatever its tensors are called."""
+        """Its work, whatever its tensors are called."""
         assert self._step is not None  # noqa: S101 - for type checkers: what comes from disk has its key
         order = iter(range(len(self.sources)))
         plain = self._step.reading(lambda view: replace(view, tensor=str(next(order))))
         return repr(plain.writing(replace(self._step.target, tensor="")).primitive)
 
     def program(self, engine: Engine) -> Program:
-        """What runs it."""
+        """The program that runs it."""
         if self._program is None:
             assert self._step is not None  # noqa: S101 - for type checkers: what comes from disk has its program
             self._program = engine.compile(self._step.primitive)
@@ -57,7 +57,7 @@ class Once:
 
     @classmethod
     def of(cls, recipe: Recipe) -> Once:
-        """What a recipe computes."""
+        """The work of a recipe."""
         outputs = {name: store.size_in_bytes for name, store in recipe.stores.items() if store.kind == "output"}
         return cls(tuple(map(Job, recipe.steps)), frozenset(recipe.stores), outputs, lay_out(recipe))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Kept(NamedTuple):
-    """What is kept of an owned tensor in the persistent resource."""
+    """The kept part of an owned tensor in the persistent resource."""
 
     field: str
     copy: Map | Reduce
@@ -30,7 +30,7 @@ class Kept(NamedTuple):
 
 
 def kept_layout(field: str, layout: Map | Reduce) -> Kept:
-    """What is laid out of an owned tensor ahead."""
+    """The layout of an owned tensor that is made ahead."""
     source, target = replace(layout.sources[0], tensor=field), replace(layout.target, tensor="Persistent")
     return Kept(field, replace(layout, sources=(source,), target=target), size_of(target))
 

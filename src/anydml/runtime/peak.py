@@ -31,7 +31,7 @@ _SECONDS, _FEWEST = 0.2, 5
 
 
 class Peak(NamedTuple):
-    """What a device does in a second."""
+    """The most that a device does in a second."""
 
     bytes: float
     """Moved by a copy, read and written."""

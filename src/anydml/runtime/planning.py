@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a graph was and became: for those who look at it, and for errors."""
+    """A graph before and after: for those who look at it, and for errors."""
 
     desc: GraphDesc
     lowered: Recipe
     """A step for every node that an output needs."""
     once: Recipe
-    """What depends on constants alone, and is computed when the graph is compiled."""
+    """The steps that depend on constants alone, and run when the graph is compiled."""
     recipe: Recipe
     """The steps of a dispatch."""
     did: Mapping[str, str]
@@ -47,7 +47,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class GraphPlan:
-    """What a compiled graph needs to bind and to run."""
+    """The needs of a compiled graph, to bind and to run."""
 
     tell: Callable[[], Told] | None
     inputs: dict[str, TensorDesc]
@@ -99,7 +99,7 @@ class Prepared:
     stores: dict[str, str]
     """By the names of inputs and outputs, what programs call them."""
     once: Recipe
-    """What depends on constants alone, but for what the passes want laid out."""
+    """The steps that depend on constants alone, without the layouts that the passes want."""
     recipe: Recipe
     """The steps of a dispatch."""
     data: dict[str, Data]

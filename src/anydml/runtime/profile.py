@@ -1,4 +1,4 @@
-"""What a profile says: for each pass its time, its bytes and its arithmetic, and how near it comes to the machine."""
+"""A profile: for each pass its time, its bytes and its arithmetic, and how near it comes to the machine."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class PassTime:
     """One pass over memory, or what runs on the host: all its calls in a run."""
 
     nodes: tuple[str, ...]
-    """What it carries out."""
+    """The nodes that it carries out."""
     seconds: float
     """The median of the runs."""
     calls: int
     work: Work
     """Of all calls together."""
     peak: Peak | None
-    """What the device does at most; None for what runs on the host."""
+    """The most that the device does; None for a pass on the host."""
 
     @property
     def where(self) -> str:
@@ -58,7 +58,7 @@ class PassTime:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Profile(Shown):
-    """What a run was spent on. It prints as a table; `.json()` is for machines, `.trace()` for Perfetto."""
+    """The time of a run, pass by pass. It prints as a table; `.json()` is for machines, `.trace()` for Perfetto."""
 
     device: str
     runs: int
@@ -72,7 +72,7 @@ class Profile(Shown):
 
     @classmethod
     def of(cls, recorder: Recorder, device: Device) -> Profile:
-        """What a recorder kept; the device is measured where it was not before."""
+        """The profile of a recorder; the device is measured where it was not before."""
         passes: list[PassTime] = []
         numbers: dict[int, int] = {}
         for number, one in enumerate(recorder.passes):

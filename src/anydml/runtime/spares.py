@@ -24,7 +24,7 @@ def _references(kept: list[Array], i: int) -> int:
 
 
 _FREE = _references([np.empty(1, np.uint8)], 0)
-"""What is counted of memory that nothing but the list has."""
+"""The count of references to memory that nothing but the list has."""
 
 
 class SpareMemory:

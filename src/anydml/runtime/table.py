@@ -27,7 +27,7 @@ Dispatchable: TypeAlias = Compiled | OperatorInitializer
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bindings:
-    """What a binding table holds at one moment, in the order of the dispatchable's slots."""
+    """The state of a binding table at one moment, in the order of the dispatchable's slots."""
 
     inputs: tuple[object, ...] | None = None
     outputs: tuple[object, ...] | None = None

@@ -46,7 +46,7 @@ class Watched:
     work: Work
     """Of one call."""
     data_type: DataType | None
-    """What it reads first; None for what runs on the host."""
+    """The type that it reads first; None for a pass on the host."""
     calls: int = 0
     """In the last run."""
     seconds: list[float] = field(default_factory=list)

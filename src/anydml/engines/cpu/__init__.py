@@ -50,7 +50,7 @@ class CpuEngine:
     def __init__(self) -> None:
         has_float16()  # asks LLVM, which nothing may interrupt: engines are made on a thread of their own
         if reads_pixels():
-            turning = Turning(needs_constants=True, crowded=CROWDED, has_results=True)
+            turning = Turning(needs_constants=True, crowded=CROWDED, has_results=True, needs_both=True)
             self.turns_channels = MappingProxyType({DataType.FLOAT32: turning})
 
     def takes(self, primitive: Primitive) -> bool:

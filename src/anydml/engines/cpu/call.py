@@ -55,7 +55,7 @@ def _make_builtin(entry: int, words: bytes, flags: int = _METH_NOARGS) -> Callab
 
 
 def make_dispatch(kernel: Kernel, words: Sequence[int], units: int, size: int) -> Callable[[], Any]:
-    """What runs `units` units of a kernel that together move `size` bytes. Returns None, or something for a status."""
+    """A function that runs `units` units of a kernel, which move `size` bytes; None, or more for a status."""
     return _dispatch(kernel, lay_out(kernel, words, units, size), units, size)
 
 

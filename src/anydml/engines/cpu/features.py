@@ -64,7 +64,7 @@ def _known_cpu() -> tuple[str, str]:
 
 
 _CHANGES = ("processor", "cpu MHz", "core id", "apicid", "initial apicid", "siblings", "physical id", "cpu cores")
-"""What Linux says of a processor and another of the same kind has otherwise."""
+"""Lines of Linux on a processor that differ for another of the same kind."""
 
 
 def _stamp() -> str:

@@ -53,7 +53,7 @@ def load_object(code: bytes) -> dict[str, int] | None:
 
 
 class _System(NamedTuple):
-    """What the system has."""
+    """The system's own functions."""
 
     places: dict[str, int]
     protect: Any

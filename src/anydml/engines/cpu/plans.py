@@ -39,7 +39,7 @@ class CannotKeepError(Exception):
 
 
 def read(key: str) -> bytes | None:
-    """What was kept by a key: all that the plan depends on, but this engine's own part, its threads included."""
+    """The plan kept by a key: all that it depends on, but this engine's own part, its threads included."""
     entry = _entry(key)
     return None if entry is None else entry.read()
 
@@ -166,5 +166,5 @@ def dump(found: object, name: Callable[[Any], Any]) -> bytes:
 
 
 def load(data: bytes, find: Callable[[Any], Any]) -> Any:
-    """What was dumped, in whatever process; `find` gives what has a name. Any error may come of what is not there."""
+    """The object that was dumped, in whatever process; `find` gives named parts. A missing part may raise any error."""
     return _Unpickler(io.BytesIO(data), find).load()

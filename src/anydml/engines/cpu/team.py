@@ -53,9 +53,9 @@ class Team:
     def __init__(self) -> None:
         code = get_kernel("team")
         self.entry = code.address
-        """What Python calls with the words of a kernel."""
+        """The function that Python calls with the words of a kernel."""
         self.share = code.find("divide")
-        """What a kernel calls with the words of another, Python's lock released: threads that are there help."""
+        """The function that a kernel calls with the words of another, Python's lock released: other threads help."""
         self._worker = code.find("worker")
         self._halt = ctypes.CFUNCTYPE(None)(code.find("halt"))
         self._state = (ctypes.c_int64 * (STATE_BYTES // 8)).from_address(code.find("state"))

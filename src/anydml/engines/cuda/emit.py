@@ -33,7 +33,7 @@ NAMES = {
     "attention": attention, "windows": windows, "places": places, "nibbles": nibbles,
     "NONE_OUTSIDE": NONE_OUTSIDE,
 }  # fmt: skip
-"""What the text of a kernel refers to."""
+"""Names that the text of a kernel refers to."""
 _numbers = itertools.count()
 
 ANY = {
@@ -57,7 +57,7 @@ WHOLE = ANY | {
 TRUTH = ANY | {"not": "~{0}"}
 """Operations in Triton by the kind of what they give: a node's arguments, and constants of its type by name."""
 BOUNDS = {"maximum": maximum, "minimum": minimum}
-"""What Triton has an operation for and trees have not."""
+"""Operations that Triton has and trees have not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Emitted:
     """The user's numbers."""
     operations: int
     fetches: tuple[Expr, ...]
-    """What is fetched, each by a pointer and its source's strides."""
+    """Fetched values, each by a pointer and its source's strides."""
 
 
 def emit(
@@ -147,7 +147,7 @@ def _fetch(node: Expr, pointer: str, names: dict[Expr, str], source: View) -> st
 
 
 def fetch_align(source: View) -> int:
-    """What the strides of a source are divided by, those of 1 aside."""
+    """The common divisor of a source's strides, those of 1 aside."""
     return alignment_of(stride for stride in source.strides if stride not in (0, 1))
 
 

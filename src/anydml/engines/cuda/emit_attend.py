@@ -42,7 +42,7 @@ def trees_of(primitive: Attend) -> tuple[Expr, Expr | None]:
 
 
 def leaves_of(primitive: Attend) -> list[Expr]:
-    """What scores are computed from beside the product: loads first, then coordinates."""
+    """Parts of scores beside the product: loads first, then coordinates."""
     nodes = list(walk(*(tree for tree in trees_of(primitive) if tree is not None)))
     return [node for op in ("load", "coordinate") for node in nodes if node.op == op and node is not SUM]
 

@@ -1,4 +1,4 @@
-"""What a kernel over small windows reads: each element once for all results of a thread, in words where memory allows.
+"""The reads of a kernel over small windows: each element once for all results of a thread, in words if memory allows.
 
 How a source is walked comes as tuples of strides, by group of dimensions, the fastest first.
 """
@@ -30,7 +30,7 @@ class Elements(Lines):
         super().__init__("    ", is_turned=of.is_across)
 
     def once(self, text: str) -> str:
-        """What was computed for another result is not computed again."""
+        """A value that was computed for another result is not computed again."""
         if (text,) not in self.known:
             self.known[text,] = self.line(text)
         return self.known[text,]
@@ -66,7 +66,7 @@ class Elements(Lines):
         return " + ".join([base, *parts])
 
     def element(self, node: Expr, g: int, k: int) -> str:
-        """What is read for a result and a tap, once for all that read it."""
+        """The read for a result and a tap, once for all that share it."""
         leaf, group, number = self.leaves[node], self.of.group, self.numbers[node]
 
         def moved(step: Any) -> int:

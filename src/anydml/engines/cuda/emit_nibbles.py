@@ -24,7 +24,7 @@ EACH = 8
 
 @dataclass(frozen=True, slots=True)
 class NibblesForm:
-    """What the text of a kernel depends on besides the expression."""
+    """The facts that the text of a kernel depends on besides the expression."""
 
     rows: int
     groups: int
@@ -36,7 +36,7 @@ class NibblesForm:
     flip: int
     """The bits of a word to be turned, which makes numbers with a sign others without."""
     zero: int
-    """What weights have then too much."""
+    """The excess of the weights then."""
     shared: int
     """Blocks of 32 weights that share a scale."""
     is_even: bool
@@ -146,7 +146,7 @@ class _Writer(Lines):
                     self.say(f"{name} = arithmetic.fma(p{i}, s{2 * group + i // 2}_{j}, {name})")
 
     def row(self, j: int) -> None:
-        """What rows have for a block; 0 past the end."""
+        """The numbers of rows for a block; 0 past the end."""
         names = ", ".join(f"x{j}_{i}" for i in range(4 if self.is_half else 12))
         words = [f"y{i}" for i in range(4 if self.is_half else 8)]
         for i in range(0, len(words), 4):
@@ -175,7 +175,7 @@ class _Writer(Lines):
             self.say(*(f"s{k}_{j} = tl.where(there{j}, s{k}_{j}, 0.0)" for j in range(EACH)))
 
     def finish(self, group: int, i: int) -> None:
-        """What is made of the sums of columns g or g + 8 with the even rows, or the odd ones."""
+        """The results of the sums of columns g or g + 8 with the even rows, or the odd ones."""
         names = {**self.names, self.fold: "sum_"}
         self.say(
             f"sum_ = nibbles.together(total{group}_{i})",

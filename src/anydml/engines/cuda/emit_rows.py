@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What the text of a kernel depends on besides the expression."""
+    """The facts that the text of a kernel depends on besides the expression."""
 
     is_whole: bool
     """Whether a tile holds whole rows: each element is read once, whatever is folded how often."""
@@ -45,11 +45,11 @@ class EmittedRows:
     dimensions: tuple[int, ...]
     given: tuple[Expr, ...]
     fetches: tuple[Expr, ...]
-    """What is fetched, each by a pointer and its source's strides."""
+    """Fetched values, each by a pointer and its source's strides."""
 
 
 def neutral(fold: Expr) -> Expr:
-    """What changes no fold: -0.0 and not 0.0, which would make a sum of -0.0 alone 0.0."""
+    """The neutral element of a fold: -0.0 and not 0.0, which would make a sum of -0.0 alone 0.0."""
     kind = fold.type
     assert kind is not None  # noqa: S101 - for type checkers: truths are not folded
     if fold.op in ("fold_sum", "fold_product"):
@@ -198,7 +198,7 @@ class _Writer(Lines):
         return f"tl.load({name} + {offset}{self.mask(True, self.varies[node])})"
 
     def filled(self, fold: Expr) -> str:
-        """What is folded, as a whole tile; outside of rows what changes nothing."""
+        """The folded value, as a whole tile; outside of rows the neutral element."""
         name = self.names[fold.args[0]]
         if not self.form.is_even:
             name = f"tl.where(there, {name}, {constant(neutral(fold))})"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WeightsForm:
-    """What the text of a kernel depends on besides the expression."""
+    """The facts that the text of a kernel depends on besides the expression."""
 
     rows: int
     bits: int
@@ -25,7 +25,7 @@ class WeightsForm:
     flip: int
     """The bits of a word to be turned, which makes numbers with a sign others without."""
     zero: float
-    """What weights have then too much, where it is no load."""
+    """The excess of the weights then, where it is no load."""
     times: int
     """Words of a thread in a step."""
     is_even: bool
@@ -121,7 +121,7 @@ def _step(
 
 
 def _finish(value: Expr, fold: Expr, rests: Sequence[Expr], given: Mapping[Expr, str], m: int) -> list[str]:
-    """What is made of the sums of a row."""
+    """The result of the sums of a row."""
     names, lines = {**given, fold: f"sum{m}"}, []
     for k, node in enumerate(rests):
         names[node] = f"r{m}_{k}"

@@ -14,7 +14,7 @@ from anydml.engines.cuda.launch import IS_INTERPRETED
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the plans need to know of a device."""
+    """The figures of a device that the plans need."""
 
     index: int
     target: Any

@@ -32,7 +32,7 @@ current_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStr
 """The handle of the stream that PyTorch works on, on a device."""
 
 Numbers: TypeAlias = "tuple[int | tuple[int, ...], ...]"
-"""What a kernel takes besides addresses."""
+"""The arguments of a kernel besides addresses."""
 POINTERS = {"u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
             "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
             "fp16": np.float16, "fp32": np.float32, "fp64": np.float64}  # fmt: skip
@@ -80,7 +80,7 @@ class Kernel:
             self._compiled((True,) * len(self.pointers))
 
     def launch(self, addresses: Sequence[int]) -> Callable[[], Any]:
-        """What launches it on the current stream."""
+        """A function that launches it on the current stream."""
         constants = tuple(self.constants.values())
         if IS_INTERPRETED:
             return self._interpreted(addresses, constants)

@@ -26,7 +26,7 @@ def evaluate(
     depth: int = 0,
     known: Mapping[Expr, Array] | None = None,
 ) -> Array:
-    """What an expression gives for every coordinate of a shape, whose last `depth` dimensions are folded.
+    """The values of an expression at every coordinate of a shape, whose last `depth` dimensions are folded.
 
     What is known is not computed. The result has the shape, or sizes that it is repeated along for.
     """

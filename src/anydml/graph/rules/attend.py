@@ -59,7 +59,7 @@ class _Found:
     """That of the scores."""
     weights: Reduce
     x: Expr
-    """What the softmax is of."""
+    """The argument of the softmax."""
     total: Reduce
     places: dict[str, dict[int, int]]
     """By verb, where the last one has the dimensions of its walk."""
@@ -158,7 +158,7 @@ class _Found:
         return View(view.tensor, view.data_type, sizes, strides, view.offset)
 
     def _score(self, scales: tuple[Expr, ...], beside: list[View]) -> Expr:
-        """What the softmax is of, from the sum of products on; the views that it reads are added to those beside."""
+        """The argument of the softmax, from the sum of products on; the views that it reads join those beside."""
         total: Expr = load(0, F32)
         for scale in scales:
             total = total * self._placed("scores", self.scores, scale, {}, beside).to(F32)
@@ -207,7 +207,7 @@ def _bare(value: Expr) -> Expr:
 
 
 def _scaled(factor: Expr, verb: Reduce) -> tuple[Expr, tuple[Expr, ...]]:
-    """What a factor is, and the numbers, the same everywhere, that it is multiplied by."""
+    """The factor itself, and the numbers, the same everywhere, that it is multiplied by."""
     node, scales = _bare(factor), list[Expr]()
     while node.op == "mul":
         others = [arg for arg in node.args if _is_single(arg, verb)]
@@ -241,7 +241,7 @@ def _product_of(primitive: Primitive | None) -> Contraction | None:
 
 
 def _softened(primitive: Primitive) -> Expr | None:
-    """What a reduce is the softmax of, converted or not; None for another."""
+    """The argument of a reduce that is a softmax, converted or not; None for another."""
     if not isinstance(primitive, Reduce) or primitive.checks or primitive.also or primitive.is_by_row:
         return None
     value = _plain(primitive.value)
@@ -266,7 +266,7 @@ def _maker(draft: Draft, reader: Primitive, leaf: Expr, number: int) -> int | No
 
 
 def _cut(draft: Draft, number: int, view: View) -> Primitive:
-    """What a step does, with as many dimensions as its reader has, where heads share keys and values."""
+    """The verb of a step, with as many dimensions as its reader has, where heads share keys and values."""
     made = draft.steps[number].primitive
     return cut_for(made, view) if isinstance(made, Reduce) and not made.also else made
 

@@ -25,7 +25,7 @@ unpacked once, in eight times their memory, and 105 unpacked into memory before 
 
 
 def split_constants(recipe: Recipe, unpack: Callable[[Recipe], Recipe] | None = None) -> tuple[Recipe, Recipe]:
-    """What can be computed when a graph is compiled, and what is left for every dispatch; after `optimise`.
+    """The steps for when a graph is compiled, and those for every dispatch; after `optimise`.
 
     The first recipe reads constants alone, and its outputs are constants of the second, under the same names: the
     runtime runs it once, on the engine that will run the second, and binds what it wrote as it binds any constant.

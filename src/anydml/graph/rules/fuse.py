@@ -98,7 +98,7 @@ def _is_worth_it(made: Map, step: Step, readers: Sequence[Map]) -> bool:
 
 
 def _elsewhere(reader: Map) -> list[View]:
-    """What a map fetches from."""
+    """The views that a map fetches from."""
     return [reader.sources[slot] for slot in fetched(reader.value)]
 
 
@@ -199,7 +199,7 @@ def inlined(made: Map, reader: Computation, most: int = MOST_SOURCES) -> Computa
 
 
 def _read_by(sources: Sources, made: Map, at: Sequence[Expr] | None = None) -> Expr:
-    """What a map computes, at the current coordinates or at indices."""
+    """The value of a map, at the current coordinates or at indices."""
     places = fetched(made.value)
     loaded = {slot: view for slot, view in enumerate(made.sources) if slot not in places}
     loads = {slot: sources.load(view) if at is None else sources.fetch(view, at) for slot, view in loaded.items()}
@@ -208,7 +208,7 @@ def _read_by(sources: Sources, made: Map, at: Sequence[Expr] | None = None) -> E
 
 
 def _indices_in(target: View, view: View) -> Callable[[Sequence[Expr]], list[Expr]] | None:
-    """What says where in a target an element of a view lies, by its indices; None where that is not easily said."""
+    """A function from the indices of a view's element to those of the target; None where that is not easily said."""
     found = None if view.tensor != target.tensor else trace(view, target)
     if found is None:
         return None

@@ -104,7 +104,7 @@ def map_ahead(made: Computation, part: Expr, name: str) -> Map:
 
 
 def number_ahead(made: Computation, target: View) -> Expr:
-    """What a step loads that was computed before it."""
+    """The load of a number that was computed before the step."""
     return load(len(made.sources), target.data_type)
 
 

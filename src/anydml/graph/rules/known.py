@@ -108,7 +108,7 @@ def _along(view: View, lines: Sequence[Line], sizes: tuple[int, ...]) -> View:
 
 
 def numbers_of(view: View, stores: Mapping[str, Store]) -> Array | None:
-    """What a view of a constant holds, once where it is repeated; None where that is not known, or much."""
+    """The numbers of a constant's view, once where they are repeated; None where they are not known, or many."""
     data = stores[view.tensor].data
     if data is None or view.data_type.is_half_byte or math.prod(distinct_sizes(view)) > MOST_INDICES:
         return None
@@ -120,7 +120,7 @@ def numbers_of(view: View, stores: Mapping[str, Store]) -> Array | None:
 
 
 def _nearest(indices: Array, size: int) -> Array:
-    """What `nearest` says of numbers."""
+    """The function `nearest` for numbers."""
     if indices.dtype.kind == "u":
         return np.minimum(indices, size - 1).astype(np.int64)
     wide = indices.astype(np.int64)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from anydml.graph.recipe import Recipe
 
 ROOM = 1.25
-"""What constants may take where an engine lays them out ahead, times what they take as they are."""
+"""The most memory of constants that an engine lays out ahead, as a multiple of their own."""
 
 
 def constants_to_lay_out(recipe: Recipe, room: int) -> frozenset[str]:

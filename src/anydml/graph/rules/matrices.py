@@ -63,7 +63,7 @@ def _by_rows(step: Step) -> View | None:
 
 
 def _seen(view: View, old: View, new: View) -> View | None:
-    """What a view has of the old layout, in the new one; None where it runs on from line to line."""
+    """The part of the old layout that a view has, in the new one; None where it runs on from line to line."""
     found = trace(view, old)
     if found is None:
         return None

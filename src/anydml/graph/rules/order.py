@@ -68,7 +68,7 @@ def _nested(made: Map) -> list[int] | None:
         return None
 
     def rank(k: int) -> tuple[bool, int]:
-        """What is repeated comes first, as it lies in the target."""
+        """Repeated dimensions come first, as they lie in the target."""
         stride = abs(source.strides[k])
         return (stride > 0, -stride if stride else -abs(target.strides[k]))
 

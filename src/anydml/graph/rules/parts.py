@@ -25,7 +25,7 @@ MOST_PARTS = 4
 
 
 def parts(recipe: Recipe) -> Recipe:
-    """What is joined along one dimension, and read by one map alone, is not joined: the map is cut instead.
+    """Tensors that are joined along one dimension, and read by one map alone, are not joined: the map is cut instead.
 
     As in rotary positions, where halves of a head change places and one of them its sign. Its target then has several
     writers, which rules for rows and maps leave alone: so that is an output, or only products read it.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def reads_in_passes(reader: Computation) -> list[set[int]]:
-    """What is read in each fold, and outside of all of them."""
+    """The reads in each fold, and outside of all of them."""
     read: dict[Expr | None, set[int]] = {None: set()}
     for node, around in _homes(reader.values).items():
         if node.op == "load":

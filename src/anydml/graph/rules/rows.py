@@ -120,7 +120,7 @@ def merged_with(made: Computation, reader: Computation, *, is_first: bool) -> Co
 
 
 def _needed_in_memory(reader: Computation) -> list[View]:
-    """What a step fetches from, and the indices that it checks; bytes that are looked up, or whose product changes."""
+    """The views that a step fetches from, and the indices that it checks; bytes looked up, or whose product changes."""
     if isinstance(reader, Map) and match_lookup(reader):
         return [*reader.sources]
     weights = match_weights(reader) if isinstance(reader, Reduce) else None

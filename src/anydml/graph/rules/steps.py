@@ -1,4 +1,4 @@
-"""What rules share: a recipe in the making, to send readers elsewhere, and to name the nodes of steps made one."""
+"""Shared parts of rules: a recipe in the making, to send readers elsewhere, and to name the nodes of steps made one."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Draft:
             self._known.note(number, step)
 
     def recipe(self) -> Recipe:
-        """What became of the recipe: itself, where nothing was changed."""
+        """The recipe after the rule: itself, where nothing was changed."""
         if not self._is_changed:
             return self._before
         return replace(self._before, stores=self.stores, steps=tuple(self.steps.values()))

@@ -38,7 +38,7 @@ def tables(recipe: Recipe) -> Recipe:
         return recipe
     draft, stores, steps = Draft(recipe), dict(recipe.stores), list[Step]()
     functions: dict[str, Step] = {}
-    """What is known to depend on one byte, by its store: a map of that byte and constants."""
+    """Steps known to depend on one byte, by their stores: a map of that byte and constants."""
     for step in recipe.steps:
         found = None if draft.is_constant(step) else _of_byte(draft, step, functions)
         if found is not None and draft.is_own(step.target):
@@ -100,7 +100,7 @@ def _byte(draft: Draft, made: Map) -> int | None:
 
 
 def _table(made: Map, own: int, name: str) -> Map:
-    """What a map makes of every byte, in the order of their bits."""
+    """The results of a map for every byte, in the order of their bits."""
     sizes, kind = (BYTE_VALUES,), made.sources[own].data_type
     others = [slot for slot in range(len(made.sources)) if slot != own]
     views = tuple(replace(made.sources[slot], sizes=sizes, strides=(0,)) for slot in others)

@@ -71,7 +71,7 @@ def _is_zero(made: Reduce, value: Expr, stores: Mapping[str, Store]) -> bool:
 
 
 def _ahead(draft: Draft, made: Reduce, name: str) -> tuple[Reduce, Expr, Expr] | None:
-    """What a zero point takes off, the sum as it is, and the sum without; None where there is nothing to be had."""
+    """The share of a zero point, the sum as it is, and the sum without; None where there is nothing to be had."""
     found = match_contraction(made)
     if found is None or found.fold.type is not DataType.INT32 or draft.is_constant(Step(made, ())):
         return None

@@ -83,7 +83,7 @@ def expand(root: Expr) -> Expr:
 
 
 def _for_half(function: Expr, result: Pair) -> Expr:
-    """What to make a FLOAT16 of."""
+    """The number that a FLOAT16 is made of."""
     from anydml.ir.numerics.halves import nearest_half  # as above
     from anydml.ir.numerics.parts import to_half
 

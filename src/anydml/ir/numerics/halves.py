@@ -109,7 +109,7 @@ HALVES: dict[str, Callable[[Expr, list[float]], Expr]] = {
 
 
 def nearest_half(name: str, x: Expr, single: Expr) -> Expr:
-    """What to make the nearest FLOAT16 of, given FLOAT32's result: a few of those are put right where there is no tree.
+    """The number that the nearest FLOAT16 is made of, by FLOAT32's result: a few are put right where there is no tree.
 
     They lie beside the middle of two FLOAT16, or on it, and are moved across by a factor.
     """

@@ -1,4 +1,4 @@
-"""What the functions are made of: polynomials, sums of two floats, powers of two."""
+"""Building blocks of the functions: polynomials, sums of two floats, powers of two."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def split(name: str) -> list[float]:
 
 
 def half_numbers(name: str) -> list[Any]:
-    """What `scripts/fit_halves.py` found for a function."""
+    """The numbers that `scripts/fit_halves.py` found for a function."""
     found: list[Any] = _file("halves")[name]
     return found
 
@@ -150,7 +150,7 @@ def doubled(x: Pair) -> Pair:
 
 
 def to_half(x: Pair) -> Expr:
-    """What to make a FLOAT16 of: rounded to odd, so that a result near the middle of two FLOAT16 falls to its side."""
+    """The number that a FLOAT16 is made of: rounded to odd, so that one near the middle of two falls to its side."""
     side = where(absolute(x.high) < 65536.0, x.low, 0.0) * x.high
     bits = x.high.bits(INT)
     toward = where(side < 0.0, (bits - 1) | 1, bits)

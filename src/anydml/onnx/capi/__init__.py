@@ -1,4 +1,4 @@
-"""What programs take from onnxruntime.capi: the errors of onnxruntime_pybind11_state, and the classes of its others."""
+"""Names that programs take from onnxruntime.capi: the errors of onnxruntime_pybind11_state, and its other classes."""
 
 import sys
 

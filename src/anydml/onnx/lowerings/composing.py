@@ -150,7 +150,7 @@ def power(node: Node) -> list[Value]:
 
 
 def _one_number(value: Value) -> float | None:
-    """What a tensor of one finite number that is known holds; None for others."""
+    """The number of a tensor of one finite number that is known; None for others."""
     if value.count != 1 or not value.is_known:
         return None
     number = float(value.values("").item())

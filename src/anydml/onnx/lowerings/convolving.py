@@ -35,7 +35,7 @@ def _call(
     element: ElementType | None = None,
     **options: Any,
 ) -> Value:
-    """What a function makes of the tensors that are there, by its names for them."""
+    """The result of a function for the tensors that are there, by its names for them."""
     there = {name: value for name, value in given.items() if value is not None}
     return node.tracer.apply(_named(function, list(there)), list(there.values()), shape, element=element, **options)
 

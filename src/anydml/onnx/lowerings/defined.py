@@ -21,7 +21,7 @@ _REDUCTIONS = ("none", "sum", "mean")
 def lower(
     node: Node, find: Callable[[str, int], Callable[[Node], Sequence[Value | None]] | None]
 ) -> list[Value | None]:
-    """What the nodes of a definition make, each by the lowering that is found for its type and opset."""
+    """The results of a definition's nodes, each by the lowering that is found for its type and opset."""
     if "reduction" in node.rules.attributes and (found := node.text("reduction")) not in _REDUCTIONS:
         node.refuse("reduction", f"reduction must be one of {', '.join(_REDUCTIONS)}", found=printable(found))
     given = [node.optional(i) for i in range(len(node.proto.input))]

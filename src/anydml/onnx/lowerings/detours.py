@@ -144,7 +144,7 @@ def choice(node: Node) -> list[Value]:
 
 
 def pair(node: Node, function: str, a: Value, b: Value) -> Value:
-    """What a function of two tensors gives; the larger and the smaller of DOUBLE by their order."""
+    """The result of a function of two tensors; the larger and the smaller of DOUBLE by their order."""
     if a.element is not DOUBLE or function not in ("max", "min"):
         return compute(node, getattr(dml, function), a, b)
     nan = _MAGNITUDE if function == "max" else -(2**63)

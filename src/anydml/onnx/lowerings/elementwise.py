@@ -73,7 +73,7 @@ def one_to_one(node: Node) -> list[Value]:
 def compute(
     node: Node, function: Callable[..., Any], *values: Value, element: ElementType | None = None, **options: Any
 ) -> Value:
-    """What an element-wise function makes of tensors that NumPy would broadcast: of the first one's type by default."""
+    """The result of an element-wise function for tensors that NumPy would broadcast: by default of the first's type."""
     shape = broadcast(node, values)
     kind = values[0].element if element is None else element
     if len(shape) > MOST_DIMENSIONS and all(value.shape == shape or value.count == 1 for value in values):
@@ -88,7 +88,7 @@ def broadcast(node: Node, values: Sequence[Value]) -> tuple[int, ...]:
 
 
 def common_shape(node: Node, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """What NumPy would broadcast shapes to."""
+    """NumPy's common shape of several."""
     whole = [1] * max(map(len, shapes), default=0)
     for shape in shapes:
         for k, size in enumerate(shape, len(whole) - len(shape)):

@@ -97,7 +97,7 @@ def grid_sample(node: Node) -> list[Value]:
 
 
 def sampled(node: Node, x: Value, image: Value, taps: Sequence[Taps]) -> Value:
-    """What images have at places, times the parts: a dimension of channels, then those of the places."""
+    """The values of images at places, times the parts: a dimension of channels, then those of the places."""
     sizes, strides = x.shape[2:], packed_strides(x.shape[2:])
     area = math.prod(sizes)
     element = UINT32 if x.shape[0] * area < 2**31 else INT64

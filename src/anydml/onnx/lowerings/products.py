@@ -53,7 +53,7 @@ def _with_steps(node: Node, a: Value, k: int, b: Value, j: int) -> tuple[Value, 
 
 
 def matrices(node: Node, a: Value, b: Value, run: Callable[[Value, Value, tuple[int, ...]], Value]) -> Value:
-    """What `run` makes of two tensors of matrices, in as many dimensions as it takes; vectors are made matrices."""
+    """The result of `run` for two tensors of matrices, in as many dimensions as it takes; vectors are made matrices."""
     if not a.shape or not b.shape:
         node.refuse("inputs", "a product needs vectors or matrices", found=f"{a.shape} and {b.shape}")
     left = a.shape if len(a.shape) > 1 else (1, *a.shape)

@@ -27,7 +27,7 @@ UINT8 = element_of(DataType.UINT8)
 MOST_FOLDED = 256
 """Numbers below which what a model carries is computed at once, as shapes may depend on it."""
 _TAKEN = ("INT8", "UINT8")
-"""What ELEMENT_WISE_QUANTIZE_LINEAR gives."""
+"""The results of ELEMENT_WISE_QUANTIZE_LINEAR."""
 
 
 def quantize(node: Node) -> list[Value]:
@@ -62,7 +62,7 @@ def dequantize(node: Node) -> list[Value]:
 
 
 def _weights(node: Node, x: Value, scale: Value, zero: Value | None) -> Value | None:
-    """What a model carries, by DEQUANTIZE, which products read as it lies; None for what DEQUANTIZE does not take.
+    """A model's weights by DEQUANTIZE, which products read as they lie; None for those that DEQUANTIZE does not take.
 
     Numbers of 4 bits that lie two to a byte stay so.
     """

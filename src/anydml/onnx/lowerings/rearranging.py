@@ -97,7 +97,7 @@ def _padded(node: Node, pads: Sequence[Sequence[int]], mode: PaddingMode, number
 
 
 def _cropped(node: Node, data: Value, pads: Sequence[Sequence[int]]) -> Value:
-    """What paddings below 0 leave of a tensor."""
+    """The rest of a tensor after paddings below 0."""
     first = [max(-low, 0) for low, _ in pads]
     last = [max(-high, 0) for _, high in pads]
     count = [size - low - high for size, low, high in zip(data.shape, first, last, strict=True)]

@@ -69,7 +69,7 @@ class _Layer:
     # Inputs
 
     def _states_first(self, value: Value) -> Value:
-        """What has a batch first, with its second dimension first: packed anew."""
+        """A tensor with a batch first, with its second dimension first: packed anew."""
         if not self._is_by_batch:
             return value
         sizes, strides = value.shape, packed_strides(value.shape)

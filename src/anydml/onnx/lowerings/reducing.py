@@ -31,7 +31,7 @@ _FUNCTIONS = {
 }
 REDUCTIONS = tuple(_FUNCTIONS)
 _OF_NOTHING = {"ReduceProd": 1.0, "ReduceLogSum": -np.inf, "ReduceLogSumExp": -np.inf, "ReduceMean": np.nan}
-"""What a row without elements is reduced to, where that is not 0."""
+"""The result of a row without elements, where that is not 0."""
 
 
 def reduction(node: Node) -> list[Value]:

@@ -30,7 +30,7 @@ class _Reduction(NamedTuple):
     fold: ReduceFunction
     pair: Callable[..., Any]
     nothing: float
-    """What changes no number; a type's own end stands for an infinity that it lacks."""
+    """The neutral element; a type's own end stands for an infinity that it lacks."""
 
 
 _REDUCTIONS = {
@@ -107,7 +107,7 @@ def scatter_nd(node: Node) -> list[Value]:
 
 
 def _reduction(node: Node) -> _Reduction | None:
-    """What becomes of an element and its updates; None where the last of them stays, as in DirectML."""
+    """The reduction of an element and its updates; None where the last of them stays, as in DirectML."""
     name = node.text("reduction") if "reduction" in node.rules.defaults else "none"
     if name != "none" and name not in _REDUCTIONS:
         node.refuse("reduction", f"reduction must be none, {', '.join(_REDUCTIONS)}", found=repr(name))

@@ -12,7 +12,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a Resize asks for."""
+    """The wishes of a Resize."""
 
     mode: str
     nearest: str

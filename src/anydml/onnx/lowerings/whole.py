@@ -33,7 +33,7 @@ _BYTES = (DataType.INT8, DataType.UINT8)
 
 
 def remember_parts(node: Node, made: list[Value | None]) -> list[Value | None]:
-    """What a node that dequantises made, with what it was made of."""
+    """The result of a node that dequantises, with its parts."""
     if made[0] is None:
         return made
     numbers, scale = node.input(0), node.input(1)
@@ -48,7 +48,7 @@ def with_parts(inputs: Sequence[Value | None]) -> list[Value | None]:
 
 
 def put_together(given: Sequence[Value | None], inputs: Sequence[Value | None]) -> list[Value | None]:
-    """What stands for inputs, made of what stands for those and their parts."""
+    """The stand-ins for inputs, made of those for their parts."""
     if len(given) == len(inputs):
         return list(given)
     rest, found = iter(given[len(inputs) :]), list(given[: len(inputs)])

@@ -24,7 +24,7 @@ class Windows(NamedTuple):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What a function is told, with padding as far as windows reach."""
+        """The arguments of a function, with padding as far as windows reach."""
         ends = tuple(end + past for end, past in zip(self.ends, self.past, strict=True))
         return {
             "strides": self.strides, "dilations": self.dilations, "start_padding": self.starts, "end_padding": ends,

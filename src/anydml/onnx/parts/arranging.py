@@ -34,7 +34,7 @@ class Item:
 
 
 class Recut(Exception):  # noqa: N818 - no error: the parts are to be cut anew
-    """What a segment learnt of its nodes, by their numbers: these run on the host, those begin a segment."""
+    """News of a segment's nodes, by their numbers: these run on the host, those begin a segment."""
 
     def __init__(self, hosted: Iterable[int] = (), cut: Iterable[int] = ()) -> None:
         super().__init__()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def hosts(source: Source, *, is_strict: bool = False) -> Callable[[Any], bool]:
-    """What says of a node without a lowering whether a part runs it; where that is strict, no part on the host."""
+    """A function that says whether a part runs a node without a lowering; where that is strict, no part on the host."""
     if is_strict:
         return lambda node: kind_of(node) in makers()
     versions = {own_domain(entry.domain): int(entry.version) for entry in source.proto.opset_import}
@@ -75,7 +75,7 @@ class Divided:
 
     @property
     def compile_seconds(self) -> float:
-        """What the segments' programs took to compile so far."""
+        """The seconds that the segments' programs took to compile so far."""
         return sum(segment.compile_seconds for segment in self._segments())
 
     def _segments(self) -> list[Segment]:

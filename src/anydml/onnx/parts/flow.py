@@ -34,7 +34,7 @@ class Flow(Part):
     def __init__(self, node: Any, scope: Scope) -> None:
         self.nodes = [node]
         self.told = told(node, scope.source.opset)
-        """What its bodies hold, in words."""
+        """The contents of its bodies, in words."""
         self._names = list(node.input)
         self._label, self._source = label_of(node), scope.source
         self._limit, self._steps = scope.source.beside.limit, scope.source.beside.steps

@@ -1,4 +1,4 @@
-"""What the steps of a Loop or a Scan give one after the other, put together at the end."""
+"""The results of a Loop's or a Scan's steps, put together at the end."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Gathered:
         return (whole.flip(0) if is_back else whole).movedim(0, axis).contiguous()
 
     def _none(self, axis: int) -> Any:
-        """What no step gives: of the declared type and sizes, an open size being 0."""
+        """The result of no steps: of the declared type and sizes, an open size being 0."""
         declared, name = self._info.type.tensor_type, printable(self._info.name)
         try:
             dtype = read_element_type(declared.elem_type, self._label, f"'{name}'").dtype

@@ -1,4 +1,4 @@
-"""What nodes that are parts of their own hold, in words."""
+"""The contents of nodes that are parts of their own, in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def told(node: Any, opset: int) -> str:
-    """What a node of control flow has in its bodies, or that it is of sequences; nothing for any other."""
+    """The contents of a control flow node's bodies, or that it is of sequences; nothing for any other."""
     if kind_of(node) not in makers():
         return ""
     several = [f"{name} has {_nodes(graph.node, label_of(node), opset)}" for name, graph in bodies_of(node)]

@@ -99,7 +99,7 @@ class HostPart(Part):
             return self._evaluators[key]
 
     def _constant(self, name: str) -> Any:
-        """What a constant of the graph is; None where only a run says."""
+        """The value of a constant of the graph; None where only a run says."""
         tensor = self._scope.tensors.get(name)
         if tensor is None or tensor.data_type not in ELEMENT_TYPES:
             return None

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def call(launch: Callable[[], Any]) -> Any:
-    """What a launch gives."""
+    """The result of a launch."""
     return launch()
 
 
 class Bound(NamedTuple):
-    """What runs on certain arrays, as often as it is launched."""
+    """A program bound to certain arrays, to be launched as often as wanted."""
 
     launch: Callable[[], Any]
     made: dict[str, Any]
@@ -49,10 +49,10 @@ class Part(ABC):
 
     @abstractmethod
     def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        """What it makes of these values, in the order of `gives`."""
+        """The results for these values, in the order of `gives`."""
 
     def bind(self, values: Mapping[str, Any], into: Mapping[str, Any], fixed: frozenset[str]) -> Bound | None:
-        """What runs on these very arrays, at each launch as they are then; None where that cannot be.
+        """A function that runs on these very arrays, at each launch as they are then; None where that cannot be.
 
         It writes to those of `into` that have a name of its own, and else to new ones. The arrays `fixed` stay as
         they are.

@@ -23,7 +23,7 @@ _DRAWN = ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLi
 
 @dataclass(frozen=True)
 class Scope:
-    """What the parts of a graph share."""
+    """The shared state of a graph's parts."""
 
     source: Source
     """The model: its name, opset, files beside it and memory limit."""

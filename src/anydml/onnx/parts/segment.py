@@ -100,7 +100,7 @@ class Segment(Part):
 
     @property
     def compile_seconds(self) -> float:
-        """What they took to compile so far."""
+        """The seconds that they took to compile so far."""
         return sum(several.seconds for several in self._by_types.values())
 
     def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:

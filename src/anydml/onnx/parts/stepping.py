@@ -124,7 +124,7 @@ class Stepping:
     def __init__(self, repeated: Repeated, known: dict[str, Any], states: Sequence[Any]) -> None:
         self._repeated, self._known = repeated, known
         self.states = list(states)
-        """What is carried, as the last step gave it."""
+        """The carried values, as the last step gave them."""
         self._count, self._slow, self._tries = 0, _QUICK_FROM, _MOST_TRIES
         self._quick: _Quick | None = None
 
@@ -174,7 +174,7 @@ class Stepping:
         return self._known
 
     def end(self) -> list[Any]:
-        """What is carried after the last step."""
+        """The carried values after the last step."""
         if (quick := self._quick) is None:
             return self.states
         found = [array.copy() for array in quick.states()]

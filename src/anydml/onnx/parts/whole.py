@@ -50,7 +50,7 @@ class Parts:
         read = [name for item in self._items.values() for name in item.takes]
         constants = {*self._scope.tensors, *self._scope.folded}
         self.captures = tuple(n for n in dict.fromkeys([*read, *self.gives]) if n not in made and n not in constants)
-        """What it reads of the graphs around it, constants aside."""
+        """The tensors that it reads of the graphs around it, constants aside."""
         self.takes = (*self.inputs, *self.captures)
 
     def __iter__(self) -> Iterator[Part]:

@@ -30,7 +30,7 @@ _SMALL = 65_536
 
 
 class IOBinding:
-    """What `session.run_with_iobinding` reads and writes: by a pointer, an array or an OrtValue, on any device."""
+    """The arrays that `session.run_with_iobinding` reads and writes: pointers, arrays or OrtValues, on any device."""
 
     def __init__(self, session: InferenceSession) -> None:
         self._session = session
@@ -138,7 +138,7 @@ class IOBinding:
         return self._direct
 
     def launch(self, model: Model) -> Callable[[], object] | None:
-        """What runs on what is bound, where that was found, and the model and the arrays are as they were then."""
+        """A function that runs on the bound arrays, where it was found, and model and arrays are as they were then."""
         if self._launch is None or self._launch[1] is None:
             return None
         own, launch, arrays, lay = self._launch

@@ -1,4 +1,4 @@
-"""What a session tells of its model: inputs and outputs, and who made it."""
+"""A session's words on its model: inputs and outputs, and who made it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NodeArg:
 
 @dataclass(frozen=True)
 class ModelMetadata:
-    """What a model says of itself."""
+    """A model's words on itself."""
 
     producer_name: str
     graph_name: str
@@ -48,7 +48,7 @@ def describe_value(info: Any, known: Mapping[str, TensorInfo]) -> NodeArg:
 
 
 def describe_model(proto: Any) -> ModelMetadata:
-    """What a model says of itself."""
+    """A model's words on itself."""
     return ModelMetadata(
         proto.producer_name,
         proto.graph.name,

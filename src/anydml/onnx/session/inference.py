@@ -45,7 +45,7 @@ class InferenceSession:
     """
 
     device: Device
-    """What the model runs on."""
+    """The device of the model."""
     _model: Model
 
     def __init__(
@@ -107,7 +107,7 @@ class InferenceSession:
             return [describe_value(info, self._model.outputs) for info in self._source.proto.graph.output]
 
     def get_modelmeta(self) -> ModelMetadata:
-        """What the model says of itself."""
+        """The model's words on itself."""
         return describe_model(self._source.proto)
 
     def get_session_options(self) -> SessionOptions:
@@ -183,7 +183,7 @@ class InferenceSession:
         threading.Thread(target=work, daemon=True).start()
 
     def io_binding(self) -> IOBinding:
-        """What arrays and memory are bound to, for `run_with_iobinding`."""
+        """An object to bind arrays and memory to, for `run_with_iobinding`."""
         return IOBinding(self)
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: Any = None) -> None:

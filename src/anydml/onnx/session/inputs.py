@@ -1,4 +1,4 @@
-"""What a session is fed with, as its model takes it."""
+"""The inputs of a session, as its model takes them."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from anydml.locks import make_lock
 
 _lock = make_lock()
 _running: list[OwnThreads] = []
-"""What is running with a number of its own: of several at once the last to begin decides, answers being the same."""
+"""The sessions that run with a number of their own: of several the last to begin decides, answers being the same."""
 _before = 0
 
 

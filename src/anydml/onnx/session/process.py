@@ -15,7 +15,7 @@ def get_version_string() -> str:
 
 
 def get_build_info() -> str:
-    """What this is."""
+    """The name and the version of this library."""
     return f"anydml, with the interface of ONNX Runtime {INTERFACE}"
 
 

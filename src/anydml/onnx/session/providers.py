@@ -19,7 +19,7 @@ _OPTIONS = {
     DML: {"device_id", "device", "performance_preference", "device_filter", "disable_metacommands"}
     | {"enable_graph_capture", "enable_graph_serialization", "enable_dynamic_graph_fusion", "disable_memory_arena"},
 }
-"""What DirectML's provider knows; device_id alone has a meaning here. `device` is what `get_provider_options` says."""
+"""Options of DirectML's provider; device_id alone has a meaning here. `device` is `get_provider_options`'s word."""
 
 
 def get_available_providers() -> list[str]:
@@ -49,7 +49,7 @@ def get_all_providers() -> list[str]:
 
 
 def get_device() -> str:
-    """What DirectML's provider runs on, in ONNX Runtime's words: CPU-DML or GPU-DML."""
+    """The device of DirectML's provider, in ONNX Runtime's words: CPU-DML or GPU-DML."""
     return "GPU-DML" if count_gpus() else "CPU-DML"
 
 

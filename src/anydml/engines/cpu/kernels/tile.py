@@ -17,17 +17,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.kernels import LINE
-from anydml.engines.cpu.kernels.endings import EndingText
 from anydml.engines.cpu.kernels.matrices import make_matrices
-from anydml.engines.cpu.kernels.nodes import kind_of
 from anydml.engines.cpu.kernels.octets import write_dot, write_pairs
 from anydml.engines.cpu.kernels.pack import LINED
-from anydml.engines.cpu.kernels.some import store_some
-from anydml.engines.cpu.kernels.steps import Steps
+from anydml.engines.cpu.kernels.tile_results import TileResults
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from anydml.engines.cpu.kernels.endings import Ending
 
 UNROLLED = LINED // 2
@@ -109,15 +104,13 @@ def make_tile(tile: Tile) -> str:
     return make_matrices(tile) if tile.kind == "matrices" else TileText(tile).write()
 
 
-class TileText:
+class TileText(TileResults):
     """The text of a tile."""
 
     def __init__(self, tile: Tile) -> None:
-        self.tile, self.text = tile, Steps()
-        self.vector = f"<{tile.lanes} x {SCALARS[tile.kind]}>"
+        super().__init__(tile, SCALARS[tile.kind])
         self.width = 2 if tile.kind == "f16" else 4
         """Bytes of a column's step."""
-        self.sums = [(i, j) for i in range(tile.rows) for j in range(tile.across)]
         self.row_bytes = 4 * (tile.rows if tile.is_lined else tile.pitch * (2 if tile.kind == "pairs" else 1))
         """Of a step of all rows."""
         self.fetches_rows = not tile.by_lane and len(self.sums) >= MANY
@@ -164,59 +157,6 @@ class TileText:
             self.finish(tile.ending)
             names += ["to", "to.step", "section", "bases", "row", "column"]
         return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
-
-    def finish(self, ending: Ending) -> None:
-        """Compute results from the last sums, row by row."""
-        text, lanes = self.text, self.tile.lanes
-        if ending.is_long:
-            text.add("last:", "br i1 %is.first, label %write.last, label %add.last")
-            for block in ("add", "write"):
-                self.put_down(block, ".last")
-                text.add("br label %finish")
-            text.add("finish:")
-        else:
-            text.add("last:", "br i1 %is.first, label %finish, label %more", "more:")
-            sums = self.added()
-            text.add("br label %finish", "finish:")
-            for i, j in self.sums:
-                text.add(f"%t{i}.{j} = phi {self.vector} [ %s{i}.{j}.rest, %last ], [ {sums[i, j]}, %more ]")
-        made = EndingText(ending, text, lanes)
-        made.few[self.tile.across - 1] = self.tile.present(self.tile.across - 1)
-        # Constants are found here: an address that is kept from the start on takes a register of the loop's.
-        table = len(text.lines)
-        text.table = text.new('call ptr asm sideeffect "", "=r,0"(ptr @numbers)')
-        made.enter()
-        text.add("%to.entry = inttoptr i64 %to to ptr")
-        if ending.is_long:
-            with text.loop("i_end", 0, self.tile.rows):
-                row, old = (
-                    text.new(f"getelementptr i8, ptr %{name}.entry, i64 {text.new(f'mul i64 %i_end, %{name}.step')}")
-                    for name in ("to", "c")
-                )
-                self._finish_row(
-                    made,
-                    row,
-                    0,
-                    "row + i_end",
-                    [self._load(old, 4 * lanes * j, self.vector) for j in range(self.tile.across)],
-                )
-        else:
-            row = "%to.entry"
-            for i in range(self.tile.rows):
-                if i:
-                    row = text.new(f"getelementptr i8, ptr {row}, i64 %to.step")
-                self._finish_row(made, row, i, f"row + {i}", [f"%t{i}.{j}" for j in range(self.tile.across)])
-        text.add("ret void")
-        if not text.numbers:
-            del text.lines[table]
-
-    def _finish_row(self, made: EndingText, place: str, i: int, row: str, sums: list[str]) -> None:
-        """Compute the results of a row, which is the tile's i-th or stands for each, and write them to a place."""
-        lanes, kind = self.tile.lanes, kind_of(made.ending.value.type)
-        for j, one in enumerate(sums):
-            value = made.compute(one, i, j, row, f"column + {lanes * j}")
-            at = self.at(place, int(kind[1:]) // 8 * lanes * j)
-            store_some(self.text, kind, lanes, self.tile.present(j), value, at, 1)
 
     def _loop(self, name: str, before: str, start: str, stop: str, steps: int, after: str) -> None:
         """Go through so many steps at once, from a block before to a block after."""
@@ -303,10 +243,6 @@ class TileText:
         step = text.new(f"select i1 {more}, i64 %c.step, i64 0")
         text.add(f"%f.main.on = getelementptr i8, ptr %f.main, i64 {step}")
 
-    def at(self, base: str, offset: int) -> str:
-        """The place some bytes on."""
-        return self.text.new(f"getelementptr i8, ptr {base}, i64 {offset}")
-
     def _step(self, a: str, b: str, step: int, sums: dict[tuple[int, int], str]) -> None:
         text, tile = self.text, self.tile
         panels = [b, *(text.new(f"getelementptr i8, ptr {b}, i64 %b.panel{p}") for p in range(1, tile.panels))]
@@ -314,17 +250,17 @@ class TileText:
         found = ""
         for i in range(tile.rows):
             if tile.by_lane and i % tile.lanes == 0:
-                found = self._load(a, self._row_at(step, i), self.vector)
+                found = self.load(a, self._row_at(step, i), self.vector)
             if tile.by_lane:
                 lanes = ", ".join([f"i32 {i % tile.lanes}"] * tile.lanes)
                 factor = text.new(
                     f"shufflevector {self.vector} {found}, {self.vector} poison, <{tile.lanes} x i32> <{lanes}>"
                 )
             else:
-                one = self._load(a, self._row_at(step, i), SCALARS[tile.kind])
+                one = self.load(a, self._row_at(step, i), SCALARS[tile.kind])
                 factor = text.spread(one, SCALARS[tile.kind], tile.lanes)
             if tile.kind == "pairs":
-                one = self._load(a, self._row_at(step, i) + 4 * tile.pitch, "i32")
+                one = self.load(a, self._row_at(step, i) + 4 * tile.pitch, "i32")
                 other = text.spread(one, "i32", tile.lanes)
                 for j in range(tile.across):
                     both = (factor, other)
@@ -346,7 +282,7 @@ class TileText:
     def _column(self, b: str, first: int) -> str:
         """A vector of columns, from a number on."""
         if self.tile.kind != "f16":
-            return self._load(b, 4 * first, self.vector)
+            return self.load(b, 4 * first, self.vector)
         half = f"<{self.tile.lanes} x half>"
         place = self.at(b, 2 * first)
         wide = self.text.new(f"fpext {half} {self.text.new(f'load {half}, ptr {place}, align 2')} to {self.vector}")
@@ -362,30 +298,3 @@ class TileText:
             factors = (column, factor) if self.tile.is_turned else (factor, column)
             return write_dot(text, self.tile.lanes, self.tile.by_lane, *factors, total)
         return text.new(f"add {vector} {text.new(f'mul {vector} {factor}, {column}')}, {total}")
-
-    def _load(self, base: str, offset: int, kind: str) -> str:
-        return self.text.new(f"load {kind}, ptr {self.at(base, offset)}, align 4")
-
-    def put_down(self, block: str, more: str = "") -> None:
-        """Write the sums to the tile at c, or add them to it."""
-        self.text.add(f"{block}{more}:")
-        sums = self.added() if block == "add" else {(i, j): f"%s{i}.{j}.rest" for i, j in self.sums}
-        for (i, j), place in self._places():
-            self.text.add(f"store {self.vector} {sums[i, j]}, ptr {place}, align 4")
-
-    def added(self) -> dict[tuple[int, int], str]:
-        """The sums with those of the tile at c."""
-        text, op, found = self.text, "fadd" if SCALARS[self.tile.kind] == "float" else "add", {}
-        for (i, j), place in self._places():
-            old = text.new(f"load {self.vector}, ptr {place}, align 4")
-            found[i, j] = text.new(f"{op} {self.vector} {old}, %s{i}.{j}.rest")
-        return found
-
-    def _places(self) -> Iterator[tuple[tuple[int, int], str]]:
-        """Of the tile at c, vector by vector."""
-        row = "%c.entry"
-        for i in range(self.tile.rows):
-            if i:
-                row = self.text.new(f"getelementptr i8, ptr {row}, i64 %c.step")
-            for j in range(self.tile.across):
-                yield (i, j), self.at(row, 4 * self.tile.lanes * j)

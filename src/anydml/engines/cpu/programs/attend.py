@@ -46,7 +46,7 @@ FEWEST = 96
 
 
 class Panels(NamedTuple):
-    """What suits a CPU: as many sums as its registers hold, in tiles for both products."""
+    """Panels that suit a CPU: as many sums as its registers hold, in tiles for both products."""
 
     lanes: int
     queries: int
@@ -229,7 +229,7 @@ def _tensors(primitive: Attend) -> Section:
 
 
 def _scores(primitive: Attend, score: Expr) -> Section:
-    """What computes scores of sums, and their powers."""
+    """The section that computes scores of sums, and their powers."""
     own, score = panels(), expand(score)
     nodes = list(walk(score))
     leaves = tuple(node for node in nodes if node.op in ("load", "coordinate") and node is not SUM)
@@ -245,7 +245,7 @@ def _scores(primitive: Attend, score: Expr) -> Section:
 
 
 def _limit(primitive: Attend) -> Section:
-    """What computes how many keys a query sees."""
+    """The section that computes how many keys a query sees."""
     value = expand(primitive.limit if primitive.limit is not None else const(0, DataType.INT64))
     leaves = [node for node in walk(value) if node.op in ("load", "coordinate")]
     lies = [_leaf(primitive, leaf) for leaf in leaves]

@@ -128,7 +128,7 @@ def _plan(primitive: Reduce, frame: Frame | None, constants: frozenset[str]) -> 
 
 
 def _ending(sides: _Bands) -> Ending | None:
-    """What is computed from sums, if that is short and has a number for each channel at most."""
+    """The value computed from sums, if it is short and has a number for each channel at most."""
     leaves, lies = sides.leaves(sides.finish)
     nodes, target = list(walk(sides.finish)), sides.target
     is_ours = target.width == 4 and target.strides[PLACE] == 4 and len(leaves) < VIEWS and len(nodes) <= SHORT

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 TEMPORARY = "a temporary of a reduce:"
-"""What the names of temporaries begin with."""
+"""The start of the names of temporaries."""
 
 
 def cut(primitive: Reduce, dimension: int, length: int) -> list[Map | Reduce]:

@@ -1,4 +1,4 @@
-"""What the tiles of a contraction compute from their sums: whether they do, and how what it reads lies."""
+"""Endings: the values that the tiles of a contraction compute from their sums, and the layout of their reads."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def fills_lines(tile: Tile) -> bool:
 
 
 def ending_of(sides: Sides, longest: int = SHORT) -> Ending | None:
-    """What is computed from sums where they are, if that is short, and reads what lies as the results do.
+    """The value computed from sums where they are, if it is short, and its reads lie as the results do.
 
     A function of an element alone would be computed for every tile: it is left to rows, which compute it once.
     """

@@ -33,7 +33,7 @@ class Frame(NamedTuple):
     top: int
     left: int
     number: int
-    """What margins are filled with, in the low bytes of a word; or nothing, where it is an element."""
+    """The filling of margins, in the low bytes of a word; or nothing, where it is an element."""
     element: View | None
 
     @property

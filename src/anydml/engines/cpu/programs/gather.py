@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Map
 
 ALIGNED = 16
-"""What rows must be aligned to, to be written past the cache."""
+"""The alignment of rows that are written past the cache."""
 PIECES = (1, 2, 4, 8, 16, 32, 64)
 """Bytes that a gather copies in one step."""
 TAKEN = 32

@@ -206,7 +206,7 @@ def word_of(node: Expr) -> int:
 
 
 def row_kernel(values: Sequence[Expr], shape: Shape) -> Kernel:
-    """What computes a row, with a value for each target."""
+    """The kernel that computes a row, with a value for each target."""
     key = f"{digest(*values)} {shape.rows} {shape.lanes} {shape.stream} {shape.ahead} {shape.woven}"
     name = f"map {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     return get_kernel(name, functools.partial(make_map, values, shape))
@@ -214,5 +214,5 @@ def row_kernel(values: Sequence[Expr], shape: Shape) -> Kernel:
 
 @functools.lru_cache(maxsize=256)
 def digest(*values: Expr) -> str:
-    """What trees are known by, without the numbers that the user chose."""
+    """The identity of trees, without the numbers that the user chose."""
     return hashlib.sha256(write(*values, numbers=False).encode()).hexdigest()

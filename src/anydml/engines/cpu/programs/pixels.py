@@ -80,7 +80,7 @@ class _Pixels(Sides):
 
     @cached_property
     def ending(self) -> Ending | None:
-        """What is computed from sums where they are."""
+        """The value computed from sums where they are."""
         return ending_of(self, LONGEST)
 
 

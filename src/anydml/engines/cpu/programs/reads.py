@@ -1,4 +1,4 @@
-"""What a reduce reads, each load, coordinate and fetch a view: how all of it is walked, and which way vectors lie."""
+"""The reads of a reduce, each load, coordinate and fetch a view: how all are walked, and which way vectors lie."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Walk(NamedTuple):
 
 
 class Reads(NamedTuple):
-    """What a reduce reads."""
+    """The reads of a reduce."""
 
     fetched: Fetched
     leaves: tuple[Expr, ...]

@@ -132,7 +132,7 @@ def _plan_whole(primitive: Reduce) -> MapProgram | None:
 
 
 def _shape(primitive: Reduce, reads: Reads) -> Shape:
-    """What the kernel is compiled for."""
+    """The shape that the kernel is compiled for."""
     (kept, folded, widths), nodes, is_across = reads.walk, reads.nodes, reads.is_across
     along = kept if is_across else folded
     letters = "".join({0: "r", 1: "p"}.get(row[-1], "s") for row in along.strides)

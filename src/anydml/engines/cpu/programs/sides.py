@@ -69,7 +69,7 @@ def byte_less_zero(value: Expr) -> tuple[Expr, Expr] | None:
 
 
 NOWHERE = Lie("", 0, (), 4)
-"""What lies in the scratch, where the kernel says."""
+"""The layout of numbers in the scratch, where the kernel says."""
 
 
 class Sides:
@@ -232,12 +232,12 @@ class Sides:
         return ("p", section, ALONG_ROWS) if is_across else ("t", section, ALONG_STEPS)
 
     def result(self, *, is_written: bool = True) -> Section:
-        """What is computed from sums, by rows of the target; no kernel where they are written otherwise."""
+        """The value computed from sums, by rows of the target; no kernel where they are written otherwise."""
         step = self.target.along(self.columns)
         return self.mapped(self.finish, self.columns, self.rows, self.target, step, is_written=is_written)
 
     def leaves(self, value: Expr) -> tuple[list[Expr], list[Lie]]:
-        """What a tree reads, and how it lies. The sum comes first: the driver says where it lies."""
+        """The reads of a tree, and their layouts. The sum comes first: the driver says where it lies."""
         leaves = [node for node in walk(value) if node.op in ("load", "coordinate")]
         leaves.sort(key=lambda node: node is not self.sum)
         return leaves, [self.lie(node) for node in leaves]
@@ -246,7 +246,7 @@ class Sides:
         self, value: Expr, inner: tuple[int, ...], outer: tuple[int, ...], target: Lie, step: int, *,
         is_written: bool = True,
     ) -> Section:  # fmt: skip
-        """What rows of a map compute, along some dimensions and across others, to a target with some step.
+        """The section of a map's rows, along some dimensions and across others, to a target with some step.
 
         There is no kernel for rows that are written otherwise.
         """

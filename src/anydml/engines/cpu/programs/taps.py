@@ -192,7 +192,7 @@ def _taps(sides: Sides, found: _Found) -> Taps | None:
 
 
 def _ending(sides: Sides) -> Ending | None:
-    """What is computed from folds where they are, if that is short and reads nothing that varies along a plane.
+    """The value computed from folds where they are, if it is short and no read varies along a plane.
 
     Elements that do may lie where the target does: rows that overlap would read them again.
     """
@@ -215,7 +215,7 @@ def _pair(sides: Sides, lie: Lie) -> tuple[int, int]:
 
 
 def _pitch(sides: Sides, lie: Lie) -> int:
-    """What the distances of lines are multiples of."""
+    """The common divisor of the distances of lines."""
     return math.gcd(lie.strides[sides.rows[0]], _pair(sides, lie)[0])
 
 

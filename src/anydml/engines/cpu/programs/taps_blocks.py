@@ -33,7 +33,7 @@ def in_blocks(taps: Taps, rows: int, columns: int) -> Taps:
 
 
 def _cost(taps: Taps, some: int, rows: int, registers: int) -> tuple[bool, int]:
-    """What rows cost if some are computed at once: arithmetic, and lines that are read."""
+    """The cost of rows if some are computed at once: arithmetic, and lines that are read."""
     lines = (some - 1) * abs(taps.down) + (taps.rows - 1) * abs(taps.below) + 1
     return some * registers > SUMS, -(-rows // some) * taps.columns * (some * taps.rows + lines)
 

@@ -36,7 +36,7 @@ class Units(NamedTuple):
 
 
 def size_of(sides: Sides) -> int:
-    """What is computed or, where that takes longer, read: a row by 127 keys of 64 in 12 heads takes 26 us."""
+    """The work in arithmetic or, where that takes longer, reads: a row by 127 keys of 64 in 12 heads takes 26 us."""
     batch = sides.count(sides.batch)
     return batch * max(2 * sides.m * sides.n * sides.k // FLOPS, 4 * sides.k * min(sides.m, sides.n))
 

@@ -33,7 +33,7 @@ class _Many:
 
     primitive: Reduce
     weights: Expr
-    """What stands for the dequantised ones."""
+    """The stand-in for the dequantised ones."""
     parts: Dequantised
     leaves: tuple[View, ...]
     """Of the weights, the scales and the zero points, where there are such."""

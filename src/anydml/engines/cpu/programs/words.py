@@ -1,4 +1,4 @@
-"""What the words of every kernel have in common."""
+"""The words that all kernels have in common."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Body(Expressions):
         super().__init__(function, builder, _find_changing(self.tree))
         self.exit = builder.append_basic_block("exit")
         self.results: list[tuple[Any, Any]] = []
-        """What is returned, and from which block."""
+        """Returned values, and the block of each."""
         self.loops: list[tuple[Any, Any]] = []
         """Where `continue` and `break` lead."""
         for argument, value in zip(self.tree.args.args, args, strict=True):

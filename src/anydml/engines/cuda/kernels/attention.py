@@ -11,7 +11,7 @@ LOG2E = tl.constexpr(1.4426950408889634)
 
 
 class Attention(NamedTuple):
-    """What the compiler knows of an attention."""
+    """The compiler's knowledge of an attention."""
 
     rows: int
     """Queries of a program."""
@@ -23,7 +23,7 @@ class Attention(NamedTuple):
     precision: str = "ieee"
     """Of FLOAT32: how many products of narrower numbers make one."""
     aligns: tuple[int, int, int, int] = (1, 1, 1, 1)
-    """What divides the numbers of queries and of keys, the size and the values' size."""
+    """Divisors of the numbers of queries and of keys, the size and the values' size."""
     is_even: tuple[bool, bool, bool, bool] = (False, False, False, False)
     """Whether tiles fill those."""
     is_long: bool = True
@@ -83,7 +83,7 @@ def scores(query, key):
 
 @triton.jit
 def soften_each(x, value, top, sums, total):
-    """What is known of one query with some more keys: each line of a tile has a largest score and sums of its own."""
+    """The state of one query after some more keys: each line of a tile has a largest score and sums of its own."""
     larger = tl.maximum(top, x)
     base = tl.where(larger == float("-inf"), 0.0, larger) * LOG2E
     power = tl.exp2(x * LOG2E - base)

@@ -1,4 +1,4 @@
-"""What every kernel needs: where a coordinate lies.
+"""The need of every kernel: where a coordinate lies.
 
 The compiler moves 16 bytes at once only where it sees that addresses and counts are multiples of that much. Hints to
 it are lost when it folds the numbers that they are on, so strides come divided by ALIGN and are multiplied again.

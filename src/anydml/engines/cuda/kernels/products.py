@@ -13,7 +13,7 @@ GROUP = tl.constexpr(8)
 
 
 class Product(NamedTuple):
-    """What the compiler knows of a product."""
+    """The compiler's knowledge of a product."""
 
     rows: int
     columns: int
@@ -22,7 +22,7 @@ class Product(NamedTuple):
     precision: str = "ieee"
     """Of FLOAT32: how many products of narrower numbers make one."""
     aligns: tuple[int, int, int] = (1, 1, 1)
-    """What divides the numbers of rows, columns and terms."""
+    """Divisors of the numbers of rows, columns and terms."""
     is_even: tuple[bool, bool, bool] = (False, False, False)
     """Whether tiles fill the rows, the columns, the terms."""
     is_long: bool = True

@@ -10,21 +10,21 @@ from anydml.engines.cuda.kernels.places import far, known, place
 
 
 class Rows(NamedTuple):
-    """What the compiler knows of a tile."""
+    """The compiler's knowledge of a tile."""
 
     rows: int
     length: int
     """Elements of a row that are in the tile at a time."""
     align: int = 1
-    """What divides the length of a row."""
+    """A divisor of the length of a row."""
     row_align: int = 1
-    """What divides the number of rows."""
+    """A divisor of the number of rows."""
     is_long: bool = False
     """Whether rows or their elements may be more than 31 bits count."""
 
 
 class Line(NamedTuple):
-    """What the compiler knows of a view: its strides of 1, 0 or -1 from row to row and along a row; 2 for others."""
+    """The compiler's knowledge of a view: its strides of 1, 0 or -1 from row to row and along a row; 2 for others."""
 
     row_step: int = 2
     step: int = 2

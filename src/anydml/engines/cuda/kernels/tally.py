@@ -30,7 +30,7 @@ def total_of(numbers, AXIS: tl.constexpr, PRODUCT: tl.constexpr):
 
 @triton.jit
 def neutral_of(TYPE: tl.constexpr, PRODUCT: tl.constexpr, COUNT: tl.constexpr):
-    """What leaves every number as it is; for a sum of floats -0.0, which leaves -0.0 as it is too.
+    """The neutral element; for a sum of floats -0.0, which leaves -0.0 as it is too.
 
     It is made of its bits: a literal -0.0 becomes 0.0 on its way through the compiler.
     """

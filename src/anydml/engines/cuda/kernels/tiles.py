@@ -9,7 +9,7 @@ from anydml.engines.cuda.kernels.places import along, far, known, place
 
 
 class Tile(NamedTuple):
-    """What the compiler knows of a walk. Steps are strides of 1, 0 or -1, and 2 for any other."""
+    """The compiler's knowledge of a walk. Steps are strides of 1, 0 or -1, and 2 for any other."""
 
     inner: int
     """Columns of a tile."""
@@ -31,7 +31,7 @@ class Tile(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """What the compiler knows of one view of a walk."""
+    """The compiler's knowledge of one view of a walk."""
 
     step: int = 2
     middle_step: int = 2

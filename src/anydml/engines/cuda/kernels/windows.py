@@ -7,7 +7,7 @@ import triton.language as tl
 
 
 class Window(NamedTuple):
-    """What the compiler knows of a convolution."""
+    """The compiler's knowledge of a convolution."""
 
     rows: int
     columns: int
@@ -26,11 +26,11 @@ class Window(NamedTuple):
     inner: int = 2
     """The same of the right factor along terms."""
     align: int = 1
-    """What divides the innermost terms."""
+    """A divisor of the number of innermost terms."""
     wide: int = 1
-    """What divides the channels of the result."""
+    """A divisor of the number of the result's channels."""
     high: int = 1
-    """What divides the places."""
+    """A divisor of the number of places."""
     is_even: bool = False
     """Whether tiles fill the terms of a tap."""
     is_filled: bool = False
@@ -42,7 +42,7 @@ class Window(NamedTuple):
 
 
 class Taps(NamedTuple):
-    """What the compiler knows of folds over small windows."""
+    """The compiler's knowledge of folds over small windows."""
 
     rows: int
     columns: int
@@ -51,7 +51,7 @@ class Taps(NamedTuple):
     steps: tuple[int, ...]
     """By view, a stride of 1 or 0 along columns that the compiler is to know; 2 for others."""
     wide: int = 1
-    """What divides the columns."""
+    """A divisor of the number of columns."""
     is_long: bool = True
     """Whether offsets may be more than 31 bits hold."""
 

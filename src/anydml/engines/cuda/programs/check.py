@@ -51,7 +51,7 @@ def bind_checked(
     places: Mapping[str, int],
     launch: Callable[[tuple[int, ...]], Callable[[], Any]],
 ) -> Callable[[], Any]:
-    """What launches checks, and a kernel that takes the addresses of their verdicts."""
+    """A function that launches checks, and a kernel that takes the addresses of their verdicts."""
     if not checks:
         return launch(())
     looks = []

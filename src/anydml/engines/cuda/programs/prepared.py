@@ -38,7 +38,7 @@ class Prepared:
     """The bytes of memory of the program's own, by name."""
     layouts: Mapping[str, Map] = field(default_factory=dict)
     otherwise: Callable[[], Kernel] | None = None
-    """What makes a kernel that reads no blocks, for sources that do not begin at a multiple of 16 bytes."""
+    """The maker of a kernel that reads no blocks, for sources that do not begin at a multiple of 16 bytes."""
 
     @classmethod
     def of(

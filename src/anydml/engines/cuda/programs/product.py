@@ -39,7 +39,7 @@ TERMS = {
 }
 """By the matrices' type, the type of the sums that the hardware makes of them."""
 LAID_OUT = "matrix by row"
-"""What is laid out ahead."""
+"""The name of a layout that is made ahead."""
 
 
 def kind_of_factor(factor: Expr) -> DataType | None:
@@ -73,7 +73,7 @@ class ProductProgram:
     kernels: dict[Way, Kernel] = field(default_factory=dict, repr=False)
     """By how factors are read, made when they are first asked for."""
     layouts: Mapping[str, Map] = field(default_factory=dict)
-    """What is laid out ahead."""
+    """Layouts that are made ahead."""
 
     @classmethod
     def plan(

@@ -24,7 +24,7 @@ class Matrices:
     batch: Loops
     parts: Parts
     sources: tuple[View, ...]
-    """What is read, by load, and the target."""
+    """The views that are read, by load, and the target."""
 
     @property
     def shape(self) -> tuple[int, int, int]:

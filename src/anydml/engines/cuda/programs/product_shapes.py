@@ -89,7 +89,7 @@ SKINNY = 16
 FEW = 4
 """Rows of FLOAT32 up to which threads multiply one by one; half as many of FLOAT16, where the right matrix is tall."""
 TINY = Shape(16, 16, 16, 1, 1)
-"""What is interpreted."""
+"""The shape for the interpreter."""
 
 
 def _lines(rows: int, *, is_tall: bool) -> Shape:

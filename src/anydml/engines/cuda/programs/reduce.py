@@ -37,8 +37,8 @@ SHORT = 64 if IS_INTERPRETED else 1024
 CHUNK = 64 if IS_INTERPRETED else 2048
 """Elements of a tile of chunks of longer rows."""
 ACROSS = 512
-"""Bytes of neighbouring rows in a tile, where they are the neighbours in memory: sums along the first axis of a square of
-16,384 FLOAT32 are at 0.99 of copy speed, and at 0.84 with 256 (H200)."""
+"""Bytes of neighbouring rows in a tile, where they are the neighbours in memory: sums along the first axis of a square
+of 16,384 FLOAT32 are at 0.99 of copy speed, and at 0.84 with 256 (H200)."""
 EACH = 32
 """Elements a thread of whole rows; a fourth of chunks, which leave their folds in registers."""
 LARGE, REGISTERS = 8192, {8: 128, 16: 64}
@@ -61,7 +61,7 @@ class Walk:
     rows: Loops
     along: Loops
     views: tuple[View, ...]
-    """What is read, by load, and the targets."""
+    """The views that are read, by load, and the targets."""
     leaves: tuple[Expr, ...]
     """The loads and the coordinates."""
 
@@ -299,5 +299,5 @@ def _step(
 
 
 def _alignment(across: tuple[int, ...], along: tuple[int, ...]) -> int:
-    """What divides every stride of a view that the compiler does not know."""
+    """The common divisor of a view's strides that the compiler does not know."""
     return alignment_of(step for of in (across, along) for step in of if len(of) > 1 or step_of(step) == 2)

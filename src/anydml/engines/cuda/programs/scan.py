@@ -58,7 +58,7 @@ class ScanProgram:
     offsets: tuple[int, ...]
     """In bytes: in the source, in the target, and in the tallies that are handed on."""
     words: int
-    """What the tiles of a chain hand on takes so many."""
+    """The number of words that the tiles of a chain hand on."""
 
     @classmethod
     def plan(cls, primitive: Scan, figures: Figures) -> ScanProgram:

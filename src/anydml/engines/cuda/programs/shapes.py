@@ -1,4 +1,4 @@
-"""What the plans have in common: powers of two, and strides and types as kernels know them."""
+"""Shared parts of the plans: powers of two, and strides and types as kernels know them."""
 
 from __future__ import annotations
 

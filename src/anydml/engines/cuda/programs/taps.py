@@ -85,7 +85,7 @@ def _lay_out(leaves: dict[Expr, Walked], rows: Sequence[int], column: int) -> li
 
 
 def _leaves(values: Sequence[Expr], primitive: Reduce) -> dict[Expr, Walked] | None:
-    """What is read, by node; None where something is fetched otherwise than at lines."""
+    """The reads by node; None where something is fetched otherwise than at lines."""
     found: dict[Expr, Walked] = {}
     inside: set[Expr] = set()
     for node in reversed(list(walk(*values))):  # what a window is made of comes after it

@@ -46,11 +46,11 @@ class Cut(NamedTuple):
         return n0, n1
 
     def steps(self, row: Sequence[int]) -> tuple[int, int]:
-        """What a row of strides holds for a tile's two dimensions."""
+        """The strides of a row for a tile's two dimensions."""
         return 0 if self.inner is None else row[self.inner], 0 if self.middle is None else row[self.middle]
 
     def others(self, row: Sequence[int]) -> tuple[int, ...]:
-        """What a row of strides holds for the dimensions outside a tile; kernels want one at least."""
+        """The strides of a row for the dimensions outside a tile; kernels want one at least."""
         return tuple(row[k] for k in self.outer) or (0,)
 
 

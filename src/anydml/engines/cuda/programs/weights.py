@@ -49,7 +49,7 @@ def _cut(rows: int, words: int) -> tuple[int, int]:
 
 
 class Step(NamedTuple):
-    """What the compiler knows of a step: the columns, and the words of each."""
+    """The compiler's knowledge of a step: the columns, and the words of each."""
 
     columns: int
     units: int
@@ -123,7 +123,7 @@ class WeightsProgram:
 def _form(
     primitive: Reduce, found: Weights
 ) -> tuple[WeightsForm, list[Expr], list[Expr], tuple[Loops, Loops], int, int] | None:
-    """What the kernel is written for, the loads of the left factor and of the rest, the walks, units, units a block."""
+    """The form of the kernel, the loads of the left factor and of the rest, the walks, units, units a block."""
     right, sizes, depth = found.right, primitive.sizes, primitive.depth
     kept = len(sizes) - depth
     is_paired = right.data_type.is_half_byte

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
 
 PLACES, WEIGHTS = "windows by channel", "weights by tap"
-"""What is laid out anew: memory of the program's own, or for weights that never change laid out ahead."""
+"""Layouts made anew: in memory of the program's own, or for weights that never change ahead."""
 FEW = 16
 """Channels below which a line of taps is one run."""
 LEAST = 4

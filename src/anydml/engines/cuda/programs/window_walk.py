@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.enums import DataType
@@ -154,10 +154,6 @@ class WindowWalk:
         axes = [k for k, axis in enumerate(self.left.axes) if self.inner in axis.steps]
         is_ours = len(axes) == 1 and alone >= set(self.left.axes[axes[0]].steps)
         return axes[0] if is_ours and self.left.axes[axes[0]].steps[self.inner] == 1 else None
-
-    def with_factors(self, left: Walked, right: Walked) -> WindowWalk:
-        """The same, read elsewhere."""
-        return replace(self, left=left, right=right)
 
 
 def walk_of(primitive: Reduce) -> WindowWalk | None:

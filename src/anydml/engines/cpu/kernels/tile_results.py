@@ -1,0 +1,109 @@
+"""The results of a tile: sums are put down where more is added to them, or results are computed from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anydml.engines.cpu.kernels.endings import EndingText
+from anydml.engines.cpu.kernels.nodes import kind_of
+from anydml.engines.cpu.kernels.some import store_some
+from anydml.engines.cpu.kernels.steps import Steps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from anydml.engines.cpu.kernels.endings import Ending
+    from anydml.engines.cpu.kernels.tile import Tile
+
+
+class TileResults:
+    """The part of a tile's text that comes after its sums: %s0.0.rest, %s0.1.rest and so on, by row and vector."""
+
+    def __init__(self, tile: Tile, scalar: str) -> None:
+        self.tile, self.text, self.vector = tile, Steps(), f"<{tile.lanes} x {scalar}>"
+        self.sums = [(i, j) for i in range(tile.rows) for j in range(tile.across)]
+
+    def at(self, base: str, offset: int) -> str:
+        """The place some bytes on."""
+        return self.text.new(f"getelementptr i8, ptr {base}, i64 {offset}")
+
+    def load(self, base: str, offset: int, kind: str) -> str:
+        """What lies there."""
+        return self.text.new(f"load {kind}, ptr {self.at(base, offset)}, align 4")
+
+    def put_down(self, block: str, more: str = "") -> None:
+        """Write the sums to the tile at c, or add them to it."""
+        self.text.add(f"{block}{more}:")
+        sums = self.added() if block == "add" else {(i, j): f"%s{i}.{j}.rest" for i, j in self.sums}
+        for (i, j), place in self._places():
+            self.text.add(f"store {self.vector} {sums[i, j]}, ptr {place}, align 4")
+
+    def added(self) -> dict[tuple[int, int], str]:
+        """The sums with those of the tile at c."""
+        text, op, found = self.text, "fadd" if "float" in self.vector else "add", {}
+        for (i, j), place in self._places():
+            old = text.new(f"load {self.vector}, ptr {place}, align 4")
+            found[i, j] = text.new(f"{op} {self.vector} {old}, %s{i}.{j}.rest")
+        return found
+
+    def _places(self) -> Iterator[tuple[tuple[int, int], str]]:
+        """Of the tile at c, vector by vector."""
+        row = "%c.entry"
+        for i in range(self.tile.rows):
+            if i:
+                row = self.text.new(f"getelementptr i8, ptr {row}, i64 %c.step")
+            for j in range(self.tile.across):
+                yield (i, j), self.at(row, 4 * self.tile.lanes * j)
+
+    def finish(self, ending: Ending) -> None:
+        """Compute results from the last sums, row by row."""
+        text, lanes = self.text, self.tile.lanes
+        if ending.is_long:
+            text.add("last:", "br i1 %is.first, label %write.last, label %add.last")
+            for block in ("add", "write"):
+                self.put_down(block, ".last")
+                text.add("br label %finish")
+            text.add("finish:")
+        else:
+            text.add("last:", "br i1 %is.first, label %finish, label %more", "more:")
+            sums = self.added()
+            text.add("br label %finish", "finish:")
+            for i, j in self.sums:
+                text.add(f"%t{i}.{j} = phi {self.vector} [ %s{i}.{j}.rest, %last ], [ {sums[i, j]}, %more ]")
+        made = EndingText(ending, text, lanes)
+        made.few[self.tile.across - 1] = self.tile.present(self.tile.across - 1)
+        # Constants are found here: an address that is kept from the start on takes a register of the loop's.
+        table = len(text.lines)
+        text.table = text.new('call ptr asm sideeffect "", "=r,0"(ptr @numbers)')
+        made.enter()
+        text.add("%to.entry = inttoptr i64 %to to ptr")
+        if ending.is_long:
+            with text.loop("i_end", 0, self.tile.rows):
+                row, old = (
+                    text.new(f"getelementptr i8, ptr %{name}.entry, i64 {text.new(f'mul i64 %i_end, %{name}.step')}")
+                    for name in ("to", "c")
+                )
+                self._finish_row(
+                    made,
+                    row,
+                    0,
+                    "row + i_end",
+                    [self.load(old, 4 * lanes * j, self.vector) for j in range(self.tile.across)],
+                )
+        else:
+            row = "%to.entry"
+            for i in range(self.tile.rows):
+                if i:
+                    row = text.new(f"getelementptr i8, ptr {row}, i64 %to.step")
+                self._finish_row(made, row, i, f"row + {i}", [f"%t{i}.{j}" for j in range(self.tile.across)])
+        text.add("ret void")
+        if not text.numbers:
+            del text.lines[table]
+
+    def _finish_row(self, made: EndingText, place: str, i: int, row: str, sums: list[str]) -> None:
+        """Compute the results of a row, which is the tile's i-th or stands for each, and write them to a place."""
+        lanes, kind = self.tile.lanes, kind_of(made.ending.value.type)
+        for j, one in enumerate(sums):
+            value = made.compute(one, i, j, row, f"column + {lanes * j}")
+            at = self.at(place, int(kind[1:]) // 8 * lanes * j)
+            store_some(self.text, kind, lanes, self.tile.present(j), value, at, 1)
