@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 import anydml as dml
-import anydml.onnx as ort
-from anydml.onnx import seeding
 from onnx_models import model, node
 from session_scripts import CPU, X, opened, strings, typed
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+import anydml.onnx as ort
+from anydml.onnx import seeding
 
 
 def test_an_initializer_must_be_of_the_models_type_and_shape() -> None:

@@ -139,7 +139,8 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
         if sizes is None and out is None and not cls.implies_output:
             rule = "output_sizes must be given, since nothing implies them"
             raise DescriptionError(cls.type.name, Fault(field=_OUTPUT_SIZES, rule=rule, found="None"))
-        asked = [name for name in optional_outputs if values.pop(argument_name(name))]
+        # `name` stays the function's: Python 3.12.1 and 3.13.0 lose it below to a comprehension that has it too.
+        asked = [output for output in optional_outputs if values.pop(argument_name(output))]
         results = (*cls.usual_outputs(), *asked) if asked else None
         call = make_call(
             cls,
