@@ -1,4 +1,4 @@
-"""What a worker does with blocks: runs a description on them, and says which block failed."""
+"""The work of a worker on blocks: it runs a description on them, and says which block failed."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Program:
     kind: OperatorType
     asked: Asked
     tensors: dict[str, Tensor]
-    """What there is so far, by the names that views have."""
+    """The tensors so far, by the names that views have."""
     passes: Counter[str] = field(default_factory=Counter)
     """By name of a dask array, how often its blocks are passed over so far."""
 

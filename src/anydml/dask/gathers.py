@@ -61,7 +61,7 @@ class Gathered(Layer):
 
     @property
     def pointed(self) -> Tuples:
-        """What tuples choose from."""
+        """The source of tuples."""
         found = tuple(tuple(edges(self.source.chunks[k])) for k in self.chosen)
         return Tuples(found, len(self.varying), self.batch)
 
@@ -178,7 +178,7 @@ def _want(found: Route, block: int) -> Any:
 
 
 def _pick(block: Any, source: Shown, order: Sequence[int], wants: Sequence[Any], at: Block) -> list[Any]:
-    """What every block of indices wants of one block of the source."""
+    """The elements that every block of indices wants of one block of the source."""
     with at:
         counts = [len(want) for want in wants]
         if not sum(counts):
@@ -190,7 +190,7 @@ def _pick(block: Any, source: Shown, order: Sequence[int], wants: Sequence[Any],
 
 
 def _grouped(*picks: Sequence[Any]) -> list[Any]:
-    """What several tasks picked, by block of indices."""
+    """The elements that several tasks picked, by block of indices."""
     found = [[part for part in parts if part is not None] for parts in zip(*picks, strict=True)]
     return [np.concatenate(parts) if parts else None for parts in found]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from anydml.runtime.graph import CompiledGraph
 
 _compiled: dict[str, Any] = {}
-"""What this process has compiled, by token."""
+"""The models that this process has compiled, by token."""
 _compiling = threading.Lock()
 _MOST = 16
 SUBJECT = "anydml.dask"
@@ -35,7 +35,7 @@ class Ran(Layer):
     """The blocks of a model's results, all of them at a place together."""
 
     token: str
-    """What tells the model from others."""
+    """The token that tells the model from others."""
     payload: bytes = field(repr=False)
     """The model itself, in a task of its own: it goes to each worker once."""
     inputs: tuple[str, ...]

@@ -50,7 +50,7 @@ def _dependent(tensors: Mapping[str, Tensor], groups: Sequence[Group]) -> dict[s
 
 
 def _refusal(desc: OperatorDesc, tensors: Mapping[str, Tensor], groups: Sequence[Group]) -> UnsupportedError:
-    """What has to be one block, and how it becomes that."""
+    """The tensor that has to be one block, and the way to make it that."""
     faults = []
     for field, dims in _dependent(tensors, groups).items():
         x, name = tensors[field], argument_of(type(desc), field)

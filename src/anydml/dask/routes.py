@@ -81,7 +81,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Tuples:
-    """What tuples choose from: the edges of the source's blocks, dimension by dimension."""
+    """The source of tuples: the edges of the source's blocks, dimension by dimension."""
 
     edges: tuple[tuple[int, ...], ...]
     """First those of batches that indices vary along, then those of the dimensions that are indexed."""

@@ -74,7 +74,7 @@ class Tensor:
 
     @property
     def layout(self) -> Layout:
-        """What a layer knows of it."""
+        """The facts that a layer knows of it."""
         return Layout(self.axes, self.array.ndim)
 
     def spread(self, seen: Sizes, sizes: Sizes) -> Tensor:

@@ -50,11 +50,11 @@ class Verbs(OperatorDesc):
         return False
 
     def inputs(self) -> dict[str, TensorDesc]:
-        """What they read."""
+        """Their inputs."""
         return dict(self.given)
 
     def outputs(self) -> dict[str, TensorDesc]:
-        """What they write."""
+        """Their outputs."""
         return dict(self.made)
 
     def input_slots(self) -> dict[str, TensorDesc | None]:

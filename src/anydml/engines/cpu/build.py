@@ -24,10 +24,7 @@ import llvmlite
 
 from anydml.engines.alone import run_alone, without_collection
 from anydml.engines.cache import Entry
-from anydml.engines.cpu.features import IS_ARM as IS_ARM  # kernels have it from here, and two others
 from anydml.engines.cpu.features import find_cpu, load_llvm, make_machine
-from anydml.engines.cpu.features import has_feature as has_feature
-from anydml.engines.cpu.features import rounds_to_float16 as rounds_to_float16
 from anydml.engines.cpu.kernel import TEXTS, Kernel
 from anydml.engines.cpu.objects import load_object
 

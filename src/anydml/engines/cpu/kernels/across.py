@@ -85,7 +85,7 @@ class _Across(Strip):
             self.slots(body)
 
     def _prepare(self, step: Pass, known: set[Expr]) -> None:
-        """What a pass takes that is the same for a whole row, and what its folds start from."""
+        """The values that a pass takes that are the same for a whole row, and the starts of its folds."""
         once = [node for node in step.once if node not in known]
 
         def body(slot: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.engines.cpu.build import IS_ARM
+from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.kernels.folds import across, combine, combine_all, identity, vector_of
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
 from anydml.engines.cpu.kernels.reduce import SMALL, Writer, lanes_of, size_of, width_of
@@ -42,7 +42,7 @@ class _Along(Writer):
     def _row(self, row: str, _: list[str]) -> list[str]:
         places = self.started(self.move_all(self.places, row, self.row_steps))
         self.once: dict[Expr, str] = {}
-        """What is the same for the whole row, in vectors of one lane."""
+        """The values that are the same for the whole row, in vectors of one lane."""
         for step in self.passes:
             lanes = lanes_of(step, self.shape.lanes)
             found = self._same(step, places, lanes)
@@ -62,7 +62,7 @@ class _Along(Writer):
             self.write(view, value, places[view], "0", "0", 1)
 
     def _compute(self, roots: Sequence[Expr], places: Sequence[str]) -> list[str]:
-        """What is the same for the whole row."""
+        """The values that are the same for the whole row."""
         pending, seen = list(roots), set()
         while pending:
             node = pending.pop()

@@ -28,7 +28,7 @@ channels into 512 of 7 x 7, 3 x 3, take 1.81 ms so, and 2.41 without (one thread
 
 
 class BandTile(NamedTuple):
-    """What the text of a tile is written for."""
+    """The parameters of a tile's text."""
 
     lines: int
     """Of the output: whole ones, where there are several."""
@@ -53,7 +53,7 @@ class BandTile(NamedTuple):
     ahead: int = 0
     """Channels of the target that are fetched at each piece."""
     ending: Ending | None = None
-    """What is computed from sums, by the last of a window's tiles; None for others."""
+    """The computation of results from sums, by the last of a window's tiles; None for others."""
 
     @property
     def rows(self) -> int:

@@ -87,7 +87,7 @@ def _look_ahead(text: Steps) -> None:
 
 
 def _fetch_ahead(text: Steps) -> None:
-    """What a tile fetches: weights of the next channels, then the next unit's input, a channel after the other."""
+    """The lines that a tile fetches: weights of the next channels, then the next unit's input, channel by channel."""
     text.let("soon", f"(y * across + z) * steps * {SOON * LINE}")
     text.let("is_weights", "1 if fetches and soon < b_bytes else 0")
     for i, name in enumerate(("begin_a", "on_a", "left_a", "size_a")):

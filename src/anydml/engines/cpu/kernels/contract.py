@@ -189,7 +189,7 @@ def _write_skinny(text: Steps) -> None:
 
 
 def _finish(text: Steps, first: str, start: str, height: str, memory: str) -> None:
-    """What is computed from sums, for some rows and the columns from a start on: line by line, where there are gaps."""
+    """Results computed from sums, for some rows and the columns from a start on: line by line, where there are gaps."""
     with text.when("line == 0"):
         text.invoke(
             "@stage", "result", "result_bases", first, start, height, f"n1 - {start}", 0, memory, "result_pitch"

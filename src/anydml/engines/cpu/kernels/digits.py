@@ -35,7 +35,7 @@ _HEAD = f"void @kernel({', '.join(f'i64 %{name}' for name in _NAMES)})"
 
 
 class Digits(NamedTuple):
-    """What the text is written for."""
+    """The parameters of the text."""
 
     size: int
     """The bits of elements, at most 23."""

@@ -1,4 +1,4 @@
-"""What is computed from folds where they are written: a tree in registers, for a vector of a row of a plane at a time.
+"""Results computed from folds where they are written: a tree in registers, for a vector of a row of a plane at a time.
 
 Leaves are the fold, numbers of the user's, elements and coordinates. Each node is written as seldom as what it depends
 on lets it be: once for a plane, for a row, for a vector of columns, or for each.
@@ -54,7 +54,7 @@ class EndingText:
         self.nodes = list(walk(ending.value))
         self.moves = self._moves()
         self._fixed: dict[Expr, str] = {}
-        """What is the same for the whole plane."""
+        """The values that are the same for the whole plane."""
         self._found: dict[tuple[Expr, int, int], str] = {}
         self._fold = self._row = self._column = ""
         self._at = (-1, -1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from anydml.engines.cpu.build import IS_ARM
+from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.kernels.nodes import kind_of, number_text, scalar_text
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def vector_of(node: Expr, lanes: int) -> str:
 
 
 def identity(fold: Expr) -> str:
-    """What changes nothing, in every lane: of sums -0.0, for which -0.0 stays what it is."""
+    """The number that changes nothing, in every lane: of sums -0.0, for which -0.0 stays what it is."""
     kind = kind_of(fold.type)
     bits, number = int(kind[1:]), 0.0
     if fold.op == "fold_product":

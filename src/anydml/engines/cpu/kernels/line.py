@@ -51,7 +51,7 @@ class _Line:
         self.builder = ir.IRBuilder(function.append_basic_block())
         self.kind, self.width, self.stream = kind, int(kind[1:]) // 8, stream
         self.source_width = 0
-        """What the source's step must be for a run; 0 where there is no source."""
+        """The step that a source has for a run; 0 where there is no source."""
 
     def parameter(self, number: int, kind: Any) -> Any:
         return self.load(self.builder.add(self.words, word(8 * number)), kind)

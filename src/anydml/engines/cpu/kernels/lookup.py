@@ -7,7 +7,7 @@ the byte are put together.
 
 from __future__ import annotations
 
-from anydml.engines.cpu.build import IS_ARM, has_feature
+from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.kernels.steps import Steps
 
 PART = 16

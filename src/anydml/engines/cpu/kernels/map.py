@@ -106,7 +106,7 @@ class _Row(FetchingRow):
         text.add("br label %enter", "again:", "br label %enter")
 
     def _compute_once(self) -> None:
-        """What is the same for the whole row: the keys of ten rounds of Philox, which every vector takes."""
+        """The values that are the same for the whole row: the keys of ten rounds of Philox, for every vector."""
         same: set[Expr] = set(self.found)
         for node in walk(*self.values):
             if node.op == "const" or (node.args and node.op != "fetch" and same.issuperset(node.args)):
@@ -217,7 +217,7 @@ class _Row(FetchingRow):
         text.add("br label %next", "next:", "br i1 %is.on, label %body, label %after")
 
     def _finish(self) -> None:
-        """What lies in the scratch: nothing, the end of a row, or all of a short one."""
+        """The contents of the scratch: nothing, the end of a row, or all of a short one."""
         text = self.text
         text.add(
             "after:",

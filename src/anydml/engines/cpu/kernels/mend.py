@@ -1,4 +1,4 @@
-"""What zero points add to sums of products of bytes, taken off: `octets` says what that is."""
+"""The share of zero points in sums of products of bytes, taken off: `octets` tells how much it is."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import math
 import struct
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.cpu.build import IS_ARM
+from anydml.engines.cpu.features import IS_ARM
 from anydml.enums import DataType
 from anydml.ir.expressions import const
 
@@ -23,8 +23,8 @@ _SIGNED = {"div": "sdiv", "rem": "srem", "shr": "ashr"}
 _UNSIGNED = {"div": "udiv", "rem": "urem", "shr": "lshr"}
 _CALLS = {"fma": "fma", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "roundeven"}
 _SATURATED = {"i8", "u8", "i16", "u16", "i32", "u32"}
-"""What an Arm converts float32 to as `Map` says: the nearest end of the range, and 0 for NaN. 96 planes of 56 x 56,
-convolved and quantised, take 0.53 ms so, and 0.59 with the comparisons that an x86 needs."""
+"""The types that an Arm converts float32 to as `Map` says: the nearest end of the range, and 0 for NaN. 96 planes of
+56 x 56, convolved and quantised, take 0.53 ms so, and 0.59 with the comparisons that an x86 needs."""
 _TESTS = {"lt": ("olt", "slt", "ult"), "le": ("ole", "sle", "ule"), "eq": ("oeq", "eq", "eq")}
 
 
@@ -239,7 +239,7 @@ def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) ->
 
 
 class _Value:
-    """What `number.convert` takes for a value of llvmlite's."""
+    """The value that `number.convert` takes for a value of llvmlite's."""
 
     def __init__(self, text: str, type: Any) -> None:
         self.text, self.type = text, type
@@ -260,7 +260,7 @@ _SIGNS = {"==": "eq", "!=": "ne", "<": "lt", ">": "gt", ">=": "ge"}
 
 
 class _Builder:
-    """What `number.convert` asks of llvmlite's builder, as text: the rules of conversions stand there alone."""
+    """The requests of `number.convert` to llvmlite's builder, as text: the rules of conversions stand there alone."""
 
     def __init__(self, text: Text) -> None:
         self._text = text

@@ -9,7 +9,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from anydml.engines.cpu.build import rounds_to_float16
+from anydml.engines.cpu.features import rounds_to_float16
 
 I64, I32 = ir.IntType(64), ir.IntType(32)
 F64, F32, F16 = ir.DoubleType(), ir.FloatType(), ir.HalfType()

@@ -25,7 +25,7 @@ _PAIRS = {16: "avx512.pmaddw.d.512", 8: "avx2.pmadd.wd", 4: "sse2.pmadd.wd"}
 
 
 class Octets(NamedTuple):
-    """What the texts are written for."""
+    """The parameters of the texts."""
 
     lie: str
     """As a `Packing` has it."""
@@ -397,7 +397,7 @@ def make_total(shape: Octets) -> str:
 
 
 def _to_total(text: Steps, shape: Octets) -> list[str]:
-    """What is added to the sums of a step: four rows or columns, or a line of one row."""
+    """The vectors added to the sums of a step: four rows or columns, or a line of one row."""
     vector = f"<{shape.lanes} x i32>"
     if shape.is_lined:
         line = f"panel + s * {shape.group} + r * {shape.filled}"

@@ -30,7 +30,7 @@ SOURCES = {"f32": "float", "f16": "half", "i32": "i32"}
 
 
 class Packing(NamedTuple):
-    """What the text of a packing is written for."""
+    """The parameters of a packing's text."""
 
     lie: str
     """How elements lie: p where rows are side by side, t where steps are, w where tables say it, s otherwise; l

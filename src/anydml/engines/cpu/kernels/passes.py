@@ -1,4 +1,4 @@
-"""What a reduce does to a row, in order: passes over the row's elements, and what is computed once a row between them.
+"""The work of a reduce on a row, in order: passes over the row's elements, and values computed once a row between them.
 
 Folds that need no other fold share the first pass, those that need these the second, and so on; where there is a value
 for each element a last pass computes it.
@@ -27,17 +27,17 @@ class Pass(NamedTuple):
     """One pass over the elements of a row."""
 
     folds: list[Expr]
-    """What it folds; nothing in the pass that writes."""
+    """Its folds; nothing in the pass that writes."""
     roots: list[Expr]
-    """What it computes of each element: the folds' arguments, or the values of targets that have one for each."""
+    """The values it computes of each element: the folds' arguments, or the values of targets that have one for each."""
     once: list[Expr]
-    """What it takes that is the same for the whole row, without leaves: each folded before, or computed of those."""
+    """The values it takes that are the same for a row, without leaves: each folded before, or computed of those."""
     leaves: list[Expr]
     """The loads, coordinates and numbers that it takes."""
     kept: list[Expr]
-    """What it takes of those that an earlier pass kept."""
+    """The values it takes of those that an earlier pass kept."""
     keeps: list[Expr]
-    """What later passes would compute again."""
+    """The values that later passes would compute again."""
 
     @property
     def stops(self) -> list[Expr]:
@@ -94,7 +94,7 @@ def find_passes(
 
 
 def _reached(roots: Sequence[Expr], changes: dict[Expr, bool], known: Collection[Expr]) -> list[Expr]:
-    """What is computed of each element, down to what is the same for a row or known, and these."""
+    """The nodes computed of each element, down to those that are the same for a row or known, and these."""
     found: dict[Expr, None] = {}
     pending = list(reversed(roots))
     while pending:

@@ -25,7 +25,7 @@ first in line `top`; around them is `fill`, four bytes, or a byte at `fill_at`. 
 input's own lines: `frame` and `down` are 0, and one line is filled."""
 
 WEIGHTS, WEIGHTS_SIGNED, WEIGHTS_ZERO, WEIGHTS_ZERO_SIGNED, ZERO, ZERO_SIGNED, AS_THEY_LIE = (1 << k for k in range(7))
-"""What `bytes` is made of: whether weights are bytes, have signs, have a zero point, which has a sign; likewise for the
+"""The parts of `bytes`: whether weights are bytes, have signs, have a zero point, which has a sign; likewise for the
 input's zero point. Their section has the weights, and those that are there. `dots` takes some as they lie: bytes with
 signs, side by side, without zero points."""
 

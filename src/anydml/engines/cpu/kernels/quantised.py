@@ -28,7 +28,7 @@ Place: TypeAlias = tuple[int, str]
 
 
 class Quantised(NamedTuple):
-    """What the text is written for."""
+    """The parameters of the text."""
 
     rows: int
     lanes: int
@@ -62,12 +62,12 @@ class Quantised(NamedTuple):
 
     @property
     def views(self) -> tuple[str, ...]:
-        """What is read of a column."""
+        """The values read of a column."""
         return ("weights", "scales", "zeros") if self.has_zeros else ("weights", "scales")
 
     @property
     def raised(self) -> int:
-        """What weights are more as they are multiplied: 0 .. 15 or 0 .. 255, but for an Arm that takes signed bytes."""
+        """The excess of weights as they are multiplied: 0 .. 15 or 0 .. 255, but for an Arm that takes signed bytes."""
         if self.bits == 4:
             return 8 if self.is_signed else 0
         takes_signed = self.is_arm and self.dots
@@ -174,7 +174,7 @@ class _Columns:
         return made
 
     def _of_row(self, base: str, kind: str, i: int, name: str, count: int) -> str:
-        """What some portions of a row have one of, each in its lane."""
+        """The values that some portions of a row have one of, each in its lane."""
         place = self.text.place(f"{base} + ({i} * portions + {name}) * 4")
         return self._padded(self.text.new(f"load <{count} x {kind}>, ptr {place}, align 4"), kind, count)
 
@@ -190,7 +190,7 @@ class _Columns:
     # Scales
 
     def _by_scale(self, base: str, name: str, count: int, scalar: str, width: int) -> str:
-        """What there is one of for each scale, in the lane of each portion."""
+        """The values that there is one of for each scale, in the lane of each portion."""
         text, shared = self.text, self.shape.shared
         first = text.place(f"{base} + {name} // {shared if shared < TOGETHER else 'shared'} * {width}")
         few = max(count // shared, 1)

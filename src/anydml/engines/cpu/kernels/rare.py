@@ -1,4 +1,4 @@
-"""What a tree needs rarely: computed where a lane of the vector asks for it.
+"""Nodes that a tree needs rarely: computed where a lane of the vector asks for it.
 
 `where` computes both of its choices, but nobody sees it where all lanes take the second: sin reduces arguments from
 2^16 on by 60 operations in integers, and takes a third of the time without them. The tree is written twice, with and
@@ -22,13 +22,13 @@ ones."""
 
 
 class Rare(NamedTuple):
-    """What only the first choices of one test need."""
+    """The nodes that only the first choices of one test need."""
 
     test: Expr
     choices: frozenset[Expr]
     """Every `where` of the test."""
     nodes: frozenset[Expr]
-    """What nothing else needs."""
+    """The nodes that nothing else needs."""
 
 
 def find_rare(nodes: Sequence[Expr]) -> Rare | None:
@@ -47,7 +47,7 @@ def _of_test(nodes: Sequence[Expr], test: Expr) -> Rare | None:
 
 
 def _only_by(nodes: Sequence[Expr], test: Expr, place: int) -> list[Expr]:
-    """What nothing needs but the first, or the second, choices of a test."""
+    """The nodes that nothing needs but the first, or the second, choices of a test."""
     kept = {nodes[-1]}
     for node in reversed(nodes):
         if node in kept:

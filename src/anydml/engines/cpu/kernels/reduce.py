@@ -138,7 +138,7 @@ class Writer:
     def started(self, places: Sequence[str]) -> list[str]:
         """The places of all views, those of lines that are fetched where indices say that they begin."""
         early: dict[Expr, str] = {}
-        """What indices are computed of, in vectors of one lane."""
+        """The values that indices are computed of, in vectors of one lane."""
         found = list(places)
         for line, node in self.shape.starts.items():
             for leaf in walk(*node.args, known=early):

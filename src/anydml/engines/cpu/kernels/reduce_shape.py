@@ -1,4 +1,4 @@
-"""What a reduce is compiled for beside its trees."""
+"""The parameters of a reduce, beside its trees."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Shape(NamedTuple):
-    """What a reduce is compiled for beside its tree."""
+    """The parameters of a reduce, beside its tree."""
 
     leaves: tuple[Expr, ...]
     """The loads, coordinates and fetches that are views, in the words' order."""
@@ -52,7 +52,7 @@ class Shape(NamedTuple):
         return {leaf for leaf, letter in zip(self.leaves, self.varies, strict=False) if letter == "y"}
 
     def passes(self, values: Sequence[Expr]) -> list[Pass]:
-        """What is done to a row."""
+        """The work on a row."""
         by_element = [value for value, letter in zip(values, self.by_row, strict=True) if letter == "n"]
         early = [value for value, letter in zip(values, self.early, strict=True) if letter == "y"]
         dear = CHEAP if self.keep == "stack" and not self.strip else DEAR if self.keep else 0

@@ -57,7 +57,7 @@ def _reset(text: Steps) -> None:
 
 
 def _read_step(text: Steps, name: str) -> None:
-    """What is said of a step, and where its words are: those given, and those on the stack."""
+    """The facts of a step, and the place of its words: those given, and those on the stack."""
     text.read(f"{name}_at", "at")
     text.read(f"{name}_own", "at + 8")
     for i, part in enumerate(STEP):

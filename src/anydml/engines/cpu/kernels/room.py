@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anydml.engines.cpu.build import IS_ARM
+from anydml.engines.cpu.features import IS_ARM
 
 BLOCK = 512 if IS_ARM else 256
 """The most steps of the folded dimension that are packed at once: a panel of rows lies in the first cache, which has

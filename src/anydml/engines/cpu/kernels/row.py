@@ -1,4 +1,4 @@
-"""What the row of a map is made of: its views, and text that reads and writes them."""
+"""The parts of a map's row: its views, and text that reads and writes them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ANYWHERE = "ag"
 
 
 class Shape(NamedTuple):
-    """What a row is compiled for beside its tree."""
+    """The parameters of a row, beside its tree."""
 
     leaves: tuple[Expr, ...]
     """The loads, coordinates and fetches that are views, in the words' order."""
@@ -40,7 +40,7 @@ def givens(nodes: Sequence[Expr]) -> list[Expr]:
 
 
 def body_of(values: Sequence[Expr], leaves: Sequence[Expr], rows: str) -> list[Expr]:
-    """What is computed for each element: all but the indices of fetches that a row has one start for."""
+    """The nodes computed for each element: all but the indices of fetches that a row has one start for."""
     fetches = [leaf for leaf, row in zip(leaves, rows, strict=False) if leaf.op == "fetch" and row not in ANYWHERE]
     return [*fetches, *walk(*values, known=fetches)]
 

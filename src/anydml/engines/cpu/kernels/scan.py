@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anydml.engines.cpu.build import IS_ARM
+from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.outer import find_row
 from anydml.engines.cpu.kernels.tally import Tally

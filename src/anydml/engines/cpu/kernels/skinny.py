@@ -42,7 +42,7 @@ NEVER: Mapping[int, int] = {}
 
 
 class Skinny(NamedTuple):
-    """What the text is written for, beside the tree."""
+    """The parameters of the text, beside the tree."""
 
     rows: int
     lanes: int
@@ -58,7 +58,7 @@ class Skinny(NamedTuple):
 
 
 class Reader:
-    """What both have in common: the right factor, computed from where its views lie."""
+    """The common part of both: the right factor, computed from where its views lie."""
 
     def __init__(self, value: Expr, shape: Skinny) -> None:
         self.text, self.shape, self.nodes = Steps(), shape, list(walk(value))

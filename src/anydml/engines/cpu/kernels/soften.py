@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.build import IS_ARM
+from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.kernels.nodes import kind_of, number_text, scalar_text
 from anydml.engines.cpu.kernels.row import givens
 from anydml.engines.cpu.kernels.steps import Steps
@@ -38,7 +38,7 @@ CHEAP = 2
 
 
 class Softening(NamedTuple):
-    """What the text is written for beside its tree."""
+    """The parameters of the text, beside its tree."""
 
     leaves: tuple[Expr, ...]
     """Views, without the sums."""

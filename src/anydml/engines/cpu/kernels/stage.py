@@ -1,13 +1,13 @@
-"""What every unit of a contraction does: take a scratch, find where views begin, and have rows of maps computed."""
+"""The steps of every unit of a contraction: take a scratch, find where views begin, and have rows of maps computed."""
 
 from __future__ import annotations
 
-from anydml.engines.cpu.build import IS_ARM
+from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.kernels.rows import VIEWS
 from anydml.engines.cpu.kernels.steps import Steps
 
 DECLARED = "declare void @llvm.aarch64.isb(i32)" if IS_ARM else "declare void @llvm.x86.sse2.pause()"
-"""What a text that takes a scratch declares."""
+"""The declarations of a text that takes a scratch."""
 PIECES = (64, 32, 16, 8, 4, 2, 1)
 """Bytes that are moved at once."""
 _PAUSE = "call void @llvm.aarch64.isb(i32 15)" if IS_ARM else "call void @llvm.x86.sse2.pause()"

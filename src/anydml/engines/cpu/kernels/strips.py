@@ -104,7 +104,7 @@ class Strip(Writer):
         return self.read(view, places[view], column, self.row_steps[view], lanes)
 
     def compute(self, roots: Sequence[Expr], slot: str, known: set[Expr]) -> list[str]:
-        """What is the same for a whole row."""
+        """The values that are the same for a whole row."""
         found: dict[Expr, str] = {}
         pending, column, seen = list(roots), self.column(slot), set()
         while pending:

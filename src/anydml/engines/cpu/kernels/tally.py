@@ -6,7 +6,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from anydml.engines.cpu.build import rounds_to_float16
+from anydml.engines.cpu.features import rounds_to_float16
 from anydml.engines.cpu.kernels.number import round_to_odd
 from anydml.engines.cpu.language import (
     POINTER,

@@ -41,9 +41,9 @@ class TapsText:
         self.weights: list[str] = []
         self.zero = ""
         self.pairs: dict[tuple[str, int], str] = {}
-        """What was read of a line, twice as long as a vector, by its group's column and its first element."""
+        """The vectors read of a line, twice as long as a vector, by its group's column and its first element."""
         self.fill: dict[int, str] = {}
-        """What is blank, by the elements of a vector."""
+        """The blanks, by the elements of a vector."""
 
     def write(self) -> str:
         """The whole text."""

@@ -1,4 +1,4 @@
-"""What a kernel of taps is written for."""
+"""The parameters of a kernel of taps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST = 64
 
 
 class Taps(NamedTuple):
-    """What the text is written for: distances are in lines of the input, and in elements along one."""
+    """The parameters of the text: distances are in lines of the input, and in elements along one."""
 
     op: str
     """`fma`, or the name of a fold."""
@@ -45,7 +45,7 @@ class Taps(NamedTuple):
     has_bytes: bool = False
     """Whether weights are bytes, as they lie, and nothing is taken off the input."""
     ending: Ending | None = None
-    """What is computed from folds; None where they are results."""
+    """The computation of results from folds; None where they are results."""
 
     @property
     def name(self) -> str:

@@ -20,7 +20,8 @@ caller sleeps 72, smallest status 80.
 
 from __future__ import annotations
 
-from anydml.engines.cpu.build import COUNT, IS_ARM
+from anydml.engines.cpu.build import COUNT
+from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.kernels.team_jobs import JOBS
 from anydml.engines.cpu.kernels.team_threads import CALLS, THREADS
 

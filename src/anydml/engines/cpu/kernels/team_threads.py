@@ -5,7 +5,7 @@ The state's places are as `kernels/team.py` tells them; `@work`, a job's grains,
 
 from __future__ import annotations
 
-from anydml.engines.cpu.build import IS_ARM
+from anydml.engines.cpu.features import IS_ARM
 
 _NAMES = ("get_cpu", "get_cores", "set_cores", "get_number")
 _NUMBERS = {True: (168, 123, 122, 178), False: (309, 204, 203, 186)}

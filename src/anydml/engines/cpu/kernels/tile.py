@@ -42,7 +42,7 @@ columns of a tile take the first. 256 x 256 x 256 takes 270 us so, and 284 witho
 
 
 class Tile(NamedTuple):
-    """What the text of a tile is written for."""
+    """The parameters of a tile's text."""
 
     rows: int
     vectors: int
@@ -71,7 +71,7 @@ class Tile(NamedTuple):
     tail: int = 0
     """Lanes of a row's last vector that there are, with an ending; 0 where all are."""
     ending: Ending | None = None
-    """What is computed from sums; None where they are results, or others compute those."""
+    """The computation of results from sums; None where they are results, or others compute those."""
 
     @property
     def across(self) -> int:

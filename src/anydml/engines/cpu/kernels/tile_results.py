@@ -28,7 +28,7 @@ class TileResults:
         return self.text.new(f"getelementptr i8, ptr {base}, i64 {offset}")
 
     def load(self, base: str, offset: int, kind: str) -> str:
-        """What lies there."""
+        """The value that lies there."""
         return self.text.new(f"load {kind}, ptr {self.at(base, offset)}, align 4")
 
     def put_down(self, block: str, more: str = "") -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.engines.cpu.build import IS_ARM
+from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.kernels.nodes import kind_of, number_text, scalar_text, write_node
 from anydml.engines.cpu.kernels.rare import find_rare
 from anydml.ir.trees import walk

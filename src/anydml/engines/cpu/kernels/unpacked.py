@@ -14,14 +14,14 @@ from anydml.engines.cpu.kernels.steps import Steps
 
 
 class Unpacked(NamedTuple):
-    """What the text is written for."""
+    """The parameters of the text."""
 
     bits: int
     is_signed: bool
     block: int
     """Steps that share a scale, whole portions."""
     zero: int
-    """What is taken off each weight, where no zero points are read."""
+    """The number taken off each weight, where no zero points are read."""
     zeros: str
     """The type of zero points that are read, `u8` or `s8`; empty for none."""
     scale: str
@@ -92,7 +92,7 @@ def _write_portions(text: Steps, shape: Unpacked, together: int) -> None:
 
 
 def _zero(text: Steps, shape: Unpacked, portion: int) -> str:
-    """What is taken off a portion's weights."""
+    """The numbers taken off a portion's weights."""
     if not shape.zeros:
         return str(shape.zero)
     byte = text.new(f"load i8, ptr {text.place(f'zeros + block_{portion}')}, align 1")
