@@ -224,11 +224,11 @@ def judged(engine: str, part: int = 0, parts: int = 1) -> Outcomes:
         each = [one for one in found.models[name].graph.node if one.op_type not in makers()]
         assert any(map(has_bodies, each)) or "lacks a package" in reason, (name, reason)
 
-    for category in ("Simple", "PyTorchOperator", "PyTorchConverted") if part == 0 else ():
+    for category in ("Simple", "PyTorchOperator", "PyTorchConverted"):
         case = cases[f"OnnxBackend{category}ModelTest"]
-        others = run_tests(case, engine, names_of(case, engine))
+        others = run_tests(case, engine, names_of(case, engine)[part::parts])
         assert not others.failed, category
-        assert others.passed, category
+        assert others.passed or parts > 1, category
     return found
 
 
