@@ -31,9 +31,9 @@ os.environ.setdefault("ANYDML_KEEP_PLANS", "0")
 """Tests change what plans are made by; `test_onnx_plans` has plans of its own."""
 
 if "cuda" not in ENGINES:
-    # `make test` runs all but the last three interpreted, in a process of their own; `make test-gpu` runs all.
+    # `make test` runs all but the last four interpreted, in a process of their own; `make test-gpu` runs all.
     ignored = ("engine", "maps", "expressions", "reduces", "products", "windows", "arrays", "streams", "graphs")
-    collect_ignore = [f"test_cuda_{name}.py" for name in ignored]
+    collect_ignore = [*(f"test_cuda_{name}.py" for name in ignored), "test_dask_cuda.py"]
 
 
 _KINDS = {
@@ -48,7 +48,13 @@ _KINDS = {
 }
 SAMPLED = {f"test_{name}": every for every, names in _KINDS.items() for name in names.split()}
 """Tests that are many of a kind, and compile a kernel or start a process each: outside of CI one in so many runs."""
-INTERPRETED = {"test_cuda_engine": 3, "test_documents": 4}
+INTERPRETED = {
+    "test_cuda_engine": 5,
+    "test_documents": 8,
+    "test_cuda_windows": 2,
+    "test_cuda_reduces": 3,
+    "test_cuda_expressions": 2,
+}
 """Likewise where Triton's kernels are interpreted; on a GPU all of them run."""
 
 

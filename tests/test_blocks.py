@@ -101,7 +101,7 @@ def spread(blocks: Array, within: tuple[int, ...]) -> Array:
 
 
 @pytest.mark.parametrize("engines", [ENGINES], ids="+".join)
-@settings(deadline=None, derandomize=False, print_blob=True, max_examples=FEW or (400 if os.environ.get("CI") else 40))
+@settings(deadline=None, derandomize=False, print_blob=True, max_examples=FEW or (150 if os.environ.get("CI") else 40))
 @given(case=block_cases())
 def test_blocks_of_every_size_and_layout(engines: list[str], case: Any) -> None:
     desc, arrays, wanted = case

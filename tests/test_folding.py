@@ -43,7 +43,7 @@ def test_every_type_gives_what_the_oracle_gives(cls: type[dml.OperatorDesc], eng
 
 
 @pytest.mark.parametrize("engines", [ENGINES], ids="+".join)
-@settings(deadline=None, derandomize=False, print_blob=True, max_examples=FEW or (300 if os.environ.get("CI") else 25))
+@settings(deadline=None, derandomize=False, print_blob=True, max_examples=FEW or (120 if os.environ.get("CI") else 25))
 @given(case=folding_cases(FOLDING))
 def test_every_layout_gives_what_the_oracle_gives(engines: list[str], case: Case) -> None:
     desc = case.description()

@@ -52,7 +52,7 @@ def test_small_examples(cls: type[dml.OperatorDesc], engine: str) -> None:
 
 
 @pytest.mark.parametrize("engines", [ENGINES], ids="+".join)
-@settings(deadline=None, derandomize=False, print_blob=True, max_examples=FEW or (600 if os.environ.get("CI") else 50))
+@settings(deadline=None, derandomize=False, print_blob=True, max_examples=FEW or (250 if os.environ.get("CI") else 50))
 @given(case=product_cases([cls for cls in PRODUCTS if cls not in (dml.Quantize, dml.Dequantize)]))
 def test_every_layout_gives_what_the_oracle_gives(engines: list[str], case: Case) -> None:
     desc = case.description()

@@ -30,9 +30,9 @@ SHARDS = range(2 if IS_CI and not FEW else 1)
 
 # Hypothesis's own profile for CI would try the same examples every time.
 random_settings = settings(deadline=None, derandomize=False, print_blob=True)
-VALID = settings(random_settings, max_examples=FEW * 4 // 5 or (200 if IS_CI else 40))
+VALID = settings(random_settings, max_examples=FEW * 4 // 5 or (100 if IS_CI else 40))
 BROKEN = settings(random_settings, max_examples=120 if IS_CI else 34)
-EXACT = settings(random_settings, max_examples=FEW or (300 if IS_CI else 40))
+EXACT = settings(random_settings, max_examples=FEW or (150 if IS_CI else 40))
 
 
 def name_of(value: object) -> str:
