@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,7 @@ def layer(module: Path) -> str:
     return module.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
+@functools.cache
 def imports(module: Path) -> set[str]:
     """The layers that a module imports when it runs; what is for type checkers alone does not count."""
     found = set()

@@ -267,6 +267,7 @@ def test_a_wrong_answer_ends_the_cpu_benchmark() -> None:
         measure(row, dml.Device("reference"), 1, 1, ["numpy"])
 
 
+@pytest.mark.long
 def test_the_command_writes_json_and_a_chart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, picture = tmp_path / "new" / "bench.json", tmp_path / "new" / "bench.svg"
     options = ["--engine", "reference", "--quick", "--no-growth", "--peers", "numpy", "--only", "tiny, slice"]

@@ -100,11 +100,13 @@ def many(count: int) -> list[dict[str, Any]]:
     return [data, apart, fan(count)]
 
 
+@pytest.mark.long
 def test_as_many_dispatches_as_are_taken_are_followed(tmp_path: Path) -> None:
     for data in many(2_000):
         assert len(graph_of(load(tmp_path, data)).nodes) == 2_000
 
 
+@pytest.mark.long
 def test_twice_the_dispatches_are_no_four_times_the_work(tmp_path: Path) -> None:
     """Writes to one resource are looked at for every other: a little more than twice, and 4 if that were all."""
     for few, more in zip(many(60), many(120), strict=True):

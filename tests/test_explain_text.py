@@ -120,6 +120,7 @@ def test_a_picture_needs_no_library_of_the_command_line() -> None:
     assert found.stdout == "[]\n"
 
 
+@pytest.mark.long
 def test_text_has_a_spelling_for_every_terminal() -> None:
     for case in CASES:
         assert as_ascii(explain(case.desc(F32), *case.inputs(F32)).text()).isascii()
