@@ -38,7 +38,7 @@ class Shape(NamedTuple):
     keep: str
     """Where there is room for what would be computed again: on the `stack`, in the `target`, or nowhere."""
     long: bool
-    """Whether rows are folded in blocks."""
+    """Whether rows are folded in blocks, or, where vectors lie across them, sums of FLOAT32 in float64."""
     far: bool
     """Whether the sources are more than caches hold that are near."""
     stream: bool

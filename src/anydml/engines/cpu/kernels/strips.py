@@ -86,8 +86,8 @@ class Strip(Writer):
         return 8 if self._is_long(node) else width_of(node)
 
     def _is_long(self, node: Expr) -> bool:
-        """Whether a result is a sum of FLOAT32 that may be of very many, which are added up in float64."""
-        return node.op == "fold_sum" and node.type is DataType.FLOAT32 and not self.shape.window
+        """Whether a result is a sum of FLOAT32 of very many, which are added up in float64."""
+        return node.op == "fold_sum" and node.type is DataType.FLOAT32 and self.shape.long
 
     def _wide(self) -> str:
         return f"<{self.shape.lanes} x double>"
