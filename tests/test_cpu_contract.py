@@ -14,7 +14,7 @@ from anydml.engines.cpu import CpuEngine, plans, tiles
 from anydml.engines.cpu.build import _called
 from anydml.engines.cpu.kernels.dots import make_dots
 from anydml.engines.cpu.kernels.mend import make_mend
-from anydml.engines.cpu.kernels.octets import Octets, make_octets, make_total
+from anydml.engines.cpu.kernels.octets import Octets, make_octets
 from anydml.engines.cpu.kernels.pack import GROUP, Packing, make_pack
 from anydml.engines.cpu.kernels.room import SCRATCH
 from anydml.engines.cpu.kernels.skinny import Skinny, make_strip
@@ -24,6 +24,7 @@ from anydml.engines.cpu.kernels.taps_dots import suits
 from anydml.engines.cpu.kernels.taps_extremes import make_extremes
 from anydml.engines.cpu.kernels.taps_shape import Taps
 from anydml.engines.cpu.kernels.tile import BYTES, UNROLLED, Tile, make_tile
+from anydml.engines.cpu.kernels.totals import make_total
 from anydml.engines.cpu.programs import contracted
 from anydml.engines.cpu.programs.contracted import ContractProgram
 from anydml.engines.reference import ReferenceEngine

@@ -81,7 +81,7 @@ def read_bool(value: object, field: str, faults: list[Fault]) -> bool:
     if isinstance(value, bool):
         return value
     try:
-        number = operator.index(value)  # type: ignore[arg-type]  # asked here  # as above
+        number = operator.index(value)  # type: ignore[arg-type]  # what is no whole number raises
         if number in (0, 1):
             return bool(number)
     except Exception:  # noqa: BLE001 - as above

@@ -44,7 +44,7 @@ class _Explain(click.Group):
         """The operators that are built, by both of their names."""
         return list_names()
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click gives both
         """List the names alone: `anydml explain OPERATOR` has their sentences whole."""
         with formatter.section("Operators"):
             formatter.write_text(", ".join(sorted(kind.name.lower() for kind in OPERATORS)))

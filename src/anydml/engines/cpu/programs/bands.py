@@ -69,7 +69,7 @@ OFTEN = 16
 class _Bands(Sides):
     """Rows are the places of a line, columns the channels of the output."""
 
-    def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - of others
+    def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - the class above has it
         found = self.found
         self.windows, self.unmerged = None, ()
         self.rows, self.columns, self.batch, self.folded = found.rows, found.columns, found.batch, found.folded

@@ -9,7 +9,8 @@ from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.kernels.matrices import LINE
 from anydml.engines.cpu.kernels.mend import make_mend
-from anydml.engines.cpu.kernels.octets import FOUR, Octets, make_octets, make_total
+from anydml.engines.cpu.kernels.octets import FOUR, Octets, make_octets
+from anydml.engines.cpu.kernels.totals import make_total
 from anydml.engines.cpu.programs.sides import NOWHERE, byte_less_zero
 from anydml.engines.cpu.tiles import has_dots, has_matrices, multiplies_bytes
 from anydml.enums import DataType

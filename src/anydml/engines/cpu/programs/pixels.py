@@ -60,7 +60,7 @@ NEAREST = 640 * 1024
 class _Pixels(Sides):
     """Rows are the places of a line, or of all lines if there are no gaps between them."""
 
-    def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - of others
+    def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - the class above has it
         found = self.found
         self.windows, self.unmerged = None, ()
         results = [*self.lies(self.finish), self.target]

@@ -74,7 +74,7 @@ PART = 4096
 class _Planes(Sides):
     """The last two dimensions that are kept are rows and columns of a plane."""
 
-    def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - of others
+    def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - the class above has it
         found = self.found
         self.windows, self.unmerged = None, ()
         self.batch, self.rows, self.columns, self.folded = found.batch, found.rows, found.columns, found.folded
