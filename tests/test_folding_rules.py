@@ -191,6 +191,16 @@ RULES = [
         "BATCH_NORMALIZATION_TRAINING: out must be 3 arrays; got 1",
     ),
     Broken(
+        "a vector for each channel, as other libraries take it",
+        lambda: dml.batch_normalization(np.ones((1, 3, 2, 2), "float32"), *[np.ones(3, "float32")] * 4),
+        "BATCH_NORMALIZATION: 4 rules are broken"
+        + "".join(
+            f"\n  {name}Tensor.Sizes[3] must be 2 as InputTensor.Sizes[3] is, or 1; got 3; sizes of (1, 3, 1, 1) are along "
+            "the channels"
+            for name in ("Mean", "Variance", "Scale", "Bias")
+        ),
+    ),
+    Broken(
         "an axis of a function that is none",
         lambda: dml.softmax1(np.ones((2, 2), "float32"), (0, 2)),
         "ACTIVATION_SOFTMAX1: Axes[1] must lie in -2 .. 1; got 2",
