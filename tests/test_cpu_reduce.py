@@ -18,7 +18,7 @@ from anydml.ir import expressions as ex
 from anydml.ir.expressions import Expr, coordinate, fold, load, where
 from anydml.ir.trees import write
 from anydml.ir.verbs import Map, Reduce
-from test_cpu_engine import guarded
+from guarded import guarded
 from test_cpu_maps import run, view
 from trees import Trees, fetched_of, numbers, room, shape_of, source
 

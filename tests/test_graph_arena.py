@@ -6,6 +6,7 @@ import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,14 +15,15 @@ from anydml.graph.arena import ALIGNMENT, Arena, lay_out
 from anydml.graph.optimise import optimise
 from anydml.graph.recipe import Store
 from anydml.graph.rules.together import together
-from anydml.ir.expressions import load
+from anydml.ir.expressions import fold, load
 from anydml.ir.patterns import copy_of
-from anydml.ir.verbs import Map, Scan, Write
+from anydml.ir.verbs import Map, Reduce, Scan, Write
 from random_recipes import RANDOM, Drawn, random_recipes
-from recipes import F32, recipe, view
+from recipes import F32, recipe, run, view
 
 if TYPE_CHECKING:
     from anydml.graph.recipe import Recipe, Step, StoreKind
+    from anydml.ir.views import View
 
 
 def chain(*primitives: str) -> Recipe:
@@ -67,6 +69,43 @@ def test_each_of_several_targets_writes_over_a_source_of_its_own() -> None:
     two = Map((a, d), b, first * second, also=(Write(c, first + second),))
     made = lay_out(recipe(stores, copy_of(x, a), copy_of(x, d), two, *ends))
     assert made.offsets == {"a": 0, "d": 512, "b": 0, "c": 512}
+
+
+def product(beside: View, factor: View, m: int = 10, n: int = 10, k: int = 10) -> Reduce:
+    """Sums of k products, m by n, and a number added to each."""
+    a, b = replace(factor, sizes=(m, n, k), strides=(k, 0, 1)), view("w", (m, n, k), (0, 1, n))
+    x, y, c = (load(slot, F32) for slot in range(3))
+    return Reduce((a, b, beside), view("c", (m, n, 1)), fold("sum", x * y) + c, 1)
+
+
+@pytest.mark.parametrize(
+    ("beside", "factor", "is_over"),
+    [
+        (view("b", (10, 10, 10), (10, 1, 0)), view("a", (1,)), True),
+        (view("b", (10, 10, 10), (1, 10, 0)), view("a", (1,)), False),
+        (view("a", (10, 10, 10), (10, 1, 0)), view("a", (1,)), False),
+    ],
+    ids=["lies alike", "lies otherwise", "is a factor too"],
+)
+def test_a_product_is_written_over_what_is_added_to_it(beside: View, factor: View, is_over: bool) -> None:
+    stores: dict[str, StoreKind] = {**dict.fromkeys("abc", "scratch"), "x": "input", "w": "input", "y": "output"}
+    first = [copy_of(view("x", (100,)), view(name, (100,))) for name in dict.fromkeys((factor.tensor, beside.tensor))]
+    made = lay_out(recipe(stores, *first, product(beside, factor), copy_of(view("c", (100,)), view("y", (100,)))))
+    assert (made.offsets["c"] == made.offsets[beside.tensor]) is is_over
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(2, 33, 40), (30, 41, 300)], ids=["a few rows", "tiles"])
+def test_a_product_over_what_is_added_to_it_has_the_same_bits(engine: str, m: int, n: int, k: int) -> None:
+    sizes = {"x": m * k, "w": k * n, "r": m * n, "b": m * n, "c": m * n, "y": m * n}
+    kinds: dict[str, StoreKind] = {**dict.fromkeys("xwr", "input"), **dict.fromkeys("bc", "scratch"), "y": "output"}
+    beside, factor, whole = view("b", (m, n, k), (n, 1, 0)), view("x", (1,)), (m * n,)
+    ends = [copy_of(view(a, whole), view(b, whole)) for a, b in (("r", "b"), ("c", "y"))]
+    steps = (ends[0], product(beside, factor, m, n, k), ends[1])
+    whole_recipe = replace(recipe(kinds, *steps), stores={name: Store(kinds[name], 4 * sizes[name]) for name in kinds})
+    assert len({*lay_out(whole_recipe).offsets.values()}) == 1
+    rng = np.random.default_rng(1)
+    contents = {name: rng.standard_normal(sizes[name], np.float32) for name in "xwr"}
+    assert run(whole_recipe, engine, contents, shares=True) == run(whole_recipe, engine, contents)
 
 
 def test_nothing_to_lay_out() -> None:

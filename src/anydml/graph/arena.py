@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from anydml.ir.patterns import is_copy
+from anydml.ir.patterns import adds_to_product, is_copy
+from anydml.ir.verbs import Reduce
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -142,11 +143,15 @@ def lay_out(recipe: Recipe) -> Arena:
 def _may_overwrite(step: Step, target: View) -> list[str]:
     """The stores that a step may write a result into while it reads them: all that it reads there lies alike."""
     primitive = step.primitive
-    if is_copy(primitive) or not primitive.may_overwrite(target):
+    if is_copy(primitive):
         return []
     found = {view.tensor: True for view in step.sources}
+    may_overwrite = primitive.may_overwrite(target)
     for view in step.sources:
-        found[view.tensor] &= _lies(view) == _lies(target)
+        if may_overwrite:
+            found[view.tensor] &= _lies(view) == _lies(target)
+        else:
+            found[view.tensor] &= isinstance(primitive, Reduce) and adds_to_product(primitive, view)
     return [name for name, is_alike in found.items() if is_alike]
 
 

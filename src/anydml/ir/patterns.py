@@ -193,6 +193,22 @@ def is_product(primitive: Computation) -> bool:
     return product is not None and bool(product.rows or product.columns)
 
 
+def adds_to_product(primitive: Computation, source: View) -> bool:
+    """Whether a reduce is a product of matrices to which it adds a source, element by element of its target.
+
+    Products over windows are none: engines may compute some of their results twice.
+    """
+    kept, target = len(primitive.sizes) - primitive.depth, primitive.target
+    if any(source.strides[kept:]) or source.strides[:kept] != target.strides[:kept] or source.offset != target.offset:
+        return False
+    product = match_contraction(primitive)
+    if product is None or not (product.rows and product.columns) or len(product.folded) > 1:
+        return False
+    read = (primitive.sources[int(node.value)] for node in walk(product.fold) if node.op in ("load", "fetch"))
+    is_alike = source.sizes[:kept] == target.sizes[:kept] and source.data_type is target.data_type
+    return is_alike and source not in read and all(node.op != "fetch" for node in walk(primitive.value))
+
+
 BYTE_VALUES = 256
 """Values of a byte: the elements of a table by it."""
 

@@ -208,8 +208,9 @@ class Reduce(Computation):
     it holds a value for each row, and what stands outside of the folds does not vary along the row. Otherwise it holds
     one for each element, as a softmax does. The order in which a fold goes through a row is the schedule's, and the
     same for any number of threads. With a value for each element the target may be the very memory of a source whose
-    elements lie alike and are equally wide. Fetches and checks are as in a `Map`, and so are several targets: each has
-    a value for each row, or for each element.
+    elements lie alike and are equally wide; that of a product of matrices may be the memory of what is added to it.
+    Fetches and checks are as in a `Map`, and so are several targets: each has a value for each row, or for each
+    element.
     """
 
     depth: int = field()

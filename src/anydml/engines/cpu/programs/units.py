@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.call import SMALL
 from anydml.engines.cpu.kernels.bringing import PANELS, STRIP
-from anydml.engines.cpu.kernels.octets import FOUR
+from anydml.engines.cpu.kernels.fourfold import FOUR
 from anydml.engines.cpu.kernels.room import AHEAD, BLOCK, COLUMNS, LONG, PANEL, RESULT, RIGHT
 from anydml.engines.cpu.kernels.tile import BYTES, CHAIN
 from anydml.engines.threads import get_num_threads
