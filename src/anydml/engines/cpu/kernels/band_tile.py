@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.kernels import LINE
 from anydml.engines.cpu.kernels.endings import EndingText
+from anydml.engines.cpu.kernels.some import store_some
 from anydml.engines.cpu.kernels.tile import AHEAD, Tile
 from anydml.engines.cpu.kernels.unpacked_tile import UnpackedText
 
@@ -192,22 +193,11 @@ class _BandTile(UnpackedText):
                 if j or channel:
                     row = text.new(f"add i64 {row}, %to.step")
                 for i, turned in parts:
-                    self._store(turned[channel], row, 4 * i, min(band.lanes, band.rows - i))
+                    place = text.new(f"inttoptr i64 {text.new(f'add i64 {row}, {4 * i}')} to ptr")
+                    store_some(text, "f32", band.lanes, min(band.lanes, band.rows - i), turned[channel], place, 4)
         text.add("ret void")
         if not text.numbers:
             del text.lines[table]
-
-    def _store(self, value: str, row: str, offset: int, count: int) -> None:
-        """Some lanes of a vector, from the first on."""
-        text, lanes = self.text, self.band.lanes
-        place = text.new(f"inttoptr i64 {text.new(f'add i64 {row}, {offset}')} to ptr")
-        if count == lanes:
-            text.add(f"store {self.vector} {value}, ptr {place}, align 4")
-            return
-        mask, name = f"<{lanes} x i1>", f"@llvm.masked.store.v{lanes}f32.p0"
-        text.declared[f"declare void {name}({self.vector}, ptr, i32, {mask})"] = None
-        bits = ", ".join(f"i1 {int(k < count)}" for k in range(lanes))
-        text.add(f"call void {name}({self.vector} {value}, ptr {place}, i32 4, {mask} <{bits}>)")
 
 
 def transpose(text: Steps, rows: list[str], lanes: int) -> list[str]:
