@@ -101,7 +101,7 @@ class _BandTile(UnpackedText):
             text.add(f"%s{i}.{j}.rest = bitcast {self.vector} {value} to {self.vector}")
         text.add(f"%b.on = getelementptr i8, ptr %b.piece, i64 {4 * band.width * band.taps}")
         for line in range(SOON):
-            self.fetch(text.place(f"soon + e * {SOON * LINE} + {line * LINE}"), 0, 2)
+            text.fetch(text.place(f"soon + e * {SOON * LINE} + {line * LINE}"), near=2)
         self._fetch_target()
         text.add("%e.on = add i64 %e, 1", "%is.more = icmp slt i64 %e.on, %count")
         text.add(f"%is.first = icmp ne i64 {'%is.new' if band.chain else '%first'}, 0")
@@ -147,7 +147,7 @@ class _BandTile(UnpackedText):
             for j in range(band.vectors)
         ]
         for line in range(0, wide * band.vectors if band.fetches else 0, LINE):
-            self.fetch(self.at("%b.piece", AHEAD + first + line), 0)
+            text.fetch(self.at("%b.piece", AHEAD + first + line))
         for i in range(band.rows):
             offset = i // band.places * band.down + i % band.places * band.apart + tap * band.beside
             one = text.new(f"load float, ptr {self.at('%p', offset)}, align 4")
@@ -164,7 +164,7 @@ class _BandTile(UnpackedText):
             at = "%f" if not k else f"%f.{k}"
             for byte in sorted({0, 4 * band.rows - 4, *range(LINE, 4 * band.rows - 4, LINE)}):
                 place = text.new(f"add i64 {at}, {byte}")
-                self.fetch(text.new(f"inttoptr i64 {place} to ptr"), 1)
+                text.fetch(text.new(f"inttoptr i64 {place} to ptr"), is_written=True)
             on = "%f.on" if k == band.ahead - 1 else f"%f.{k + 1}"
             more = text.new(f"icmp slt i64 %e, {(channels - 1 - k) // band.ahead}")
             step = text.new(f"select i1 {more}, i64 %to.step, i64 0")
