@@ -51,7 +51,7 @@ test-gpu: ## test the cuda engine on a GPU; installs nothing
 gpu-part-%:
 	@PYTHONPATH=src:tests:. $(ON_CUDA) ANYDML_TEST_EXAMPLES=$(GPU_EXAMPLES) ANYDML_TEST_PART=$*/$(GPU_PARTS) \
 	  $(GPU_PYTHON) -m pytest -q -p no:cacheprovider -k cuda \
-	  $(ENGINE_TESTS) tests/test_float64.py tests/test_onnx_backend.py tests/test_onnx_model.py \
+	  $(ENGINE_TESTS) tests/test_float64.py tests/test_onnx_conformance.py tests/test_onnx_model.py \
 	  tests/test_cuda_arrays.py tests/test_cuda_streams.py tests/test_cuda_graphs.py tests/test_dask_cuda.py
 
 lint: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%) ## ruff and mypy

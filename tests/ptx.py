@@ -17,6 +17,8 @@ if is_interpreted():
 from triton.backends.compiler import GPUTarget
 
 from anydml.engines.cuda.figures import Figures
+from anydml.engines.cuda.kernels.turns import WAIT
+from anydml.engines.cuda.launch import MOST_OVERLAPPING, OVERLAPPING
 from anydml.engines.cuda.programs import CopyProgram, FillProgram, GatherProgram, ReverseProgram, plan
 from anydml.engines.cuda.programs.check import check_kernel
 from anydml.ir.views import View
@@ -43,7 +45,14 @@ def kernels(primitive: Primitive, capability: int) -> list[Kernel]:
 
 
 def assembly(kernel: Kernel, stage: str = "ptx") -> str:
-    text: str = kernel._compiled((True,) * len(kernel.pointers)).asm[stage]
+    """The text of a stage; of a kernel that waits for its turn before it touches memory, where there are turns."""
+    made = kernel._compiled((True,) * len(kernel.pointers)).asm
+    before, wait, _ = made["ptx"].partition(WAIT)
+    is_small = kernel.programs <= MOST_OVERLAPPING * kernel.figures.multiprocessors
+    has_turns = is_small and kernel.figures.target.arch >= OVERLAPPING
+    assert bool(wait) == has_turns
+    assert not has_turns or ".global." not in before.partition(".entry")[2]
+    text: str = made[stage]
     return text
 
 

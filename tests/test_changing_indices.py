@@ -114,7 +114,7 @@ def test_the_cuda_engine_says_it_too() -> None:
 
 WILD = """
 import threading, numpy as np, anydml as dml
-from test_cpu_engine import guarded
+from guarded import guarded
 dml.set_num_threads(2)
 device = dml.Device("cpu")
 ended = threading.Event()

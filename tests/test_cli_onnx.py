@@ -139,7 +139,7 @@ def test_tolerances_on_the_command_line(crop: Path, wrong: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--input", "x=missing.npy"], "the file must be a NumPy array, .npy or .npz (No such file"),
+        (["--input", "x=missing.npy"], "the file cannot be read (no such file or directory)"),
         (["--input", "{x}"], "holds an array without a name: say which input it is for"),
         (["--input", "z={x}"], "there is no input 'z'"),
         (["--input", "x={text}"], "the file must be a NumPy array"),

@@ -110,6 +110,47 @@ def test_windows_of_one_channel_are_summed_exactly(low: str, side: int, window: 
         assert np.array_equal(got, exact)
 
 
+@pytest.mark.parametrize("is_left", [True, False])
+@pytest.mark.parametrize(("low", "other"), [("int8", "uint8"), ("int8", "int8"), ("uint8", "uint8"), ("uint8", "int8")])
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_products_with_a_constant_are_exact_up_to_the_largest_bytes(
+    low: str, other: str, is_left: bool, beyond: int
+) -> None:
+    """Neighbours of a constant that add up to 128 are the largest whose products with 255 fit 16 bits."""
+    least, most = np.iinfo(other).min, np.iinfo(other).max
+    x = RNG.choice(np.array([least, most]), (21, 37)).astype(other)
+    weights = RNG.integers(-20, 20, (37, 40))
+    weights[4:6, ::3], weights[8:10, 1::3] = 64, -64
+    weights[4, 3] += beyond
+    weights = (weights + (128 if low == "uint8" else 0)).astype(low)
+    for zero in (0, 5):
+        g = dml.Graph("cpu")
+        given, known = g.input(x.T if is_left else x, "x"), g.constant(weights.T if is_left else weights)
+        points = [g.constant(np.full((1, 1), zero, kind)) for kind in ((low, other) if is_left else (other, low))]
+        made = dml.matrix_multiply_integer(
+            *((known, given) if is_left else (given, known)), a_zero_point=points[0], b_zero_point=points[1]
+        )
+        exact = (x.astype(int) - zero) @ (weights.astype(int) - zero)
+        np.testing.assert_array_equal(g.compile(made)(x.T if is_left else x), exact.T if is_left else exact)
+
+
+@pytest.mark.parametrize("large", [60, 127])
+@pytest.mark.parametrize("low", ["int8", "uint8"])
+def test_convolutions_by_small_and_large_filters_are_exact(low: str, large: int) -> None:
+    x = RNG.integers(np.iinfo(low).min, np.iinfo(low).max + 1, (1, 6, 9, 11)).astype(low)
+    weights = RNG.integers(-large, large + 1, (12, 6, 3, 3)).astype(np.int8)
+    zero = x.dtype.type(100)
+    g = dml.Graph("cpu")
+    point = g.constant(np.full((1,) * 4, zero))
+    made = dml.convolution_integer(g.input(x, "x"), g.constant(weights), input_zero_point=point)
+    wide = x.astype(int) - int(zero)
+    exact = sum(
+        np.einsum("nchw,oc->nohw", wide[:, :, a : a + 7, b : b + 9], weights[:, :, a, b].astype(int))
+        for a, b in np.ndindex(3, 3)
+    )
+    np.testing.assert_array_equal(g.compile(made)(x), exact)
+
+
 @pytest.mark.parametrize(("low", "dilation", "stride"), [("uint8", 1, 2), ("int8", 1, 1), ("int8", 2, 1)])
 def test_the_largest_of_windows_of_bytes_is_taken_by_the_vector(low: str, dilation: int, stride: int) -> None:
     """Element by element the largest of 3 x 3 by 2 of 64 planes of 112 x 112 takes 3.2 ms, and 0.09 so."""

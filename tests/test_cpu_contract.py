@@ -166,6 +166,8 @@ TARGETS = {
     "AVX-VNNI": ("x86_64-unknown-linux-gnu", "alderlake", Tile(6, 2, 8, 8, by_lane=False, kind="i8")),
     "AVX-512, pairs": ("x86_64-unknown-linux-gnu", "skylake-avx512", Tile(10, 2, 16, 12, by_lane=False, kind="pairs")),
     "AVX2, pairs": ("x86_64-unknown-linux-gnu", "haswell", Tile(3, 2, 8, 4, by_lane=False, kind="pairs")),
+    "AVX-512, small": ("x86_64-unknown-linux-gnu", "skylake-avx512", Tile(10, 2, 16, 12, by_lane=False, kind="small")),
+    "AVX2, small": ("x86_64-unknown-linux-gnu", "haswell", Tile(3, 2, 8, 4, by_lane=False, kind="small")),
 }
 
 OLD = {
@@ -213,7 +215,10 @@ def test_products_are_compiled_for_every_cpu(name: str) -> None:
     texts = [make_tile(tile)]
     if tile.kind in BYTES:
         for lie, is_left in itertools.product("ptsw", (True, False)):
-            octets = Octets(lie, True, *panels[not is_left], tile.lanes, tile.by_lane, is_left, tile.kind == "i8")
+            is_wide = is_left and tile.kind == "pairs"
+            octets = Octets(
+                lie, True, *panels[not is_left], tile.lanes, tile.by_lane, tile.kind == "i8", is_wide, is_left
+            )
             texts += [make_octets(octets), make_total(octets)]
         taps = Taps("fma", 3, 3, 2, 2, 1, 1, 8, tile.by_lane, "u8")
         texts += [make_mend(), make_taps(taps), *([make_dots_of_taps(taps)] if suits(taps) else [])]

@@ -24,7 +24,7 @@ from anydml.ir.expressions import Expr, coordinate, load, where
 from anydml.ir.numerics import ULPS, expand
 from anydml.ir.trees import walk, write
 from anydml.ir.verbs import Map
-from test_cpu_engine import guarded
+from guarded import guarded
 from test_cpu_maps import run, view
 from trees import Trees, fetched_of, operations, plain_bits, room, shape_of, source
 from trees import numbers as numbers_by

@@ -18,7 +18,7 @@ from anydml.enums import NUMPY_TYPES
 from anydml.ir.fetches import turned
 from anydml.ir.patterns import filled, scaled
 from anydml.ir.views import View
-from test_cpu_engine import guarded
+from guarded import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

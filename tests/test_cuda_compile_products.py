@@ -112,9 +112,9 @@ def test_attention_multiplies_by_matrices_and_reads_16_bytes_at_once(data_type: 
 def test_weights_of_4_bits_lie_as_tensor_cores_take_them() -> None:
     """Assembly says what a lane has, so each element of its tensors must be of the thread of its number."""
     f16, f32, u8, i32 = (dml.DataType(name) for name in ("float16", "float32", "uint8", "int32"))
-    walk = (4, 64, 16, 16, 2)
-    x, packed = View("x", f16, walk, (512, 0, 32, 2, 1)), View("w", u8, walk, (0, 256, 16, 1, 0))
-    scales, target = View("s", f16, walk, (0, 16, 1, 0, 0)), View("t", f16, (4, 64, 1, 1, 1), (64, 1, 0, 0, 0))
+    walk = (4, 64, 32, 16, 2)
+    x, packed = View("x", f16, walk, (1024, 0, 32, 2, 1)), View("w", u8, walk, (0, 512, 16, 1, 0))
+    scales, target = View("s", f16, walk, (0, 32, 1, 0, 0)), View("t", f16, (4, 64, 1, 1, 1), (64, 1, 0, 0, 0))
     number = number_in(ex.load(1, u8), dml.DataType("uint4"), ex.coordinate(4)).to(i32) - ex.const(8, u8).to(i32)
     total = ex.fold("sum", ex.load(0, f16).to(f32) * number.to(f32) * ex.load(2, f16).to(f32))
     program = plan(Reduce((x, packed, scales), target, total.to(f16), 3), figures_for(90))

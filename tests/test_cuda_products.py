@@ -163,10 +163,13 @@ def test_factors_that_are_computed() -> None:
         np.testing.assert_allclose(got, wanted, rtol=0, atol=off)
 
 
-@pytest.mark.parametrize(("data_type", "rows"), [("uint4", 1), ("int4", 4), ("uint8", 3), ("int8", 2), ("uint4", 8)])
-def test_weights_of_few_bits(data_type: str, rows: int) -> None:
+@pytest.mark.parametrize(
+    ("data_type", "rows", "kind"),
+    [("uint4", 1, F32), ("int4", 1, F16), ("int4", 4, F16), ("uint8", 3, F32), ("int8", 2, F16), ("uint4", 8, F32)],
+)
+def test_weights_of_few_bits(data_type: str, rows: int, kind: DataType) -> None:
     """Scales for blocks, zero points of one number or of blocks, FLOAT32 and FLOAT16, and what follows the sum."""
-    of, kind = DataType(data_type), F16 if rows in (2, 4) else F32
+    of = DataType(data_type)
     bits, block = (4, 32) if of.is_half_byte else (8, 64)
     columns, blocks = (6, 3) if is_interpreted() else (1000, 43)
     per = 8 // bits

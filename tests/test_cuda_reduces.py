@@ -61,18 +61,18 @@ def layer_norm(x: Expr, scale: Expr, bias: Expr, length: int) -> Expr:
     return apart / ex.sqrt(variance + 1e-5) * scale + bias
 
 
-def test_short_rows_in_turns() -> None:
-    """A program has several tiles of FLOAT16, one after the other; the last of them may lack rows.
-
-    Powers of another scale give the same bits as powers that are kept in FLOAT32.
-    """
+def test_short_rows_of_float16() -> None:
+    """The last tile may lack rows. With the hardware's powers a result is off by half of its last digit and no more."""
     for count in (40, 43) if is_interpreted() else (2**17, 2**17 + 3):
         x = (20 * np.random.default_rng(count).standard_normal((count, 7))).astype("float16")
         x[1, 2], x[2], x[3, 4], x[4, 5] = -np.inf, -np.inf, np.nan, np.inf
         value = softmax(ex.load(0, F16).to(F32))
         got = agree(value.to(F16), 1, framed(np.zeros(x.shape, "float16")), x, rtol=2e-3)
         exact = reduced(CUDA, value, 1, np.zeros(x.shape, "float32"), x)
-        np.testing.assert_array_equal(got, exact.astype("float16"))
+        np.testing.assert_array_equal(np.isnan(got), np.isnan(exact))
+        there = ~np.isnan(exact)
+        off = np.abs(got[there] - exact[there]) / np.spacing(exact[there].astype("float16"))
+        assert off.max() <= 0.501
 
 
 @pytest.mark.parametrize("function", ["sum", "product", "max", "min"])

@@ -191,6 +191,12 @@ RULES = [
         "BATCH_NORMALIZATION_TRAINING: out must be 3 arrays; got 1",
     ),
     Broken(
+        "a vector for each channel, as other libraries take it",
+        make(dml.MeanVarianceNormalization1, **MVN, scale_tensor=T("float32", (1, 1, 1, 3)), bias_tensor=None),
+        "MEAN_VARIANCE_NORMALIZATION1: ScaleTensor.Sizes[3] must be 5 as InputTensor.Sizes[3] is, or 1; got 3; sizes"
+        " of (1, 3, 1, 1) are along the channels",
+    ),
+    Broken(
         "an axis of a function that is none",
         lambda: dml.softmax1(np.ones((2, 2), "float32"), (0, 2)),
         "ACTIVATION_SOFTMAX1: Axes[1] must lie in -2 .. 1; got 2",

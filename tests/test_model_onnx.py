@@ -160,5 +160,7 @@ def test_options_of_dxdispatch_that_say_where_and_what(tmp_path: Path) -> None:
     assert "Input Tensor 'b':\n  Resource  = implicit\n  Data Type = FLOAT\n  Shape     = [2,2]\n" in run(
         str(tmp_path / "join.onnx"), "-p", "-b", "b:2,2"
     )
+    unknown = "--shape must name inputs, outputs or open sizes; there is no 'batsh'; did you mean batch?"
+    assert unknown in run(path, "-f", "batsh:2")
     plain = write(tmp_path, model(dispatchables={}, commands=[]), "plain.json")
     assert "is not for a DxDispatch model without an ONNX model" in run(str(plain), "-b", "x:2")

@@ -66,6 +66,15 @@ def test_numbers_that_are_none_are_left_to_others() -> None:
     np.testing.assert_array_equal(dml.onnx.load(proto).run(inputs)["y"], session.run(None, inputs)[0])
 
 
+@pytest.mark.parametrize("is_centred", [False, True])
+def test_boxes_past_float32_overlap_none_and_warn_of_nothing(is_centred: bool) -> None:
+    """Areas become inf, and parts of them NaN; ONNX Runtime picks the same."""
+    boxes = np.array([[[-3e38, -3e38, 3e38, 3e38], [-2e38, -3e38, 3e38, 3e38], [0, 0, 1e30, 1e30]]], "f")
+    scores = np.array([[[1, 3, 2]]], "f")
+    found = dml.onnx.load(detector(9, 0.5, None, is_centred=is_centred)).run({"boxes": boxes, "scores": scores})["y"]
+    assert found[:, 2].tolist() == [1, 2, 0]
+
+
 @pytest.mark.parametrize(
     ("triple", "cpu", "lanes"), [("x86_64-linux-gnu", "x86-64", 4), ("aarch64-linux-gnu", "neoverse-n1", 4)]
 )

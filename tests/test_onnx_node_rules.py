@@ -37,7 +37,11 @@ import anydml.onnx  # isort: skip - after the models, which leave this out where
         (node("CumSum", "x p", "y"), "axis must be one number; got 2"),
         (node("Flatten", "x", "y", axis=3), "axis must lie in -2 .. 2; got 3"),
         (node("ReverseSequence", "x p", "y"), r"sequence_lens must have the shape \(4,\)"),
-        (node("Range", "nine nine z", "y"), "delta not 0"),
+        (node("Range", "nine nine z", "y"), "delta must not be 0; got 0"),
+        (node("Range", "f nan f", "y"), "must be finite, and delta not 0; got 1.0, nan, 1.0"),
+        (node("BitShift", "u u", "y", direction="\x1b[31m"), r"must be LEFT or RIGHT; got \\x1b\[31m$"),
+        (node("Einsum", "x", "y", equation="\x1b[31m"), r"letters, as many .*; got '\\x1b\[31m'$"),
+        (node("Einsum", "x", "y", equation="i" * 9999), "; got 'i{118}…$"),
         (node("Slice", "x", "y"), r"node of 'y' \(Slice\): a Slice must have 3 .. 5 inputs; got 1"),
         (node("Gather", "x p", "y", axis=1.5), "axis must be of INT; got FLOAT"),
         (node("Gather", "x p", "y", side=1), "a Gather has no attribute 'side'; it has axis"),
@@ -54,6 +58,9 @@ def test_what_is_wrong_with_a_node_is_told_at_load(wrong: Any, message: str) -> 
         "nine": np.array([9]),
         "nines": np.array([4, 0, 1, 5]),
         "four": np.array([-4, 4]),
+        "f": np.array(1, "f"),
+        "u": np.array([1], "uint8"),
+        "nan": np.array(np.nan, "f"),
     }
     if "z" in wrong.input and wrong.op_type == "Slice":
         constants |= {"e": np.array([1]), "a": np.array([0])}

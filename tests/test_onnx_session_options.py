@@ -29,6 +29,15 @@ def test_an_initializer_must_be_of_the_models_type_and_shape() -> None:
             opened(ort, sess_options=options)
 
 
+def test_options_of_another_library_are_told_from_ours() -> None:
+    theirs = type("SessionOptions", (), {"__module__": "onnxruntime.capi"})()
+    with pytest.raises(ort.InvalidArgument, match=r"a SessionOptions; got onnxruntime's; use anydml\.onnx\.Session"):
+        opened(ort, sess_options=theirs)
+    level = type("GraphOptimizationLevel", (), {"__module__": "onnxruntime.capi"})()
+    with pytest.raises(ort.InvalidArgument, match=r"got onnxruntime's; use anydml\.onnx\.GraphOptimizationLevel"):
+        ort.SessionOptions().graph_optimization_level = level
+
+
 def test_nothing_is_rewritten_where_options_ask() -> None:
     passes, found = [], []
     for level in (ort.GraphOptimizationLevel.ORT_DISABLE_ALL, ort.GraphOptimizationLevel.ORT_ENABLE_BASIC):

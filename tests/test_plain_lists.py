@@ -61,6 +61,10 @@ def test_lengths_may_leave_the_axis_out() -> None:
             'got INT64; pass sequence_lengths.astype("uint32"): no feature level takes it',
         ),
         (lambda: dml.gather(X, np.array([0], "int16")), 'pass indices.astype("int64"): no feature level takes it'),
+        (
+            lambda: dml.reduce(np.array([1]), "average"),  # sums take INT64, means do not
+            "InputTensor must be of FLOAT32, FLOAT16; got INT64; no feature level takes it, so convert the data first",
+        ),
         (lambda: dml.split(X, 2, 1), "or list the parts' sizes; got 2; as in [2, 1]"),
         (lambda: dml.split([1, 2, 3, 4], 3), "got 3; as in [2, 1, 1]"),
         (lambda: dml.split(X, 9), "or list the parts' sizes; got 9"),

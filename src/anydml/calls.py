@@ -244,7 +244,7 @@ class ArrayCall(Call):
         except DescriptionError as error:
             raise error.within(self.name, f"{field}.") from None
 
-    def reword(self, fault: Fault) -> Fault:
+    def reword(self, fault: Fault, desc: OperatorDesc) -> Fault:
         """A type that NumPy makes of floats, or that indices have elsewhere: what helps is told first."""
         slot, found = fault.field.removesuffix(".DataType"), fault.value
         slots = name_slots(self.cls, self.names, len(self.inputs))
@@ -252,7 +252,7 @@ class ArrayCall(Call):
             return fault
         is_double = found is DataType.FLOAT64
         usual = (DataType.FLOAT32,) if is_double else (DataType.INT64, DataType.UINT32)
-        taken = [one for one in usual if self.cls.support.first_with(bare_name(slot), data_type=one)]
+        taken = [one for one in usual if desc.own_support().first_with(bare_name(slot), data_type=one)]
         if not taken or not (is_double or (CONVERT in fault.way_out and not found.is_float)):
             return fault
         reason = fault.way_out.replace(f"{CONVERT},", ";").replace(CONVERT, "")

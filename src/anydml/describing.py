@@ -106,8 +106,9 @@ class Call(abc.ABC):
         """The same with the output laid out as the caller has it; packed, where it was inferred."""
         return desc
 
-    def reword(self, fault: Fault) -> Fault:
+    def reword(self, fault: Fault, desc: OperatorDesc) -> Fault:
         """A fault of the level as the caller can act on it."""
+        del desc
         return fault
 
     def convert(self, fault: Fault) -> Fault:
@@ -179,7 +180,7 @@ class Call(abc.ABC):
         padded = self._padded(desc, fills)
         level = self.device.feature_level
         own = [] if self.faults else [self._in_callers_dimensions(fault) for fault in desc.own_faults()]
-        of_level = [self.reword(fault) for fault in padded.level_faults(level, f"this device is {level}")]
+        of_level = [self.reword(fault, padded) for fault in padded.level_faults(level, f"this device is {level}")]
         if not of_level:  # which say already how to convert
             own = [self.convert(fault) for fault in own]
         raise_description_faults(self.name, [*of_level, *self.faults, *own])

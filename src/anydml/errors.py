@@ -74,7 +74,8 @@ class Fault:
     def __str__(self) -> str:
         found = f"got {self.found}" if self.found else ""
         said = "; ".join(part for part in (self.rule, found, self.way_out) if part)
-        return ": ".join(part for part in (str(self.place or ""), self.subject, said) if part)
+        # Whatever a model's author wrote, a terminal is shown one line without control characters.
+        return printable(": ".join(part for part in (str(self.place or ""), self.subject, said) if part))
 
 
 class DmlError(Exception):

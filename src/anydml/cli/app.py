@@ -53,7 +53,8 @@ class _App(click.Group):
         if cmd_name not in COMMANDS:
             if ctx.resilient_parsing:  # a shell that completes: no place for an error
                 return None
-            hint = suggest(cmd_name, COMMANDS)
+            is_model = cmd_name.lower().endswith((".json", ".onnx"))
+            hint = f"write `anydml run {show(cmd_name)[1:-1]}`" if is_model else suggest(cmd_name, COMMANDS)
             ctx.fail(f"No such command {show(cmd_name)}{'; ' if hint else '.'}{hint}")
         found: click.Command = getattr(import_module(_ELSEWHERE.get(cmd_name, f"anydml.cli.{cmd_name}")), cmd_name)
         return found

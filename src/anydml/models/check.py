@@ -33,7 +33,7 @@ from anydml.models.findings import (
 )
 from anydml.models.loading import read_model, read_text
 from anydml.models.model import Dispatch
-from anydml.models.onnx_programs import DispatchChecker, OnnxProgram, check_program
+from anydml.models.onnx_programs import DispatchChecker, OnnxProgram, check_names, check_program
 from anydml.models.output import files_of
 from anydml.models.serialized import GraphProgram
 from anydml.models.source import locate
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from anydml.models.loading import Folders
     from anydml.models.model import Dispatchable, Model
     from anydml.models.source import Node
+    from anydml.onnx.report import Report
 
 _SECTION = re.compile(r"\$([.[][^.[]*){0,2}")
 """The paths of a model, a section of it, and a resource, dispatchable or command: none can be named if unread."""
@@ -206,6 +207,7 @@ def _check_all(model: Model, level: FeatureLevel, findings: Findings, checked: l
     at_fault = _around(finding for finding in model.findings if finding.kind is DESCRIPTION)
     binder = Binder(model.resources, findings)
     sound: set[str] = set()
+    reports: list[tuple[OnnxProgram, Report | None]] = []
     for dispatchable in model.dispatchables.values():
         bound = dispatchable.bound
         if dispatchable.operator is not None:
@@ -217,10 +219,13 @@ def _check_all(model: Model, level: FeatureLevel, findings: Findings, checked: l
             checked.append(_check_graph(dispatchable.name, dispatchable.program, dispatchable.node, level, findings))
         elif dispatchable.program is not None:
             report = check_program(dispatchable.program, level, findings)
+            reports.append((dispatchable.program, report))
             checked.append(CheckedDispatchable(dispatchable.name, "ONNX", report.lowest_level if report else None))
         where = dispatchable.node.get("bindings") or dispatchable.node
         subject = name_of(bound) if bound else ""
         binder.check(bound, dispatchable.bindings, where, initialises=True, subject=subject)
+    if len(read := [(program, report) for program, report in reports if report is not None]) == len(reports):
+        check_names(read, findings)
     onnx = DispatchChecker(model.resources, level, findings)
     written: set[str] = set()
     for command in model.commands:

@@ -10,6 +10,7 @@ import numpy as np
 
 from anydml.errors import DmlError, EngineMissingError, Fault, ModelError, UnsupportedError, printable, show
 from anydml.models.findings import BINDING, DESCRIPTION, FILE, LEVEL, NAME, UNSUPPORTED
+from anydml.spelling import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,6 +90,18 @@ def check_program(program: OnnxProgram, level: FeatureLevel, findings: Findings)
         for fault in error.faults:
             findings.put(kind, program.node, fault)
         return None
+
+
+def check_names(found: Sequence[tuple[OnnxProgram, Report]], findings: Findings) -> None:
+    """Tell the names of shapes that the user gives and none of these models has."""
+    tensors = {name: info for _, report in found for name, info in (*report.inputs.items(), *report.outputs.items())}
+    sizes = {size for info in tensors.values() for size in info.shape or () if isinstance(size, str)}
+    known = [*tensors, *sorted(sizes)]
+    for program, _ in found[:1]:
+        for name in program.shapes.keys() - known:
+            rule = f"shapes must name inputs, outputs or open sizes; there is no {show(name, 60)}"
+            way_out = suggest(name, known) or f"there are {', '.join(map(printable, known[:8]))}"
+            findings.add(NAME, program.node, rule, found="", way_out=way_out)
 
 
 class DispatchChecker:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.errors import BindingError, Fault, ModelFileError, UnsupportedError, printable, show
+from anydml.files import word_reason
 from anydml.limits import default_max_memory
 from anydml.memory import word_bytes
 from anydml.onnx.tracing import trace
@@ -48,8 +49,9 @@ def read_arrays(path: str | Path) -> dict[str, Array]:
     except ModelFileError:
         raise
     except Exception as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else show(error)
-        rule = f"the file must be a NumPy array, .npy or .npz ({reason})"
+        rule = f"the file must be a NumPy array, .npy or .npz ({show(error)})"
+        if isinstance(error, OSError) and error.strerror:
+            rule = f"the file cannot be read ({word_reason(error)})"
         raise ModelFileError(subject, Fault(field="", rule=rule)) from error
 
 

@@ -83,7 +83,10 @@ def repeats_along(desc: OperatorDesc, field: str, other: str) -> Iterator[Fault]
     for k, (own, size) in enumerate(zip(mine, theirs, strict=False) if not counts else ()):
         if own not in (1, size):
             rule = f"{field}.Sizes[{k}] must be {size} as {other}.Sizes[{k}] is, or 1"
-            yield Fault(field=f"{field}.Sizes[{k}]", rule=rule, value=own, found=str(own))
+            channels = (1, own, *(1,) * (len(theirs) - 2))  # a vector is taken for a row: other libraries have them so
+            is_vector = set(mine[:-1]) == {1} and k == len(theirs) - 1 > 1 and theirs[1] == own
+            way_out = f"sizes of {channels} are along the channels" if is_vector else ""
+            yield Fault(field=f"{field}.Sizes[{k}]", rule=rule, value=own, found=str(own), way_out=way_out)
 
 
 def not_negative(desc: OperatorDesc, name: str) -> Iterator[Fault]:

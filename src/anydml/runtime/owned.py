@@ -31,8 +31,9 @@ class Kept(NamedTuple):
 
 def kept_layout(field: str, layout: Map | Reduce) -> Kept:
     """The layout of an owned tensor that is made ahead."""
-    source, target = replace(layout.sources[0], tensor=field), replace(layout.target, tensor="Persistent")
-    return Kept(field, replace(layout, sources=(source,), target=target), size_of(target))
+    sources = tuple(replace(view, tensor=field) for view in layout.sources)
+    target = replace(layout.target, tensor="Persistent")
+    return Kept(field, replace(layout, sources=sources, target=target), size_of(target))
 
 
 class Persistent:

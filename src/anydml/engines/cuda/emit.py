@@ -17,6 +17,7 @@ from anydml.engines.cuda.kernels import arithmetic, attention, nibbles, places, 
 from anydml.engines.cuda.kernels.gather import NONE_OUTSIDE
 from anydml.engines.cuda.kernels.map import number_of
 from anydml.engines.cuda.kernels.tiles import begin, fetch, put_four, reach
+from anydml.engines.cuda.kernels.turns import take_turn
 from anydml.engines.cuda.programs.shapes import alignment_of
 from anydml.ir.expressions import Expr, maximum, minimum
 from anydml.ir.trees import rewrite, walk
@@ -31,7 +32,7 @@ NAMES = {
     "triton": triton, "tl": tl, "begin": begin, "fetch": fetch, "reach": reach, "put_four": put_four,
     "number_of": number_of, "arithmetic": arithmetic, "rows": rows, "products": products, "weights": weights,
     "attention": attention, "windows": windows, "places": places, "nibbles": nibbles,
-    "NONE_OUTSIDE": NONE_OUTSIDE,
+    "NONE_OUTSIDE": NONE_OUTSIDE, "take_turn": take_turn,
 }  # fmt: skip
 """Names that the text of a kernel refers to."""
 _numbers = itertools.count()
@@ -47,6 +48,7 @@ FLOAT = ANY | {
     "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "arithmetic.divided({0}, {1})",
     "neg": "({0}.to({bits}, bitcast=True) ^ {sign}).to({type}, bitcast=True)",  # 0 - 0 is not -0
     "fma": "arithmetic.fma({0}, {1}, {2})", "sqrt": "arithmetic.root({0})",
+    "exp2": "tl.exp2({0})",  # which no engine has but this one
     **{name: f"arithmetic.{name}({{0}})" for name in ("floor", "ceil", "trunc", "rint")},
 }  # fmt: skip
 WHOLE = ANY | {
@@ -165,6 +167,8 @@ def bounded(node: Expr) -> Expr:
 @functools.cache
 def function_of(text: str) -> Any:
     """A Triton function from its text, which Triton reads where Python keeps the lines of files."""
+    head, line, body = text.partition(":\n")
+    text = f"{head}{line}    take_turn()\n{body}"
     name = f"<anydml {next(_numbers)}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     space = {**NAMES, "__name__": __name__}

@@ -31,8 +31,6 @@ class Form:
     """Whether several programs have a part of a row each, and put down what the folds make of it."""
     is_full: bool = False
     """Whether tiles fill the rows."""
-    in_turns: bool = False
-    """Whether a program has several tiles of whole rows, one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +132,6 @@ class _Writer(Lines):
             self.put(node, from_bits(f"{number}.to(tl.int64)", node.type))
         if self.form.is_parted:
             self.say("tile, part = rows.parted(parts)")
-        elif self.form.in_turns:
-            tiles = "((count + TILE.rows - 1) // TILE.rows).to(tl.int32)"
-            self.say(f"for tile in range(tl.program_id(0), {tiles}, tl.num_programs(0)):")
-            self.indent += "    "
         else:
             self.say("tile = tl.program_id(0)")
         self.say("row, is_row = rows.begin(tile, count, TILE)")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import anydml as dml
 from anydml.enums import ReduceFunction
+from anydml.errors import show
 from anydml.memory import packed_strides
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.products import multiply
@@ -54,7 +55,7 @@ def _read_equation(node: Node, given: str, values: Sequence[Value]) -> tuple[lis
     terms = left.split(",")
     if len(terms) != len(values):
         rule = f"equation must have a term for each of the {len(values)} inputs"
-        node.refuse("equation", rule, value=given, found=given)
+        node.refuse("equation", rule, value=given, found=show(given))
     longest, read = 0, []
     for term, value in zip(terms, values, strict=True):
         plain = term.replace("...", "")
@@ -63,7 +64,7 @@ def _read_equation(node: Node, given: str, values: Sequence[Value]) -> tuple[lis
             rule = (
                 f"a term must be letters, as many as its input has dimensions, {len(value.shape)}, or have an ellipsis"
             )
-            node.refuse("equation", rule, value=given, found=term)
+            node.refuse("equation", rule, value=given, found=show(term))
         longest = max(longest, more if "..." in term else 0)
         read.append((term, more))
     dots = [chr(0x100 + k) for k in range(longest)]
@@ -75,7 +76,7 @@ def _read_equation(node: Node, given: str, values: Sequence[Value]) -> tuple[lis
     result = right.replace("...", "".join(dots))
     if len(set(result)) < len(result) or not set(result) <= set(every):
         rule = "the result's letters must be the inputs', each once"
-        node.refuse("equation", rule, value=given, found=right)
+        node.refuse("equation", rule, value=given, found=show(right))
     return found, result
 
 

@@ -70,7 +70,8 @@ def range_of(node: Node) -> list[Value]:
         return [_range_of_whole(node, element)]
     start, limit, delta = (_number(node, i, name) for i, name in enumerate(("start", "limit", "delta")))
     if not (delta and np.isfinite([start, limit, delta]).all()):
-        node.refuse("delta", "start, limit and delta must be finite, and delta not 0", found=str(delta))
+        found = ", ".join(str(one.item()) for one in (start, limit, delta))
+        node.refuse("delta", "start, limit and delta must be finite, and delta not 0", found=found)
     if element.data_type.is_float:  # the way is of the type's own precision, the steps are not
         with np.errstate(over="ignore"):
             steps = float(element.held.type(limit - start)) / float(delta)
@@ -84,7 +85,7 @@ def range_of(node: Node) -> list[Value]:
 def _range_of_whole(node: Node, element: ElementType) -> Value:
     start, limit, delta = (_one(node, i, name).ints(name)[0] for i, name in enumerate(("start", "limit", "delta")))
     if not delta:
-        node.refuse("delta", "start, limit and delta must be finite, and delta not 0", found=str(delta))
+        node.refuse("delta", "delta must not be 0", found="0")
     count = -((start - limit) // delta)
     return node.tracer.fill(dml.fill_value_sequence, element, (max(count, 0),), start, delta)
 

@@ -65,7 +65,9 @@ def _suppressed(
     part = np.float32(0 if overlap is None else overlap.item())
     if not 0 <= part <= 1:
         return None
-    found = suppress(_sides(boxes, is_centred=is_centred), left.reshape(-1, places), count, part)
+    with np.errstate(over="ignore", invalid="ignore"):  # boxes past FLOAT32 overlap none, as in ONNX Runtime
+        sides = _sides(boxes, is_centred=is_centred)
+    found = suppress(sides, left.reshape(-1, places), count, part)
     rows = np.repeat(np.arange(batch * classes), [len(row) for row in found])
     return np.stack([rows // classes, rows % classes, np.concatenate(found)], 1)
 

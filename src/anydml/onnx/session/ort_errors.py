@@ -116,6 +116,9 @@ def refuse(subject: str, field: str, rule: str, found: str = "", way_out: str = 
 
 def refuse_type(subject: str, field: str, wanted: str, value: object, way_out: str = "") -> InvalidType:
     """An argument of a wrong type."""
-    rule = f"{field} must be {wanted}"
-    fault = Fault(field=field, rule=rule, value=value, found=describe(value), way_out=way_out)
+    rule, found = f"{field} must be {wanted}", describe(value)
+    name, library = type(value).__name__, type(value).__module__.partition(".")[0]
+    if name in wanted.split():  # a program that imports both
+        found, way_out = f"{library}'s", f"use anydml.onnx.{name}"
+    fault = Fault(field=field, rule=rule, value=value, found=found, way_out=way_out)
     return InvalidType(subject, fault)

@@ -38,13 +38,18 @@ from anydml.engines.cpu.kernels.steps import Steps
 from anydml.engines.cpu.kernels.tile import CHAIN, UNROLLED
 from anydml.engines.cpu.kernels.totals import read_totals, total_right
 
+CHOSEN = (
+    "pack_left", "total_left", "tile", "tile_narrow", "tile_low", "tile_small", "tile_beside", "last", "last_narrow",
+    "last_low", "last_small",
+)  # fmt: skip
+"""Kernels that there are others of, for bytes that are small."""
 WORDS = (
     "slots", "slot_count", "m", "n", "k", "row_units", "column_units", "row_panels", "column_panels", "tile_rows",
-    "tile_columns", "block", "pitch", "lanes", "pack_left", "pack_right", "tile", "tile_narrow", "tile_low",
-    "tile_small", "left_mode", "right_mode", "is_direct", "left_at", "right_at", "result_at", "rank", "together",
-    "mends", "total_left", "total_right", "mend", "left_zero_at", "right_zero_at", "line", "gap",
-    "beside", "tile_beside", "last", "last_narrow", "last_low", "last_small", "pieces", "left_on", "of_columns",
-    "fetches", "filled",
+    "tile_columns", "block", "pitch", "lanes", "pack_right", "left_mode",
+    "right_mode", "is_direct", "left_at", "right_at", "result_at", "rank", "together",
+    "mends", "total_right", "mend", "left_zero_at", "right_zero_at", "line", "gap",
+    "beside", "pieces", "left_on", "of_columns", "fetches", "filled", "bounded", "most", *CHOSEN,
+    *(f"small_{name}" for name in CHOSEN),
 )  # fmt: skip
 """After the header, and before the batch's sizes; `_at` are the words at which sections stand, `together` the steps
 that a packed one has, `line` the columns of a line of the target, where there are gaps between those, `gap` the
@@ -52,7 +57,10 @@ distance from one to the next, and `beside` the panels that `tile_beside` takes 
 compute results from the sums; where there are none, rows of maps do. Rows that are not packed have a table of `pieces`,
 and lie `left_on` bytes on from column to column. The units of the same columns are `of_columns` one after the other,
 where that is not 0; otherwise those of the same rows are. Where it `fetches`, so do the tiles. Packed steps are a
-multiple of `filled`."""
+multiple of `filled`. Of the factor that is `bounded`, if there is one, the last view is a number: bytes are small where
+it is `most` at most."""
+LEFT, RIGHT = 1, 2
+"""The factor that is bounded."""
 
 SOON = 32
 """Columns for each row of the next panel that is fetched: as many as a tile's, where rows are."""
@@ -65,7 +73,7 @@ def make_contract() -> str:
 
 def _write_kernel() -> str:
     text = Steps()
-    for i, name in enumerate(WORDS):
+    for i, name in enumerate(WORDS[: -2 * len(CHOSEN)]):
         text.read(name, f"words + {8 * (HEADER + i)}")
     for name in ("left_zero", "right_zero"):
         text.let(name, f"words + {name}_at * 8")
@@ -79,6 +87,7 @@ def _write_kernel() -> str:
         text.let(f"{name}_steps", f"{name} + 24 + {name}_views * 8")
         text.read(f"{name}_step", f"{name}_steps")
         text.read(f"{name}_across", f"{name}_steps + ({name}_views + {name}_numbers) * 8")
+    _choose(text)
     text.let("target_at", "(result_views - 1) * 8")
     text.read("target_step", "result_steps + target_at")
     text.read("target_across", "result_steps + (result_views + result_numbers) * 8 + target_at")
@@ -96,6 +105,19 @@ def _write_kernel() -> str:
         _write_unit(text)
     text.add("store atomic i64 0, ptr %slot.ptr release, align 8", "ret i64 0")
     return text.define("i64 @kernel(i64 %words, i64 %begin, i64 %end)")
+
+
+def _choose(text: Steps) -> None:
+    """The kernels for the bytes of a factor that is bounded, or for any."""
+    for name in ("left", "right"):
+        text.read(f"{name}_last", f"{name} + 16 + {name}_views * 8")
+    text.let("bound_at", f"left_last if bounded == {LEFT} else right_last if bounded == {RIGHT} else words")
+    bound = text.new(f"load i32, ptr {text.place('bound_at')}")
+    text.add(f"%bound = sext i32 {bound} to i64")
+    small = HEADER + len(WORDS) - len(CHOSEN)
+    text.let("chosen", f"{small} if bounded != 0 and bound <= most else {small - len(CHOSEN)}")
+    for i, name in enumerate(CHOSEN):
+        text.read(name, f"words + (chosen + {i}) * 8")
 
 
 def _write_unit(text: Steps) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.kernels.digits import TOGETHER
-from anydml.engines.cpu.kernels.octets import write_dot
+from anydml.engines.cpu.kernels.fourfold import write_dot, write_small
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.kernels.quantised import Quantised
@@ -74,13 +74,8 @@ def _fours(text: Steps, shape: Quantised, weight: str, digit: str) -> str:
     """The sums of four products of bytes that are at most 15 with signed ones: two of them fit 16 bits."""
     lanes, octets = shape.lanes, f"<{4 * shape.lanes} x i8>"
     if not shape.is_arm:
-        pairs, ints = f"<{2 * lanes} x i16>", f"<{lanes} x i32>"
-        name = "@llvm.x86.avx2.pmadd.ub.sw" if lanes == 8 else "@llvm.x86.ssse3.pmadd.ub.sw.128"
-        text.declared[f"declare {pairs} {name}({octets}, {octets})"] = None
-        two = text.new(f"call {pairs} {name}({octets} {weight}, {octets} {digit})")
-        name = f"@llvm.x86.{'avx2' if lanes == 8 else 'sse2'}.pmadd.wd"
-        text.declared[f"declare {ints} {name}({pairs}, {pairs})"] = None
-        return text.new(f"call {ints} {name}({pairs} {two}, {pairs} splat (i16 1))")
+        a, b = (text.new(f"bitcast {octets} {x} to <{lanes} x i32>") for x in (weight, digit))
+        return write_small(text, lanes, a, b, "zeroinitializer")
     count = 4 * lanes
     a, b = (text.new(f"sext {octets} {x} to <{count} x i16>") for x in (weight, digit))
     value = text.new(f"mul <{count} x i16> {a}, {b}")

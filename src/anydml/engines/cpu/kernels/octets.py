@@ -1,27 +1,20 @@
-"""Products of bytes, four steps at a time: a CPU's dot instructions add four products to each 32-bit sum.
+"""Bytes packed for products, four steps at a time, as `fourfold` multiplies them.
 
 A packed step is four steps of the folded dimension side by side, 0 where there are no more: the step of a tile, whose
 elements have 32 bits. Bytes are of the signs that the instruction wants, a byte of the other sign less or plus 128. So
 with a' = a - s and za' = za - s the sum of (a - za)·(b - zb) is that of a'·b', less zb'·(Σa' - count·za') and za'·Σb':
-`mend` takes that off, from what `total` has summed up. An x86 without such instructions adds up products of 16 bits: of
-the left factor it has the first and third bytes of all rows as such, then the others. For matrix registers the left
-factor lies in lines, 64 bytes of each row.
+`mend` takes that off, from what `total` has summed up. Where products of 16 bits are added up, of the left factor there
+are the first and third bytes of all rows as such, then the others. For matrix registers it lies in lines, 64 bytes of
+each row.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from anydml.engines.cpu.kernels.fourfold import FOUR, widened
 from anydml.engines.cpu.kernels.pack import GROUP
 from anydml.engines.cpu.kernels.steps import Steps
-
-if TYPE_CHECKING:
-    from anydml.engines.cpu.kernels.nodes import Text
-
-FOUR = 4
-"""Steps of a dot instruction."""
-_PAIRS = {16: "avx512.pmaddw.d.512", 8: "avx2.pmadd.wd", 4: "sse2.pmadd.wd"}
-"""An x86's instructions that add up two products of 16 bits, by sums."""
 
 
 class Octets(NamedTuple):
@@ -35,21 +28,16 @@ class Octets(NamedTuple):
     pitch: int
     lanes: int
     is_arm: bool
-    is_left: bool
-    """Whether it is the left factor, which an x86 takes as unsigned and the right one as signed."""
-    has_dots: bool = True
-    """Whether there are dot instructions; if not, products of 16 bits are added up."""
+    has_dots: bool
+    """Whether there are dot instructions."""
+    is_wide: bool = False
+    """Whether bytes are packed as 16 bits: those of a left factor, where products of 16 bits are added up."""
     is_signed: bool = False
-    """Whether the bytes of a left factor are signed, where an x86 takes those."""
+    """Whether bytes are multiplied as signed ones."""
     filled: int = FOUR
     """Of the steps of a panel there is a multiple: past the end lies 0."""
     is_lined: bool = False
     """Whether rows lie in lines, for matrix registers."""
-
-    @property
-    def is_wide(self) -> bool:
-        """Whether bytes are packed as 16 bits."""
-        return self.is_left and not self.has_dots and not self.is_lined
 
     @property
     def group(self) -> int:
@@ -60,47 +48,6 @@ class Octets(NamedTuple):
     def name(self) -> str:
         """The end of the kernels' names."""
         return " ".join(map(str, self))
-
-
-def write_dot(text: Text, lanes: int, is_arm: bool, left: str, right: str, total: str) -> str:
-    """Add the products of four bytes to each sum; the factors are vectors of 32 bits, an x86's left one unsigned."""
-    vector, octets = f"<{lanes} x i32>", f"<{FOUR * lanes} x i8>"
-    if is_arm:
-        name = "@llvm.aarch64.neon.sdot.v4i32.v16i8"
-        text.declared[f"declare {vector} {name}({vector}, {octets}, {octets})"] = None
-        a, b = (text.new(f"bitcast {vector} {x} to {octets}") for x in (right, left))
-        return text.new(f"call {vector} {name}({vector} {total}, {octets} {a}, {octets} {b})")
-    name = f"@llvm.x86.avx512.vpdpbusd.{32 * lanes}"
-    text.declared[f"declare {vector} {name}({vector}, {vector}, {vector})"] = None
-    return text.new(f"call {vector} {name}({vector} {total}, {vector} {left}, {vector} {right})")
-
-
-def write_pairs(text: Text, lanes: int, left: tuple[str, str], right: str, total: str, *, is_turned: bool) -> str:
-    """The same for an x86 that adds up products of 16 bits by twos: of the first and third bytes, then the others.
-
-    The left factor is 16 bits of both already; with `is_turned` the right one is unsigned.
-    """
-    vector, words = f"<{lanes} x i32>", f"<{2 * lanes} x i16>"
-    name = f"@llvm.x86.{_PAIRS[lanes]}"
-    text.declared[f"declare {vector} {name}({words}, {words})"] = None
-    for one, other in zip(left, widened(text, lanes, right, is_signed=not is_turned), strict=True):
-        factors = (text.new(f"bitcast {vector} {x} to {words}") for x in (one, other))
-        given = ", ".join(f"{words} {x}" for x in factors)
-        total = text.new(f"add {vector} {total}, {text.new(f'call {vector} {name}({given})')}")
-    return total
-
-
-def widened(text: Text, lanes: int, value: str, *, is_signed: bool) -> tuple[str, str]:
-    """The first and third bytes of each 32 bits as 16 bits, and the others."""
-    vector, words, eight = f"<{lanes} x i32>", f"<{2 * lanes} x i16>", "splat (i16 8)"
-    found = text.new(f"bitcast {vector} {value} to {words}")
-    if is_signed:
-        low = text.new(f"ashr {words} {text.new(f'shl {words} {found}, {eight}')}, {eight}")
-    else:
-        low = text.new(f"and {words} {found}, splat (i16 255)")
-    high = text.new(f"{'ashr' if is_signed else 'lshr'} {words} {found}, {eight}")
-    first, second = (text.new(f"bitcast {words} {x} to {vector}") for x in (low, high))
-    return first, second
 
 
 def make_octets(shape: Octets) -> str:

@@ -7,8 +7,8 @@ results needs is read, and no more, so that planes may be narrower than a vector
 
 from __future__ import annotations
 
+from anydml.engines.cpu.kernels.fourfold import FOUR, write_dot
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
-from anydml.engines.cpu.kernels.octets import FOUR, write_dot
 from anydml.engines.cpu.kernels.taps import TapsText, line_name
 from anydml.engines.cpu.kernels.taps_shape import MOST, Taps
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.kernels import LINE
+from anydml.engines.cpu.kernels.fourfold import write_dot, write_pairs, write_small
 from anydml.engines.cpu.kernels.matrices import make_matrices
-from anydml.engines.cpu.kernels.octets import write_dot, write_pairs
 from anydml.engines.cpu.kernels.pack import LINED
 from anydml.engines.cpu.kernels.tile_results import TileResults
 
@@ -31,7 +31,7 @@ CHAIN = 128
 """Products that are added up one after the other: a sum of such sums has a smaller error than one of all."""
 AHEAD = 1024
 """Bytes ahead that packed columns are fetched, a line for each step: a hundredth of the time (Arm Neoverse-N1)."""
-BYTES = ("i8", "pairs", "matrices")
+BYTES = ("i8", "pairs", "small", "matrices")
 """The kinds of tiles whose elements are four bytes."""
 SCALARS = {"f32": "float", "f16": "float", "i32": "i32", **dict.fromkeys(BYTES, "i32")}
 MOST_LINES = 2
@@ -53,8 +53,8 @@ class Tile(NamedTuple):
     """Whether arithmetic takes a factor from a lane of a vector, as an Arm's; otherwise it is spread as it is read."""
     kind: str = "f32"
     """Of elements: `i8` are four bytes of as many steps, and `pairs` too, for an x86 without dot instructions, with
-    rows as 16 bits: the first and third bytes of all, then the others; `matrices` are bytes for matrix registers; of
-    `f16` columns are FLOAT16, and rows FLOAT32.
+    rows as 16 bits: the first and third bytes of all, then the others; `small` are bytes for such a one, of which one
+    factor's are small; `matrices` are bytes for matrix registers; of `f16` columns are FLOAT16, and rows FLOAT32.
     """
     panels: int = 1
     """Panels of columns that it takes at once, so that a few rows have sums enough to wait for none of them."""
@@ -90,7 +90,7 @@ class Tile(NamedTuple):
         """
         if self.by_lane:
             return self.rows == 6 and self.vectors == 4
-        return self.panels > 1 or (self.kind == "pairs" and self.rows * self.vectors > 1)
+        return self.panels > 1 or (self.kind in ("pairs", "small") and self.rows * self.vectors > 1)
 
     @property
     def name(self) -> str:
@@ -296,5 +296,7 @@ class TileText(TileResults):
             return text.call("fmuladd", vector, [factor, column, total])  # two roundings where an old x86 has no other
         if self.tile.kind in BYTES:
             factors = (column, factor) if self.tile.is_turned else (factor, column)
+            if self.tile.kind == "small":
+                return write_small(text, self.tile.lanes, *factors, total)
             return write_dot(text, self.tile.lanes, self.tile.by_lane, *factors, total)
         return text.new(f"add {vector} {text.new(f'mul {vector} {factor}, {column}')}, {total}")

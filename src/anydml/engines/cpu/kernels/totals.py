@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.engines.cpu.kernels.octets import write_dot, write_pairs
+from anydml.engines.cpu.kernels.fourfold import write_dot, write_pairs
 from anydml.engines.cpu.kernels.pack import GROUP
 from anydml.engines.cpu.kernels.steps import Steps
 
@@ -49,13 +49,13 @@ def make_total(shape: Octets) -> str:
         text.add(f"br i1 {test}, label %{body}, label %{after}", f"{body}:")
         found = _to_total(text, shape)
         if shape.has_dots:
-            factors = (found[0], ones) if shape.is_left else (ones, found[0])
+            factors = (ones, found[0]) if shape.is_signed else (found[0], ones)
             made = write_dot(text, shape.lanes, shape.is_arm, *factors, "%sum")
         elif shape.is_wide:
             made = write_pairs(text, shape.lanes, (found[0], found[1]), ones, "%sum", is_turned=False)
         else:
             both = (f"splat (i32 {0x00010001})",) * 2
-            is_turned = shape.is_left and not shape.is_signed
+            is_turned = not shape.is_signed
             made = write_pairs(text, shape.lanes, (both[0], both[1]), found[0], "%sum", is_turned=is_turned)
         text.lines[-1] = text.lines[-1].replace(made, "%sum.on", 1)
         text.add(f"%s.on = add i64 %s, {shape.lanes if shape.is_lined else 1}", f"br label %{head}", f"{after}:")

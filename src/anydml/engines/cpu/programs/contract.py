@@ -18,15 +18,15 @@ from anydml.engines.cpu.kernels.bringing import (
     UNPACKED,
     WINDOWS,
 )
-from anydml.engines.cpu.kernels.contract import WORDS, make_contract
-from anydml.engines.cpu.kernels.octets import FOUR
+from anydml.engines.cpu.kernels.contract import LEFT, RIGHT, WORDS, make_contract
+from anydml.engines.cpu.kernels.fourfold import FOUR
 from anydml.engines.cpu.kernels.pack import Packing, make_pack
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
 from anydml.engines.cpu.kernels.tile import make_tile
 from anydml.engines.cpu.programs.contracted import ContractProgram
 from anydml.engines.cpu.programs.endings import ending_of, fills_lines
 from anydml.engines.cpu.programs.octets import plan_octets
-from anydml.engines.cpu.programs.panels import lay_out_panels, lay_out_rows
+from anydml.engines.cpu.programs.panels import lay_out_bytes, lay_out_panels, lay_out_rows
 from anydml.engines.cpu.programs.sides import SUMS, Sides, element_of
 from anydml.engines.cpu.programs.skinny import plan_skinny
 from anydml.engines.cpu.programs.units import size_of, units_of
@@ -38,8 +38,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.cpu.kernel import Kernel
+    from anydml.engines.cpu.kernels.endings import Ending
     from anydml.engines.cpu.kernels.tile import Tile
     from anydml.engines.cpu.programs.contracted import Section
+    from anydml.engines.cpu.programs.octets import OctetPlan
     from anydml.engines.cpu.programs.panels import Panels
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map, Reduce
@@ -85,6 +87,10 @@ def plan_panels(primitive: Reduce, constants: frozenset[str]) -> ContractProgram
         panels = lay_out_panels(sides, wide.vectors * wide.lanes, plan_octets(sides, wide), constants)
         if panels is not None:
             return _plan(sides, wide, panels)
+    octets = plan_octets(sides, tile, constants)
+    if octets is not None:
+        known = lay_out_bytes(sides, octets, constants) if sides.m > 1 else None
+        return None if known is None else _plan(sides, tile, known=(octets, known))
     is_skinny = sides.windows is None and plan_skinny(sides, tile) is not None
     rows = lay_out_rows(sides, tile, constants) if sides.m > 1 and not is_skinny else None
     return None if rows is None else _plan(sides, tile, ahead=rows)
@@ -141,10 +147,11 @@ def _plan(
     tile: Tile,
     panels: Panels | None = None,
     ahead: Panels | None = None,
+    known: tuple[OctetPlan, Panels] | None = None,
     made: tuple[Expr, Callable[[Sides, tuple[int, ...]], Section]] | None = None,
 ) -> ContractProgram:
-    """With panels of columns or of rows that are laid out ahead, or with a factor that a kernel makes."""
-    octets = plan_octets(sides, tile)
+    """With panels of columns or of rows that are laid out ahead, rows of known bytes, or a factor of a kernel's."""
+    octets = plan_octets(sides, tile) if known is None else known[0]
     # One row of bytes alone is multiplied as it is read: two by 4096 x 4096 take 7.3 ms so, and 6.2 packed.
     is_plain = not (panels or made) and sides.windows is None and (not octets or sides.m == 1)
     skinny = plan_skinny(sides, tile) if is_plain else None
@@ -171,6 +178,8 @@ def _plan(
         lying = "p" if panels else ""
         right, way, packing = _factor(sides, sides.right, sides.columns, columns, columns, lying, made)
         pack_right = _pack_kernel(packing)
+    if known:
+        left = known[1].section
     if ahead:
         left, left_mode = ahead.section, PANELS
     if panels:
@@ -185,36 +194,56 @@ def _plan(
     is_more = sides.k > units.block or units.columns > 1
     has_fetches = is_far and is_more and row_panels > 1 and not tile.by_lane
     tile = tile._replace(fetches=has_fetches and tile.kind != "matrices")
-    tiles = [
-        tile._replace(rows=rows, vectors=vectors)
-        for rows in (tile.rows, sides.m % tile.rows or tile.rows)
-        for vectors in (tile.vectors, -(-(sides.n % columns or columns) // tile.lanes))
-    ]
-    beside = tile._replace(panels=-(-SUMS_AT_ONCE // (tile.rows * tile.vectors)) if right_mode == PANELS else 1)
-    is_ended = not (octets and octets.zeros) and not skinny and beside.panels == 1 and fills_lines(tile)
+    beside = -(-SUMS_AT_ONCE // (tile.rows * tile.vectors)) if right_mode == PANELS else 1
+    is_ended = not (octets and octets.zeros) and not skinny and beside == 1 and fills_lines(tile)
     is_ended = is_ended and tile.kind != "matrices"
     ending = ending_of(sides) if is_ended else None
-    ended = [0] * len(tiles) if ending is None else [_tile_kernel(each._replace(ending=ending)) for each in tiles]
     # No other tile is called where all of a unit's columns fill vectors, and all steps are packed at once.
     is_all = ending is not None and not sides.n % tile.lanes and sides.k <= units.block
+    bound = panels or (known[1] if known else None)
     zeros = octets.zeros if octets else ()
     sections = (left, right, sides.result(), *zeros)
     places = [HEADER + len(WORDS) + len(sides.batch)]
     for section in sections:
         places.append(places[-1] + len(section.words) + len(section.tensors))
-    mending = (octets.mends, *octets.kernels, *(places[3:5] if zeros else (0, 0))) if octets else (0,) * 6
-    fixed = (
-        sides.m, sides.n, sides.k, units.rows, units.columns, row_panels, column_panels, tile.rows, columns,
-        units.block, 4 * tile.pitch, tile.lanes, pack_left.address, pack_right.address,
-        *(ended if is_all else map(_tile_kernel, tiles)),
-        left_mode, right_mode, int(is_direct), *places[:3], len(sides.batch), FOUR if octets else 1, *mending,
-        sides.line, sides.gap, beside.panels, 0 if beside.panels == 1 else _tile_kernel(beside), *ended, 0, 0, 0,
-        int(tile.fetches), octets.filled if octets else 1,
-        *(sides.found.sizes[k] for k in sides.batch),
-    )  # fmt: skip
+    words = {
+        "m": sides.m, "n": sides.n, "k": sides.k, "row_units": units.rows, "column_units": units.columns,
+        "row_panels": row_panels, "column_panels": column_panels, "tile_rows": tile.rows, "tile_columns": columns,
+        "block": units.block, "pitch": 4 * tile.pitch, "lanes": tile.lanes, "pack_left": pack_left.address,
+        "pack_right": pack_right.address, "left_mode": left_mode, "right_mode": right_mode, "is_direct": int(is_direct),
+        "left_at": places[0], "right_at": places[1], "result_at": places[2], "rank": len(sides.batch),
+        "together": FOUR if octets else 1, "line": sides.line, "gap": sides.gap, "beside": beside,
+        "fetches": int(tile.fetches), "filled": octets.filled if octets else 1,
+        **_tiles(sides, tile, beside, ending, is_all=is_all),
+    }  # fmt: skip
+    if octets:
+        words["mends"], (words["total_left"], words["total_right"], words["mend"]) = octets.mends, octets.kernels
+        words["left_zero_at"], words["right_zero_at"] = places[3:5] if zeros else (0, 0)
+    if octets and bound and bound.most:
+        small = _tiles(sides, tile._replace(kind="small"), beside, ending, is_all=is_all)
+        small["pack_left"], small["total_left"] = octets.small_kernels()
+        words |= {f"small_{name}": word for name, word in small.items()}
+        words["most"], words["bounded"] = bound.most, LEFT if known else RIGHT
+    fixed = (*(words.get(name, 0) for name in WORDS[2:]), *(sides.found.sizes[k] for k in sides.batch))
     number = units.rows * units.columns * sides.count(sides.batch)
-    layouts = {**(panels.layouts if panels else {}), **(ahead.layouts if ahead else {})}
+    layouts = {name: one for some in (panels, ahead, bound) if some for name, one in some.layouts.items()}
     return ContractProgram(get_kernel("contract", make_contract), fixed, sections, number, size_of(sides), layouts)
+
+
+def _tiles(sides: Sides, tile: Tile, beside: int, ending: Ending | None, *, is_all: bool) -> dict[str, int]:
+    """The tiles' kernels by their words: whole ones, narrow, low and small ones; as many that end, and those beside."""
+    columns = tile.vectors * tile.lanes
+    found: dict[str, int] = {}
+    widths = (tile.vectors, -(-(sides.n % columns or columns) // tile.lanes))
+    shapes = [
+        tile._replace(rows=rows, vectors=vectors)
+        for rows in (tile.rows, sides.m % tile.rows or tile.rows)
+        for vectors in widths
+    ]
+    for shape, name in zip(shapes, ("", "_narrow", "_low", "_small"), strict=True):
+        ended = 0 if ending is None else _tile_kernel(shape._replace(ending=ending))
+        found |= {f"tile{name}": ended if is_all else _tile_kernel(shape), f"last{name}": ended}
+    return {**found, "tile_beside": 0 if beside == 1 else _tile_kernel(tile._replace(panels=beside))}
 
 
 def _pack_kernel(packing: Packing) -> Kernel:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.kernels.octets import FOUR
+from anydml.engines.cpu.kernels.fourfold import FOUR
 from anydml.engines.cpu.programs.sides import Lie, element_of
 from anydml.enums import DataType
-from anydml.ir.expressions import coordinate, fetch, fold, given, load, minimum, where
+from anydml.ir.expressions import coordinate, fetch, fold, given, load, maximum, minimum, where
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
@@ -37,6 +37,8 @@ class Panels(NamedTuple):
     """By the names of stores, to the program."""
     width: int
     """Of an element, in bytes."""
+    most: int = 0
+    """The most that two neighbours may add up to, so that bytes are small; 0 where nothing asks."""
 
 
 def lay_out_panels(sides: Sides, width: int, octets: OctetPlan | None, constants: frozenset[str]) -> Panels | None:
@@ -71,7 +73,47 @@ def lay_out_panels(sides: Sides, width: int, octets: OctetPlan | None, constants
         number = _signed(load(0, kind), flips=flips).to(DataType.INT32)
         layouts = {total.tensor: Reduce((source,), total, fold("sum", number), 1), **layouts}
         lies, steps, on = [*lies, _lie(sides, total, batch)], [*steps, 0], [*on, 4]
-    return Panels(sides.section((), lies, steps, on), layouts, bytes_of)
+    most = octets.most(is_left=False) if octets and octets.small else 0
+    if most and sides.k > 1:
+        bound = _bound(source, name, flips=flips)
+        layouts, lies = {bound.target.tensor: bound, **layouts}, [*lies, _lie(sides, bound.target, ())]
+        steps, on = [*steps, 0], [*on, 0]
+    return Panels(sides.section((), lies, steps, on), layouts, bytes_of, most if sides.k > 1 else 0)
+
+
+def lay_out_bytes(sides: Sides, octets: OctetPlan, constants: frozenset[str]) -> Panels | None:
+    """A left factor of bytes as it lies, with the most that two neighbours add up to; None where nothing asks."""
+    view = _constant(sides, octets.left, constants) if octets.small and sides.k > 1 else None
+    if view is None:
+        return None
+    name = _name(sides, view)
+    batch = tuple(k for k in sides.batch if view.strides[k])
+    sizes, outer = (tuple(some[k] for k in batch) for some in (sides.found.sizes, view.strides))
+    across, along = (view.strides[side[-1]] if side else 0 for side in (sides.rows, sides.folded))
+    source = View(view.tensor, view.data_type, (*sizes, sides.m, sides.k), (*outer, across, along), view.offset)
+    # Rows that lie side by side are packed as such.
+    is_across = across == 1
+    order = (*range(len(sizes)), len(sizes) + is_across, len(sizes) + (not is_across))
+    target = _packed(name, view.data_type, tuple(source.sizes[k] for k in order))
+    bound = _bound(source, name)
+    layouts: dict[str, Map | Reduce] = {bound.target.tensor: bound, name: copy_of(source.pick(order), target)}
+    lies = [_lie(sides, target, batch), _lie(sides, bound.target, ())]
+    step, on = (sides.m, 1) if is_across else (1, sides.k)
+    return Panels(sides.section((), lies, [step, 0], [on, 0]), layouts, 1, octets.most(is_left=True))
+
+
+def _bound(source: View, name: str, *, flips: bool = False) -> Reduce:
+    """The most that two neighbours along the last dimension add up to, of either sign, in all of a factor of bytes."""
+    *outer, steps = source.sizes
+    *others, along = source.strides
+    halves = tuple(
+        View(source.tensor, source.data_type, (*outer, steps // 2), (*others, 2 * along), source.offset + along * i)
+        for i in range(2)
+    )
+    a, b = (_signed(load(i, source.data_type), flips=flips).to(DataType.INT32) for i in range(2))
+    above, below = (pick(a, 0) + pick(b, 0) for pick in (maximum, minimum))
+    target = _packed(f"{name} bound", DataType.INT32, (1,) * len(source.sizes))
+    return Reduce(halves, target, fold("max", maximum(above, 0 - below)), len(source.sizes))
 
 
 def lay_out_places(sides: Sides, width: int, constants: frozenset[str]) -> Panels | None:

@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 
 from anydml.engines.cuda.kernels.tiles import walk
+from anydml.engines.cuda.kernels.turns import take_turn
 
 
 @triton.jit
@@ -42,5 +43,6 @@ def copy_tiles(
     TURN: tl.constexpr,
 ):
     """Words moved, the elements within each of them turned round where the source runs backwards."""
+    take_turn()
     source, target, mask = walk(source, target, inner, middle, blocks, sizes, source_strides, target_strides, TILE)
     tl.store(target, turn_word(tl.load(source, mask=mask), TURN), mask=mask)

@@ -5,6 +5,7 @@ import triton.language as tl
 
 from anydml.engines.cuda.kernels.map import float_of, number_of
 from anydml.engines.cuda.kernels.tiles import walk
+from anydml.engines.cuda.kernels.turns import take_turn
 
 
 @triton.jit
@@ -25,6 +26,7 @@ def fill_tiles(
 
     Integers are counted in 32 bits where those hold the type, since what wraps in more bits wraps in fewer.
     """
+    take_turn()
     TYPE: tl.constexpr = target.dtype.element_ty
     number = first.to(tl.int64)
     number, target, mask = walk(number, target, inner, middle, blocks, sizes, number_strides, target_strides, TILE)

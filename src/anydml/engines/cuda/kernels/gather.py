@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 
 from anydml.engines.cuda.kernels.places import along, known, place
+from anydml.engines.cuda.kernels.turns import take_turn
 
 NONE_OUTSIDE = tl.constexpr(0x7FFF_FFFF_FFFF_FFFF)
 """The verdict where every index is inside its dimension."""
@@ -65,6 +66,7 @@ def gather_tiles(
     ELEMENTS: tl.constexpr,
 ):
     """Some tuples by some elements of what each of them points at. Guarded, it writes only after a clean verdict."""
+    take_turn()
     number = tl.program_id(0)
     if GUARDED:
         if tl.load(verdict) != NONE_OUTSIDE:
@@ -125,6 +127,7 @@ def check_indices(
     `verdict` holds the answer, a counter, and what each program found. Whoever comes last sums up: into the verdict,
     which guards what follows on the device, and with the tuple's indices into the report, which the host reads.
     """
+    take_turn()
     number = tl.program_id(0)
     found = tl.full((TUPLES,), NONE_OUTSIDE, tl.int64)
     for step in range(steps):

@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 
 from anydml.engines.cuda.kernels.tiles import walk
+from anydml.engines.cuda.kernels.turns import take_turn
 
 
 @triton.jit
@@ -57,6 +58,7 @@ def map_tiles(
     SCALED: tl.constexpr,
 ):
     """Compiled so that products and sums stay apart."""
+    take_turn()
     source, target, mask = walk(source, target, inner, middle, blocks, sizes, source_strides, target_strides, TILE)
     value = tl.load(source, mask=mask)
     if SCALED:

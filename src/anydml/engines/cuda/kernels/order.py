@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 
 from anydml.engines.cuda.kernels.places import place
+from anydml.engines.cuda.kernels.turns import take_turn
 
 
 @triton.jit
@@ -23,6 +24,7 @@ def order_lines(
     EACH: tl.constexpr,
 ):
     """Some elements of a line beside all of it; NaN is the largest, and of equal elements the first comes first."""
+    take_turn()
     number = tl.program_id(0).to(tl.int64)
     line = number // blocks
     mine = (number % blocks) * EACH + tl.arange(0, EACH)

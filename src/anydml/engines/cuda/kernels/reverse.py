@@ -5,6 +5,7 @@ import triton.language as tl
 
 from anydml.engines.cuda.kernels.places import along, place
 from anydml.engines.cuda.kernels.tiles import corner, running, walk
+from anydml.engines.cuda.kernels.turns import take_turn
 
 
 @triton.jit
@@ -36,6 +37,7 @@ def reverse_tiles(
     Where neither the place on the axis nor the line changes along the inner dimension of a tile, with both steps 0, a
     row of it has one place and one length, and its elements stay neighbours.
     """
+    take_turn()
     source, target, mask = walk(source, target, inner, middle, blocks, sizes, source_strides, target_strides, TILE)
     if TILE.is_flat:
         number, is_line = running(inner[0], TILE)

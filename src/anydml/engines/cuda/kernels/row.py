@@ -9,6 +9,7 @@ import triton.language as tl
 
 from anydml.engines.cuda.kernels.places import known, place
 from anydml.engines.cuda.kernels.tally import add_before, combine, multiply_before, neutral_of, total_of
+from anydml.engines.cuda.kernels.turns import take_turn
 from anydml.engines.cuda.kernels.words import exchange, held
 
 CHUNK = tl.constexpr(16)
@@ -182,6 +183,7 @@ def scan_row(
 
     FULL, no part reaches past the row's last element. BEFORE, rows go on from tallies; AFTER, theirs are put down.
     """
+    take_turn()
     HALF_PART: tl.constexpr = CHUNKS * CHUNK
     chains = chains.to(tl.int32)
     chain = tl.program_id(0) % chains

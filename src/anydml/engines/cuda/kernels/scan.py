@@ -19,6 +19,7 @@ from anydml.engines.cuda.kernels.tally import (
     scan_of_rows,
     total_of,
 )
+from anydml.engines.cuda.kernels.turns import take_turn
 from anydml.engines.cuda.kernels.words import exchange, held
 
 
@@ -152,6 +153,7 @@ def scan_tiles(
     rows, a float's exponent is kept beside it. With STAGES, so many tiles are on their way into shared memory; without,
     the next one is, into registers. BEFORE, lines go on from tallies; AFTER, theirs are put down.
     """
+    take_turn()
     LENGTH_ALIGN: tl.constexpr = COUNT_ALIGN if UNIT and ROWS else 1
     ACROSS_ALIGN: tl.constexpr = 1 if UNIT and ROWS else COUNT_ALIGN
     chains = chains.to(tl.int32)

@@ -5,6 +5,7 @@ import triton.language as tl
 
 from anydml.engines.cuda.kernels.gather import NONE_OUTSIDE, is_outside
 from anydml.engines.cuda.kernels.places import place
+from anydml.engines.cuda.kernels.turns import take_turn
 
 
 @triton.jit
@@ -33,6 +34,7 @@ def scatter_lanes(
 
     A tuple with an index outside leads nowhere. Guarded, nothing is written but after a clean verdict.
     """
+    take_turn()
     if GUARDED:
         if tl.load(verdict) != NONE_OUTSIDE:
             return

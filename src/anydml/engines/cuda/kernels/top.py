@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 
 from anydml.engines.cuda.kernels.places import place
+from anydml.engines.cuda.kernels.turns import take_turn
 
 LEAST = tl.constexpr(-(2**63))
 """Below all keys."""
@@ -52,6 +53,7 @@ def top_lines(
     KEPT: tl.constexpr,
 ):
     """Chunks of some lines, each with the first of it: as keys, or at last as their places."""
+    take_turn()
     program = tl.program_id(0)
     chunk = (program % chunks.to(tl.int32)).to(tl.int64)
     line = (program // chunks.to(tl.int32)).to(tl.int64) * ROWS + tl.arange(0, ROWS)

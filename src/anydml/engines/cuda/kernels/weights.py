@@ -44,7 +44,10 @@ def number(bits, zero, PLACE: tl.constexpr, WIDTH: tl.constexpr):
 
 @triton.jit
 def multiplied(total, weight, x):
-    return arithmetic.fma(weight, tl.broadcast_to(x[:, None], total.shape), total)
+    """With weights of one column or, each with the same numbers, of several."""
+    if len(total.shape) == 2:
+        x = tl.broadcast_to(x[:, None], total.shape)
+    return arithmetic.fma(weight, x, total)
 
 
 @triton.jit

@@ -5,6 +5,7 @@ import triton.language as tl
 
 from anydml.engines.cuda.kernels.gather import NONE_OUTSIDE, is_outside
 from anydml.engines.cuda.kernels.places import far, known, place
+from anydml.engines.cuda.kernels.turns import take_turn
 
 
 @triton.jit
@@ -33,6 +34,7 @@ def claim(
     SIGNED: tl.constexpr, GUARDED: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """The place of each tuple gets its number, the largest stays; 0 is that of none."""
+    take_turn()
     if GUARDED:
         if tl.load(verdict) != NONE_OUTSIDE:
             return
@@ -51,6 +53,7 @@ def write(
     COLUMNS: tl.constexpr, ALIGNS: tl.constexpr, STEPS: tl.constexpr,
 ):  # fmt: skip
     """The blocks of the tuples that kept their places; those are given up again."""
+    take_turn()
     if GUARDED:
         if tl.load(verdict) != NONE_OUTSIDE:
             return

@@ -1,4 +1,4 @@
-"""Products of a few rows with weights of 4 bits on tensor cores, planned."""
+"""Products of a few rows with weights of 4 bits, planned: on tensor cores, or a row alone."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ FIRST = 90
 WORDS = 4
 """Of 32 weights."""
 MOST_WARPS, GROUPS = 2 if IS_INTERPRETED else 8, 1
-LEAST_ROWS = {DataType.FLOAT16: 2, DataType.FLOAT32: 3}
-"""Below, threads multiply one by one: a row by 4096^2 takes 8.1 us so on a H200, and here 8.1 (FLOAT16) and 11.7
-(FLOAT32); four rows take 12.9 and 14.9 us so, and 10.1 and 12.8 here; eight 20.8 and 24.1 us, and 10.7 and 12.8."""
+MOST_STEPS = 4
+"""Of a row alone, written out: of 4096 terms it takes 5.7 us so, and 6.5 in a loop."""
+LEAST_ROWS = {DataType.FLOAT16: 1, DataType.FLOAT32: 3}
+"""Below, threads multiply word by word: a row by 4096^2 takes 7.2 (FLOAT16) and 6.8 us (FLOAT32) so on a H200, and here
+5.7 and, on tensor cores, 13.2; four rows take 12.9 and 14.9 us so, and 8.5 and 11.5 here."""
 
 
 def has_nibbles(
     found: Weights, form: WeightsForm, left: Expr, strides: Sequence[tuple[int, ...]], figures: Figures
 ) -> bool:
-    """Whether tensor cores can have it: 4 bits, one zero point, rows as they are, of 16 bytes' multiples."""
+    """Whether words can be read four at once: 4 bits, one zero point, rows as they are, of 16 bytes' multiples."""
     source = found.left.args[0] if found.left.op == "cast" else found.left
     has_zeros = found.right.zero is not None and found.right.zero.op == "load"
     if form.bits != 4 or has_zeros or source is not left:
@@ -55,16 +57,20 @@ def nibbles_kernel(
         return None
     left, rests = leaves
     blocks = units // WORDS
-    warps = min(ceil_power(-(-blocks // EACH)), MOST_WARPS)
+    is_alone = form.rows == 1 and left.type is DataType.FLOAT16
+    assert left.type is not None  # noqa: S101 - for type checkers
+    each, most = (32, 2) if is_alone else (EACH[left.type], MOST_WARPS)
+    warps = min(ceil_power(-(-blocks // each)), most)
+    steps = -(-blocks // (each * warps))
     scale = found.right.scale.type
-    assert left.type is not None and scale is not None and isinstance(scales, tuple)  # noqa: S101, PT018 - as above
+    assert scale is not None and isinstance(scales, tuple)  # noqa: S101, PT018 - as above
     is_aligned = scales[1] == 1 and scales[0] * scale.size_in_bytes % ALIGNMENT == 0
-    made, _ = emit_nibbles(primitive.value, found, rests, NibblesForm(
+    cut = NibblesForm(
         rows=form.rows, groups=GROUPS, warps=warps, kind=left.type, flip=form.flip, zero=int(form.zero),
-        shared=block // WORDS, is_even=blocks % (EACH * warps) == 0, scales=scale,
-        has_lines=is_aligned and block == WORDS and blocks % EACH == 0,
-    ))  # fmt: skip
-    programs = -(-columns // (16 * GROUPS))
-    kernel = Kernel(made, tuple(kinds), numbers, {}, programs, warps, figures, fuses=False)
-    kernel.prepare()
-    return kernel
+        shared=block // WORDS, is_even=blocks % (each * warps) == 0, scales=scale,
+        has_lines=is_aligned and block == WORDS and blocks % each == 0, is_alone=is_alone,
+        steps=steps if steps <= MOST_STEPS else 0,
+    )  # fmt: skip
+    made, _ = emit_nibbles(primitive.value, found, rests, cut)
+    programs = -(-columns // cut.columns)
+    return Kernel(made, tuple(kinds), numbers, {}, programs, warps, figures, fuses=False)

@@ -13,7 +13,7 @@ from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
 from anydml.engines.cuda.programs.check import bind_checked, check_kernel
 from anydml.engines.cuda.programs.shapes import alignment_of, ceil_power, kind_of, over, step_of
 from anydml.engines.cuda.scratch import DeviceWords
-from anydml.engines.cuda.softened import softened
+from anydml.engines.cuda.shortened import shortened
 from anydml.engines.exclusive import one_at_a_time
 from anydml.ir.expressions import FOLDS, Expr, fold, load
 from anydml.ir.numerics import expand
@@ -49,8 +49,6 @@ SIMPLE = 24
 FLOAT16 has 8 and no limit, three to a multiprocessor: 0.96, with 16 warps 0.80."""
 FULL = 4
 """Programs a multiprocessor that rows are parted for, where there are fewer."""
-TURNS = 1 if IS_INTERPRETED else 32
-"""Programs a multiprocessor that have tiles of short rows of FLOAT16 in turns: softmax of 256 at 0.89, else at 0.86."""
 PARTS = "partial folds {}"
 
 
@@ -112,8 +110,6 @@ class Shape:
     length: int
     parts: int
     warps: int
-    programs: int = 0
-    """Programs that have tiles in turns; 0 where each has one."""
     registers: int | None = None
     """The most that a thread may use."""
 
@@ -143,8 +139,7 @@ def shape_of(walk: Walk, is_once: bool, is_simple: bool, operations: int, figure
     is_narrow = max(view.data_type.size_in_bytes for view in walk.views) <= 2
     warps = min(max(rows * long // (32 * each), 1), 16 if is_large and is_heavy and not is_narrow else 8)
     registers = REGISTERS.get(warps) if is_large and not (is_heavy and is_narrow) else None
-    in_turns = is_narrow and is_heavy and rows >= 4 and warps == 1 and not walk.is_across
-    return Shape(rows, long, parts, warps, TURNS * figures.multiprocessors if in_turns else 0, registers)
+    return Shape(rows, long, parts, warps, registers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +155,7 @@ class ReduceProgram:
     @classmethod
     def plan(cls, primitive: Reduce, figures: Figures) -> ReduceProgram:
         """Simplify, cut, and compile the kernels for memory that is aligned."""
-        primitive = primitive.computing(lambda value: expand(rewrite(value, softened)))
+        primitive = primitive.computing(lambda value: expand(rewrite(value, shortened)))
         values = primitive.values
         walk, levels = walk_of(primitive, values), max(levels_of(*values).values())
         folds = _folds(values)
@@ -253,9 +248,8 @@ def _step(
     values, targets = primitive.values, primitive.targets
     has_rows = tuple(map(primitive.has_rows, targets))
     tiles = -(-walk.rows.count // shape.rows)
-    in_turns = is_whole and not parted and 0 < shape.programs < tiles
     is_full = walk.rows.count % shape.rows == 0
-    form = Form(is_whole and not parted, length % shape.length == 0, has_rows, bool(parted), is_full, in_turns)
+    form = Form(is_whole and not parted, length % shape.length == 0, has_rows, bool(parted), is_full)
     made = emit_rows(values, form, walk.spans, len(primitive.checks))
     first = len(made.slots) + len(made.dimensions)
     rows: list[tuple[int, ...]] = []
@@ -283,7 +277,7 @@ def _step(
         min(alignment_of((n,)), cut) for n, cut in ((walk.rows.count, shape.rows), (length, shape.length))
     )
     tile = Rows(shape.rows, shape.length, by_element, by_row, is_long)
-    programs = shape.programs if in_turns else tiles * shape.parts
+    programs = tiles * shape.parts
     kernel = Kernel(
         made.function, tuple(kinds), numbers, {"TILE": tile, **lines}, programs, shape.warps, figures, shape.registers,
         fuses=False,

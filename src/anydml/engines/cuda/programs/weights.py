@@ -66,7 +66,7 @@ class WeightsProgram:
     """By pointer the tensor, the weights' first, and the offset of the first element in it, in bytes."""
     primitive: Reduce
     fast: Kernel | None = None
-    """On tensor cores, where what it reads begins at multiples of 16 bytes."""
+    """By blocks of 32 weights, where what it reads begins at multiples of 16 bytes."""
 
     @classmethod
     def plan(cls, primitive: Reduce, figures: Figures) -> WeightsProgram | None:
@@ -102,12 +102,12 @@ class WeightsProgram:
         warps, programs = max(tile // 32, 1), -(-columns.count // COLUMNS)
         constants = {"TILE": Step(COLUMNS, tile, block)}
         kernel = Kernel(made, tuple(kinds), numbers, constants, programs, warps, figures, fuses=False)
-        kernel.prepare()
         offsets = columns.offsets
         bases = [(v.tensor, offset * v.data_type.size_in_bytes) for v, offset in zip(views, offsets, strict=True)]
         fast = None
         if len(lefts) == 1 and has_nibbles(found, form, lefts[0], strides, figures):
             fast = nibbles_kernel(primitive, found, form, (lefts[0], rests), numbers, kinds, block, figures)
+        (fast or kernel).prepare()
         return cls(kernel, tuple(bases), primitive, fast)
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
