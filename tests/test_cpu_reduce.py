@@ -212,3 +212,14 @@ def test_the_exponential_of_what_is_not_above_0_has_the_bits_of_any() -> None:
     wanted = np.empty_like(x)
     run(CpuEngine(), Map((view("x", x),), view("y", wanted), ex.call("exp", X)), {"x": x, "y": wanted})
     assert_same(got, wanted)
+
+
+@pytest.mark.parametrize("value", [SOFTMAX, RAISED / fold("sum", RAISED), RAISED, fold("max", X) + RAISED * 0])
+@pytest.mark.parametrize("at", [0, 7, 40])
+def test_a_nan_is_found_whoever_finds_it(value: Expr, at: int) -> None:
+    """A softmax leaves it to its sum, where the result depends on that, and other uses of the largest do not."""
+    x = np.linspace(-3, 3, 2 * 41, dtype=np.float32).reshape(2, 41)
+    x[1, at] = np.nan
+    got = compute(value, [x], np.zeros_like(x), threads=1)
+    assert np.isnan(got[1]).all()
+    assert not np.isnan(got[0]).any()

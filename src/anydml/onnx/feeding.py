@@ -36,7 +36,8 @@ def hold(inputs: Mapping[str, Any], subject: str) -> dict[str, Any]:
     """The caller's arrays by name, each read once."""
     if not hasattr(inputs, "keys") or isinstance(inputs, type):
         rule = "inputs must be a mapping of names to arrays"
-        raise BindingError(subject, Fault(field="inputs", rule=rule, found=show(type(inputs).__name__)))
+        way_out = "model(array) takes them in the order of the inputs, and InferenceSession is as ONNX Runtime's"
+        raise BindingError(subject, Fault(field="inputs", rule=rule, found=describe(inputs), way_out=way_out))
     try:
         return dict(inputs)
     except Exception as error:

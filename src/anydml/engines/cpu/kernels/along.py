@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.features import IS_ARM
-from anydml.engines.cpu.kernels.folds import across, combine, combine_all, identity, vector_of
+from anydml.engines.cpu.kernels.folds import across, combine, combine_all, finds_nan, identity, vector_of
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
 from anydml.engines.cpu.kernels.reduce import SMALL, Writer, lanes_of, size_of, width_of
 from anydml.ir.expressions import FOLDS
@@ -35,6 +35,8 @@ def make_along(values: Sequence[Expr], shape: Shape) -> str:
 
 class _Along(Writer):
     def make(self) -> str:
+        folds = [fold for step in self.passes for fold in step.folds]
+        self._finds_nan = {fold: finds_nan(fold, self.values) for fold in folds}
         self.enter()
         self.loop("0", "%n", 1, [], self._row)
         return self.finish()
@@ -148,7 +150,7 @@ class _Along(Writer):
                     self._fetch(step, places, i, is_busy=is_busy)
                 new, keeps = self._vectors(step, places, spaces, same, i, lanes)
                 self._keep(step, spaces, i, keeps, lanes)
-                return [combine(text, f, a, b, lanes) for f, a, b in zip(step.folds, so_far, new, strict=True)]
+                return [self._combine(f, a, b, lanes) for f, a, b in zip(step.folds, so_far, new, strict=True)]
 
             def side_by_side(i: str, so_far: list[str]) -> list[str]:
                 found: list[str] = []
@@ -166,7 +168,7 @@ class _Along(Writer):
                 for f, a, b in zip(step.folds, so_far[:count], new, strict=True):
                     kind = vector_of(f, lanes)
                     rest = text.new(f"select <{lanes} x i1> {is_new}, {kind} {b}, {kind} {identity(f)}")
-                    found.append(combine(text, f, a, rest, lanes))
+                    found.append(self._combine(f, a, rest, lanes))
                 return [*found, *keeps]
 
             def keep_end(_i: str, _: list[str]) -> list[str]:
@@ -178,7 +180,7 @@ class _Along(Writer):
                 is_last = text.new(f"icmp slt i64 {left}, {BLOCK}")
                 after = text.new(f"select i1 {is_last}, i64 {many}, i64 {text.new(f'add i64 {i}, {BLOCK}')}")
                 new = self.loop(i, after, lanes * beside, list(zip(kinds, starts, strict=True)), side_by_side)
-                return [combine(text, *pair, lanes) for pair in zip(step.folds * beside, so_far, new, strict=True)]
+                return [self._combine(*pair, lanes) for pair in zip(step.folds * beside, so_far, new, strict=True)]
 
             def finish(values: list[str]) -> tuple[list[str], list[str]]:
                 none = [(vector_of(node, lanes), "zeroinitializer") for node in step.keeps]
@@ -202,8 +204,12 @@ class _Along(Writer):
 
         values = self._nest(places, list(zip(kinds, starts, strict=True)), run)
         for k, fold in enumerate(step.folds):
-            value = combine_all(text, fold, values[k :: len(step.folds)], lanes)
-            self.once[fold] = across(text, fold, value, lanes)
+            is_found = self._finds_nan[fold]
+            value = combine_all(text, fold, values[k :: len(step.folds)], lanes, finds_nan=is_found)
+            self.once[fold] = across(text, fold, value, lanes, finds_nan=is_found)
+
+    def _combine(self, fold: Expr, a: str, b: str, lanes: int) -> str:
+        return combine(self.text, fold, a, b, lanes, finds_nan=self._finds_nan[fold])
 
     def _fetch(self, step: Pass, places: Sequence[str], i: str, *, is_busy: bool) -> None:
         """While the CPU reads what is near, ask for the next row; while it is busy, for the target's lines too.

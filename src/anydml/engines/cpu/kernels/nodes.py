@@ -138,15 +138,23 @@ def _is_above(node: Expr) -> Expr | None:
 
 
 def _limit(node: Expr) -> str | None:
-    """The instruction of an Arm for `maximum` and `minimum` with a constant; of two zeros they take the second."""
+    """`maximum` or `minimum`, where it is that with a constant: one instruction, but of two zeros an x86's may take
+    the first, and an Arm's takes the larger or the smaller."""
     test, a, b = node.args
-    if not IS_ARM or test.op != "or" or (found := _is_above(test)) is None or b.op != "const":
+    if test.op != "or" or (found := _is_above(test)) is None or b.op != "const":
         return None
-    if found.args == (b, a) and (b.value or math.copysign(1, b.value) > 0):
-        return "maximum"
-    if found.args == (a, b) and (b.value or math.copysign(1, b.value) < 0):
-        return "minimum"
+    for name, args, sign in (("maximum", (b, a), 1), ("minimum", (a, b), -1)):
+        if found.args == args and (b.value or (IS_ARM and math.copysign(1, b.value) == sign)):
+            return name
     return None
+
+
+def _write_limit(text: Text, name: str, vector: str, lanes: int, value: str, limit: str) -> str:
+    """An x86's instruction gives the second where one is NaN, as LLVM knows it: the limit if that is beyond."""
+    if IS_ARM:
+        return text.call(name, vector, [value, limit])
+    test = text.new(f"fcmp {'olt' if name == 'maximum' else 'ogt'} {vector} {value}, {limit}")
+    return text.new(f"select <{lanes} x i1> {test}, {vector} {limit}, {vector} {value}")
 
 
 def _is_positive_part(node: Expr) -> bool:
@@ -196,7 +204,7 @@ def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) ->
         a, b = test.args
         return text.new(f"fcmp ult <{lanes} x {scalar_text(kind_of(a.type))}> {found[a]}, {found[b]}")
     if op == "where" and (limit := _limit(node)):
-        return text.call(limit, vector, args[1:])
+        return _write_limit(text, limit, vector, lanes, args[1], args[2])
     if op == "where" and _is_positive_part(node):
         return text.call("maximum", vector, args[1:])
     if op == "where":

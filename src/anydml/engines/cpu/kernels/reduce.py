@@ -37,7 +37,7 @@ class Writer:
     """A kernel in the making."""
 
     def __init__(self, values: Sequence[Expr], shape: Shape) -> None:
-        self.shape, self.text = shape, Text()
+        self.values, self.shape, self.text = values, shape, Text()
         self.passes = shape.passes(values)
         self.first_target = len(shape.leaves)
         self.views = len(shape.leaves) + len(values)

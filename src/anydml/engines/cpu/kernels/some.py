@@ -12,12 +12,17 @@ if TYPE_CHECKING:
 
 def load_some(text: Steps, kind: str, lanes: int, count: int, place: str, align: int) -> str:
     """The vector of a kind of elements at a place; lanes from `count` on are 0."""
+    return load_part(text, kind, lanes, range(count), place, align)
+
+
+def load_part(text: Steps, kind: str, lanes: int, there: range, place: str, align: int) -> str:
+    """Some lanes of the vector at a place; the others are 0."""
     vector = f"<{lanes} x {scalar_text(kind)}>"
-    if count == lanes:
+    if there == range(lanes):
         return text.new(f"load {vector}, ptr {place}, align {align}")
     load = _name("load", kind, lanes)
     text.declared[f"declare {vector} {load}(ptr, i32, <{lanes} x i1>, {vector})"] = None
-    given = f"ptr {place}, i32 {align}, {_mask(lanes, count)}, {vector} zeroinitializer"
+    given = f"ptr {place}, i32 {align}, {_mask(lanes, there)}, {vector} zeroinitializer"
     return text.new(f"call {vector} {load}({given})")
 
 
@@ -29,12 +34,12 @@ def store_some(text: Steps, kind: str, lanes: int, count: int, value: str, place
         return
     store = _name("store", kind, lanes)
     text.declared[f"declare void {store}({vector}, ptr, i32, <{lanes} x i1>)"] = None
-    text.add(f"call void {store}({vector} {value}, ptr {place}, i32 {align}, {_mask(lanes, count)})")
+    text.add(f"call void {store}({vector} {value}, ptr {place}, i32 {align}, {_mask(lanes, range(count))})")
 
 
 def _name(way: str, kind: str, lanes: int) -> str:
     return f"@llvm.masked.{way}.v{lanes}{kind if kind[0] == 'f' else f'i{kind[1:]}'}.p0"
 
 
-def _mask(lanes: int, count: int) -> str:
-    return f"<{lanes} x i1> <{', '.join(f'i1 {int(k < count)}' for k in range(lanes))}>"
+def _mask(lanes: int, there: range) -> str:
+    return f"<{lanes} x i1> <{', '.join(f'i1 {int(k in there)}' for k in range(lanes))}>"

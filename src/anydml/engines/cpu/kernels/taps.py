@@ -55,15 +55,20 @@ class TapsText:
         if taps.left is not None:
             blank = text.new(f"load {self.scalar}, ptr {text.place('blank')}, align {self.width}")
             self.fill = {n * taps.lanes: text.spread(blank, self.scalar, n * taps.lanes) for n in (1, 2)}
+        self.write_rows()
+        text.add("ret void")
+        names = ["x", "pitch", "weights", "out", "out_step", "rows", "count", "section", "bases", "first"]
+        names += ["start", "height", "blank"]
+        return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+
+    def write_rows(self) -> None:
+        """All rows of results, some at once."""
+        text, taps = self.text, self.taps
         with text.loop("r", 0, "rows", taps.together):
             text.let("row", f"min(r, rows - {taps.together})")
             text.let("to", "out + row * out_step")
             self.find_lines()
             self.write_row()
-        text.add("ret void")
-        names = ["x", "pitch", "weights", "out", "out_step", "rows", "count", "section", "bases", "first"]
-        names += ["start", "height", "blank"]
-        return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
 
     def find_lines(self) -> None:
         """Where the lines of some rows begin: those above and below the input are blank."""
@@ -141,13 +146,17 @@ class TapsText:
                         x = self._read(group, i, b * taps.beside + v * taps.lanes * taps.step)
                         for r, a in served[i]:
                             key = (r, group.first + v)
-                            sums[key] = self._add(sums.get(key), x, a * taps.columns + b)
-            if taps.by_lane and taps.kind == "f32" and taps.vectors > 2:
-                # Or LLVM reads the next lines before it computes, and more than registers hold.
-                for one, total in sums.items():
-                    sums[one] = text.new(f'call {self.vector} asm sideeffect "", "=w,0"({self.vector} {total})')
+                            sums[key] = self.add(sums.get(key), x, a * taps.columns + b)
+            self.follow(sums)
             text.add('call void asm sideeffect "", "~{memory}"()')
         self.put(sums, groups)
+
+    def follow(self, sums: dict[tuple[int, int], str]) -> None:
+        """Have arithmetic done before lines that follow are read: LLVM would read more than registers hold."""
+        taps = self.taps
+        if taps.by_lane and taps.kind == "f32" and taps.vectors > 2:
+            for one, total in sums.items():
+                sums[one] = self.text.new(f'call {self.vector} asm sideeffect "", "=w,0"({self.vector} {total})')
 
     def put(self, sums: dict[tuple[int, int], str], groups: list[Group]) -> None:
         """Write results, by row and vector."""
@@ -163,15 +172,17 @@ class TapsText:
             place = text.place(f"to + {r} * out_step + {at} * {width} + {width * on}")
             text.add(f"store {vector} {value}, ptr {place}, align {width}")
 
-    def _add(self, total: str | None, x: str, tap: int) -> str:
+    def add(self, total: str | None, x: str, tap: int) -> str:
+        """A fold and a tap, or the tap alone."""
         text, taps = self.text, self.taps
         if taps.op != "fma":
             return x if total is None else combine(text, self.fold, total, x, taps.lanes)
         if taps.kind != "f32":
-            return self._add_short(total, x, self._weight(tap, "i16"))
-        return text.call("fmuladd", self.vector, [x, self._weight(tap, "float"), total or "zeroinitializer"])
+            return self._add_short(total, x, self.weight(tap, "i16"))
+        return text.call("fmuladd", self.vector, [x, self.weight(tap, "float"), total or "zeroinitializer"])
 
-    def _weight(self, tap: int, scalar: str) -> str:
+    def weight(self, tap: int, scalar: str) -> str:
+        """A weight in every lane."""
         text, lanes = self.text, self.taps.lanes
         kind = f"<{lanes} x {scalar}>"
         if not self.taps.by_lane:
@@ -190,13 +201,14 @@ class TapsText:
     def _read(self, group: Group, i: int, offset: int) -> str:
         """A vector of a line, so many elements on: all, or every other one; of bytes less their zero point."""
         text, lanes = self.text, self.taps.lanes
-        found = self._elements(group, i, offset)
+        found = self.elements(group, i, offset)
         if self.taps.kind == "f32" or self.taps.op != "fma":
             return found
         widen, short = "zext" if self.taps.kind == "u8" else "sext", f"<{lanes} x i16>"
         return text.new(f"sub {short} {text.new(f'{widen} <{lanes} x i8> {found} to {short}')}, {self.zero}")
 
-    def _elements(self, group: Group, i: int, offset: int) -> str:
+    def elements(self, group: Group, i: int, offset: int) -> str:
+        """A vector of a line: all elements, or every other one."""
         lanes = self.taps.lanes
         if self.taps.step == 1:
             return self.load(group, i, offset, lanes)

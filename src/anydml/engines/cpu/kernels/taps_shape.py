@@ -33,7 +33,7 @@ class Taps(NamedTuple):
     kind: str = "f32"
     """Of the input: `f32`, or `i8` or `u8` with weights, and for the largest and the smallest."""
     together: int = 4
-    """Rows of results at once: they share lines of the input."""
+    """Rows of results at once, which share lines of the input; 0 where sums roll on from line to line."""
     vectors: int = 2
     """And vectors of a row."""
     is_single: bool = False
@@ -42,6 +42,9 @@ class Taps(NamedTuple):
     """Elements that a line's first window has before it; None where all that is read is there."""
     over: int = 0
     """And those that its last window has after it."""
+    width: int = 0
+    """The results of a row and the elements of a line, in texts that know them; 0 in others."""
+    line: int = 0
     has_bytes: bool = False
     """Whether weights are bytes, as they lie, and nothing is taken off the input."""
     ending: Ending | None = None

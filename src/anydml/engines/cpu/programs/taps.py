@@ -29,11 +29,13 @@ from anydml.engines.cpu.kernels.taps_dots import make_dots, suits
 from anydml.engines.cpu.kernels.taps_extremes import make_extremes
 from anydml.engines.cpu.kernels.taps_masked import make_masked, masked
 from anydml.engines.cpu.kernels.taps_masked import suits as suits_masked
+from anydml.engines.cpu.kernels.taps_rolling import make_rolling
 from anydml.engines.cpu.kernels.taps_shape import MOST, Taps
+from anydml.engines.cpu.kernels.taps_wide import make_wide
 from anydml.engines.cpu.programs.contracted import ContractProgram
 from anydml.engines.cpu.programs.frames import NO_FRAME, match_frame
 from anydml.engines.cpu.programs.sides import Sides, byte_less_zero
-from anydml.engines.cpu.programs.taps_blocks import in_blocks, with_margins
+from anydml.engines.cpu.programs.taps_blocks import in_blocks, in_wide_blocks, suits_wide, with_margins
 from anydml.engines.cpu.programs.units import FLOPS
 from anydml.engines.cpu.tiles import has_dots, tile_for
 from anydml.enums import DataType
@@ -231,9 +233,15 @@ def _program(sides: Sides, found: _Found, taps: Taps, frame: Frame | None) -> Co
     down, pitch = x.strides[rows], _pitch(sides, x)
     taps = in_blocks(taps, height // parts, line)
     is_masked = suits_masked(taps) and has_feature("avx512vnni") and has_feature("avx512bw")
+    is_wide = suits_wide(taps) and (frame is None or not frame.number)
+    far = (line - 1) * taps.step + (taps.columns - 1) * max(taps.beside, 0) + 1
     own = None
     if frame is not None and pitch == frame.line * x.width and not is_masked:
-        own = with_margins(taps, line, frame.left, frame.inner.sizes[-1])
+        length = frame.inner.sizes[-1]
+        if is_wide:
+            own = in_wide_blocks(taps, height // parts, line, length, frame.left)
+        else:
+            own = with_margins(taps, line, frame.left, length)
     if frame is not None and own is not None:
         taps = own
         framing, pitch, down = frame.lines(down // pitch), frame.inner.strides[-2] * x.width, 0
@@ -246,6 +254,8 @@ def _program(sides: Sides, found: _Found, taps: Taps, frame: Frame | None) -> Co
             return None
         taps = in_blocks(taps, height // parts, line)
         framing, pitch = frame.words(step, reach, size), _pitch(sides, x)
+    if is_wide and own is None:
+        taps = in_wide_blocks(taps, height // parts, line, far)
     if frame is not None:
         elements = frame.filler(len(sizes))
         filler = sides.section((), elements, [0] * len(elements), [0] * len(elements))
@@ -258,6 +268,8 @@ def _program(sides: Sides, found: _Found, taps: Taps, frame: Frame | None) -> Co
         places.append(places[-1] + len(section.words) + len(section.tensors))
     places[3] = places[3] if filler.tensors else 0
     make = make_extremes if taps.is_by_line else make_taps
+    if is_wide:
+        make = make_wide if taps.together else make_rolling
     kernel = get_kernel(taps.name, functools.partial(make, taps))
     dots = 0
     if is_masked:

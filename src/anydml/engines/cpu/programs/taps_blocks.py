@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.engines.cpu.features import IS_ARM
+from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.tiles import tile_for
 
 if TYPE_CHECKING:
@@ -17,6 +17,10 @@ WIDE, WIDE_BYTES = (7, 2) if IS_ARM else (2, 2)
 bytes, by 1, 652 with 6 and 459 with 2."""
 TALL = 8
 """Rows at most: texts grow with them."""
+WIDEST, SUMS_WIDE = 16, 16
+"""Lanes, and registers of sums, of the blocks of an x86 with 32 registers."""
+ROLLING, ACROSS = 16, 4
+"""Registers of sums that roll on from line to line, and of a row at most."""
 
 
 def in_blocks(taps: Taps, rows: int, columns: int) -> Taps:
@@ -36,6 +40,25 @@ def _cost(taps: Taps, some: int, rows: int, registers: int) -> tuple[bool, int]:
     """The cost of rows if some are computed at once: arithmetic, and lines that are read."""
     lines = (some - 1) * abs(taps.down) + (taps.rows - 1) * abs(taps.below) + 1
     return some * registers > SUMS, -(-rows // some) * taps.columns * (some * taps.rows + lines)
+
+
+def suits_wide(taps: Taps) -> bool:
+    """Whether a text that knows how long lines are computes them."""
+    return taps.kind == "f32" and taps.op in ("fma", "sum") and has_feature("avx512vl")
+
+
+def in_wide_blocks(taps: Taps, rows: int, columns: int, line: int, left: int | None = None) -> Taps:
+    """Taps for such a text, with blocks that suit parts of so many rows."""
+    lanes = WIDEST if columns > WIDEST // 2 else WIDEST // 2
+    needed = -(-columns // lanes)
+    is_rolling = taps.down == taps.below == 1 < taps.rows
+    wide = min(ROLLING // taps.rows, ACROSS) if is_rolling else WIDE
+    vectors = -(-needed // -(-needed // wide))
+    most = 0 if is_rolling else min(SUMS_WIDE // vectors, TALL, rows)
+    together = min(range(1, most + 1), key=lambda some: _cost(taps, some, rows, 0), default=0)
+    return taps._replace(
+        lanes=lanes, vectors=vectors, together=together, left=left, over=0, width=columns, line=line, by_lane=False
+    )
 
 
 def with_margins(taps: Taps, columns: int, left: int, line: int) -> Taps | None:
