@@ -71,6 +71,9 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "text.onnx").write_text("this is no protobuf")
     with pytest.raises(dml.ModelFileError, match=r"text.onnx: the file must be an ONNX model"):
         dml.onnx.load(tmp_path / "text.onnx")
+    (tmp_path / "model.json").write_text("{}")
+    with pytest.raises(dml.ModelFileError, match=r"anydml.load_model reads a DxDispatch model"):
+        dml.onnx.load(tmp_path / "model.json")
     with (tmp_path / "large.onnx").open("wb") as file:
         file.truncate(2**31)
     with pytest.raises(dml.ModelFileError, match=r"at most 2 GiB .* save_as_external_data=True"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,10 @@ import onnx
 
 import anydml as dml
 import anydml.onnx
+from anydml.graph.recipe import Recipe
+from anydml.memory import LARGE_PAGE, reserve_host
 from anydml.runtime.constants import Constants
+from anydml.runtime.once import Once
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +63,8 @@ def test_weights_are_held_once_and_arenas_are_shared(is_external: bool, tmp_path
         now, peak = tracemalloc.get_traced_memory()
         planned = loaded.memory
         assert size <= planned.weights <= 1.05 * size  # panels have widths of their own
-        assert planned.weights <= now <= planned.weights + planned.arena + SLACK
+        # Memory in large pages begins where one does: what lies before is never touched.
+        assert planned.weights <= now <= planned.weights + planned.arena + LARGE_PAGE + SLACK
         assert peak <= now + table.nbytes + SLACK  # what is packed is read through one piece of memory
         arenas = loaded._spares.arenas
         assert arenas.held == planned.arena > 0
@@ -72,6 +77,29 @@ def test_weights_are_held_once_and_arenas_are_shared(is_external: bool, tmp_path
     finally:
         tracemalloc.stop()
     assert str(planned).count("iB") >= 3
+
+
+def test_much_memory_begins_with_a_large_page() -> None:
+    small, large = reserve_host(4096), reserve_host(LARGE_PAGE + 5)
+    assert (small.size, large.size) == (4096, LARGE_PAGE + 5)
+    assert large.address % LARGE_PAGE == 0
+    array = large.numpy(0, (large.size,), (1,), np.dtype(np.uint8))
+    array[...] = 7
+    del large
+    assert (array == 7).all()
+
+
+def test_results_that_last_share_blocks_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("anydml.runtime.constants._BLOCK", 4096)
+    constants = Constants(dml.Device("cpu").engine, "test", {}, Once.of(Recipe({}, ())), ())
+    sizes = (1000, 3000, 100, 5000, 200)
+    rooms = list(constants._rooms(sizes))
+    assert tuple(room.size for room in rooms) == sizes
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(rooms, 2))
+    first, second, third, alone, last = rooms
+    assert [room.address - first.address for room in (first, second)] == [0, 1024]
+    assert [room.address - third.address for room in (third, last)] == [0, 256]
+    assert alone.owner is not last.owner is third.owner is not first.owner
 
 
 def test_weights_of_few_bits_are_laid_out_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,7 +140,7 @@ def test_lists_of_floats_are_of_the_models_type(dtype: str) -> None:
         ({"x": "text"}, r"input 'x'"),
         ({"x": None}, r"input 'x'"),
         ({"x": X.view(np.ma.MaskedArray)}, r"has a mask"),
-        ([X], "inputs must be a mapping of names to arrays"),
+        ([X], r"inputs must be a mapping of names to arrays; got a list; model\(array\) takes them in the order"),
         (X, "inputs must be a mapping"),
     ],
 )

@@ -55,7 +55,7 @@ class DataType(Spelled):
         if dtype == np.bool_:
             raise no_member(cls, value, cls.__members__, "DirectML has no booleans: view the array as uint8")
         if not dtype.isnative:
-            way_out = "the byte order is not this machine's: convert with x.astype(...)"
+            way_out = f"the byte order is not this machine's: pass x.astype({dtype.name!r})"
             raise no_member(cls, value, cls.__members__, way_out)
         return cls.__members__.get(dtype.name.upper())
 

@@ -101,9 +101,13 @@ def read_data_type(dtype: object) -> DataType:
     try:
         return DataType(dtype)
     except DescriptionError as error:
-        f = error.faults[0]
-        fault = Fault(field="", rule=f"must have a data type that is one of {', '.join(DataType.__members__)}",
-                      value=dtype, found=show(dtype), way_out=f.way_out)  # fmt: skip
+        rule, way_out = (
+            f"must have a data type that is one of {', '.join(DataType.__members__)}",
+            error.faults[0].way_out,
+        )
+        if not way_out and "float" in (name := str(dtype)):  # bfloat16, or an extended precision
+            way_out = "pass x.float()" if name.startswith("torch.") else 'pass x.astype("float32")'
+        fault = Fault(field="", rule=rule, value=dtype, found=show(dtype), way_out=way_out)
         raise DescriptionError("array", fault) from None
 
 

@@ -156,7 +156,8 @@ def _parse(data: bytes, name: str, limit: MemoryLimit) -> Any:
         return ModelProto.FromString(data)
     except Exception as error:
         rule = f"the file must be an ONNX model: it is no protobuf of one, or cut short ({show(str(error), 60)})"
-        raise ModelFileError(name, Fault(field="", rule=rule)) from error
+        way_out = "anydml.load_model reads a DxDispatch model" if name.lower().endswith(".json") else ""
+        raise ModelFileError(name, Fault(field="", rule=rule, way_out=way_out)) from error
 
 
 def _texts(proto: Any, name: str) -> list[Any]:

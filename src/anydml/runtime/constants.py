@@ -12,18 +12,19 @@ from anydml.arrays.cuda import synchronize
 from anydml.arrays.shared import SharedData
 from anydml.errors import BindingError, DmlError, Fault, show
 from anydml.graph.arena import ALIGNMENT
-from anydml.memory import HOST
+from anydml.memory import HOST, Buffer
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Mapping
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from anydml.engines.protocol import Engine
-    from anydml.memory import Buffer
     from anydml.runtime.once import Job, Once
 
 Data: TypeAlias = bytes | SharedData
 _SMALL = 65_536
 """Bytes below which shared data is copied to a GPU with the rest, at once."""
+_BLOCK = 32 * 1024 * 1024
+"""Bytes of memory that results share at most: each keeps all of it."""
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -89,6 +90,19 @@ class Constants:
         except Exception as error:
             raise self._no_room(size, error) from error
 
+    def _rooms(self, sizes: Sequence[int]) -> Iterator[Buffer]:
+        """Memory for one result after the other: the host's lie together in blocks, which large pages make up."""
+        block, used = None, 0
+        for number, size in enumerate(sizes):
+            if self._engine.memory != HOST or size >= _BLOCK:
+                yield self.reserve(size)
+                continue
+            if block is None or used + size > block.size:
+                left = sum(-(-each // ALIGNMENT) * ALIGNMENT for each in sizes[number:] if each < _BLOCK)
+                block, used = self.reserve(min(left, _BLOCK)), 0
+            yield Buffer(block.address + used, size, True, block.owner)
+            used += -(-size // ALIGNMENT) * ALIGNMENT
+
     def _no_room(self, size: int, error: Exception) -> BindingError:
         rule = f"{size} bytes of {self._engine.memory} memory could not be allocated ({show(error)})"
         return BindingError(self._subject, Fault(field="constants", rule=rule, value=size))
@@ -140,6 +154,7 @@ class Constants:
         passed: dict[str, list[Buffer | _Made]] = {}
         scratch = self.reserve(once.arena.size_in_bytes) if once.arena.offsets else None
         stores = dict(once.arena.placed(self.places, scratch))
+        rooms = self._rooms([once.outputs[job.target] for job in jobs if job.target in once.outputs])
         made: dict[str, Buffer] = {}
         window = _Window(self, passing.values())
         for number, job in enumerate(jobs):
@@ -153,8 +168,8 @@ class Constants:
                     passed[source] = self._memory[start:]
                     del self._memory[start:]
                     stores[source] = self.places.pop(source)
-            if (size := once.outputs.get(job.target)) is not None:
-                made[job.target] = self.reserve(size)
+            if job.target in once.outputs:
+                made[job.target] = next(rooms)
                 self._keep(job.target, made[job.target])
                 stores[job.target] = made[job.target].address
             job.program(self._engine).bind(stores)()

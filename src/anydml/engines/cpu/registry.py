@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from anydml.engines.cpu.kernels.bordered import make_bordered
 from anydml.engines.cpu.kernels.copy import make_copy, make_transposed
 from anydml.engines.cpu.kernels.gather import make_check, make_gather
 from anydml.engines.cpu.kernels.placed import make_placed
@@ -21,6 +22,8 @@ def make_kernel(name: str) -> Any:
     if family == "copy":
         kind, width, *flags = rest
         return make_copy(int(width), kind, "stream" in flags, "far" in flags)
+    if family == "bordered":
+        return make_bordered()
     if family == "placed":
         return make_placed(int(rest[0]))
     if family == "walk":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from anydml.engines.cpu.features import has_float16, has_fma, has_rounding
 from anydml.engines.cpu.programs.attend import plan_attend, takes_attend
 from anydml.engines.cpu.programs.bands import plan_bands, plan_padded_bands
+from anydml.engines.cpu.programs.bordered import plan_bordered
 from anydml.engines.cpu.programs.check import CheckedProgram
 from anydml.engines.cpu.programs.contract import plan_contract, plan_panels
 from anydml.engines.cpu.programs.copy import plan_copy
@@ -86,11 +87,11 @@ def schedule(engine: Engine, primitive: Primitive, constants: frozenset[str]) ->
 
 
 def join(primitives: Sequence[Primitive], constants: frozenset[str]) -> Program | None:
-    """Planes with padding, and the windows that walk over them, as one."""
+    """Planes with padding, and the windows that walk over them, as one; or a tensor with a number around it."""
     written = [primitive.computing(_expand) for primitive in primitives]
     if any(map(needs_more, written)):
         return None
-    return plan_framed(written, constants) or plan_padded_bands(written, constants)
+    return plan_framed(written, constants) or plan_padded_bands(written, constants) or plan_bordered(written)
 
 
 def needs_more(primitive: Primitive) -> bool:

@@ -75,10 +75,8 @@ def _move(text: Steps, line: BandLine) -> None:
         text.declared["declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"] = None
         text.add(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {line.size}, i1 false)")
         return
-    text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
     for offset in range(0, line.size, LINE):
-        place = text.place(f"there + next + {offset}")
-        text.add(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
+        text.fetch(text.place(f"there + next + {offset}"))
     piece = _piece(line.size)
     kind = f"<{piece // 4} x i32>"
     offsets = _offsets(0, line.size, piece)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.kernels import LINE
 from anydml.engines.cpu.kernels.endings import EndingText
+from anydml.engines.cpu.kernels.some import store_some
 from anydml.engines.cpu.kernels.tile import AHEAD, Tile
 from anydml.engines.cpu.kernels.unpacked_tile import UnpackedText
 
@@ -100,7 +101,7 @@ class _BandTile(UnpackedText):
             text.add(f"%s{i}.{j}.rest = bitcast {self.vector} {value} to {self.vector}")
         text.add(f"%b.on = getelementptr i8, ptr %b.piece, i64 {4 * band.width * band.taps}")
         for line in range(SOON):
-            self.fetch(text.place(f"soon + e * {SOON * LINE} + {line * LINE}"), 0, 2)
+            text.fetch(text.place(f"soon + e * {SOON * LINE} + {line * LINE}"), near=2)
         self._fetch_target()
         text.add("%e.on = add i64 %e, 1", "%is.more = icmp slt i64 %e.on, %count")
         text.add(f"%is.first = icmp ne i64 {'%is.new' if band.chain else '%first'}, 0")
@@ -146,7 +147,7 @@ class _BandTile(UnpackedText):
             for j in range(band.vectors)
         ]
         for line in range(0, wide * band.vectors if band.fetches else 0, LINE):
-            self.fetch(self.at("%b.piece", AHEAD + first + line), 0)
+            text.fetch(self.at("%b.piece", AHEAD + first + line))
         for i in range(band.rows):
             offset = i // band.places * band.down + i % band.places * band.apart + tap * band.beside
             one = text.new(f"load float, ptr {self.at('%p', offset)}, align 4")
@@ -163,7 +164,7 @@ class _BandTile(UnpackedText):
             at = "%f" if not k else f"%f.{k}"
             for byte in sorted({0, 4 * band.rows - 4, *range(LINE, 4 * band.rows - 4, LINE)}):
                 place = text.new(f"add i64 {at}, {byte}")
-                self.fetch(text.new(f"inttoptr i64 {place} to ptr"), 1)
+                text.fetch(text.new(f"inttoptr i64 {place} to ptr"), is_written=True)
             on = "%f.on" if k == band.ahead - 1 else f"%f.{k + 1}"
             more = text.new(f"icmp slt i64 %e, {(channels - 1 - k) // band.ahead}")
             step = text.new(f"select i1 {more}, i64 %to.step, i64 0")
@@ -192,22 +193,11 @@ class _BandTile(UnpackedText):
                 if j or channel:
                     row = text.new(f"add i64 {row}, %to.step")
                 for i, turned in parts:
-                    self._store(turned[channel], row, 4 * i, min(band.lanes, band.rows - i))
+                    place = text.new(f"inttoptr i64 {text.new(f'add i64 {row}, {4 * i}')} to ptr")
+                    store_some(text, "f32", band.lanes, min(band.lanes, band.rows - i), turned[channel], place, 4)
         text.add("ret void")
         if not text.numbers:
             del text.lines[table]
-
-    def _store(self, value: str, row: str, offset: int, count: int) -> None:
-        """Some lanes of a vector, from the first on."""
-        text, lanes = self.text, self.band.lanes
-        place = text.new(f"inttoptr i64 {text.new(f'add i64 {row}, {offset}')} to ptr")
-        if count == lanes:
-            text.add(f"store {self.vector} {value}, ptr {place}, align 4")
-            return
-        mask, name = f"<{lanes} x i1>", f"@llvm.masked.store.v{lanes}f32.p0"
-        text.declared[f"declare void {name}({self.vector}, ptr, i32, {mask})"] = None
-        bits = ", ".join(f"i1 {int(k < count)}" for k in range(lanes))
-        text.add(f"call void {name}({self.vector} {value}, ptr {place}, i32 4, {mask} <{bits}>)")
 
 
 def transpose(text: Steps, rows: list[str], lanes: int) -> list[str]:

@@ -15,7 +15,7 @@ from anydml.ir.trees import walk
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.engines.cpu.kernels.nodes import Text
+    from anydml.engines.cpu.kernels.function_text import Text
     from anydml.ir.expressions import Expr
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.kernels.nodes import Text
+    from anydml.engines.cpu.kernels.function_text import Text
 
 FOUR = 4
 """Steps of a dot instruction."""

@@ -40,10 +40,6 @@ def make_matrices(tile: Tile) -> str:
     def do(name: str, *args: str) -> None:
         text.add(f"call void @llvm.x86.{name}({', '.join(args)})")
 
-    def fetch(line: str, write: int) -> None:
-        text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
-        text.add(f"call void @llvm.prefetch.p0(ptr {text.place(line)}, i32 {write}, i32 3, i32 1)")
-
     sums = {(i, j): 2 * i + j for i in downs for j in acrosses}
     rows = {number: heights[i] for (i, _), number in sums.items()}
     rows |= {LEFT + i: heights[i] for i in downs} | {RIGHT + j: SIDE for j in acrosses}
@@ -65,7 +61,7 @@ def make_matrices(tile: Tile) -> str:
             text.let(f"line{i}", f"line + {i}")
             row = text.new(f"mul i64 %c.step, {text.value(f'line{i} // {tile.vectors}')}")
             text.add(f"%row{i} = add i64 %c, {row}")
-            fetch(f"row{i} + line{i} % {tile.vectors} * {LINE}", write=1)
+            text.fetch(text.place(f"row{i} + line{i} % {tile.vectors} * {LINE}"), is_written=True)
         for i in downs:
             place = text.place(f"a + k * {4 * tile.pitch} + {i * SIDE * LINE}")
             do("tileloadd64", f"i8 {LEFT + i}", f"ptr {place}", f"i64 {LINE}")
@@ -75,7 +71,7 @@ def make_matrices(tile: Tile) -> str:
         for i in range(SIDE if AHEAD else 0):
             text.add(f"%far{i} = mul i64 %b.step, {AHEAD * SIDE + i}")
             for j in acrosses:
-                fetch(f"b + down + far{i} + {j * LINE}", write=0)
+                text.fetch(text.place(f"b + down + far{i} + {j * LINE}"))
         for (i, j), number in sums.items():
             name = "tdpbsud" if tile.is_turned else "tdpbusd"
             do(name, f"i8 {number}", f"i8 {LEFT + i}", f"i8 {RIGHT + j}")

@@ -102,8 +102,7 @@ class _Pack:
                 with text.loop("q", 0, "whole", GROUP):
                     # The next panel's rows, a line of one of them at a time.
                     far = f"source + (r + {packing.panel} + (q // {GROUP}) % {GROUP}) * row_step + q * {self.width}"
-                    text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
-                    text.add(f"call void @llvm.prefetch.p0(ptr {text.place(far)}, i32 0, i32 3, i32 1)")
+                    text.fetch(text.place(far))
                     rows = [self._load(f"row{i} + q * {self.width}", 0, GROUP) for i in range(GROUP)]
                     for i, column in enumerate(self._transpose(rows)):
                         self._store(column, f"to_0 + q * {4 * packing.pitch}", 4 * packing.pitch * i, GROUP)
@@ -246,9 +245,7 @@ class _Pack:
             text.let(f"{step}_to", f"target + {step} * {4 * packing.pitch} + {step}j * panel")
             for d in range(depth):
                 if depth > 1:
-                    text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
-                    far = text.place(f"{step}_from + {d + 2 * depth} * step")
-                    text.add(f"call void @llvm.prefetch.p0(ptr {far}, i32 0, i32 2, i32 1)")
+                    text.fetch(text.place(f"{step}_from + {d + 2 * depth} * step"), near=2)
                 for r, lanes in _pieces(packing.panel, packing.lanes):
                     found = self._load(f"{step}_from + {d} * step", self.width * r, lanes)
                     self._store(found, f"{step}_to", 4 * (packing.pitch * d + r), lanes)

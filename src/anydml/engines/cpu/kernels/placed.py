@@ -27,10 +27,14 @@ def make_placed(width: int) -> Any:
         inner, pieces = load_word(words, FIRST + 32), load_word(words, FIRST + 40)
         places, within = words + load_word(words, FIRST + 48), words + load_word(words, FIRST + 56)
         table = words + load_word(words, FIRST + 64)
-        last = -1
+        last, outer = -1, quotient(begin, inner)
+        own = begin - outer * inner
         for unit in range(begin, end):
-            outer = quotient(unit, inner)
-            row = source + load_word(places, 8 * outer) + load_word(within, 8 * (unit - outer * inner))
+            row = source + load_word(places, 8 * outer) + load_word(within, 8 * own)
+            own += 1
+            if own == inner:  # or each row would take a division
+                own = 0
+                outer += 1
             there = target + unit * pitch
             if row == last and pieces > 1:
                 copy_row(there, there - pitch, size)

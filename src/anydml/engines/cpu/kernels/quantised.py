@@ -144,10 +144,9 @@ class _Columns:
         rows, columns = list(dict.fromkeys(i for i, _ in sums)), list(dict.fromkeys(c for _, c in sums))
         weights = {c: read_weights(text, shape, f"weights_{c}", name, count) for c in columns}
         if count > 1:
-            text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
             for c in columns:  # of the column that takes this one's place
                 place = text.place(f"weights_{c} + {name} * {shape.width} + {len(columns)} * weights_on")
-                text.add(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
+                text.fetch(place)
         parts: dict[Place, list[str]] = {place: [] for place in sums}
         taken = {i: self._of_row("sums", "i32", i, name, count) for i in rows}
         for digit in reversed(range(shape.places)):

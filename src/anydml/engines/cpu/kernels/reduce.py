@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.kernels.fetch import write_lanes, write_start
 from anydml.engines.cpu.kernels.folds import vector_of
-from anydml.engines.cpu.kernels.nodes import Text, kind_of, scalar_text
+from anydml.engines.cpu.kernels.function_text import Text
+from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
 from anydml.engines.cpu.kernels.row import givens
 from anydml.engines.cpu.kernels.tree import write_tree
 from anydml.ir.trees import walk
@@ -132,8 +133,7 @@ class Writer:
 
     def fetch(self, place: str, *, to_write: bool = False) -> None:
         """Ask for a line that is read soon, or written."""
-        self.text.add(f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(to_write)}, i32 3, i32 1)")
-        self.text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
+        self.text.fetch(place, is_written=to_write)
 
     def started(self, places: Sequence[str]) -> list[str]:
         """The places of all views, those of lines that are fetched where indices say that they begin."""

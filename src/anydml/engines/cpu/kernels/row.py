@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.kernels.nodes import Text, kind_of, scalar_text
+from anydml.engines.cpu.kernels.function_text import Text
+from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
@@ -97,9 +98,7 @@ class RowText:
 
     def prefetch(self, place: str, ahead: int) -> None:
         """Ask for a line of the cache."""
-        far = self.text.new(f"getelementptr i8, ptr {place}, i64 {ahead}")
-        self.text.add(f"call void @llvm.prefetch.p0(ptr {far}, i32 0, i32 3, i32 1)")
-        self.text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
+        self.text.fetch(self.text.new(f"getelementptr i8, ptr {place}, i64 {ahead}"))
 
     def move(self, kind: str, source: str, target: str) -> None:
         """Copy an element."""

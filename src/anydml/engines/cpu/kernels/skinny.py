@@ -101,9 +101,8 @@ class Reader:
             for v, (leaf, letter) in enumerate(zip(self.shape.leaves, self.shape.lie, strict=True)):
                 found[leaf] = self._leaf(leaf, letter, v, row, at, lanes, last)
                 for far, near in ({0: 2} if below else ahead).items() if letter == "p" else ():
-                    text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
                     place = text.place(f"view{v} + ({row} + {below}) * across{v} + {at} * step{v} + {far}")
-                    text.add(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 {near}, i32 1)")
+                    text.fetch(place, near=near)
             made.append(write_tree(text, self.nodes, found, lanes))
         return made
 

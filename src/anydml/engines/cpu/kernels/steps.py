@@ -10,7 +10,7 @@ import contextlib
 import functools
 from typing import TYPE_CHECKING
 
-from anydml.engines.cpu.kernels.nodes import Text
+from anydml.engines.cpu.kernels.function_text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -180,10 +180,10 @@ class TileText(TileResults):
         if name == "main":
             self._fetch_result("%k.main")
             if self.tile.is_lined and self.tile.panels == 1:
-                self.fetch(text.new("getelementptr float, ptr %next.chain, i64 %k.main"), 0, 2)
+                text.fetch(text.new("getelementptr float, ptr %next.chain, i64 %k.main"), near=2)
             if self.tile.fetches:
                 for line in range(-(-self.width * self.tile.lanes * self.tile.vectors // LINE)):
-                    self.fetch(self.at("%far.main", LINE * line), 0, 2)
+                    text.fetch(self.at("%far.main", LINE * line), near=2)
                 text.add("%far.main.on = getelementptr i8, ptr %far.main, i64 %far.step")
         sums, b = {(i, j): f"%s{i}.{j}.{name}" for i, j in self.sums}, f"%b.{name}"
         for u in range(steps):
@@ -201,19 +201,14 @@ class TileText(TileResults):
             text.add(f"%g.main.on = getelementptr i8, ptr %g.main, i64 {self.row_bytes * steps}")
         text.add(f"%k.{name}.on = add i64 %k.{name}, {steps}", f"br label %{name}")
 
-    def fetch(self, place: str, write: int, near: int = 3) -> None:
-        """Have a line of the cache fetched, to the nearest one, 3, or to the next."""
-        self.text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
-        self.text.add(f"call void @llvm.prefetch.p0(ptr {place}, i32 {write}, i32 {near}, i32 1)")
-
     def _fetch_factors(self, step: int) -> None:
         """Have lines of factors fetched that later steps read: a few at each, for many at once would wait."""
         tile = self.tile
         lines = min(-(-self.width * tile.lanes * tile.vectors * UNROLLED // LINE), MOST_LINES * UNROLLED)
         for line in range(lines * step // UNROLLED, lines * (step + 1) // UNROLLED):
-            self.fetch(self.at("%b.main", AHEAD + LINE * line), 0)
+            self.text.fetch(self.at("%b.main", AHEAD + LINE * line))
         if self.fetches_rows and LINE * step < self.row_bytes * UNROLLED:
-            self.fetch(self.at("%g.main", LINE * step), 0)
+            self.text.fetch(self.at("%g.main", LINE * step))
 
     def _rows_on(self, name: str, steps: int) -> str | int:
         """The bytes from some steps of a to the next ones."""
@@ -238,7 +233,7 @@ class TileText(TileResults):
         """
         text, wide = self.text, 4 * self.tile.lanes * self.tile.across
         for back in range(0, max(wide - LINE, 0) + 1, LINE):
-            self.fetch(self.at("%f.main", -back), 1)
+            self.text.fetch(self.at("%f.main", -back), is_written=True)
         more = text.new(f"icmp slt i64 {k}, {UNROLLED * (self.tile.rows - 1)}")
         step = text.new(f"select i1 {more}, i64 %c.step, i64 0")
         text.add(f"%f.main.on = getelementptr i8, ptr %f.main, i64 {step}")

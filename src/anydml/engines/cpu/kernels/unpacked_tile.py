@@ -130,7 +130,7 @@ class UnpackedText(TileText):
             for _ in range(TOGETHER):
                 place = text.new(f"inttoptr i64 {at} to ptr")
                 for line in range(0, size, LINE):
-                    self.fetch(self.at(place, line), is_written)
+                    text.fetch(self.at(place, line), is_written=bool(is_written))
                 at = text.new(f"add i64 {at}, {step}")
             text.add(f"store i64 {at}, ptr %{name}.at")
         text.add("br label %fetched", "fetched:")
@@ -185,7 +185,7 @@ class UnpackedText(TileText):
         text, tile = self.text, self.tile
         columns = self._columns(b)
         for j in range(tile.vectors if is_fetched else 0):
-            self.fetch(self.at(b, AHEAD + 4 * tile.lanes * j), 0)
+            text.fetch(self.at(b, AHEAD + 4 * tile.lanes * j))
         for i in range(tile.rows):
             one = text.new(f"load float, ptr {self._row(f'{name}.here', i, 4 * step)}, align 4")
             factor = text.spread(one, "float", tile.lanes)

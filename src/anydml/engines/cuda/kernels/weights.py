@@ -44,10 +44,7 @@ def number(bits, zero, PLACE: tl.constexpr, WIDTH: tl.constexpr):
 
 @triton.jit
 def multiplied(total, weight, x):
-    """With weights of one column or, each with the same numbers, of several."""
-    if len(total.shape) == 2:
-        x = tl.broadcast_to(x[:, None], total.shape)
-    return arithmetic.fma(weight, x, total)
+    return arithmetic.fma(weight, tl.broadcast_to(x[:, None], total.shape), total)
 
 
 @triton.jit

@@ -1,4 +1,4 @@
-"""Products of a few rows with weights of 4 bits, planned: on tensor cores, or a row alone."""
+"""Products of a few rows with weights of 4 bits on tensor cores, planned."""
 
 from __future__ import annotations
 
@@ -24,17 +24,16 @@ FIRST = 90
 WORDS = 4
 """Of 32 weights."""
 MOST_WARPS, GROUPS = 2 if IS_INTERPRETED else 8, 1
-MOST_STEPS = 4
-"""Of a row alone, written out: of 4096 terms it takes 5.7 us so, and 6.5 in a loop."""
-LEAST_ROWS = {DataType.FLOAT16: 1, DataType.FLOAT32: 3}
-"""Below, threads multiply word by word: a row by 4096^2 takes 7.2 (FLOAT16) and 6.8 us (FLOAT32) so on a H200, and here
-5.7 and, on tensor cores, 13.2; four rows take 12.9 and 14.9 us so, and 8.5 and 11.5 here."""
+LEAST_ROWS = {DataType.FLOAT16: 2, DataType.FLOAT32: 3}
+"""Below, threads multiply one by one: a row by 4096^2 takes 7.0 (FLOAT16) and 6.8 us (FLOAT32) so on a H200, and here
+7.5 and 13.2; four rows take 12.9 and 14.9 us so, and 8.2 and 11.5 here; eight 20.8 and 24.1 us, and 8.8 and 11.5. A row
+of which a thread multiplies whole blocks, read at once, takes 6.6 to 8.5."""
 
 
 def has_nibbles(
     found: Weights, form: WeightsForm, left: Expr, strides: Sequence[tuple[int, ...]], figures: Figures
 ) -> bool:
-    """Whether words can be read four at once: 4 bits, one zero point, rows as they are, of 16 bytes' multiples."""
+    """Whether tensor cores can have it: 4 bits, one zero point, rows as they are, of 16 bytes' multiples."""
     source = found.left.args[0] if found.left.op == "cast" else found.left
     has_zeros = found.right.zero is not None and found.right.zero.op == "load"
     if form.bits != 4 or has_zeros or source is not left:
@@ -57,20 +56,16 @@ def nibbles_kernel(
         return None
     left, rests = leaves
     blocks = units // WORDS
-    is_alone = form.rows == 1 and left.type is DataType.FLOAT16
     assert left.type is not None  # noqa: S101 - for type checkers
-    each, most = (32, 2) if is_alone else (EACH[left.type], MOST_WARPS)
-    warps = min(ceil_power(-(-blocks // each)), most)
-    steps = -(-blocks // (each * warps))
+    each = EACH[left.type]
+    warps = min(ceil_power(-(-blocks // each)), MOST_WARPS)
     scale = found.right.scale.type
     assert scale is not None and isinstance(scales, tuple)  # noqa: S101, PT018 - as above
     is_aligned = scales[1] == 1 and scales[0] * scale.size_in_bytes % ALIGNMENT == 0
-    cut = NibblesForm(
+    made, _ = emit_nibbles(primitive.value, found, rests, NibblesForm(
         rows=form.rows, groups=GROUPS, warps=warps, kind=left.type, flip=form.flip, zero=int(form.zero),
         shared=block // WORDS, is_even=blocks % (each * warps) == 0, scales=scale,
-        has_lines=is_aligned and block == WORDS and blocks % each == 0, is_alone=is_alone,
-        steps=steps if steps <= MOST_STEPS else 0,
-    )  # fmt: skip
-    made, _ = emit_nibbles(primitive.value, found, rests, cut)
-    programs = -(-columns // cut.columns)
+        has_lines=is_aligned and block == WORDS and blocks % each == 0,
+    ))  # fmt: skip
+    programs = -(-columns // (16 * GROUPS))
     return Kernel(made, tuple(kinds), numbers, {}, programs, warps, figures, fuses=False)

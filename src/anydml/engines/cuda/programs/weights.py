@@ -66,7 +66,7 @@ class WeightsProgram:
     """By pointer the tensor, the weights' first, and the offset of the first element in it, in bytes."""
     primitive: Reduce
     fast: Kernel | None = None
-    """By blocks of 32 weights, where what it reads begins at multiples of 16 bytes."""
+    """On tensor cores, where what it reads begins at multiples of 16 bytes."""
 
     @classmethod
     def plan(cls, primitive: Reduce, figures: Figures) -> WeightsProgram | None:
