@@ -18,6 +18,7 @@ from benchmarks.__main__ import main
 from benchmarks.chain import chains, twelve
 from benchmarks.chart import draw
 from benchmarks.cpu.choosing import choosing
+from benchmarks.cpu.contestants import limit_numpy, openblas
 from benchmarks.cpu.measure import PEERS, measure
 from benchmarks.cpu.products import products
 from benchmarks.cpu.rows import CpuRow, chain_row, gather_row, rows, scan_row, slice_row
@@ -34,9 +35,11 @@ NAMES = ("anydml", "torch", "compile", "copy")
 
 @pytest.fixture(autouse=True)
 def _same_threads() -> Iterator[None]:
-    before = dml.get_num_threads()
+    before, ask = dml.get_num_threads(), openblas("get_num_threads")
+    asked = ask() if ask is not None else 0
     yield
     dml.set_num_threads(before)
+    limit_numpy(asked or 1)
 
 
 def a_row(**options: Any) -> Row:
@@ -47,6 +50,14 @@ def a_row(**options: Any) -> Row:
         input_window_strides=(1, 2),
     )
     return Row(name="slice, made up", family="slice", desc=desc, **options)
+
+
+@pytest.mark.skipif(openblas("get_num_threads") is None, reason="this NumPy brings no OpenBLAS")
+def test_numpy_takes_as_many_threads_as_the_others() -> None:
+    """OpenBLAS would take all there are, against one of everyone else's."""
+    for threads in (2, 1):
+        limit_numpy(threads)
+        assert openblas("get_num_threads")() == threads
 
 
 def a_run() -> dict[str, Any]:

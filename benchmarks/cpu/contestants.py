@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +42,22 @@ def single(row: CpuRow, device: dml.Device) -> Contestant | None:
         return None
     out = np.empty(row.output.sizes, row.output.data_type.dtype)
     return device.compile(row.desc).bind(*row.chain.read(*row.inputs), out=out).dispatch, lambda: out
+
+
+def openblas(name: str) -> Any:
+    """A function of the OpenBLAS that NumPy's wheel brings, by the end of its name; None where there is no such."""
+    for file in Path(np.__file__).parent.parent.glob("numpy.libs/*openblas*"):
+        library = ctypes.CDLL(str(file))
+        for full in (f"scipy_openblas_{name}64_", f"openblas_{name}64_", f"openblas_{name}"):
+            if hasattr(library, full):
+                return getattr(library, full)
+    return None
+
+
+def limit_numpy(threads: int) -> None:
+    """Have NumPy's products take so many threads, as the others do: OpenBLAS takes all that there are by itself."""
+    if (limit := openblas("set_num_threads")) is not None:
+        limit(threads)
 
 
 def numpy(row: CpuRow) -> Contestant | None:

@@ -24,6 +24,7 @@ PAUSE = 0.02
 def run(engine: str, threads: int, quick: bool, growth: bool, only: str, peers: Collection[str]) -> Iterator[Result]:
     """Every row, as it is done."""
     dml.set_num_threads(threads)
+    contestants.limit_numpy(threads)
     device = dml.Device(engine)
     rng = np.random.default_rng(0)
     others = (make for rows_of in (products, windows, choosing) for make in rows_of(rng, quick, only=only))

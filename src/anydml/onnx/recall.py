@@ -33,6 +33,9 @@ class Recall(Generic[Found]):
 
     def find(self, inputs: dict[str, Any]) -> Found | None:
         """The program of an earlier run on arrays like these; None for a closer look, whatever they are."""
+        valued, known = self._by
+        if not known:  # as of a model in parts
+            return None
         try:
             if self._on_host:  # in one expression: it is half of what a small model takes
                 key = [(name, x.dtype, x.shape, x.strides) for name, x in inputs.items() if type(x) is np.ndarray]
@@ -40,7 +43,6 @@ class Recall(Generic[Found]):
                 key = [(name, *plain_key(x)) for name, x in inputs.items() if _is_tensor(x)]
             if len(key) != len(inputs):
                 return None
-            valued, known = self._by
             return known.get((*key, *_values(inputs, valued)) if valued else tuple(key))
         except Exception:  # noqa: BLE001 - names that no key has, hostile ones, are told by the closer look
             return None

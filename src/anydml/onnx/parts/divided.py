@@ -118,6 +118,8 @@ def run_parts(parts: Parts, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _apart(results: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Results of which no two share memory, nor one and an input: a sequence may hold what it was made of."""
+    if _are_new(results.values(), values.values()):
+        return results
     seen = [each for value in values.values() for each in (value if isinstance(value, list) else [value])]
 
     def apart(value: Any) -> Any:
@@ -130,6 +132,20 @@ def _apart(results: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]
         return value.copy() if hasattr(value, "copy") else value.clone()
 
     return {name: apart(value) for name, value in results.items()}
+
+
+def _are_new(results: Iterable[Any], values: Iterable[Any]) -> bool:
+    """Whether each result is an array of NumPy's with memory of its own, as most are: a look takes 2 us less."""
+    seen = set()
+    for value in values:
+        if type(value) is not np.ndarray:
+            return False
+        seen.add(id(value))
+    for result in results:
+        if type(result) is not np.ndarray or result.base is not None or id(result) in seen:
+            return False
+        seen.add(id(result))
+    return True
 
 
 def _share(value: Any, other: Any) -> bool:

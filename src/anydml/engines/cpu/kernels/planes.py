@@ -55,8 +55,7 @@ def make_planes(scratch: int, results: int) -> str:
     text.let("plane_first", "begin // parts")
     find_place(text, "plane_first", HEADER + len(WORDS))
     with text.loop("plane", "plane_first", "(end + parts - 1) // parts"):
-        for name in ("x", "result"):
-            text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
+        _find_bases(text)
         with text.when("tap_rows"):
             _bring_weights(text)
         with text.loop("part", "max(begin - plane * parts, 0)", "min(end - plane * parts, parts)"):
@@ -94,6 +93,23 @@ def _compute_part(text: Steps) -> None:
         text.invoke("@stage", "result", "result_bases", 0, "first * line", 1, "some * line", 0, "memory", 0)
     with text.when("is_direct == 0 and is_whole == 0"):
         text.invoke("@stage", "result", "result_bases", "first", 0, "some", "line", 0, "memory", "line * 4")
+
+
+def _find_bases(text: Steps) -> None:
+    """Where a plane's views begin: a step on from the last one's, unless that was the last along its dimension."""
+    text.read("along", "places + rank * 8")
+    text.let("is_far", "1 if plane == plane_first or along == 0 else 0")
+    for name in ("x", "weights", "result"):
+        with text.when("is_far"):
+            text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
+        text.read(f"{name}_views", f"{name} + 8")
+        text.read(f"{name}_numbers", f"{name} + 16")
+        # After three words a section has three of each view, and one of each number, then strides by dimension.
+        text.let(f"{name}_steps", f"{name} + 24 + ({name}_numbers + {name}_views * (2 + rank)) * 8")
+        with text.loop(f"{name}_v", 0, f"0 if is_far else {name}_views"):
+            text.read(f"{name}_old", f"{name}_bases + {name}_v * 8")
+            text.read(f"{name}_step", f"{name}_steps + {name}_v * 8")
+            text.put(f"{name}_bases + {name}_v * 8", f"{name}_old + {name}_step")
 
 
 def _go_on(text: Steps) -> None:
@@ -138,7 +154,6 @@ def _make_lines(text: Steps) -> None:
 
 
 def _bring_weights(text: Steps) -> None:
-    text.invoke("@bases", "weights", "rank", "places + 8", "weights_bases")
     text.read("source", "weights_bases")
     with text.when("bytes == 0 and tap_rows == 1 and weight_beside == 4"):
         text.put("weight_at", "source")

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anydml.engines.cpu.kernels import LINE
 from anydml.engines.cpu.kernels.taps_wide import WideText
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.kernels.taps_shape import Group, Taps
 
+AHEAD = 2048
+"""Bytes from a line, of the input or of results, to the one that is fetched meanwhile: 8 x 384 planes of 14 x 14 take
+0.30 ms so, and 0.39 without."""
 Sums = dict[tuple[int, int], str]
 """By row and vector: a line is the last of row 0, and the last but one of row 1. Those that are 0 yet are left out."""
 
@@ -48,6 +52,8 @@ class _Rolling(WideText):
             text.add(f"{name} = phi {self.vector} [ {sums[key]}, %{before} ], [ {name}.on, %{after} ]")
         found = self._add_line(f"{row} + {last}", group, names, 0)
         text.let(f"{row}_to", f"out + {row} * out_step")
+        self._fetch(self.line_of(self.number), group, self.taps.step, is_written=False)
+        self._fetch(f"{row}_to", group, 1, is_written=True)
         if self.ending is not None:
             self.ending.clear()
         for v in range(group.vectors):
@@ -57,6 +63,14 @@ class _Rolling(WideText):
         text.add(f"br label %{after}", f"{after}:", f"%{row}.on = add i64 %{row}, 1")
         text.add(f"%{row}.more = icmp slt i64 %{row}.on, %rows", f"br i1 %{row}.more, label %{loop}, label %{done}")
         text.add(f"{done}:")
+
+    def _fetch(self, line: str, group: Group, step: int, *, is_written: bool) -> None:
+        """Have a block's part of a line fetched that follows in a while."""
+        text, way = self.text, f"i32 {int(is_written)}, i32 3, i32 1"
+        text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
+        for byte in range(0, 4 * step * self.taps.lanes * group.vectors, LINE):
+            place = text.place(f"{line} + {group.at} * {4 * step} + {AHEAD + byte}")
+            text.add(f"call void @llvm.prefetch.p0(ptr {place}, {way})")
 
     def _roll(self, sums: Sums) -> Sums:
         """Sums as the next line finds them."""
