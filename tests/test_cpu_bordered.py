@@ -10,6 +10,7 @@ from anydml.engines.cpu.programs import bordered
 from anydml.engines.cpu.programs.placed import PlacedProgram
 from anydml.ir.patterns import copy_of, filled
 from anydml.ir.views import View
+from guarded import guarded
 
 CPU = dml.Device("cpu")
 F32 = dml.DataType.FLOAT32
@@ -50,6 +51,15 @@ def test_parts_of_its_rows_may_be_anyones() -> None:
     finally:
         dml.set_num_threads(before)
     np.testing.assert_array_equal(found, np.pad(x, ((1, 0), (2, 1), (3, 5))))
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+def test_nothing_is_read_or_written_past_the_ends(at_end: bool) -> None:
+    for sizes, padding in (((3, 9), (1, 1)), ((2, 300), (0, 3)), ((4, 2), (2, 1))):
+        x = guarded(np.ones(sizes, np.float32), at_end)
+        y = guarded(np.zeros([n + 2 * p for n, p in zip(sizes, padding, strict=True)], np.float32), at_end)
+        dml.padding(x, padding_mode="CONSTANT", padding_value=2, start_padding=padding, end_padding=padding, out=y)
+        np.testing.assert_array_equal(y, np.pad(x, [(p, p) for p in padding], constant_values=2))
 
 
 def test_maps_that_leave_gaps_or_overlap_are_no_border() -> None:

@@ -124,6 +124,14 @@ def test_tails_of_every_length_stay_inside_their_views(at_end: bool) -> None:
         check(X * Y + 1.0, [x[::-1], wide[::3][:n]], guarded(np.zeros(max(n, 1), "f4"), at_end)[:n])
 
 
+@pytest.mark.parametrize("at_end", [False, True])
+def test_every_other_element_is_read_and_nothing_past_the_last(at_end: bool) -> None:
+    for count, kind in ((1, F32), (5, F16), (8, F32), (17, F32), (33, F16), (70, DataType.UINT8)):
+        even = guarded(numbers((3, 2 * count - 1), kind), at_end)[:, ::2]
+        odd = guarded(numbers((3, 2 * count), kind, 1), at_end)[:, 1::2]
+        check(load(0, kind) + load(1, kind), [even, odd], guarded(np.zeros((3, count), even.dtype), at_end))
+
+
 def test_in_place() -> None:
     for shape in ((5,), (16,), (37,), (1000,), (3, 21), (400_001,)):
         for cut in (slice(None), slice(None, None, 2)):

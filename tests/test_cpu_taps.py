@@ -14,6 +14,7 @@ from anydml.engines.cpu.kernels.taps_shape import Taps
 from anydml.engines.cpu.kernels.taps_wide import make_wide
 from anydml.engines.cpu.programs import taps as programs
 from assembled import assembly
+from guarded import guarded
 
 ROLLING = Taps("fma", 3, 3, 1, 1, 1, 1, 16, False, together=0, vectors=4, left=1, width=56, line=56)
 SHAPES = {
@@ -50,6 +51,20 @@ def test_texts_that_know_lines_have_the_bits_of_those_that_do_not(
             monkeypatch.setattr(programs, "suits_wide", lambda _: False)
         found.append(dml.Device("cpu").compile(desc)(*arrays))
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+def test_lines_are_read_and_written_up_to_their_ends(at_end: bool) -> None:
+    for shape in ("a plane narrower than a vector", "every other line"):
+        sizes, window, stride = SHAPES[shape]
+        x, w = (guarded(np.ones(n, np.float32), at_end) for n in ((1, 2, *sizes), (2, 1, *window)))
+        desc = dml.Convolution.infer(
+            input_tensor=dml.TensorDesc.of(x), filter_tensor=dml.TensorDesc.of(w), strides=stride, group_count=2,
+            start_padding=1, end_padding=1,
+        )  # fmt: skip
+        y = guarded(np.zeros(desc.output_tensor.sizes, np.float32), at_end)
+        dml.Device("cpu").compile(desc).bind(x, w, out=y).dispatch()
+        np.testing.assert_array_equal(y[..., 1:-1, 1:-1], 9)
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ class Shape(NamedTuple):
     leaves: tuple[Expr, ...]
     """The loads, coordinates and fetches that are views, in the words' order."""
     rows: str
-    """A letter for each of them, then for each target: p for packed, r for repeated, s for strided;
-    a for anywhere, and g for anywhere along a packed dimension."""
+    """A letter for each of them, then for each target: p for packed, r for repeated, s for strided, e for a load of
+    every other element; a for anywhere, and g for anywhere along a packed dimension."""
     lanes: int
     """A power of two."""
     stream: bool
@@ -109,6 +109,8 @@ class RowText:
         """The vector at %i."""
         if view.row == "p":
             return self.text.new(f"load {view.vector}, ptr {self.at(base, '%i', view.width)}, align 1")
+        if view.row == "e":
+            return self._every_other(view, base)
         place, value = self.at(base, "%i", step), "poison"
         for lane in range(self.lanes):
             if lane:
@@ -116,6 +118,15 @@ class RowText:
             element = self.text.new(f"load {view.scalar}, ptr {place}, align 1")
             value = self.text.new(f"insertelement {view.vector} {value}, {view.scalar} {element}, i32 {lane}")
         return value
+
+    def _every_other(self, view: RowView, base: str) -> str:
+        """Every other element from %i on. Of two vectors the second ends with the last that is needed."""
+        text, lanes = self.text, self.lanes
+        first = self.at(base, "%i", 2 * view.width)
+        second = text.new(f"getelementptr i8, ptr {first}, i64 {(lanes - 1) * view.width}")
+        a, b = (text.new(f"load {view.vector}, ptr {place}, align 1") for place in (first, second))
+        order = ", ".join(f"i32 {2 * k if 2 * k < lanes else 2 * k + 1}" for k in range(lanes))
+        return text.new(f"shufflevector {view.vector} {a}, {view.vector} {b}, <{lanes} x i32> <{order}>")
 
     def weave(self, values: Sequence[str], base: str, index: str, step: str) -> None:
         """All targets' vectors at an index, element beside element: as one store, which an Arm has instructions for."""

@@ -155,7 +155,7 @@ def _letters(leaves: Sequence[Expr], along: Sequence[int | None], sources: Seque
     """How the rows of leaves lie; of fetches from anywhere, whether that is along a packed dimension."""
     letters: dict[Expr, str] = {}
     for leaf, step, source in zip(leaves, along, sources, strict=True):
-        letters[leaf] = row_letter(step)
+        letters[leaf] = "e" if step == 2 and leaf.op == "load" else row_letter(step)
         if step is None and source is not None:
             moved = moving(leaf, letters)
             letters[leaf] = "g" if [source.strides[k] for k in moved] == [1] else "a"
