@@ -112,6 +112,14 @@ def test_ranges(start: float, limit: float, delta: float) -> None:
     assert np.allclose(mine, theirs, rtol=1e-6)
 
 
+@pytest.mark.parametrize(("pads", "count"), [([-2, 4], 3), ([3, -2], 2), ([1, -2], 0)])
+def test_a_padding_that_cuts_off_more_than_there_is_leaves_its_value(pads: list[int], count: int) -> None:
+    proto = model(node("Pad", "x pads seven", "y"), {"x": ("float32", [1])}, "y", {
+        "pads": np.array(pads), "seven": np.array(7, "float32"),
+    })  # fmt: skip
+    np.testing.assert_array_equal(dml.onnx.load(proto).run({"x": np.ones(1, "float32")})["y"], [7] * count)
+
+
 def test_float_sums_are_at_least_as_precise() -> None:
     x = np.random.default_rng(0).random((1, 100_000), "float32")
     proto = model(

@@ -79,7 +79,12 @@ def center_crop_pad(node: Node) -> list[Value]:
 
 
 def _padded(node: Node, pads: Sequence[Sequence[int]], mode: PaddingMode, number: float) -> Value:
-    data = _cropped(node, node.input(0), pads)
+    data = node.input(0)
+    whole = tuple(size + sum(ends) for size, ends in zip(data.shape, pads, strict=True))
+    beyond = [size < -min(ends) for size, ends in zip(data.shape, pads, strict=True)]
+    if any(beyond) and min(whole) >= 0 and mode is PaddingMode.CONSTANT:  # more is cut off at one end than there is
+        return node.tracer.fill(dml.fill_value_constant, data.element, whole, number)
+    data = _cropped(node, data, pads)
     low, high = ([max(ends[k], 0) for ends in pads] for k in (0, 1))
     if not any((*low, *high)):
         return data
