@@ -14,7 +14,8 @@ from anydml.engines.cpu import CpuEngine, plans, tiles
 from anydml.engines.cpu.build import _called
 from anydml.engines.cpu.kernels.dots import make_dots
 from anydml.engines.cpu.kernels.mend import make_mend
-from anydml.engines.cpu.kernels.octets import Octets, make_octets
+from anydml.engines.cpu.kernels.octet_vectors import Octets
+from anydml.engines.cpu.kernels.octets import make_octets
 from anydml.engines.cpu.kernels.pack import GROUP, Packing, make_pack
 from anydml.engines.cpu.kernels.room import SCRATCH
 from anydml.engines.cpu.kernels.skinny import Skinny, make_strip

@@ -9,7 +9,7 @@ from anydml.engines.cpu.kernels.pack import GROUP
 from anydml.engines.cpu.kernels.steps import Steps
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.kernels.octets import Octets
+    from anydml.engines.cpu.kernels.octet_vectors import Octets
 
 
 def read_totals(text: Steps) -> None:

@@ -10,7 +10,8 @@ from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.kernels.fourfold import FOUR, SIGNED_PAIR, UNSIGNED_PAIR
 from anydml.engines.cpu.kernels.matrices import LINE
 from anydml.engines.cpu.kernels.mend import make_mend
-from anydml.engines.cpu.kernels.octets import Octets, make_octets
+from anydml.engines.cpu.kernels.octet_vectors import Octets
+from anydml.engines.cpu.kernels.octets import make_octets
 from anydml.engines.cpu.kernels.pack import GROUP
 from anydml.engines.cpu.kernels.totals import make_total
 from anydml.engines.cpu.programs.sides import NOWHERE, byte_less_zero
