@@ -53,6 +53,10 @@ def test_fields_have_short_names_and_full_ones(line: str, full: str) -> None:
     assert printed(full) == printed(line)
 
 
+def test_both_factors_of_a_product_are_named_by_their_letters() -> None:
+    assert "= 17\n" in printed("gemm --a [[1,2],[3,4]] --b [[5],[6]]")
+
+
 def test_options_follow_from_the_fields() -> None:
     options = {name: option for option in options_of(dml.Join) for name in option.opts}
     assert options["--sizes"].multiple

@@ -79,7 +79,8 @@ def _tensor_options(cls: type[OperatorDesc], name: str) -> Iterator[click.Option
         metavar="TYPE",
         help=f"The {what} data type; by default that of the data, or {default}.",
     )
-    names = _names(name, "data", f"{base}-data", *(short[2] or [base]))
+    letter = [base] if not is_first or len(base) == 1 else []  # `--a` beside `--b`
+    names = _names(name, "data", f"{base}-data", *short[2], *letter)
     yield click.Option(
         [f"{name}_data", *names],
         type=DATA,

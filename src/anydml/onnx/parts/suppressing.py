@@ -16,7 +16,7 @@ _MOST = 2**26
 
 
 def suppressor(model: Any, decode: Callable[[Any], Array]) -> Callable[[Mapping[str, Any]], Array | None] | None:
-    """What runs a model of this one node and constants, which `decode` makes arrays of; None for others.
+    """A function that runs a model of this node and constants, which `decode` makes arrays of; None for others.
 
     It gives None for inputs that somebody else is to look at.
     """
