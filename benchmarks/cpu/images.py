@@ -37,11 +37,9 @@ class ImageRow(CpuRow):
 def images(rng: np.random.Generator, channels: int, side: int) -> list[Callable[[], CpuRow]]:
     """Every row for an image of so many channels and so many rows and columns."""
     x = rng.random((1, channels, side, side), np.float32)
-    made: list[Callable[[], CpuRow]] = [
-        # Not the nearest by 2.3: peers divide in FLOAT32, and find other elements where two are equally near.
-        partial(_resampled, x, scale, mode)
-        for scale, mode in ((2.0, "nearest"), (2.0, "linear"), (2.5, "nearest"), (2.3, "linear"), (0.5, "linear"))
-    ]
+    # Not the nearest by 2.3: peers divide in FLOAT32, and find other elements where two are equally near.
+    scales = {"nearest": (2.0, 2.5, 0.5), "linear": (2.0, 3.0, 2.3, 0.5)}
+    made: list[Callable[[], CpuRow]] = [partial(_resampled, x, by, mode) for mode in scales for by in scales[mode]]
     made += [partial(_padded, x, mode) for mode in PADDINGS]
     return [*made, partial(_tiled, x), *(partial(_blocks, x, is_depth=is_depth) for is_depth in (True, False))]
 

@@ -53,13 +53,20 @@ BYTES = {
 POOLINGS = {
     "largest of 3 x 3 by 2, 64 at 112": ("max", Window(64, 64, 112, 3, stride=2)),
     "largest of 2 x 2 by 2, 64 at 56": ("max", Window(64, 64, 56, 2, stride=2)),
+    "largest of 3 x 3, 192 at 35": ("max", Window(192, 192, 35, 3)),
+    "mean of 2 x 2 by 2, 256 at 14": ("average", Window(256, 256, 14, 2, stride=2)),
     "mean of 3 x 3, 64 at 56": ("average", Window(64, 64, 56, 3)),
     "mean of 7 x 7, 2048 at 7": ("average", Window(2048, 2048, 7, 7)),
 }
 
 
-def convolution_row(name: str, w: Window, batch: int, rng: np.random.Generator, **options: Any) -> CpuRow:
-    """A convolution with a bias. Filters are given ahead: to ONNX Runtime as initializers."""
+def convolution_row(
+    name: str, w: Window, batch: int, rng: np.random.Generator, *, is_last: bool = False, **options: Any
+) -> CpuRow:
+    """A convolution with a bias. Filters are given ahead: to ONNX Runtime as initializers.
+
+    `is_last` is against PyTorch alone, whose input, filters and result have their channels last, as oneDNN likes them.
+    """
     shape = (w.outputs, w.inputs // w.groups, w.side, w.side)
     x, filters, bias = (
         rng.random(sizes, np.float32) - np.float32(0.5)
@@ -74,6 +81,8 @@ def convolution_row(name: str, w: Window, batch: int, rng: np.random.Generator, 
 
     def by_torch(torch: Any) -> Any:
         a, b, c = map(torch.from_numpy, (x, filters, bias.reshape(-1)))
+        if is_last:
+            a, b = (one.contiguous(memory_format=torch.channels_last) for one in (a, b))
         compute = torch.nn.functional.conv2d
         return lambda out: compute(a, b, c, w.stride, w.padding, w.dilation, w.groups)  # noqa: ARG005 - it has no out=
 
@@ -81,10 +90,10 @@ def convolution_row(name: str, w: Window, batch: int, rng: np.random.Generator, 
         "strides": [w.stride] * 2, "dilations": [w.dilation] * 2, "pads": [w.padding] * 4, "group": w.groups,
     }  # fmt: skip
     sizes = desc.output_tensor.sizes
+    onnx = {"op": "Conv", "constants": [filters, bias.reshape(-1)], "attributes": attributes}
     return CpuRow(
         name=name, family="product", inputs=[x], owned=[filters, bias], desc=desc, numpy=None, torch=by_torch,
-        onnx={"op": "Conv", "constants": [filters, bias.reshape(-1)], "attributes": attributes}, exact=False, rtol=1e-4,
-        atol=1e-4, lines=x.nbytes + filters.nbytes + 4 * int(np.prod(sizes)),
+        onnx=None if is_last else onnx, exact=False, rtol=1e-4, atol=1e-4, lines=x.nbytes + filters.nbytes + 4 * int(np.prod(sizes)),
         flops=2 * int(np.prod(sizes)) * int(np.prod(shape[1:])), **options,
     )  # fmt: skip
 
@@ -160,7 +169,11 @@ def windows(
         for name, w in CONVOLUTIONS.items():
             goal = 3.0 if w.groups == w.inputs else 1.05
             own = w._replace(pixels=pixels) if pixels else w
-            made.append(partial(convolution_row, f"convolution, {name}{images}", own, batch, rng, goal=goal))
+            title = f"convolution, {name}{images}"
+            made += [
+                partial(convolution_row, title, own, batch, rng, goal=goal),
+                partial(convolution_row, f"{title}, channels last", own, batch, rng, is_last=True, goal=1.0),
+            ]
         for name, w in BYTES.items():
             own = w._replace(pixels=pixels) if pixels else w
             made.append(partial(bytes_row, f"convolution of bytes, {name}{images}", own, batch, rng, goal=1.0))
