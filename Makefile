@@ -15,7 +15,8 @@ GPU_PARTS ?= 16
 GPU_EXAMPLES ?= 40
 VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# What is imported is compiled then: of most packages a small part.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: help run test pytest test-gpu lint written docs stress bench bench-gpu dist clean FORCE
 

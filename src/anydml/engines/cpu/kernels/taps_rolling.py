@@ -66,11 +66,9 @@ class _Rolling(WideText):
 
     def _fetch(self, line: str, group: Group, step: int, *, is_written: bool) -> None:
         """Have a block's part of a line fetched that follows in a while."""
-        text, way = self.text, f"i32 {int(is_written)}, i32 3, i32 1"
-        text.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
         for byte in range(0, 4 * step * self.taps.lanes * group.vectors, LINE):
-            place = text.place(f"{line} + {group.at} * {4 * step} + {AHEAD + byte}")
-            text.add(f"call void @llvm.prefetch.p0(ptr {place}, {way})")
+            place = self.text.place(f"{line} + {group.at} * {4 * step} + {AHEAD + byte}")
+            self.text.fetch(place, is_written=is_written)
 
     def _roll(self, sums: Sums) -> Sums:
         """Sums as the next line finds them."""
