@@ -42,8 +42,10 @@ test: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%) ## lint, types and tests
 
 pytest: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%) ## the tests alone
 	$(BIN)/python -m pytest -n auto --dist worksteal
-	TRITON_INTERPRET=1 $(ON_CUDA) ANYDML_TEST_EXAMPLES=20 $(BIN)/python -m pytest -n auto --dist worksteal \
-	  -k cuda -m "not large" $(ENGINE_TESTS) $(patsubst %,tests/test_graph_%.py,run binding several)
+	@if [ -e $(VENV)/extra-triton ]; then set -x; TRITON_INTERPRET=1 $(ON_CUDA) ANYDML_TEST_EXAMPLES=20 \
+	  $(BIN)/python -m pytest -n auto --dist worksteal -k cuda -m "not large" \
+	  $(ENGINE_TESTS) $(patsubst %,tests/test_graph_%.py,run binding several); \
+	  else echo "the cuda engine's kernels are not interpreted without Triton: make test EXTRAS='torch triton'"; fi
 
 # A kernel takes Triton about a second to compile, so that several processes share the GPU and its tests.
 test-gpu: ## test the cuda engine on a GPU; installs nothing

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-SHARDS, COUNT = (10, 200) if os.environ.get("CI") == "true" else (2, 150)
+SHARDS, COUNT = (10, 200) if os.environ.get("CI") == "true" else (1, 150)
 MOST_CALLS = 1_000_000  # of functions, for a model; 200 of them took at most 15,322
 SECONDS_EACH = 600  # after which a model hangs, and the process ends where it is
 MEBIBYTES_MORE = 300
