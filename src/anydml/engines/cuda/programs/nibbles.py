@@ -60,7 +60,7 @@ def nibbles_kernel(
     each = EACH[left.type]
     warps = min(ceil_power(-(-blocks // each)), MOST_WARPS)
     scale = found.right.scale.type
-    assert scale is not None and isinstance(scales, tuple)  # noqa: S101, PT018 - as above
+    assert scale is not None and isinstance(scales, tuple)  # noqa: S101, PT018 - for type checkers
     is_aligned = scales[1] == 1 and scales[0] * scale.size_in_bytes % ALIGNMENT == 0
     made, _ = emit_nibbles(primitive.value, found, rests, NibblesForm(
         rows=form.rows, groups=GROUPS, warps=warps, kind=left.type, flip=form.flip, zero=int(form.zero),
