@@ -162,6 +162,49 @@ keep = Late()
 
 
 @LINUX
+def test_threads_that_dispatch_first_at_once_have_one_team() -> None:
+    code = """
+from anydml.engines.cpu import team
+both, found, get_kernel = threading.Barrier(2), [], team.get_kernel
+def get_together(name):
+    kernel = get_kernel(name)
+    if threading.current_thread() in threads:
+        threads.remove(threading.current_thread())
+        both.wait(20)
+    return kernel
+def ask():
+    found.append(team.get_team())
+get_kernel("team")
+team.get_kernel = get_together
+threads = [threading.Thread(target=ask) for _ in range(2)]
+every = list(threads)
+for one in every: one.start()
+for one in every: one.join()
+print(len({id(one) for one in found}), len(found))
+"""
+    result = run_python(code)
+    assert result.stdout == "1 2\n", result.stderr
+
+
+@LINUX
+def test_a_thread_is_within_a_kernel_when_the_process_ends() -> None:
+    code = """
+dml.set_num_threads(1)
+x = np.ones((2048, 2048), "f4")
+bound = dml.Device("cpu").compile(dml.Gemm.infer(a_tensor=dml.TensorDesc.of(x), b_tensor=dml.TensorDesc.of(x)))
+bound = bound.bind(x, x, out=np.empty_like(x))
+def work():
+    while True:
+        bound.dispatch()
+threading.Thread(target=work, daemon=True).start()
+time.sleep(0.1)
+"""
+    for _ in range(3):
+        result = run_python(code)
+        assert result.returncode == 0, result
+
+
+@LINUX
 def test_the_team_sleeps_when_there_is_nothing_to_do() -> None:
     code = """
 dml.set_num_threads(8)

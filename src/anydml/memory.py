@@ -69,6 +69,11 @@ def reserve_host(size: int) -> Buffer:
     return Buffer(numpy_address(array), size, True, array)
 
 
+def keep_for_ever(thing: object) -> None:
+    """Keep memory or code for as long as the process: a thread may be at it when Python has taken its modules apart."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
     """Strides, in elements, of a tensor with no gaps whose last dimension is contiguous."""
     strides = [1] * len(sizes)

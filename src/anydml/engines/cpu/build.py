@@ -7,7 +7,6 @@ compiled.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import hashlib
 import logging
@@ -27,6 +26,7 @@ from anydml.engines.cache import Entry
 from anydml.engines.cpu.features import find_cpu, load_llvm, make_machine
 from anydml.engines.cpu.kernel import TEXTS, Kernel
 from anydml.engines.cpu.objects import load_object
+from anydml.memory import keep_for_ever
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +70,7 @@ def _by_llvm(code: bytes) -> Callable[[str], int]:
     engine.remove_module(empty)  # which would be compiled: 1 ms of 1.4
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))
+    keep_for_ever(engine)
     found: Callable[[str], int] = engine.get_global_value_address
     return found
 

@@ -13,6 +13,8 @@ import struct
 import sys
 from typing import Any, NamedTuple
 
+from anydml.memory import keep_for_ever
+
 _SECTION, _SYMBOL, _RELOCATION = struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ"), struct.Struct("<QQq")
 _SYMBOLS, _RELOCATIONS, _NOTHING = 2, 4, 8
 """Types of sections: a table of symbols, one of relocations, and memory that is 0."""
@@ -21,8 +23,6 @@ _WRITE, _ALLOC = 1, 2
 _X86, _ARM = 62, 183
 _CALLED = ("memcpy", "memmove", "memset")
 _PAGE = mmap.PAGESIZE
-_kept: list[object] = []
-"""Code stays for as long as the process."""
 
 
 class _OddError(Exception):
@@ -138,7 +138,7 @@ class _Image:
             raise _OddError  # a system that has no code made while it runs
         if system.flush is not None:
             system.flush(self._base, self._base + self._split)
-        _kept.append((memory, held))
+        keep_for_ever(held)
         return found
 
     def _symbols(self, number: int) -> list[tuple[str, int, int]]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from anydml.engines.cores import count_cores
 from anydml.engines.cpu.kernels.room import SCRATCH
 from anydml.engines.threads import get_num_threads
+from anydml.memory import keep_for_ever
 
 PAGE = 4096
 LEAST, MOST = 32, 256
@@ -35,7 +36,7 @@ def get_scratch() -> Scratch:
     count = min(max(2 * count_cores(), 2 * get_num_threads(), LEAST), MOST)
     memory = np.zeros(count * SCRATCH + PAGE, np.uint8)
     address = -(-memory.ctypes.data // PAGE) * PAGE
-    _kept.append(memory)
+    keep_for_ever(memory)
 
     def free() -> None:  # who was in a block is not in a child
         for i in range(count):
@@ -44,6 +45,3 @@ def get_scratch() -> Scratch:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=free)
     return Scratch(address, count)
-
-
-_kept: list[np.ndarray[Any, Any]] = []

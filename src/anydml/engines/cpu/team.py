@@ -15,11 +15,12 @@ import sys
 import threading
 from typing import Any
 
+from anydml.engines.alone import run_alone
 from anydml.engines.cores import count_cores
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.kernels.team import PAUSES, STATE_BYTES
 from anydml.engines.threads import get_num_threads, number_cell
-from anydml.locks import make_lock
+from anydml.memory import keep_for_ever
 
 NAME = "threads of a native team"
 STACK = 1024 * 1024
@@ -34,7 +35,8 @@ _FATAL = {signal.SIGSEGV, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
 # As the text in kernels/team.py has them: words of the state.
 _STOP, _THERE, _PATIENCE, _CELL, _PAUSES, _CALLS = 9, 10, 11, 12, 13, 14
 
-
+_FOR_EVER = 2**62
+"""Dispatches at the end of the process, which ask no more for threads: the method that starts them is gone by then."""
 _IS_KNOWN = sys.platform == "linux" and sys.maxsize > 2**32 and platform.machine() in _FUTEX
 
 
@@ -63,12 +65,10 @@ class Team:
         self._threads: list[ctypes.c_ulong] = []
         self._lock = threading.Lock()
         self._more = self._grow  # the bound method, kept alive for the native side
+        keep_for_ever(number_cell)
         self._reset()
         os.register_at_fork(after_in_child=self._after_fork)
         atexit.register(self._stop)
-
-    def __len__(self) -> int:
-        return len(self._threads)
 
     def _reset(self) -> None:
         """A state in which there is no thread and no work."""
@@ -96,6 +96,8 @@ class Team:
         if self._lock.locked():  # by another thread, or by this one, under a signal's handler
             return
         with self._lock:
+            if self._state[_STOP]:
+                return
             self._threads = [thread for thread in self._threads if thread.value]
             wanted = get_num_threads()
             # Who watches for work keeps a core busy: not where others wait for it.
@@ -103,7 +105,7 @@ class Team:
             before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
             try:
                 signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - _FATAL)
-                while len(self._threads) < wanted - 1 and not self._state[_STOP] and self._start():
+                while len(self._threads) < wanted - 1 and self._start():
                     self._state[_THERE] = len(self._threads)
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -130,18 +132,22 @@ class Team:
             while self._threads:
                 if (thread := self._threads.pop()).value:
                     self._libc.pthread_join(thread, None)
-            self._state[_THERE] = 0
+            self._state[_THERE], self._state[_PATIENCE] = 0, _FOR_EVER
 
 
 _team: Team | None = None
-_making = make_lock()
 
 
 def get_team() -> Team:
     """The team of this process, of which the threads are started by the first dispatch that needs them."""
+    if _team is None:
+        get_kernel("team")  # which may take long, and says so
+    return _team or run_alone(_make)
+
+
+def _make() -> Team:
+    """One team, however many threads and signal handlers ask at once: two would be at one state."""
     global _team
     if _team is None:
-        get_kernel("team")  # which may take long, and a signal's handler may come here meanwhile
-        with _making:
-            _team = _team or Team()
+        _team = Team()
     return _team
