@@ -186,7 +186,7 @@ def lanes_of(nodes: Iterable[Expr], widest: int, rows: str, count: int) -> int:
         node.op in ("div", "rem") and node.type not in FLOATS for node in nodes
     )
     lanes = min(VECTOR // widest, 16) if by_lane else VECTOR // widest
-    while lanes > FEW and (lanes >= 2 * count or lanes * rows.count("s") > MOST_MOVES):
+    while lanes > FEW and (lanes > count or lanes * rows.count("s") > MOST_MOVES):
         lanes //= 2
     return lanes
 
