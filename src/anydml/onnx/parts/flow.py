@@ -173,8 +173,12 @@ class Repetition(Flow):
         inputs = self._inputs(values)
         most = self._number(inputs[0], "M") if self._names[0] else None
         goes_on = self._truth(inputs[1], "cond") if self._names[1] else True
-        gathered = [Gathered(info, self._label, self._source) for info in self._scanned]
         captured = [values[name] for name in self._repeated.body.captures]
+        if goes_on and (most is not None or not self._scanned):
+            found = self._repeated.run(captured + inputs[2:], None, most, self._steps, self._limit)
+            if found is not None:
+                return self._named(found)
+        gathered = [Gathered(info, self._label, self._source) for info in self._scanned]
         stepping, step = Stepping(self._repeated, captured, inputs[2:]), 0
         with self._steps as steps:
             while goes_on and (most is None or step < most):
@@ -223,18 +227,28 @@ class Sweep(Flow):
         )
         self._in_axes = ints("scan_input_axes", self._count)
         self._out_axes = ints("scan_output_axes", len(self._scanned))
+        ways = (*self._in_axes, *self._out_axes, *self._in_back, *self._out_back)
+        self._is_plain = not (self._is_batched or any(ways))
+        """Whether rows are read and made as they lie."""
 
     def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """Run the body over every slice."""
         inputs = self._inputs(values)
         known = [values[name] for name in self._repeated.body.captures]
+        if self._is_plain:
+            states, slices = inputs[: self._carried], inputs[self._carried :]
+            lengths = {x.shape[:1] for x in slices if type(x) is np.ndarray}
+            if len(lengths) == 1 and (length := lengths.pop()):
+                found = self._repeated.run(known + states, slices, length[0], self._steps, self._limit)
+                if found is not None:
+                    return self._named(found)
         with self._steps as steps:
             if not self._is_batched:
                 states, slices = inputs[: self._carried], inputs[self._carried :]
-                found = self._sweep(states, self._slices(slices), None, known, steps)
+                results = self._sweep(states, self._slices(slices), None, known, steps)
             else:
-                found = self._sweep_batch(inputs, known, steps)
-        return self._named(found)
+                results = self._sweep_batch(inputs, known, steps)
+        return self._named(results)
 
     def _slices(self, arrays: list[Any]) -> list[Any]:
         """The arrays with the axis that is swept first, packed, in the order in which they are swept."""

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.onnx.parts.quick import MOST_ROWS, Quick, is_large
 from anydml.onnx.values import OutsideError
 from anydml.runtime.watching import WATCHER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
+    from anydml.limits import MemoryLimit, StepLimit
     from anydml.onnx.parts.gathered import Gathered
-    from anydml.onnx.parts.part import Bound
     from anydml.onnx.parts.whole import Parts
 
 _QUICK_FROM = 2
@@ -22,10 +23,6 @@ _QUICK_FROM = 2
 about as long as five."""
 _MOST_TRIES = 8
 """How often a body is bound whose steps leave what is bound: its values, or the branches that it takes, vary."""
-_MOST_BYTES = 65_536
-"""Of an array that is copied into its place at each step; what is larger costs more than binding anew."""
-_MOST_ROWS = 2**20
-"""Bytes of what steps give that are put together as they come."""
 _MOST_SCRATCH = 2**18
 """Bytes of scratch memory that are kept between runs with what is bound to it."""
 _MOST_IDLE = 2
@@ -59,12 +56,49 @@ class Repeated:
         self.constants, self.lead = constants, len(constants)
         self.rest = self.lead + len(self.carried)
         """The number of results before those of each step."""
-        self._idle: dict[Hashable, list[_Quick]] = {}
+        self._idle: dict[Hashable, list[Quick]] = {}
         """By the types and shapes of all that a step reads, constants aside."""
         self._refused: dict[Hashable, None] = {}
         """Those of first steps that the body could not be bound to."""
+        self._left: dict[Hashable, int] = {}
+        """How often a run left what is bound."""
 
-    def take(self, stepping: Stepping, step: int) -> _Quick | None:
+    def run(
+        self, given: list[Any], sources: Sequence[Any] | None, most: int | None, steps: StepLimit, memory: MemoryLimit
+    ) -> list[Any] | None:
+        """All steps of a run like an earlier one, at once: the carried values, and the rows of what each step gives.
+
+        There are `most` steps, or without that as many as a condition says and the limit allows. None where it is a
+        matter of more than copies and kernels, which is for a run step by step. A short Loop takes half of that one's
+        time so.
+        """
+        end = steps.left if most is None else most
+        if WATCHER.get() or not 0 < end <= steps.left or (key := _key(given, sources)) is None:
+            return None
+        try:
+            quick = self._idle[key].pop()
+        except (KeyError, IndexError):
+            return None
+        if self._left.get(key, 0) > _MOST_TRIES or end * quick.row_bytes > min(MOST_ROWS, memory.left // 2):
+            self.give_back(quick)
+            return None
+        quick.begin(given)
+        blocks = [np.empty((end, *array.shape), array.dtype) for array in quick.rest]
+        try:
+            goes_on = quick.guard(quick.sweep_into, 0, end, sources, blocks)
+        except OutsideError:  # which is found once more, step by step
+            self._remember(self._left, key, self._left.get(key, 0) + 1)
+            self.give_back(quick)
+            return None
+        if goes_on and most is None:  # an endless one
+            return None
+        found = [array.copy() for array in quick.states()]
+        found += blocks if quick.at == end else [block[: quick.at].copy() for block in blocks]
+        steps.count(quick.at)
+        self.give_back(quick)
+        return found
+
+    def take(self, stepping: Stepping, step: int) -> Quick | None:
         """The body bound for the first step of a run; None where no earlier run was like it, or it cannot be."""
         key = None if WATCHER.get() else _key(stepping.given, stepping.sources)
         if key is None or key in self._refused:
@@ -80,13 +114,13 @@ class Repeated:
             self._remember(self._refused, key, None)
         return found
 
-    def bind(self, stepping: Stepping, step: int) -> _Quick | None:
+    def bind(self, stepping: Stepping, step: int) -> Quick | None:
         """The body bound to arrays of its own; None where it cannot be, or does not go on as it is."""
         known = stepping.known(step)
-        is_kept = not (WATCHER.get() or any(map(_is_large, known.values())))
-        return _Quick.of(self, known, _key(stepping.given, stepping.sources) if is_kept else None)
+        is_kept = not (WATCHER.get() or any(map(is_large, known.values())))
+        return Quick.of(self, known, _key(stepping.given, stepping.sources) if is_kept else None)
 
-    def give_back(self, quick: _Quick) -> None:
+    def give_back(self, quick: Quick) -> None:
         """Keep what was bound for the next run."""
         if (key := quick.key) is not None and quick.scratch <= _MOST_SCRATCH:
             if (several := self._idle.get(key)) is None:
@@ -100,10 +134,6 @@ class Repeated:
         if len(by) >= _MOST_KEYS:
             by.clear()
         by[key] = value
-
-
-def _is_large(value: Any) -> bool:
-    return type(value) is not np.ndarray or value.nbytes > _MOST_BYTES
 
 
 def _key(given: Sequence[Any], sources: Sequence[Any] | None) -> Hashable:
@@ -128,7 +158,7 @@ class Stepping:
         """`captured` stays as it is from step to step. A step reads a row of each source, or without any its number."""
         self._repeated, self._captured, self._states, self.sources = repeated, captured, states, sources
         self._count, self._slow, self._tries = 0, _QUICK_FROM, _MOST_TRIES
-        self._quick: _Quick | None = None
+        self._quick: Quick | None = None
 
     @property
     def given(self) -> list[Any]:
@@ -146,7 +176,7 @@ class Stepping:
         return found
 
     def sweep(self, step: int, end: int, gathered: Sequence[Gathered]) -> tuple[int, bool]:
-        """Run bound steps up to an end, or as far as a condition holds and they can: the next, and whether there is one.
+        """Run bound steps up to an end, or as far as a condition holds and they can: the next, and whether it is due.
 
         `gathered` take what follows what is carried. Such steps take about 1 us each.
         """
@@ -162,7 +192,7 @@ class Stepping:
             self._count, self._slow, self._tries = 0, _QUICK_FROM, self._tries - 1
             return quick.at, True
 
-    def _find(self, step: int) -> _Quick | None:
+    def _find(self, step: int) -> Quick | None:
         if not self._count and self._tries == _MOST_TRIES:
             return self._repeated.take(self, step)
         if self._count < self._slow or not self._tries:
@@ -188,111 +218,3 @@ class Stepping:
         self._quick = None
         self._repeated.give_back(quick)
         return found
-
-
-class _Quick:
-    """A body bound to two rows of arrays, for one run at a time."""
-
-    def __init__(self, bound: list[Bound], given: list[Any], fresh: list[Any], rows: list[list[Any]]) -> None:
-        self._bound, self._given, self._inputs, self._rows = bound, given, fresh, rows
-        self._guard, self._launches = bound[0].guard, [each.launch for each in bound]
-        self._turn = 0
-        self._ahead: list[tuple[Any, Any]] = [(array, array.copy()) for array in rows[0]]
-        """The first row as binding left it: with constants that the body carries, which no launch writes."""
-        self._is_begun = False
-        self.at = 0
-        """The step that `sweep` came to."""
-        self.goes_on: Any = None
-        self.rest: list[Any] = []
-        self.key: Hashable = None
-        """Of the steps of other runs that it can be used for; None where it cannot."""
-        self.scratch = sum(each.scratch for each in bound)
-
-    @classmethod
-    def of(cls, repeated: Repeated, known: Mapping[str, Any], key: Hashable) -> _Quick | None:
-        """The body bound to copies of what each step is given, and with a key to copies of all but constants."""
-        body, fresh, carried, lead = repeated.body, repeated.fresh, repeated.carried, repeated.lead
-        if any(_is_large(known[name]) for name in (*fresh, *carried)):
-            return None
-        copied = {*fresh, *carried} if key is None else known.keys() - repeated.constants.keys()
-        held = {name: x.copy() if name in copied else x for name, x in known.items()}
-        first, fixed = {name: held[name] for name in carried}, frozenset(known.keys() - copied)
-        there = body.bind(held, {}, fixed)
-        if there is None or len({*body.gives, *body.takes}) < len(body.gives) + len(body.takes):
-            return None
-        outputs = [there.made[name] for name in body.gives]
-        names = body.gives[lead : repeated.rest]
-        second = dict(zip(carried, (there.made[name] for name in names), strict=True))
-        rest = outputs[repeated.rest :]
-        is_steady = all(second[n].shape == first[n].shape and second[n].dtype == first[n].dtype for n in carried)
-        if not is_steady or any(array.nbytes > _MOST_BYTES for array in rest):
-            return None
-        into = {**there.made, **dict(zip(names, first.values(), strict=True))}
-        back = body.bind({**held, **second}, into, fixed)
-        if back is None:
-            return None
-        rows = [[first[name] for name in carried], [second[name] for name in carried]]
-        read = {name for part in body for name in part.takes}
-        inputs = [held[name] if name in read else None for name in fresh]
-        given = [held[name] if name in copied else None for name in (*body.captures, *carried)]
-        found = cls([there, back], given, inputs, rows)
-        found.goes_on, found.rest, found.key = outputs[0] if lead else None, rest, key
-        return found
-
-    def begin(self, given: Sequence[Any]) -> None:
-        """Take the values that a first step reads."""
-        for array, value in zip(self._given, given, strict=True):
-            if array is not None:
-                array[...] = value
-        self._turn, self._is_begun = 0, False
-
-    def sweep(
-        self, step: int, end: int, sources: Sequence[Any] | None, gathered: Sequence[Gathered]
-    ) -> tuple[int, bool]:
-        self.at = step
-        if not self.rest:
-            goes_on = self._guard(self._sweep, step, end, sources, ())
-            return self.at, goes_on
-        goes_on = True
-        most = max(_MOST_ROWS // max(sum(array.nbytes for array in self.rest), 1), 1)
-        while goes_on and self.at < end:
-            first = self.at
-            blocks = [np.empty((min(end - first, most), *array.shape), array.dtype) for array in self.rest]
-            last = min(end, first + most)
-            try:
-                goes_on = self._guard(self._sweep, first, last, sources, blocks)
-            finally:
-                if count := self.at - first:
-                    for one, block in zip(gathered, blocks, strict=True):
-                        one.add_rows(block if count == len(block) else block[:count])
-        return self.at, goes_on
-
-    def _sweep(self, start: int, end: int, sources: Sequence[Any] | None, blocks: Sequence[Any]) -> bool:
-        """Whether there is a next step."""
-        launches, turn, at, goes_on = self._launches, self._turn, start, self.goes_on
-        number = self._inputs[0] if sources is None else None
-        read = [] if sources is None else [x for x in zip(self._inputs, sources, strict=True) if x[0] is not None]
-        made = list(zip(blocks, self.rest, strict=True))
-        try:
-            while at < end:
-                if number is not None:
-                    number[...] = at
-                for array, source in read:
-                    array[...] = source[at]
-                launches[turn]()
-                turn ^= 1
-                if not self._is_begun:
-                    for array, value in self._ahead:
-                        array[...] = value
-                    self._is_begun = True
-                for block, array in made:
-                    block[at - start] = array
-                at += 1
-                if goes_on is not None and not goes_on.item():
-                    return False
-        finally:
-            self._turn, self.at = turn, at
-        return True
-
-    def states(self) -> list[Any]:
-        return self._rows[self._turn]
