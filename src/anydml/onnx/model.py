@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from anydml.errors import BindingError, DmlError, Fault, ModelError, UnsupportedError, printable, show
 from anydml.locks import cached_property, make_lock
 from anydml.memory import HOST
-from anydml.onnx.feeding import first_of, hand_over, hold, memory_told, refuse_out, send
+from anydml.onnx.feeding import first_of, hand_over, hold, memory_told, out_of_memory, refuse_out, send
 from anydml.onnx.feeds import index_limits, make_up
 from anydml.onnx.footprint import Footprint, footprint
 from anydml.onnx.graphs import TensorInfo, describe, ends_table
@@ -179,14 +179,16 @@ class Model(Shown):
         """
         # Read once: an entry may be a new array at each access, or be another thread's to replace.
         held = inputs.copy() if type(inputs) is dict else hold(inputs, self._source.name)
-        if out is None and (program := self._recall.find(held)) is not None:
+        if out is not None:
+            return self._run_closely(held, out)
+        if self._divided is not None:
+            if (parts := self._divided.recall(held)) is not None:
+                return self._run_parts(parts, held)
+        elif (program := self._recall.find(held)) is not None:
             try:
                 return dict(zip(program.names, program.run(held), strict=True))
             except OutsideError:
                 pass  # found once more below
-        if out is None and self._divided is not None and (parts := self._divided.recall(held)) is not None:
-            with memory_told(self.name):
-                return self._run_parts(parts, held)
         return self._run_closely(held, out)
 
     def bound(self, inputs: Mapping[str, Any], outs: Mapping[str, Any]) -> Callable[[], object] | None:
@@ -237,6 +239,8 @@ class Model(Shown):
         except ModelError as error:
             self._blame_sizes(error, {name: array.shape for name, array in inputs.items()})
             raise
+        except MemoryError as error:
+            raise out_of_memory(error, self.name) from error
 
     def _blame_sizes(self, error: ModelError, shapes: Mapping[str, tuple[int, ...]]) -> None:
         if faults := self._binder.differing(shapes):

@@ -232,10 +232,10 @@ class Program:
                 self._launches[addresses] = launch
         self.guard(launch)
 
-    def guard(self, launch: Callable[[], T]) -> T:
+    def guard(self, launch: Callable[..., T], *args: Any) -> T:
         """Launch, and tell of what goes wrong by the model's names."""
         try:
-            found = launch()
+            found = launch(*args)
             if self.missed:
                 self.missed = 0
             return found

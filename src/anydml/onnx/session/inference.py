@@ -233,7 +233,7 @@ class InferenceSession:
 
     def _is_free(self) -> bool:
         """Whether nothing is to be set before a run."""
-        return self._timeline is None and self._threads in (0, get_num_threads())
+        return self._timeline is None and (not self._threads or self._threads == get_num_threads())
 
     def _run_plainly(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         if self._is_free():
