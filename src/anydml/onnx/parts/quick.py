@@ -108,9 +108,13 @@ class Quick:
     def sweep_into(self, start: int, end: int, sources: Sequence[Any] | None, blocks: Sequence[Any]) -> bool:
         """Whether there is a next step; `blocks` take the rows of what each gives."""
         launches, turn, at, goes_on = self._launches, self._turn, start, self.goes_on
-        number = self._inputs[0] if sources is None else None
-        read = [] if sources is None else [x for x in zip(self._inputs, sources, strict=True) if x[0] is not None]
-        made = list(zip(blocks, self.rest, strict=True))
+        read: list[tuple[Any, Any]] = []
+        number = None
+        if sources is None:
+            number = self._inputs[0]
+        else:
+            read = [x for x in zip(self._inputs, sources, strict=True) if x[0] is not None]
+        made = list(zip(blocks, self.rest, strict=True)) if blocks else blocks
         try:
             while at < end:
                 if number is not None:

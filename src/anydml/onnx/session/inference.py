@@ -236,7 +236,7 @@ class InferenceSession:
         return self._timeline is None and (not self._threads or self._threads == get_num_threads())
 
     def _run_plainly(self, feed: Mapping[str, Any]) -> dict[str, Any]:
-        if self._is_free():
+        if not self._threads or self._is_free():
             return self._model.run(feed)
         with OwnThreads(self._threads):
             return self._model.run(feed)
