@@ -81,7 +81,7 @@ class Repeated:
             return None
         rest, found = quick.rest, None
         is_little = not rest or end * quick.row_bytes <= min(MOST_ROWS, memory.left // 2)
-        if is_little and self._left.get(key, 0) <= _MOST_TRIES:
+        if is_little and not (self._left and self._left.get(key, 0) > _MOST_TRIES):
             blocks = [np.empty((end, *array.shape), array.dtype) for array in rest]
             try:
                 quick.begin(given)
