@@ -15,6 +15,7 @@ from onnx_models import model, node, onnx
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
 from anydml.onnx.parts import flow  # isort: skip - as above
+from anydml.onnx.parts.quick import Quick  # isort: skip - as above
 from anydml.onnx.parts.whole import Parts  # isort: skip - as above
 from anydml.onnx.program import Program  # isort: skip - as above
 
@@ -167,6 +168,41 @@ def test_a_run_like_an_earlier_one_is_done_at_once(monkeypatch: pytest.MonkeyPat
         np.testing.assert_array_equal(each, sums * rows[2])
     for limit in (1, 8):
         assert ended.run({"lim": np.array(limit, "float32"), "x": np.array(0, "float32")})["y"] == limit
+
+
+SWEPT = {
+    "octets": """
+    main (int8[3] s, int8[N, 3] x) => (int8[3] e, int8[N, 3] y, bool[N, 3] z) {
+        e, y, z = Scan<num_scan_inputs = 1, body = b (int8[3] u, int8[3] v) => (int8[3] n, int8[3] o, bool[3] p) {
+            n = Add(u, v) o = Mul(n, v) p = Greater(n, v) }>(s, x)
+    }""",
+    "shared": """
+    main (float[120, 120] s, float[N, 120] x) => (float[120, 120] e, float[N, 120, 1] y) {
+        e, y = Scan<num_scan_inputs = 1, body = b (float[120, 120] u, float[120] v) => (
+            float[120, 120] n, float[120, 1] o
+        ) <int64[1] axes = {1}> { c = Unsqueeze(v, axes) o = MatMul(u, c) w = Sign(o) n = Add(u, w) }>(s, x)
+    }""",
+}
+
+
+@pytest.mark.parametrize("name", SWEPT)
+def test_steps_in_one_call_are_as_those_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of rows that are no whole words, and of kernels whose work threads share."""
+    rng, dtype = np.random.default_rng(3), "int8" if name == "octets" else "float32"
+    shape = (3,) if name == "octets" else (120, 120)
+    several = [
+        {"s": rng.integers(-3, 4, shape).astype(dtype), "x": rng.integers(-3, 4, (count, shape[-1])).astype(dtype)}
+        for count in (3, 3, 3, 1, 70)
+    ]
+    quickly = dml.onnx.load(parsed(SWEPT[name]))
+    found = [list(quickly.run(inputs).values()) for inputs in several]
+    (body,) = [part._repeated for part in quickly._divided.parts() if isinstance(part, flow.Sweep)]  # type: ignore[union-attr]
+    assert [quick._native is not None for idle in body._idle.values() for quick in idle] == [True]
+    monkeypatch.setattr(Quick, "make_native", lambda *_given, **_options: None)
+    slowly = dml.onnx.load(parsed(SWEPT[name]))
+    for inputs, results in zip(several, found, strict=True):
+        for result, wanted in zip(results, slowly.run(inputs).values(), strict=True):
+            np.testing.assert_array_equal(result, wanted)
 
 
 def test_an_endless_run_like_an_earlier_one_is_stopped() -> None:

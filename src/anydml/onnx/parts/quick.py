@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from anydml.onnx.parts.gathered import Gathered
     from anydml.onnx.parts.part import Bound
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 2**20
 """Bytes of what steps give that are put together as they come."""
+_AT_ONCE = 64
+"""Steps in one call."""
+_STATE, _BY_CONDITION = struct.Struct("6q"), 1
+"""As kernels of steps have it."""
 _MOST_BYTES = 65_536
 """Of an array that is copied into its place at each step; what is larger costs more than binding anew."""
 
@@ -34,6 +39,10 @@ class Quick:
         self._ahead: list[tuple[Any, Any]] = [(array, array.copy()) for array in rows[0]]
         """The first row as binding left it: with constants that the body carries, which no launch writes."""
         self._is_begun = False
+        self._native: Callable[..., Any] | None = None
+        self._read: list[int] = []
+        """The numbers of the inputs that a row of a source is put to."""
+        self._state = np.zeros(6, np.int64)
         self.at = 0
         """The step that `sweep` came to."""
         self.goes_on: Any = None
@@ -74,6 +83,7 @@ class Quick:
         found = cls([there, back], given, inputs, rows)
         found.goes_on, found.rest, found.key = outputs[0] if lead else None, rest, key
         found.row_bytes = sum(array.nbytes for array in rest)
+        found.make_native(is_counted=lead > 0)
         return found
 
     def begin(self, given: Sequence[Any]) -> None:
@@ -105,9 +115,39 @@ class Quick:
                         one.add_rows(block if count == len(block) else block[:count])
         return self.at, goes_on
 
+    def make_native(self, *, is_counted: bool) -> None:
+        """Have steps in one call where they are nothing but kernels; `is_counted` says that each reads its number."""
+        from anydml.engines.cpu.sweeping import make_sweep_of  # with what compiles kernels, which few models need
+
+        self._read = [] if is_counted else [i for i, array in enumerate(self._inputs) if array is not None]
+        number, reads = self._inputs[0] if is_counted else None, [self._inputs[i] for i in self._read]
+        is_whole = all(array.flags.c_contiguous for array in (*reads, *self.rest))
+        condition = self.goes_on
+        if is_whole and (condition is None or (condition.dtype == np.bool_ and condition.size == 1)):
+            self._native = make_sweep_of(self._launches, number, self.goes_on, reads, self.rest, self._ahead)
+
     def sweep_into(self, start: int, end: int, sources: Sequence[Any] | None, blocks: Sequence[Any]) -> bool:
         """Whether there is a next step; `blocks` take the rows of what each gives."""
-        launches, turn, at, goes_on = self._launches, self._turn, start, self.goes_on
+        if (native := self._native) is None:
+            return self._sweep(start, start, end, sources, blocks)
+        arrays = list(blocks)
+        if sources is not None:
+            arrays = [sources[i] for i in self._read] + arrays
+            if not all(array.flags.c_contiguous for array in arrays):
+                return self._sweep(start, start, end, sources, blocks)
+        at, state, why = start, self._state, 0
+        while at < end:  # a few at a time: others may want Python's lock, and Ctrl-C is looked for in between
+            _STATE.pack_into(state.data, 0, at, min(end, at + _AT_ONCE), self._turn, self._is_begun, start, 0)
+            native(state, *arrays)
+            at, _, self._turn, self._is_begun, _, why = _STATE.unpack_from(state.data)
+            self.at = at
+            if why:
+                return why != _BY_CONDITION and self._sweep(start, at, end, sources, blocks)
+        return True
+
+    def _sweep(self, start: int, at: int, end: int, sources: Sequence[Any] | None, blocks: Sequence[Any]) -> bool:
+        """The same by one launch after the other."""
+        launches, turn, goes_on = self._launches, self._turn, self.goes_on
         number = self._inputs[0] if sources is None else None
         read = [] if sources is None else [x for x in zip(self._inputs, sources, strict=True) if x[0] is not None]
         made = list(zip(blocks, self.rest, strict=True))

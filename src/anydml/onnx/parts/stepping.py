@@ -76,26 +76,22 @@ class Repeated:
         if WATCHER.get() or not 0 < end <= steps.left or (key := _key(given, sources)) is None:
             return None
         try:
-            quick = self._idle[key].pop()
+            quick = (several := self._idle[key]).pop()
         except (KeyError, IndexError):
             return None
-        if self._left.get(key, 0) > _MOST_TRIES or end * quick.row_bytes > min(MOST_ROWS, memory.left // 2):
-            self.give_back(quick)
-            return None
-        quick.begin(given)
-        blocks = [np.empty((end, *array.shape), array.dtype) for array in quick.rest]
-        try:
-            goes_on = quick.guard(quick.sweep_into, 0, end, sources, blocks)
-        except OutsideError:  # which is found once more, step by step
-            self._remember(self._left, key, self._left.get(key, 0) + 1)
-            self.give_back(quick)
-            return None
-        if goes_on and most is None:  # an endless one
-            return None
-        found = [array.copy() for array in quick.states()]
-        found += blocks if quick.at == end else [block[: quick.at].copy() for block in blocks]
-        steps.count(quick.at)
-        self.give_back(quick)
+        rest, found = quick.rest, None
+        is_little = not rest or end * quick.row_bytes <= min(MOST_ROWS, memory.left // 2)
+        if is_little and not (self._left and self._left.get(key, 0) > _MOST_TRIES):
+            blocks = [np.empty((end, *array.shape), array.dtype) for array in rest]
+            try:
+                quick.begin(given)
+                if not quick.guard(quick.sweep_into, 0, end, sources, blocks) or most is not None:  # else it is endless
+                    found = [array.copy() for array in quick.states()]
+                    found += blocks if quick.at == end else [block[: quick.at].copy() for block in blocks]
+                    steps.count(quick.at)
+            except OutsideError:  # which is found once more, step by step
+                self._remember(self._left, key, self._left.get(key, 0) + 1)
+        several.append(quick)
         return found
 
     def take(self, stepping: Stepping, step: int) -> Quick | None:
