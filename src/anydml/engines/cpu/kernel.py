@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 TEXTS = {
     "digits", "direct", "dots", "line", "map", "mend", "octets", "pack", "plainly", "quantised", "reduce", "series",
-    "soften", "strip", "team", "tile", "total",
+    "soften", "strip", "sweep", "team", "tile", "total",
 }  # fmt: skip
 """Families of kernels that are written in LLVM, and that Python does not call by their entry."""
 

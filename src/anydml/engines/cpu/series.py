@@ -71,18 +71,22 @@ def _addresses(count: int, far: int, all_: int) -> Iterator[int]:
 
 
 def _words(launches: Sequence[Callable[[], Any]]) -> list[tuple[int, ...]] | None:
-    """The words of each launch; None where one is no kernel's."""
-    found = list[tuple[int, ...]]()
+    """The words of each kernel; None where a launch is no kernel's."""
+    found = kernels_of(launches)
+    return None if found is None else [struct.unpack(f"{len(words) // 8}q", words) for words in found]
+
+
+def kernels_of(launches: Sequence[Callable[[], Any]]) -> list[bytes] | None:
+    """The words of the kernels that launches run, in order; None where one does something else."""
+    found = list[bytes]()
     for launch in launches:
-        several = getattr(launch, "launches", None)
-        if several is not None:
-            own = _words(several)
-            if own is None:
+        if (several := getattr(launch, "launches", None)) is not None:
+            if (own := kernels_of(several)) is None:
                 return None
             found += own
             continue
         words = launch.__self__ if isinstance(launch, _BuiltIn) else None
         if not isinstance(words, bytes):
             return None
-        found.append(struct.unpack(f"{len(words) // 8}q", words))
+        found.append(words)
     return found

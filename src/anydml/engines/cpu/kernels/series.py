@@ -57,24 +57,24 @@ def make_series() -> str:
         with text.when("team != 0"):
             text.add(f"%found = call i64 {text.place('team')}(i64 %room, i64 0)")
             with text.when("found != none"):
-                _leave(text, "found")
-            _count(text, "none", -1)
-    _count(text, "none", 1)
+                leave(text, "found")
+            count(text, "none", -1)
+    count(text, "none", 1)
     text.add("ret i64 %none")
     return text.define("i64 @kernel(i64 %self, i64 %arrays, i64 %count)")
 
 
 def _give(text: Steps, name: str) -> None:
-    _count(text, name, 1)
-    _leave(text, name)
+    count(text, name, 1)
+    leave(text, name)
 
 
-def _leave(text: Steps, name: str) -> None:
+def leave(text: Steps, name: str) -> None:
     """Return from within a block, whose end nothing comes to then."""
     text.add(f"ret i64 %{name}", f"{text.label('never')}:")
 
 
-def _count(text: Steps, name: str, by: int) -> None:
+def count(text: Steps, name: str, by: int) -> None:
     """Count a reference to an object, or one less."""
     if _IS_COUNTED:
         before = text.label("count")
