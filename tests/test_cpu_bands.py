@@ -54,8 +54,8 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         tiles.append(tile)
         return make(tile)
 
-    make = bands._kernel
-    monkeypatch.setattr(bands, "_kernel", kernel)
+    make = bands.tile_kernel
+    monkeypatch.setattr(bands, "tile_kernel", kernel)
     monkeypatch.setenv("ANYDML_KEEP_PLANS", "0")
     return tiles
 
@@ -118,6 +118,8 @@ def test_vectors_of_eight_lanes(planned: list[Any], monkeypatch: pytest.MonkeyPa
         ("skylake-avx512", BandTile(1, 14, 2, 16, 32, 3, 0, 4, 4, fetches=True)),
         ("skylake-avx512", BandTile(1, 29, 1, 16, 16, 3, 0, 8, 4, chain=3)),
         ("haswell", BandTile(2, 3, 2, 8, 16, 3, 40, 4, 8)),
+        ("skylake-avx512", BandTile(1, 14, 2, 16, 32, 16, 0, 256, 4, is_beside=True)),
+        ("haswell", BandTile(1, 6, 2, 8, 16, 3, 0, 64, 64, is_beside=True, is_each=True)),
     ],
 )
 def test_no_vector_of_a_tile_is_spilled(cpu: str, tile: BandTile) -> None:

@@ -14,6 +14,8 @@ from onnx_flow import MODELS, NO, YES, X, flow_model, number
 from onnx_models import model, node, onnx
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
+from anydml.onnx.parts import flow  # isort: skip - as above
+from anydml.onnx.parts.quick import Quick  # isort: skip - as above
 from anydml.onnx.parts.whole import Parts  # isort: skip - as above
 from anydml.onnx.program import Program  # isort: skip - as above
 
@@ -47,9 +49,8 @@ def test_as_onnxruntime(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for inputs in MODELS[name][1]:
         for _ in range(2):  # as programs are found again
             check_same(list(loaded.run(inputs).values()), session.run(None, inputs))
-            monkeypatch.setattr(
-                "anydml.onnx.parts.stepping._MOST_ROWS", 16
-            )  # bytes put together at once: a step or two
+            for module in ("quick", "stepping"):  # bytes put together at once: a step or two
+                monkeypatch.setattr(f"anydml.onnx.parts.{module}.MOST_ROWS", 16)
 
 
 def test_steps_with_branches_are_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,6 +125,93 @@ def test_short_loops_are_bound_in_the_second_run(monkeypatch: pytest.MonkeyPatch
         for result, wanted in zip(loaded.run({"m": number(m), "x": x}).values(), kept_wanted(m, x), strict=True):
             np.testing.assert_array_equal(result, wanted)
     assert bodies == ["y", "d", "y", "y"]
+
+
+WHILE = """
+main (float lim, float x) => (float y) {
+    y = Loop(, , x) <body = b (int64 k, bool c, float v) => (bool d, float w) {
+        one = Constant<value = float {1}>()
+        w = Add(v, one)
+        d = Less(w, lim)
+    }>
+}"""
+
+SCANNED = """
+main (float[2] s, float[N, 2] x, float[2] w) => (float[2] e, float[N, 2] y) {
+    e, y = Scan<num_scan_inputs = 1, body = b (float[2] u, float[2] v) => (float[2] n, float[2] o) {
+        n = Add(u, v) o = Mul(n, w) }>(s, x)
+}"""
+
+
+def test_a_run_like_an_earlier_one_is_done_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With no object for its steps; what each run gives is its own."""
+    counted, scanned, ended = (dml.onnx.load(parsed(text)) for text in (KEPT, SCANNED, WHILE))
+    rows = np.arange(14, dtype="float32").reshape(7, 2)
+
+    def scan(count: int) -> Any:
+        x = np.asfortranarray(rows[:count]) if count == 4 else rows[:count]
+        return scanned.run({"s": rows[1], "x": x, "w": rows[2]}).values()
+
+    for _ in range(2):
+        counted.run({"m": number(3), "x": X[0]})
+        scan(3)
+        ended.run({"lim": np.array(3, "float32"), "x": np.array(0, "float32")})
+    monkeypatch.setattr(flow, "Stepping", None)  # which nobody may call
+    found = [(m, counted.run({"m": number(m), "x": X[0] * m}).values()) for m in (1, 2, 5)]
+    for m, results in found:
+        for result, wanted in zip(results, kept_wanted(m, X[0] * m), strict=True):
+            np.testing.assert_allclose(result, wanted, 1e-6)
+    several = [(count, scan(count)) for count in (1, 4, 7)]
+    for count, (end, each) in several:
+        sums = rows[1] + np.cumsum(rows[:count], 0)
+        np.testing.assert_array_equal(end, sums[-1])
+        np.testing.assert_array_equal(each, sums * rows[2])
+    for limit in (1, 8):
+        assert ended.run({"lim": np.array(limit, "float32"), "x": np.array(0, "float32")})["y"] == limit
+
+
+SWEPT = {
+    "octets": """
+    main (int8[3] s, int8[N, 3] x) => (int8[3] e, int8[N, 3] y, bool[N, 3] z) {
+        e, y, z = Scan<num_scan_inputs = 1, body = b (int8[3] u, int8[3] v) => (int8[3] n, int8[3] o, bool[3] p) {
+            n = Add(u, v) o = Mul(n, v) p = Greater(n, v) }>(s, x)
+    }""",
+    "shared": """
+    main (float[120, 120] s, float[N, 120] x) => (float[120, 120] e, float[N, 120, 1] y) {
+        e, y = Scan<num_scan_inputs = 1, body = b (float[120, 120] u, float[120] v) => (
+            float[120, 120] n, float[120, 1] o
+        ) <int64[1] axes = {1}> { c = Unsqueeze(v, axes) o = MatMul(u, c) w = Sign(o) n = Add(u, w) }>(s, x)
+    }""",
+}
+
+
+@pytest.mark.parametrize("name", SWEPT)
+def test_steps_in_one_call_are_as_those_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of rows that are no whole words, and of kernels whose work threads share."""
+    rng, dtype = np.random.default_rng(3), "int8" if name == "octets" else "float32"
+    shape = (3,) if name == "octets" else (120, 120)
+    several = [
+        {"s": rng.integers(-3, 4, shape).astype(dtype), "x": rng.integers(-3, 4, (count, shape[-1])).astype(dtype)}
+        for count in (3, 3, 3, 1, 70)
+    ]
+    quickly = dml.onnx.load(parsed(SWEPT[name]))
+    found = [list(quickly.run(inputs).values()) for inputs in several]
+    (body,) = [part._repeated for part in quickly._divided.parts() if isinstance(part, flow.Sweep)]  # type: ignore[union-attr]
+    assert [quick._native is not None for idle in body._idle.values() for quick in idle] == [True]
+    monkeypatch.setattr(Quick, "make_native", lambda *_given, **_options: None)
+    slowly = dml.onnx.load(parsed(SWEPT[name]))
+    for inputs, results in zip(several, found, strict=True):
+        for result, wanted in zip(results, slowly.run(inputs).values(), strict=True):
+            np.testing.assert_array_equal(result, wanted)
+
+
+def test_an_endless_run_like_an_earlier_one_is_stopped() -> None:
+    loaded = dml.onnx.load(parsed(WHILE), max_steps=50)
+    for _ in range(2):
+        for limit in (3, 3, 3, 50):
+            assert loaded.run({"lim": np.array(limit, "float32"), "x": np.array(0, "float32")})["y"] == limit
+        with pytest.raises(dml.ModelError, match="max_steps = 50"):
+            loaded.run({"lim": np.array(51, "float32"), "x": np.array(0, "float32")})
 
 
 def test_runs_at_the_same_time_have_bodies_of_their_own() -> None:

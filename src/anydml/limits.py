@@ -64,7 +64,12 @@ class StepLimit(threading.local):
     @property
     def left(self) -> int:
         """How many more a loop may take."""
-        return self.most - self._taken
+        return self.most - (self._taken if self._depth else 0)
+
+    def count(self, count: int) -> None:
+        """Count steps that are not more than are left."""
+        if self._depth:
+            self._taken += count
 
     def add(self, subject: str, count: int = 1) -> None:
         """Count steps of a loop; an endless one is told after the last that it may take."""

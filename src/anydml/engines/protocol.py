@@ -54,6 +54,18 @@ def direct_of(program: Program, tensors: Sequence[str]) -> Callable[..., Any] | 
     return None if make is None else make(tensors)
 
 
+def series_of(
+    engine: Engine, bind: Callable[[Sequence[int]], Sequence[Callable[[], Any]]], count: int
+) -> Callable[..., Any] | None:
+    """A function of so many of NumPy's host arrays, which runs what `bind` gives for their addresses.
+
+    It gives None; something else where a step would raise an error, which a binding does. None where an engine has no
+    such function for what it is to run.
+    """
+    make = getattr(engine, "series", None)  # which few engines have
+    return None if make is None else make(bind, count)
+
+
 class Plans(Protocol):
     """Where an engine keeps plans on disk, by a key that is a word."""
 

@@ -34,8 +34,12 @@ class memory_told:  # noqa: N801 - a context manager, of which a generator takes
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, MemoryError):
-            rule = f"memory ran out ({show(error)})"
-            raise BindingError(self._subject, Fault(field="memory", rule=rule)) from error
+            raise out_of_memory(error, self._subject) from error
+
+
+def out_of_memory(error: MemoryError, subject: str) -> BindingError:
+    """The error of a run for which there is too little memory."""
+    return BindingError(subject, Fault(field="memory", rule=f"memory ran out ({show(error)})"))
 
 
 def hold(inputs: Mapping[str, Any], subject: str) -> dict[str, Any]:

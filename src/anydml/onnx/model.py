@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from anydml.errors import BindingError, DmlError, Fault, ModelError, UnsupportedError, printable, show
 from anydml.locks import cached_property, make_lock
 from anydml.memory import HOST
-from anydml.onnx.feeding import first_of, hand_over, hold, memory_told, refuse_out, send
+from anydml.onnx.feeding import first_of, hand_over, hold, memory_told, out_of_memory, refuse_out, send
 from anydml.onnx.feeds import index_limits, make_up
 from anydml.onnx.footprint import Footprint, footprint
 from anydml.onnx.graphs import TensorInfo, describe, ends_table
@@ -177,17 +177,23 @@ class Model(Shown):
 
         `out` gives arrays to be written for some or all of the outputs.
         """
+        if out is None and type(inputs) is dict and (found := self.run_again(inputs)) is not None:
+            return found
         # Read once: an entry may be a new array at each access, or be another thread's to replace.
-        held = inputs.copy() if type(inputs) is dict else hold(inputs, self._source.name)
-        if out is None and (program := self._recall.find(held)) is not None:
-            try:
-                return dict(zip(program.names, program.run(held), strict=True))
-            except OutsideError:
-                pass  # found once more below
-        if out is None and self._divided is not None and (parts := self._divided.recall(held)) is not None:
-            with memory_told(self.name):
-                return self._run_parts(parts, held)
-        return self._run_closely(held, out)
+        return self._run_closely(hold(inputs, self._source.name), out)
+
+    def run_again(self, inputs: dict[str, Any]) -> dict[str, Any] | None:
+        """Run on arrays like those of an earlier run, which need no closer look; None for others."""
+        held = inputs.copy()  # as above
+        if self._divided is not None:
+            parts = self._divided.recall(held)
+            return None if parts is None else self._run_parts(parts, held)
+        if (program := self._recall.find(held)) is None:
+            return None
+        try:
+            return dict(zip(program.names, program.run(held), strict=True))
+        except OutsideError:  # found once more by the closer look
+            return None
 
     def bound(self, inputs: Mapping[str, Any], outs: Mapping[str, Any]) -> Callable[[], object] | None:
         """A function that runs on these very arrays of NumPy's, into those, at each call as they are then.
@@ -237,6 +243,8 @@ class Model(Shown):
         except ModelError as error:
             self._blame_sizes(error, {name: array.shape for name, array in inputs.items()})
             raise
+        except MemoryError as error:
+            raise out_of_memory(error, self.name) from error
 
     def _blame_sizes(self, error: ModelError, shapes: Mapping[str, tuple[int, ...]]) -> None:
         if faults := self._binder.differing(shapes):

@@ -14,7 +14,6 @@ from anydml.ir.expressions import (
     const,
     coordinate,
     fetch,
-    fma,
     fold,
     given,
     load,
@@ -27,8 +26,9 @@ from anydml.ir.passes import InPasses
 from anydml.ir.verbs import Map, Reduce, Write
 from anydml.ir.views import View
 from anydml.operators.computed import wide
+from anydml.operators.enlarged import enlarged
 from anydml.operators.moved import Moved, copies_of, split, temporary
-from anydml.operators.sampling import F32, F64, INT64, Axis, Term, Walk
+from anydml.operators.sampling import F32, F64, INT64, Axis, Term, Walk, finished, lerp, wide32
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,8 +76,10 @@ class Resampled(Moved):
         is_one = axes[inner].is_kept or not others or not (self.is_linear or grows)
         at_once = self._at_once(source, target, axes, inner, is_inner_first=is_one or grows)
         way = self._along if is_one else partial(self._by_two, grows=grows)
-        passes = way(source, target, axes, inner)
-        return (*before, *passes) if at_once is None else (*before, InPasses.of(at_once, list(passes)))
+        passes = enlarged(source, target, axes, inner, is_linear=self.is_linear) or list(
+            way(source, target, axes, inner)
+        )
+        return (*before, *passes) if at_once is None else (*before, InPasses.of(at_once, passes))
 
     def _by_two(self, source: View, target: View, axes: Sequence[Axis], inner: int, *, grows: bool) -> Iterator[Map]:
         """In two passes there is less to find and to weigh: the dimension along which memory is walked, and all others.
@@ -246,21 +248,6 @@ def _stored_like(name: str, kind: DataType, sizes: Sequence[int], like: View) ->
     order = sorted(range(len(sizes)), key=lambda k: (-abs(like.strides[k]), k))
     packed = temporary(name, kind, [sizes[k] for k in order])
     return packed.pick([order.index(k) for k in range(len(sizes))])
-
-
-def wide32(element: Expr, *, is_linear: bool) -> Expr:
-    """An element to be weighted, as FLOAT32; one that is moved stays as it is."""
-    return element.to(F32) if is_linear else element
-
-
-def finished(value: Expr, kind: DataType) -> Expr:
-    """A weighted element as the output has it: of integers the nearest."""
-    return (value if kind.is_float or value.type is kind else rint(value)).to(kind)
-
-
-def lerp(elements: Sequence[Expr], parts: Sequence[Expr]) -> Expr:
-    """Two elements weighted: the sum is rounded once."""
-    return fma(elements[1], parts[1], elements[0] * parts[0])
 
 
 def _kept(size: int) -> Axis:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from anydml.enums import AxisDirection, DataType
-from anydml.ir.expressions import ceil, const, floor, given, maximum, minimum
+from anydml.ir.expressions import ceil, const, floor, fma, given, maximum, minimum, rint
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from fractions import Fraction
 
     from anydml.ir.expressions import Expr
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 INT64, F64, F32 = DataType.INT64, DataType.FLOAT64, DataType.FLOAT32
 MOST_PHASES = 4
 """Elements of the output after which it goes on as before, for which each has a walk of its own."""
+MOST_IN_TURN = 5
+"""Such elements that one walk has together."""
+MOST_AT_ENDS = 16
+"""Elements of the output before the first group of them and after the last."""
 _LARGEST = 2048
 """Of whole numbers whose ratio a scale is: 24 binary digits tell all of these apart."""
 
@@ -38,6 +43,22 @@ class Walk(NamedTuple):
     number: int
     sources: tuple[tuple[int, int, float], ...]
     """Of each the first, the step, and the part."""
+
+
+class Phase(NamedTuple):
+    """An element of the output, and those that follow a stretch's step apart."""
+
+    start: int
+    sources: tuple[tuple[int, int, float], ...]
+    """As a walk has them."""
+
+
+class Stretch(NamedTuple):
+    """Elements of the output, so many times some that follow one another."""
+
+    number: int
+    step: int
+    phases: tuple[Phase, ...]
 
 
 def _fraction(number: float) -> Fraction:
@@ -101,13 +122,13 @@ class Axis:
     def _inside(self, x: Expr) -> Expr:
         return minimum(maximum(x, 0), given(self.size - 1, F64))
 
-    def phases(self, *, is_linear: bool) -> list[tuple[int, float]]:
+    def phases(self, *, is_linear: bool, most: int = MOST_PHASES) -> list[tuple[int, float]]:
         """Of the first elements, after which it goes on as before: the element at or before each, and the next's part.
 
         None where there are too many of them, or the scale is no small ratio.
         """
         over, under = self.ratio
-        if not (isinstance(over, int) and isinstance(under, int)) or over > MOST_PHASES:
+        if not (isinstance(over, int) and isinstance(under, int)) or over > most:
             return []
         places = [self._exact(phase) for phase in range(over)]
         if not is_linear:
@@ -116,9 +137,13 @@ class Axis:
 
     def walks(self, *, is_linear: bool) -> list[Walk]:
         """The elements in walks; none where there are too many of them, or the scale is no small ratio."""
+        return self._walks(self.phases(is_linear=is_linear))
+
+    def _walks(self, phases: Sequence[tuple[int, float]]) -> list[Walk]:
+        """A walk for each phase, and for its ends."""
         over, under = (int(number) for number in self.ratio)
         found = []
-        for phase, (low, part) in enumerate(self.phases(is_linear=is_linear)[: self.length]):
+        for phase, (low, part) in enumerate(phases[: self.length]):
             count = -(-(self.length - phase) // over)
             last = self.size - 1 - bool(part)
             # Before the first element, among them, and past the last.
@@ -132,6 +157,34 @@ class Axis:
                         Walk(phase + start * over, over, stop - start, tuple(sources or [(self.size - 1, 0, 1.0)]))
                     )
         return found
+
+    def stretches(self, *, is_linear: bool) -> list[Stretch]:
+        """The elements between the ends, in groups after which it goes on as before, and those left at both ends.
+
+        None where there are too many of them, the scale is no small ratio, or makes the dimension smaller.
+        """
+        if self.is_kept:
+            return [Stretch(self.length, 1, (Phase(0, ((0, 1, 1.0),)),))]
+        phases = self.phases(is_linear=is_linear, most=MOST_IN_TURN)
+        over, under = (int(number) for number in self.ratio)
+        found = [walk for walk in self._walks(phases) if walk.sources[0][1]]
+        if not found or over < under:
+            return []
+        first = min(walk.start for walk in found)
+        number = (max(walk.start + (walk.number - 1) * over for walk in found) + 1 - first) // over
+        ends = [*range(first), *range(first + number * over, self.length)]
+        if not number or len(ends) > MOST_AT_ENDS:
+            return []
+        groups = Stretch(number, over, tuple(self._phase(phases, first + k, under) for k in range(over)))
+        return [groups, Stretch(1, 1, tuple(self._phase(phases, at, 0) for at in ends))][: 1 + bool(ends)]
+
+    def _phase(self, phases: Sequence[tuple[int, float]], at: int, step: int) -> Phase:
+        """An element of the output, past the ends the last, the next ones from so many elements on."""
+        low, part = phases[at % len(phases)]
+        low += at // len(phases) * int(self.ratio[1])
+        if low < 0 or low + bool(part) >= self.size:
+            return Phase(at, ((min(max(low, 0), self.size - 1), 0, 1.0),))
+        return Phase(at, ((low, step, 1 - part), (low + 1, step, part)) if part else ((low, step, 1.0),))
 
     @property
     def repeats(self) -> int:
@@ -152,3 +205,18 @@ class Axis:
         if self.rounding is None:
             return (math.floor(2 * x) + 1) // 2
         return math.ceil(x) if self.rounding is AxisDirection.INCREASING else math.floor(x)
+
+
+def wide32(element: Expr, *, is_linear: bool) -> Expr:
+    """An element to be weighted, as FLOAT32; one that is moved stays as it is."""
+    return element.to(F32) if is_linear else element
+
+
+def finished(value: Expr, kind: DataType) -> Expr:
+    """A weighted element as the output has it: of integers the nearest."""
+    return (value if kind.is_float or value.type is kind else rint(value)).to(kind)
+
+
+def lerp(elements: Sequence[Expr], parts: Sequence[Expr]) -> Expr:
+    """Two elements weighted: the sum is rounded once."""
+    return fma(elements[1], parts[1], elements[0] * parts[0])

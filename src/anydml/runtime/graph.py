@@ -7,7 +7,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
-from anydml.engines.protocol import replayed
+from anydml.engines.protocol import replayed, series_of
 from anydml.enums import DataType
 from anydml.errors import BindingError, DescriptionError, Fault, IndexRangeError, show
 from anydml.flags import ExecutionFlags
@@ -18,6 +18,7 @@ from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import IndexFault
 from anydml.ir.views import View
 from anydml.locks import cached_property
+from anydml.memory import HOST, Buffer, has_fast_address
 from anydml.runtime.constants import Constants
 from anydml.runtime.dispatchable import Compiled
 from anydml.runtime.launches import Steps, in_a_row, one_or_all
@@ -31,11 +32,13 @@ if TYPE_CHECKING:
     from anydml.explain import GraphPicture
     from anydml.graph.arena import Arena
     from anydml.graph.recipe import Recipe
-    from anydml.memory import Buffer
     from anydml.runtime.bound import BoundOperator
     from anydml.runtime.device import Device
     from anydml.runtime.planning import GraphPlan, Told
     from anydml.tensor import TensorDesc
+
+_MOST_STEPS = 64
+"""Of a graph that is run as one function: to make it takes as long as binding each step three times."""
 
 
 class CompiledGraph(Compiled):
@@ -175,6 +178,23 @@ class CompiledGraph(Compiled):
         if (recorder := WATCHER.get()) is None:
             return launches
         return list(recorder.watch(self, dict(enumerate(launches)), self.labels).values())
+
+    def series(self) -> Callable[..., Any] | None:
+        """A function that runs it on NumPy arrays exactly as described, in the order of the fields, the outputs last.
+
+        Where it needs scratch memory, that follows as an array. It gives None, and something else where a binding
+        raises an error. There is no such function for a long graph, for which binding is little, nor where steps
+        depend on more than addresses. Nobody watches it.
+        """
+        if len(self.plan.programs) > _MOST_STEPS or self.memory != HOST or not has_fast_address or self.owned:
+            return None
+
+        def bind(addresses: Sequence[int]) -> list[Callable[[], Any]]:
+            scratch = Buffer(addresses[-1], self.temporary_size, True, None) if self.temporary_size else None
+            places = dict(zip(self._bound_fields, addresses, strict=False))
+            return self.plan.ahead.bind(self.plan.programs, self._placed(places, scratch))
+
+        return series_of(self.device.engine, bind, len(self._bound_fields) + bool(self.temporary_size))
 
     # Arrays
 

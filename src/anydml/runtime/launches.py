@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 class Steps:
     """Launches one after the other, and memory that they read."""
 
-    __slots__ = ("_launches", "_memory")
+    __slots__ = ("_memory", "launches")
 
     def __init__(self, launches: Sequence[Callable[[], Any]], memory: object) -> None:
-        self._launches, self._memory = tuple(launches), memory
+        self.launches, self._memory = tuple(launches), memory
 
     def __call__(self) -> None:
         """Launch them."""
-        for launch in self._launches:
+        for launch in self.launches:
             launch()
 
     def between(self, alone: Sequence[bool], change: Callable[[Callable[[], Any]], Callable[[], Any]]) -> Steps:
         """The same, with the launches between those that are to stay alone as one each, which is changed."""
         launches: list[Callable[[], Any]] = []
-        for is_alone, row in itertools.groupby(zip(self._launches, alone, strict=True), operator.itemgetter(1)):
+        for is_alone, row in itertools.groupby(zip(self.launches, alone, strict=True), operator.itemgetter(1)):
             own = [launch for launch, _ in row]
             launches += own if is_alone else [change(Steps(own, self._memory))]
         return Steps(launches, self._memory)

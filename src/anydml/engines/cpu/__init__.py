@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from anydml.engines.alone import run_alone
 from anydml.engines.cpu import plans
 from anydml.engines.cpu.features import has_float16, reads_pixels
+from anydml.engines.cpu.series import make_series_of
 from anydml.engines.protocol import Turning
 from anydml.enums import DataType
 from anydml.ir.attending import Attend
@@ -46,6 +47,7 @@ class CpuEngine:
     turns_channels: Mapping[DataType, Turning] = MappingProxyType({})
     reserve = staticmethod(reserve_host)
     plans = plans
+    series = staticmethod(make_series_of)
 
     def __init__(self) -> None:
         has_float16()  # asks LLVM, which nothing may interrupt: engines are made on a thread of their own

@@ -25,9 +25,10 @@ TURNS = 16
 
 # Calls a kernel with Python's lock released: other Python threads run meanwhile.
 _KERNEL = ctypes.CFUNCTYPE(*[ctypes.c_int64] * 4)
-_METH_NOARGS, _METH_FASTCALL = 0x0004, 0x0080
+_METH_NOARGS, METH_FASTCALL = 0x0004, 0x0080
 _WORD = struct.Struct("q")
-_NONE, _FALSE = id(None), id(False)
+NO_STATUS, STATUS = id(None), id(False)
+"""What a call gives."""
 
 
 class _MethodDef(ctypes.Structure):
@@ -45,7 +46,7 @@ _new_function.restype = ctypes.py_object
 _new_function.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
 
 
-def _make_builtin(entry: int, words: bytes, flags: int = _METH_NOARGS) -> Callable[..., Any]:
+def make_builtin(entry: int, words: bytes, flags: int = _METH_NOARGS) -> Callable[..., Any]:
     """A built-in function that runs a kernel on its words: 25 ns a call, where ctypes takes 500."""
     definition = _definitions.get(entry)
     if definition is None:  # one for all threads that ask at once: a function does not keep its definition alive
@@ -61,14 +62,14 @@ def make_dispatch(kernel: Kernel, words: Sequence[int], units: int, size: int) -
 
 def lay_out(kernel: Kernel, words: Sequence[int], units: int, size: int) -> bytes:
     """The words as a kernel reads them, after those of whoever calls."""
-    return struct.pack(f"{len(words) + HEADER}q", units, _NONE, _FALSE, kernel.address, size, *words)
+    return struct.pack(f"{len(words) + HEADER}q", units, NO_STATUS, STATUS, kernel.address, size, *words)
 
 
 def _dispatch(kernel: Kernel, laid_out: bytes, units: int, size: int) -> Callable[[], Any]:
     if size < SMALL:
-        return _make_builtin(kernel.entry, laid_out)
+        return make_builtin(kernel.entry, laid_out)
     if team.is_available():
-        return _make_builtin(team.get_team().entry, laid_out)
+        return make_builtin(team.get_team().entry, laid_out)
     return _Pooled(kernel, laid_out, units, size)
 
 
@@ -113,7 +114,7 @@ class Template:
             [word for at, tensor, offset in self._direct for word in (at, tensors.index(tensor), offset)],
         )
         head = struct.pack(f"{3 + len(places)}q", entry, count, len(self._direct), *places)
-        return _make_builtin(get_kernel("direct", make_direct).address, head + self._laid_out, _METH_FASTCALL)
+        return make_builtin(get_kernel("direct", make_direct).address, head + self._laid_out, METH_FASTCALL)
 
 
 def describe_threads() -> str:

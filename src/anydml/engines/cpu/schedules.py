@@ -17,6 +17,7 @@ from anydml.engines.cpu.programs.fill import plan_fill
 from anydml.engines.cpu.programs.gather import plan_gather
 from anydml.engines.cpu.programs.lookup import plan_lookup
 from anydml.engines.cpu.programs.map import plan_map
+from anydml.engines.cpu.programs.pixel_bands import plan_pixel_bands
 from anydml.engines.cpu.programs.pixels import plan_folded_pixels, plan_pixels
 from anydml.engines.cpu.programs.placed import plan_placed
 from anydml.engines.cpu.programs.reduce import plan_reduce
@@ -91,7 +92,9 @@ def join(primitives: Sequence[Primitive], constants: frozenset[str]) -> Program 
     written = [primitive.computing(_expand) for primitive in primitives]
     if any(map(needs_more, written)):
         return None
-    return plan_framed(written, constants) or plan_padded_bands(written, constants) or plan_bordered(written)
+    ways = (plan_framed, plan_padded_bands, plan_pixel_bands)
+    found = next((program for plan in ways if (program := plan(written, constants)) is not None), None)
+    return plan_bordered(written) if found is None else found
 
 
 def needs_more(primitive: Primitive) -> bool:

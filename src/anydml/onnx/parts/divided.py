@@ -23,7 +23,7 @@ from anydml.onnx.types import ForeignType, element_of_array
 from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from anydml.onnx.graphs import TensorInfo
     from anydml.onnx.reading import Source
@@ -134,18 +134,16 @@ def _apart(results: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]
     return {name: apart(value) for name, value in results.items()}
 
 
-def _are_new(results: Iterable[Any], values: Iterable[Any]) -> bool:
+def _are_new(results: Collection[Any], values: Collection[Any]) -> bool:
     """Whether each result is an array of NumPy's with memory of its own, as most are: a look takes 2 us less."""
-    seen = set()
-    for value in values:
-        if type(value) is not np.ndarray:
+    every = [*results, *values]
+    for array in every:
+        if type(array) is not np.ndarray:
             return False
-        seen.add(id(value))
-    for result in results:
-        if type(result) is not np.ndarray or result.base is not None or id(result) in seen:
+    for array in results:
+        if array.base is not None:
             return False
-        seen.add(id(result))
-    return True
+    return len(set(map(id, every))) == len(every)
 
 
 def _share(value: Any, other: Any) -> bool:

@@ -16,7 +16,7 @@ from anydml.onnx.parts.gathered import Gathered
 from anydml.onnx.parts.holding import told
 from anydml.onnx.parts.part import Bound, Part, on_host, part_of
 from anydml.onnx.parts.segment import Segment
-from anydml.onnx.parts.stepping import Repeated
+from anydml.onnx.parts.stepping import Repeated, Stepping
 from anydml.onnx.parts.whole import Parts
 from anydml.onnx.values import OutsideError
 from anydml.runtime.launches import in_a_row
@@ -47,17 +47,17 @@ class Flow(Part):
         self.takes = tuple(dict.fromkeys(names))
         self.gives = tuple(name for name in node.output if name)
         self._outputs = list(node.output)
+        self._given = [(name, self._constants.has(name)) for name in self._names]
 
     def _inputs(self, values: Mapping[str, Any]) -> list[Any]:
         """The node's inputs; None for one that is left out."""
-        found = self._constants
-        return [None if not name else found.value(name) if found.has(name) else values[name] for name in self._names]
-
-    def _captured(self, body: Parts, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: values[name] for name in body.captures}
+        value = self._constants.value
+        return [None if not name else value(name) if is_known else values[name] for name, is_known in self._given]
 
     def _named(self, results: list[Any]) -> tuple[Any, ...]:
         """Those of the results that have names."""
+        if len(self.gives) == len(results):
+            return tuple(results)
         return tuple(value for name, value in zip(self._outputs, results, strict=False) if name)
 
     def _array(self, value: Any, field: str) -> np.ndarray[Any, Any]:
@@ -116,8 +116,7 @@ class Choice(Flow):
         """Run the branch that the condition says."""
         inputs = self._inputs(values)
         body = self.bodies["then_branch" if self._truth(inputs[0], "cond") else "else_branch"]
-        captured = self._captured(body, values)
-        return self._named(body.run(captured))
+        return self._named(body.run(values))
 
     def bind(self, values: Mapping[str, Any], into: Mapping[str, Any], fixed: frozenset[str]) -> Bound | None:
         """Both branches bound, to arrays of their own; one that never ran is outside of what is bound."""
@@ -171,24 +170,26 @@ class Repetition(Flow):
 
     def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """Run the body until it is enough."""
-        inputs, body = self._inputs(values), self.bodies["body"]
+        inputs = self._inputs(values)
         most = self._number(inputs[0], "M") if self._names[0] else None
         goes_on = self._truth(inputs[1], "cond") if self._names[1] else True
+        captured = [values[name] for name in self._repeated.body.captures]
+        if goes_on and (most is not None or not self._scanned):
+            found = self._repeated.run(captured + inputs[2:], None, most, self._steps, self._limit)
+            if found is not None:
+                return self._named(found)
         gathered = [Gathered(info, self._label, self._source) for info in self._scanned]
-        stepping, step = self._repeated.begin(self._captured(body, values), inputs[2:]), 0
+        stepping, step = Stepping(self._repeated, captured, inputs[2:]), 0
         with self._steps as steps:
             while goes_on and (most is None or step < most):
-                steps.add(self._label)
-                (more,), rest = stepping.step((step,), 1)
-                goes_on = self._truth(more, "cond")
-                for one, value in zip(gathered, rest, strict=True):
-                    one.add(value)
-                step += 1
-                if goes_on:
-                    until = step + steps.left if most is None else min(most, step + steps.left)
-                    before, (step, goes_on) = step, stepping.sweep(step, until, None, gathered)
-                    steps.add(self._label, step - before)
-        return self._named([*stepping.end(), *(one.stacked() for one in gathered)])
+                end = step + steps.left if most is None else min(most, step + steps.left)
+                before, (step, goes_on) = step, stepping.sweep(step, end, gathered)
+                steps.add(self._label, step - before)
+                if goes_on and step != most:
+                    steps.add(self._label)
+                    goes_on = self._truth(stepping.step(step, gathered), "cond")
+                    step += 1
+        return self._named([*stepping.end(), *[one.stacked() for one in gathered]])
 
 
 @part_of("Scan")
@@ -226,18 +227,28 @@ class Sweep(Flow):
         )
         self._in_axes = ints("scan_input_axes", self._count)
         self._out_axes = ints("scan_output_axes", len(self._scanned))
+        ways = (*self._in_axes, *self._out_axes, *self._in_back, *self._out_back)
+        self._is_plain = not (self._is_batched or any(ways))
+        """Whether rows are read and made as they lie."""
 
     def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """Run the body over every slice."""
         inputs = self._inputs(values)
-        known = self._captured(self.bodies["body"], values)
+        known = [values[name] for name in self._repeated.body.captures]
+        if self._is_plain:
+            states, slices = inputs[: self._carried], inputs[self._carried :]
+            lengths = {x.shape[:1] for x in slices if type(x) is np.ndarray}
+            if len(lengths) == 1 and (length := lengths.pop()):
+                found = self._repeated.run(known + states, slices, length[0], self._steps, self._limit)
+                if found is not None:
+                    return self._named(found)
         with self._steps as steps:
             if not self._is_batched:
                 states, slices = inputs[: self._carried], inputs[self._carried :]
-                found = self._sweep(states, self._slices(slices), None, known, steps)
+                results = self._sweep(states, self._slices(slices), None, known, steps)
             else:
-                found = self._sweep_batch(inputs, known, steps)
-        return self._named(found)
+                results = self._sweep_batch(inputs, known, steps)
+        return self._named(results)
 
     def _slices(self, arrays: list[Any]) -> list[Any]:
         """The arrays with the axis that is swept first, packed, in the order in which they are swept."""
@@ -253,24 +264,23 @@ class Sweep(Flow):
         return found
 
     def _sweep(
-        self, states: list[Any], slices: list[Any], length: int | None, known: dict[str, Any], steps: StepLimit
+        self, states: list[Any], slices: list[Any], length: int | None, known: list[Any], steps: StepLimit
     ) -> list[Any]:
-        stepping = self._repeated.begin(known, states)
+        stepping = Stepping(self._repeated, known, states, slices)
         gathered = [Gathered(info, self._label, self._source) for info in self._scanned]
         count = len(slices[0]) if length is None else length
         step = 0
         while step < count:
-            steps.add(self._label)
-            _, rest = stepping.step([array[step] for array in slices], 0)
-            for one, value in zip(gathered, rest, strict=True):
-                one.add(value)
-            step += 1
-            before, (step, _) = step, stepping.sweep(step, min(count, step + steps.left), slices, gathered)
+            before, (step, _) = step, stepping.sweep(step, min(count, step + steps.left), gathered)
             steps.add(self._label, step - before)
+            if step < count:
+                steps.add(self._label)
+                stepping.step(step, gathered)
+                step += 1
         ways = zip(gathered, self._out_axes, self._out_back, strict=True)
-        return [*stepping.end(), *(one.stacked(axis, is_back=is_back) for one, axis, is_back in ways)]
+        return [*stepping.end(), *[one.stacked(axis, is_back=is_back) for one, axis, is_back in ways]]
 
-    def _sweep_batch(self, inputs: list[Any], known: dict[str, Any], steps: StepLimit) -> list[Any]:
+    def _sweep_batch(self, inputs: list[Any], known: list[Any], steps: StepLimit) -> list[Any]:
         """Scan-8: the first axis is a batch's, the second is swept, as far as each entry is long."""
         lengths, *arrays = inputs
         held = [self._array(array, "inputs") for array in arrays]

@@ -21,8 +21,7 @@ class Gathered:
         self._info, self._label, self._source = info, label, source
         self._blocks: list[Any] = []
         """Rows of values, one for each step."""
-        self._size, self._most = 0, source.beside.limit.left // 2
-        """Bytes; they are there twice while they are put together."""
+        self._size = 0
 
     def add(self, value: Any) -> None:
         """Take what a step gives."""
@@ -39,9 +38,8 @@ class Gathered:
             raise ModelError(self._label, Fault(field=self._info.name, rule=rule, found=_said(rows[0])))
         self._blocks.append(rows)
         self._size += rows.nbytes
-        if self._size > self._most:
-            of = f"results of steps, '{printable(self._info.name)}'"
-            self._source.beside.limit.check(2 * self._size, of, self._source.name)
+        if 2 * self._size > (limit := self._source.beside.limit).left:  # they are there twice while put together
+            limit.check(2 * self._size, f"results of steps, '{printable(self._info.name)}'", self._source.name)
 
     def stacked(self, axis: int = 0, *, is_back: bool = False) -> Any:
         """All of them as one array, the steps along an axis."""
@@ -52,7 +50,8 @@ class Gathered:
             rule = f"scan_output_axes must be an axis of {rank} dimensions"
             raise ModelError(self._label, Fault(field="scan_output_axes", rule=rule, found=str(axis)))
         if isinstance(self._blocks[0], np.ndarray):
-            whole = np.concatenate(self._blocks)
+            is_one = len(self._blocks) == 1 and self._blocks[0].base is None
+            whole = self._blocks[0] if is_one else np.concatenate(self._blocks)
             if axis in (0, -rank) and not is_back:
                 return whole
             return np.ascontiguousarray(np.moveaxis(whole[::-1] if is_back else whole, 0, axis))

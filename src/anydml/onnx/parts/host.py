@@ -37,6 +37,8 @@ class HostPart(Part):
         for node in self._all:
             refuse_external(node)
         self._evaluators: dict[Any, Evaluator] = {}
+        self._known: dict[Any, Evaluator] = {}
+        """Those of arrays that were looked at, by types and shapes."""
         self._foreseen: set[Any] = set()
         """The shapes whose results are not too large."""
         self._lock = make_lock()
@@ -55,7 +57,11 @@ class HostPart(Part):
         return next((evaluator.by for evaluator in reversed(self._evaluators.values())), "")
 
     def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Run the nodes on values in the host's memory."""
+        """Run the nodes on values in the host's memory; arrays like those of an earlier run need no closer look."""
+        arrays = {name: x for name in self.takes if type(x := values[name]) is np.ndarray}
+        key = tuple([(x.dtype, x.shape) for x in arrays.values()]) if len(arrays) == len(self.takes) else None
+        if key is not None and WATCHER.get() is None and (evaluator := self._known.get(key)) is not None:
+            return self._checked(arrays, evaluator.run(arrays))
         given = {name: _given(values[name]) for name in self.takes}
         source = self._scope.source
         if may_grow(self.nodes[0]):
@@ -67,8 +73,18 @@ class HostPart(Part):
             results = evaluator.run(given)
         else:
             results = recorder.time_host(tuple(map(label_of, self.nodes)), lambda: evaluator.run(given))
-        self.copied = sum(map(_size, (*given.values(), *results)))
-        source.beside.limit.check(sum(map(_size, results)), f"results of {self.label}", source.name)
+        if key is not None and not may_grow(self.nodes[0]) and all(given[name] is x for name, x in arrays.items()):
+            if len(self._known) >= _MOST_EVALUATORS:
+                self._known.clear()
+            self._known[key] = evaluator
+        return self._checked(given, results)
+
+    def _checked(self, given: dict[str, Any], results: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The results, where they are not too large."""
+        source, made = self._scope.source, sum(map(_size, results))
+        self.copied = made + sum(map(_size, given.values()))
+        if made > source.beside.limit.left:
+            source.beside.limit.check(made, f"results of {self.label}", source.name)
         return results
 
     def _foresee(self, given: dict[str, Any]) -> None:
@@ -162,6 +178,8 @@ def _type(value: Any) -> Any:
 
 
 def _size(value: Any) -> int:
+    if type(value) is np.ndarray and value.dtype.kind != "O":
+        return value.nbytes
     if isinstance(value, list):
         return sum(map(_size, value))
     if isinstance(value, np.ndarray) and value.dtype.kind == "O":

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from anydml.onnx.parts.scope import Scope
 
 
-def call(launch: Callable[[], Any]) -> Any:
+def call(launch: Callable[..., Any], *args: Any) -> Any:
     """The result of a launch."""
-    return launch()
+    return launch(*args)
 
 
 class Bound(NamedTuple):
@@ -31,7 +31,7 @@ class Bound(NamedTuple):
     """To be kept for as long as it is launched."""
     scratch: int = 0
     """Bytes of memory that it holds beside the arrays."""
-    guard: Callable[[Callable[[], Any]], Any] = call
+    guard: Callable[..., Any] = call
     """Calls launches, and tells of what goes wrong by the model's names."""
 
     def guarded(self) -> Callable[[], Any]:

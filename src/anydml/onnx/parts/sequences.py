@@ -162,7 +162,7 @@ class Mapped(Flow):
     def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """Run the body for each element of the first sequence."""
         inputs, body = self._inputs(values), self.bodies["body"]
-        known = self._captured(body, values)
+        known = {name: values[name] for name in body.captures}
         lengths = {len(value) for value in inputs if isinstance(value, list)}
         if not isinstance(inputs[0], list) or len(lengths) > 1:
             self._refuse("inputs", "sequences must be equally long, the first input being one", found=str(lengths))

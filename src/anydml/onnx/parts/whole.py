@@ -60,11 +60,17 @@ class Parts:
         """The graph's outputs, in order, of values by name; one that is an input is the very array."""
         while True:
             parts, last = self._plan
+            if len(parts) == 1 and parts[0].gives == self.gives:
+                try:
+                    return list(parts[0].run(values))
+                except Recut as recut:
+                    self._learn(recut)
+                    continue
             known = {name: values[name] for name in self.takes}
             try:
-                for part in parts:
+                for part, ends in zip(parts, last, strict=True):
                     known.update(zip(part.gives, part.run(known), strict=True))
-                    for name in last[part]:
+                    for name in ends:
                         del known[name]
             except Recut as recut:
                 self._learn(recut)
@@ -153,7 +159,7 @@ class Parts:
     def _put_together(self, cut: list[tuple[Place, list[int]]]) -> None:
         """Make the parts: each gives what later ones and the outputs read."""
         wanted = set(self.gives)
-        last: dict[Part, list[str]] = {}
+        last: list[list[str]] = []
         parts: list[Part] = []
         for place, numbers in reversed(cut):
             items = [self._items[number] for number in numbers]
@@ -165,10 +171,10 @@ class Parts:
             part = self._make(place, numbers, takes, gives)
             # What nobody behind it reads is let go of, as is what it gives to nobody.
             ends = {name for name in (*takes, *part.gives) if name not in wanted}
-            last[part] = sorted(ends)
+            last.append(sorted(ends))
             wanted.update(takes)
             parts.append(part)
-        self._plan = parts[::-1], last
+        self._plan = parts[::-1], last[::-1]
 
     def _make(self, place: Place, numbers: list[int], takes: tuple[str, ...], gives: tuple[str, ...]) -> Part:
         if place is Place.ALONE:

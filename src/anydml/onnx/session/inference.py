@@ -63,6 +63,8 @@ class InferenceSession:
         self._model_path = os.fspath(path_or_bytes) if isinstance(path_or_bytes, (str, os.PathLike)) else None
         self._threads = self._options.intra_op_num_threads
         self._timeline = Timeline(self._options.profile_file_prefix) if self._options.enable_profiling else None
+        self._is_bare = self._timeline is None and not self._threads
+        """Whether a run of the model is all that there is to a run."""
         with told(), self._event("model_loading"):
             self._source = prepare(path_or_bytes, self._options)
         self._output_names = [info.name for info in self._source.proto.graph.output]
@@ -140,10 +142,13 @@ class InferenceSession:
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
     ) -> list[Any]:
         """Run on arrays by the names of the inputs; gives the outputs asked for, or all, as NumPy arrays."""
-        if run_options is None and (output_names is None or type(output_names) is list) and self._is_plain(input_feed):
+        if run_options is None and type(input_feed) is dict and (output_names is None or type(output_names) is list):
             try:
-                found = self._run_plainly(input_feed)
-                return [found[name] for name in output_names] if output_names else list(found.values())
+                found = self._model.run_again(input_feed) if self._is_bare else None
+                if found is None and self._is_plain(input_feed):
+                    found = self._run_plainly(input_feed)
+                if found is not None:
+                    return [found[name] for name in output_names] if output_names else list(found.values())
             except (BindingError, KeyError, TypeError):
                 pass  # told by the closer look
             except DmlError as error:
@@ -233,10 +238,10 @@ class InferenceSession:
 
     def _is_free(self) -> bool:
         """Whether nothing is to be set before a run."""
-        return self._timeline is None and self._threads in (0, get_num_threads())
+        return self._timeline is None and (not self._threads or self._threads == get_num_threads())
 
     def _run_plainly(self, feed: Mapping[str, Any]) -> dict[str, Any]:
-        if self._is_free():
+        if self._is_bare or self._is_free():
             return self._model.run(feed)
         with OwnThreads(self._threads):
             return self._model.run(feed)

@@ -53,6 +53,12 @@ class BandTile(NamedTuple):
     """Pieces after which sums are put down; 0 where that is after all."""
     ahead: int = 0
     """Channels of the target that are fetched at each piece."""
+    is_beside: bool = False
+    """Whether the channels of a place lie side by side: results are written place by place."""
+    is_each: bool = False
+    """Whether each channel is multiplied by a number of its own, and not all by one."""
+    tail: int = 0
+    """Channels of the last vector that there are, where not all."""
     ending: Ending | None = None
     """The computation of results from sums, by the last of a window's tiles; None for others."""
 
@@ -150,6 +156,12 @@ class _BandTile(UnpackedText):
             text.fetch(self.at("%b.piece", AHEAD + first + line))
         for i in range(band.rows):
             offset = i // band.places * band.down + i % band.places * band.apart + tap * band.beside
+            if band.is_each:
+                for j in range(band.vectors):
+                    x = text.new(f"load {self.vector}, ptr {self.at('%p', offset + wide * j)}, align 4")
+                    sums[i, j] = text.call("fmuladd", self.vector, [x, columns[j], sums[i, j]])
+                self.wait(sums, i)
+                continue
             one = text.new(f"load float, ptr {self.at('%p', offset)}, align 4")
             factor = text.spread(one, "float", band.lanes)
             for j in range(band.vectors):
@@ -157,16 +169,18 @@ class _BandTile(UnpackedText):
             self.wait(sums, i)
 
     def _fetch_target(self) -> None:
-        """Have some channels of the target fetched, which are written soon: as far as the tile's go."""
+        """Have some channels of the target fetched, which are written soon, or places: as far as the tile's go."""
         text, band = self.text, self.band
-        channels = band.lanes * band.vectors
+        runs, size = band.lanes * band.vectors, band.rows
+        if band.is_beside:
+            runs, size = size, runs
         for k in range(band.ahead):
             at = "%f" if not k else f"%f.{k}"
-            for byte in sorted({0, 4 * band.rows - 4, *range(LINE, 4 * band.rows - 4, LINE)}):
+            for byte in sorted({0, 4 * size - 4, *range(LINE, 4 * size - 4, LINE)}):
                 place = text.new(f"add i64 {at}, {byte}")
                 text.fetch(text.new(f"inttoptr i64 {place} to ptr"), is_written=True)
             on = "%f.on" if k == band.ahead - 1 else f"%f.{k + 1}"
-            more = text.new(f"icmp slt i64 %e, {(channels - 1 - k) // band.ahead}")
+            more = text.new(f"icmp slt i64 %e, {(runs - 1 - k) // band.ahead}")
             step = text.new(f"select i1 {more}, i64 %to.step, i64 0")
             text.add(f"{on} = add i64 {at}, {step}")
 
@@ -179,11 +193,31 @@ class _BandTile(UnpackedText):
         for i, j in self.sums:
             text.add(f"%t{i}.{j} = phi {self.vector} [ %s{i}.{j}.rest, %out ], [ {old[i, j]}, %more ]")
         made = EndingText(ending, text, band.lanes)
+        if band.tail:
+            made.few[band.vectors - 1] = band.tail
         table = len(text.lines)
         text.table = text.new('call ptr asm sideeffect "", "=r,0"(ptr @numbers)')
         made.enter()
         results = {(i, j): made.compute(f"%t{i}.{j}", i, j, "0", f"column + {band.lanes * j}") for i, j in self.sums}
-        row = "%to"
+        if band.is_beside:
+            self._write_places(results)
+        else:
+            self._write_channels(results)
+        text.add("ret void")
+        if not text.numbers:
+            del text.lines[table]
+
+    def _write_places(self, results: dict[tuple[int, int], str]) -> None:
+        text, band, row = self.text, self.band, "%to"
+        for i in range(band.rows):
+            row = text.new(f"add i64 {row}, %to.step") if i else row
+            for j in range(band.vectors):
+                place = text.new(f"inttoptr i64 {text.new(f'add i64 {row}, {4 * band.lanes * j}')} to ptr")
+                count = band.tail if band.tail and j == band.vectors - 1 else band.lanes
+                store_some(text, "f32", band.lanes, count, results[i, j], place, 4)
+
+    def _write_channels(self, results: dict[tuple[int, int], str]) -> None:
+        text, band, row = self.text, self.band, "%to"
         for j in range(band.vectors):
             parts = [
                 (i, transpose(text, [results[k, j] for k in range(i, min(i + band.lanes, band.rows))], band.lanes))
@@ -195,9 +229,6 @@ class _BandTile(UnpackedText):
                 for i, turned in parts:
                     place = text.new(f"inttoptr i64 {text.new(f'add i64 {row}, {4 * i}')} to ptr")
                     store_some(text, "f32", band.lanes, min(band.lanes, band.rows - i), turned[channel], place, 4)
-        text.add("ret void")
-        if not text.numbers:
-            del text.lines[table]
 
 
 def transpose(text: Steps, rows: list[str], lanes: int) -> list[str]:

@@ -22,13 +22,18 @@ WORDS = (
     "slots", "slot_count", "channels", "rows", "line", "bands", "chunks", "panels", "count", "x_step", "x_down",
     "copy", "top", "height", "fill", "pitch", "plane", "stride", "reach", "together", "taps", "pieces",
     "places_at_once", "lines", "apart", "tile_bytes", "channel_bytes", "panel_bytes", "columns", "target_channel",
-    "target_down", "x_at", "weights_at", "result_at", "rank", "fetches", *TILES,
+    "target_down", "x_at", "weights_at", "result_at", "rank", "fetches", "planes", "piece_on", "target_place",
+    "to_step", "group_panels", "group_bytes", "group_columns", "left_on", *TILES,
 )  # fmt: skip
 """After the header, and before the batch's sizes, of `count` places. The kernel `copy` brings lines of each of
 `channels`, `x_step` apart: `height` of them, `x_down` apart, are there from line `top` on, and around them is `fill`.
 Lines of a band lie `pitch` apart, channels `plane`; a row of the output begins `stride` lines after the one before, and
 reads `reach`. Tiles take `together` channels, each with `taps` pieces. Weights of a channel have `channel_bytes`, those
-of a panel `panel_bytes`, for so many `columns`. Where it `fetches`, tiles have weights fetched before the input."""
+of a panel `panel_bytes`, for so many `columns`. Where it `fetches`, tiles have weights fetched before the input.
+
+Where the channels of a place lie side by side, there is one of `planes`, `channels` are pieces of a window, and their
+table goes `piece_on` bytes on with each. Some `group_panels` read the same channels of the input, the next ones those
+`group_bytes` on, for the `group_columns` after theirs; each of a group's panels begins `left_on` bytes on."""
 
 
 def make_bands() -> str:
@@ -82,7 +87,7 @@ def _look_ahead(text: Steps) -> None:
             text.let("next_stop", "(groups * (next_part + 1)) // bands * lines * stride - top + reach - stride")
             text.put("ahead", "next_base + next_line * x_down")
             text.put("ahead + 8", 0)
-            text.put("ahead + 16", "channels if asked > unit else 0")
+            text.put("ahead + 16", "planes if asked > unit else 0")
             text.put("ahead + 24", "(min(next_stop, height) - next_line) * x_down")
 
 
@@ -109,7 +114,7 @@ def _copy(text: Steps) -> None:
     text.let("above", "min(max(0 - line_first, 0), total)")
     text.let("inside", "max(min(height - line_first, total) - above, 0)")
     text.let("source", "x_base + (line_first + above) * x_down")
-    with text.loop("c", 0, "channels"):
+    with text.loop("c", 0, "planes"):
         text.invoke(
             "copy", "source + c * x_step", "x_down", "x_step", "band + c * plane", "above", "inside",
             "total - above - inside", "fill",
@@ -123,9 +128,12 @@ def _multiply(text: Steps) -> None:
     text.let("is_last", "1 if ch + here_channels == channels else 0")
     text.let("b", "weights_base + panel * panel_bytes + ch * channel_bytes")
     text.let("b_bytes", "here_channels * channel_bytes")
-    text.let("a_first", "band + ch * plane")
-    text.let("to_first", "target + panel * columns * target_channel + first * target_down")
-    text.let("kind", "(4 if is_last else 0) + (2 if panel == panels - 1 else 0)")
+    text.let("set", "panel // group_panels")
+    text.let("panel_of", "panel - set * group_panels")
+    text.let("column", "set * group_columns + panel_of * columns")
+    text.let("a_first", "band + ch * plane + set * group_bytes + panel_of * left_on")
+    text.let("to_first", "target + column * target_channel + first * target_down")
+    text.let("kind", "(4 if is_last else 0) + (2 if panel_of == group_panels - 1 else 0)")
     text.let("tiles", f"words + {8 * (HEADER + len(WORDS) - len(TILES))} + kind * 8")
     text.read("whole", "tiles")
     text.read("low", "tiles + 8")
@@ -136,7 +144,7 @@ def _multiply(text: Steps) -> None:
         _fetch_ahead(text)
         text.let("chosen", "low if is_low else whole")
         text.invoke(
-            "chosen", "a_first + row * pieces_down + at * apart", "b", "sums + (y * across + z) * tile_bytes", "pieces",
-            "steps", "1 if ch == 0 else 0", "fetched",
-            "to_first + row * target_down + at * 4", "target_channel", "result", "result_bases", "panel * columns",
+            "chosen", "a_first + row * pieces_down + at * apart", "b", "sums + (y * across + z) * tile_bytes",
+            "pieces + ch * piece_on", "steps", "1 if ch == 0 else 0", "fetched",
+            "to_first + row * target_down + at * target_place", "to_step", "result", "result_bases", "column",
         )  # fmt: skip

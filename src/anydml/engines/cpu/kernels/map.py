@@ -44,6 +44,8 @@ class _Row(FetchingRow):
     def __init__(self, values: Sequence[Expr], shape: Shape) -> None:
         super().__init__(values, shape)
         self.values = values
+        self.written = {first: self.targets[first] for first, *_ in self.groups}
+        """The first target of each that are written as one."""
         self.has_lanes = not set(ANYWHERE).isdisjoint(shape.rows)
         """Whether an index of every lane counts, those past the end of a row too."""
 
@@ -59,7 +61,7 @@ class _Row(FetchingRow):
 
     def _enter(self) -> None:
         text, lanes, count = self.text, self.lanes, len(self.sources) + len(self.targets)
-        text.add(*(f"%scratch{name} = alloca {view.vector}" for name, view in self.targets.items()))
+        text.add(*(f"%scratch{name} = alloca {view.vector}" for name, view in self.written.items()))
         early: dict[Expr, str] = {}
         """Vectors of one, of a row's first element."""
         for i, (name, view) in enumerate({**self.sources, **self.targets}.items()):
@@ -97,12 +99,12 @@ class _Row(FetchingRow):
             "%i.long = select i1 %is.whole, i64 0, i64 %rest",
             "%state.long = select i1 %is.whole, i32 0, i32 1",
         )
-        for name, view in self.targets.items():
+        for name, view in self.written.items():
             text.add(
-                f"%back{name} = mul i64 %rest, {-view.width}",
+                f"%back{name} = mul i64 %rest, {-view.apart}",
                 f"%scratch.rest{name} = getelementptr i8, ptr %scratch{name}, i64 %back{name}",
                 f"%long{name} = select i1 %is.whole, ptr %p{name}, ptr %scratch.rest{name}",
-                f"%step.long{name} = select i1 %is.whole, i64 %step{name}, i64 {view.width}",
+                f"%step.long{name} = select i1 %is.whole, i64 %step{name}, i64 {view.apart}",
             )
         text.add("br label %enter", "again:", "br label %enter")
 
@@ -166,11 +168,11 @@ class _Row(FetchingRow):
             f"%stop = phi i64 [ %n, %long ], [ %whole, %again ], [ {self.lanes}, %shorter ]",
             "%state = phi i32 [ %state.long, %long ], [ 2, %again ], [ 3, %shorter ]",
         )
-        for name, view in self.targets.items():
+        for name, view in self.written.items():
             text.add(
                 f"%{name} = phi ptr [ %long{name}, %long ], [ %p{name}, %again ], [ %scratch{name}, %shorter ]",
                 f"%{name}.step = phi i64 [ %step.long{name}, %long ], [ %step{name}, %again ], "
-                f"[ {view.width}, %shorter ]",
+                f"[ {view.apart}, %shorter ]",
             )
         for name, view in self.sources.items():
             if view.is_moved:
@@ -203,18 +205,10 @@ class _Row(FetchingRow):
             if nodes := list(walk(value, known=self.found)):
                 write_tree(text, nodes, self.found, self.lanes, self.write_fetch)
         hint = ", !nontemporal !0" if self.shape.stream else ""
-        if self.shape.woven:  # unless they go to the scratch, each for itself
-            width = self.targets["t"].width
-            test = text.new(f"icmp eq i64 %t.step, {width}")
-            text.add(f"br i1 {test}, label %apart, label %together", "together:")
-            self.weave([self.found[value] for value in self.values], "%t", "%i", "%t.step")
-            text.add("br label %written")
-            text.open("apart")
-        for value, (name, view) in zip(self.values, self.targets.items(), strict=True):
-            self.write_target(view, self.found[value], f"%{name}", "%i", f"%{name}.step", hint)
-        if self.shape.woven:
-            text.add("br label %written")
-            text.open("written")
+        for names in self.groups:
+            values = [self.found[value] for value, name in zip(self.values, self.targets, strict=True) if name in names]
+            vector = self.weave(values) if len(values) > 1 else values[0]
+            self.write_target(self.targets[names[0]], vector, f"%{names[0]}", "%i", f"%{names[0]}.step", hint)
         text.add(f"%i1 = add i64 %i, {self.lanes}", "%is.on = icmp slt i64 %i1, %stop")
         text.add("br label %next", "next:", "br i1 %is.on, label %body, label %after")
 
@@ -226,12 +220,14 @@ class _Row(FetchingRow):
             "switch i32 %state, label %done [ i32 1, label %again i32 2, label %end i32 3, label %out ]",
             "end:",
         )
-        for name, view in self.targets.items():
+        for name, view in self.written.items():
             rest = text.new(f"load {view.vector}, ptr %scratch{name}")
             self.write_target(view, rest, f"%p{name}", "%rest", f"%step{name}")
         text.add("br label %done", "out:", "%o = phi i64 [ 0, %after ], [ %o1, %out ]")
-        for name, view in self.targets.items():
-            there = self.at(f"%p{name}", "%o", f"%step{name}")
-            self.move(view.scalar, self.at(f"%scratch{name}", "%o", view.width), there)
+        for first, *others in self.groups:
+            for k, name in enumerate((first, *others)):
+                view = self.targets[name]
+                here = text.new(f"getelementptr i8, ptr %scratch{first}, i64 {k * view.width}")
+                self.move(view.scalar, self.at(here, "%o", view.apart), self.at(f"%p{name}", "%o", f"%step{name}"))
         text.add("%o1 = add i64 %o, 1", "%is.out = icmp slt i64 %o1, %n")
         text.add("br i1 %is.out, label %out, label %done", "done:", "ret void")

@@ -24,15 +24,16 @@ class Shape(NamedTuple):
     """The loads, coordinates and fetches that are views, in the words' order."""
     rows: str
     """A letter for each of them, then for each target: p for packed, r for repeated, s for strided, e for a load of
-    every other element; a for anywhere, and g for anywhere along a packed dimension."""
+    every other element; a for anywhere, and g for anywhere along a packed dimension; w for one of the targets whose
+    elements lie in turn."""
     lanes: int
     """A power of two."""
     stream: bool
     """Whether the target is written past the cache, and sources are fetched ahead."""
     ahead: bool = False
     """Whether rows that are fetched are asked for some rows ahead: the last leaf is then the number of a row."""
-    woven: bool = False
-    """Whether targets are the even and the odd elements of one row, or every fourth."""
+    woven: int = 1
+    """How many targets, one after the other, have their elements in turn: 2 for the even and the odd ones of a row."""
 
 
 def givens(nodes: Sequence[Expr]) -> list[Expr]:
@@ -54,11 +55,13 @@ def moving(node: Expr, rows: Mapping[Expr, str]) -> list[int]:
 class RowView:
     """A view of a row."""
 
-    def __init__(self, node: Expr, row: str, lanes: int) -> None:
+    def __init__(self, node: Expr, row: str, lanes: int, woven: int = 1) -> None:
         self.row, self.is_coordinate, self.is_fetch = row, node.op == "coordinate", node.op == "fetch"
         kind = kind_of(node.type)
         self.scalar, self.width = scalar_text(kind), int(kind[1:]) // 8
-        self.vector = f"<{lanes} x {self.scalar}>"
+        self.vector = f"<{lanes * woven} x {self.scalar}>"
+        self.apart = self.width * woven
+        """Bytes from one element to the next, where they are not strided."""
 
     @property
     def is_moved(self) -> bool:
@@ -77,11 +80,14 @@ class RowText:
         }
         last = shape.rows[len(shape.leaves) :]
         self.targets = {
-            f"t{v or ''}": RowView(node, row, shape.lanes)
+            f"t{v or ''}": RowView(node, row, shape.lanes, shape.woven)
             for v, (node, row) in enumerate(zip(values, last, strict=True))
         }
         for view in self.targets.values():
             view.is_coordinate = view.is_fetch = False
+        names = list(self.targets)
+        self.groups = [names[k : k + shape.woven] for k in range(0, len(names), shape.woven)]
+        """The targets that are written as one."""
         self.givens = givens(list(walk(*values)))
         self.found: dict[Expr, str] = {}
         """The vectors of leaves."""
@@ -128,28 +134,26 @@ class RowText:
         order = ", ".join(f"i32 {2 * k if 2 * k < lanes else 2 * k + 1}" for k in range(lanes))
         return text.new(f"shufflevector {view.vector} {a}, {view.vector} {b}, <{lanes} x i32> <{order}>")
 
-    def weave(self, values: Sequence[str], base: str, index: str, step: str) -> None:
-        """All targets' vectors at an index, element beside element: as one store, which an Arm has instructions for."""
-        text, (view, *_), lanes = self.text, self.targets.values(), self.lanes
+    def weave(self, values: Sequence[str]) -> str:
+        """Vectors element beside element, as one: LLVM has few shuffles for it, and an Arm one store."""
+        (view, *_), lanes, number = self.targets.values(), self.lanes, len(values)
         while len(values) > 2:
+            values = [*values, "poison"] if len(values) % 2 else values
             pairs = zip(values[::2], values[1::2], strict=True)
-            whole = ", ".join(f"i32 {k}" for k in range(2 * lanes))
-            values = [self._shuffled(view.scalar, lanes, *pair, whole) for pair in pairs]
+            values = [self._shuffled(view.scalar, lanes, *pair, range(2 * lanes)) for pair in pairs]
             lanes *= 2
-        number = len(self.targets)
-        order = ", ".join(f"i32 {k * self.lanes + i}" for i in range(self.lanes) for k in range(number))
-        woven = self._shuffled(view.scalar, lanes, values[0], values[1], order)
-        text.add(f"store <{2 * lanes} x {view.scalar}> {woven}, ptr {self.at(base, index, step)}, align 1")
+        order = [k * self.lanes + i for i in range(self.lanes) for k in range(number)]
+        return self._shuffled(view.scalar, lanes, values[0], values[1], order)
 
-    def _shuffled(self, scalar: str, lanes: int, a: str, b: str, order: str) -> str:
-        kind = f"<{lanes} x {scalar}>"
-        return self.text.new(f"shufflevector {kind} {a}, {kind} {b}, <{2 * lanes} x i32> <{order}>")
+    def _shuffled(self, scalar: str, lanes: int, a: str, b: str, order: Sequence[int]) -> str:
+        kind, places = f"<{lanes} x {scalar}>", ", ".join(f"i32 {k}" for k in order)
+        return self.text.new(f"shufflevector {kind} {a}, {kind} {b}, <{len(order)} x i32> <{places}>")
 
     def write_target(self, view: RowView, value: str, base: str, index: str, step: str, hint: str = "") -> None:
-        """A target's vector at an index."""
+        """A target's vector at an index, or several targets' woven one."""
         text = self.text
-        if view.row == "p":
-            text.add(f"store {view.vector} {value}, ptr {self.at(base, index, view.width)}, align 1{hint}")
+        if view.row in "pw":
+            text.add(f"store {view.vector} {value}, ptr {self.at(base, index, view.apart)}, align 1{hint}")
             return
         place = self.at(base, index, step)
         for lane in range(self.lanes):

@@ -30,23 +30,43 @@ def make_rows() -> str:
     return _WALK.format(words="\n".join(words), rank=OUTER_RANK, views=VIEWS, first=HEADER + FIXED)
 
 
-# `move` takes every view so many times on in a dimension.
+# `move` takes every view so many times on in a dimension, four views at once: a map has up to 64.
 _WALK = """
 define private void @move(ptr %rows, i64 %views, ptr %dimension, i64 %times) alwaysinline {{
 entry:
-  br label %view
+  %fours = and i64 %views, -4
+  %one = insertelement <4 x i64> poison, i64 %times, i32 0
+  %each = shufflevector <4 x i64> %one, <4 x i64> poison, <4 x i32> zeroinitializer
+  %strides.at = getelementptr i64, ptr %dimension, i64 1
+  br label %four
+four:
+  %f = phi i64 [ 0, %entry ], [ %f4, %four.on ]
+  %is.four = icmp slt i64 %f, %fours
+  br i1 %is.four, label %four.on, label %view
+four.on:
+  %f4 = add i64 %f, 4
+  %strides4.at = getelementptr i64, ptr %strides.at, i64 %f
+  %strides4 = load <4 x i64>, ptr %strides4.at, align 8
+  %on4 = mul <4 x i64> %strides4, %each
+  %rows4.at = getelementptr i64, ptr %rows, i64 %f
+  %rows4 = load <4 x i64>, ptr %rows4.at, align 8
+  %moved4 = add <4 x i64> %rows4, %on4
+  store <4 x i64> %moved4, ptr %rows4.at, align 8
+  br label %four
 view:
-  %v = phi i64 [ 0, %entry ], [ %v1, %view ]
+  %v = phi i64 [ %fours, %four ], [ %v1, %view.on ]
+  %is.view = icmp slt i64 %v, %views
+  br i1 %is.view, label %view.on, label %done
+view.on:
   %v1 = add i64 %v, 1
-  %stride.at = getelementptr i64, ptr %dimension, i64 %v1
+  %stride.at = getelementptr i64, ptr %strides.at, i64 %v
   %stride = load i64, ptr %stride.at
   %on = mul i64 %stride, %times
   %row.at = getelementptr i64, ptr %rows, i64 %v
   %row = load i64, ptr %row.at
   %moved = add i64 %row, %on
   store i64 %moved, ptr %row.at
-  %is.on = icmp slt i64 %v1, %views
-  br i1 %is.on, label %view, label %done
+  br label %view
 done:
   ret void
 }}
@@ -103,7 +123,8 @@ start:
   %is.last = icmp slt i64 %count, %to
   %stop = select i1 %is.last, i64 %count, i64 %to
   %n = sub i64 %stop, %first
-  br label %view
+  %is.begin = icmp eq i64 %first, 0
+  br i1 %is.begin, label %done, label %view
 view:
   %v = phi i64 [ 0, %start ], [ %v1, %view ]
   %v1 = add i64 %v, 1
@@ -118,7 +139,8 @@ view:
   %is.view = icmp slt i64 %v1, %views
   br i1 %is.view, label %view, label %done
 done:
-  call void %row(ptr %w, ptr %places, i64 %n)
+  %here = phi ptr [ %rows, %start ], [ %places, %view ]
+  call void %row(ptr %w, ptr %here, i64 %n)
   %segment1 = add i64 %segment, 1
   br label %advance
 advance:

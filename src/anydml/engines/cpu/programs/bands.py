@@ -66,7 +66,7 @@ OFTEN = 16
 """Tiles of a band up to which weights are fetched: more of them find those in the first cache for long."""
 
 
-class _Bands(Sides):
+class Bands(Sides):
     """Rows are the places of a line, columns the channels of the output."""
 
     def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - the class above has it
@@ -120,14 +120,14 @@ def _plan(primitive: Reduce, frame: Frame | None, constants: frozenset[str]) -> 
             continue
         batch = tuple(k for k in (BATCH, GROUP) if primitive.sizes[k] > 1)
         own = (found.sizes, batch, (PLACE,), (CHANNEL,), (INPUT, DOWN, BESIDE))
-        sides = _Bands(primitive, Contraction(found.fold, x, weights, *own))
+        sides = Bands(primitive, Contraction(found.fold, x, weights, *own))
         ending, lines = _ending(sides), _lines(sides, frame)
         if ending is not None and lines is not None:
             return _program(sides, ending, lines, constants)
     return None
 
 
-def _ending(sides: _Bands) -> Ending | None:
+def _ending(sides: Bands) -> Ending | None:
     """The value computed from sums, if it is short and has a number for each channel at most."""
     leaves, lies = sides.leaves(sides.finish)
     nodes, target = list(walk(sides.finish)), sides.target
@@ -144,7 +144,7 @@ def _ending(sides: _Bands) -> Ending | None:
     return Ending(sides.finish, sides.sum, tuple(leaves), tuple(moves))
 
 
-def _lines(sides: _Bands, frame: Frame | None) -> _Lines | None:
+def _lines(sides: Bands, frame: Frame | None) -> _Lines | None:
     """How lines lie; None where windows are walked backward or reach out of a plane, or channels lie otherwise."""
     x, sizes = sides.lie(sides.left), sides.found.sizes
     ways = (ROW, PLACE, DOWN, BESIDE)
@@ -175,7 +175,7 @@ def _lines(sides: _Bands, frame: Frame | None) -> _Lines | None:
     )  # fmt: skip
 
 
-def _reach(sides: _Bands, *ways: int) -> int:
+def _reach(sides: Bands, *ways: int) -> int:
     """The bytes that all windows read along some dimensions."""
     x, sizes = sides.lie(sides.left), sides.found.sizes
     return 4 + sum((sizes[k] - 1) * x.strides[k] for k in ways)
@@ -201,17 +201,17 @@ class _Shape(NamedTuple):
         return max(rows * self.vectors, LATENCY, LOADS * (rows + self.vectors)) / 2 + OVERHEAD
 
 
-def _shape(sides: _Bands, lanes: int) -> _Shape:
+def shape_of(sides: Bands, lanes: int) -> _Shape:
     """The tile that takes the least time."""
     registers = 32 if has_feature("avx512vl") else 16
     line, rows, found = sides.m, sides.found.sizes[ROW], []
-    is_whole = sides.target.strides[ROW] == 4 * line
-    for vectors in range(1, min(MOST_VECTORS, sides.n // lanes) + 1):
+    is_whole = sides.target.strides[ROW] == sides.target.strides[PLACE] * line
+    for vectors in range(1, min(MOST_VECTORS, -(-sides.n // lanes)) + 1):
         most = (registers - 2 - vectors) // vectors
         across = -(-line // most)
         lines = max(min(most // line, rows), 1) if is_whole else 1
         shape = _Shape(lines, -(-line // across), vectors, lanes)
-        panels, rest = divmod(sides.n // lanes, vectors)
+        panels, rest = divmod(-(-sides.n // lanes), vectors)
         time = panels * shape.time + (shape._replace(vectors=rest).time if rest else 0)
         found.append((across * -(-rows // lines) * time, shape))
     return min(found)[1]
@@ -229,39 +229,47 @@ class _Units(NamedTuple):
     """Bytes of a channel of a band."""
 
 
-def _units(sides: _Bands, shape: _Shape, lines: _Lines) -> _Units | None:
-    """Bands that the second cache has, and work for every thread; None where a scratch has no room for a band."""
+def units_of(
+    sides: Bands, shape: _Shape, stride: int, reach: int, pitch: int, *, planes: int, panels: int
+) -> _Units | None:
+    """Bands that the second cache has, and work for every thread; None where a scratch has no room for a band.
+
+    Each of some planes has lines `pitch` bytes apart: windows begin `stride` lines apart, and have `reach`.
+    """
     sizes = sides.found.sizes
     groups, across = -(-sizes[ROW] // shape.lines), -(-sides.m // shape.places)
-    count, panels = sides.count(sides.batch), -(-sides.n // shape.width)
-    threads = 1 if _size(sides) < SMALL else get_num_threads()
+    count = sides.count(sides.batch)
+    threads = 1 if size_of(sides) < SMALL else get_num_threads()
     wanted = 1 if threads == 1 else TURNS * threads
     for bands in range(min(groups, -(-wanted // count)), groups + 1):
         room, sums = (BAND, SUMS) if bands < groups else (ROOM, RESULT)
         rows = shape.lines * -(-groups // bands)
         # An odd number of the cache's lines: channels lie at different places of it then.
-        size = ((rows - 1) * lines.stride + lines.reach) * lines.pitch
+        size = ((rows - 1) * stride + reach) * pitch
         plane = (-(-size // LINE) | 1) * LINE
         if (
-            sizes[INPUT] * plane <= room
+            planes * plane <= room
             and 4 * -(-groups // bands) * across * shape.places * shape.lines * shape.width <= sums
         ):
             return _Units(bands, min(panels, -(-wanted // (count * bands))), rows, plane)
     return None
 
 
-def _size(sides: _Bands) -> int:
+def size_of(sides: Bands) -> int:
+    """The work, in bytes moved in its time."""
     return 2 * math.prod(sides.found.sizes) // FLOPS
 
 
-def _program(sides: _Bands, ending: Ending, lines: _Lines, constants: frozenset[str]) -> ContractProgram | None:
+def _program(sides: Bands, ending: Ending, lines: _Lines, constants: frozenset[str]) -> ContractProgram | None:
     sizes, target, x = sides.found.sizes, sides.target, sides.lie(sides.left)
     own, steps = 16 if has_feature("avx512vl") else 8, sizes[DOWN] * sizes[BESIDE]
     lanes = own if sides.n > LEAST_LANES else LEAST_LANES
     if sides.n % lanes or not 1 < steps <= CHAIN or sides.m < LEAST_PLACES:
         return None
-    shape = _shape(sides, lanes)
-    width, units, panels = shape.width, _units(sides, shape, lines), lay_out_places(sides, shape.width, constants)
+    shape = shape_of(sides, lanes)
+    width, count = shape.width, -(-sides.n // shape.width)
+    units = units_of(sides, shape, lines.stride, lines.reach, lines.pitch, planes=sizes[INPUT], panels=count)
+    panels = lay_out_places(sides, width, constants)
     if units is None or panels is None:
         return None
     is_few = FEW > sizes[INPUT] > 1 == sizes[GROUP]
@@ -271,7 +279,7 @@ def _program(sides: _Bands, ending: Ending, lines: _Lines, constants: frozenset[
     last = (sizes[INPUT] - (parts - 1) * together) * sizes[DOWN]
     chain = sizes[DOWN] if is_few else 0
     ended = [tile._replace(ending=ending, chain=chain, ahead=-(-tile.vectors * lanes // last)) for tile in tiles]
-    kernels = [*([0] * len(tiles) if parts == 1 else map(_kernel, tiles)), *map(_kernel, ended)]
+    kernels = [*([0] * len(tiles) if parts == 1 else map(tile_kernel, tiles)), *map(tile_kernel, ended)]
     copy = BandLine(lines.size, lines.left, lines.pitch)
     sections = (sides.section((), [lines.x], [0], [0]), panels.section, sides.result(is_written=False))
     at = [HEADER + len(WORDS) + len(sides.batch)]
@@ -289,14 +297,16 @@ def _program(sides: _Bands, ending: Ending, lines: _Lines, constants: frozenset[
         "tile_bytes": 4 * shape.lines * shape.places * width if parts > 1 else 0, "channel_bytes": 4 * steps * width,
         "panel_bytes": 4 * sides.k * width, "columns": width, "target_channel": target.strides[CHANNEL],
         "target_down": target.strides[ROW], "x_at": at[0], "weights_at": at[1], "result_at": at[2],
-        "rank": len(sides.batch), "fetches": int(tiles[0].fetches), **dict(zip(TILES, kernels, strict=True)),
+        "rank": len(sides.batch), "fetches": int(tiles[0].fetches), "planes": sizes[INPUT], "piece_on": 0,
+        "target_place": 4, "to_step": target.strides[CHANNEL], "group_panels": -(-sides.n // width), "group_bytes": 0,
+        "group_columns": 0, "left_on": 0, **dict(zip(TILES, kernels, strict=True)),
     }  # fmt: skip
     fixed = (*(words[name] for name in WORDS[2:]), *(sizes[k] for k in sides.batch))
     kernel, number = get_kernel("bands", make_bands), units.bands * units.chunks * count
-    return ContractProgram(kernel, fixed, sections, number, _size(sides), panels.layouts)
+    return ContractProgram(kernel, fixed, sections, number, size_of(sides), panels.layouts)
 
 
-def _tiles(sides: _Bands, shape: _Shape, lines: _Lines, *, is_fetched: bool) -> list[BandTile]:
+def _tiles(sides: Bands, shape: _Shape, lines: _Lines, *, is_fetched: bool) -> list[BandTile]:
     """In the order of the kernel's: for a panel or the last, and for a line's places or the last."""
     x, sizes = sides.lie(sides.left), sides.found.sizes
     down = lines.stride * lines.pitch if shape.lines > 1 else 0
@@ -307,5 +317,6 @@ def _tiles(sides: _Bands, shape: _Shape, lines: _Lines, *, is_fetched: bool) -> 
     return [each._replace(vectors=vectors) for vectors in (shape.vectors, narrow) for each in (tile, low)]
 
 
-def _kernel(tile: BandTile) -> int:
+def tile_kernel(tile: BandTile) -> int:
+    """The address of a tile's kernel."""
     return get_kernel(tile.name, functools.partial(make_band_tile, tile)).address

@@ -64,6 +64,11 @@ class _Checked:
     def __init__(self, look: Callable[[], Any], run: Callable[[], Any], check: Check, address: int) -> None:
         self._look, self._run, self._check, self._address = look, run, check, address
 
+    @property
+    def launches(self) -> tuple[Callable[[], Any], ...]:
+        """The kernels in order; where the first has a status, there is a fault."""
+        return self._look, self._run
+
     def __call__(self) -> None:
         if self._look() is not None:
             raise self._fault()

@@ -79,8 +79,11 @@ class Frame(NamedTuple):
         return [] if one is None else [Lie(one.tensor, one.offset * one.data_type.size_in_bytes, (0,) * rank, 1)]
 
 
-def match_frame(primitives: Sequence[Primitive]) -> Frame | None:
-    """Maps that copy planes to the middle of a tensor and fill what is around them; None for others."""
+def match_frame(primitives: Sequence[Primitive], *, is_beside: bool = False) -> Frame | None:
+    """Maps that copy planes to the middle of a tensor and fill what is around them; None for others.
+
+    Elements of a plane's line lie side by side in both; or `is_beside` asks for channels that do so, in what is copied.
+    """
     maps = [one for one in primitives if isinstance(one, Map) and is_plain(one)]
     if len(maps) != len(primitives) or len({one.target.tensor for one in maps}) != 1:
         return None
@@ -91,7 +94,8 @@ def match_frame(primitives: Sequence[Primitive]) -> Frame | None:
         return None
     target, inner = inside[0].target, inside[0].sources[0]
     ((number, element),) = (fill for fill in fills if fill is not None)
-    is_plane = len(target.sizes) == 4 and min(target.sizes[2:]) > 1 and target.strides[3] == inner.strides[3] == 1
+    is_plane = len(target.sizes) == 4 and min(target.sizes[2:]) > 1 and target.strides[3] == 1
+    is_plane = is_plane and inner.strides[1 if is_beside else 3] == 1
     is_ours = inner.data_type is target.data_type and inner.data_type.size_in_bytes in (1, 4) and is_plane
     if not is_ours or (element is not None and inner.data_type.size_in_bytes != 1):
         return None

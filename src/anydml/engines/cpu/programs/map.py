@@ -41,6 +41,13 @@ FAR = 128 * 1024
 VECTOR = 64
 """Bytes of a vector of the widest type in a tree."""
 FLOATS = [t for t in DataType if t.is_float]
+MOST_WOVEN = 8
+"""Targets that are written as one at most: each takes a vector, and half of a shuffle for every other."""
+SHORT = 8
+"""Elements of a row below which another dimension is walked along, where that has more: 500 rows of 3 sums take 5 us so
+and 14 by the row, of 8 either way 10, and of 60 bytes 60 and 12."""
+MOST_MOVES = 96
+"""Lanes of all strided views together: each is moved for itself, and takes 1 ms to compile."""
 FEW = 4
 """Lanes that vectors of short rows have at least."""
 LONG_ROW = 256
@@ -55,7 +62,7 @@ def plan_map(primitive: Map) -> MapProgram | None:
     sources = [None if leaf.op == "coordinate" else primitive.sources[int(leaf.value)] for leaf in leaves]
     views = (*sources, *targets)
     widths = [1 if view is None else view.data_type.size_in_bytes for view in views]
-    loops = _lengthen(simplify(_loops(leaves, sources, targets), len(leaves)), VECTOR // widest_of(nodes))
+    loops = _lengthen(simplify(_loops(leaves, sources, targets), len(leaves)), min(VECTOR // widest_of(nodes), SHORT))
     *outer, count = loops.sizes or (1,)
     if len(views) > VIEWS or len(outer) > OUTER_RANK:
         return None
@@ -63,7 +70,8 @@ def plan_map(primitive: Map) -> MapProgram | None:
     fetches = fetch_steps(nodes, dict(zip(leaves, steps, strict=False)), primitive.sources)
     along = [fetches.get(leaf, step) for leaf, step in zip(leaves, steps, strict=False)]
     letters, number = _letters(leaves, along, sources), math.prod(outer)
-    rows = "".join((*letters, *map(row_letter, steps[len(leaves) :])))
+    woven = _woven(loops, targets)
+    rows = "".join((*letters, *("w" if woven > 1 else row_letter(step) for step in steps[len(leaves) :])))
     is_across, weight = bool(outer) and "s" in rows, min(1 + len(nodes) // 8, 16)
     length = ACROSS if is_across else max(SEGMENT // max(widths) // weight // VECTOR, 1) * VECTOR
     body = body_of(values, leaves, rows)
@@ -72,9 +80,7 @@ def plan_map(primitive: Map) -> MapProgram | None:
     for leaf, source, width in zip(leaves, sources, widths, strict=False):
         if leaf.op == "fetch" and source is not None:
             numbers += [(fetches[leaf] or 0) * width, *(stride * width for stride in source.strides)]
-    shape = Shape(
-        leaves, rows, lanes, len(targets) == 1 and _streams(loops, widths[-1]), woven=_are_woven(loops, targets)
-    )
+    shape = Shape(leaves, rows, lanes, len(targets) == 1 and _streams(loops, widths[-1]), woven=woven)
     if outer and len(views) < VIEWS and _comes_from_far(shape, sources):
         # The number of a row is one view more, by which those ahead are known to be there.
         first = len(leaves)
@@ -105,17 +111,22 @@ def plan_map(primitive: Map) -> MapProgram | None:
     )
 
 
-def _are_woven(loops: Loops, targets: Sequence[View]) -> bool:
-    """Whether the elements of two or four targets lie in turn: 1M words of counters in 2.5 ms in place of 2.7."""
-    number, first = len(targets), targets[0]
-    strides, offsets = loops.strides[-number:], loops.offsets[-number:]
-    return (
-        number in (2, 4)
-        and all((one.tensor, one.data_type) == (first.tensor, first.data_type) for one in targets)
-        and all(row == strides[0] for row in strides)
-        and strides[0][-1:] == (number,)
-        and all(offset == offsets[0] + k for k, offset in enumerate(offsets))
-    )
+def _woven(loops: Loops, targets: Sequence[View]) -> int:
+    """How many targets, one after the other, have their elements in turn; 1 where they lie otherwise.
+
+    Enlarged images do, and random numbers: 1M words of counters take 2.5 ms in place of 2.7.
+    """
+    strides, offsets = loops.strides[-len(targets) :], loops.offsets[-len(targets) :]
+    number = strides[0][-1] if loops.sizes else 1
+    if not 2 <= number <= MOST_WOVEN or len(targets) % number or any(row != strides[0] for row in strides):
+        return 1
+    for k, (one, offset) in enumerate(zip(targets, offsets, strict=True)):
+        first = k - k % number
+        if offset != offsets[first] + k % number or one.data_type is not targets[0].data_type:
+            return 1
+        if one.tensor != targets[first].tensor:
+            return 1
+    return int(number)
 
 
 def _comes_from_far(shape: Shape, sources: Sequence[View | None]) -> bool:
@@ -178,18 +189,15 @@ def lanes_of(nodes: Iterable[Expr], widest: int, rows: str, count: int) -> int:
         node.op in ("div", "rem") and node.type not in FLOATS for node in nodes
     )
     lanes = min(VECTOR // widest, 16) if by_lane else VECTOR // widest
-    while lanes > FEW and lanes >= 2 * count:
+    while lanes > FEW and (lanes > count or lanes * rows.count("s") > MOST_MOVES):
         lanes //= 2
     return lanes
 
 
-def _lengthen(loops: Loops, lanes: int) -> Loops:
-    """Walk along a dimension that fills vectors where the innermost does not.
-
-    Thousand rows of 3 take 47 us by the row, and 4 along the columns.
-    """
+def _lengthen(loops: Loops, least: int) -> Loops:
+    """Walk along a dimension of so many elements at least where the innermost has fewer."""
     last = len(loops.sizes) - 1
-    long = [k for k in range(last) if loops.sizes[k] >= lanes > loops.sizes[-1]]
+    long = [k for k in range(last) if loops.sizes[k] >= least > loops.sizes[-1]]
     return loops.pick([k for k in range(last + 1) if k != long[-1]] + long[-1:]) if long else loops
 
 

@@ -92,11 +92,11 @@ class ScatterProgram(NamedTuple):
 class _Both:
     """The copy, then the updates."""
 
-    __slots__ = ("_copy", "_write")
+    __slots__ = ("launches",)
 
     def __init__(self, copy: Callable[[], Any], write: Callable[[], Any]) -> None:
-        self._copy, self._write = copy, write
+        self.launches = copy, write
 
     def __call__(self) -> None:
-        self._copy()
-        self._write()
+        for launch in self.launches:
+            launch()

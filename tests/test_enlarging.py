@@ -1,0 +1,126 @@
+"""Images made larger: maps whose targets' elements lie in turn, and what operators make of scales with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from agreement import assert_same
+from anydml.engines.cpu import CpuEngine
+from anydml.engines.cpu.kernels.map import make_map
+from anydml.engines.cpu.kernels.row import Shape
+from anydml.engines.reference import ReferenceEngine
+from anydml.ir.expressions import const, load
+from anydml.ir.verbs import Map, Write
+from anydml.ir.views import View
+from anydml.operators import enlarged
+from assembled import assembly
+from guarded import guarded
+from moving import resampled
+
+Array = np.ndarray[Any, Any]
+F32 = dml.DataType.FLOAT32
+
+
+def woven(number: int, rows: int, count: int) -> Map:
+    """Two rows of a target at a time, each with the elements of so many values in turn."""
+    x = View("x", F32, (rows, count), (count, 1))
+    writes = [
+        Write(View("y", F32, (rows, count), (2 * number * count, number), row * number * count + k), value)
+        for row in range(2)
+        for k, value in enumerate(load(0, F32) * const(row + n + 2.0, F32) for n in range(number))
+    ]
+    return Map((x,), writes[0].target, writes[0].value, also=tuple(writes[1:]))
+
+
+@pytest.mark.parametrize("number", [2, 3, 5])
+@pytest.mark.parametrize("at_end", [True, False])
+def test_targets_in_turn_are_written_as_one(number: int, at_end: bool) -> None:
+    for count in (1, 17, 48, 55):  # shorter than a vector, past one, whole ones
+        x = np.arange(3 * count, dtype=np.float32)
+        found = []
+        for engine in (CpuEngine(), ReferenceEngine()):
+            given, out = (guarded(one, at_end) for one in (x, np.zeros(2 * number * x.size, np.float32)))
+            places = {"x": given.ctypes.data, "y": out.ctypes.data}
+            engine.compile(woven(number, 3, count)).bind(places)()
+            found.append(out.copy())
+        assert_same(found[0], found[1])
+
+
+@pytest.mark.parametrize(
+    ("triple", "cpu", "number", "instruction"),
+    [
+        ("aarch64-unknown-linux-gnu", "neoverse-n1", 3, "st3"),
+        ("x86_64-unknown-linux-gnu", "skylake-avx512", 5, "vpermt2ps"),
+        ("x86_64-unknown-linux-gnu", "haswell", 2, "vunpcklps"),
+    ],
+)
+def test_elements_in_turn_are_shuffled(triple: str, cpu: str, number: int, instruction: str) -> None:
+    values = woven(number, 1, 16).values
+    shape = Shape((load(0, F32),), f"p{'w' * 2 * number}", 16, stream=False, woven=number)
+    assert instruction in assembly(make_map(values, shape), triple, cpu)
+
+
+def test_only_elements_in_turn_are_written_as_one() -> None:
+    made = woven(3, 2, 40)
+    others = {
+        "out of turn": (made.also[1], made.also[0], *made.also[2:]),
+        "one short": made.also[:-1],
+        "two tensors": (made.also[0], made.also[1]._replace(target=made.also[1].target.named("z")), *made.also[2:]),
+    }
+    x = np.arange(80, dtype=np.float32)
+    for about, also in others.items():
+        found = []
+        for engine in (CpuEngine(), ReferenceEngine()):
+            out = np.zeros((2, 480), np.float32)
+            places = {"x": x.ctypes.data, "y": out[0].ctypes.data, "z": out[1].ctypes.data}
+            engine.compile(Map(made.sources, made.target, made.value, also=also)).bind(places)()
+            found.append(out)
+        assert_same(found[0], found[1], about)
+
+
+def passes_of(desc: Any) -> int:
+    return len([part for one in desc.lower() for part in one.spelled()])
+
+
+@pytest.mark.parametrize(
+    ("mode", "dtype", "sizes", "scales", "offset", "maps"),
+    [
+        # The middle, both ends of rows, both ends of columns, and the corners.
+        ("linear", "float32", (2, 40, 33), (1, 2, 2), 0.5, 4),
+        ("linear", "float16", (2, 20, 40), (1, 1, 2.5), 0.5, 2),
+        ("linear", "float16", (2, 20, 60), (1, 2, 1), 0.25, 2),
+        ("nearest_neighbor", "float32", (2, 40, 33), (1, 2, 2), 0.5, 1),
+        ("nearest_neighbor", "float16", (1, 41, 40), (1, 2.5, 1.5), 0.5, 2),
+    ],
+)
+def test_images_are_enlarged_in_one_pass(
+    mode: str,
+    dtype: str,
+    sizes: tuple[int, ...],
+    scales: Any,
+    offset: float,
+    maps: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(1)
+    x = (rng.random((1, *sizes)) - 0.5).astype(dtype)
+    x[0, :, [0, -1], :5] = [np.inf, 1e-7, -0.0, np.nan, 3.0e-39]  # at the ends, numbers that weights would change
+    into = (1, *(int(size * scale) for size, scale in zip(sizes, scales, strict=True)))
+    desc = dml.Resample1(
+        input_tensor=dml.TensorDesc.of(x), output_tensor=dml.TensorDesc(dtype, into), interpolation_mode=mode,
+        scales=(1, *scales), input_pixel_offsets=[0.5, 0.5, offset, 0.5], output_pixel_offsets=[-0.5] * 4,
+    )  # fmt: skip
+    monkeypatch.setattr(enlarged, "LEAST", 1)
+    assert passes_of(desc) == maps
+    got = dml.Device("cpu").compile(desc)(x)
+    is_number = np.isfinite(got)
+    assert is_number.sum() > got.size * 0.9
+    wanted = resampled(desc, np.where(np.isfinite(x), x, 0))
+    assert np.allclose(got[is_number], wanted[is_number], rtol=1e-6 if dtype == "float32" else 1e-3, atol=1e-7)
+    monkeypatch.setattr(enlarged, "LEAST", 2**62)
+    assert passes_of(desc) != maps
+    assert_same(got, dml.Device("reference").compile(desc)(x))  # in several passes there are the same bits
