@@ -190,7 +190,7 @@ class _BandTile(UnpackedText):
         """Compute results, and write them channel by channel."""
         text, band = self.text, self.band
         text.add("br i1 %is.first, label %finish, label %more", "more:")
-        old = self.added()
+        old = self.sums_of("add")
         text.add("br label %finish", "finish:")
         for i, j in self.sums:
             text.add(f"%t{i}.{j} = phi {self.vector} [ %s{i}.{j}.rest, %out ], [ {old[i, j]}, %more ]")
