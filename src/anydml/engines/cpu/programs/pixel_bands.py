@@ -19,8 +19,8 @@ from anydml.engines.cpu.kernels.endings import COLUMN, FOLD, Ending
 from anydml.engines.cpu.kernels.pixel_lines import PixelLine, make_pixel_lines
 from anydml.engines.cpu.kernels.rows import VIEWS
 from anydml.engines.cpu.kernels.tile import CHAIN
-from anydml.engines.cpu.programs import bands
-from anydml.engines.cpu.programs.bands import (
+from anydml.engines.cpu.programs import band_units
+from anydml.engines.cpu.programs.band_units import (
     BATCH,
     BESIDE,
     CHANNEL,
@@ -196,10 +196,10 @@ def _program(
     walk = _walk(sides, picture, is_each=is_each)
     if sides.n < LEAST_LANES or sides.m < LEAST_PLACES or walk is None or (is_each and sides.k > CHAIN):
         return None
-    shape = bands.shape_of(sides, lanes)
+    shape = band_units.shape_of(sides, lanes)
     width = shape.width
     per_group, groups = -(-sides.n // width), 1 if is_each else sizes[GROUP]
-    units = bands.units_of(
+    units = band_units.units_of(
         sides, shape, picture.stride, picture.reach, picture.line, planes=1, panels=per_group * groups
     )
     grouped = Bands(sides.primitive, sides.found._replace(batch=(*sides.batch, *(() if is_each else (GROUP,)))))
@@ -222,8 +222,8 @@ def _program(
         for vectors, rest in ((shape.vectors, 0), (narrow, tail))
         for each in (tile, low)
     ]
-    plain = [0] * len(tiles) if parts == 1 else [bands.tile_kernel(one._replace(tail=0)) for one in tiles]
-    ended = [bands.tile_kernel(one._replace(ending=ending, ahead=-(-one.rows // last))) for one in tiles]
+    plain = [0] * len(tiles) if parts == 1 else [band_units.tile_kernel(one._replace(tail=0)) for one in tiles]
+    ended = [band_units.tile_kernel(one._replace(ending=ending, ahead=-(-one.rows // last))) for one in tiles]
     bound = frame.lie(x, sides.batch)
     weights = sides.section((), [Lie(panels.section.tensors[0][0], 0, (0,) * len(sizes), 4)], [0], [0])
     sections = (sides.section((), [bound or x], [0], [0]), weights, sides.result(is_written=False))
@@ -250,5 +250,5 @@ def _program(
     fixed = (*(words[name] for name in WORDS[2:]), *(sizes[k] for k in sides.batch))
     number = units.bands * units.chunks * count
     return ContractProgram(
-        get_kernel("bands", make_bands), fixed, sections, number, bands.size_of(sides), panels.layouts
+        get_kernel("bands", make_bands), fixed, sections, number, band_units.size_of(sides), panels.layouts
     )
