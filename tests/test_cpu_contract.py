@@ -12,6 +12,9 @@ import pytest
 import anydml as dml
 from anydml.engines.cpu import CpuEngine, plans, tiles
 from anydml.engines.cpu.build import _called
+from anydml.engines.cpu.features import IS_ARM
+from anydml.engines.cpu.kernels.bringing import AS_IT_LIES, UNPACKED
+from anydml.engines.cpu.kernels.contract import WORDS
 from anydml.engines.cpu.kernels.dots import make_dots
 from anydml.engines.cpu.kernels.mend import make_mend
 from anydml.engines.cpu.kernels.octet_vectors import Octets
@@ -24,7 +27,8 @@ from anydml.engines.cpu.kernels.taps_dots import make_dots as make_dots_of_taps
 from anydml.engines.cpu.kernels.taps_dots import suits
 from anydml.engines.cpu.kernels.taps_extremes import make_extremes
 from anydml.engines.cpu.kernels.taps_shape import Taps
-from anydml.engines.cpu.kernels.tile import BYTES, UNROLLED, Tile, make_tile
+from anydml.engines.cpu.kernels.tile import BYTES, Tile, make_tile
+from anydml.engines.cpu.kernels.tile_rows import UNROLLED
 from anydml.engines.cpu.kernels.totals import make_total
 from anydml.engines.cpu.programs import contracted
 from anydml.engines.cpu.programs.contracted import ContractProgram
@@ -155,6 +159,12 @@ TARGETS = {
         "skylake-avx512",
         Tile(14, 2, 16, 16, by_lane=False, is_lined=True),
     ),
+    "AVX2, apart": ("x86_64-unknown-linux-gnu", "haswell", Tile(6, 2, 8, 8, by_lane=False, is_apart=True)),
+    "AVX-512, apart": (
+        "x86_64-unknown-linux-gnu",
+        "skylake-avx512",
+        Tile(14, 2, 16, 16, by_lane=False, is_apart=True, fetches=True),
+    ),
     "AVX-512, fetched": (
         "x86_64-unknown-linux-gnu",
         "skylake-avx512",
@@ -185,6 +195,7 @@ LOWER = {
         ("AVX2", (1, 2, 3, 5), (6, 4, 3, 2)),
         ("AVX-512", (1, 4, 7, 9, 13), (12, 5, 3, 2, 2)),
         ("AVX-512, lines", (1, 3, 4, 9, 13), (12, 7, 5, 2, 2)),
+        ("AVX-512, apart", (3, 4, 9, 13), (7, 5, 2, 2)),
     )
     for height, vectors in zip(rows, columns, strict=True)
     for own in [TARGETS[name][2]]
@@ -250,6 +261,26 @@ def test_the_last_panel_of_rows_is_no_sliver(monkeypatch: pytest.MonkeyPatch) ->
     assert [tiles.tile_for("f32", rows).rows for rows in (13, 14, 15, 30, 31, 128, 256, 1024)] == [
         13, 14, 8, 10, 14, 13, 14, 14,
     ]  # fmt: skip
+
+
+def test_rows_are_read_as_they_lie_unless_their_lines_share_places_of_the_cache() -> None:
+    """Either way has the same bits: over several chains, and blocks of them."""
+    rng = np.random.default_rng(5)
+    left, right = rng.standard_normal((31, 1024), np.float32), rng.standard_normal((1024, 70), np.float32)
+    wide = np.zeros((31, 1027), np.float32)
+    wide[:, :1024] = left
+    found = []
+    for rows in (left, wide[:, :1024]):
+        target = np.full((31, 70), 7, np.float32)
+        primitive = product(rows, right, target)
+        run(primitive, {"left": rows, "right": right, "target": target})
+        program = CpuEngine().compile(primitive)
+        assert isinstance(program, ContractProgram)
+        found.append((program.fixed[WORDS.index("left_mode") - 2], target))
+    (packed, one), (apart, other) = found
+    assert (packed, apart) == (AS_IT_LIES, AS_IT_LIES if IS_ARM else UNPACKED)
+    assert one.tobytes() == other.tobytes()
+    np.testing.assert_allclose(one, left.astype(np.float64) @ right, rtol=0, atol=1e-4)
 
 
 def test_a_program_is_bound_again_and_kept_without_its_addresses() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu.features import has_feature, reads_pixels
-from anydml.engines.cpu.programs import bands, pixel_bands
+from anydml.engines.cpu.programs import bands, pixel_bands, pixels
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.kernels.band_tile import BandTile
@@ -131,6 +131,25 @@ def test_bits_do_not_depend_on_bands_or_threads(groups: int, monkeypatch: pytest
     for other in found[1:]:
         np.testing.assert_array_equal(found[0], other)
     np.testing.assert_allclose(found[0], compute("reference", x, filters, None, **more), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("channels", "is_read"), [(496, True), (512, False)])
+def test_one_tap_of_places_that_share_lines_of_a_cache_is_packed(
+    channels: int, is_read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned: list[Any] = []
+
+    def program(*given: Any) -> Any:
+        planned.append(given)
+        return plan(*given)
+
+    plan = pixels._program
+    monkeypatch.setattr(pixels, "_program", program)
+    monkeypatch.setenv("ANYDML_KEEP_PLANS", "0")
+    x, filters = beside(whole(1, 1, channels, 2, 5)), whole(2, 2 * LANES, channels, 1, 1)
+    found, wanted = (compute(engine, x, filters, None) for engine in ("cpu", "reference"))
+    np.testing.assert_array_equal(found, wanted)
+    assert bool(planned) == is_read
 
 
 def test_vectors_of_eight_lanes(planned: list[BandTile], monkeypatch: pytest.MonkeyPatch) -> None:

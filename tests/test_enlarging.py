@@ -12,8 +12,11 @@ from agreement import assert_same
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.kernels.map import make_map
 from anydml.engines.cpu.kernels.row import Shape
+from anydml.engines.cpu.programs import map as programs
+from anydml.engines.cpu.programs.mapped import MapProgram
 from anydml.engines.reference import ReferenceEngine
-from anydml.ir.expressions import const, load
+from anydml.ir.expressions import const, coordinate, fetch, given, load
+from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map, Write
 from anydml.ir.views import View
 from anydml.operators import enlarged
@@ -38,7 +41,8 @@ def woven(number: int, rows: int, count: int) -> Map:
 
 @pytest.mark.parametrize("number", [2, 3, 5])
 @pytest.mark.parametrize("at_end", [True, False])
-def test_targets_in_turn_are_written_as_one(number: int, at_end: bool) -> None:
+def test_targets_in_turn_are_written_as_one(number: int, at_end: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "SOON_FROM", 0 if at_end else 2**62)  # lines fetched ahead may lie past the end
     for count in (1, 17, 48, 55):  # shorter than a vector, past one, whole ones
         x = np.arange(3 * count, dtype=np.float32)
         found = []
@@ -60,8 +64,10 @@ def test_targets_in_turn_are_written_as_one(number: int, at_end: bool) -> None:
 )
 def test_elements_in_turn_are_shuffled(triple: str, cpu: str, number: int, instruction: str) -> None:
     values = woven(number, 1, 16).values
-    shape = Shape((load(0, F32),), f"p{'w' * 2 * number}", 16, stream=False, woven=number)
-    assert instruction in assembly(make_map(values, shape), triple, cpu)
+    shape = Shape((load(0, F32),), f"p{'w' * 2 * number}", 16, stream=False, woven=number, soon=True)
+    written = assembly(make_map(values, shape), triple, cpu)
+    assert instruction in written
+    assert ("prfm" if "aarch64" in triple else "prefetch") in written
 
 
 def test_only_elements_in_turn_are_written_as_one() -> None:
@@ -124,3 +130,38 @@ def test_images_are_enlarged_in_one_pass(
     monkeypatch.setattr(enlarged, "LEAST", 2**62)
     assert passes_of(desc) != maps
     assert_same(got, dml.Device("reference").compile(desc)(x))  # in several passes there are the same bits
+
+
+def test_rows_that_are_fetched_are_written_ahead_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.array([2, 0, 1], np.int64)
+    x = np.arange(120, dtype=np.float32).reshape(3, 40)
+    source, index = View("x", F32, (3, 40), (40, 1)), View("i", dml.DataType.INT64, (3, 40), (1, 0))
+    value = fetch(0, F32, [load(1, dml.DataType.INT64), coordinate(1)]) * given(3.0, F32)
+    made = Map((source, index), View("y", F32, (3, 40), (50, 1)), value)
+    for least in (0, 2**62):
+        monkeypatch.setattr(programs, "SOON_FROM", least)
+        out = np.zeros((3, 50), np.float32)
+        program = CpuEngine().compile(made)
+        program.bind({"x": x.ctypes.data, "i": rows.ctypes.data, "y": out.ctypes.data})()
+        assert_same(out[:, :40], x[rows] * 3)
+        assert not out[:, 40:].any()
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+@pytest.mark.parametrize(("number", "dtype"), [(2, "float32"), (3, "uint8"), (4, "float16"), (8, "int64")])
+def test_planes_become_pixels_and_pixels_planes(number: int, dtype: str, is_read: bool) -> None:
+    for rows, count in ((3, 8), (2, 45)):
+        planes = np.arange(number * rows * count).astype(dtype).reshape(number, rows, count)
+        pixels = np.ascontiguousarray(planes.transpose(1, 2, 0))
+        given, wanted = (pixels, planes) if is_read else (planes, pixels)
+        kind, sizes = dml.DataType(planes.dtype), (rows, count, number)
+        views = [
+            View(name, kind, sizes, (count, 1, rows * count) if one is planes else (count * number, number, 1))
+            for name, one in (("x", given), ("y", wanted))
+        ]
+        source, out = guarded(given, at_end=True), guarded(np.zeros_like(wanted), at_end=True)
+        primitive = copy_of(views[0], views[1])
+        program = CpuEngine().compile(primitive)
+        assert isinstance(program, MapProgram) == (not is_read or number == 2)
+        program.bind({"x": source.ctypes.data, "y": out.ctypes.data})()
+        assert_same(out, wanted)

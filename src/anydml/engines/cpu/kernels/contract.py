@@ -18,6 +18,7 @@ from anydml.engines.cpu.kernels.bringing import (
     PANELS,
     PIECES,
     STRIP,
+    UNPACKED,
     pack_left,
     pack_right,
 )
@@ -35,7 +36,8 @@ from anydml.engines.cpu.kernels.rows import VIEWS
 from anydml.engines.cpu.kernels.skinny import WIDE
 from anydml.engines.cpu.kernels.stage import DECLARED, find_place, make_bases, make_lines, make_stage, take_scratch
 from anydml.engines.cpu.kernels.steps import Steps
-from anydml.engines.cpu.kernels.tile import CHAIN, UNROLLED
+from anydml.engines.cpu.kernels.tile import CHAIN
+from anydml.engines.cpu.kernels.tile_rows import UNROLLED
 from anydml.engines.cpu.kernels.totals import read_totals, total_right
 
 CHOSEN = (
@@ -234,7 +236,9 @@ def _write_panel(text: Steps) -> None:
     pack_left(text, "i", "k0", "height", "steps", "p")
     text.let("rows_ahead", "left_base + p * left_across + k0 * left_step")
     text.let("rows_packed", f"rows_ahead if left_mode == {PANELS} else left_memory")
-    text.let("a", f"left_base + i * left_across if left_mode == {PIECES} else rows_packed")
+    text.let("rows_apart", "left_base + i * left_across + k0 * left_step")
+    text.let("rows_here", f"rows_apart if left_mode == {UNPACKED} else rows_packed")
+    text.let("a", f"left_base + i * left_across if left_mode == {PIECES} else rows_here")
     text.let("steps_of", f"pieces if left_mode == {PIECES} else packed")
     text.let("on_next", f"left_across if left_mode == {PIECES} else tile_columns * right_across")
     # Results that are not in the target yet are kept for all rows only where more is added to them.
@@ -293,7 +297,7 @@ def _write_tile(text: Steps, j: str, tile: str, name: str, end: str = "") -> Non
     given = (
         f"a + {j} * left_on", f"b_{name}", f"b_step_{name}", f"c_{name}", f"c_step_{name}", "steps_of",
         "1 if k0 == 0 else 0", f"soon_{name} if left_mode != {PIECES} else on_next" if end else "on_next",
-        f"next_block + {j} * right_across + far_on if far_step != 0 else b_{name}", "far_step",
+        f"next_block + {j} * right_across + far_on if far_step != 0 else b_{name}", "far_step", "left_across",
     )  # fmt: skip
     text.let(f"is_end_{name}", f"1 if k0 + steps == k and {j} < ended else 0" if end else 0)
     with text.when(f"is_end_{name} == 0"):

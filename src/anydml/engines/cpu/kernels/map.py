@@ -1,8 +1,9 @@
 """Maps: what happens along one innermost row of several views, written in LLVM itself from a tree.
 
 A row is `kernel(words, places, count)`, called by the walk of `rows`: after each view's address and step its words hold
-the numbers that the user chose, then of each fetch the step of its rows, and its source's strides. Targets are the
-last of the views; a coordinate is one whose address is the number, and a fetch's source does not move.
+the numbers that the user chose, then how far ahead lines of targets are fetched, then of each fetch the step of its
+rows, and its source's strides. Targets are the last of the views; a coordinate is one whose address is the number, and
+a fetch's source does not move.
 
 A row goes by whole vectors. What is left at its end is computed first, by a vector that overlaps the last whole one,
 and written last: in place, every element is read before it is written. A row that is shorter than a vector goes by way
@@ -86,7 +87,12 @@ class _Row(FetchingRow):
             self.found[node] = text.spread(f"%given{i}", scalar, lanes)
             if self.fetches:
                 early[node] = text.spread(f"%given{i}", scalar, 1)
-        self.fetch_rows(2 * count + len(self.givens), early)
+        first = 2 * count + len(self.givens)
+        if self.shape.soon:
+            for i, name in enumerate(self.written):
+                self.word(f"%soon{name}", "%w", first + i)
+            first += len(self.written)
+        self.fetch_rows(first, early)
         self._compute_once()
         text.add(
             f"%over = and i64 %n, {lanes - 1}",
@@ -208,9 +214,18 @@ class _Row(FetchingRow):
         for names in self.groups:
             values = [self.found[value] for value, name in zip(self.values, self.targets, strict=True) if name in names]
             vector = self.weave(values) if len(values) > 1 else values[0]
+            if self.shape.soon:
+                self._fetch_soon(names[0])
             self.write_target(self.targets[names[0]], vector, f"%{names[0]}", "%i", f"%{names[0]}.step", hint)
         text.add(f"%i1 = add i64 %i, {self.lanes}", "%is.on = icmp slt i64 %i1, %stop")
         text.add("br label %next", "next:", "br i1 %is.on, label %body, label %after")
+
+    def _fetch_soon(self, name: str) -> None:
+        """Have lines of the cache fetched that a target's vectors are written to soon."""
+        apart = self.targets[name].apart
+        soon = self.text.new(f"getelementptr i8, ptr {self.at(f'%p{name}', '%i', apart)}, i64 %soon{name}")
+        for k in range(0, apart * self.lanes, LINE):
+            self.text.fetch(self.text.new(f"getelementptr i8, ptr {soon}, i64 {k}"), is_written=True)
 
     def _finish(self) -> None:
         """The contents of the scratch: nothing, the end of a row, or all of a short one."""

@@ -34,6 +34,8 @@ class Shape(NamedTuple):
     """Whether rows that are fetched are asked for some rows ahead: the last leaf is then the number of a row."""
     woven: int = 1
     """How many targets, one after the other, have their elements in turn: 2 for the even and the odd ones of a row."""
+    soon: bool = False
+    """Whether lines that are written soon are fetched ahead, each target's so many bytes as its word says."""
 
 
 def givens(nodes: Sequence[Expr]) -> list[Expr]:

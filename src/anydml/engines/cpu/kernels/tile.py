@@ -1,11 +1,12 @@
 """The tile of a contraction: some rows by some vectors of columns, held in registers along the folded dimension.
 
-`kernel(a, b, b.step, c, c.step, count, first, b.next, far, far.step)` adds the sum of a[k]·b[k] over `count` steps to
-the tile at c, or writes it there where `first` is 1: in chains of `CHAIN` steps. A step of a has the rows one after the
-other, `pitch` of them; or rows lie in lines: `LINED` steps of the first row, those of the next, and so on. A step of b
-has the columns, `b.step` bytes after those of the step before, and in further panels `b.next` bytes after those of the
-panel before. One of a single panel, with rows in lines, has as many bytes fetched from the address `b.next` on as a row
-has: what is packed next. One that `fetches` has a step's columns fetched for every `UNROLLED` steps, from the address
+`kernel(a, b, b.step, c, c.step, count, first, b.next, far, far.step, a.step)` adds the sum of a[k]·b[k] over `count`
+steps to the tile at c, or writes it there where `first` is 1: in chains of `CHAIN` steps, whose sums are kept on the
+stack until all are there. A step of a has the rows one after the other, `pitch` of them; or rows lie in lines: `LINED`
+steps of the first row, those of the next, and so on; or they lie `a.step` bytes apart. A step of b has the columns,
+`b.step` bytes after those of the step before, and in further panels `b.next` bytes after those of the panel before. One
+of a single panel, with rows in lines or apart, has as many bytes fetched from the address `b.next` on as a row has:
+what is read next. One that `fetches` has a step's columns fetched for every `UNROLLED` steps, from the address
 `far` on, each `far.step` bytes after the one before. Each sum is taken in k's order, whatever the tile.
 
 One with an ending computes results from the sums and writes them elsewhere: `…, to, to.step, section, bases, row,
@@ -19,14 +20,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.kernels import LINE
 from anydml.engines.cpu.kernels.fourfold import write_dot, write_pairs, write_small
 from anydml.engines.cpu.kernels.matrices import make_matrices
-from anydml.engines.cpu.kernels.pack import LINED
-from anydml.engines.cpu.kernels.tile_results import TileResults
+from anydml.engines.cpu.kernels.tile_results import CHAINED
+from anydml.engines.cpu.kernels.tile_rows import UNROLLED, TileRows
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.kernels.endings import Ending
 
-UNROLLED = LINED // 2
-"""Steps at once: a hundredth quicker than 4."""
 CHAIN = 128
 """Products that are added up one after the other: a sum of such sums has a smaller error than one of all."""
 AHEAD = 1024
@@ -36,9 +35,6 @@ BYTES = ("i8", "pairs", "small", "matrices")
 SCALARS = {"f32": "float", "f16": "float", "i32": "i32", **dict.fromkeys(BYTES, "i32")}
 MOST_LINES = 2
 """Lines of columns that are fetched for a step at most: others come by themselves, a stream of the CPU's."""
-MANY = 16
-"""Sums of a tile from which on rows are fetched as well, where an x86 reads them: they lie in the second cache, for the
-columns of a tile take the first. 256 x 256 x 256 takes 270 us so, and 284 without (one thread, 16 lanes)."""
 
 
 class Tile(NamedTuple):
@@ -64,6 +60,8 @@ class Tile(NamedTuple):
     """Whether the left one of bytes is signed, and the right one is not, where that is an x86's other way round."""
     is_lined: bool = False
     """Whether rows lie in lines."""
+    is_apart: bool = False
+    """Whether rows are not packed, and lie some bytes apart."""
     fetches: bool = False
     """Whether columns are fetched that are multiplied later."""
     steps: int = 0
@@ -90,7 +88,7 @@ class Tile(NamedTuple):
         """
         if self.by_lane:
             return self.rows == 6 and self.vectors == 4
-        return self.panels > 1 or (self.kind in ("pairs", "small") and self.rows * self.vectors > 1)
+        return self.panels > 1 or self.is_apart or (self.kind in ("pairs", "small") and self.rows * self.vectors > 1)
 
     @property
     def name(self) -> str:
@@ -104,56 +102,57 @@ def make_tile(tile: Tile) -> str:
     return make_matrices(tile) if tile.kind == "matrices" else TileText(tile).write()
 
 
-class TileText(TileResults):
+def _chained(first: str, other: str) -> str:
+    """A value for the first chain, and another for the others, by the blocks before."""
+    return ", ".join([f"[ {first}, %entry ]", *(f"[ {other}, %{block} ]" for block in CHAINED)])
+
+
+class TileText(TileRows):
     """The text of a tile."""
 
     def __init__(self, tile: Tile) -> None:
         super().__init__(tile, SCALARS[tile.kind])
         self.width = 2 if tile.kind == "f16" else 4
         """Bytes of a column's step."""
-        self.row_bytes = 4 * (tile.rows if tile.is_lined else tile.pitch * (2 if tile.kind == "pairs" else 1))
-        """Of a step of all rows."""
-        self.fetches_rows = not tile.by_lane and len(self.sums) >= MANY
 
     def write(self) -> str:
         """All of it."""
         text, tile = self.text, self.tile
-        text.add("%c.entry = inttoptr i64 %c to ptr", "%a.entry = inttoptr i64 %a to ptr")
-        text.add("%b.entry = inttoptr i64 %b to ptr")
+        text.add("%c.entry = inttoptr i64 %c to ptr", "%b.entry = inttoptr i64 %b to ptr")
+        self.enter_rows()
         text.add(f"%f.entry = getelementptr i8, ptr %c.entry, i64 {4 * tile.lanes * tile.across - 1}")
-        if tile.is_lined and tile.panels == 1:
-            text.add("%next.entry = inttoptr i64 %b.next to ptr")
         for p in range(1, tile.panels):
             text.add(f"%b.panel{p} = mul i64 %b.next, {p}")
         if tile.fetches:
             text.add("%far.entry = inttoptr i64 %far to ptr")
-        text.add("br label %chain", "chain:")
-        for name, kind, start in (("a", "ptr", "%a.entry"), ("b", "ptr", "%b.entry"), ("left", "i64", "%count")):
-            new = "%left.on" if name == "left" else f"%{name}.rest"
-            text.add(f"%{name}.chain = phi {kind} [ {start}, %entry ], [ {new}, %write ], [ {new}, %add ]")
-        text.add("%is.new = phi i64 [ %first, %entry ], [ 0, %write ], [ 0, %add ]")
+        text.add(f"%kept = alloca [{len(self.sums)} x {self.vector}], align {LINE}")
+        text.add("%is.first = icmp ne i64 %first, 0", "br label %chain", "chain:")
+        for name in (*self.rows, "b"):
+            text.add(f"%{name}.chain = phi ptr {_chained(f'%{name}.entry', f'%{name}.rest')}")
+        text.add(f"%left.chain = phi i64 {_chained('%count', '%left.on')}")
+        text.add(f"%is.begun = phi i1 {_chained('false', 'true')}")
         if tile.fetches:
-            text.add("%far.chain = phi ptr [ %far.entry, %entry ], [ %far.main, %write ], [ %far.main, %add ]")
+            text.add(f"%far.chain = phi ptr {_chained('%far.entry', '%far.main')}")
         text.add(f"%is.long = icmp sgt i64 %left.chain, {CHAIN}")
         text.add(f"%steps = select i1 %is.long, i64 {CHAIN}, i64 %left.chain")
         text.add("%left.on = sub i64 %left.chain, %steps", f"%whole = and i64 %steps, {-UNROLLED}")
-        if self.fetches_rows:
-            text.add(f"%g.chain = getelementptr i8, ptr %a.chain, i64 {self.row_bytes * LINED}")
-        if tile.is_lined and tile.panels == 1:
-            done = text.new("sub i64 %count, %left.chain")
-            text.add(f"%next.chain = getelementptr float, ptr %next.entry, i64 {done}")
+        self.enter_chain()
         self._loop("main", "chain", "0", "%whole", UNROLLED, "rest")
         self._loop("rest", "main", "%whole", "%steps", 1, "out")
-        text.add("out:", "%is.over = icmp eq i64 %left.on, 0", "%is.first = icmp ne i64 %is.new, 0")
-        if tile.ending is not None:
-            text.add("br i1 %is.over, label %last, label %keep", "keep:")
+        text.add("out:", "%is.over = icmp eq i64 %left.on, 0", "br i1 %is.over, label %last, label %on")
+        text.add("on:", "br i1 %is.begun, label %more, label %begin", "begin:")
         text.add("br i1 %is.first, label %write, label %add")
-        for block in ("add", "write"):
-            self.put_down(block)
-            text.add("br i1 %is.over, label %done, label %chain")
-        text.add("done:", "ret void")
-        names = ["a", "b", "b.step", "c", "c.step", "count", "first", "b.next", "far", "far.step"]
-        if tile.ending is not None:
+        for block in CHAINED:
+            self.keep(block)
+            text.add("br label %chain")
+        text.add("last:", "br i1 %is.begun, label %more.last, label %begin.last", "begin.last:")
+        text.add("br i1 %is.first, label %write.last, label %add.last")
+        names = ["a", "b", "b.step", "c", "c.step", "count", "first", "b.next", "far", "far.step", "a.step"]
+        if tile.ending is None:
+            for block in CHAINED:
+                self.put_down(block, ".last")
+                text.add("ret void")
+        else:
             self.finish(tile.ending)
             names += ["to", "to.step", "section", "bases", "row", "column"]
         return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
@@ -164,12 +163,11 @@ class TileText(TileResults):
         if before == "chain":
             text.add(f"br label %{name}")
         text.add(f"{name}:", f"%k.{name} = phi i64 " + phi.format(start, f"%k.{name}.on"))
-        for x in "ab":
+        for x in (*self.rows, "b"):
             text.add(f"%{x}.{name} = phi ptr " + phi.format(f"%{x}.{before}", f"%{x}.{name}.on"))
         if name == "main":
             text.add("%f.main = phi ptr " + phi.format("%f.entry", "%f.main.on"))
-        if name == "main" and self.fetches_rows:
-            text.add("%g.main = phi ptr " + phi.format("%g.chain", "%g.main.on"))
+        self.enter_steps(name, phi)
         if name == "main" and self.tile.fetches:
             text.add("%far.main = phi ptr " + phi.format("%far.chain", "%far.main.on"))
         for i, j in self.sums:
@@ -179,16 +177,15 @@ class TileText(TileResults):
         text.add(f"br i1 %is.{name}, label %{name}.on, label %{after}", f"{name}.on:")
         if name == "main":
             self._fetch_result("%k.main")
-            if self.tile.is_lined and self.tile.panels == 1:
-                text.fetch(text.new("getelementptr float, ptr %next.chain, i64 %k.main"), near=2)
             if self.tile.fetches:
                 for line in range(-(-self.width * self.tile.lanes * self.tile.vectors // LINE)):
                     text.fetch(self.at("%far.main", LINE * line), near=2)
                 text.add("%far.main.on = getelementptr i8, ptr %far.main, i64 %far.step")
+        self.begin_steps(name)
         sums, b = {(i, j): f"%s{i}.{j}.{name}" for i, j in self.sums}, f"%b.{name}"
         for u in range(steps):
             is_last = u == steps - 1
-            self._step(f"%a.{name}", b, u, sums)
+            self._step(name, b, u, sums)
             if name == "main":
                 self._fetch_factors(u)
             on = f"%b.{name}.on" if is_last else f"%b.{name}.{u}"
@@ -196,9 +193,7 @@ class TileText(TileResults):
             b = on
         for (i, j), value in sums.items():
             text.add(f"%s{i}.{j}.{name}.on = bitcast {self.vector} {value} to {self.vector}")
-        text.add(f"%a.{name}.on = getelementptr i8, ptr %a.{name}, i64 {self._rows_on(name, steps)}")
-        if name == "main" and self.fetches_rows:
-            text.add(f"%g.main.on = getelementptr i8, ptr %g.main, i64 {self.row_bytes * steps}")
+        self.end_steps(name, steps)
         text.add(f"%k.{name}.on = add i64 %k.{name}, {steps}", f"br label %{name}")
 
     def _fetch_factors(self, step: int) -> None:
@@ -207,24 +202,8 @@ class TileText(TileResults):
         lines = min(-(-self.width * tile.lanes * tile.vectors * UNROLLED // LINE), MOST_LINES * UNROLLED)
         for line in range(lines * step // UNROLLED, lines * (step + 1) // UNROLLED):
             self.text.fetch(self.at("%b.main", AHEAD + LINE * line))
-        if self.fetches_rows and LINE * step < self.row_bytes * UNROLLED:
-            self.text.fetch(self.at("%g.main", LINE * step))
-
-    def _rows_on(self, name: str, steps: int) -> str | int:
-        """The bytes from some steps of a to the next ones."""
-        tile, text = self.tile, self.text
-        if not tile.is_lined:
-            return self.row_bytes * steps
-        if name == "rest":  # which has no line to its end
-            return 4
-        half = text.new(f"and i64 %k.main, {steps}")
-        is_first = text.new(f"icmp eq i64 {half}, 0")
-        return text.new(f"select i1 {is_first}, i64 {4 * steps}, i64 {4 * LINED * tile.rows - 4 * steps}")
-
-    def _row_at(self, step: int, row: int) -> int:
-        """The bytes from the first of some steps to a row of one of them."""
-        tile = self.tile
-        return 4 * (LINED * row + step) if tile.is_lined else self.row_bytes * step + 4 * row
+        if self.fetches_rows:
+            self.fetch_rows(step)
 
     def _fetch_result(self, k: str) -> None:
         """Have a row of the tile at c fetched, one every few steps: it is needed at the end, and seldom near.
@@ -238,24 +217,24 @@ class TileText(TileResults):
         step = text.new(f"select i1 {more}, i64 %c.step, i64 0")
         text.add(f"%f.main.on = getelementptr i8, ptr %f.main, i64 {step}")
 
-    def _step(self, a: str, b: str, step: int, sums: dict[tuple[int, int], str]) -> None:
+    def _step(self, name: str, b: str, step: int, sums: dict[tuple[int, int], str]) -> None:
         text, tile = self.text, self.tile
         panels = [b, *(text.new(f"getelementptr i8, ptr {b}, i64 %b.panel{p}") for p in range(1, tile.panels))]
         columns = [self._column(one, tile.lanes * j) for one in panels for j in range(tile.vectors)]
         found = ""
         for i in range(tile.rows):
             if tile.by_lane and i % tile.lanes == 0:
-                found = self.load(a, self._row_at(step, i), self.vector)
+                found = self.load(self.row_at(name, step, i), 0, self.vector)
             if tile.by_lane:
                 lanes = ", ".join([f"i32 {i % tile.lanes}"] * tile.lanes)
                 factor = text.new(
                     f"shufflevector {self.vector} {found}, {self.vector} poison, <{tile.lanes} x i32> <{lanes}>"
                 )
             else:
-                one = self.load(a, self._row_at(step, i), SCALARS[tile.kind])
-                factor = text.spread(one, SCALARS[tile.kind], tile.lanes)
+                one = self.load(self.row_at(name, step, i), 0, self.scalar)
+                factor = text.spread(one, self.scalar, tile.lanes)
             if tile.kind == "pairs":
-                one = self.load(a, self._row_at(step, i) + 4 * tile.pitch, "i32")
+                one = self.load(self.row_at(name, step, i), 4 * tile.pitch, "i32")
                 other = text.spread(one, "i32", tile.lanes)
                 for j in range(tile.across):
                     both = (factor, other)

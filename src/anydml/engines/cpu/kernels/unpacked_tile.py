@@ -18,6 +18,7 @@ from anydml.engines.cpu.kernels.folds import combine, identity
 from anydml.engines.cpu.kernels.nodes import kind_of
 from anydml.engines.cpu.kernels.some import load_some
 from anydml.engines.cpu.kernels.tile import AHEAD, TileText
+from anydml.engines.cpu.kernels.tile_rows import TRIO
 from anydml.enums import DataType
 from anydml.ir.expressions import fold, load
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 SPREAD, EACH = "spread", "each"
 UNROLLED = 4
 """Steps at once."""
-GROUP = 3
-"""Rows that share an address: an x86 adds a stride, or twice that, as it reads."""
 TOGETHER = 2
 """Rows that are fetched at once: sums of few steps have no time for one after the other. 64 channels into 256 of
 56 x 56, 1 x 1, take 0.91 ms so, and 1.05 by one (a Xeon)."""
@@ -52,9 +51,9 @@ class UnpackedText(TileText):
         start = "zeroinitializer" if self.fold is None else identity(self.fold)
         text.read("count", "pieces")
         text.add("%c.entry = inttoptr i64 %c to ptr", "%b.entry = inttoptr i64 %b to ptr")
-        self.groups = range(-(-tile.rows // GROUP))
+        self.groups = range(-(-tile.rows // TRIO))
         for g in self.groups:
-            text.let(f"a_{g}", f"a + astep * {GROUP * g}")
+            text.let(f"a_{g}", f"a + astep * {TRIO * g}")
         self.ahead = self._enter_ahead()
         text.add("br label %piece", "piece:", "%e = phi i64 [ 0, %entry ], [ %e.on, %next ]")
         text.add("%is.new = phi i64 [ %first, %entry ], [ %is.new.on, %next ]")
@@ -88,12 +87,12 @@ class UnpackedText(TileText):
             ways = f"[ %s{i}.{j}.rest, %go ], [ {start}, %write ], [ {start}, %add ]"
             text.add(f"%s{i}.{j}.next = phi {self.vector} {ways}")
         text.add("br label %piece")
-        names = ["a", "b", "b.step", "c", "c.step", "pieces", "first", "astep", "later", "later.step"]
+        names = ["a", "b", "b.step", "c", "c.step", "pieces", "first", "astep", "later", "later.step", "none"]
+        text.add("last:", "br i1 %is.first, label %write.last, label %add.last")
         if tile.ending is not None:
-            self.finish(tile.ending)
+            self.finish(tile.ending, ("write", "add"))
             names += ["to", "to.step", "section", "bases", "row", "column"]
         else:
-            text.add("last:", "br i1 %is.first, label %write.last, label %add.last")
             for block in ("add", "write"):
                 self.put_down(block, ".last")
                 text.add("ret void")
@@ -232,8 +231,8 @@ class UnpackedText(TileText):
 
     def _row(self, block: str, i: int, offset: int) -> str:
         """Where a row of a number lies, so many bytes on."""
-        text, on = self.text, i % GROUP
-        place = f"%p{i // GROUP}.{block}"
+        text, on = self.text, i % TRIO
+        place = f"%p{i // TRIO}.{block}"
         if on:
             step = "%astep" if on == 1 else text.value(f"astep * {on}")
             place = text.new(f"getelementptr i8, ptr {place}, i64 {step}")

@@ -299,7 +299,8 @@ def _program(sides: Bands, ending: Ending, lines: _Lines, constants: frozenset[s
         "target_down": target.strides[ROW], "x_at": at[0], "weights_at": at[1], "result_at": at[2],
         "rank": len(sides.batch), "fetches": int(tiles[0].fetches), "planes": sizes[INPUT], "piece_on": 0,
         "target_place": 4, "to_step": target.strides[CHANNEL], "group_panels": -(-sides.n // width), "group_bytes": 0,
-        "group_columns": 0, "left_on": 0, **dict(zip(TILES, kernels, strict=True)),
+        "group_columns": 0, "left_on": 0, "soon_bytes": LINE * tiles[0].soon,
+        **dict(zip(TILES, kernels, strict=True)),
     }  # fmt: skip
     fixed = (*(words[name] for name in WORDS[2:]), *(sizes[k] for k in sides.batch))
     kernel, number = get_kernel("bands", make_bands), units.bands * units.chunks * count

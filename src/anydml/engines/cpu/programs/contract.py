@@ -61,6 +61,9 @@ NEAR = 16384 if IS_ARM else 8192
 """Elements of a right factor without gaps that the first cache has, packed or not. Others are packed even for two
 panels of rows: 16 x 256 x 256 takes 76 us so, and 192 from columns that lie 1 KiB apart. Rows that lie far apart share
 the cache's places: a head of 128 x 64 among 12 takes 0.96 ms as it lies, and 0.76 packed (one thread of an N1)."""
+ALIKE = 2048
+"""Bytes from row to row, or a multiple, for which the first cache has few places for all of them, so that they are
+packed. Others are read as they lie: 256 x 256 x 256 takes 244 us so, and 252 packed (one thread, 16 lanes)."""
 FAR = 2**20
 """Elements of a right factor from which on the block that is packed next is fetched meanwhile: 1024 x 1024 x 1024 takes
 18.2 ms so, and 19.0 without; smaller ones are nearer (one thread, 16 lanes)."""
@@ -173,7 +176,9 @@ def _plan(
     else:
         left, left_mode, packing = _factor(sides, sides.left, sides.rows, tile.rows, tile.pitch, made=made)
         if packing.lie == "t" and not (tile.by_lane or skinny or ahead):  # whose tiles read rows side by side
-            packing, tile = packing._replace(lie="l"), tile._replace(is_lined=True)
+            if _is_apart(sides, tile, packing, left_mode):
+                left_mode, tile = UNPACKED, tile._replace(is_apart=True)
+            packing, tile = packing._replace(lie="l"), tile._replace(is_lined=not tile.is_apart)
         pack_left = _pack_kernel(packing)
         lying = "p" if panels else ""
         right, way, packing = _factor(sides, sides.right, sides.columns, columns, columns, lying, made)
@@ -228,6 +233,12 @@ def _plan(
     number = units.rows * units.columns * sides.count(sides.batch)
     layouts = {name: one for some in (panels, ahead, bound) if some for name, one in some.layouts.items()}
     return ContractProgram(get_kernel("contract", make_contract), fixed, sections, number, size_of(sides), layouts)
+
+
+def _is_apart(sides: Sides, tile: Tile, packing: Packing, mode: int) -> bool:
+    """Whether tiles read rows as they lie: FLOAT32, not as few as panels are taken beside each other for."""
+    is_whole = mode == AS_IT_LIES and packing.kind == tile.kind == "f32" and tile.rows * tile.vectors >= SUMS_AT_ONCE
+    return is_whole and sides.lie(sides.left).along(sides.rows) % ALIKE != 0
 
 
 def _tiles(sides: Sides, tile: Tile, beside: int, ending: Ending | None, *, is_all: bool) -> dict[str, int]:
