@@ -182,7 +182,7 @@ def _loops(leaves: tuple[Expr, ...], sources: list[View | None], targets: Sequen
 def _letters(leaves: Sequence[Expr], along: Sequence[int | None], sources: Sequence[View | None]) -> list[str]:
     """How the rows of leaves lie; of fetches from anywhere, whether that is along a packed dimension."""
     letters: dict[Expr, str] = {}
-    every = {step: letter for letter, step in EVERY.items()}
+    every: dict[int | None, str] = {step: letter for letter, step in EVERY.items()}
     for leaf, step, source in zip(leaves, along, sources, strict=True):
         letters[leaf] = every.get(step, row_letter(step)) if leaf.op == "load" else row_letter(step)
         if step is None and source is not None:
