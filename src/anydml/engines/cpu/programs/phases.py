@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anydml.engines.cpu.kernels.row import EVERY
 from anydml.engines.cpu.programs.map import MOST_WOVEN, SHORT, plan_map
 from anydml.ir.expressions import load
 from anydml.ir.patterns import is_copy
@@ -17,16 +18,13 @@ if TYPE_CHECKING:
     from anydml.engines.cpu.programs.mapped import MapProgram
     from anydml.ir.views import View
 
-MOST_READ = 2
-"""Elements in turn that a map reads by whole vectors."""
-
 
 def plan_phases(primitive: Map) -> MapProgram | None:
     """Plan a copy in which one side's elements lie in turn, and the other's row by row; None for another."""
     if not is_copy(primitive):
         return None
     source, target = primitive.source, primitive.target
-    found = _turn(source, target, MOST_READ)
+    found = _turn(source, target, max(EVERY.values()))
     found = _turn(target, source, MOST_WOVEN) if found is None else found
     if found is None:
         return None
