@@ -12,7 +12,7 @@ import anydml as dml
 from anydml.engines.cpu.features import has_feature, reads_pixels
 from anydml.engines.cpu.kernels.band_lines import LONG
 from anydml.engines.cpu.kernels.band_tile import BandTile, make_band_tile
-from anydml.engines.cpu.programs import bands
+from anydml.engines.cpu.programs import band_units, bands
 from assembled import assembly
 
 Array = np.ndarray[Any, Any]
@@ -54,8 +54,8 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         tiles.append(tile)
         return make(tile)
 
-    make = bands.tile_kernel
-    monkeypatch.setattr(bands, "tile_kernel", kernel)
+    make = band_units.tile_kernel
+    monkeypatch.setattr(band_units, "tile_kernel", kernel)
     monkeypatch.setenv("ANYDML_KEEP_PLANS", "0")
     return tiles
 
@@ -92,10 +92,10 @@ def test_bits_do_not_depend_on_bands_or_threads(monkeypatch: pytest.MonkeyPatch)
     desc = described(x, filters, None, start_padding=(1, 1), end_padding=(1, 1))
     before, found = dml.get_num_threads(), []
     try:
-        for threads, band in ((1, bands.BAND), (1, 1), (3, bands.BAND)):
+        for threads, band in ((1, band_units.BAND), (1, 1), (3, band_units.BAND)):
             dml.set_num_threads(threads)
-            monkeypatch.setattr(bands, "BAND", band)
-            monkeypatch.setattr(bands, "SMALL", 1)
+            monkeypatch.setattr(band_units, "BAND", band)
+            monkeypatch.setattr(band_units, "SMALL", 1)
             found.append(dml.Device("cpu").compile(desc).initialize(filters)(x))
     finally:
         dml.set_num_threads(before)
@@ -107,7 +107,8 @@ def test_bits_do_not_depend_on_bands_or_threads(monkeypatch: pytest.MonkeyPatch)
 
 def test_vectors_of_eight_lanes(planned: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """As a CPU without AVX-512 has them."""
-    monkeypatch.setattr(bands, "has_feature", lambda _: False)
+    for module in (band_units, bands):
+        monkeypatch.setattr(module, "has_feature", lambda _: False)
     check(whole(1, 1, 3, 6, 7), whole(2, 24, 3, 3, 3), whole(3, 1, 24, 1, 1), start_padding=(1, 1), end_padding=(1, 1))
     assert {tile.lanes for tile in planned} == {8}
 

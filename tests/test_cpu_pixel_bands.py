@@ -10,7 +10,7 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu.features import has_feature, reads_pixels
-from anydml.engines.cpu.programs import bands, pixel_bands
+from anydml.engines.cpu.programs import band_units, pixel_bands, pixels
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.kernels.band_tile import BandTile
@@ -58,8 +58,8 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[BandTile]:
         tiles.append(tile)
         return make(tile)
 
-    make = bands.tile_kernel
-    monkeypatch.setattr(bands, "tile_kernel", kernel)
+    make = band_units.tile_kernel
+    monkeypatch.setattr(band_units, "tile_kernel", kernel)
     monkeypatch.setenv("ANYDML_KEEP_PLANS", "0")
     return tiles
 
@@ -121,10 +121,10 @@ def test_bits_do_not_depend_on_bands_or_threads(groups: int, monkeypatch: pytest
     more = {"start_padding": (1, 1), "end_padding": (1, 1), "group_count": groups}
     before, found = dml.get_num_threads(), []
     try:
-        for threads, band in ((1, bands.BAND), (1, 1), (3, bands.BAND)):
+        for threads, band in ((1, band_units.BAND), (1, 1), (3, band_units.BAND)):
             dml.set_num_threads(threads)
-            monkeypatch.setattr(bands, "BAND", band)
-            monkeypatch.setattr(bands, "SMALL", 1)
+            monkeypatch.setattr(band_units, "BAND", band)
+            monkeypatch.setattr(band_units, "SMALL", 1)
             found.append(compute("cpu", x, filters, None, **more))
     finally:
         dml.set_num_threads(before)
@@ -133,9 +133,28 @@ def test_bits_do_not_depend_on_bands_or_threads(groups: int, monkeypatch: pytest
     np.testing.assert_allclose(found[0], compute("reference", x, filters, None, **more), rtol=1e-5)
 
 
+@pytest.mark.parametrize(("channels", "is_read"), [(496, True), (512, False)])
+def test_one_tap_of_places_that_share_lines_of_a_cache_is_packed(
+    channels: int, is_read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned: list[Any] = []
+
+    def program(*given: Any) -> Any:
+        planned.append(given)
+        return plan(*given)
+
+    plan = pixels._program
+    monkeypatch.setattr(pixels, "_program", program)
+    monkeypatch.setenv("ANYDML_KEEP_PLANS", "0")
+    x, filters = beside(whole(1, 1, channels, 2, 5)), whole(2, 2 * LANES, channels, 1, 1)
+    found, wanted = (compute(engine, x, filters, None) for engine in ("cpu", "reference"))
+    np.testing.assert_array_equal(found, wanted)
+    assert bool(planned) == is_read
+
+
 def test_vectors_of_eight_lanes(planned: list[BandTile], monkeypatch: pytest.MonkeyPatch) -> None:
     """As a CPU without AVX-512 has them."""
-    for module in (bands, pixel_bands):
+    for module in (band_units, pixel_bands):
         monkeypatch.setattr(module, "has_feature", lambda _: False)
     x, filters = beside(whole(1, 1, 3, 6, 7)), whole(2, 27, 3, 3, 3)
     found, wanted = (compute(engine, x, filters, None, start_padding=(1, 1)) for engine in ("cpu", "reference"))

@@ -13,8 +13,10 @@ from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.kernels.map import make_map
 from anydml.engines.cpu.kernels.row import Shape
 from anydml.engines.cpu.programs import map as programs
+from anydml.engines.cpu.programs.mapped import MapProgram
 from anydml.engines.reference import ReferenceEngine
 from anydml.ir.expressions import const, coordinate, fetch, given, load
+from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map, Write
 from anydml.ir.views import View
 from anydml.operators import enlarged
@@ -143,3 +145,23 @@ def test_rows_that_are_fetched_are_written_ahead_too(monkeypatch: pytest.MonkeyP
         program.bind({"x": x.ctypes.data, "i": rows.ctypes.data, "y": out.ctypes.data})()
         assert_same(out[:, :40], x[rows] * 3)
         assert not out[:, 40:].any()
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+@pytest.mark.parametrize(("number", "dtype"), [(2, "float32"), (3, "uint8"), (4, "float16"), (8, "int64")])
+def test_planes_become_pixels_and_pixels_planes(number: int, dtype: str, is_read: bool) -> None:
+    for rows, count in ((3, 8), (2, 45)):
+        planes = np.arange(number * rows * count).astype(dtype).reshape(number, rows, count)
+        pixels = np.ascontiguousarray(planes.transpose(1, 2, 0))
+        given, wanted = (pixels, planes) if is_read else (planes, pixels)
+        kind, sizes = dml.DataType(planes.dtype), (rows, count, number)
+        views = [
+            View(name, kind, sizes, (count, 1, rows * count) if one is planes else (count * number, number, 1))
+            for name, one in (("x", given), ("y", wanted))
+        ]
+        source, out = guarded(given, at_end=True), guarded(np.zeros_like(wanted), at_end=True)
+        primitive = copy_of(views[0], views[1])
+        program = CpuEngine().compile(primitive)
+        assert isinstance(program, MapProgram) == (not is_read or number <= 4)
+        program.bind({"x": source.ctypes.data, "y": out.ctypes.data})()
+        assert_same(out, wanted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -60,18 +61,25 @@ POOLINGS = {
 }
 
 
+def with_channels_last(pictures: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The same pictures, the channels of a place side by side."""
+    return np.ascontiguousarray(pictures.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+
+
 def convolution_row(
     name: str, w: Window, batch: int, rng: np.random.Generator, *, is_last: bool = False, **options: Any
 ) -> CpuRow:
     """A convolution with a bias. Filters are given ahead: to ONNX Runtime as initializers.
 
-    `is_last` is against PyTorch alone, whose input, filters and result have their channels last, as oneDNN likes them.
+    `is_last` is against PyTorch alone, with the channels of input and result last, as oneDNN likes them, and with filters
+    that it has laid out ahead.
     """
     shape = (w.outputs, w.inputs // w.groups, w.side, w.side)
     x, filters, bias = (
         rng.random(sizes, np.float32) - np.float32(0.5)
         for sizes in ((batch, w.inputs, w.pixels, w.pixels), shape, (1, w.outputs, 1, 1))
     )
+    x = with_channels_last(x) if is_last else x
     owned = dml.TensorFlags.OWNED_BY_DML
     desc = dml.Convolution.infer(
         input_tensor=dml.TensorDesc.of(x), filter_tensor=dml.TensorDesc("float32", shape, flags=owned),
@@ -79,10 +87,18 @@ def convolution_row(
         start_padding=w.padding, end_padding=w.padding, group_count=w.groups,
     )  # fmt: skip
 
+    if is_last:
+        result = with_channels_last(np.empty(desc.output_tensor.sizes, np.float32))
+        desc = replace(desc, output_tensor=dml.TensorDesc.of(result))
+
     def by_torch(torch: Any) -> Any:
         a, b, c = map(torch.from_numpy, (x, filters, bias.reshape(-1)))
         if is_last:
-            a, b = (one.contiguous(memory_format=torch.channels_last) for one in (a, b))
+            walk = [[number] * 2 for number in (w.padding, w.stride, w.dilation)]
+            lay_out = torch._C._nn.mkldnn_reorder_conv2d_weight  # noqa: SLF001 - nothing public lays filters out
+            laid_out = lay_out(b.to_mkldnn(), *walk, w.groups, list(a.shape))
+            packed = torch.ops.mkldnn._convolution_pointwise  # noqa: SLF001 - as above
+            return lambda out: packed(a, laid_out, c, *walk, w.groups, "none", [], "")  # noqa: ARG005 - it has no out=
         compute = torch.nn.functional.conv2d
         return lambda out: compute(a, b, c, w.stride, w.padding, w.dilation, w.groups)  # noqa: ARG005 - it has no out=
 

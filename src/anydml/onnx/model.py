@@ -185,8 +185,8 @@ class Model(Shown):
     def run_again(self, inputs: dict[str, Any]) -> dict[str, Any] | None:
         """Run on arrays like those of an earlier run, which need no closer look; None for others."""
         held = inputs.copy()  # as above
-        if self._divided is not None:
-            parts = self._divided.recall(held)
+        if (divided := self._divided) is not None:
+            parts = divided.recall(held)
             return None if parts is None else self._run_parts(parts, held)
         if (program := self._recall.find(held)) is None:
             return None

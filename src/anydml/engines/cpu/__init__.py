@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.engines.alone import run_alone
 from anydml.engines.cpu import plans
-from anydml.engines.cpu.features import has_float16, reads_pixels
+from anydml.engines.cpu.features import CROWDED, has_float16, reads_pixels
 from anydml.engines.cpu.series import make_series_of
 from anydml.engines.protocol import Turning
 from anydml.enums import DataType
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 
     from anydml.engines.protocol import Program
     from anydml.ir.verbs import Primitive
-
-CROWDED = 2048
-"""Bytes between places from which on a tile's rows do not fit into the ways of a first cache: 1,024 channels into 256
-of 14 x 14 take 0.85 ms further apart, and 1.12 else (a Xeon of 2.5 GHz)."""
 
 
 @functools.cache

@@ -17,6 +17,7 @@ from anydml.engines.cpu.programs.fill import plan_fill
 from anydml.engines.cpu.programs.gather import plan_gather
 from anydml.engines.cpu.programs.lookup import plan_lookup
 from anydml.engines.cpu.programs.map import plan_map
+from anydml.engines.cpu.programs.phases import plan_phases
 from anydml.engines.cpu.programs.pixel_bands import plan_pixel_bands
 from anydml.engines.cpu.programs.pixels import plan_folded_pixels, plan_pixels
 from anydml.engines.cpu.programs.placed import plan_placed
@@ -46,7 +47,17 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Primitive
 
 SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = {
-    Map: (plan_copy, plan_scaled, plan_fill, plan_lookup, plan_gather, plan_reverse, plan_placed, plan_map),
+    Map: (
+        plan_phases,
+        plan_copy,
+        plan_scaled,
+        plan_fill,
+        plan_lookup,
+        plan_gather,
+        plan_reverse,
+        plan_placed,
+        plan_map,
+    ),
     Reduce: (plan_taps, plan_folded_pixels, plan_unpacked, plan_contract, plan_weights, plan_reduce),
     Scan: (ScanProgram.plan,),
     Scatter: (ScatterProgram.plan,),

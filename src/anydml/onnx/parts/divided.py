@@ -113,13 +113,13 @@ class Divided:
 
 def run_parts(parts: Parts, values: Mapping[str, Any]) -> dict[str, Any]:
     """The outputs by name, where the parts made them."""
-    return _apart(dict(zip(parts.gives, parts.run(values), strict=True)), values)
+    found = parts.run(values)
+    results = dict(zip(parts.gives, found, strict=True))
+    return results if _are_new(found, values.values()) else _apart(results, values)
 
 
 def _apart(results: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Results of which no two share memory, nor one and an input: a sequence may hold what it was made of."""
-    if _are_new(results.values(), values.values()):
-        return results
     seen = [each for value in values.values() for each in (value if isinstance(value, list) else [value])]
 
     def apart(value: Any) -> Any:

@@ -93,7 +93,7 @@ class Evaluator:
         self._run: Callable[[Mapping[str, Any]], Sequence[Any]]
         if session is not None:
             self.by = "ONNX Runtime"
-            self._run = functools.partial(session.run, self._names)
+            self._run = functools.partial(_run_session, session, self._names)
         else:
             self.by = "onnx's reference evaluator"
             try:
@@ -142,6 +142,11 @@ def _session(model: Any) -> tuple[Any, str]:
         return None, f"ONNX Runtime: {error};"
     is_plain = not any(name in output.type for output in found.get_outputs() for name in _FOREIGN)
     return found if is_plain else None, ""
+
+
+def _run_session(session: Any, names: list[str], inputs: Mapping[str, Any]) -> Sequence[Any]:
+    found: Sequence[Any] = session.run(names, inputs)
+    return found
 
 
 def _run_reference(evaluator: Any, inputs: Mapping[str, Any]) -> Sequence[Any]:

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from anydml.errors import Fault, ModelError, ModelFileError
+from anydml.locks import cached_property
 from anydml.onnx.bodies import bodies_of
-from anydml.onnx.kept import Kept
-from anydml.onnx.library import make_info
 from anydml.onnx.nodes import label_of
-from anydml.onnx.parts.gathered import Gathered
+from anydml.onnx.parts.constant_inputs import Constants
+from anydml.onnx.parts.gathered import Gathered, inferred_sizes
 from anydml.onnx.parts.holding import told
 from anydml.onnx.parts.part import Bound, Part, on_host, part_of
-from anydml.onnx.parts.segment import Segment
 from anydml.onnx.parts.stepping import Repeated, Stepping
 from anydml.onnx.parts.whole import Parts
 from anydml.onnx.values import OutsideError
 from anydml.runtime.launches import in_a_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from anydml.limits import StepLimit
     from anydml.onnx.parts.scope import Scope
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 class Flow(Part):
     """A node with bodies: what they share."""
+
+    _carried = 0
+    """How many values go from step to step."""
+    _scanned: Sequence[Any] = ()
+    """The declared results of a step that are put together with those of other steps."""
 
     def __init__(self, node: Any, scope: Scope) -> None:
         self.nodes = [node]
@@ -42,7 +47,7 @@ class Flow(Part):
         self.bodies = {name: Parts(graph, scope) for name, graph in self._graphs.items()}
         """By the names of the attributes."""
         captures = [name for body in self.bodies.values() for name in body.captures]
-        self._constants = _Constants(scope)
+        self._constants = Constants(scope)
         names = [name for name in (*self._names, *captures) if name and not self._constants.has(name)]
         self.takes = tuple(dict.fromkeys(names))
         self.gives = tuple(name for name in node.output if name)
@@ -59,6 +64,18 @@ class Flow(Part):
         if len(self.gives) == len(results):
             return tuple(results)
         return tuple(value for name, value in zip(self._outputs, results, strict=False) if name)
+
+    def _gather(self) -> list[Gathered]:
+        """For each result of a step that is put together with those of other steps, the place for them."""
+        names = itertools.chain(self._outputs[self._carried :], itertools.repeat(""))
+        return [
+            Gathered(info, self._label, self._source, lambda name=name: self._inferred.get(name))  # type: ignore[misc]  # a default is no parameter
+            for info, name in zip(self._scanned, names, strict=False)
+        ]
+
+    @cached_property
+    def _inferred(self) -> dict[str, list[int]]:
+        return inferred_sizes(self._source)
 
     def _array(self, value: Any, field: str) -> np.ndarray[Any, Any]:
         """A tensor in the host's memory."""
@@ -83,24 +100,6 @@ class Flow(Part):
 
     def _refuse(self, field: str, rule: str, found: str = "") -> NoReturn:
         raise ModelError(self._label, Fault(field=field, rule=rule, found=found))
-
-
-class _Constants:
-    """The constants that a node reads, computed when they are first asked for."""
-
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
-        self._known: dict[str, Any] = {}
-
-    def has(self, name: str) -> bool:
-        """Whether it is one."""
-        return name in self._scope.tensors or name in self._scope.folded
-
-    def value(self, name: str) -> Any:
-        """The array."""
-        if name not in self._known:
-            (self._known[name],) = Segment([], (), [make_info(name)], self._scope, Kept(), {}).run({})
-        return self._known[name]
 
 
 @part_of("If")
@@ -178,7 +177,7 @@ class Repetition(Flow):
             found = self._repeated.run(captured + inputs[2:], None, most, self._steps, self._limit)
             if found is not None:
                 return self._named(found)
-        gathered = [Gathered(info, self._label, self._source) for info in self._scanned]
+        gathered = self._gather()
         stepping, step = Stepping(self._repeated, captured, inputs[2:]), 0
         with self._steps as steps:
             while goes_on and (most is None or step < most):
@@ -267,7 +266,7 @@ class Sweep(Flow):
         self, states: list[Any], slices: list[Any], length: int | None, known: list[Any], steps: StepLimit
     ) -> list[Any]:
         stepping = Stepping(self._repeated, known, states, slices)
-        gathered = [Gathered(info, self._label, self._source) for info in self._scanned]
+        gathered = self._gather()
         count = len(slices[0]) if length is None else length
         step = 0
         while step < count:

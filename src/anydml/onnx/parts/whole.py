@@ -57,7 +57,7 @@ class Parts:
         return iter(self._plan[0])
 
     def run(self, values: Mapping[str, Any]) -> list[Any]:
-        """The graph's outputs, in order, of values by name; one that is an input is the very array."""
+        """The graph's outputs, in order, of values by name; an input is the very array, and a constant a copy."""
         while True:
             parts, last = self._plan
             if len(parts) == 1 and parts[0].gives == self.gives:
@@ -75,7 +75,7 @@ class Parts:
             except Recut as recut:
                 self._learn(recut)
                 continue
-            return [self._output(name, known) for name in self.gives]
+            return [known[name] if name in known else self.constant(name) for name in self.gives]
 
     def bind(self, values: Mapping[str, Any], into: Mapping[str, Any], fixed: frozenset[str]) -> Bound | None:
         """The graph bound to these very arrays, as a part is; an output that is an input is the very array."""
@@ -96,12 +96,6 @@ class Parts:
             return several[0]._replace(made=made)
         scratch = sum(bound.scratch for bound in several)
         return Bound(in_a_row([bound.guarded() for bound in several]), made, (known, several), scratch)
-
-    def _output(self, name: str, known: Mapping[str, Any]) -> Any:
-        """An output that a part gives, or an input; a copy of a constant."""
-        if name in known:
-            return known[name]
-        return self.constant(name)
 
     def constant(self, name: str) -> Any:
         """An output that is a constant of the graph, as a new array."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from anydml.engines.cpu.kernels.steps import Steps
 
 SOON = 2
-"""Lines that are fetched to the second cache at each piece: of weights that are multiplied later, or of the input. 512
+"""Lines that are fetched to the second cache at a piece of few taps: of weights for later, or of the input. 512
 channels into 512 of 7 x 7, 3 x 3, take 1.81 ms so, and 2.41 without (one thread, 16 lanes)."""
 
 
@@ -51,6 +51,8 @@ class BandTile(NamedTuple):
     """Whether weights of later taps are fetched to the first cache."""
     chain: int = 0
     """Pieces after which sums are put down; 0 where that is after all."""
+    soon: int = SOON
+    """Lines that are fetched to the second cache at each piece."""
     ahead: int = 0
     """Channels of the target that are fetched at each piece."""
     is_beside: bool = False
@@ -106,8 +108,8 @@ class _BandTile(UnpackedText):
         for (i, j), value in sums.items():
             text.add(f"%s{i}.{j}.rest = bitcast {self.vector} {value} to {self.vector}")
         text.add(f"%b.on = getelementptr i8, ptr %b.piece, i64 {4 * band.width * band.taps}")
-        for line in range(SOON):
-            text.fetch(text.place(f"soon + e * {SOON * LINE} + {line * LINE}"), near=2)
+        for line in range(band.soon):
+            text.fetch(text.place(f"soon + e * {band.soon * LINE} + {line * LINE}"), near=2)
         self._fetch_target()
         text.add("%e.on = add i64 %e, 1", "%is.more = icmp slt i64 %e.on, %count")
         text.add(f"%is.first = icmp ne i64 {'%is.new' if band.chain else '%first'}, 0")

@@ -7,8 +7,7 @@ other, whose weights the first cache holds while all places of the band are comp
 
 from __future__ import annotations
 
-from anydml.engines.cpu.kernels import HEADER, LINE
-from anydml.engines.cpu.kernels.band_tile import SOON
+from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.room import RESULT_AT, SCRATCH
 from anydml.engines.cpu.kernels.rows import VIEWS
 from anydml.engines.cpu.kernels.stage import DECLARED, find_place, make_bases, take_scratch
@@ -23,13 +22,14 @@ WORDS = (
     "copy", "top", "height", "fill", "pitch", "plane", "stride", "reach", "together", "taps", "pieces",
     "places_at_once", "lines", "apart", "tile_bytes", "channel_bytes", "panel_bytes", "columns", "target_channel",
     "target_down", "x_at", "weights_at", "result_at", "rank", "fetches", "planes", "piece_on", "target_place",
-    "to_step", "group_panels", "group_bytes", "group_columns", "left_on", *TILES,
+    "to_step", "group_panels", "group_bytes", "group_columns", "left_on", "soon_bytes", *TILES,
 )  # fmt: skip
 """After the header, and before the batch's sizes, of `count` places. The kernel `copy` brings lines of each of
 `channels`, `x_step` apart: `height` of them, `x_down` apart, are there from line `top` on, and around them is `fill`.
 Lines of a band lie `pitch` apart, channels `plane`; a row of the output begins `stride` lines after the one before, and
 reads `reach`. Tiles take `together` channels, each with `taps` pieces. Weights of a channel have `channel_bytes`, those
-of a panel `panel_bytes`, for so many `columns`. Where it `fetches`, tiles have weights fetched before the input.
+of a panel `panel_bytes`, for so many `columns`. Where it `fetches`, tiles have weights fetched before the input: at
+each piece `soon_bytes`.
 
 Where the channels of a place lie side by side, there is one of `planes`, `channels` are pieces of a window, and their
 table goes `piece_on` bytes on with each. Some `group_panels` read the same channels of the input, the next ones those
@@ -93,12 +93,12 @@ def _look_ahead(text: Steps) -> None:
 
 def _fetch_ahead(text: Steps) -> None:
     """The lines that a tile fetches: weights of the next channels, then the next unit's input, channel by channel."""
-    text.let("soon", f"(y * across + z) * steps * {SOON * LINE}")
+    text.let("soon", "(y * across + z) * steps * soon_bytes")
     text.let("is_weights", "1 if fetches and soon < b_bytes else 0")
     for i, name in enumerate(("begin_a", "on_a", "left_a", "size_a")):
         text.read(name, f"ahead + {8 * i}")
     text.let("is_input", "1 if left_a > 0 and is_weights == 0 else 0")
-    text.let("to_a", f"on_a + steps * {SOON * LINE}")
+    text.let("to_a", "on_a + steps * soon_bytes")
     text.let("is_done", "1 if to_a >= size_a else 0")
     with text.when("is_input"):
         text.put("ahead", "begin_a + x_step if is_done else begin_a")

@@ -77,8 +77,7 @@ class _Row(FetchingRow):
                 continue
             self.word(f"%step{name}", "%w", count + i)
             if not view.is_coordinate:
-                size = lanes * (2 if view.row == "e" else 1)
-                text.add(f"%stack{name} = alloca <{size} x {view.scalar}>")
+                text.add(f"%stack{name} = alloca <{lanes * view.every} x {view.scalar}>")
             elif not self.has_lanes:
                 self._count(name, self._counts)
         for i, node in enumerate(self.givens):
@@ -157,8 +156,7 @@ class _Row(FetchingRow):
         for name, view in self.sources.items():
             if view.is_moved:
                 source = self.at(f"%p{name}", "%from", f"%step{name}")
-                apart = view.width * (2 if view.row == "e" else 1)
-                self.move(view.scalar, source, self.at(f"%stack{name}", "%j", apart))
+                self.move(view.scalar, source, self.at(f"%stack{name}", "%j", view.width * view.every))
         text.add(
             "%j1 = add i64 %j, 1",
             f"%is.shorter = icmp slt i64 %j1, {self.lanes}",

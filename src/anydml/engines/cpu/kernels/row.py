@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from anydml.ir.expressions import Expr
 
+EVERY = {"e": 2, "3": 3, "4": 4}
+"""The letters of loads of every other element, every third and every fourth, which are read by whole vectors."""
 ANYWHERE = "ag"
 """The letters of fetches whose elements are each read for itself."""
 
@@ -23,8 +25,8 @@ class Shape(NamedTuple):
     leaves: tuple[Expr, ...]
     """The loads, coordinates and fetches that are views, in the words' order."""
     rows: str
-    """A letter for each of them, then for each target: p for packed, r for repeated, s for strided, e for a load of
-    every other element; a for anywhere, and g for anywhere along a packed dimension; w for one of the targets whose
+    """A letter for each of them, then for each target: p for packed, r for repeated, s for strided, those of EVERY
+    for loads; a for anywhere, and g for anywhere along a packed dimension; w for one of the targets whose
     elements lie in turn."""
     lanes: int
     """A power of two."""
@@ -62,6 +64,7 @@ class RowView:
         kind = kind_of(node.type)
         self.scalar, self.width = scalar_text(kind), int(kind[1:]) // 8
         self.vector = f"<{lanes * woven} x {self.scalar}>"
+        self.every = EVERY.get(row, 1)
         self.apart = self.width * woven
         """Bytes from one element to the next, where they are not strided."""
 
@@ -117,8 +120,8 @@ class RowText:
         """The vector at %i."""
         if view.row == "p":
             return self.text.new(f"load {view.vector}, ptr {self.at(base, '%i', view.width)}, align 1")
-        if view.row == "e":
-            return self._every_other(view, base)
+        if view.row in EVERY:
+            return self._every(view, base)
         place, value = self.at(base, "%i", step), "poison"
         for lane in range(self.lanes):
             if lane:
@@ -127,25 +130,30 @@ class RowText:
             value = self.text.new(f"insertelement {view.vector} {value}, {view.scalar} {element}, i32 {lane}")
         return value
 
-    def _every_other(self, view: RowView, base: str) -> str:
-        """Every other element from %i on. Of two vectors the second ends with the last that is needed."""
-        text, lanes = self.text, self.lanes
-        first = self.at(base, "%i", 2 * view.width)
-        second = text.new(f"getelementptr i8, ptr {first}, i64 {(lanes - 1) * view.width}")
-        a, b = (text.new(f"load {view.vector}, ptr {place}, align 1") for place in (first, second))
-        order = ", ".join(f"i32 {2 * k if 2 * k < lanes else 2 * k + 1}" for k in range(lanes))
-        return text.new(f"shufflevector {view.vector} {a}, {view.vector} {b}, <{lanes} x i32> <{order}>")
+    def _every(self, view: RowView, base: str) -> str:
+        """Elements some apart, from %i on. Of as many vectors the last ends with the last that is needed."""
+        text, lanes, step = self.text, self.lanes, view.every
+        first, last, before = self.at(base, "%i", step * view.width), (lanes - 1) * (step - 1), lanes * (step - 1)
+        starts = [*range(0, before, lanes), last]
+        places = (text.new(f"getelementptr i8, ptr {first}, i64 {start * view.width}") for start in starts)
+        found = [text.new(f"load {view.vector}, ptr {place}, align 1") for place in places]
+        order = [at if at < before else before + at - last for at in range(0, step * lanes, step)]
+        return self._chosen(view.scalar, found, order)
 
     def weave(self, values: Sequence[str]) -> str:
         """Vectors element beside element, as one: LLVM has few shuffles for it, and an Arm one store."""
         (view, *_), lanes, number = self.targets.values(), self.lanes, len(values)
+        return self._chosen(view.scalar, values, [k * lanes + i for i in range(lanes) for k in range(number)])
+
+    def _chosen(self, scalar: str, values: Sequence[str], order: Sequence[int]) -> str:
+        """Elements of several vectors that follow one another, as one vector."""
+        lanes = self.lanes
         while len(values) > 2:
             values = [*values, "poison"] if len(values) % 2 else values
             pairs = zip(values[::2], values[1::2], strict=True)
-            values = [self._shuffled(view.scalar, lanes, *pair, range(2 * lanes)) for pair in pairs]
+            values = [self._shuffled(scalar, lanes, *pair, range(2 * lanes)) for pair in pairs]
             lanes *= 2
-        order = [k * self.lanes + i for i in range(self.lanes) for k in range(number)]
-        return self._shuffled(view.scalar, lanes, values[0], values[1], order)
+        return self._shuffled(scalar, lanes, values[0], values[1], order)
 
     def _shuffled(self, scalar: str, lanes: int, a: str, b: str, order: Sequence[int]) -> str:
         kind, places = f"<{lanes} x {scalar}>", ", ".join(f"i32 {k}" for k in order)

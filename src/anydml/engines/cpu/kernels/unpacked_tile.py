@@ -128,8 +128,8 @@ class UnpackedText(TileText):
             at = text.new(f"load i64, ptr %{name}.at")
             for _ in range(TOGETHER):
                 place = text.new(f"inttoptr i64 {at} to ptr")
-                for line in range(0, size, LINE):
-                    text.fetch(self.at(place, line), is_written=bool(is_written))
+                for byte in (*range(0, size, LINE), size - 1):  # the last line too, where a row begins within one
+                    text.fetch(self.at(place, byte), is_written=bool(is_written))
                 at = text.new(f"add i64 {at}, {step}")
             text.add(f"store i64 {at}, ptr %{name}.at")
         text.add("br label %fetched", "fetched:")

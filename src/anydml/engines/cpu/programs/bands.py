@@ -11,23 +11,36 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.call import SMALL
 from anydml.engines.cpu.features import has_feature, reads_pixels
 from anydml.engines.cpu.kernels import HEADER, LINE
 from anydml.engines.cpu.kernels.band_lines import BandLine, make_band_lines
-from anydml.engines.cpu.kernels.band_tile import BandTile, make_band_tile
-from anydml.engines.cpu.kernels.bands import BAND_AT, TILES, WORDS, make_bands
+from anydml.engines.cpu.kernels.band_tile import BandTile
+from anydml.engines.cpu.kernels.bands import TILES, WORDS, make_bands
 from anydml.engines.cpu.kernels.endings import COLUMN, FOLD, Ending
-from anydml.engines.cpu.kernels.room import RESULT, RESULT_AT
 from anydml.engines.cpu.kernels.rows import VIEWS
 from anydml.engines.cpu.kernels.tile import CHAIN
+from anydml.engines.cpu.programs import band_units
+from anydml.engines.cpu.programs.band_units import (
+    BATCH,
+    BESIDE,
+    CHANNEL,
+    DOWN,
+    GROUP,
+    INPUT,
+    LEAST_LANES,
+    LEAST_PLACES,
+    OFTEN,
+    PLACE,
+    ROW,
+    Bands,
+    shape_of,
+    size_of,
+    units_of,
+)
 from anydml.engines.cpu.programs.contracted import ContractProgram, place_of
 from anydml.engines.cpu.programs.endings import CHEAP, SHORT
 from anydml.engines.cpu.programs.frames import match_frame
 from anydml.engines.cpu.programs.panels import lay_out_places
-from anydml.engines.cpu.programs.sides import Sides
-from anydml.engines.cpu.programs.units import FLOPS, TURNS
-from anydml.engines.threads import get_num_threads
 from anydml.enums import DataType
 from anydml.ir.patterns import Contraction, match_contraction
 from anydml.ir.trees import walk
@@ -36,44 +49,14 @@ from anydml.ir.verbs import Reduce
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anydml.engines.cpu.programs.band_units import Shape
     from anydml.engines.cpu.programs.frames import Frame
     from anydml.engines.cpu.programs.sides import Lie
     from anydml.ir.verbs import Primitive
 
-BATCH, GROUP, CHANNEL, ROW, PLACE, INPUT, DOWN, BESIDE = range(8)
-"""The dimensions of a convolution of planes, as its operator writes it: what is kept, then what is summed."""
-BAND = 256 * 1024
-"""Bytes of a band that has several lines: the second cache has it, and sums."""
-ROOM = RESULT_AT - BAND_AT
-"""Bytes of a band that a scratch has room for."""
-SUMS = 128 * 1024
-"""Bytes of sums of a band that has several lines."""
-LEAST_LANES = 8
-"""Channels that fill a vector at least."""
-LEAST_PLACES = 4
-"""Places of a line from which on it is worth a tile."""
-LATENCY = 8
-"""Vectors that are added to at once at least: each waits four cycles for the one before, and there are two units."""
-LOADS = 1.2
-"""Loads of a step that take as long as products: two take a cycle, but they come in pairs seldom."""
-OVERHEAD = 0.5
-"""Cycles of each step of a tile beside its products, that of its call and of its ending included."""
-MOST_VECTORS = 4
 FEW = 16
 """Channels of the input below which each is a chain of its own, as in ONNX Runtime: longer ones have larger errors, of
 12 channels, 3 x 3, twice as large."""
-OFTEN = 16
-"""Tiles of a band up to which weights are fetched: more of them find those in the first cache for long."""
-
-
-class Bands(Sides):
-    """Rows are the places of a line, columns the channels of the output."""
-
-    def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - the class above has it
-        found = self.found
-        self.windows, self.unmerged = None, ()
-        self.rows, self.columns, self.batch, self.folded = found.rows, found.columns, found.batch, found.folded
-        self.m, self.n, self.k = map(self.count, (self.rows, self.columns, self.folded))
 
 
 class _Lines(NamedTuple):
@@ -181,85 +164,6 @@ def _reach(sides: Bands, *ways: int) -> int:
     return 4 + sum((sizes[k] - 1) * x.strides[k] for k in ways)
 
 
-class _Shape(NamedTuple):
-    """Of tiles: whole lines of the output, or places of one, by vectors of channels."""
-
-    lines: int
-    places: int
-    vectors: int
-    lanes: int
-
-    @property
-    def width(self) -> int:
-        """Channels."""
-        return self.vectors * self.lanes
-
-    @property
-    def time(self) -> float:
-        """Cycles of a step."""
-        rows = self.lines * self.places
-        return max(rows * self.vectors, LATENCY, LOADS * (rows + self.vectors)) / 2 + OVERHEAD
-
-
-def shape_of(sides: Bands, lanes: int) -> _Shape:
-    """The tile that takes the least time."""
-    registers = 32 if has_feature("avx512vl") else 16
-    line, rows, found = sides.m, sides.found.sizes[ROW], []
-    is_whole = sides.target.strides[ROW] == sides.target.strides[PLACE] * line
-    for vectors in range(1, min(MOST_VECTORS, -(-sides.n // lanes)) + 1):
-        most = (registers - 2 - vectors) // vectors
-        across = -(-line // most)
-        lines = max(min(most // line, rows), 1) if is_whole else 1
-        shape = _Shape(lines, -(-line // across), vectors, lanes)
-        panels, rest = divmod(-(-sides.n // lanes), vectors)
-        time = panels * shape.time + (shape._replace(vectors=rest).time if rest else 0)
-        found.append((across * -(-rows // lines) * time, shape))
-    return min(found)[1]
-
-
-class _Units(NamedTuple):
-    """How work is cut."""
-
-    bands: int
-    chunks: int
-    """Parts of the channels of the output."""
-    rows: int
-    """Of a band at most."""
-    plane: int
-    """Bytes of a channel of a band."""
-
-
-def units_of(
-    sides: Bands, shape: _Shape, stride: int, reach: int, pitch: int, *, planes: int, panels: int
-) -> _Units | None:
-    """Bands that the second cache has, and work for every thread; None where a scratch has no room for a band.
-
-    Each of some planes has lines `pitch` bytes apart: windows begin `stride` lines apart, and have `reach`.
-    """
-    sizes = sides.found.sizes
-    groups, across = -(-sizes[ROW] // shape.lines), -(-sides.m // shape.places)
-    count = sides.count(sides.batch)
-    threads = 1 if size_of(sides) < SMALL else get_num_threads()
-    wanted = 1 if threads == 1 else TURNS * threads
-    for bands in range(min(groups, -(-wanted // count)), groups + 1):
-        room, sums = (BAND, SUMS) if bands < groups else (ROOM, RESULT)
-        rows = shape.lines * -(-groups // bands)
-        # An odd number of the cache's lines: channels lie at different places of it then.
-        size = ((rows - 1) * stride + reach) * pitch
-        plane = (-(-size // LINE) | 1) * LINE
-        if (
-            planes * plane <= room
-            and 4 * -(-groups // bands) * across * shape.places * shape.lines * shape.width <= sums
-        ):
-            return _Units(bands, min(panels, -(-wanted // (count * bands))), rows, plane)
-    return None
-
-
-def size_of(sides: Bands) -> int:
-    """The work, in bytes moved in its time."""
-    return 2 * math.prod(sides.found.sizes) // FLOPS
-
-
 def _program(sides: Bands, ending: Ending, lines: _Lines, constants: frozenset[str]) -> ContractProgram | None:
     sizes, target, x = sides.found.sizes, sides.target, sides.lie(sides.left)
     own, steps = 16 if has_feature("avx512vl") else 8, sizes[DOWN] * sizes[BESIDE]
@@ -279,7 +183,10 @@ def _program(sides: Bands, ending: Ending, lines: _Lines, constants: frozenset[s
     last = (sizes[INPUT] - (parts - 1) * together) * sizes[DOWN]
     chain = sizes[DOWN] if is_few else 0
     ended = [tile._replace(ending=ending, chain=chain, ahead=-(-tile.vectors * lanes // last)) for tile in tiles]
-    kernels = [*([0] * len(tiles) if parts == 1 else map(tile_kernel, tiles)), *map(tile_kernel, ended)]
+    kernels = [
+        *([0] * len(tiles) if parts == 1 else map(band_units.tile_kernel, tiles)),
+        *map(band_units.tile_kernel, ended),
+    ]
     copy = BandLine(lines.size, lines.left, lines.pitch)
     sections = (sides.section((), [lines.x], [0], [0]), panels.section, sides.result(is_written=False))
     at = [HEADER + len(WORDS) + len(sides.batch)]
@@ -299,14 +206,15 @@ def _program(sides: Bands, ending: Ending, lines: _Lines, constants: frozenset[s
         "target_down": target.strides[ROW], "x_at": at[0], "weights_at": at[1], "result_at": at[2],
         "rank": len(sides.batch), "fetches": int(tiles[0].fetches), "planes": sizes[INPUT], "piece_on": 0,
         "target_place": 4, "to_step": target.strides[CHANNEL], "group_panels": -(-sides.n // width), "group_bytes": 0,
-        "group_columns": 0, "left_on": 0, **dict(zip(TILES, kernels, strict=True)),
+        "group_columns": 0, "left_on": 0, "soon_bytes": LINE * tiles[0].soon,
+        **dict(zip(TILES, kernels, strict=True)),
     }  # fmt: skip
     fixed = (*(words[name] for name in WORDS[2:]), *(sizes[k] for k in sides.batch))
     kernel, number = get_kernel("bands", make_bands), units.bands * units.chunks * count
     return ContractProgram(kernel, fixed, sections, number, size_of(sides), panels.layouts)
 
 
-def _tiles(sides: Bands, shape: _Shape, lines: _Lines, *, is_fetched: bool) -> list[BandTile]:
+def _tiles(sides: Bands, shape: Shape, lines: _Lines, *, is_fetched: bool) -> list[BandTile]:
     """In the order of the kernel's: for a panel or the last, and for a line's places or the last."""
     x, sizes = sides.lie(sides.left), sides.found.sizes
     down = lines.stride * lines.pitch if shape.lines > 1 else 0
@@ -315,8 +223,3 @@ def _tiles(sides: Bands, shape: _Shape, lines: _Lines, *, is_fetched: bool) -> l
     low = tile._replace(lines=sizes[ROW] % shape.lines or shape.lines, places=sides.m % shape.places or shape.places)
     narrow = (sides.n % shape.width or shape.width) // shape.lanes
     return [each._replace(vectors=vectors) for vectors in (shape.vectors, narrow) for each in (tile, low)]
-
-
-def tile_kernel(tile: BandTile) -> int:
-    """The address of a tile's kernel."""
-    return get_kernel(tile.name, functools.partial(make_band_tile, tile)).address

@@ -11,7 +11,7 @@ from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.kernels import HEADER, LINE
 from anydml.engines.cpu.kernels.map import make_map
-from anydml.engines.cpu.kernels.row import ANYWHERE, Shape, body_of, givens, moving
+from anydml.engines.cpu.kernels.row import ANYWHERE, EVERY, Shape, body_of, givens, moving
 from anydml.engines.cpu.kernels.rows import FIXED, OUTER_RANK, VIEWS, make_rows
 from anydml.engines.cpu.programs.fetching import fetch_steps
 from anydml.engines.cpu.programs.mapped import MapProgram
@@ -182,8 +182,9 @@ def _loops(leaves: tuple[Expr, ...], sources: list[View | None], targets: Sequen
 def _letters(leaves: Sequence[Expr], along: Sequence[int | None], sources: Sequence[View | None]) -> list[str]:
     """How the rows of leaves lie; of fetches from anywhere, whether that is along a packed dimension."""
     letters: dict[Expr, str] = {}
+    every: dict[int | None, str] = {step: letter for letter, step in EVERY.items()}
     for leaf, step, source in zip(leaves, along, sources, strict=True):
-        letters[leaf] = "e" if step == 2 and leaf.op == "load" else row_letter(step)
+        letters[leaf] = every.get(step, row_letter(step)) if leaf.op == "load" else row_letter(step)
         if step is None and source is not None:
             moved = moving(leaf, letters)
             letters[leaf] = "g" if [source.strides[k] for k in moved] == [1] else "a"

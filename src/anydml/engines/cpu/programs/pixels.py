@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import SMALL
-from anydml.engines.cpu.features import reads_pixels
+from anydml.engines.cpu.features import CROWDED, reads_pixels
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.bringing import PANELS, PIECES
 from anydml.engines.cpu.kernels.contract import WORDS, make_contract
@@ -151,6 +151,9 @@ def _suits(sides: _Pixels, reads: str) -> bool:
     is_ours = sides.m >= LEAST_ROWS and target.width == 4 and target.along(sides.columns) == 4 and views < VIEWS
     is_ours = is_ours and len(sides.batch) <= OUTER_RANK and all(x.strides[k] > 0 for k in sides.folded)
     if reads == SPREAD:
+        # Places that share lines of the first cache are packed as a product's rows are, if a window has one: 1,024
+        # channels into 256 of eight times 14 x 14 take 9.2 ms as they lie, and 7.6 so (a Xeon).
+        is_ours = is_ours and (_pieces(sides)[0] != () or x.along(sides.rows) % CROWDED != 0)
         return is_ours and sides.n >= tile_for("f32", ROWS).lanes and _pieces(sides)[2] >= min(LEAST_STEPS, sides.k)
     # Channels lie side by side, and no window goes along them.
     is_whole = sides.n % 4 == 0 and all(x.strides[k] >= 4 * sides.n for k in sides.folded)
