@@ -19,7 +19,7 @@ from anydml.engines.cpu.kernels.dots import make_dots
 from anydml.engines.cpu.kernels.mend import make_mend
 from anydml.engines.cpu.kernels.octet_vectors import Octets
 from anydml.engines.cpu.kernels.octets import make_octets
-from anydml.engines.cpu.kernels.pack import GROUP, Packing, make_pack
+from anydml.engines.cpu.kernels.pack import GROUP, SPAN, Packing, make_pack
 from anydml.engines.cpu.kernels.room import SCRATCH
 from anydml.engines.cpu.kernels.skinny import Skinny, make_strip
 from anydml.engines.cpu.kernels.taps import make_taps
@@ -261,6 +261,15 @@ def test_the_last_panel_of_rows_is_no_sliver(monkeypatch: pytest.MonkeyPatch) ->
     assert [tiles.tile_for("f32", rows).rows for rows in (13, 14, 15, 30, 31, 128, 256, 1024)] == [
         13, 14, 8, 10, 14, 13, 14, 14,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("k", [SPAN - 1, SPAN, 2 * SPAN + 3])
+def test_columns_whose_steps_lie_side_by_side_are_packed_some_steps_at_a_time(k: int) -> None:
+    rng = np.random.default_rng(6)
+    left, right = (rng.integers(-3, 4, size).astype(np.float32) for size in ((20, k), (70, k)))
+    target = np.full((20, 70), 7, np.float32)
+    run(product(left, right.T, target), {"left": left, "right": right, "target": target})
+    np.testing.assert_array_equal(target, left @ right.T)
 
 
 def test_rows_are_read_as_they_lie_unless_their_lines_share_places_of_the_cache() -> None:
