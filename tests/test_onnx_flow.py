@@ -297,22 +297,6 @@ def test_scan_of_a_batch() -> None:
         assert not found["y"][b, length:].any()
 
 
-@pytest.mark.parametrize(("outer", "wanted"), [("", (0, 0, 4)), ("[5, 2, 4]", (0, 2, 4))])
-def test_no_steps_have_the_sizes_that_onnx_infers(outer: str, wanted: tuple[int, ...]) -> None:
-    """As ONNX Runtime has them, where the body declares none; what is declared around it is not how many there are."""
-    text = f"""
-    main (int64 m, float[B, 4] x) => (float[B, 4] y, float{outer or "[]"} each) {{
-        y, each = Loop(m, , x) <body = b (int64 k, bool c, float[B, 4] v) => (bool d, float[B, 4] w, float[] o) {{
-            d = Identity(c) w = Neg(v) o = Exp(v) }}>
-    }}"""
-    proto = parsed(text)
-    proto.graph.node[0].attribute[0].g.output[2].type.tensor_type.ClearField("shape")
-    if not outer:
-        proto.graph.output[1].type.tensor_type.ClearField("shape")
-    found = dml.onnx.load(proto).run({"m": number(0), "x": np.ones((2, 4), "float32")})["each"]
-    assert found.shape == wanted
-
-
 def test_an_endless_loop_is_stopped() -> None:
     loaded = dml.onnx.load(parsed(ENDLESS), max_steps=50)
     x = np.ones(3, "float32")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from anydml.errors import Fault, ModelError, ModelFileError
-from anydml.locks import cached_property
 from anydml.onnx.bodies import bodies_of
 from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.constant_inputs import Constants
-from anydml.onnx.parts.gathered import Gathered, inferred_sizes
+from anydml.onnx.parts.gathered import Gathered
 from anydml.onnx.parts.holding import told
 from anydml.onnx.parts.part import Bound, Part, on_host, part_of
 from anydml.onnx.parts.stepping import Repeated, Stepping
@@ -67,15 +65,7 @@ class Flow(Part):
 
     def _gather(self) -> list[Gathered]:
         """For each result of a step that is put together with those of other steps, the place for them."""
-        names = itertools.chain(self._outputs[self._carried :], itertools.repeat(""))
-        return [
-            Gathered(info, self._label, self._source, lambda name=name: self._inferred.get(name))  # type: ignore[misc]  # a default is no parameter
-            for info, name in zip(self._scanned, names, strict=False)
-        ]
-
-    @cached_property
-    def _inferred(self) -> dict[str, list[int]]:
-        return inferred_sizes(self._source)
+        return [Gathered(info, self._label, self._source) for info in self._scanned]
 
     def _array(self, value: Any, field: str) -> np.ndarray[Any, Any]:
         """A tensor in the host's memory."""

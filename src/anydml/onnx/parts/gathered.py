@@ -5,27 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx.shape_inference
 
 from anydml.arrays.cuda import load_torch
 from anydml.errors import Fault, ModelError, UnsupportedError, printable
 from anydml.onnx.types import read_element_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from anydml.onnx.reading import Source
-
-_MOST_INFERRED = 2**26
-"""Bytes of a model whose shapes are inferred, which copies it."""
 
 
 class Gathered:
     """The values of one scan output, of one shape and type, within the model's memory limit."""
 
-    def __init__(self, info: Any, label: str, source: Source, infer: Callable[[], Sequence[int] | None]) -> None:
-        """`info` declares what a step gives; `infer` finds the sizes of no steps together where it has no shape."""
-        self._info, self._label, self._source, self._infer = info, label, source, infer
+    def __init__(self, info: Any, label: str, source: Source) -> None:
+        self._info, self._label, self._source = info, label, source
         self._blocks: list[Any] = []
         """Rows of values, one for each step."""
         self._size = 0
@@ -73,34 +66,13 @@ class Gathered:
         except UnsupportedError:
             rule = f"'{name}' must be declared with an element type, as no step gives one"
             raise ModelError(self._label, Fault(field=self._info.name, rule=rule)) from None
-        inferred = None if declared.HasField("shape") else self._infer()
-        if inferred is not None and -len(inferred) <= axis < len(inferred):
-            sizes = [*inferred]
-            sizes[axis] = 0
-        else:
-            sizes = [max(int(dim.dim_value), 0) for dim in declared.shape.dim]
-            sizes.insert(axis if axis >= 0 else len(sizes) + 1 + axis, 0)
+        sizes = [max(int(dim.dim_value), 0) for dim in declared.shape.dim]
+        sizes.insert(axis if axis >= 0 else len(sizes) + 1 + axis, 0)
         try:
             return np.empty(sizes, dtype)
         except ValueError as error:
             rule = f"'{name}' must have sizes that an array can have"
             raise ModelError(self._label, Fault(field=self._info.name, rule=rule, found=str(sizes))) from error
-
-
-def inferred_sizes(source: Source) -> dict[str, list[int]]:
-    """By the name of a tensor of a model, the sizes that ONNX infers, as ONNX Runtime does; 0 for open ones."""
-    if source.proto.ByteSize() > _MOST_INFERRED:
-        return {}
-    try:
-        graph = onnx.shape_inference.infer_shapes(source.proto).graph
-    except Exception:  # noqa: BLE001 - of a model that onnx does not like, and that runs all the same
-        return {}
-    tensors = {info.name: info.type.tensor_type for info in (*graph.value_info, *graph.output)}
-    return {
-        name: [max(int(dim.dim_value), 0) for dim in tensor.shape.dim]
-        for name, tensor in tensors.items()
-        if tensor.HasField("shape")
-    }
 
 
 def _said(value: Any) -> str:
