@@ -223,3 +223,13 @@ def flow_model(name: str, opset: int = 17) -> Any:
     """One of them, parsed."""
     text = MODELS[name][0].replace('"": 17', f'"": {opset}')
     return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}, "own": 1]>{text}')
+
+
+ENDLESS = """
+main (float[3] x, bool go) => (float[3] y) {
+    y = Loop(, go, x) <body = b (int64 k, bool c, float[3] v) => (bool d, float[3] w) { d = Identity(c) w = Neg(v) }>
+}"""
+
+
+def parsed(text: str, opset: int = 17) -> Any:
+    return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}, "own": 1]>{text}')
