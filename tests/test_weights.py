@@ -13,20 +13,13 @@ from anydml.engines import find_engine
 from anydml.engines.cpu import CpuEngine, schedules
 from anydml.engines.cpu.programs import weights as programs
 from anydml.graph.rules import constants
-from anydml.graph.weights import ROUNDED
 from anydml.ir.verbs import Reduce
 from anydml.ir.weights import match_weights
 from anydml.memory import HOST, numpy_address
 from cases import ENGINES
 
 FEW = CpuEngine.reads_weights[dml.DataType.FLOAT32]
-"""With dot instructions, which the engine of these tests is to have."""
 LIMITS = {"uint4": (0, 16), "int4": (-8, 8), "uint8": (0, 256), "int8": (-128, 128)}
-
-
-@pytest.fixture(autouse=True)
-def reads_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(find_engine("cpu"), "reads_weights", CpuEngine.reads_weights)
 
 
 class Weights(NamedTuple):
@@ -174,24 +167,6 @@ def test_other_engines_have_what_they_stand_for(case: Weights, engine: str, monk
             bound = {**places, "input0": numpy_address(fed[0]), "output0": numpy_address(y)}
             own.compile(step.primitive).bind(bound)()
             assert (np.abs(y - exact) <= 4e-7 * size).all()
-
-
-def test_without_dot_instructions_fewer_rows_are_read_as_they_lie(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others are multiplied by dequantised weights; rows that are rounded to 8 bits take a third of the work."""
-    monkeypatch.setattr("anydml.engines.cpu.has_dots", lambda _: False)
-    few = CpuEngine().reads_weights
-    monkeypatch.setattr(find_engine("cpu"), "reads_weights", few)
-    most = few[dml.DataType.FLOAT32]
-    assert most < ROUNDED < FEW
-    for rows, is_rounded, wanted in [
-        (most, False, True),
-        (most + 1, False, False),
-        (ROUNDED, True, True),
-        (9, True, False),
-    ]:
-        made, fed, exact, size = Weights("uint4", rows, 41, 128, 32, rounded=is_rounded).compile("cpu")
-        assert (match_weights(product_of(made)) is not None) is wanted
-        assert (np.abs(made(*fed) - exact) <= 4e-7 * size).all()
 
 
 @pytest.mark.parametrize("lanes", [4, 8])

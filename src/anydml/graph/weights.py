@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
     from anydml.ir.views import View
 
-ROUNDED = 8
-"""Rows up to which those that are rounded to 8 bits are read as that: 8 by 4096 x 4096 take 4.4 ms so, and 6.4 by
-weights that are dequantised (one thread of an x86 without dot instructions)."""
-
 
 def read_weights(recipe: Recipe, few: Mapping[DataType, int], *, are_many: bool = False) -> Recipe:
     """A map that dequantises goes if one product of a few rows reads it, by their type, which reads what the map reads.
@@ -134,10 +130,10 @@ def _merged(
         or _is_odd(product.value, weights, summed)
         or _is_odd(product.value, load(slot, view.data_type), summed)
     )
-    rows = math.prod(found.sizes[k] for k in few)
+    is_few = (math.prod(found.sizes[k] for k in few) <= most) is not are_many and len(column) == 1
     value = made.value.args[0] if view.data_type is DataType.FLOAT16 else made.value  # which it is rounded to
     parts = match_dequantised(*value.args) if value.op == "mul" else None
-    if parts is None or not is_plain or len(column) != 1 or found.folded != (summed,) or product.depth != 1:
+    if parts is None or not (is_plain and is_few) or found.folded != (summed,) or product.depth != 1:
         return None, []
     place = find_place(made.target, view, column[0], summed)
     layout = None if place is None else WeightLayout(made, parts, place, maker, known, stores)
@@ -160,8 +156,6 @@ def _merged(
     rounded = find_rounded(product.sources[int(other.value)], few, cut, follow) if is_load else None
     if rounded is not None and _is_odd(product.value, other, summed):
         rounded = None
-    if (rows <= (most if rounded is None else max(most, ROUNDED))) is are_many:
-        return None, []
     sources = [along(one) for one in product.sources]
     sources[slot] = spread(*views[0])
     loads: dict[Expr, Expr] = {parts.byte: load(slot, parts.byte.type or BYTE)}

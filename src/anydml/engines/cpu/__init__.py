@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.engines.alone import run_alone
 from anydml.engines.cpu import plans
-from anydml.engines.cpu.features import CROWDED, has_dots, has_float16, reads_pixels
+from anydml.engines.cpu.features import CROWDED, has_float16, reads_pixels
 from anydml.engines.cpu.series import make_series_of
 from anydml.engines.protocol import Turning
 from anydml.enums import DataType
@@ -27,11 +27,6 @@ if TYPE_CHECKING:
 def _schedules() -> Any:
     """How verbs are planned: 60 modules that take 40 ms to import, and that a plan from disk does without."""
     return run_alone(functools.partial(importlib.import_module, "anydml.engines.cpu.schedules"))
-
-
-FEW = 5
-"""Rows by weights of few bits that are multiplied as they lie, on a CPU without dot instructions: 8 by 4096 x 4096 of 4
-bits take 9.9 ms so and 6.4 dequantised, 4 take 4.5 and 6.2 (one thread of an x86)."""
 
 
 class CpuEngine:
@@ -55,8 +50,6 @@ class CpuEngine:
         if reads_pixels():
             turning = Turning(needs_constants=True, crowded=CROWDED, has_results=True, needs_both=True)
             self.turns_channels = MappingProxyType({DataType.FLOAT32: turning})
-        if not any(map(has_dots, (8, 16))):
-            self.reads_weights = MappingProxyType({DataType.FLOAT32: FEW})
 
     def takes(self, primitive: Primitive) -> bool:
         """Whether there is a schedule for a primitive that could be spelled out."""

@@ -122,15 +122,6 @@ def rounds_to_float16() -> bool:
     return IS_ARM or has_feature("avx512fp16")
 
 
-def has_dots(lanes: int) -> bool:
-    """Whether the CPU adds up products of bytes by fours, in vectors of so many sums."""
-    if IS_ARM:
-        return has_feature("dotprod")
-    if lanes == 16:
-        return has_feature("avx512vnni")
-    return has_feature("avxvnni") or (has_feature("avx512vnni") and has_feature("avx512vl"))
-
-
 def reads_pixels() -> bool:
     """Whether the CPU spreads a number as it reads it, at no cost: an x86, whose vectors have 8 lanes or more."""
     return not IS_ARM and has_feature("avx2")

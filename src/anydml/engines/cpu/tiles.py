@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anydml.engines.cpu.features import IS_ARM, has_dots, has_feature
+from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.kernels.matrices import HIGH, SIDE
 from anydml.engines.cpu.kernels.pack import GROUP
 from anydml.engines.cpu.kernels.tile import Tile
@@ -50,6 +50,15 @@ def _registers() -> tuple[int, int, int, int]:
     if has_feature("avx2"):
         return 8, 16, 6, 2
     return 4, 16, 4, 2
+
+
+def has_dots(lanes: int) -> bool:
+    """Whether the CPU adds up products of bytes by fours, in vectors of so many sums."""
+    if IS_ARM:
+        return has_feature("dotprod")
+    if lanes == 16:
+        return has_feature("avx512vnni")
+    return has_feature("avxvnni") or (has_feature("avx512vnni") and has_feature("avx512vl"))
 
 
 def has_matrices() -> bool:

@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.features import IS_ARM, has_dots
+from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.bringing import (
     ALONG_STEPS,
@@ -30,7 +30,7 @@ from anydml.engines.cpu.programs.panels import lay_out_bytes, lay_out_panels, la
 from anydml.engines.cpu.programs.sides import SUMS, Sides, element_of
 from anydml.engines.cpu.programs.skinny import plan_skinny
 from anydml.engines.cpu.programs.units import size_of, units_of
-from anydml.engines.cpu.tiles import matrices_for, tile_for
+from anydml.engines.cpu.tiles import has_dots, matrices_for, tile_for
 from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import walk
 

@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.features import IS_ARM, has_dots
+from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.kernels.fourfold import FOUR, SIGNED_PAIR, UNSIGNED_PAIR
 from anydml.engines.cpu.kernels.matrices import LINE
 from anydml.engines.cpu.kernels.mend import make_mend
@@ -15,7 +15,7 @@ from anydml.engines.cpu.kernels.octets import make_octets
 from anydml.engines.cpu.kernels.pack import GROUP
 from anydml.engines.cpu.kernels.totals import make_total
 from anydml.engines.cpu.programs.sides import NOWHERE, byte_less_zero
-from anydml.engines.cpu.tiles import has_matrices, multiplies_bytes
+from anydml.engines.cpu.tiles import has_dots, has_matrices, multiplies_bytes
 from anydml.enums import DataType
 from anydml.ir.expressions import const
 

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.features import IS_ARM, has_dots, has_feature
+from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.endings import COLUMN, FOLD, ROW, Ending
 from anydml.engines.cpu.kernels.nodes import kind_of
@@ -37,7 +37,7 @@ from anydml.engines.cpu.programs.frames import NO_FRAME, match_frame
 from anydml.engines.cpu.programs.sides import Sides, byte_less_zero
 from anydml.engines.cpu.programs.taps_blocks import in_blocks, in_wide_blocks, suits_wide, with_margins
 from anydml.engines.cpu.programs.units import FLOPS
-from anydml.engines.cpu.tiles import tile_for
+from anydml.engines.cpu.tiles import has_dots, tile_for
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS
 from anydml.ir.patterns import Contraction, varies_along

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import SMALL
-from anydml.engines.cpu.features import IS_ARM, has_dots, has_feature, has_fma, has_rounding
+from anydml.engines.cpu.features import IS_ARM, has_feature, has_fma, has_rounding
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.digits import PORTION, TOGETHER, Digits, make_digits, make_rounded
 from anydml.engines.cpu.kernels.plainly import make_plain
@@ -24,6 +24,7 @@ from anydml.engines.cpu.kernels.weights import (
 )
 from anydml.engines.cpu.programs.contracted import ContractProgram
 from anydml.engines.cpu.programs.sides import NOWHERE, Lie, Sides
+from anydml.engines.cpu.tiles import has_dots
 from anydml.engines.threads import get_num_threads
 from anydml.ir.patterns import Contraction, copy_of
 from anydml.ir.trees import fetched
