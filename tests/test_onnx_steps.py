@@ -162,7 +162,7 @@ def test_steps_in_one_call_are_as_those_one_by_one(name: str, monkeypatch: pytes
     ]
     quickly = dml.onnx.load(parsed(SWEPT[name]))
     found = [list(quickly.run(inputs).values()) for inputs in several]
-    (body,) = [part._repeated for part in quickly._divided.parts() if isinstance(part, flow.Sweep)]  # type: ignore[union-attr]
+    (body,) = [part._repeated for part in quickly._divided.parts() if isinstance(part, flow.Sweep)]  # type: ignore[union-attr]  # it is divided
     is_native = name == "octets" or team.is_available()
     assert [quick._native is not None for idle in body._idle.values() for quick in idle] == [is_native]
     monkeypatch.setattr(Quick, "make_native", lambda *_given, **_options: None)

@@ -24,17 +24,23 @@ def make_direct() -> str:
     text.let("first", f"own + 24 + places * {PLACE}")
     text.add("%room.all = add i64 %words, 16", "%room.at = alloca i64, i64 %room.all, align 64")
     text.add("%room = ptrtoint ptr %room.at to i64")
-    with text.loop("i", 0, "words"):
-        text.read("word", "first + i * 8")
-        text.put(f"room + {BYTES_HEAD} + i * 8", "word")
-        text.add('call void asm sideeffect "", "~{memory}"()')  # or LLVM calls memcpy, which kernels have not
-    with text.loop("p", 0, "places"):
-        text.let("place", f"own + 24 + p * {PLACE}")
-        for i, name in enumerate(("at", "number", "offset")):
-            text.read(name, f"place + {8 * i}")
-        text.read("array", "arrays + number * 8")
-        text.read("address", f"array + {object.__basicsize__}")
-        text.put(f"room + {BYTES_HEAD} + at", "address + offset")
+    text.let("copied", f"room + {BYTES_HEAD}")
+    put_words(text, "own + 24")
     text.add("%called.at = inttoptr i64 %called to ptr", "%result = call i64 %called.at(i64 %room, i64 0)")
     text.add("ret i64 %result")
     return text.define("i64 @kernel(i64 %self, i64 %arrays, i64 %count)")
+
+
+def put_words(text: Steps, table: str) -> None:
+    """Copy `words` words from `first` to `copied`, and put into them the addresses of arrays that a table names."""
+    with text.loop("i", 0, "words"):
+        text.read("word", "first + i * 8")
+        text.put("copied + i * 8", "word")
+        text.add('call void asm sideeffect "", "~{memory}"()')  # or LLVM calls memcpy, which kernels have not
+    with text.loop("p", 0, "places"):
+        text.let("place", f"{table} + p * {PLACE}")
+        for i, name in enumerate(("byte", "number", "offset")):
+            text.read(name, f"place + {8 * i}")
+        text.read("array", "arrays + number * 8")
+        text.read("address", f"array + {object.__basicsize__}")
+        text.put("copied + byte", "address + offset")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 
-from anydml.engines.cpu.kernels.direct import BYTES_HEAD, PLACE
+from anydml.engines.cpu.kernels.direct import BYTES_HEAD, PLACE, put_words
 from anydml.engines.cpu.kernels.steps import Steps
 
 HEAD = ("steps", "most", "none", "false")
@@ -37,17 +37,7 @@ def make_series() -> str:
             text.read(name, f"at + {8 * i}")
         text.let("first", f"at + {8 * len(STEP)} + places * {PLACE}")
         text.put("next", "first + words * 8")
-        with text.loop("i", 0, "words"):
-            text.read("word", "first + i * 8")
-            text.put("copied + i * 8", "word")
-            text.add('call void asm sideeffect "", "~{memory}"()')  # or LLVM calls memcpy, which kernels have not
-        with text.loop("p", 0, "places"):
-            text.let("place", f"at + {8 * len(STEP)} + p * {PLACE}")
-            for i, name in enumerate(("byte", "number", "offset")):
-                text.read(name, f"place + {8 * i}")
-            text.read("array", "arrays + number * 8")
-            text.read("address", f"array + {object.__basicsize__}")
-            text.put("copied + byte", "address + offset")
+        put_words(text, f"at + {8 * len(STEP)}")
         with text.when("team == 0"):
             text.read("units", "copied")
             text.read("kernel", "copied + 24")
