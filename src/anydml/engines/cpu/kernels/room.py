@@ -21,9 +21,9 @@ RIGHT = (768 if IS_ARM else 512) * 1024
 RESULT = 512 * 1024
 """The most bytes of a unit's results, where they do not lie in the target until they are finished."""
 LONG = 4288
-"""The most columns of a unit of a few rows: 4096, in panels of any width, up to 192. Rows that are read whole come at 15 GB/s on
-one thread, halves of them at 13 (Arm Neoverse-N1). It is also the sums that strips have at once, a quarter of the first
-cache: 4 x 4096 x 4096 takes 7.2 ms with 1024 columns at once, and 10.5 with all."""
+"""The most columns of a unit of a few rows: 4096, in panels of any width up to 192. Rows that are read whole come at 15
+GB/s on one thread, halves of them at 13 (Arm Neoverse-N1). It is also the sums that strips have at once, a quarter of
+the first cache: 4 x 4096 x 4096 takes 7.2 ms with 1024 columns at once, and 10.5 with all."""
 
 # Bytes of a scratch: its lock, the right block, the left panel, a factor's rows, the results.
 RIGHT_AT = 64
