@@ -126,8 +126,8 @@ def _spread(node: Node, value: Value, x: Value, name: str) -> Value:
 
 _ROUNDS = 4
 """The accuracy level that allows rows to be rounded to 8 bits."""
-FEW = 8
-"""Rows up to which they are."""
+_FEW = 8
+"""Rows up to which they are, where an engine does not read weights of few bits by more."""
 _KINDS = {4: DataType.UINT4, 8: DataType.UINT8}
 """By the bits of a weight, what its bytes are."""
 
@@ -177,7 +177,8 @@ def matmul_bits(node: Node) -> list[Value]:
         node.refuse("A", f"A must have rows of K = {length}", value=a.shape, found=str(a.shape))
     flat = node.tracer.reshape(a, (a.count // length, length))
     is_whole = whole[1] == length and has_way(block, count) and (zeros is None or is_packed)
-    if node.integer("accuracy_level", 0) == _ROUNDS and is_whole and flat.shape[0] <= FEW and a.element.name == "FLOAT":
+    few = max(_FEW, node.tracer.graph.device.engine.reads_weights.get(DataType.FLOAT32, 0))
+    if node.integer("accuracy_level", 0) == _ROUNDS and is_whole and flat.shape[0] <= few and a.element.name == "FLOAT":
         flat = node.tracer.apply(functools.partial(_round_rows, block), [flat], flat.shape)
     found = node.tracer.apply(dml.gemm, [flat, weights], (flat.shape[0], columns), trans_b="TRANSPOSE")
     result = node.tracer.reshape(found, (*a.shape[:-1], columns))
