@@ -195,7 +195,7 @@ LOWER = {
         ("AVX2", (1, 2, 3, 5), (6, 4, 3, 2)),
         ("AVX-512", (1, 4, 7, 9, 13), (12, 5, 3, 2, 2)),
         ("AVX-512, lines", (1, 3, 4, 9, 13), (12, 7, 5, 2, 2)),
-        ("AVX-512, apart", (3, 4, 9, 13), (7, 5, 2, 2)),
+        ("AVX-512, apart", (1, 3, 4, 9, 13), (1, 7, 5, 2, 2)),
     )
     for height, vectors in zip(rows, columns, strict=True)
     for own in [TARGETS[name][2]]
@@ -290,6 +290,16 @@ def test_rows_are_read_as_they_lie_unless_their_lines_share_places_of_the_cache(
     assert (packed, apart) == (AS_IT_LIES, AS_IT_LIES if IS_ARM else UNPACKED)
     assert one.tobytes() == other.tobytes()
     np.testing.assert_allclose(one, left.astype(np.float64) @ right, rtol=0, atol=1e-4)
+
+
+@pytest.mark.usefixtures("threads")
+def test_one_row_reads_4096_columns_whole() -> None:
+    """Memory is read at full speed by whole rows, whatever the width of a tile."""
+    dml.set_num_threads(1)
+    left, right = np.ones((1, 16), np.float32), np.ones((16, 4096), np.float32)
+    program = CpuEngine().compile(product(left, right, np.empty((1, 4096), np.float32)))
+    assert isinstance(program, ContractProgram)
+    assert program.fixed[WORDS.index("column_units") - 2] == 1
 
 
 def test_a_program_is_bound_again_and_kept_without_its_addresses() -> None:

@@ -127,8 +127,8 @@ def _spread(node: Node, value: Value, x: Value, name: str) -> Value:
 
 _ROUNDS = 4
 """The accuracy level that allows rows to be rounded to 8 bits."""
-FEW = 8
-"""Rows up to which they are."""
+_FEW = 8
+"""Rows up to which they are, where an engine does not read weights of few bits by more."""
 _KINDS = {4: DataType.UINT4, 8: DataType.UINT8}
 """By the bits of a weight, what its bytes are."""
 
@@ -181,7 +181,8 @@ def matmul_bits(node: Node) -> list[Value]:
     if whole[1] != length:  # zeros for the rest of the last block: weights are read as they lie
         flat = _padded(node, flat, whole[1])
     rounds = node.integer("accuracy_level", 0) == _ROUNDS and packed.is_known  # as ONNX Runtime, which packs them
-    if rounds and is_whole and flat.shape[0] <= FEW and a.element.name == "FLOAT":
+    few = max(_FEW, node.tracer.graph.device.engine.reads_weights.get(DataType.FLOAT32, 0))
+    if rounds and is_whole and flat.shape[0] <= few and a.element.name == "FLOAT":
         flat = node.tracer.apply(functools.partial(_round_rows, block), [flat], flat.shape)
     flat = convert(node, flat, weights.element)
     found = node.tracer.apply(dml.gemm, [flat, weights], (flat.shape[0], columns), trans_b="TRANSPOSE")

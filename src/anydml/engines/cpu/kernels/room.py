@@ -20,10 +20,10 @@ RIGHT = (768 if IS_ARM else 512) * 1024
 """The most bytes of a unit's block of the right factor: it lies in the second cache, which has 1 MiB on a Neoverse."""
 RESULT = 512 * 1024
 """The most bytes of a unit's results, where they do not lie in the target until they are finished."""
-LONG = 4160
-"""The most columns of a unit of a few rows: 4096, in panels of any width. Rows that are read whole come at 15 GB/s on
-one thread, halves of them at 13 (Arm Neoverse-N1). It is also the sums that strips have at once, a quarter of the first
-cache: 4 x 4096 x 4096 takes 7.2 ms with 1024 columns at once, and 10.5 with all."""
+LONG = 4288
+"""The most columns of a unit of a few rows: 4096, in panels of any width up to 192. Rows that are read whole come at 15
+GB/s on one thread, halves of them at 13 (Arm Neoverse-N1). It is also the sums that strips have at once, a quarter of
+the first cache: 4 x 4096 x 4096 takes 7.2 ms with 1024 columns at once, and 10.5 with all."""
 
 # Bytes of a scratch: its lock, the right block, the left panel, a factor's rows, the results.
 RIGHT_AT = 64
