@@ -11,11 +11,13 @@ import pytest
 import anydml as dml
 from agreement import assert_same
 from anydml.engines.cpu import CpuEngine
+from anydml.engines.cpu.kernels import along
 from anydml.engines.cpu.programs import reduce as planning
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
 from anydml.enums import NUMPY_TYPES, DataType
 from anydml.ir import expressions as ex
 from anydml.ir.expressions import Expr, coordinate, fold, load, where
+from anydml.ir.numerics import expand
 from anydml.ir.trees import write
 from anydml.ir.verbs import Map, Reduce
 from guarded import guarded
@@ -223,3 +225,22 @@ def test_a_nan_is_found_whoever_finds_it(value: Expr, at: int) -> None:
     got = compute(value, [x], np.zeros_like(x), threads=1)
     assert np.isnan(got[1]).all()
     assert not np.isnan(got[0]).any()
+
+
+@pytest.mark.parametrize("has_wide", [True, False])
+def test_powers_of_a_softmax_take_turns_where_a_vector_is_a_register(
+    monkeypatch: pytest.MonkeyPatch, has_wide: bool
+) -> None:
+    texts: list[str] = []
+
+    def written(values: Any, shape: Any) -> str:
+        texts.append(along.make_along(values, shape))
+        return texts[-1]
+
+    monkeypatch.setattr(along, "has_feature", lambda _: has_wide)
+    monkeypatch.setattr(planning, "make_along", written)
+    monkeypatch.setattr(planning, "get_kernel", lambda _, write: write())
+    x = np.ones((4, 100), "f")
+    planning.plan_reduce(reduced(expand(SOFTMAX), [x], x.copy(), 1))
+    assert ("fmul <64 x float>" in texts[0]) == has_wide
+    assert "fmul <16 x float>" in texts[0]
