@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.features import IS_ARM, has_feature
+from anydml.engines.cpu.kernels.first import is_first, wide_of, write_first
 from anydml.engines.cpu.kernels.folds import across, combine, combine_all, finds_nan, identity, vector_of
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
-from anydml.engines.cpu.kernels.reduce import SMALL, Writer, lanes_of, size_of, width_of
+from anydml.engines.cpu.kernels.reduce import SMALL, VECTOR, Writer, lanes_of, size_of, width_of
 from anydml.ir.expressions import FOLDS
+from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,6 +54,9 @@ class _Along(Writer):
         self.once: dict[Expr, str] = {}
         """The values that are the same for the whole row, in vectors of one lane."""
         for step in self.passes:
+            if is_first(self, step):
+                self._find_first(step, places)
+                continue
             lanes = lanes_of(step, self.shape.lanes)
             found = self._same(step, places, lanes)
             if step.folds:
@@ -134,6 +139,16 @@ class _Along(Writer):
             return self._nest(moved, list(zip(kinds, values, strict=True)), body, dimension + 1, number)
 
         return self.loop("0", self.sizes[dimension], 1, carried, inside)
+
+    def _find_first(self, step: Pass, places: Sequence[str]) -> None:
+        def read(leaf: Expr, i: str, lanes: int) -> str:
+            view = self.shape.leaves.index(leaf)
+            return self.read(view, places[view], i, self.strides[-1][view], lanes)
+
+        ((condition, *_),) = (root.args for root in step.roots)
+        lanes = min(self.shape.lanes, VECTOR // max(map(width_of, walk(condition, known=step.once))))
+        same = {each: self._same(step, places, each) for each in (1, lanes, wide_of(lanes))}
+        self.once[step.folds[0]] = write_first(self, step, lanes, read, same)
 
     def _split(self, lanes: int) -> tuple[str, str, str]:
         """Elements of whole vectors, where the last vector begins, and the elements that it adds."""
