@@ -297,7 +297,7 @@ def test_rows_are_read_as_they_lie_unless_their_lines_share_places_of_the_cache(
 
 
 def test_a_matrix_is_added_where_the_result_is_written() -> None:
-    """Sums of several blocks lie elsewhere then; with a row added they lie in the target, and no column past its end."""
+    """Sums of several blocks lie elsewhere then; with a row added they lie in the target, and not past its end."""
     rng = np.random.default_rng(2)
     left, right, first = (rng.integers(-3, 4, size).astype(np.float32) for size in ((20, 600), (600, 45), (20, 45)))
     for added in (first, first[:1]):

@@ -50,7 +50,8 @@ WORDS = (
     "tile_columns", "block", "pitch", "lanes", "pack_right", "left_mode",
     "right_mode", "is_direct", "left_at", "right_at", "result_at", "rank", "together",
     "mends", "total_right", "mend", "left_zero_at", "right_zero_at", "line", "gap",
-    "beside", "pieces", "left_on", "of_columns", "fetches", "filled", "bounded", "most", "written", "is_placed", *CHOSEN,
+    "beside", "pieces", "left_on", "of_columns", "fetches", "filled", "bounded", "most", "written", "is_placed",
+    *CHOSEN,
     *(f"small_{name}" for name in CHOSEN),
 )  # fmt: skip
 """After the header, and before the batch's sizes; `_at` are the words at which sections stand, `together` the steps
@@ -60,8 +61,8 @@ compute results from the sums; where there are none, rows of maps do. Rows that 
 and lie `left_on` bytes on from column to column. The units of the same columns are `of_columns` one after the other,
 where that is not 0; otherwise those of the same rows are. Where it `fetches`, so do the tiles. Packed steps are a
 multiple of `filled`. Tiles read whole `lanes` of columns that are not packed, and write multiples of `written`. Where
-it `is_placed`, sums lie in the target until results are computed from them. Of the factor that is `bounded`, if there is one, the last view is a number: bytes are small where
-it is `most` at most."""
+it `is_placed`, sums lie in the target until results are computed from them. Of the factor that is `bounded`, if there
+is one, the last view is a number: bytes are small where it is `most` at most."""
 LEFT, RIGHT = 1, 2
 """The factor that is bounded."""
 

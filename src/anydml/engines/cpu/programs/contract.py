@@ -244,9 +244,7 @@ def _is_apart(sides: Sides, tile: Tile, packing: Packing, mode: int) -> bool:
     return is_whole and sides.lie(sides.left).along(sides.rows) % ALIKE != 0
 
 
-def _tiles(
-    sides: Sides, tile: Tile, tail: int, beside: int, ending: Ending | None, *, is_all: bool
-) -> dict[str, int]:
+def _tiles(sides: Sides, tile: Tile, tail: int, beside: int, ending: Ending | None, *, is_all: bool) -> dict[str, int]:
     """The tiles' kernels by their words: whole ones, narrow, low and small ones; as many that end, and those beside."""
     columns = tile.vectors * tile.lanes
     found: dict[str, int] = {}
