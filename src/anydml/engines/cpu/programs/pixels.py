@@ -234,7 +234,7 @@ def _program(sides: _Pixels, tile: Tile, panels: Panels | None = None) -> Contra
     words = {
         "m": sides.m, "n": sides.n, "k": sides.k, "row_units": row_units, "column_units": column_units,
         "row_panels": -(-sides.m // tile.rows), "column_panels": -(-sides.n // width), "tile_rows": tile.rows,
-        "tile_columns": width, "block": sides.k, "lanes": tile.lanes if ending is None else 1,
+        "tile_columns": width, "block": sides.k, "lanes": tile.lanes, "written": tile.lanes if ending is None else 1,
         **plain, **ended, "left_mode": PIECES,
         "right_mode": PANELS, "is_direct": int(sides.finish is sides.sum), "left_at": places[0], "right_at": places[1],
         "result_at": places[2], "rank": len(sides.batch), "together": 1, "filled": 1, "beside": 1,
