@@ -89,7 +89,7 @@ def plan_abreast(
         get_kernel(one.name, functools.partial(make_abreast, one)).address
         for one in (shape._replace(rows=rows, panels=wide) for rows in (some, sides.m % some or some))
     ]
-    kinds = ("i32", *(("s8" if shape.is_signed else "u8",) if shape.has_zeros else ()))
+    kinds = ("f32", *(("s8" if shape.is_signed else "u8",) if shape.has_zeros else ()))
     turns = [
         get_kernel(one.name, functools.partial(make_turned, one)).address for one in (Turned(lanes, k) for k in kinds)
     ]
