@@ -67,7 +67,7 @@ class Tile(NamedTuple):
     steps: int = 0
     """Of each piece of rows that are not packed, where all have the same few; 0 where a table says how many."""
     tail: int = 0
-    """Lanes of a row's last vector that there are, with an ending; 0 where all are."""
+    """Lanes of a row's last vector that there are; 0 where all are."""
     ending: Ending | None = None
     """The computation of results from sums; None where they are results, or others compute those."""
 
