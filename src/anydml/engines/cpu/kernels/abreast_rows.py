@@ -125,7 +125,7 @@ def _read(text: Steps, shape: Turned, line: str, count: int) -> str:
 
 
 def _transposed(text: Steps, rows: list[str]) -> list[str]:
-    """As many vectors as they have lanes, the other way: of four at a time what lies in fours, then fours."""
+    """8 vectors of 8 lanes, or 16 of 16, the other way: what lies in fours of four at a time, then whole fours."""
     lanes = len(rows)
 
     def pick(a: str, b: str, order: list[int], size: int) -> str:
@@ -140,19 +140,16 @@ def _transposed(text: Steps, rows: list[str]) -> list[str]:
     fours = []  # by four rows, each of four vectors: of every four lanes one, of all four rows
     for g in range(0, lanes, FOUR):
         a, b, c, d = rows[g : g + FOUR]
-        low, high = ([within(x, y, half, 1) for x, y in ((a, b), (c, d))] for half in ([0, 1], [2, 3]))
-        fours.append([within(*pair, [k], 2) for pair in (low, high) for k in (0, 1)])
-    if lanes == FOUR:
-        return fours[0]
+        halves = [(within(a, b, half, 1), within(c, d, half, 1)) for half in ([0, 1], [2, 3])]
+        fours.append([within(low, high, [k], 2) for low, high in halves for k in (0, 1)])
     made = [""] * lanes
     for j in range(FOUR):
-        own = [four[j] for four in fours]
-        if lanes == 2 * FOUR:
-            for k in (0, 1):
-                made[FOUR * k + j] = pick(*own, [k, 2 + k], FOUR)
-            continue
-        pairs = [[pick(x, y, [k, k + 2, k + 4, k + 6], FOUR) for x, y in (own[:2], own[2:])] for k in (0, 1)]
-        for k, pair in enumerate(pairs):
+        a, b, *others = (four[j] for four in fours)
+        for k in (0, 1):
+            if not others:
+                made[FOUR * k + j] = pick(a, b, [k, 2 + k], FOUR)
+                continue
+            low, high = (pick(x, y, [k, k + 2, k + 4, k + 6], FOUR) for x, y in ((a, b), (others[0], others[1])))
             for h in (0, 1):
-                made[FOUR * (k + 2 * h) + j] = pick(*pair, [h, h + 2, h + 4, h + 6], FOUR)
+                made[FOUR * (k + 2 * h) + j] = pick(low, high, [h, h + 2, h + 4, h + 6], FOUR)
     return made
