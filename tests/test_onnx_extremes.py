@@ -169,3 +169,15 @@ def test_rows_by_weights_that_a_run_gives_are_not_rounded() -> None:
     made, inputs, wanted = weighted(64, is_known=False, accuracy_level=4)
     found = anydml.onnx.load(made, device="reference", strict=True).run(inputs)["y"]
     np.testing.assert_allclose(found, wanted, atol=np.abs(wanted).max() * 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["Gemm", "Conv"])
+def test_a_bias_that_would_wrap_beside_exact_sums_does_not(kind: str) -> None:
+    shapes = {"Gemm": ((1, 16), (16, 2)), "Conv": ((1, 16, 1), (2, 16, 1))}[kind]
+    x = np.full(shapes[0], 255, "uint8")
+    constants = {"w": np.full(shapes[1], 127, "int8"), "b": np.array([2**31 - 5, 5 - 2**31], "int32")}
+    constants |= {"sx": np.array(0.5, "f"), "sw": np.array(0.25, "f"), "sb": np.array(0.125, "f")}
+    nodes = [node("DequantizeLinear", f"{name} s{name}", f"{name}f") for name in "xwb"]
+    made = model([*nodes, node(kind, "xf wf bf", "y")], {"x": (x.dtype, x.shape)}, "y", constants, opset=13)
+    found = anydml.onnx.load(made, device="reference", strict=True).run({"x": x})["y"]
+    np.testing.assert_allclose(found.reshape(-1), (16 * 255 * 127 + constants["b"].astype("f8")) / 8, rtol=1e-6)

@@ -109,6 +109,8 @@ def _spread(node: Node, value: Value, x: Value, name: str) -> Value:
         return node.tracer.reshape(value, ())
     axis = node.axis(node.integer("axis", 1), len(x.shape))
     block = node.integer("block_size", 0) if "block_size" in node.rules.attributes else 0
+    if block < 0:
+        node.refuse("block_size", "block_size must be at least 0", value=block, found=str(block))
     if not block:
         if value.shape != (x.shape[axis],):
             rule = f"{name} must be one number, or have one for each of the {x.shape[axis]} places along axis {axis}"

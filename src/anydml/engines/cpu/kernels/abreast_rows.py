@@ -12,8 +12,8 @@ from anydml.engines.cpu.kernels.digits import PORTION
 from anydml.engines.cpu.kernels.fours import shuffled
 from anydml.engines.cpu.kernels.steps import Steps
 
-GROUP = 4
-"""Columns and values that are turned at once."""
+FOUR = 4
+"""Lanes that an x86 moves within."""
 _LARGE, _DOWN, _UP = 0x77000000, "0x3EF0000000000000", "0x40F0000000000000"
 """The bits of 2^111, and 2^-16 and 2^16 as LLVM writes them."""
 _ROW = "void @kernel(i64 %a, i64 %portions, i64 %rows, i64 %to, i64 %sums, i64 %powers, i64 %scales, i64 %shared)"
@@ -78,12 +78,17 @@ class Turned(NamedTuple):
     lanes: int
     """Columns of a panel."""
     kind: str
-    """Of the values: `i32` for any of 32 bits; `u8` and `s8` become FLOAT32."""
+    """Of the values: `f32` for any of 32 bits; `u8` and `s8` become FLOAT32."""
 
     @property
     def name(self) -> str:
         """The kernel's."""
         return f"turned {self.lanes} {self.kind}"
+
+    @property
+    def width(self) -> int:
+        """Bytes of a value."""
+        return int(self.kind[1:]) // 8
 
 
 def make_turned(shape: Turned) -> str:
@@ -93,44 +98,58 @@ def make_turned(shape: Turned) -> str:
     not: nobody reads what is computed from them.
     """
     text, lanes = Steps(), shape.lanes
-    scalar, width = ("i32", 4) if shape.kind == "i32" else ("i8", 1)
     for c in range(lanes):
         text.let(f"from_{c}", f"source + min({c}, columns - 1) * on")
-    text.let("whole", f"count - count % {GROUP}")
-    with text.loop("k", 0, "whole", GROUP):
-        for first in range(0, lanes, GROUP):
-            rows = []
-            for c in range(first, first + GROUP):
-                place = f"from_{c} + k * {width}"
-                rows.append(text.new(f"load <{GROUP} x {scalar}>, ptr {text.place(place)}, align 1"))
-                text.fetch(text.place(f"{place} + {lanes} * on"), near=2)
-            pairs = [
-                shuffled(text, x, y, order, scalar, GROUP)
-                for x, y in ((rows[0], rows[1]), (rows[2], rows[3]))
-                for order in ([0, 4, 1, 5], [2, 6, 3, 7])
-            ]
-            turned = [
-                shuffled(text, pairs[k], pairs[k + 2], order, scalar, GROUP)
-                for k in (0, 1)
-                for order in ([0, 1, 4, 5], [2, 3, 6, 7])
-            ]
-            for i, value in enumerate(turned):
-                _put(text, shape, value, f"to + (k + {i}) * {4 * lanes} + {4 * first}")
-    with text.loop("t", "whole", "count"):
-        for first in range(0, lanes, GROUP):
-            value = "poison"
-            for i in range(GROUP):
-                place = text.place(f"from_{first + i} + t * {width}")
-                one = text.new(f"load {scalar}, ptr {place}, align 1")
-                value = text.new(f"insertelement <{GROUP} x {scalar}> {value}, {scalar} {one}, i32 {i}")
-            _put(text, shape, value, f"to + t * {4 * lanes} + {4 * first}")
+    text.let("whole", f"count - count % {lanes}")
+    with text.loop("k", 0, "whole", lanes):
+        rows = []
+        for c in range(lanes):
+            text.fetch(text.place(f"from_{c} + {lanes} * on + k * {shape.width}"), near=2)  # of the next panel
+            rows.append(_read(text, shape, f"from_{c} + k * {shape.width}", lanes))
+        for i, value in enumerate(_transposed(text, rows)):
+            text.add(f"store <{lanes} x float> {value}, ptr {text.place(f'to + (k + {i}) * {4 * lanes}')}, align 4")
+    with text.loop("t", "whole", "count"), text.loop("c", 0, lanes):
+        one = _read(text, shape, f"source + min(c, columns - 1) * on + t * {shape.width}", 1)
+        text.add(f"store <1 x float> {one}, ptr {text.place(f'to + (t * {lanes} + c) * 4')}, align 4")
     text.add("ret void")
     return text.define("void @kernel(i64 %source, i64 %on, i64 %columns, i64 %count, i64 %to)")
 
 
-def _put(text: Steps, shape: Turned, value: str, line: str) -> None:
-    kind = "i32"
-    if shape.kind != "i32":
-        kind, letter = "float", shape.kind[0]
-        value = text.new(f"{letter}itofp <{GROUP} x i8> {value} to <{GROUP} x float>")
-    text.add(f"store <{GROUP} x {kind}> {value}, ptr {text.place(line)}, align 4")
+def _read(text: Steps, shape: Turned, line: str, count: int) -> str:
+    """Some values of a column."""
+    kind = "float" if shape.width == 4 else "i8"
+    found = text.new(f"load <{count} x {kind}>, ptr {text.place(line)}, align 1")
+    if kind == "float":
+        return found
+    return text.new(f"{shape.kind[0]}itofp <{count} x i8> {found} to <{count} x float>")
+
+
+def _transposed(text: Steps, rows: list[str]) -> list[str]:
+    """8 vectors of 8 lanes, or 16 of 16, the other way: what lies in fours of four at a time, then whole fours."""
+    lanes = len(rows)
+
+    def pick(a: str, b: str, order: list[int], size: int) -> str:
+        """Pieces of so many lanes each, of the second vector from the number of the first one's on."""
+        return shuffled(text, a, b, [piece * size + k for piece in order for k in range(size)], "float", lanes)
+
+    def within(a: str, b: str, first: list[int], size: int) -> str:
+        """The same pieces of each four lanes of both vectors, in turn."""
+        starts = range(0, lanes // size, FOUR // size)
+        return pick(a, b, [start + k + side for start in starts for k in first for side in (0, lanes // size)], size)
+
+    fours = []  # by four rows, each of four vectors: of every four lanes one, of all four rows
+    for g in range(0, lanes, FOUR):
+        a, b, c, d = rows[g : g + FOUR]
+        halves = [(within(a, b, half, 1), within(c, d, half, 1)) for half in ([0, 1], [2, 3])]
+        fours.append([within(low, high, [k], 2) for low, high in halves for k in (0, 1)])
+    made = [""] * lanes
+    for j in range(FOUR):
+        a, b, *others = (four[j] for four in fours)
+        for k in (0, 1):
+            if not others:
+                made[FOUR * k + j] = pick(a, b, [k, 2 + k], FOUR)
+                continue
+            low, high = (pick(x, y, [k, k + 2, k + 4, k + 6], FOUR) for x, y in ((a, b), (others[0], others[1])))
+            for h in (0, 1):
+                made[FOUR * (k + 2 * h) + j] = pick(low, high, [h, h + 2, h + 4, h + 6], FOUR)
+    return made

@@ -29,7 +29,10 @@ from anydml.engines.cpu.kernels.digits import PORTION
 from anydml.engines.cpu.programs.contracted import ContractProgram
 from anydml.engines.cpu.tiles import has_dots
 from anydml.engines.threads import get_num_threads
+from anydml.enums import DataType
+from anydml.ir.expressions import coordinate, fetch, given, minimum
 from anydml.ir.patterns import copy_of
+from anydml.ir.verbs import Map
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -37,7 +40,6 @@ if TYPE_CHECKING:
 
     from anydml.engines.cpu.programs.contracted import Section
     from anydml.engines.cpu.programs.sides import Sides
-    from anydml.ir.verbs import Map
 
 BITS = 4
 """Of a weight."""
@@ -56,16 +58,18 @@ def _lanes() -> int:
     return 16 if has_feature("avx512f") and has_feature("avx512bw") else 8
 
 
-def lay_out_abreast(view: View, name: str, columns: int, on: int, length: int, lanes: int) -> Map | None:
-    """How words of 8 weights are laid out for whole panels; None where a panel has less columns.
+def lay_out_abreast(view: View, name: str, columns: int, on: int, length: int, lanes: int) -> Map:
+    """How words of 8 weights are laid out for panels. Columns lie `on` bytes apart, and have so many weights.
 
-    Columns lie `on` bytes apart, and have so many weights.
+    The last column stands for those that the last panel has too many.
     """
-    if columns % lanes:
-        return None
-    sizes = (columns // lanes, length // STEPS, lanes, 4)
-    source = replace(view, sizes=sizes, strides=(lanes * on, 4, on, 1))
-    return copy_of(source, View(name, view.data_type, sizes, tuple(math.prod(sizes[k + 1 :]) for k in range(4))))
+    sizes = (-(-columns // lanes), length // STEPS, lanes, 4)
+    target = View(name, view.data_type, sizes, tuple(math.prod(sizes[k + 1 :]) for k in range(len(sizes))))
+    if columns % lanes == 0:
+        return copy_of(replace(view, sizes=sizes, strides=(lanes * on, 4, on, 1)), target)
+    column = minimum(coordinate(0) * lanes + coordinate(2), given(columns - 1, DataType.INT64))
+    source = replace(view, sizes=(columns, length // STEPS, 4), strides=(on, 4, 1))
+    return Map((source,), target, fetch(0, view.data_type, [column, coordinate(1), coordinate(3)]))
 
 
 def plan_abreast(
@@ -89,7 +93,7 @@ def plan_abreast(
         get_kernel(one.name, functools.partial(make_abreast, one)).address
         for one in (shape._replace(rows=rows, panels=wide) for rows in (some, sides.m % some or some))
     ]
-    kinds = ("i32", *(("s8" if shape.is_signed else "u8",) if shape.has_zeros else ()))
+    kinds = ("f32", *(("s8" if shape.is_signed else "u8",) if shape.has_zeros else ()))
     turns = [
         get_kernel(one.name, functools.partial(make_turned, one)).address for one in (Turned(lanes, k) for k in kinds)
     ]
