@@ -259,7 +259,9 @@ def test_running_sums_down_some_columns(dtype: str, by_lanes: bool, monkeypatch:
         x = values((2, 9, width), dtype)
         desc = dml.CumulativeSummation.infer(input_tensor=dml.TensorDesc.of(x), axis=1, axis_direction="decreasing")
         run, out = CPU.compile(desc), np.zeros(x.size + 20, dtype)
-        is_by_line = " lines " in run._programs[-1].kernel.name
+        program = run._programs[-1]
+        assert isinstance(program, scan.ScanProgram)
+        is_by_line = " lines " in program.kernel.name
         assert is_by_line == (width < scan.BLOCK and not (by_lanes and has_lanes()))
         run.bind(x, out=out[10:-10].reshape(x.shape)).dispatch()
         np.testing.assert_array_equal(out[10:-10].reshape(x.shape), REFERENCE.compile(desc)(x))

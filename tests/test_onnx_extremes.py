@@ -43,6 +43,11 @@ def test_integers_of_an_empty_row_are_onnx_runtimes(kind: str, wanted: int) -> N
     assert found.tolist() == [[wanted], [wanted]]
 
 
+@pytest.mark.parametrize("kind", ["MeanVarianceNormalization", "LpNormalization"])
+def test_norms_of_nothing_are_nothing(kind: str) -> None:
+    assert run(node(kind, "x", "y"), 22, x=np.zeros((2, 3, 2, 0), "f")).shape == (2, 3, 2, 0)
+
+
 def test_products_of_no_steps_are_zero() -> None:
     a, b = np.zeros((2, 3, 0), "uint8"), np.zeros((0, 4), "int8")
     zero = np.array(7, "uint8")
