@@ -267,3 +267,10 @@ def test_the_first_extreme_is_found_wherever_it_lies(function: str, kind: str) -
     for rows in (x, x[:, :77].copy()):
         wanted = getattr(np, function)(rows, 1, keepdims=True)
         np.testing.assert_array_equal(getattr(dml, function)(rows, [1], device="cpu"), wanted)
+
+
+def test_targets_are_fetched_before_the_pass_that_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.ones((4, 100), "f")
+    first, *_, last = text_of(normal(100), x, x.copy(), monkeypatch).split("store <16 x float>")
+    assert ", i32 1, i32 3, i32 1)" in first
+    assert ", i32 1, i32 3, i32 1)" not in last.partition("declare")[0]
