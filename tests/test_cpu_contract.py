@@ -106,7 +106,7 @@ def test_large_products_stay_within_their_scratch(
     assert not memory[start : start + 8].any()  # which is free again
 
 
-@pytest.mark.parametrize("shape", [(200, 150, 300), (5, 900, 700), (3, 200, 1100)])
+@pytest.mark.parametrize("shape", [(200, 150, 300), (5, 900, 700), (3, 200, 1100), (12, 900, 700)])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.usefixtures("threads")
 def test_the_number_of_threads_changes_no_bit(shape: tuple[int, int, int], dtype: str) -> None:
@@ -296,6 +296,18 @@ def test_rows_are_read_as_they_lie_unless_their_lines_share_places_of_the_cache(
     np.testing.assert_allclose(one, left.astype(np.float64) @ right, rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("shape", [(12, 453, 420), (5, 453, 420), (12, 403, 300), (20, 403, 300), (1, 403, 300)])
+def test_a_few_rows_read_a_matrix_where_it_lies(shape: tuple[int, int, int]) -> None:
+    """By strips from memory, by tiles from the second cache, but for the last columns: nothing past those is read."""
+    m, n, k = shape
+    rng = np.random.default_rng(4)
+    left, wide = (rng.integers(-3, 4, size).astype(np.float32) for size in ((m, k), (k, n + 3)))
+    wide[:, n:] = np.nan
+    target = np.full((m, n), 7, np.float32)
+    run(product(left, wide[:, :n], target), {"left": left, "right": wide, "target": target})
+    np.testing.assert_array_equal(target, left @ wide[:, :n])
+
+
 def test_a_matrix_is_added_where_the_result_is_written() -> None:
     """Sums of several blocks lie elsewhere then; with a row added they lie in the target, and not past its end."""
     rng = np.random.default_rng(2)
@@ -317,7 +329,7 @@ def test_a_matrix_is_added_where_the_result_is_written() -> None:
 def test_one_row_reads_4096_columns_whole() -> None:
     """Memory is read at full speed by whole rows, whatever the width of a tile."""
     dml.set_num_threads(1)
-    left, right = np.ones((1, 16), np.float32), np.ones((16, 4096), np.float32)
+    left, right = np.ones((1, 64), np.float32), np.ones((64, 4096), np.float32)
     program = CpuEngine().compile(product(left, right, np.empty((1, 4096), np.float32)))
     assert isinstance(program, ContractProgram)
     assert program.fixed[WORDS.index("column_units") - 2] == 1

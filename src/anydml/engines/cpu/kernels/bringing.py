@@ -37,7 +37,7 @@ def pack_right(text: Steps) -> None:
             )  # fmt: skip
     with text.when(f"right_mode != {ALONG_ROWS}"), text.loop("jp", "unpacked + at_once", "n1", "tile_columns"):
         text.let("width_p", f"tile_columns if right_mode == {HALVES} else min(tile_columns, n1 - jp)")
-        text.let("to_p", "right_memory + (jp - n0) * packed * 4")
+        text.let("to_p", "right_memory + (jp - unpacked) * packed * 4")
         with text.when(f"right_mode == {ALONG_STEPS}"):
             text.invoke(
                 "@stage", "right", "right_bases", "jp", "k0", "width_p", "steps", "right_views - 1",

@@ -290,7 +290,7 @@ def _write_tile(text: Steps, j: str, tile: str, name: str, end: str = "") -> Non
     """Have a tile computed, of the columns from one on."""
     text.let(f"is_raw_{name}", f"1 if {j} < unpacked else 0")
     text.let(f"from_{name}", f"right_base + {j} * right_across + k0 * right_step")
-    text.let(f"b_{name}", f"from_{name} if is_raw_{name} != 0 else right_memory + ({j} - n0) * packed * 4")
+    text.let(f"b_{name}", f"from_{name} if is_raw_{name} != 0 else right_memory + ({j} - unpacked) * packed * 4")
     text.let(f"b_step_{name}", f"right_step * together if is_raw_{name} != 0 else panel_pitch")
     text.let(f"to_{name}", f"target_base + i * target_across + {j} * 4")
     text.let(f"c_{name}", f"to_{name} if {j} < placed else results + ({j} - n0) * 4")

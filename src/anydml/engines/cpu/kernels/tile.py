@@ -64,6 +64,8 @@ class Tile(NamedTuple):
     """Whether rows are not packed, and lie some bytes apart."""
     fetches: bool = False
     """Whether columns are fetched that are multiplied later."""
+    ahead: int = 0
+    """Steps ahead that columns are fetched, where they lie in a matrix; 0 where they are packed."""
     steps: int = 0
     """Of each piece of rows that are not packed, where all have the same few; 0 where a table says how many."""
     tail: int = 0
@@ -123,6 +125,8 @@ class TileText(TileRows):
         text.add(f"%f.entry = getelementptr i8, ptr %c.entry, i64 {4 * tile.lanes * tile.across - 1}")
         for p in range(1, tile.panels):
             text.add(f"%b.panel{p} = mul i64 %b.next, {p}")
+        if tile.ahead:
+            text.add(f"%b.ahead = mul i64 %b.step, {tile.ahead}")
         if tile.fetches:
             text.add("%far.entry = inttoptr i64 %far to ptr")
         text.add(f"%kept = alloca [{len(self.sums)} x {self.vector}], align {LINE}")
@@ -187,7 +191,7 @@ class TileText(TileRows):
             is_last = u == steps - 1
             self._step(name, b, u, sums)
             if name == "main":
-                self._fetch_factors(u)
+                self._fetch_factors(u, b)
             on = f"%b.{name}.on" if is_last else f"%b.{name}.{u}"
             text.add(f"{on} = getelementptr i8, ptr {b}, i64 %b.step")
             b = on
@@ -196,12 +200,17 @@ class TileText(TileRows):
         self.end_steps(name, steps)
         text.add(f"%k.{name}.on = add i64 %k.{name}, {steps}", f"br label %{name}")
 
-    def _fetch_factors(self, step: int) -> None:
+    def _fetch_factors(self, step: int, b: str) -> None:
         """Have lines of factors fetched that later steps read: a few at each, for many at once would wait."""
         tile = self.tile
-        lines = min(-(-self.width * tile.lanes * tile.vectors * UNROLLED // LINE), MOST_LINES * UNROLLED)
-        for line in range(lines * step // UNROLLED, lines * (step + 1) // UNROLLED):
-            self.text.fetch(self.at("%b.main", AHEAD + LINE * line))
+        if tile.ahead:
+            on = self.text.new(f"getelementptr i8, ptr {b}, i64 %b.ahead")
+            for line in range(-(-4 * tile.lanes * tile.vectors // LINE)):
+                self.text.fetch(self.at(on, LINE * line))
+        else:
+            lines = min(-(-self.width * tile.lanes * tile.vectors * UNROLLED // LINE), MOST_LINES * UNROLLED)
+            for line in range(lines * step // UNROLLED, lines * (step + 1) // UNROLLED):
+                self.text.fetch(self.at("%b.main", AHEAD + LINE * line))
         if self.fetches_rows:
             self.fetch_rows(step)
 
