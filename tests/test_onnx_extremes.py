@@ -144,6 +144,16 @@ def test_a_scale_of_another_type_keeps_its_digits(x: Any, scale: Any, wanted: li
     assert found.tolist() == wanted
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_the_last_block_of_weights_may_be_short(axis: int) -> None:
+    """33 elements in blocks of 16 have 3 scales, which are no blocks of 11."""
+    shape, by = [(33, 16), (16, 33)][axis], [(3, 16), (16, 3)][axis]
+    weights, scales = np.random.default_rng(7).integers(-99, 99, shape, "int8"), np.abs(drawn(*by))
+    made = node("DequantizeLinear", "w s", "y", axis=axis, block_size=16)
+    found = anydml.onnx.load(model(made, {}, "y", {"w": weights, "s": scales}, opset=21)).run({})["y"]
+    np.testing.assert_allclose(found, weights * scales.repeat(16, axis)[: shape[0], : shape[1]], rtol=1e-6)
+
+
 def weighted(
     length: int, points: str = "", *, is_known: bool = True, dtype: str = "float32", **attributes: Any
 ) -> tuple[Any, Any, Any]:

@@ -74,14 +74,13 @@ def _weights(node: Node, x: Value, scale: Value, zero: Value | None) -> Value | 
     elif scale.count > 1:
         sizes[axis] = scale.count
     block = node.integer("block_size", 0) if "block_size" in node.rules.attributes else 0
-    is_whole = all(size % own == 0 for size, own in zip(x.shape, sizes, strict=True))
-    is_blocked = (
-        sizes == [-(-size // block) if k == axis else size for k, size in enumerate(x.shape)]
-        if block
-        else (scale.count in (1, x.shape[axis] if x.shape else 1))
-    )
+    if block:  # DEQUANTIZE has blocks of one length: no shorter one at the end
+        wanted = [-(-size // block) if k == axis else size for k, size in enumerate(x.shape)]
+        is_even = sizes == wanted and (sizes[axis] == 1 or x.shape[axis] % block == 0)
+    else:
+        is_even = scale.count == 1 or scale.shape == x.shape[axis : axis + 1]
     is_known = x.is_known and (zero is None or zero.is_known) and x.element.data_type in (DataType.INT8, DataType.UINT8)
-    if x.count < MOST_FOLDED or not (is_known and is_whole and is_blocked) or (zero and zero.shape != scale.shape):
+    if x.count < MOST_FOLDED or not (is_known and is_even) or (zero and zero.shape != scale.shape):
         return None
     halves = DataType[x.element.name] if x.halves is not None else None
     numbers = [x, zero if zero is not None else Value.of(x.element, np.zeros(sizes))]
