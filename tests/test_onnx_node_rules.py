@@ -73,6 +73,31 @@ def test_what_is_wrong_with_a_node_is_told_at_load(wrong: Any, message: str) -> 
         dml.onnx.load(model(wrong, {"x": ("float32", [4, 4])}, "y", constants, opset=21))
 
 
+@pytest.mark.parametrize(
+    ("shapes", "heads", "message"),
+    [
+        (
+            ["q 2 3 32", "k 2 5 32", "v 2 5 32"],
+            {},
+            "q_num_heads must be given for 3 dimensions, .* 32, a multiple .* 0$",
+        ),
+        (["q 2 3 32", "k 2 5 30", "v 2 5 30"], {"q_num_heads": 4, "kv_num_heads": 4}, "kv_num_heads must .* 30, a mul"),
+        (
+            ["q 2 4 3 8", "k 2 3 5 8", "v 2 3 5 8"],
+            {},
+            "the heads of Q must be a multiple of those of K and V, 3; got 4",
+        ),
+        (["q 2 4 3 8", "k 2 4 5 8", "v 2 2 5 8"], {}, r"V must have as many heads as K, 4; got \(2, 2, 5, 8\)"),
+        (["q 2 4 3 8", "k 2 4 5 8", "v 2 4 6 8"], {}, r"V must have the length of K, 5; got \(2, 4, 6, 8\)"),
+        (["q 3 8", "k 5 8", "v 5 8"], {}, r"Q, K and V must have 3 dimensions each, or 4 each; got \(3, 8\), \(5, 8\)"),
+    ],
+)
+def test_heads_that_do_not_go_together(shapes: list[str], heads: dict[str, Any], message: str) -> None:
+    inputs = {name: ("float32", [*map(int, sizes)]) for name, *sizes in map(str.split, shapes)}
+    with pytest.raises(dml.DmlError, match=rf"node of 'y' \(Attention\): {message}"):
+        dml.onnx.load(model(node("Attention", "q k v", "y", **heads), inputs, opset=23))
+
+
 def test_types_that_an_operator_lacks_are_refused_with_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
     """ONNX refuses UINT8 itself; of a node type whose rules onnx does not know, DirectML is asked."""
     monkeypatch.setattr("anydml.onnx.signatures.node_rules", lambda *_: None)

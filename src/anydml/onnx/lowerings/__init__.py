@@ -56,6 +56,12 @@ def by_definition(node: Node) -> list[Value | None]:
     return defined.lower(node, find_lowering)
 
 
+def checked_attention(node: Node) -> list[Value | None]:
+    """Attention, as ONNX makes it of others."""
+    attention.check_heads(node)
+    return by_definition(node)
+
+
 def by_others(body: fused.Body) -> Lowering:
     """A node as the nodes that it stands for."""
     return lambda node: body(node, fused.Maker(node, find_lowering))
@@ -67,7 +73,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "AffineGrid": {20: grids.affine_grid},
     "ArgMax": {1: reducing.extreme("argmax")},
     "ArgMin": {1: reducing.extreme("argmin")},
-    "Attention": {23: by_definition},
+    "Attention": {23: checked_attention},
     "AveragePool": {1: pooling.average_pool},
     "BatchNormalization": {1: normalising.batch_norm},
     "Bernoulli": {15: drawing.bernoulli},

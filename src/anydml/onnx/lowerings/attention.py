@@ -1,4 +1,4 @@
-"""RotaryEmbedding: what attention has beside its products."""
+"""RotaryEmbedding, and the rules of ONNX's Attention: what attention has beside its products."""
 
 from __future__ import annotations
 
@@ -108,3 +108,28 @@ def _part(node: Node, x: Value, start: int, count: int, step: int) -> Value:
 def _joined(node: Node, parts: list[Value]) -> Value:
     shape = (*parts[0].shape[:-1], sum(part.shape[-1] for part in parts))
     return node.tracer.apply_to_list(dml.join, parts, shape, len(shape) - 1)
+
+
+def check_heads(node: Node) -> None:
+    """Refuse an Attention whose heads or lengths do not go together; ONNX's definition tells of a Reshape inside it."""
+    shapes = [node.input(i).shape for i in range(3)]
+    ranks = {len(shape) for shape in shapes}
+    if ranks not in ({3}, {4}):
+        found = ", ".join(map(str, shapes))
+        node.refuse("Q", "Q, K and V must have 3 dimensions each, or 4 each", value=shapes, found=found)
+    names = ("q_num_heads", "kv_num_heads")
+    heads = [shape[1] for shape in shapes[:2]]
+    if ranks == {3}:
+        heads = [node.integer(name, 0) for name in names]
+        for name, count, shape in zip((*names, names[1]), (*heads, heads[1]), shapes, strict=True):
+            if count < 1 or shape[2] % count:
+                rule = f"{name} must be given for 3 dimensions, and the hidden size, {shape[2]}, a multiple of it"
+                node.refuse(name, rule, value=count, found=str(count))
+    elif shapes[1][1] != shapes[2][1]:
+        node.refuse("V", f"V must have as many heads as K, {heads[1]}", value=shapes[2], found=str(shapes[2]))
+    if heads[1] and heads[0] % heads[1]:
+        rule = f"the heads of Q must be a multiple of those of K and V, {heads[1]}"
+        node.refuse(names[0], rule, value=heads[0], found=str(heads[0]))
+    if shapes[1][-2] != shapes[2][-2]:
+        rule = f"V must have the length of K, {shapes[1][-2]}"
+        node.refuse("V", rule, value=shapes[2], found=str(shapes[2]))
