@@ -123,7 +123,7 @@ def test_the_number_of_threads_changes_no_bit(shape: tuple[int, int, int], dtype
     assert len(found) == 1
 
 
-@pytest.mark.parametrize("shape", [(64, 64, 64), (150, 130, 1500), (1, 512, 4096), (8, 300, 2000)])
+@pytest.mark.parametrize("shape", [(64, 64, 64), (150, 130, 1500), (1, 512, 4096), (8, 300, 2000), (12, 300, 2000)])
 @pytest.mark.parametrize("turned", [False, True])
 def test_errors_are_no_larger_than_those_of_onnx_runtime(shape: tuple[int, int, int], turned: bool) -> None:
     ort, onnx = (

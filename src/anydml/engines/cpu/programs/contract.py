@@ -220,7 +220,7 @@ def _plan(
     words = {
         "m": sides.m, "n": sides.n, "k": sides.k, "row_units": units.rows, "column_units": units.columns,
         "row_panels": row_panels, "column_panels": column_panels, "tile_rows": tile.rows, "tile_columns": columns,
-        "block": units.block, "pitch": 4 * tile.pitch, "lanes": tile.lanes, "pack_left": pack_left.address,
+        "block": units.block, "pitch": 4 * tile.pitch, "lanes": 1 if tile._replace(tail=tail).reads_some else tile.lanes, "pack_left": pack_left.address,
         "pack_right": pack_right.address, "left_mode": left_mode, "right_mode": right_mode, "is_direct": int(is_direct),
         "left_at": places[0], "right_at": places[1], "result_at": places[2], "rank": len(sides.batch),
         "together": FOUR if octets else 1, "line": sides.line, "gap": sides.gap, "beside": beside,
