@@ -164,14 +164,18 @@ def test_factors_that_are_computed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data_type", "rows", "kind"),
-    [("uint4", 1, F32), ("int4", 1, F16), ("int4", 4, F16), ("uint8", 3, F32), ("int8", 2, F16), ("uint4", 8, F32)],
-)
-def test_weights_of_few_bits(data_type: str, rows: int, kind: DataType) -> None:
-    """Scales for blocks, zero points of one number or of blocks, FLOAT32 and FLOAT16, and what follows the sum."""
+    ("data_type", "rows", "kind", "blocks"),
+    [("uint4", 1, F32, 3), ("int4", 1, F16, 3), ("int4", 4, F16, 3), ("uint8", 3, F32, 3), ("int8", 2, F16, 3),
+     ("uint4", 8, F32, 3), ("uint4", 7, F16, 8), ("int4", 3, F32, 8)],
+)  # fmt: skip
+def test_weights_of_few_bits(data_type: str, rows: int, kind: DataType, blocks: int) -> None:
+    """Scales for blocks, zero points of one number or of blocks, FLOAT32 and FLOAT16, and what follows the sum.
+
+    Of 8 blocks, scales lie at multiples of 16 bytes, and are read several at once.
+    """
     of = DataType(data_type)
     bits, block = (4, 32) if of.is_half_byte else (8, 64)
-    columns, blocks = (6, 3) if is_interpreted() else (1000, 43)
+    columns, blocks = (6, blocks) if is_interpreted() else (1000, 13 * blocks)
     per = 8 // bits
     sizes = (rows, columns, blocks, block // per, *((per,) if per > 1 else ()))
     length = blocks * block

@@ -50,7 +50,11 @@ def emit_weights(value: Expr, found: Weights, lefts: Sequence[Expr], rests: Sequ
     lines = [
         "@triton.jit",
         f"def generated_weights({', '.join([*pointers, 'columns', 'units', *strides, *chosen])}, TILE: tl.constexpr):",
-        "    column = tl.program_id(0) * TILE.columns + tl.arange(0, TILE.columns)",
+        "    first_column = tl.program_id(0) * TILE.columns",
+        "    count, length = columns.to(tl.int32), units.to(tl.int32)",
+        "    ask_for_lines(weights_, strides_weights_[0], first_column, count, length, TILE.columns, TILE.units)",
+        "    take_turn()",
+        "    column = first_column + tl.arange(0, TILE.columns)",
         "    is_column = column < columns",
         "    across = column.to(tl.int64)[None, :]",
         "    inside = is_column[None, :]",

@@ -23,11 +23,10 @@ FIRST = 90
 """The architecture that has all that is used here."""
 WORDS = 4
 """Of 32 weights."""
-MOST_WARPS, GROUPS = 2 if IS_INTERPRETED else 8, 1
-LEAST_ROWS = {DataType.FLOAT16: 2, DataType.FLOAT32: 3}
-"""Below, threads multiply one by one: a row by 4096^2 takes 7.0 (FLOAT16) and 6.8 us (FLOAT32) so on a H200, and here
-7.5 and 13.2; four rows take 12.9 and 14.9 us so, and 8.2 and 11.5 here; eight 20.8 and 24.1 us, and 8.8 and 11.5. A row
-of which a thread multiplies whole blocks, read at once, takes 6.6 to 8.5."""
+MOST_WARPS = 2 if IS_INTERPRETED else 8
+LEAST_ROWS = {DataType.FLOAT16: 1, DataType.FLOAT32: 3}
+"""Below, threads multiply one by one: a row of FLOAT32 by 4096^2 takes 5.8 us so on a H200, and here 12.1, as all are
+taken apart; one of FLOAT16 6.6 to 8.4, and here 5.4."""
 
 
 def has_nibbles(
@@ -63,9 +62,9 @@ def nibbles_kernel(
     assert scale is not None and isinstance(scales, tuple)  # noqa: S101, PT018 - for type checkers
     is_aligned = scales[1] == 1 and scales[0] * scale.size_in_bytes % ALIGNMENT == 0
     made, _ = emit_nibbles(primitive.value, found, rests, NibblesForm(
-        rows=form.rows, groups=GROUPS, warps=warps, kind=left.type, flip=form.flip, zero=int(form.zero),
+        rows=form.rows, warps=warps, kind=left.type, flip=form.flip, zero=int(form.zero),
         shared=block // WORDS, is_even=blocks % (each * warps) == 0, scales=scale,
         has_lines=is_aligned and block == WORDS and blocks % each == 0,
     ))  # fmt: skip
-    programs = -(-columns // (16 * GROUPS))
+    programs = -(-columns // 16)
     return Kernel(made, tuple(kinds), numbers, {}, programs, warps, figures, fuses=False)
