@@ -166,7 +166,7 @@ def test_factors_that_are_computed() -> None:
 @pytest.mark.parametrize(
     ("data_type", "rows", "kind", "blocks"),
     [("uint4", 1, F32, 3), ("int4", 1, F16, 3), ("int4", 4, F16, 3), ("uint8", 3, F32, 3), ("int8", 2, F16, 3),
-     ("uint4", 8, F32, 3), ("uint4", 7, F16, 8), ("int4", 3, F32, 8)],
+     ("uint4", 8, F32, 3), ("uint4", 7, F16, 8), ("int4", 3, F32, 8), ("uint4", 13, F16, 8), ("int4", 9, F32, 3)],
 )  # fmt: skip
 def test_weights_of_few_bits(data_type: str, rows: int, kind: DataType, blocks: int) -> None:
     """Scales for blocks, zero points of one number or of blocks, FLOAT32 and FLOAT16, and what follows the sum.

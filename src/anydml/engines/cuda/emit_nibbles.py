@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from anydml.ir.weights import Weights
 
 EACH = {DataType.FLOAT16: 4, DataType.FLOAT32: 8}
-"""Blocks of 32 weights of a column that a warp has in a step. 1, 4 and 8 rows of FLOAT16 by 4096^2 take 5.4, 6.3 and 6.7
-us so on a H200, 5.6, 6.5 and 7.0 of 8 blocks, and 7.8 to 9.5 of 16; 8 rows of FLOAT32 take 10.8, and 12.6 of 4."""
+"""Blocks of 32 weights of a column that a warp has in a step. 1, 4 and 8 rows of FLOAT16 by 4096^2 take 5.5, 6.0 and
+6.5 us so on a H200, 5.7, 6.2 and 6.7 of 8 blocks, and 7.8 to 9.5 of 16; 8 rows of FLOAT32 take 10.4, and 12.3 of 4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class NibblesForm:
 
 
 def emit_nibbles(value: Expr, found: Weights, rests: Sequence[Expr], form: NibblesForm) -> Any:
-    """A kernel: 16 columns a program, with all rows; and the user's numbers that it takes.
+    """A kernel: 16 columns a program, with all rows.
 
     It takes pointers (weights, scales, the left factor's load, the others', the target), the numbers of columns and of
     words, two strides of each view, and the user's numbers.
@@ -60,6 +60,8 @@ class _Writer(Lines):
         self.value, self.fold, self.rests, self.form = value, found.fold, rests, form
         self.given = [node for node in walk(value) if node.op == "given"]
         self.is_half, self.each = form.kind is DataType.FLOAT16, EACH[form.kind]
+        self.eights = range(-(-form.rows // 8))
+        """Of rows, each with sums of its own."""
         self.read: list[str] = []
         """A word of each load of a step."""
 
@@ -85,24 +87,29 @@ class _Writer(Lines):
             "take_turn()",
             f"lane = tl.arange(0, {32 * form.warps})",
             "within, line = lane % 4, lane // 4 % 8",
-            f"row = left + tl.minimum(line, {form.rows - 1}).to(tl.int64) * strides_left[0] + within * 8",
         )
+        for m in self.eights:
+            place = f"tl.minimum(line + {8 * m}, {form.rows - 1}).to(tl.int64) * strides_left[0]"
+            self.say(f"row{m} = left + {place} + within * 8")
         for k in (0, 1):
             self.say(
                 f"column{k} = tl.minimum(first + {8 * k} + line, count - 1).to(tl.int64)",
                 f"at{k} = weights_ + column{k} * strides_weights_[0]",
                 f"scale{k} = scale + column{k} * strides_scale[0]",
             )
-        self.say("none = tl.zeros_like(lane).to(tl.float32)", "total0, total1, total2, total3 = none, none, none, none")
+        self.say("none = tl.zeros_like(lane).to(tl.float32)")
+        self.say(*(f"total{m}_{i} = none" for m in self.eights for i in range(4)))
         self.say(f"for step in range(0, blocks, {self.each * form.warps}):")
         self.indent = "        "
         self.step()
         self.indent = "    "
-        self.say("sum0, sum1, sum2, sum3 = nibbles.together(total0, total1, total2, total3)")
-        for i in range(4):
-            if i % 2 < form.rows:
-                self.finish(i)
-        return function_of("\n".join(self.lines) + "\n"), tuple(self.given)
+        for m in self.eights:
+            totals = ", ".join(f"total{m}_{i}" for i in range(4))
+            self.say(f"sum0, sum1, sum2, sum3 = nibbles.together({totals})")
+            for i in range(4):
+                if 8 * m + i % 2 < form.rows:
+                    self.finish(m, i)
+        return function_of("\n".join(self.lines) + "\n")
 
     def step(self) -> None:
         """Read a line of each column, and what rows have there; then multiply block by block."""
@@ -143,15 +150,21 @@ class _Writer(Lines):
             for half, letter in enumerate("ab"):
                 names = ", ".join(f"{letter}{i}" for i in range(4))
                 self.say(f"{names} = nibbles.{unpack}(word{half}_{j}{flip}, {ends})")
-            before = "none, none, none, none"
-            for part in range(1 if self.is_half else 3):
-                for i in (0, 2):
-                    weights = f"a{i}, b{i}, a{i + 1}, b{i + 1}"
-                    rows = f"x{j}_{4 * part + i}, x{j}_{4 * part + i + 1}"
-                    kind = "tl.float16" if self.is_half else "tl.bfloat16"
-                    self.say(f"p0, p1, p2, p3 = nibbles.product({before}, {weights}, {rows}, {kind})")
-                    before = "p0, p1, p2, p3"
-            self.say(*(f"total{i} = arithmetic.fma(p{i}, s{i // 2}_{j}, total{i})" for i in range(4)))
+            for m in self.eights:
+                self.multiply(m, j)
+
+    def multiply(self, m: int, j: int) -> None:
+        """Eight rows with a block, of which the sums are scaled."""
+        before = "none, none, none, none"
+        for part in range(1 if self.is_half else 3):
+            for i in (0, 2):
+                weights = f"a{i}, b{i}, a{i + 1}, b{i + 1}"
+                rows = f"x{m}_{j}_{4 * part + i}, x{m}_{j}_{4 * part + i + 1}"
+                kind = "tl.float16" if self.is_half else "tl.bfloat16"
+                self.say(f"p0, p1, p2, p3 = nibbles.product({before}, {weights}, {rows}, {kind})")
+                before = "p0, p1, p2, p3"
+        totals = [f"total{m}_{i}" for i in range(4)]
+        self.say(*(f"{total} = arithmetic.fma(p{i}, s{i // 2}_{j}, {total})" for i, total in enumerate(totals)))
 
     def load(self, name: str, first: int, place: str, count: int = 4) -> None:
         """Read words that lie side by side."""
@@ -161,13 +174,14 @@ class _Writer(Lines):
 
     def row(self, j: int) -> None:
         """The numbers of rows for a block; 0 past the end."""
-        names = ", ".join(f"x{j}_{i}" for i in range(4 if self.is_half else 12))
-        words = [f"y{j}_{i}" for i in range(4 if self.is_half else 8)]
-        for i in range(0, len(words), 4):
-            self.load(f"y{j}_", i, f"row + (block{j} * 32 + {i})")
-        if not self.form.is_even:
-            self.say(*(f"{word} = tl.where(there{j}, {word}, 0)" for word in words))
-        self.say(f"{names} = nibbles.pairs_of_{'halves' if self.is_half else 'singles'}({', '.join(words)})")
+        for m in self.eights:
+            names = ", ".join(f"x{m}_{j}_{i}" for i in range(4 if self.is_half else 12))
+            words = [f"y{m}_{j}_{i}" for i in range(4 if self.is_half else 8)]
+            for i in range(0, len(words), 4):
+                self.load(f"y{m}_{j}_", i, f"row{m} + (block{j} * 32 + {i})")
+            if not self.form.is_even:
+                self.say(*(f"{word} = tl.where(there{j}, {word}, 0)" for word in words))
+            self.say(f"{names} = nibbles.pairs_of_{'halves' if self.is_half else 'singles'}({', '.join(words)})")
 
     def scales(self, k: int) -> None:
         """The scales of a column's blocks."""
@@ -188,12 +202,12 @@ class _Writer(Lines):
         if not form.is_even:
             self.say(*(f"s{k}_{j} = tl.where(there{j}, s{k}_{j}, 0.0)" for j in range(each)))
 
-    def finish(self, i: int) -> None:
-        """The results of the sums of columns g or g + 8 with the even rows, or the odd ones."""
+    def finish(self, m: int, i: int) -> None:
+        """The results of the sums of columns g or g + 8 with the even rows of eight, or the odd ones."""
         names = {**self.names, self.fold: f"sum{i}"}
         self.say(
             f"column = (first + {8 * (i // 2)} + tl.arange(0, 32) // 4).to(tl.int64)",
-            f"line = (tl.arange(0, 32) % 4 * 2 + {i % 2}).to(tl.int64)",
+            f"line = (tl.arange(0, 32) % 4 * 2 + {8 * m + i % 2}).to(tl.int64)",
             f"inside = (column < columns) & (line < {self.form.rows})",
         )
         for k, node in enumerate(self.rests):

@@ -69,7 +69,7 @@ def emit_weights(value: Expr, found: Weights, lefts: Sequence[Expr], rests: Sequ
     for m in range(form.rows):
         lines.append(f"    sum{m} = tl.sum(total{m}, 0)")
         lines += [f"    {line}" for line in _finish(value, found.fold, rests, names, m)]
-    return function_of("\n".join(lines) + "\n"), tuple(given)
+    return function_of("\n".join(lines) + "\n")
 
 
 def _step(

@@ -15,7 +15,7 @@ WAIT = "griddepcontrol.wait"
 
 @core.extern
 def take_turn(_semantic=None):
-    """Wait until everything before has ended; then the next kernel may get ready. Before it no kernel reads or writes."""
+    """Wait until everything before has ended; then the next kernel may get ready. Kernels read and write after it."""
     if _semantic.builder.options.launch_pdl:
         gdc_wait(_semantic=_semantic)
         gdc_launch_dependents(_semantic=_semantic)

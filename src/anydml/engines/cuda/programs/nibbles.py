@@ -61,7 +61,7 @@ def nibbles_kernel(
     scale = found.right.scale.type
     assert scale is not None and isinstance(scales, tuple)  # noqa: S101, PT018 - for type checkers
     is_aligned = scales[1] == 1 and scales[0] * scale.size_in_bytes % ALIGNMENT == 0
-    made, _ = emit_nibbles(primitive.value, found, rests, NibblesForm(
+    made = emit_nibbles(primitive.value, found, rests, NibblesForm(
         rows=form.rows, warps=warps, kind=left.type, flip=form.flip, zero=int(form.zero),
         shared=block // WORDS, is_even=blocks % (each * warps) == 0, scales=scale,
         has_lines=is_aligned and block == WORDS and blocks % each == 0,

@@ -10,6 +10,7 @@ from anydml.engines.cuda.emit import bits_of, bounded
 from anydml.engines.cuda.emit_weights import WeightsForm, emit_weights
 from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Kernel
 from anydml.engines.cuda.programs.nibbles import has_nibbles, nibbles_kernel
+from anydml.engines.cuda.programs.product import ProductProgram
 from anydml.engines.cuda.programs.reduce import ReduceProgram
 from anydml.engines.cuda.programs.shapes import ceil_power, kind_of
 from anydml.ir.numerics import expand
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
 WORD = 4
 """Bytes."""
-MOST_ROWS = 8
-"""Of a program, each with sums of its own."""
+MOST_ROWS, MOST_MULTIPLIED = 8, 16
+"""Of a program, each with sums of its own: where threads multiply one by one, and where tensor cores do."""
 
 
 COLUMNS = 4 if IS_INTERPRETED else 8
@@ -61,10 +62,12 @@ class Step(NamedTuple):
 class WeightsProgram:
     """A product, planned."""
 
-    kernel: Kernel
+    kernel: Kernel | None
+    """None of more rows than threads multiply one by one."""
     bases: tuple[tuple[str, int], ...]
     """By pointer the tensor, the weights' first, and the offset of the first element in it, in bytes."""
     primitive: Reduce
+    figures: Figures
     fast: Kernel | None = None
     """On tensor cores, where what it reads begins at multiples of 16 bytes."""
 
@@ -81,9 +84,8 @@ class WeightsProgram:
         form, lefts, rests, loops, units, block = planned
         if any(node.op in ("coordinate", "fetch") for node in walk(value, known=(found.fold,))):
             return None
-        made, given = emit_weights(value, found, lefts, rests, form)
+        given = [node for node in walk(value) if node.op == "given"]
         rows, columns = loops
-        tile, _ = _cut(form.rows, units)
         leaves = [node for node in (found.right.byte, found.right.scale, found.right.zero) if node is not None]
         leaves = [node for node in leaves if node.op == "load"]
         views = [primitive.sources[int(node.value)] for node in (*leaves, *lefts, *rests)] + [primitive.target]
@@ -99,25 +101,32 @@ class WeightsProgram:
                 strides.append((row, along) if k < len(leaves) + len(lefts) else (row, column))
         numbers: Numbers = (columns.count, units, *strides, *map(bits_of, given))
         kinds = ["i32", *(kind_of(view.data_type) for view in views[1:])]
-        warps, programs = max(tile // 32, 1), -(-columns.count // COLUMNS)
-        constants = {"TILE": Step(COLUMNS, tile, block)}
-        kernel = Kernel(made, tuple(kinds), numbers, constants, programs, warps, figures, fuses=False)
+        kernel = None
+        if form.rows <= MOST_ROWS:
+            made, (tile, _) = emit_weights(value, found, lefts, rests, form), _cut(form.rows, units)
+            warps, programs = max(tile // 32, 1), -(-columns.count // COLUMNS)
+            constants = {"TILE": Step(COLUMNS, tile, block)}
+            kernel = Kernel(made, tuple(kinds), numbers, constants, programs, warps, figures, fuses=False)
         offsets = columns.offsets
         bases = [(v.tensor, offset * v.data_type.size_in_bytes) for v, offset in zip(views, offsets, strict=True)]
         fast = None
         if len(lefts) == 1 and has_nibbles(found, form, lefts[0], strides, figures):
             fast = nibbles_kernel(primitive, found, form, (lefts[0], rests), numbers, kinds, block, figures)
-        (fast or kernel).prepare()
-        return cls(kernel, tuple(bases), primitive, fast)
+        best = fast or kernel
+        if best is None:
+            return None
+        best.prepare()
+        return cls(kernel, tuple(bases), primitive, figures, fast)
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in; weights that do not begin with a word are read one by one."""
+        """Put the addresses in; weights that do not begin with a word are taken apart as for any product."""
         addresses = [places[tensor] + offset for tensor, offset in self.bases]
         if self.fast is not None and not any(address % ALIGNMENT for address in addresses[:3]):
             return self.fast.launch(addresses)
-        if addresses[0] % WORD:
-            return ReduceProgram.plan(self.primitive, self.kernel.figures).bind(places)
-        return self.kernel.launch(addresses)
+        if self.kernel is not None and addresses[0] % WORD == 0:
+            return self.kernel.launch(addresses)
+        plans = (plan(self.primitive, self.figures) for plan in (ProductProgram.plan, ReduceProgram.plan))
+        return next(program for program in plans if program is not None).bind(places)
 
 
 def _form(
@@ -152,7 +161,7 @@ def _form(
     rests = [node for node in walk(primitive.value, known=(found.fold,)) if node.op == "load"]
     views = [primitive.sources[int(node.value)] for node in (right.byte, *loads, *lefts, *rests)] + [primitive.target]
     loops = _walks(views, sizes[:kept], 1 + len(loads), len(lefts))
-    if loops is None or loops[0].count > MOST_ROWS or sum(loops[1].strides[0]) % WORD:
+    if loops is None or loops[0].count > MOST_MULTIPLIED or sum(loops[1].strides[0]) % WORD:
         return None
     zero = 0.0 if right.zero is None or right.zero.op == "load" else float(right.zero.value)
     flip = 0
