@@ -34,13 +34,14 @@ from anydml.engines.cpu.programs import contracted
 from anydml.engines.cpu.programs.contracted import ContractProgram
 from anydml.engines.reference import ReferenceEngine
 from anydml.ir.expressions import load
+from anydml.ir.verbs import Reduce
+from anydml.ir.views import View
 from assembled import assembly
 from contractions import Drawn, draw, product
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from anydml.ir.verbs import Reduce
 
 Array = np.ndarray[Any, Any]
 
@@ -170,6 +171,8 @@ TARGETS = {
         "skylake-avx512",
         Tile(14, 2, 16, 16, by_lane=False, is_lined=True, fetches=True),
     ),
+    "NEON, tail": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(8, 3, 4, 8, by_lane=True, tail=3)),
+    "AVX2, tail": ("x86_64-unknown-linux-gnu", "haswell", Tile(6, 2, 8, 8, by_lane=False, tail=5)),
     "NEON, halves": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(4, 3, 4, 4, by_lane=True, kind="f16")),
     "AVX2, halves": ("x86_64-unknown-linux-gnu", "haswell", Tile(4, 2, 8, 4, by_lane=False, kind="f16")),
     "NEON, bytes": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(8, 3, 4, 8, by_lane=True, kind="i8")),
@@ -183,6 +186,7 @@ TARGETS = {
 
 OLD = {
     "SSE2": ("x86_64-unknown-linux-gnu", "x86-64", Tile(4, 2, 4, 4, by_lane=False)),
+    "SSE2, tail": ("x86_64-unknown-linux-gnu", "x86-64", Tile(4, 2, 4, 4, by_lane=False, tail=3)),
     "SSE2, pairs": ("x86_64-unknown-linux-gnu", "x86-64", Tile(3, 2, 4, 4, by_lane=False, kind="pairs")),
 }
 """Without FLOAT16, and without products that are added with one rounding."""
@@ -195,7 +199,7 @@ LOWER = {
         ("AVX2", (1, 2, 3, 5), (6, 4, 3, 2)),
         ("AVX-512", (1, 4, 7, 9, 13), (12, 5, 3, 2, 2)),
         ("AVX-512, lines", (1, 3, 4, 9, 13), (12, 7, 5, 2, 2)),
-        ("AVX-512, apart", (3, 4, 9, 13), (7, 5, 2, 2)),
+        ("AVX-512, apart", (1, 3, 4, 9, 13), (1, 7, 5, 2, 2)),
     )
     for height, vectors in zip(rows, columns, strict=True)
     for own in [TARGETS[name][2]]
@@ -290,6 +294,33 @@ def test_rows_are_read_as_they_lie_unless_their_lines_share_places_of_the_cache(
     assert (packed, apart) == (AS_IT_LIES, AS_IT_LIES if IS_ARM else UNPACKED)
     assert one.tobytes() == other.tobytes()
     np.testing.assert_allclose(one, left.astype(np.float64) @ right, rtol=0, atol=1e-4)
+
+
+def test_a_matrix_is_added_where_the_result_is_written() -> None:
+    """Sums of several blocks lie elsewhere then; with a row added they lie in the target, and not past its end."""
+    rng = np.random.default_rng(2)
+    left, right, first = (rng.integers(-3, 4, size).astype(np.float32) for size in ((20, 600), (600, 45), (20, 45)))
+    for added in (first, first[:1]):
+        target = np.full((20, 50), 7, np.float32)
+        target[:, :45] = first
+        made = product(left, right, target[:, :45])
+        strides = (50, 1, 0) if len(added) > 1 else (0, 1, 0)
+        views = (*made.sources, View("added", dml.DataType.FLOAT32, (20, 45, 600), strides))
+        primitive = Reduce(views, made.target, made.value + load(2, dml.DataType.FLOAT32), 1)
+        memory = target if len(added) > 1 else added.copy()
+        run(primitive, {"left": left, "right": right, "added": memory, "target": target})
+        np.testing.assert_array_equal(target[:, :45], left @ right + added)
+        assert (target[:, 45:] == 7).all()
+
+
+@pytest.mark.usefixtures("threads")
+def test_one_row_reads_4096_columns_whole() -> None:
+    """Memory is read at full speed by whole rows, whatever the width of a tile."""
+    dml.set_num_threads(1)
+    left, right = np.ones((1, 16), np.float32), np.ones((16, 4096), np.float32)
+    program = CpuEngine().compile(product(left, right, np.empty((1, 4096), np.float32)))
+    assert isinstance(program, ContractProgram)
+    assert program.fixed[WORDS.index("column_units") - 2] == 1
 
 
 def test_a_program_is_bound_again_and_kept_without_its_addresses() -> None:

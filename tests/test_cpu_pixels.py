@@ -13,7 +13,7 @@ from anydml.engines.cpu.kernels.endings import FOLD, Ending
 from anydml.engines.cpu.kernels.tile import CHAIN, Tile
 from anydml.engines.cpu.kernels.unpacked_tile import TOGETHER, make_unpacked_tile
 from anydml.engines.cpu.programs import pixels
-from anydml.engines.cpu.programs.contracted import pieces
+from anydml.engines.cpu.programs.contracted import ContractProgram, pieces
 from anydml.engines.cpu.programs.endings import SHORT
 from anydml.engines.cpu.tiles import tile_for
 from anydml.ir.expressions import load
@@ -234,3 +234,12 @@ def test_long_sums_are_put_down_after_each_chain() -> None:
         run += steps
         assert run <= CHAIN
         run = 0 if is_down else run
+
+
+@pytest.mark.parametrize(("channels", "is_window"), [(pixels.WIDE, False), (16, True)])
+def test_wide_windows_that_lie_apart_are_rows_of_a_reduce(channels: int, is_window: bool) -> None:
+    x = whole(1, 8, 9, channels)
+    desc = dml.Reduce.infer(function="max", input_tensor=dml.TensorDesc.of(x), axes=[1])
+    run = dml.Device("cpu").compile(desc)
+    np.testing.assert_array_equal(run(x), x.max(1, keepdims=True))
+    assert isinstance(run._programs[-1], ContractProgram) == is_window

@@ -11,11 +11,13 @@ import pytest
 import anydml as dml
 from agreement import assert_same
 from anydml.engines.cpu import CpuEngine
+from anydml.engines.cpu.kernels import along
 from anydml.engines.cpu.programs import reduce as planning
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
 from anydml.enums import NUMPY_TYPES, DataType
 from anydml.ir import expressions as ex
 from anydml.ir.expressions import Expr, coordinate, fold, load, where
+from anydml.ir.numerics import expand
 from anydml.ir.trees import write
 from anydml.ir.verbs import Map, Reduce
 from guarded import guarded
@@ -223,3 +225,45 @@ def test_a_nan_is_found_whoever_finds_it(value: Expr, at: int) -> None:
     got = compute(value, [x], np.zeros_like(x), threads=1)
     assert np.isnan(got[1]).all()
     assert not np.isnan(got[0]).any()
+
+
+def text_of(value: Expr, x: Array, target: Array, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The kernel of a reduce along rows."""
+    texts: list[str] = []
+    monkeypatch.setattr(planning, "get_kernel", lambda _, write: texts.append(write()))
+    planning.plan_reduce(reduced(expand(value), [x], target, 1, (x.shape[-1],)))
+    return texts[-1]
+
+
+@pytest.mark.parametrize("has_wide", [True, False])
+def test_powers_of_a_softmax_take_turns_where_a_vector_is_a_register(
+    monkeypatch: pytest.MonkeyPatch, has_wide: bool
+) -> None:
+    monkeypatch.setattr(along, "has_feature", lambda _: has_wide)
+    x = np.ones((4, 100), "f")
+    text = text_of(SOFTMAX, x, x.copy(), monkeypatch)
+    assert ("fmul <64 x float>" in text) == has_wide
+    assert "fmul <16 x float>" in text
+
+
+@pytest.mark.parametrize(("lengths", "is_first"), [((4, 100), True), ((100, 4), False)])
+def test_rows_are_read_up_to_the_first_extreme(
+    lengths: tuple[int, int], is_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.ones(lengths, "f")
+    value = fold("min", where(X.equals(fold("max", X)), coordinate(1), 100))
+    text = text_of(value, x, np.empty((lengths[0], 1), "i8"), monkeypatch)
+    assert ("llvm.cttz" in text) == is_first
+
+
+@pytest.mark.parametrize("function", ["argmax", "argmin"])
+@pytest.mark.parametrize("kind", ["float32", "float16", "uint8"])
+def test_the_first_extreme_is_found_wherever_it_lies(function: str, kind: str) -> None:
+    x = np.random.default_rng(1).integers(1, 200, (201, 200)).astype(kind)
+    for number, row in enumerate(x[:200]):
+        row[number::5] = 255 if function == "argmax" else 0
+    if kind != "uint8":
+        x[:100, 130], x[50, 60:] = np.nan, np.nan
+    for rows in (x, x[:, :77].copy()):
+        wanted = getattr(np, function)(rows, 1, keepdims=True)
+        np.testing.assert_array_equal(getattr(dml, function)(rows, [1], device="cpu"), wanted)

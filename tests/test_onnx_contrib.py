@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from anydml.engines.cpu import CpuEngine
 from onnx_answers import session_of
 from onnx_models import onnx
 
 from anydml.onnx import load  # isort: skip - after the models, which leave this out where onnx is missing
-from anydml.onnx.lowerings.quantising import FEW  # isort: skip - likewise
 
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is what its node types are compared with")
 
@@ -79,7 +79,7 @@ def test_products_with_weights_of_4_bits(length: int, block: int, rows: int, zer
     _compare("com.microsoft.MatMulNBits", inputs, ["y"], K=length, N=columns, bits=4, block_size=block)
 
 
-@pytest.mark.parametrize(("rows", "zeros"), [(1, False), (7, True), (9, False)])
+@pytest.mark.parametrize(("rows", "zeros"), [(1, False), (7, True), (32, False), (33, False)])
 def test_products_that_may_round_their_rows(rows: int, zeros: bool) -> None:
     """At the accuracy level 4 the error is not above ONNX Runtime's, which rounds rows to 8 bits."""
     rng = np.random.default_rng(rows)
@@ -102,7 +102,7 @@ def test_products_that_may_round_their_rows(rows: int, zeros: bool) -> None:
     exact, rounded = found
     mine, theirs = (np.sqrt(np.mean((y - exact) ** 2)) for y in (rounded, session.run(None, {"A": feeds["A"]})[0]))
     assert mine <= 1.02 * theirs
-    assert bool(mine) == (rows <= FEW)  # more rows are not rounded
+    assert bool(mine) == (rows <= CpuEngine.reads_weights[dml.DataType.FLOAT32])  # more rows are not rounded
 
 
 def test_what_is_not_there_is_refused() -> None:

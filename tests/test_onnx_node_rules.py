@@ -42,6 +42,10 @@ import anydml.onnx  # isort: skip - after the models, which leave this out where
         (node("BitShift", "u u", "y", direction="\x1b[31m"), r"must be LEFT or RIGHT; got \\x1b\[31m$"),
         (node("Einsum", "x", "y", equation="\x1b[31m"), r"letters, as many .*; got '\\x1b\[31m'$"),
         (node("Einsum", "x", "y", equation="i" * 9999), "; got 'i{118}…$"),
+        (node("Einsum", "x", "y", equation="...i..."), "or have one ellipsis; got '...i...'$"),
+        (node("Einsum", "x", "y", equation="ij->...i...j"), "each once, and so must the ellipsis; got '...i...j'$"),
+        (node("Einsum", "row", "y", equation="ii->i"), "must have one size: i has 1 and 4; got 4$"),
+        (node("QuantizeLinear", "x row", "y", block_size=-4), "block_size must be at least 0; got -4$"),
         (node("Slice", "x", "y"), r"node of 'y' \(Slice\): a Slice must have 3 .. 5 inputs; got 1"),
         (node("Gather", "x p", "y", axis=1.5), "axis must be of INT; got FLOAT"),
         (node("Gather", "x p", "y", side=1), "a Gather has no attribute 'side'; it has axis"),
@@ -58,6 +62,7 @@ def test_what_is_wrong_with_a_node_is_told_at_load(wrong: Any, message: str) -> 
         "nine": np.array([9]),
         "nines": np.array([4, 0, 1, 5]),
         "four": np.array([-4, 4]),
+        "row": np.ones((1, 4), "f"),
         "f": np.array(1, "f"),
         "u": np.array([1], "uint8"),
         "nan": np.array(np.nan, "f"),
@@ -65,7 +70,7 @@ def test_what_is_wrong_with_a_node_is_told_at_load(wrong: Any, message: str) -> 
     if "z" in wrong.input and wrong.op_type == "Slice":
         constants |= {"e": np.array([1]), "a": np.array([0])}
     with pytest.raises(dml.DmlError, match=message):
-        dml.onnx.load(model(wrong, {"x": ("float32", [4, 4])}, "y", constants))
+        dml.onnx.load(model(wrong, {"x": ("float32", [4, 4])}, "y", constants, opset=21))
 
 
 def test_types_that_an_operator_lacks_are_refused_with_the_node(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ CALLS: list[tuple[Any, Any]] = [
     (lambda x: dml.scatter_nd(x, [[0]], [[7, 8, 9]]), [[7, 8, 9], [3, 4, 5]]),
     (lambda x: dml.reverse_subsequences(x, [[2], [3]], axis=1), [[1, 0, 2], [5, 4, 3]]),
     (lambda x: dml.join([x, [[1, 2, 3]]]), np.vstack([X, [[1, 2, 3]]])),
+    (lambda x: dml.batch_normalization(x, 1, [[4]], 2.0, np.float32(3), epsilon=0), X + 2),
 ]
 
 

@@ -11,11 +11,17 @@ import anydml as dml
 from anydml.arrays.nibbles import pack
 from anydml.engines import find_engine
 from anydml.engines.cpu import CpuEngine, schedules
+from anydml.engines.cpu.features import IS_ARM, has_feature
+from anydml.engines.cpu.kernels.abreast import END
+from anydml.engines.cpu.kernels.abreast_sums import Abreast, make_abreast
+from anydml.engines.cpu.kernels.room import SCRATCH
+from anydml.engines.cpu.programs import abreast
 from anydml.engines.cpu.programs import weights as programs
 from anydml.graph.rules import constants
 from anydml.ir.verbs import Reduce
 from anydml.ir.weights import match_weights
 from anydml.memory import HOST, numpy_address
+from assembled import assembly
 from cases import ENGINES
 
 FEW = CpuEngine.reads_weights[dml.DataType.FLOAT32]
@@ -173,9 +179,55 @@ def test_other_engines_have_what_they_stand_for(case: Weights, engine: str, monk
 def test_cpus_without_dot_instructions(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "has_dots", lambda _: False)
     monkeypatch.setattr(programs, "_lanes", lambda: lanes)
+    monkeypatch.setattr(abreast, "_lanes", lambda: 0)
     for case in CASES[2::7] + CASES[::7]:
         made, fed, exact, size = case.compile("cpu")
         assert (np.abs(made(*fed) - exact) <= 1.2e-7 * size).all(), case
+
+
+@pytest.mark.skipif(IS_ARM or not has_feature("avx2"), reason="it is written for an x86's bytes")
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_columns_that_lie_abreast(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Laid out ahead or turned as they are read: the same bits, for rows and panels that are left over too."""
+    if lanes == 16 and not has_feature("avx512bw"):
+        pytest.skip("this CPU has no such vectors")
+    monkeypatch.setattr(abreast, "_lanes", lambda: lanes)
+    for case in (Weights("uint4", 2, 80, 128, 32), Weights("int4", 13, 37, 256, 64, zeros=True)):
+        for one in (case, case._replace(rounded=True)):
+            made, fed, exact, size = one.compile("cpu")
+            assert "layouts" in made.plan.ahead.did({})
+            y = made(*fed)
+            assert (np.abs(y - exact) <= 1.2e-7 * size).all(), one
+            others, fed, *_ = one._replace(are_inputs=True).compile("cpu")
+            assert np.array_equal(others(*fed), y), one
+        many, fed, exact, size = case._replace(rows=FEW + 1).compile("cpu")
+        with monkeypatch.context() as patch:
+            patch.setattr(constants, "MOST_READ_OFTEN", -1)
+            lean, *_ = case._replace(rows=FEW + 1).compile("cpu")
+        assert np.array_equal(lean(*fed), many(*fed)), "many rows read the same layout"
+
+
+def test_long_columns_abreast_have_room() -> None:
+    assert END <= SCRATCH
+    case = Weights("uint4", 6, 33, 32 * 1024, 128, zeros=True)
+    made, fed, exact, size = case.compile("cpu")
+    assert (np.abs(made(*fed) - exact) <= 1.2e-7 * size).all()
+
+
+@pytest.mark.parametrize(
+    ("cpu", "shape"),
+    [
+        ("skylake-avx512", Abreast(5, 4, 16, False, False, 8, False)),
+        ("skylake-avx512", Abreast(8, 2, 16, True, True, 0, False)),
+        ("haswell", Abreast(4, 2, 8, False, False, 8, False)),
+    ],
+)
+def test_sums_abreast_stay_in_registers(cpu: str, shape: Abreast) -> None:
+    """A store for each sum at the start, after a portion and in the end, and no more: none is put down between."""
+    lines = assembly(make_abreast(shape), "x86_64-unknown-linux-gnu", cpu).splitlines()
+    register = "%zmm" if shape.lanes == 16 else "%ymm"
+    stores = [line for line in lines if line.split()[:1] in (["vmovaps"], ["vmovups"]) and line.endswith(")")]
+    assert sum(line.split()[1].startswith(register) for line in stores) == 6 * shape.rows * shape.panels
 
 
 @pytest.mark.parametrize(
@@ -197,7 +249,7 @@ def test_others_are_dequantised_before(case: Weights) -> None:
 def test_many_weights_are_unpacked_as_they_are_read(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By products of many rows: with the bits of weights that are unpacked once."""
     for case in (
-        Weights(kind, FEW + 1, 41, 384, 128), Weights(kind, FEW + 9, 70, 1088, 32, zeros=True, fused=True),
+        Weights(kind, FEW + 1, 41, 384, 128), Weights(kind, FEW + 9, 80, 1088, 32, zeros=True, fused=True),
         Weights(kind, FEW + 5, 66, 96, 0),
     ):  # fmt: skip
         made, fed, exact, size = case.compile("cpu")

@@ -45,5 +45,5 @@ def weights_row(name: str, rows: int, side: int, rng: np.random.Generator, level
 def weights(rng: np.random.Generator, side: int) -> list[partial[CpuRow]]:
     """Every row."""
     name = f"product, {{}} rows by {side} x {side} of 4 bits"
-    made = [partial(weights_row, name.format(m), m, side, rng) for m in (1, 2, 4, 8)]
-    return [*made, *(partial(weights_row, f"{name.format(m)}, rounded", m, side, rng, level=4) for m in (1, 4, 8))]
+    made = [partial(weights_row, name.format(m), m, side, rng) for m in (1, 2, 4, 8, 16)]
+    return [*made, *(partial(weights_row, f"{name.format(m)}, rounded", m, side, rng, level=4) for m in (1, 4, 8, 16))]

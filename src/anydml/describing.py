@@ -155,7 +155,7 @@ class Call(abc.ABC):
 
     def share_rank(self) -> None:
         """Describe every input with as many dimensions as the first: leading ones of size 1 are added."""
-        self.has_room = True
+        self.has_room, self.scalars = True, tuple(map(dml_name, self.names[1:]))
 
     def pad_to_least(self) -> None:
         """Describe with as many dimensions as every level asks for: leading ones of size 1 are added."""

@@ -205,6 +205,9 @@ class Tracer:
             steps = [stride * value.element.held.itemsize for stride in strides]
 
             def compute() -> Any:
+                if sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) >= value.count:
+                    message = f"strides {strides} of the shape {shape} must stay within {value.count} elements"
+                    raise IndexError(message)
                 seen = np.lib.stride_tricks.as_strided(value.values(""), shape, steps, writeable=False)
                 return dml.identity(seen, device=self._host)
 

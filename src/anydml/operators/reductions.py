@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from anydml.enums import AxisDirection, DataType, ReduceFunction
-from anydml.ir.expressions import absolute, call, const, fold, sqrt, where
+from anydml.ir.expressions import absolute, call, fold, sqrt, where
 from anydml.operators.elementwise import is_float, type_of
 from anydml.operators.fields import Direction, Input, Output, Reduction, UintArray  # noqa: TC001 - read at run time
 from anydml.operators.folding import AlongAxes
@@ -112,10 +112,10 @@ def log_of_sum(total: Expr) -> Expr:
 
 
 def _log_sum_exp(x: Expr) -> Expr:
-    """An infinity is not taken out: there would be NaN."""
+    """An infinity is the result by itself: taken out, it would leave NaN."""
     largest = fold("max", x)
-    taken = where(absolute(largest).equals(math.inf), const(0, largest.type), largest)
-    return log_of_sum(fold("sum", call("exp", x - taken).to(SUMS))) + taken.to(SUMS)
+    found = log_of_sum(fold("sum", call("exp", x - largest).to(SUMS))) + largest.to(SUMS)
+    return where(absolute(largest).equals(math.inf), largest.to(SUMS), found)
 
 
 def is_extreme(x: Expr, function: str) -> Expr:

@@ -10,14 +10,15 @@ from anydml.enums import ReduceFunction
 from anydml.errors import show
 from anydml.memory import packed_strides
 from anydml.onnx.lowerings.elementwise import compute
+from anydml.onnx.lowerings.moving import spread
 from anydml.onnx.lowerings.products import multiply
 from anydml.onnx.lowerings.reducing import reduce
+from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.onnx.nodes import Node
-    from anydml.onnx.values import Value
 
 
 def einsum(node: Node) -> list[Value]:
@@ -26,11 +27,14 @@ def einsum(node: Node) -> list[Value]:
     terms, result = _read_equation(node, node.text("equation"), values)
     sizes: dict[str, int] = {}
     for letters, value in zip(terms, values, strict=True):
+        own: dict[str, int] = {}
         for letter, size in zip(letters, value.shape, strict=True):
-            if sizes.setdefault(letter, size) not in (size, 1) and size != 1:
-                rule = f"dimensions of one letter must have one size: {letter} has {sizes[letter]} and {size}"
+            is_diagonal, known = letter in own, own.get(letter, sizes.get(letter, 1))
+            if known != size and (is_diagonal or 1 not in (known, size)):
+                rule = f"dimensions of one letter must have one size: {letter} has {known} and {size}"
                 node.refuse("Inputs", rule, value=size, found=str(size))
-            sizes[letter] = max(sizes[letter], size)
+            own[letter] = size
+        sizes |= {letter: size for letter, size in own.items() if size != 1 or letter not in sizes}
     operands = [_diagonal(node, letters, value) for letters, value in zip(terms, values, strict=True)]
     while len(operands) > 1:
         first, second, *rest = operands
@@ -58,11 +62,11 @@ def _read_equation(node: Node, given: str, values: Sequence[Value]) -> tuple[lis
         node.refuse("equation", rule, value=given, found=show(given))
     longest, read = 0, []
     for term, value in zip(terms, values, strict=True):
-        plain = term.replace("...", "")
+        plain = term.replace("...", "", 1)
         more = len(value.shape) - len(plain)
         if not all(c.isascii() and c.isalpha() for c in plain) or more < 0 or (more and "..." not in term):
             rule = (
-                f"a term must be letters, as many as its input has dimensions, {len(value.shape)}, or have an ellipsis"
+                f"a term must be letters, as many as its input has dimensions, {len(value.shape)}, or have one ellipsis"
             )
             node.refuse("equation", rule, value=given, found=show(term))
         longest = max(longest, more if "..." in term else 0)
@@ -74,8 +78,8 @@ def _read_equation(node: Node, given: str, values: Sequence[Value]) -> tuple[lis
         once = sorted(letter for letter in set(every) if every.count(letter) == 1 and letter not in dots)
         return found, "".join((*dots, *once))
     result = right.replace("...", "".join(dots))
-    if len(set(result)) < len(result) or not set(result) <= set(every):
-        rule = "the result's letters must be the inputs', each once"
+    if right.count("...") > 1 or len(set(result)) < len(result) or not set(result) <= set(every):
+        rule = "the result's letters must be the inputs', each once, and so must the ellipsis"
         node.refuse("equation", rule, value=given, found=show(right))
     return found, result
 
@@ -121,8 +125,10 @@ def _summed(node: Node, operand: _Operand, needed: set[str]) -> _Operand:
     if not axes:
         return operand
     letters = "".join(letter for letter in operand.letters if letter in needed)
-    value = reduce(node, operand.value, ReduceFunction.SUM, axes)
     shape = tuple(size for k, size in enumerate(operand.value.shape) if k not in axes)
+    if not operand.value.count:  # of nothing the sum is 0
+        return _Operand(letters, spread(node, Value.of(operand.value.element, 0), shape))
+    value = reduce(node, operand.value, ReduceFunction.SUM, axes)
     return _Operand(letters, node.tracer.reshape(value, shape))
 
 

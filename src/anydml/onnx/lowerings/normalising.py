@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import anydml as dml
-from anydml.enums import ReduceFunction
+from anydml.enums import DataType, ReduceFunction
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.moving import convert
 from anydml.onnx.lowerings.reducing import reduce
@@ -28,7 +28,11 @@ def layer_norm(node: Node) -> list[Value]:
     if node.output_count == 1:
         return [y]
     wide = convert(node, x, FLOAT)
-    mean = reduce(node, wide, ReduceFunction.AVERAGE, axes)
+    near = reduce(node, wide, ReduceFunction.AVERAGE, axes)
+    # The mean of what is left over makes that of large numbers as precise as one of FLOAT64.
+    rest = reduce(node, compute(node, dml.subtract, wide, near), ReduceFunction.AVERAGE, axes)
+    is_infinite = compute(node, dml.is_infinity, near, element=BOOL)
+    mean = compute(node, dml.if_, is_infinite, near, compute(node, dml.add, near, rest), element=near.element)
     apart = compute(node, dml.subtract, wide, mean)
     variance = reduce(node, compute(node, dml.multiply, apart, apart), ReduceFunction.AVERAGE, axes)
     root = compute(node, dml.sqrt, variance, scale_bias=(1.0, node.real("epsilon")))
@@ -50,16 +54,18 @@ def skip_norm(*, use_mean: bool) -> Callable[[Node], list[Value]]:
     def lower(node: Node) -> list[Value]:
         x, skip = node.input(0), node.input(1)
         beta, bias = (node.optional(3), node.optional(4)) if use_mean else (None, node.optional(3))
-        total = compute(node, dml.add, x, skip)
+        # In FLOAT32, as ONNX Runtime: a sum of FLOAT16 would be rounded before it is normalised.
+        total = compute(node, dml.add, _wide(node, x), _wide(node, skip))
         if bias is not None:
-            total = compute(node, dml.add, total, bias)
+            total = compute(node, dml.add, total, _wide(node, bias))
         if total.shape != x.shape:
             rule = f"skip and bias must have shapes that can be broadcast to input's, {x.shape}"
             node.refuse("skip", rule, value=skip.shape, found=str(skip.shape))
         if any(node.proto.output[i] for i in (1, 2) if i < node.output_count):
             node.unsupported("mean", "mean and inv_std_var are not supported: they are for training")
-        y = _normalised(node, total, [len(x.shape) - 1], node.input(2), beta, use_mean=use_mean)
-        return [y, y, y, total][: node.output_count]
+        wide = _normalised(node, total, [len(x.shape) - 1], node.input(2), beta, use_mean=use_mean)
+        y = convert(node, wide, x.element)
+        return [y, y, y, convert(node, total, x.element)][: node.output_count]
 
     return lower
 
@@ -80,9 +86,9 @@ def group_norm(node: Node) -> list[Value]:
         rule = f"num_groups must be a divisor of the channels, of which {x.shape} has its second dimension"
         node.refuse("num_groups", rule, value=groups, found=str(groups))
     inside = (x.shape[1] // groups, *x.shape[2:])
-    split = node.tracer.reshape(x, (x.shape[0], groups, *inside))
-    rows = node.tracer.reshape(x, (x.shape[0], groups, math.prod(inside)))
     by_group = node.version < 21
+    wide = x if by_group else _wide(node, x)
+    rows = node.tracer.reshape(wide, (x.shape[0], groups, math.prod(inside)))
     normal = _normalised(node, rows, [2], None, None) if not by_group else None
     count = groups if by_group else x.shape[1]
     given = []
@@ -91,22 +97,30 @@ def group_norm(node: Node) -> list[Value]:
         if value.shape != (count,):
             node.refuse(name, f"{name} must have the shape ({count},)", value=value.shape, found=str(value.shape))
         sizes = (1, groups, 1) if by_group else (1, groups, inside[0], *(1,) * (len(inside) - 1))
-        given.append(node.tracer.reshape(value, sizes))
+        given.append(node.tracer.reshape(value if by_group else _wide(node, value), sizes))
     if normal is None:
         return [_normalised(node, rows, [2], *given).reshaped(x.shape)]
-    shaped = node.tracer.reshape(normal, split.shape)
+    shaped = node.tracer.reshape(normal, (x.shape[0], groups, *inside))
     found = compute(node, dml.add, compute(node, dml.multiply, shaped, given[0]), given[1])
-    return [found.reshaped(x.shape)]
+    return [convert(node, found, x.element).reshaped(x.shape)]
 
 
 def mean_variance_norm(node: Node) -> list[Value]:
     """MeanVarianceNormalization: less the mean, by the deviation and a billionth."""
     x, given = node.input(0), node.integers("axes")
-    axes = sorted(node.axes([0, 2, 3] if given is None else given, len(x.shape)))
-    apart = compute(node, dml.subtract, x, reduce(node, x, ReduceFunction.AVERAGE, axes))
+    rank = len(x.shape)
+    axes = sorted(node.axes([0, 2, 3] if given is None else given, rank)) or list(range(rank))
+    # Less the mean as the operator takes it, twice: the mean of large numbers alone is not precise enough.
+    less: dict[str, Any] = {"axes": tuple(axes), "use_variance": False}
+    apart = node.tracer.apply(dml.mean_variance_normalization2, [_wide(node, x)], x.shape, **less)
     variance = reduce(node, compute(node, dml.multiply, apart, apart), ReduceFunction.AVERAGE, axes)
     deviation = compute(node, dml.identity, compute(node, dml.sqrt, variance), scale_bias=(1.0, 1e-9))
-    return [compute(node, dml.divide, apart, deviation)]
+    return [convert(node, compute(node, dml.divide, apart, deviation), x.element)]
+
+
+def _wide(node: Node, value: Value) -> Value:
+    """FLOAT16 as FLOAT32, whose squares and sums fit; other types as they are."""
+    return convert(node, value, FLOAT) if value.element.data_type is DataType.FLOAT16 else value
 
 
 def _by_channel(node: Node, index: int, x: Value) -> Value:
@@ -155,31 +169,29 @@ def batch_norm(node: Node) -> list[Value]:
         x = node.tracer.reshape(x, (*x.shape, 1)) if len(x.shape) == 1 else x
     scale, bias, mean, variance = (_column(node, i, x) for i in range(1, 5))
     if not trains:
-        given = [x, *(convert(node, value, x.element) for value in (mean, variance, scale, bias))]
+        by = (mean, variance, scale, bias)
+        as_given = all(value.element == x.element for value in by)
+        given = [x, *by] if as_given else [_wide(node, x), *(_wide(node, value) for value in by)]
         y = node.tracer.apply(dml.batch_normalization, given, x.shape, epsilon=node.real("epsilon"))
-        return [y.reshaped(node.input(0).shape)]
-    axes = [k for k in range(len(x.shape)) if k != 1]
-    own = reduce(node, x, ReduceFunction.AVERAGE, axes)
-    apart = compute(node, dml.subtract, x, own)
-    spread = reduce(node, compute(node, dml.multiply, apart, apart), ReduceFunction.AVERAGE, axes)
-    given = [x, own, spread, *(convert(node, value, x.element) for value in (scale, bias))]
-    y = node.tracer.apply(dml.batch_normalization, given, x.shape, epsilon=node.real("epsilon"))
+        return [convert(node, y, x.element).reshaped(node.input(0).shape)]
+    given = [_wide(node, value) for value in (x, scale, bias)]
+    shapes, options = (x.shape, scale.shape, scale.shape), {"epsilon": node.real("epsilon")}
+    y, own, spread = node.tracer.apply_for_list(dml.batch_normalization_training, given, shapes, **options)
     momentum = node.real("momentum")
-    running = [
-        compute(
-            node,
-            dml.add,
-            compute(node, dml.identity, before, scale_bias=(momentum, 0.0)),
-            compute(node, dml.identity, convert(node, now, before.element), scale_bias=(1 - momentum, 0.0)),
-        ).reshaped((before.count,))
-        for before, now in ((mean, own), (variance, spread))
+    parts = [
+        [compute(node, dml.identity, _wide(node, one), scale_bias=(part, 0.0)) for one, part in both]
+        for both in (
+            ((mean, momentum), (own, 1 - momentum)),
+            ((variance, momentum), (spread, 1 - momentum)),
+        )
     ]
+    running = [convert(node, compute(node, dml.add, *both), mean.element).reshaped((mean.count,)) for both in parts]
     # Before opset 14 two more for a gradient: ONNX Runtime's fifth is 1 over the deviation, whatever it is called.
     if node.version < 14 and node.output_count > 3:
         deviation = compute(node, dml.sqrt, spread, scale_bias=(1.0, node.real("epsilon")))
         saved = (own, compute(node, dml.recip, deviation))
         running += [convert(node, value, mean.element).reshaped((mean.count,)) for value in saved]
-    return [y.reshaped(node.input(0).shape), *running][: node.output_count]
+    return [convert(node, y, x.element).reshaped(node.input(0).shape), *running][: node.output_count]
 
 
 def _trains(node: Node) -> bool:
@@ -203,10 +215,11 @@ def lp_norm(node: Node) -> list[Value]:
     axis = node.axis(node.integer("axis", -1), len(x.shape))
     if p not in (1, 2):
         node.refuse("p", "p must be 1 or 2", value=p, found=str(p))
-    norm = reduce(node, x, ReduceFunction.L1 if p == 1 else ReduceFunction.L2, [axis])
+    wide = _wide(node, x)
+    norm = reduce(node, wide, ReduceFunction.L1 if p == 1 else ReduceFunction.L2, [axis])
     is_zero = compute(node, dml.logical_equals, norm, Value.of(norm.element, 0), element=BOOL)
     safe = compute(node, dml.if_, is_zero, Value.of(norm.element, 1), norm, element=norm.element)
-    return [compute(node, dml.divide, x, safe)]
+    return [convert(node, compute(node, dml.divide, wide, safe), x.element)]
 
 
 def local_response_norm(node: Node) -> list[Value]:

@@ -124,6 +124,9 @@ def _integers(node: Node, a: Value, b: Value, given: dict[str, Value]) -> Value:
     """The exact product of bytes, with the zero points that there are by name."""
 
     def run(x: Value, y: Value, shape: tuple[int, ...]) -> Value:
+        if not x.shape[-1]:  # of nothing the sum is 0
+            return spread(node, Value.of(INT32, 0), shape)
+
         def call(first: Any, second: Any, *others: Any, **named: Any) -> Any:
             places = dict(zip(given, others, strict=True))
             return dml.matrix_multiply_integer(first, second, **places, **named)
@@ -165,6 +168,8 @@ def qlinear_matmul(node: Node) -> list[Value]:
     a_scale, a_zero, b_scale, b_zero, y_scale, y_zero = found
 
     def run(x: Value, y: Value, shape: tuple[int, ...]) -> Value:
+        if not x.shape[-1]:
+            return spread(node, y_zero, shape)
         given = {
             "a": x, "a_scale": a_scale, "a_zero_point": a_zero, "b": y, "b_scale": b_scale, "b_zero_point": b_zero,
             "output_scale": y_scale, "output_zero_point": y_zero,

@@ -39,7 +39,8 @@ def quantize(node: Node) -> list[Value]:
     scale = _spread(node, node.input(1), x, "y_scale")
     point = _spread(node, zero, x, "y_zero_point") if zero is not None else Value.of(element, 0)
     if element.name in _TAKEN:
-        scale = convert(node, scale, x.element) if scale.element != x.element else scale
+        if scale.element != x.element:  # a scale of FLOAT32 for numbers of FLOAT16, or the other way round
+            x, scale = (convert(node, value, FLOAT) for value in (x, scale))
         return [compute(node, dml.quantize_linear, x, scale, point, element=element)]
     low, high = element.limits
     quotient = compute(node, dml.divide, convert(node, x, FLOAT), convert(node, scale, FLOAT))
@@ -108,6 +109,8 @@ def _spread(node: Node, value: Value, x: Value, name: str) -> Value:
         return node.tracer.reshape(value, ())
     axis = node.axis(node.integer("axis", 1), len(x.shape))
     block = node.integer("block_size", 0) if "block_size" in node.rules.attributes else 0
+    if block < 0:
+        node.refuse("block_size", "block_size must be at least 0", value=block, found=str(block))
     if not block:
         if value.shape != (x.shape[axis],):
             rule = f"{name} must be one number, or have one for each of the {x.shape[axis]} places along axis {axis}"
@@ -126,8 +129,8 @@ def _spread(node: Node, value: Value, x: Value, name: str) -> Value:
 
 _ROUNDS = 4
 """The accuracy level that allows rows to be rounded to 8 bits."""
-FEW = 8
-"""Rows up to which they are."""
+_FEW = 8
+"""Rows up to which they are, where an engine does not read weights of few bits by more."""
 _KINDS = {4: DataType.UINT4, 8: DataType.UINT8}
 """By the bits of a weight, what its bytes are."""
 
@@ -153,6 +156,8 @@ def matmul_bits(node: Node) -> list[Value]:
     rows = node.tracer.reshape(packed, (columns, count * block * bits // 8))
 
     is_packed = zeros is not None and not zeros.element.data_type.is_float
+    if zeros is not None and not is_packed:  # FLOAT16 would round weights twice
+        scale = convert(node, scale, FLOAT)
     inputs = [rows, scale]
     if zeros is not None and is_packed:
         _check_shape(node, "zero_points", zeros, columns * -(-count * bits // 8))
@@ -171,17 +176,26 @@ def matmul_bits(node: Node) -> list[Value]:
         by_block = node.tracer.reshape(compute(node, dml.multiply, apart, scale), (columns, count, 1))
         weights = compute(node, dml.add, node.tracer.reshape(weights, (columns, count, block)), by_block)
         weights = node.tracer.reshape(weights, whole)
-    if whole[1] != length:
-        weights = take(node, weights, [0, 0], [columns, length], [1, 1])
     if a.shape[-1:] != (length,):
         node.refuse("A", f"A must have rows of K = {length}", value=a.shape, found=str(a.shape))
     flat = node.tracer.reshape(a, (a.count // length, length))
     is_whole = whole[1] == length and has_way(block, count) and (zeros is None or is_packed)
-    if node.integer("accuracy_level", 0) == _ROUNDS and is_whole and flat.shape[0] <= FEW and a.element.name == "FLOAT":
+    if whole[1] != length:  # zeros for the rest of the last block: weights are read as they lie
+        flat = _padded(node, flat, whole[1])
+    rounds = node.integer("accuracy_level", 0) == _ROUNDS and packed.is_known  # as ONNX Runtime, which packs them
+    few = max(_FEW, node.tracer.graph.device.engine.reads_weights.get(DataType.FLOAT32, 0))
+    if rounds and is_whole and flat.shape[0] <= few and a.element.name == "FLOAT":
         flat = node.tracer.apply(functools.partial(_round_rows, block), [flat], flat.shape)
+    flat = convert(node, flat, weights.element)
     found = node.tracer.apply(dml.gemm, [flat, weights], (flat.shape[0], columns), trans_b="TRANSPOSE")
-    result = node.tracer.reshape(found, (*a.shape[:-1], columns))
+    result = node.tracer.reshape(convert(node, found, a.element), (*a.shape[:-1], columns))
     return [result if bias is None else compute(node, dml.add, result, bias)]
+
+
+def _padded(node: Node, rows: Value, length: int) -> Value:
+    """Rows with zeros after them, up to a length."""
+    after = (0, length - rows.shape[1])
+    return node.tracer.apply(dml.padding, [rows], (rows.shape[0], length), start_padding=(0, 0), end_padding=after)
 
 
 def gather_blocks(node: Node) -> list[Value]:

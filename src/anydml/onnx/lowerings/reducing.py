@@ -66,9 +66,10 @@ def _of_single(node: Node, x: Value) -> Value:
 
 
 def _of_nothing(node: Node, x: Value, shape: tuple[int, ...]) -> Value:
-    number = _OF_NOTHING.get(node.kind, 0.0)
+    number, kind = _OF_NOTHING.get(node.kind, 0.0), x.element.held
+    if kind.kind != "f" and not np.isfinite(number):  # ONNX leaves it open: as ONNX Runtime
+        number = 0 if np.isnan(number) else np.iinfo(kind).min
     if node.kind in ("ReduceMax", "ReduceMin"):
-        kind = x.element.held
         ends = (-np.inf, np.inf) if kind.kind == "f" else (np.iinfo(kind).min, np.iinfo(kind).max)
         number = (0, 1)[node.kind == "ReduceMin"] if x.element.is_bool else ends[node.kind == "ReduceMin"]
     return node.tracer.fill(dml.fill_value_constant, x.element, shape, number)

@@ -74,10 +74,17 @@ class Whole(NamedTuple):
         scale = compute(node, dml.multiply, *(_alone(node, one.scale) for one in (self.left, self.right)))
         own = None if bias is None else bias.parts
         is_whole = own is not None and own.numbers.element == INT32 and given_zero(own) is None
-        if own is not None and is_whole and _are_near(scale, own.scale):
+        if own is not None and is_whole and _are_near(scale, own.scale) and self._has_room(own.numbers):
             total, bias = compute(node, dml.add, total, _beside(node, own.numbers, after)), None
         found = compute(node, dml.multiply, convert(node, total, FLOAT), _beside(node, scale, after))
         return found if bias is None else compute(node, dml.add, found, _beside(node, bias, after))
+
+    def _has_room(self, bias: Value) -> bool:
+        """Whether INT32 holds each sum of products plus its bias, which is known."""
+        if not bias.is_known:
+            return False
+        products = 255**2 * (self.right.numbers.count // bias.count)
+        return products + int(np.abs(bias.values("").astype(np.int64)).max()) < 2**31
 
 
 def whole(left: Value, right: Value, axis: int, count: int) -> Whole | None:

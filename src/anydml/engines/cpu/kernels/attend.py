@@ -12,7 +12,7 @@ many are seen; the results.
 from __future__ import annotations
 
 from anydml.engines.cpu.kernels import HEADER
-from anydml.engines.cpu.kernels.room import SCRATCH
+from anydml.engines.cpu.kernels.room import SCRATCH, SUMS_AT
 from anydml.engines.cpu.kernels.rows import VIEWS
 from anydml.engines.cpu.kernels.stage import DECLARED, find_place, make_bases, make_stage, take_scratch
 from anydml.engines.cpu.kernels.steps import Steps
@@ -29,7 +29,7 @@ ONE = 0x3F800000
 """The bits of 1.0."""
 HEAD = 64
 """Bytes before what a unit keeps in its scratch: the scratch's lock."""
-ROOM = SCRATCH - HEAD - 4096
+ROOM = SUMS_AT - HEAD - 4096
 """Bytes of a scratch for all else."""
 
 

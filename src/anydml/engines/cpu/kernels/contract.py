@@ -26,10 +26,10 @@ from anydml.engines.cpu.kernels.room import (
     LEFT_AT,
     LONG,
     PANEL,
-    RESULT_AT,
     RIGHT_AT,
     SCRATCH,
     STAGE_AT,
+    SUMS_AT,
     TOTALS_AT,
 )
 from anydml.engines.cpu.kernels.rows import VIEWS
@@ -50,7 +50,8 @@ WORDS = (
     "tile_columns", "block", "pitch", "lanes", "pack_right", "left_mode",
     "right_mode", "is_direct", "left_at", "right_at", "result_at", "rank", "together",
     "mends", "total_right", "mend", "left_zero_at", "right_zero_at", "line", "gap",
-    "beside", "pieces", "left_on", "of_columns", "fetches", "filled", "bounded", "most", *CHOSEN,
+    "beside", "pieces", "left_on", "of_columns", "fetches", "filled", "bounded", "most", "written", "is_placed",
+    *CHOSEN,
     *(f"small_{name}" for name in CHOSEN),
 )  # fmt: skip
 """After the header, and before the batch's sizes; `_at` are the words at which sections stand, `together` the steps
@@ -59,8 +60,9 @@ distance from one to the next, and `beside` the panels that `tile_beside` takes 
 compute results from the sums; where there are none, rows of maps do. Rows that are not packed have a table of `pieces`,
 and lie `left_on` bytes on from column to column. The units of the same columns are `of_columns` one after the other,
 where that is not 0; otherwise those of the same rows are. Where it `fetches`, so do the tiles. Packed steps are a
-multiple of `filled`. Of the factor that is `bounded`, if there is one, the last view is a number: bytes are small where
-it is `most` at most."""
+multiple of `filled`. Tiles read whole `lanes` of columns that are not packed, and write multiples of `written`. Where
+it `is_placed`, sums lie in the target until results are computed from them. Of the factor that is `bounded`, if there
+is one, the last view is a number: bytes are small where it is `most` at most."""
 LEFT, RIGHT = 1, 2
 """The factor that is bounded."""
 
@@ -99,7 +101,7 @@ def _write_kernel() -> str:
     text.let("right_memory", f"scratch + {RIGHT_AT}")
     text.let("left_memory", f"scratch + {LEFT_AT}")
     text.let("stage_memory", f"scratch + {STAGE_AT}")
-    text.let("result_memory", f"scratch + {RESULT_AT}")
+    text.let("result_memory", f"scratch + {SUMS_AT}")
     for i, name in enumerate(("left_totals", "left_zeros", "right_totals", "right_zeros")):
         text.let(name, f"scratch + {TOTALS_AT + 4 * i * (LONG + 2 * PANEL)}")
     text.let("panel_pitch", "tile_columns * 4")
@@ -142,11 +144,13 @@ def _write_unit(text: Steps) -> None:
         text.let(f"{side}1", f"min({name}_stop * tile_{name}s, {side})")
     text.let("columns", "n1 - n0")
     text.let("result_pitch", "((columns + tile_columns - 1) // tile_columns) * panel_pitch")
-    # Columns that fill vectors: all of them but the last few.
-    text.let("full", "n1 - columns % lanes")
-    text.let("full_panels", "n0 + ((full - n0) // tile_columns) * tile_columns if full < n1 else n1")
-    text.let("direct", "full_panels if is_direct != 0 else n0")
-    text.let("ended", "full_panels if last != 0 else n0")
+    # Panels of columns that fill vectors: all of them but the last. Most tiles write the columns that there are.
+    text.let("whole_panels", "n1 - columns % tile_columns")
+    text.let("full_panels", "whole_panels if columns % lanes else n1")
+    text.let("written_panels", "whole_panels if columns % written else n1")
+    text.let("direct", "written_panels if is_direct != 0 else n0")
+    text.let("ended", "written_panels if last != 0 else n0")
+    text.let("placed", "ended if is_placed != 0 else direct")
     text.let("wide", "tile_columns * beside")
     text.let("all_wide", f"columns // wide * wide if right_mode == {PANELS} and beside > 1 else 0")
     with text.when(f"right_mode >= {STRIP}"):
@@ -289,8 +293,8 @@ def _write_tile(text: Steps, j: str, tile: str, name: str, end: str = "") -> Non
     text.let(f"b_{name}", f"from_{name} if is_raw_{name} != 0 else right_memory + ({j} - n0) * packed * 4")
     text.let(f"b_step_{name}", f"right_step * together if is_raw_{name} != 0 else panel_pitch")
     text.let(f"to_{name}", f"target_base + i * target_across + {j} * 4")
-    text.let(f"c_{name}", f"to_{name} if {j} < direct else results + ({j} - n0) * 4")
-    text.let(f"c_step_{name}", f"target_across if {j} < direct else result_pitch")
+    text.let(f"c_{name}", f"to_{name} if {j} < placed else results + ({j} - n0) * 4")
+    text.let(f"c_step_{name}", f"target_across if {j} < placed else result_pitch")
     # Of the next panel of rows each tile has one fetched; where a kernel computes rows, that does no harm.
     text.let(f"row_{name}", f"min(i + tile_rows + ({j} - n0) // {SOON}, m1 - 1)")
     text.let(f"soon_{name}", f"left_base + row_{name} * left_across + k0 * left_step")

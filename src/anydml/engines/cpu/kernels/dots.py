@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.engines.cpu.kernels.skinny import AHEAD, WIDE, Reader
+from anydml.engines.cpu.kernels.skinny import AHEAD, NEVER, WIDE, Reader
 from anydml.engines.cpu.kernels.tile import CHAIN, SCALARS
 
 if TYPE_CHECKING:
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
 
 FURTHER = {2048: 2}
-"""The bytes fetched for one row beside: it ends a chain every 2 KiB, and waits a while. 3.7 ms in place of 4.2."""
+"""The bytes that an Arm fetches for one row beside: it ends a chain every 2 KiB, and waits a while. 3.7 ms in place of
+4.2."""
+FEW_COLUMNS = {16: 3}
+"""The columns at once of more than four rows, by lanes, where there are registers for more than two: 8 x 4096 x 4096
+takes 6.2 ms so, and 6.7 by two (one thread)."""
 SHORT = 128
 """The most steps that are few."""
 
@@ -33,7 +37,7 @@ class _Dots(Reader):
         # each. Those of a few steps wait for their sums: 12 x 1001 of 64 steps take 0.28 ms one by one, and 0.20 by
         # four. An x86 reads four columns at once sooner than one: 1 x 4096 x 4096 takes 5.8 ms, and 6.6.
         is_alone = rows == 1 and not self.shape.is_short and self.shape.by_lane
-        columns, self.apart = (1, 4) if is_alone else (4 if rows <= 4 else 2, 1)
+        columns, self.apart = (1, 4) if is_alone else (4 if rows <= 4 else FEW_COLUMNS.get(self.shape.lanes, 2), 1)
         words = self.apart * rows * self.shape.lanes // 2
         text.room("n_sums", columns * words)
         text.room("o_sums", words)
@@ -96,10 +100,9 @@ class _Dots(Reader):
             text.add(f"%{name}.s{s} = phi {self.vector} [ zeroinitializer, %{before} ], [ %{name}.t{s}, %{body} ]")
         test = text.new(f"icmp slt i64 %{name}_k, %{name}_stop")
         text.add(f"br i1 {test}, label %{body}, label %{after}", f"{body}:")
-        parts = [
-            self.parts(x, WIDE)
-            for x in self.compute(rows, f"{name}_k", WIDE, ahead=AHEAD | (FURTHER if shape.rows == 1 else {}))
-        ]
+        ahead = AHEAD | (FURTHER if shape.rows == 1 else {}) if shape.by_lane else NEVER
+        soon = "" if shape.by_lane else self.find_soon(f"{name}_k", "0", "whole", len(rows))
+        parts = [self.parts(x, WIDE) for x in self.compute(rows, f"{name}_k", WIDE, ahead=ahead, soon=soon)]
         now = {s: f"%{name}.s{s}" for s in range(len(sums))}
         for p in range(WIDE // shape.lanes):
             loaded = [self.load(f"a + {i} * a_pitch + ({name}_k + {shape.lanes * p}) * 4") for i in range(shape.rows)]

@@ -66,11 +66,23 @@ def widened(text: Text, lanes: int, value: str, *, is_signed: bool) -> tuple[str
 
 def write_small(text: Text, lanes: int, left: str, right: str, total: str) -> str:
     """The same for bytes of which no two neighbours' products add up to more than 16 bits; the left one is unsigned."""
-    vector, words, octets = f"<{lanes} x i32>", f"<{2 * lanes} x i16>", f"<{FOUR * lanes} x i8>"
-    name, pairs = f"@llvm.x86.{_BYTES[lanes]}", f"@llvm.x86.{_PAIRS[lanes]}"
-    text.declared[f"declare {words} {name}({octets}, {octets})"] = None
-    text.declared[f"declare {vector} {pairs}({words}, {words})"] = None
-    a, b = (text.new(f"bitcast {vector} {x} to {octets}") for x in (left, right))
-    two = text.new(f"call {words} {name}({octets} {a}, {octets} {b})")
-    four = text.new(f"call {vector} {pairs}({words} {two}, {words} splat (i16 1))")
+    vector = f"<{lanes} x i32>"
+    four = write_word_pairs(text, lanes, write_byte_pairs(text, lanes, left, right), "splat (i16 1)")
     return text.new(f"add {vector} {total}, {four}")
+
+
+def write_byte_pairs(text: Text, lanes: int, left: str, right: str) -> str:
+    """The sums of two products of bytes each, in 16 bits; the factors are vectors of 32 bits, the left one unsigned."""
+    vector, words, octets = f"<{lanes} x i32>", f"<{2 * lanes} x i16>", f"<{FOUR * lanes} x i8>"
+    name = f"@llvm.x86.{_BYTES[lanes]}"
+    text.declared[f"declare {words} {name}({octets}, {octets})"] = None
+    a, b = (text.new(f"bitcast {vector} {x} to {octets}") for x in (left, right))
+    return text.new(f"call {words} {name}({octets} {a}, {octets} {b})")
+
+
+def write_word_pairs(text: Text, lanes: int, left: str, right: str) -> str:
+    """The sums of two products of 16 bits each, in 32 bits."""
+    vector, words = f"<{lanes} x i32>", f"<{2 * lanes} x i16>"
+    pairs = f"@llvm.x86.{_PAIRS[lanes]}"
+    text.declared[f"declare {vector} {pairs}({words}, {words})"] = None
+    return text.new(f"call {vector} {pairs}({words} {left}, {words} {right})")

@@ -19,17 +19,23 @@ PANEL = 64
 RIGHT = (768 if IS_ARM else 512) * 1024
 """The most bytes of a unit's block of the right factor: it lies in the second cache, which has 1 MiB on a Neoverse."""
 RESULT = 512 * 1024
-"""The most bytes of a unit's results, where they do not lie in the target until they are finished."""
-LONG = 4160
-"""The most columns of a unit of a few rows: 4096, in panels of any width. Rows that are read whole come at 15 GB/s on
-one thread, halves of them at 13 (Arm Neoverse-N1). It is also the sums that strips have at once, a quarter of the first
-cache: 4 x 4096 x 4096 takes 7.2 ms with 1024 columns at once, and 10.5 with all."""
+"""The most bytes of results that a unit of other kernels has before they are finished."""
+SUMS = 2048 * 1024
+"""The most bytes of a contraction's sums that do not lie in the target until results are computed from them: units of
+few rows pack the right factor again and again. 1024 x 1024 x 1024 with a matrix added takes 17.4 ms so, and 19.2 with a
+fourth of it (one thread, 16 lanes)."""
+LONG = 4288
+"""The most columns of a unit of a few rows: 4096, in panels of any width up to 192. Rows that are read whole come at 15
+GB/s on one thread, halves of them at 13 (Arm Neoverse-N1). It is also the sums that strips have at once, a quarter of
+the first cache: 4 x 4096 x 4096 takes 7.2 ms with 1024 columns at once, and 10.5 with all."""
 
-# Bytes of a scratch: its lock, the right block, the left panel, a factor's rows, the results.
+# Bytes of a scratch: its lock, the right block, the left panel, a factor's rows, the results; sums of a contraction.
 RIGHT_AT = 64
 LEFT_AT = RIGHT_AT + RIGHT + 4 * BLOCK * PANEL
 STAGE_AT = LEFT_AT + 4 * BLOCK * PANEL
 RESULT_AT = STAGE_AT + 4 * PANEL * (max(COLUMNS, BLOCK) + PANEL)
 TOTALS_AT = RESULT_AT + RESULT
-SCRATCH = TOTALS_AT + 4 * 4 * (LONG + 2 * PANEL) + 4096
+SUMS_AT = TOTALS_AT + 4 * 4 * (LONG + 2 * PANEL) + 4096
+"""Bytes of a scratch that are not a contraction's alone."""
+SCRATCH = SUMS_AT + SUMS
 """Bytes of a scratch."""

@@ -29,15 +29,19 @@ if TYPE_CHECKING:
 WIDE = 16
 """Elements of the right factor that are computed at once."""
 DEPTH = 4
-"""Steps that a strip takes at once, while it has the next ones fetched into the second cache. A first cache of four
-ways has no room for more rows that lie 16 KiB apart: 8 x 4096 x 4096 takes 11.5 ms so, and 15.5 with 8."""
+"""Steps that a strip takes at once, while an Arm's has the next ones fetched into the second cache. A first cache of
+four ways has no room for more rows that lie 16 KiB apart: 8 x 4096 x 4096 takes 11.5 ms so, and 15.5 with 8."""
 AHEAD = {512: 3}
 """Bytes ahead that are fetched for one row, and the cache as LLVM counts, 3 for the first. An Arm's strip of one row
 takes a step at once: memory is then read from one end to the other. 1 x 4096 x 4096 takes 3.6 ms so, 18.5 GB/s where a
 loop that reads alone has 19.9, and 4.7 by four steps (one thread of a Neoverse-N1)."""
-MANY, NEAR = 8, {320: 3}
-"""The steps of an x86's strip of one row, and what is fetched ahead: 1 x 4096 x 4096 takes 6.3 ms so, 6.5 by four steps
-with the next ones fetched, 7.1 with more fetched ahead, and 8.1 by one (16 lanes, a loaded machine)."""
+MANY = 8
+"""The steps of an x86's strip of one row, or of two where there are registers for all their factors: as many streams as
+memory is read by soonest. 2 x 4096 x 4096 takes 5.4 ms so, and 5.8 by four steps of halves of rows."""
+SOON = 256
+"""Elements ahead that an x86 has fetched: past the end of some rows, those where the next ones begin. 1 x 4096 x 4096
+takes 5.2 ms so, as long as a loop that reads alone, and 5.4 where what lies past the end is fetched; by halves of rows
+5.4 and 6.2, and 8 x 4096 x 4096 7.5, where the second cache has the next rows fetched 7.9 (one thread, 16 lanes)."""
 NEVER: Mapping[int, int] = {}
 
 
@@ -89,11 +93,13 @@ class Reader:
         *,
         below: int = 0,
         ahead: Mapping[int, int] = NEVER,
+        soon: str = "",
     ) -> list[str]:
         """Vectors of some rows at an index along them: each row is given as a number of steps across.
 
         `last` is the index at which a row ends, where it may end before the vector. What lies some rows below is
-        fetched into the second cache, and what lies some bytes ahead into the caches given.
+        fetched into the second cache, and what lies some bytes ahead into the caches given; or what lies at the index
+        `soon`, some rows below or not.
         """
         text, made = self.text, []
         for row in rows:
@@ -103,8 +109,17 @@ class Reader:
                 for far, near in ({0: 2} if below else ahead).items() if letter == "p" else ():
                     place = text.place(f"view{v} + ({row} + {below}) * across{v} + {at} * step{v} + {far}")
                     text.fetch(place, near=near)
+                if soon and letter == "p":
+                    text.fetch(text.place(f"view{v} + ({row} + {soon}_down) * across{v} + {soon} * step{v}"))
             made.append(write_tree(text, self.nodes, found, lanes))
         return made
+
+    def find_soon(self, at: str, start: str, stop: str, down: int) -> str:
+        """Name the index that is read some time after another: past the end of these rows, of those that come next."""
+        self.text.let(f"{at}_over", f"1 if {at} + {SOON} >= {stop} else 0")
+        self.text.let(f"{at}_soon", f"{at} + {SOON} - {at}_over * ({stop} - {start})")
+        self.text.let(f"{at}_soon_down", f"{at}_over * {down}")
+        return f"{at}_soon"
 
     def _leaf(self, leaf: Expr, letter: str, v: int, row: str, at: str, lanes: int, last: str) -> str:
         text, scalar = self.text, scalar_text(kind_of(leaf.type))
@@ -162,8 +177,9 @@ def make_strip(value: Expr, shape: Skinny) -> str:
 class _Strip(Reader):
     def write(self) -> str:
         text, rows = self.text, self.shape.rows
-        depth = DEPTH if rows > 1 else 1 if self.shape.by_lane else MANY
-        width = LONG // (1 << (rows - 1).bit_length()) // WIDE * WIDE
+        is_deep = rows == 1 or (not self.shape.by_lane and rows * MANY <= self.shape.lanes)
+        depth = (1 if self.shape.by_lane else MANY) if is_deep else DEPTH
+        width = LONG // (1 if is_deep else 1 << (rows - 1).bit_length()) // WIDE * WIDE
         self.pitch = 4 * width + LINE  # whose lines do not share the cache's places
         self.enter("k0, n0")
         text.let("deep", f"steps - steps % {depth}")
@@ -196,10 +212,10 @@ class _Strip(Reader):
         for lanes, start, stop, last in ((WIDE, "b", "whole", ""), (shape.lanes, "whole", "stop", "columns")):
             name = f"{step}_e" if last else f"{step}_w"
             with text.loop(name, start, stop, lanes):
-                below = depth if shape.rows > 1 and depth > 1 and not last else 0
-                alone = AHEAD if shape.by_lane else NEAR
-                ahead = alone if shape.rows == 1 and not last else NEVER
-                wide = self.compute(rows, name, lanes, last, below=below, ahead=ahead)
+                below = depth if shape.by_lane and depth > 1 and not last else 0
+                ahead = AHEAD if shape.by_lane and shape.rows == 1 and not last else NEVER
+                soon = "" if shape.by_lane or last else self.find_soon(name, "b", "whole", depth)
+                wide = self.compute(rows, name, lanes, last, below=below, ahead=ahead, soon=soon)
                 columns = [self.parts(each, lanes) for each in wide]
                 for i in range(shape.rows):
                     factors = [self._factor(step, d, i) for d in range(depth)]

@@ -67,7 +67,7 @@ class Tile(NamedTuple):
     steps: int = 0
     """Of each piece of rows that are not packed, where all have the same few; 0 where a table says how many."""
     tail: int = 0
-    """Lanes of a row's last vector that there are, with an ending; 0 where all are."""
+    """Lanes of a row's last vector that there are; 0 where all are."""
     ending: Ending | None = None
     """The computation of results from sums; None where they are results, or others compute those."""
 
@@ -88,7 +88,7 @@ class Tile(NamedTuple):
         """
         if self.by_lane:
             return self.rows == 6 and self.vectors == 4
-        return self.panels > 1 or self.is_apart or (self.kind in ("pairs", "small") and self.rows * self.vectors > 1)
+        return self.panels > 1 or self.is_apart or self.kind in ("pairs", "small")
 
     @property
     def name(self) -> str:
@@ -249,6 +249,9 @@ class TileText(TileRows):
         kind, letter = f"{{ {', '.join([self.vector] * len(sums))} }}", "w" if tile.by_lane else "v"
         ties = ",".join([*[f"={letter}"] * len(sums), *map(str, range(len(sums)))])
         given = ", ".join(f"{self.vector} {value}" for value in sums.values())
+        if len(sums) == 1:  # a single output is no struct
+            sums[0, 0] = text.new(f'call {self.vector} asm sideeffect "", "{ties},~{{memory}}"({given})')
+            return
         held = text.new(f'call {kind} asm sideeffect "", "{ties},~{{memory}}"({given})')
         for k, place in enumerate(list(sums)):
             sums[place] = text.new(f"extractvalue {kind} {held}, {k}")

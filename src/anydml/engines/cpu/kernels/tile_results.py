@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.kernels.endings import EndingText
 from anydml.engines.cpu.kernels.nodes import kind_of
-from anydml.engines.cpu.kernels.some import store_some
+from anydml.engines.cpu.kernels.some import load_some, store_some
 from anydml.engines.cpu.kernels.steps import Steps
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ class TileResults:
 
     def __init__(self, tile: Tile, scalar: str) -> None:
         self.tile, self.text, self.vector = tile, Steps(), f"<{tile.lanes} x {scalar}>"
+        self._kind = "f32" if scalar == "float" else "i32"
         self.sums = [(i, j) for i in range(tile.rows) for j in range(tile.across)]
 
     def at(self, base: str, offset: int) -> str:
@@ -39,7 +40,7 @@ class TileResults:
         self.text.add(f"{block}{more}:")
         sums = self.sums_of(block)
         for (i, j), place in self._places():
-            self.text.add(f"store {self.vector} {sums[i, j]}, ptr {place}, align 4")
+            store_some(self.text, self._kind, self.tile.lanes, self.tile.present(j), sums[i, j], place, 4)
 
     def keep(self, block: str) -> None:
         """Keep the sums for the next chain, as a block has them: where nothing else is near.
@@ -57,7 +58,8 @@ class TileResults:
         text, op = self.text, "fadd" if "float" in self.vector else "add"
         found = {(i, j): f"%s{i}.{j}.rest" for i, j in self.sums}
         for one, place in places:
-            old = text.new(f"load {self.vector}, ptr {place}, align 4")
+            count = self.tile.present(one[1]) if block == "add" else self.tile.lanes
+            old = load_some(text, self._kind, self.tile.lanes, count, place, 4)
             found[one] = text.new(f"{op} {self.vector} {old}, {found[one]}")
         return found
 
@@ -107,7 +109,7 @@ class TileResults:
                     row,
                     0,
                     "row + i_end",
-                    [self.load(old, 4 * lanes * j, self.vector) for j in range(self.tile.across)],
+                    [self._sum_at(old, j) for j in range(self.tile.across)],
                 )
         else:
             row = "%to.entry"
@@ -118,6 +120,11 @@ class TileResults:
         text.add("ret void")
         if not text.numbers:
             del text.lines[table]
+
+    def _sum_at(self, row: str, j: int) -> str:
+        """A row's vector of sums that are put down."""
+        present = self.tile.present(j)
+        return load_some(self.text, self._kind, self.tile.lanes, present, self.at(row, 4 * self.tile.lanes * j), 4)
 
     def _finish_row(self, made: EndingText, place: str, i: int, row: str, sums: list[str]) -> None:
         """Compute the results of a row, which is the tile's i-th or stands for each, and write them to a place."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.digits import PLACES, PORTION
-from anydml.engines.cpu.kernels.room import RESULT, RIGHT, SCRATCH
+from anydml.engines.cpu.kernels.room import RESULT, RIGHT, SCRATCH, SUMS_AT
 from anydml.engines.cpu.kernels.rows import VIEWS
 from anydml.engines.cpu.kernels.stage import DECLARED, find_place, make_bases, make_stage, take_scratch
 from anydml.engines.cpu.kernels.steps import Steps
@@ -32,7 +32,7 @@ MOST_RESULTS = RESULT // 4
 _ODD = 64
 _ROW = _ODD + 64
 _DIGITS = _ROW + 4 * MOST
-_RESULT = SCRATCH - 4096 - RESULT
+_RESULT = SUMS_AT - 4096 - RESULT
 
 
 def bytes_of(portions: int, rows: int) -> int:

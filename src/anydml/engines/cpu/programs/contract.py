@@ -24,7 +24,7 @@ from anydml.engines.cpu.kernels.pack import Packing, make_pack
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
 from anydml.engines.cpu.kernels.tile import make_tile
 from anydml.engines.cpu.programs.contracted import ContractProgram
-from anydml.engines.cpu.programs.endings import ending_of, fills_lines
+from anydml.engines.cpu.programs.endings import ending_of, fills_lines, may_place
 from anydml.engines.cpu.programs.octets import plan_octets
 from anydml.engines.cpu.programs.panels import lay_out_bytes, lay_out_panels, lay_out_rows
 from anydml.engines.cpu.programs.sides import SUMS, Sides, element_of
@@ -169,7 +169,14 @@ def _plan(
     is_direct = sides.finish is sides.sum and sides.target.along(sides.columns) == 4 and not sides.line
     is_direct = is_direct and not skinny
     right_mode = (HALVES if are_halves and not is_read else PANELS) if panels else skinny[1] if skinny else AS_IT_LIES
-    units = units_of(sides, tile, right_mode, is_direct=is_direct and not sides.n % tile.lanes, is_ahead=bool(ahead))
+    beside = -(-SUMS_AT_ONCE // (tile.rows * tile.vectors)) if right_mode == PANELS else 1
+    is_ended = not (octets and octets.zeros) and not skinny and beside == 1 and fills_lines(tile)
+    ending = ending_of(sides) if is_ended and tile.kind != "matrices" else None
+    is_placed = ending is not None and may_place(sides, ending)
+    # Most tiles write the columns that there are; others by whole vectors, and leave the last few to rows of maps.
+    tail = 0 if tile.kind == "matrices" or (octets and octets.zeros) else sides.n % tile.lanes
+    is_there = (is_direct or is_placed) and sides.n % tile.lanes == tail
+    units = units_of(sides, tile, right_mode, is_direct=is_there, is_ahead=bool(ahead))
     if octets:
         (left, pack_left), (right, pack_right) = octets.factors
         left_mode, way = AS_IT_LIES, AS_IT_LIES if sides.windows is None else WINDOWS
@@ -199,12 +206,7 @@ def _plan(
     is_more = sides.k > units.block or units.columns > 1
     has_fetches = is_far and is_more and row_panels > 1 and not tile.by_lane
     tile = tile._replace(fetches=has_fetches and tile.kind != "matrices")
-    beside = -(-SUMS_AT_ONCE // (tile.rows * tile.vectors)) if right_mode == PANELS else 1
-    is_ended = not (octets and octets.zeros) and not skinny and beside == 1 and fills_lines(tile)
-    is_ended = is_ended and tile.kind != "matrices"
-    ending = ending_of(sides) if is_ended else None
-    # No other tile is called where all of a unit's columns fill vectors, and all steps are packed at once.
-    is_all = ending is not None and not sides.n % tile.lanes and sides.k <= units.block
+    is_all = ending is not None and sides.k <= units.block  # no other tile is called
     bound = panels or (known[1] if known else None)
     zeros = octets.zeros if octets else ()
     sections = (left, right, sides.result(), *zeros)
@@ -219,13 +221,14 @@ def _plan(
         "left_at": places[0], "right_at": places[1], "result_at": places[2], "rank": len(sides.batch),
         "together": FOUR if octets else 1, "line": sides.line, "gap": sides.gap, "beside": beside,
         "fetches": int(tile.fetches), "filled": octets.filled if octets else 1,
-        **_tiles(sides, tile, beside, ending, is_all=is_all),
+        "written": 1 if tail else tile.lanes, "is_placed": int(is_placed),
+        **_tiles(sides, tile, tail, beside, ending, is_all=is_all),
     }  # fmt: skip
     if octets:
         words["mends"], (words["total_left"], words["total_right"], words["mend"]) = octets.mends, octets.kernels
         words["left_zero_at"], words["right_zero_at"] = places[3:5] if zeros else (0, 0)
     if octets and bound and bound.most:
-        small = _tiles(sides, tile._replace(kind="small"), beside, ending, is_all=is_all)
+        small = _tiles(sides, tile._replace(kind="small"), tail, beside, ending, is_all=is_all)
         small["pack_left"], small["total_left"] = octets.small_kernels()
         words |= {f"small_{name}": word for name, word in small.items()}
         words["most"], words["bounded"] = bound.most, LEFT if known else RIGHT
@@ -241,15 +244,14 @@ def _is_apart(sides: Sides, tile: Tile, packing: Packing, mode: int) -> bool:
     return is_whole and sides.lie(sides.left).along(sides.rows) % ALIKE != 0
 
 
-def _tiles(sides: Sides, tile: Tile, beside: int, ending: Ending | None, *, is_all: bool) -> dict[str, int]:
+def _tiles(sides: Sides, tile: Tile, tail: int, beside: int, ending: Ending | None, *, is_all: bool) -> dict[str, int]:
     """The tiles' kernels by their words: whole ones, narrow, low and small ones; as many that end, and those beside."""
     columns = tile.vectors * tile.lanes
     found: dict[str, int] = {}
-    widths = (tile.vectors, -(-(sides.n % columns or columns) // tile.lanes))
     shapes = [
-        tile._replace(rows=rows, vectors=vectors)
+        tile._replace(rows=rows, vectors=vectors, tail=lanes)
         for rows in (tile.rows, sides.m % tile.rows or tile.rows)
-        for vectors in widths
+        for vectors, lanes in ((tile.vectors, 0), (-(-(sides.n % columns or columns) // tile.lanes), tail))
     ]
     for shape, name in zip(shapes, ("", "_narrow", "_low", "_small"), strict=True):
         ended = 0 if ending is None else _tile_kernel(shape._replace(ending=ending))

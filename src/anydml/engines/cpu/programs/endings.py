@@ -37,6 +37,8 @@ CHEAP = frozenset(
     )
 )
 """Operations of what is computed from sums where they are."""
+SUM_BYTES = 4
+"""Of a sum, whatever its type."""
 SHORT = 24
 """And the most of them, which are written for each vector of a tile."""
 
@@ -74,3 +76,14 @@ def ending_of(sides: Sides, longest: int = SHORT) -> Ending | None:
         moves.append(FOLD if is_each else COLUMN if along else ROW if across else "")
     is_long = len(nodes) > SHORT or any(node.op not in CHEAP for node in nodes)
     return Ending(sides.finish, sides.sum, tuple(leaves), tuple(moves), is_long)
+
+
+def may_place(sides: Sides, ending: Ending) -> bool:
+    """Whether sums may lie where the results come to lie: as large, and nothing is read that may lie there too.
+
+    2048 x 2048 x 2048 with a bias and a rectifier packs its right factor once so, and eight times where a unit has
+    room for the sums of 256 rows alone.
+    """
+    is_alike = sides.target.width == sides.target.along(sides.columns) == SUM_BYTES and not sides.line
+    others = (move for leaf, move in zip(ending.leaves, ending.moves, strict=True) if leaf is not ending.fold)
+    return is_alike and FOLD not in others

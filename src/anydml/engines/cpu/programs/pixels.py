@@ -48,6 +48,9 @@ LONGEST = 160
 """Nodes of what is computed from sums at most where they are: rows of maps would take the few channels of a place."""
 TAPS = CHAIN
 """Numbers of a channel that are folded at most."""
+WIDE = 64
+"""Channels from which on windows that lie apart are a reduce's, which reads memory as it lies: sums of 8 x 64 x 1,024
+along the second axis take 90 us so, and 136 as windows (one thread of a Xeon)."""
 ROWS = 4096
 """Rows for which a CPU's own tile is taken."""
 NEAR = 256 * 1024
@@ -157,7 +160,14 @@ def _suits(sides: _Pixels, reads: str) -> bool:
         return is_ours and sides.n >= tile_for("f32", ROWS).lanes and _pieces(sides)[2] >= min(LEAST_STEPS, sides.k)
     # Channels lie side by side, and no window goes along them.
     is_whole = sides.n % 4 == 0 and all(x.strides[k] >= 4 * sides.n for k in sides.folded)
-    return is_ours and is_whole and sides.k <= TAPS
+    return is_ours and is_whole and sides.k <= TAPS and not (sides.n >= WIDE and _are_apart(sides))
+
+
+def _are_apart(sides: _Pixels) -> bool:
+    """Whether each window lies before the next, as the rows of a reduce along an axis do."""
+    x, sizes = sides.lie(sides.left), sides.found.sizes
+    end = max(x.strides[k] * sizes[k] for k in sides.folded)
+    return all(x.strides[k] >= end for k in sides.rows)
 
 
 def _tile(sides: _Pixels, reads: str) -> Tile:
@@ -224,7 +234,7 @@ def _program(sides: _Pixels, tile: Tile, panels: Panels | None = None) -> Contra
     words = {
         "m": sides.m, "n": sides.n, "k": sides.k, "row_units": row_units, "column_units": column_units,
         "row_panels": -(-sides.m // tile.rows), "column_panels": -(-sides.n // width), "tile_rows": tile.rows,
-        "tile_columns": width, "block": sides.k, "lanes": tile.lanes if ending is None else 1,
+        "tile_columns": width, "block": sides.k, "lanes": tile.lanes, "written": tile.lanes if ending is None else 1,
         **plain, **ended, "left_mode": PIECES,
         "right_mode": PANELS, "is_direct": int(sides.finish is sides.sum), "left_at": places[0], "right_at": places[1],
         "result_at": places[2], "rank": len(sides.batch), "together": 1, "filled": 1, "beside": 1,

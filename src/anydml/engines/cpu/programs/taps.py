@@ -22,7 +22,7 @@ from anydml.engines.cpu.kernels.planes import (
     ZERO_SIGNED,
     make_planes,
 )
-from anydml.engines.cpu.kernels.room import RESULT, SCRATCH
+from anydml.engines.cpu.kernels.room import RESULT, SCRATCH, SUMS_AT
 from anydml.engines.cpu.kernels.rows import OUTER_RANK, VIEWS
 from anydml.engines.cpu.kernels.taps import make_taps
 from anydml.engines.cpu.kernels.taps_dots import make_dots, suits
@@ -65,7 +65,7 @@ FAR = 16
 """The distances of taps at most: what is further apart is no window, and each has a kernel of its own."""
 NEAR = 48 * 1024
 """Bytes of lines with margins that a part has: the first cache has them, and results."""
-FRAMED = SCRATCH - RESULT - 4096
+FRAMED = SUMS_AT - RESULT - 4096
 """Bytes of them that a scratch has room for."""
 TOGETHER = 4
 """Rows of a part at least."""

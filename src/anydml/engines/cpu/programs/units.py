@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.call import SMALL
 from anydml.engines.cpu.kernels.bringing import PANELS, STRIP
 from anydml.engines.cpu.kernels.fourfold import FOUR
-from anydml.engines.cpu.kernels.room import AHEAD, BLOCK, COLUMNS, LONG, PANEL, RESULT, RIGHT
+from anydml.engines.cpu.kernels.room import AHEAD, BLOCK, COLUMNS, LONG, PANEL, RIGHT, SUMS
 from anydml.engines.cpu.kernels.tile import BYTES, CHAIN
 from anydml.engines.threads import get_num_threads
 
@@ -68,7 +68,7 @@ def units_of(sides: Sides, tile: Tile, mode: int, *, is_direct: bool, is_ahead: 
         block = whole or _block(sides.k, n, together)
         lowest = -(-wanted // (batch * columns))
         if sides.k > block and not is_direct:  # results lie in the scratch until the last block
-            lowest = max(lowest, -(-row_panels // (RESULT // (4 * n) // tile.rows)))
+            lowest = max(lowest, -(-row_panels // (SUMS // (4 * n) // tile.rows)))
         for rows in range(min(lowest, row_panels), min(2 * lowest, row_panels) + 1):
             m = -(-row_panels // rows) * tile.rows
             packed = (0 if is_ahead else m) + (0 if mode == PANELS else n)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.kernels.unpacked import Unpacked, make_unpacked
+from anydml.engines.cpu.programs.abreast import lanes_abreast
 from anydml.engines.cpu.programs.contract import plan_sides
 from anydml.engines.cpu.programs.sides import NOWHERE, Lie
 from anydml.engines.cpu.programs.weights import lay_out_words
@@ -130,6 +131,7 @@ def _plan(found: _Many, layout: Map | None) -> ContractProgram | None:
         zeros=zeros,
         scale="half" if leaves[1].data_type is DataType.FLOAT16 else "float",
         is_laid_out=layout is not None,
+        abreast=lanes_abreast(found.bits) if layout is not None else 0,
     )
     kernel = get_kernel(shape.name, functools.partial(make_unpacked, shape))
 
@@ -139,11 +141,15 @@ def _plan(found: _Many, layout: Map | None) -> ContractProgram | None:
         for view in leaves:
             width = view.data_type.size_in_bytes
             lies.append(Lie(view.tensor, view.offset * width, _only(found.column, view.strides, width, rank), width))
-        if layout is not None:
+        here = Lie("", 0, (0,) * rank, 1)
+        if layout is not None and not shape.abreast:
             lies[0] = Lie(layout.target.tensor, 0, _only(found.column, layout.target.strides[:1] * rank, 1, rank), 1)
-        first = Lie("", 0, (0,) * rank, 1)
         on = [lie.along(across) for lie in lies]
-        return sides.section((kernel.address,), [*lies, first, NOWHERE], [*[0] * len(lies), 1, 4], [*on, 0, 0])
+        if layout is None or not shape.abreast:
+            return sides.section((kernel.address,), [*lies, here, NOWHERE], [*[0] * len(lies), 1, 4], [*on, 0, 0])
+        lies[0], on[0] = here._replace(tensor=layout.target.tensor), 0
+        line = (kernel.address, layout.target.strides[0])
+        return sides.section(line, [*lies, here, here, NOWHERE], [*[0] * len(lies), 0, 1, 4], [*on, 1, 0, 0])
 
     layouts = {} if layout is None else {layout.target.tensor: layout}
     return plan_sides(found.primitive, found.weights, section, layouts)

@@ -11,6 +11,7 @@ from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.call import SMALL
 from anydml.engines.cpu.features import IS_ARM, has_feature, has_fma, has_rounding
 from anydml.engines.cpu.kernels import HEADER
+from anydml.engines.cpu.kernels.abreast_sums import Abreast
 from anydml.engines.cpu.kernels.digits import PORTION, TOGETHER, Digits, make_digits, make_rounded
 from anydml.engines.cpu.kernels.plainly import make_plain
 from anydml.engines.cpu.kernels.quantised import MOST_ROWS, Quantised, make_quantised
@@ -22,6 +23,7 @@ from anydml.engines.cpu.kernels.weights import (
     bytes_of,
     make_weights,
 )
+from anydml.engines.cpu.programs.abreast import lanes_abreast, lay_out_abreast, plan_abreast
 from anydml.engines.cpu.programs.contracted import ContractProgram
 from anydml.engines.cpu.programs.sides import NOWHERE, Lie, Sides
 from anydml.engines.cpu.tiles import has_dots
@@ -80,6 +82,7 @@ def _plan(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | Non
     if rounded is not None:
         shape = shape._replace(places=1)
     lies = [sides.lie(leaf) for leaf in leaves]
+    lanes = lanes_abreast(shape.bits)
     layouts: dict[str, Map] = {}
     if constants:
         column = sides.columns[-1]
@@ -87,7 +90,7 @@ def _plan(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | Non
         laid_out = None if is_batched else lay_out_words(primitive, views[0], column, sides.k, shape.bits)
         if laid_out is None or views[0].tensor not in constants:
             return None
-        name, on = laid_out.target.tensor, laid_out.target.strides[0]
+        name, on = laid_out.target.tensor, 0 if lanes else laid_out.target.strides[0]
         lies[0] = Lie(name, 0, tuple(on if k == sides.columns[-1] else 0 for k in range(len(sizes))), 1)
         layouts, shape = {name: laid_out}, shape._replace(is_laid_out=True)
     weights = sides.section((), lies, [shared] * len(lies), [lie.along(sides.columns) for lie in lies])
@@ -99,7 +102,12 @@ def _plan(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | Non
         if pair[0].along(sides.folded) != 1 or not _is_by_block(strides, sizes[kept]):
             return None
         left = sides.section((), pair, [1, 0], [lie.along(sides.rows) for lie in pair])
-    return _program(sides, shape, (left, weights, sides.result()), layouts)
+    sections = (left, weights, sides.result())
+    if not lanes:
+        return _program(sides, shape, sections, layouts)
+    zero = 0 if shape.has_zeros else shape.zero - shape.raised
+    abreast = Abreast(0, 0, lanes, shape.is_signed, shape.has_zeros, zero, rounded is not None)
+    return plan_abreast(sides, abreast, sections, layouts)
 
 
 def _is_by_block(strides: tuple[int, ...], blocks: int) -> bool:
@@ -108,13 +116,17 @@ def _is_by_block(strides: tuple[int, ...], blocks: int) -> bool:
 
 
 def lay_out_words(primitive: Reduce, view: View, column: int, length: int, bits: int) -> Map | None:
-    """How the words of weights are laid out for `TOGETHER` portions at once; None where some are left over."""
-    tensors = [one.tensor for one in primitive.sources]
-    if length % (PORTION * TOGETHER) or tensors.count(view.tensor) > 1:
+    """How the words of weights are laid out, for `TOGETHER` portions or for panels; None where some are left over."""
+    tensors, lanes = [one.tensor for one in primitive.sources], lanes_abreast(bits)
+    if tensors.count(view.tensor) > 1:
         return None
     name = f"{view.tensor} in words"
     while name in (*tensors, primitive.target.tensor):
         name += " more"
+    if lanes:
+        return lay_out_abreast(view, name, primitive.sizes[column], view.strides[column], length, lanes)
+    if length % (PORTION * TOGETHER):
+        return None
     width = PORTION * bits // 8
     sizes = (primitive.sizes[column], length // (PORTION * TOGETHER), width // 4, TOGETHER, 4)
     source = replace(view, sizes=sizes, strides=(view.strides[column], TOGETHER * width, 4, width, 1))
