@@ -43,13 +43,15 @@ class NibblesForm:
     scales: DataType
     has_lines: bool
     """Whether scales of neighbours lie side by side at multiples of 16 bytes."""
+    has_zeros: bool
+    """Whether a block has a zero point of its own, a byte."""
 
 
 def emit_nibbles(value: Expr, found: Weights, rests: Sequence[Expr], form: NibblesForm) -> Any:
     """A kernel: 16 columns a program, with all rows.
 
-    It takes pointers (weights, scales, the left factor's load, the others', the target), the numbers of columns and of
-    words, two strides of each view, and the user's numbers.
+    It takes pointers (weights, scales, zero points where they are loads, the left factor's load, the others', the
+    target), the numbers of columns and of words, two strides of each view, and the user's numbers.
     """
     return _Writer(value, found, rests, form).made()
 
@@ -67,7 +69,8 @@ class _Writer(Lines):
 
     def made(self) -> Any:
         form = self.form
-        pointers = ["weights_", "scale", "left", *(f"rest{k}" for k in range(len(self.rests))), "target"]
+        own = ["scale", "zero"] if form.has_zeros else ["scale"]
+        pointers = ["weights_", *own, "left", *(f"rest{k}" for k in range(len(self.rests))), "target"]
         strides = [f"strides_{name}" for name in pointers]
         chosen = [f"given{k}" for k in range(len(self.given))]
         self.say(
@@ -95,7 +98,7 @@ class _Writer(Lines):
             self.say(
                 f"column{k} = tl.minimum(first + {8 * k} + line, count - 1).to(tl.int64)",
                 f"at{k} = weights_ + column{k} * strides_weights_[0]",
-                f"scale{k} = scale + column{k} * strides_scale[0]",
+                *(f"{name}{k} = {name} + column{k} * strides_{name}[0]" for name in own),
             )
         self.say("none = tl.zeros_like(lane).to(tl.float32)")
         self.say(*(f"total{m}_{i} = none" for m in self.eights for i in range(4)))
@@ -129,6 +132,8 @@ class _Writer(Lines):
             self.say(f"block = tl.minimum(block, blocks - {self.each})")
         for k in (0, 1):
             self.scales(k)
+            if form.has_zeros:
+                self.zeros(k)
         for j in range(self.each):
             if self.is_half:
                 self.row(j)
@@ -139,8 +144,8 @@ class _Writer(Lines):
             for j in range(0, self.each, 4):
                 words, read = (", ".join(f"{name}{k}_{j + i}" for i in range(4)) for name in ("word", "read"))
                 self.say(f"{words} = nibbles.turned({read}, turn)")
-        zero = form.zero
-        constants = [_twice(1024 + zero), _twice(-(64 + zero))] if self.is_half else [_twice(128 + zero, is_wide=True)]
+        zero, is_wide = form.zero, not self.is_half
+        constants = [_twice(128 + zero, is_wide=True)] if is_wide else [_twice(1024 + zero), _twice(-(64 + zero))]
         flip = f" ^ {form.flip}" if form.flip else ""
         unpack = "halves" if self.is_half else "wide_halves"
         ends = ", ".join(map(str, constants))
@@ -149,7 +154,8 @@ class _Writer(Lines):
                 self.row(j)
             for half, letter in enumerate("ab"):
                 names = ", ".join(f"{letter}{i}" for i in range(4))
-                self.say(f"{names} = nibbles.{unpack}(word{half}_{j}{flip}, {ends})")
+                zeros = f"z{half}_{j}" if is_wide else f"z{half}_{j}, nibbles.below(z{half}_{j})"
+                self.say(f"{names} = nibbles.{unpack}(word{half}_{j}{flip}, {zeros if form.has_zeros else ends})")
             for m in self.eights:
                 self.multiply(m, j)
 
@@ -201,6 +207,14 @@ class _Writer(Lines):
                 self.say(f"s{k}_{j} = tl.load(scale{k} + ({by}).to(tl.int64) * strides_scale[1]).to(tl.float32)")
         if not form.is_even:
             self.say(*(f"s{k}_{j} = tl.where(there{j}, s{k}_{j}, 0.0)" for j in range(each)))
+
+    def zeros(self, k: int) -> None:
+        """The zero points of a column's blocks, as the numbers are that they are taken off."""
+        whole = _twice(1024) if self.is_half else _twice(128, is_wide=True)
+        for j in range(self.each):
+            by = f"block{j}" if self.form.shared == 1 else f"block{j} // {self.form.shared}"
+            place = f"zero{k} + ({by}).to(tl.int64) * strides_zero[1]"
+            self.say(f"z{k}_{j} = tl.load({place}).to(tl.int32) * 0x10001 + {whole}")
 
     def finish(self, m: int, i: int) -> None:
         """The results of the sums of columns g or g + 8 with the even rows of eight, or the odd ones."""

@@ -40,7 +40,7 @@ def emit_weights(value: Expr, found: Weights, lefts: Sequence[Expr], rests: Sequ
     It takes pointers (weights, scales, zero points where they are loads, the left factor's loads, the others', the
     target), the numbers of columns and of words, two strides of each view, the user's numbers, and TILE.
     """
-    has_zeros = found.right.zero is not None and found.right.zero.op == "load"
+    has_zeros = found.right.has_zeros
     given = [node for node in walk(value) if node.op == "given"]
     own = ["scale", *(["zero"] if has_zeros else [])]
     pointers = ["weights_", *own, *(f"left{k}" for k in range(len(lefts))), *(f"rest{k}" for k in range(len(rests)))]

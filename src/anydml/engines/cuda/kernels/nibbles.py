@@ -41,6 +41,19 @@ def halves(word, zero, zero_below):
 
 
 @triton.jit
+def below(zero):
+    """64 more than a zero point, negated, of 1024 more than it: a pair of FLOAT16."""
+    return tl.inline_asm_elementwise(
+        "{ .reg .b32 all; mov.b32 all, 0x63806380; sub.rn.f16x2 $0, all, $1; }",
+        "=r,r",
+        [zero],
+        dtype=tl.int32,
+        is_pure=True,
+        pack=1,
+    )
+
+
+@triton.jit
 def wide_halves(word, zero):
     """The same of bfloat16, which has FLOAT32's exponents: `zero` is 128 more than the zero point, twice."""
     return tl.inline_asm_elementwise(
@@ -197,6 +210,13 @@ def plain_halves(word, zero, zero_below):
 
 
 @triton.jit
+def plain_below(zero):
+    less = 960.0 - _number(zero, tl.float16)
+    bits = less.to(tl.float16).to(tl.int16, bitcast=True).to(tl.int32) & 0xFFFF
+    return bits | (bits << 16)
+
+
+@triton.jit
 def plain_wide_halves(word, zero):
     return _pairs(word, _number(zero + tl.zeros_like(word), tl.bfloat16) - 128, True)
 
@@ -249,7 +269,7 @@ def plain_turned(a, b, c, d, within):
 
 if triton.knobs.runtime.interpret:
     halves, wide_halves, product, four = plain_halves, plain_wide_halves, plain_product, plain_four
-    two, turned = plain_two, plain_turned
+    two, turned, below = plain_two, plain_turned, plain_below
 
 
 # Rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anydml.engines.cuda.emit_nibbles import EACH, NibblesForm, emit_nibbles
+from anydml.engines.cuda.figures import HOPPER
 from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Kernel
 from anydml.engines.cuda.programs.shapes import ceil_power
 from anydml.enums import DataType
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Reduce
     from anydml.ir.weights import Weights
 
-FIRST = 90
-"""The architecture that has all that is used here."""
 WORDS = 4
 """Of 32 weights."""
 MOST_WARPS = 2 if IS_INTERPRETED else 8
@@ -32,15 +31,15 @@ taken apart; one of FLOAT16 6.6 to 8.4, and here 5.4."""
 def has_nibbles(
     found: Weights, form: WeightsForm, left: Expr, strides: Sequence[tuple[int, ...]], figures: Figures
 ) -> bool:
-    """Whether tensor cores can have it: 4 bits, one zero point, rows as they are, of 16 bytes' multiples."""
+    """Whether tensor cores can have it: 4 bits, rows as they are, of 16 bytes' multiples."""
     source = found.left.args[0] if found.left.op == "cast" else found.left
-    has_zeros = found.right.zero is not None and found.right.zero.op == "load"
-    if form.bits != 4 or has_zeros or source is not left:
+    if form.bits != 4 or source is not left:
         return False
     if left.type not in LEAST_ROWS or form.rows < LEAST_ROWS[left.type] or form.by_block != (False,):
         return False
-    is_known = IS_INTERPRETED or figures.target.arch >= FIRST
-    is_aligned = strides[2][0] * left.type.size_in_bytes % ALIGNMENT == 0 and strides[0][0] % WORDS == 0
+    is_known = IS_INTERPRETED or figures.target.arch >= HOPPER
+    apart = strides[2 + found.right.has_zeros][0] * left.type.size_in_bytes
+    is_aligned = apart % ALIGNMENT == 0 and strides[0][0] % WORDS == 0
     return is_known and is_aligned and form.zero == int(form.zero) and 0 <= form.zero < 128
 
 
@@ -64,7 +63,7 @@ def nibbles_kernel(
     made = emit_nibbles(primitive.value, found, rests, NibblesForm(
         rows=form.rows, warps=warps, kind=left.type, flip=form.flip, zero=int(form.zero),
         shared=block // WORDS, is_even=blocks % (each * warps) == 0, scales=scale,
-        has_lines=is_aligned and block == WORDS and blocks % each == 0,
+        has_lines=is_aligned and block == WORDS and blocks % each == 0, has_zeros=found.right.has_zeros,
     ))  # fmt: skip
     programs = -(-columns // 16)
     return Kernel(made, tuple(kinds), numbers, {}, programs, warps, figures, fuses=False)

@@ -10,7 +10,6 @@ from anydml.engines.cuda.emit import bits_of, bounded
 from anydml.engines.cuda.emit_weights import WeightsForm, emit_weights
 from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Kernel
 from anydml.engines.cuda.programs.nibbles import has_nibbles, nibbles_kernel
-from anydml.engines.cuda.programs.product import ProductProgram
 from anydml.engines.cuda.programs.reduce import ReduceProgram
 from anydml.engines.cuda.programs.shapes import ceil_power, kind_of
 from anydml.ir.numerics import expand
@@ -69,7 +68,9 @@ class WeightsProgram:
     primitive: Reduce
     figures: Figures
     fast: Kernel | None = None
-    """On tensor cores, where what it reads begins at multiples of 16 bytes."""
+    """On tensor cores."""
+    wide: tuple[int, ...] = ()
+    """The pointers that must be multiples of 16 bytes for it."""
 
     @classmethod
     def plan(cls, primitive: Reduce, figures: Figures) -> WeightsProgram | None:
@@ -113,20 +114,48 @@ class WeightsProgram:
         if len(lefts) == 1 and has_nibbles(found, form, lefts[0], strides, figures):
             fast = nibbles_kernel(primitive, found, form, (lefts[0], rests), numbers, kinds, block, figures)
         best = fast or kernel
-        if best is None:
-            return None
-        best.prepare()
-        return cls(kernel, tuple(bases), primitive, figures, fast)
+        if best is not None:
+            best.prepare()
+        return cls(kernel, tuple(bases), primitive, figures, fast, (0, 1, len(leaves)))
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in; weights that do not begin with a word are taken apart as for any product."""
         addresses = [places[tensor] + offset for tensor, offset in self.bases]
-        if self.fast is not None and not any(address % ALIGNMENT for address in addresses[:3]):
+        if self.fast is not None and not any(addresses[k] % ALIGNMENT for k in self.wide):
             return self.fast.launch(addresses)
-        if self.kernel is not None and addresses[0] % WORD == 0:
+        if addresses[0] % WORD:
+            return ReduceProgram.plan(self.primitive, self.figures).bind(places)
+        if self.kernel is not None:
             return self.kernel.launch(addresses)
-        plans = (plan(self.primitive, self.figures) for plan in (ProductProgram.plan, ReduceProgram.plan))
-        return next(program for program in plans if program is not None).bind(places)
+        halves = _halves(self.primitive)
+        plans = [self.plan(half, self.figures) or ReduceProgram.plan(half, self.figures) for half in halves]
+        starts = [program.bind(places) for program in plans]
+
+        def start() -> None:
+            for one in starts:
+                one()
+
+        return start
+
+
+def _halves(primitive: Reduce) -> list[Reduce]:
+    """The same of a part of the rows, and of the others."""
+    found = match_weights(primitive)
+    assert found is not None  # noqa: S101 - for type checkers: it was planned
+    weights = primitive.sources[int(found.right.byte.value)]
+    rows = [k for k in range(len(primitive.sizes) - primitive.depth) if weights.strides[k] == 0]
+    longest = max(rows, key=lambda k: primitive.sizes[k])
+    middle = primitive.sizes[longest] // 2
+
+    def part(view: View, start: int, size: int) -> View:
+        sizes = (*view.sizes[:longest], size, *view.sizes[longest + 1 :])
+        return replace(view, sizes=sizes, offset=view.offset + start * view.strides[longest])
+
+    made = []
+    for start, size in ((0, middle), (middle, primitive.sizes[longest] - middle)):
+        sources = tuple(part(view, start, size) for view in primitive.sources)
+        made.append(replace(primitive, sources=sources, target=part(primitive.target, start, size)))
+    return made
 
 
 def _form(
@@ -167,7 +196,7 @@ def _form(
     flip = 0
     if right.data_type.is_signed:  # -8 to 7 is 0 to 15 less 8
         flip, zero = (-0x77777778, zero + 8) if is_paired else (-0x7F7F7F80, zero + 128)
-        if any(node is right.zero for node in loads):
+        if right.has_zeros:
             return None
     units = blocks * length // each
     rows = loops[0].count
