@@ -106,7 +106,7 @@ def test_large_products_stay_within_their_scratch(
     assert not memory[start : start + 8].any()  # which is free again
 
 
-@pytest.mark.parametrize("shape", [(200, 150, 300), (5, 900, 700), (3, 200, 1100)])
+@pytest.mark.parametrize("shape", [(200, 150, 300), (5, 900, 700), (3, 200, 1100), (12, 900, 700)])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.usefixtures("threads")
 def test_the_number_of_threads_changes_no_bit(shape: tuple[int, int, int], dtype: str) -> None:
@@ -123,7 +123,7 @@ def test_the_number_of_threads_changes_no_bit(shape: tuple[int, int, int], dtype
     assert len(found) == 1
 
 
-@pytest.mark.parametrize("shape", [(64, 64, 64), (150, 130, 1500), (1, 512, 4096), (8, 300, 2000)])
+@pytest.mark.parametrize("shape", [(64, 64, 64), (150, 130, 1500), (1, 512, 4096), (8, 300, 2000), (12, 300, 2000)])
 @pytest.mark.parametrize("turned", [False, True])
 def test_errors_are_no_larger_than_those_of_onnx_runtime(shape: tuple[int, int, int], turned: bool) -> None:
     ort, onnx = (
@@ -280,20 +280,32 @@ def test_rows_are_read_as_they_lie_unless_their_lines_share_places_of_the_cache(
     """Either way has the same bits: over several chains, and blocks of them."""
     rng = np.random.default_rng(5)
     left, right = rng.standard_normal((31, 1024), np.float32), rng.standard_normal((1024, 70), np.float32)
-    wide = np.zeros((31, 1027), np.float32)
-    wide[:, :1024] = left
     found = []
-    for rows in (left, wide[:, :1024]):
+    for width in (1024, 1027, 1050):
+        rows = np.zeros((31, width), np.float32)[:, :1024]
+        rows[:] = left
         target = np.full((31, 70), 7, np.float32)
         primitive = product(rows, right, target)
         run(primitive, {"left": rows, "right": right, "target": target})
         program = CpuEngine().compile(primitive)
         assert isinstance(program, ContractProgram)
         found.append((program.fixed[WORDS.index("left_mode") - 2], target))
-    (packed, one), (apart, other) = found
-    assert (packed, apart) == (AS_IT_LIES, AS_IT_LIES if IS_ARM else UNPACKED)
+    (packed, one), (near, _), (apart, other) = found
+    assert (packed, near, apart) == (AS_IT_LIES, AS_IT_LIES, AS_IT_LIES if IS_ARM else UNPACKED)
     assert one.tobytes() == other.tobytes()
     np.testing.assert_allclose(one, left.astype(np.float64) @ right, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(12, 453, 420), (5, 453, 420), (12, 403, 300), (20, 403, 300), (1, 403, 300)])
+def test_a_few_rows_read_a_matrix_where_it_lies(shape: tuple[int, int, int]) -> None:
+    """By strips from memory, by tiles from the second cache, but for the last columns: nothing past those is read."""
+    m, n, k = shape
+    rng = np.random.default_rng(4)
+    left, wide = (rng.integers(-3, 4, size).astype(np.float32) for size in ((m, k), (k, n + 3)))
+    wide[:, n:] = np.nan
+    target = np.full((m, n), 7, np.float32)
+    run(product(left, wide[:, :n], target), {"left": left, "right": wide, "target": target})
+    np.testing.assert_array_equal(target, left @ wide[:, :n])
 
 
 def test_a_matrix_is_added_where_the_result_is_written() -> None:
@@ -317,7 +329,7 @@ def test_a_matrix_is_added_where_the_result_is_written() -> None:
 def test_one_row_reads_4096_columns_whole() -> None:
     """Memory is read at full speed by whole rows, whatever the width of a tile."""
     dml.set_num_threads(1)
-    left, right = np.ones((1, 16), np.float32), np.ones((16, 4096), np.float32)
+    left, right = np.ones((1, 64), np.float32), np.ones((64, 4096), np.float32)
     program = CpuEngine().compile(product(left, right, np.empty((1, 4096), np.float32)))
     assert isinstance(program, ContractProgram)
     assert program.fixed[WORDS.index("column_units") - 2] == 1

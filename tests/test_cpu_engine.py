@@ -10,6 +10,7 @@ import pytest
 import anydml as dml
 from agreement import answer, assert_same, columns, framed, gathering, padded, slicing, values
 from anydml import calls
+from anydml.engines.cpu.features import has_lanes
 from anydml.engines.cpu.programs import copy, gather, scan
 from anydml.enums import NUMPY_TYPES
 from guarded import guarded
@@ -246,3 +247,23 @@ def test_no_long_row_leaves_its_view(at_end: bool) -> None:
             out = guarded(np.zeros_like(x), at_end)
             dml.cumulative_summation(x, 0, direction, out=out, device=CPU)
             np.testing.assert_array_equal(out, dml.cumulative_summation(x, 0, direction, device=REFERENCE))
+
+
+@pytest.mark.parametrize("by_lanes", [True, False])
+@pytest.mark.parametrize("dtype", ["uint16", "float16", "float32"])
+def test_running_sums_down_some_columns(dtype: str, by_lanes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a CPU that reads some lanes of a vector, and one that does not."""
+    monkeypatch.setenv("ANYDML_KEEP_PLANS", "0")
+    monkeypatch.setattr(scan, "has_lanes", lambda: by_lanes and has_lanes())
+    for width in (3, 13, 77):
+        x = values((2, 9, width), dtype)
+        desc = dml.CumulativeSummation.infer(input_tensor=dml.TensorDesc.of(x), axis=1, axis_direction="decreasing")
+        run, out = CPU.compile(desc), np.zeros(x.size + 20, dtype)
+        program = run._programs[-1]
+        assert isinstance(program, scan.ScanProgram)
+        is_by_line = " lines " in program.kernel.name
+        assert is_by_line == (width < scan.BLOCK and not (by_lanes and has_lanes()))
+        run.bind(x, out=out[10:-10].reshape(x.shape)).dispatch()
+        np.testing.assert_array_equal(out[10:-10].reshape(x.shape), REFERENCE.compile(desc)(x))
+        assert not out[:10].any()
+        assert not out[-10:].any()

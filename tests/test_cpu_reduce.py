@@ -11,6 +11,7 @@ import pytest
 import anydml as dml
 from agreement import assert_same
 from anydml.engines.cpu import CpuEngine
+from anydml.engines.cpu.features import has_lanes
 from anydml.engines.cpu.kernels import along
 from anydml.engines.cpu.programs import reduce as planning
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
@@ -267,3 +268,24 @@ def test_the_first_extreme_is_found_wherever_it_lies(function: str, kind: str) -
     for rows in (x, x[:, :77].copy()):
         wanted = getattr(np, function)(rows, 1, keepdims=True)
         np.testing.assert_array_equal(getattr(dml, function)(rows, [1], device="cpu"), wanted)
+
+
+def test_targets_are_fetched_before_the_pass_that_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.ones((4, 100), "f")
+    first, *_, last = text_of(normal(100), x, x.copy(), monkeypatch).split("store <16 x float>")
+    assert ", i32 1, i32 3, i32 1)" in first
+    assert ", i32 1, i32 3, i32 1)" not in last.partition("declare")[0]
+
+
+@pytest.mark.skipif(not has_lanes(), reason="this CPU reads whole vectors")
+@pytest.mark.parametrize("width", [7, 13])
+def test_fewer_rows_than_lanes_are_one_vector(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = guarded(np.random.default_rng(width).standard_normal((2, 37, width)).astype("f"), True)
+    y = guarded(np.zeros_like(x), True)
+    turned = [x.transpose(0, 2, 1), y.transpose(0, 2, 1)]
+    compute(SOFTMAX, turned[:1], turned[1], threads=1, rows=(37,))
+    powers = np.exp(x.astype("f8"))
+    np.testing.assert_allclose(y, powers / powers.sum(1, keepdims=True), rtol=5e-7)
+    text = text_of(SOFTMAX, turned[0], turned[1], monkeypatch)
+    assert "@llvm.masked.load" in text
+    assert f"fmul <{64 if width > 8 else 32} x float>" in text

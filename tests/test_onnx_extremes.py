@@ -43,6 +43,11 @@ def test_integers_of_an_empty_row_are_onnx_runtimes(kind: str, wanted: int) -> N
     assert found.tolist() == [[wanted], [wanted]]
 
 
+@pytest.mark.parametrize("kind", ["MeanVarianceNormalization", "LpNormalization"])
+def test_norms_of_nothing_are_nothing(kind: str) -> None:
+    assert run(node(kind, "x", "y"), 22, x=np.zeros((2, 3, 2, 0), "f")).shape == (2, 3, 2, 0)
+
+
 def test_products_of_no_steps_are_zero() -> None:
     a, b = np.zeros((2, 3, 0), "uint8"), np.zeros((0, 4), "int8")
     zero = np.array(7, "uint8")
@@ -139,29 +144,49 @@ def test_a_scale_of_another_type_keeps_its_digits(x: Any, scale: Any, wanted: li
     assert found.tolist() == wanted
 
 
-def weighted(length: int, *, is_known: bool, dtype: str = "float32", **attributes: Any) -> tuple[Any, Any, Any]:
-    """A product with weights of 4 bits that have zero points between whole numbers: the model, inputs and result."""
+@pytest.mark.parametrize("axis", [0, 1])
+def test_the_last_block_of_weights_may_be_short(axis: int) -> None:
+    """33 elements in blocks of 16 have 3 scales, which are no blocks of 11."""
+    shape, by = [(33, 16), (16, 33)][axis], [(3, 16), (16, 3)][axis]
+    weights, scales = np.random.default_rng(7).integers(-99, 99, shape, "int8"), np.abs(drawn(*by))
+    made = node("DequantizeLinear", "w s", "y", axis=axis, block_size=16)
+    found = anydml.onnx.load(model(made, {}, "y", {"w": weights, "s": scales}, opset=21)).run({})["y"]
+    np.testing.assert_allclose(found, weights * scales.repeat(16, axis)[: shape[0], : shape[1]], rtol=1e-6)
+
+
+def weighted(
+    length: int, points: str = "", *, is_known: bool = True, dtype: str = "float32", **attributes: Any
+) -> tuple[Any, Any, Any]:
+    """A product with weights of 4 bits: the model, inputs and result. Zero points may be of FLOAT16 or of 4 bits."""
     blocks = -(-length // 32)
     packed = np.random.default_rng(7).integers(0, 256, (5, blocks, 16), "uint8")
-    scales, points = np.abs(drawn(5 * blocks, dtype=dtype)), drawn(5 * blocks, off=8, dtype=dtype, seed=8)
-    given = {"b": packed, "s": scales, "p": points}
+    scales, bias = np.abs(drawn(5 * blocks, dtype=dtype)), drawn(5, dtype=dtype, seed=9)
+    given = {"b": packed, "s": scales, "c": bias}
+    middle = np.full((5, blocks, 1), 8.0)
+    if points == "floats":
+        given["p"] = drawn(5 * blocks, off=8, dtype=dtype, seed=8)
+        middle = given["p"].astype("float64").reshape(5, blocks, 1)
+    if points == "nibbles":  # those of a row begin with a byte, and one alone has a half to spare
+        given["p"] = np.array([7, 9, 8, 3, 12], "uint8").repeat(blocks // 2) * 17
+        middle = (given["p"] % 16).astype("float64").reshape(5, blocks // 2, 1).repeat(2, 1)
     a = {"a": drawn(2, length, dtype=dtype)}
-    names = "a b s" if attributes.get("accuracy_level") else "a b s p"
+    names = f"a b s {'p' if points else '-'} - c"
     proto = node("MatMulNBits", names, "y", domain="com.microsoft", K=length, N=5, bits=4, block_size=32, **attributes)
-    inputs = a if is_known else a | {name: given[name] for name in names.split()[1:]}
+    inputs = a if is_known else a | given
     declared = {name: (one.dtype, one.shape) for name, one in inputs.items()}
     nibbles = np.stack([packed & 15, packed >> 4], -1).reshape(5, blocks, 32)
-    middle = 8.0 if attributes.get("accuracy_level") else points.astype("float64").reshape(5, blocks, 1)
     weights = ((nibbles - middle) * scales.astype("float64").reshape(5, blocks, 1)).reshape(5, -1)[:, :length]
     made = model(proto, declared, "y", given if is_known else None, opset=21)
-    return made, inputs, a["a"].astype("float64") @ weights.T
+    return made, inputs, a["a"].astype("float64") @ weights.T + bias
 
 
+@pytest.mark.parametrize("points", ["", "floats", "nibbles"])
 @pytest.mark.parametrize("length", [64, 40])
-def test_weights_of_halves_with_points_between_are_rounded_once(length: int) -> None:
-    made, inputs, wanted = weighted(length, is_known=True, dtype="float16")
-    found = anydml.onnx.load(made, device="reference", strict=True).run(inputs)["y"]
-    np.testing.assert_allclose(found, wanted, rtol=2**-11, atol=1e-5)
+def test_products_of_halves_by_weights_of_few_bits_are_rounded_once(length: int, points: str) -> None:
+    made, inputs, wanted = weighted(length, points, dtype="float16")
+    for engine in ("reference", "cpu"):
+        found = anydml.onnx.load(made, device=engine, strict=True).run(inputs)["y"]
+        np.testing.assert_allclose(found, wanted, rtol=2**-11, atol=1e-5)
 
 
 def test_rows_by_weights_that_a_run_gives_are_not_rounded() -> None:

@@ -125,3 +125,8 @@ def rounds_to_float16() -> bool:
 def reads_pixels() -> bool:
     """Whether the CPU spreads a number as it reads it, at no cost: an x86, whose vectors have 8 lanes or more."""
     return not IS_ARM and has_feature("avx2")
+
+
+def has_lanes() -> bool:
+    """Whether the CPU reads and writes some lanes of a vector, of any type, as fast as all of them."""
+    return has_feature("avx512bw")

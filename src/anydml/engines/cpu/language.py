@@ -127,6 +127,26 @@ def load_vector(builder: Any, address: Any, kind: Any) -> Any:
     return vector
 
 
+def load_lanes(builder: Any, address: Any, mask: Any, otherwise: Any) -> Any:
+    """The lanes of a vector that a mask has, from an address that need not be aligned; the others are not read."""
+    args = [builder.inttoptr(address, POINTER), ir.Constant(I32, 1), mask, otherwise]
+    return _masked(builder, "load", otherwise.type, otherwise.type, args)
+
+
+def store_lanes(builder: Any, vector: Any, address: Any, mask: Any) -> None:
+    """Store the lanes of a vector that a mask has."""
+    args = [vector, builder.inttoptr(address, POINTER), ir.Constant(I32, 1), mask]
+    _masked(builder, "store", vector.type, ir.VoidType(), args)
+
+
+def _masked(builder: Any, verb: str, kind: Any, result: Any, args: Sequence[Any]) -> Any:
+    letter = str(kind.element)[0] if isinstance(kind.element, ir.IntType) else "f"
+    bits = {"half": 16, "float": 32, "double": 64}.get(str(kind.element)) or kind.element.width
+    name = f"llvm.masked.{verb}.v{kind.count}{letter}{bits}.p0"
+    made = ir.FunctionType(result, [arg.type for arg in args])
+    return builder.call(builder.module.globals.get(name) or ir.Function(builder.module, made, name), args)
+
+
 def make_transpose(width: int) -> Any:
     """transpose(target, target_step, source, source_step): four by four elements, columns for rows."""
     kind = ir.VectorType(ir.IntType(8 * width), 4)
@@ -190,13 +210,13 @@ def fence(builder: Any) -> None:
     builder.fence("seq_cst")
 
 
-def _make_prefetch(cache: int) -> Any:
+def _make_prefetch(cache: int, is_written: int = 0) -> Any:
     @word
     def prefetch(builder: Any, address: Any) -> None:
         name = "llvm.prefetch.p0"
         kind = ir.FunctionType(ir.VoidType(), [POINTER, I32, I32, I32])
         function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
-        how = [ir.Constant(I32, number) for number in (0, 4 - cache, 1)]  # to read, how near, data
+        how = [ir.Constant(I32, number) for number in (is_written, 4 - cache, 1)]  # how near, data
         builder.call(function, [builder.inttoptr(address, POINTER), *how])
 
     return prefetch
@@ -206,6 +226,7 @@ def _make_prefetch(cache: int) -> Any:
 # tenth slower than into the second ahead of a block's rows and of rows gathered (Arm Neoverse-N1), and is quicker for
 # rows that a Xeon gathers.
 prefetch_near, prefetch = _make_prefetch(1), _make_prefetch(2)
+prefetch_target = _make_prefetch(1, 1)
 
 
 def make_piece(width: int, *, stream: bool = False) -> Any:

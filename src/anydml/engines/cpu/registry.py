@@ -9,7 +9,7 @@ from anydml.engines.cpu.kernels.copy import make_copy, make_transposed
 from anydml.engines.cpu.kernels.gather import make_check, make_gather
 from anydml.engines.cpu.kernels.placed import make_placed
 from anydml.engines.cpu.kernels.reverse import make_reverse, make_reverse_columns
-from anydml.engines.cpu.kernels.scan import make_columns, make_lines, make_rows
+from anydml.engines.cpu.kernels.scan import NARROW, make_columns, make_lines, make_rows
 from anydml.engines.cpu.kernels.scan_long import make_long
 from anydml.engines.cpu.kernels.scatter import make_scatter
 from anydml.engines.cpu.kernels.top import make_top
@@ -44,11 +44,11 @@ def make_kernel(name: str) -> Any:
         return make_top(rest[0], rest[1], rest[2] == "largest")
     makers: dict[str, Any] = {"lines": make_lines, "rows": make_rows, "columns": make_columns, "long": make_long}
     shape, kind, function, *flags = rest
-    options: list[bool] = ["exclusive" in flags, "carried" in flags]
+    options: list[int] = ["exclusive" in flags, "carried" in flags]
     if shape in ("rows", "long"):
         options.append("reverse" in flags)
     if shape == "columns":
-        options.append("deep" in flags)
+        options.append(NARROW if "narrow" in flags else 2 if "deep" in flags else 1)
     if shape in ("rows", "columns"):
         options.append("stream" in flags)
     return makers[shape](kind, function, *options)

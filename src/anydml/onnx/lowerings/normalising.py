@@ -110,6 +110,8 @@ def mean_variance_norm(node: Node) -> list[Value]:
     x, given = node.input(0), node.integers("axes")
     rank = len(x.shape)
     axes = sorted(node.axes([0, 2, 3] if given is None else given, rank)) or list(range(rank))
+    if not x.count:
+        return [x]
     # Less the mean as the operator takes it, twice: the mean of large numbers alone is not precise enough.
     less: dict[str, Any] = {"axes": tuple(axes), "use_variance": False}
     apart = node.tracer.apply(dml.mean_variance_normalization2, [_wide(node, x)], x.shape, **less)
@@ -215,6 +217,8 @@ def lp_norm(node: Node) -> list[Value]:
     axis = node.axis(node.integer("axis", -1), len(x.shape))
     if p not in (1, 2):
         node.refuse("p", "p must be 1 or 2", value=p, found=str(p))
+    if not x.count:
+        return [x]
     wide = _wide(node, x)
     norm = reduce(node, wide, ReduceFunction.L1 if p == 1 else ReduceFunction.L2, [axis])
     is_zero = compute(node, dml.logical_equals, norm, Value.of(norm.element, 0), element=BOOL)

@@ -26,6 +26,8 @@ BESIDE = 8
 """Elements of a row that are folded before the strip's results so far are read and written, where they lie near: 512
 KiB take 18 us, and 29 one by one. From far they come faster one row of memory after the other: 64 MiB in 3.9 ms, not
 6.2 (one thread of an Arm Neoverse-N1)."""
+BUSY = 4
+"""Those that take many operations, where rows are fewer than a vector's lanes: nothing else lies beside them."""
 AHEAD, RUN = 512, 1024
 """Bytes ahead that are fetched of a strip of so many elements: it is read as it lies. 16384 x 1024 take 3.5 ms so, and
 3.9 with the same column of the next row fetched, as narrow strips have it."""
@@ -46,7 +48,11 @@ class _Across(Strip):
         self.held = {node: text.new(f"alloca [{strip * self.held_width(node)} x i8], align 64") for node in held}
         targets = [*self.by_row, *self.by_element] if self.by_element else []
         self.parts = {view: text.new(f"alloca {vector_of(value, lanes)}, align 64") for view, value in targets}
-        self.last = text.new(f"sub i64 %n, {lanes}")
+        self.last = "0" if self.shape.masked else text.new(f"sub i64 %n, {lanes}")
+        if self.shape.masked:
+            counts = ", ".join(f"i32 {k}" for k in range(lanes))
+            rows = text.spread(text.new("trunc i64 %n to i32"), "i32", lanes)
+            self.mask = text.new(f"icmp ult <{lanes} x i32> <{counts}>, {rows}")
         self.beginning = self.started(self.places)
         self.loop("0", "%n", strip, [], self._strip)
         return self.finish()
@@ -114,24 +120,45 @@ class _Across(Strip):
 
         self.loop("0", self.sizes[dimension], 1, [], inside)
 
-    def _vectors(self, step: Pass, places: Sequence[str], number: str, slot: str, column: str) -> list[str]:
-        """A pass's roots, for the element of a number in the row."""
-        text, lanes = self.text, self.shape.lanes
+    def _vectors(
+        self, step: Pass, several: Sequence[Sequence[str]], numbers: Sequence[str], slot: str, column: str
+    ) -> list[list[str]]:
+        """A pass's roots, for elements of some numbers in the row, which lie at several places: computed as one."""
+        text, lanes, count = self.text, self.shape.lanes, len(numbers)
         found: dict[Expr, str] = {}
         for leaf in step.leaves:
             if leaf.op != "const":
-                found[leaf] = self.leaf(leaf, places, column)
+                found[leaf] = self._joined(leaf, [self.leaf(leaf, places, column) for places in several])
         for node in step.once:
-            found[node] = self.load(node, slot)
-        on = text.new(f"add i64 {self.times(number, self.shape.strip)}, {slot}") if step.kept or step.keeps else ""
+            found[node] = self._joined(node, [self.load(node, slot)] * count)
+        rows = [self.times(number, self.shape.strip) for number in numbers] if step.kept or step.keeps else []
+        ons = [text.new(f"add i64 {row}, {slot}") for row in rows]
+
+        def at(node: Expr, on: str) -> str:
+            place = self.move(self.spaces[node], self.times(on, width_of(node)))
+            return f"ptr {place}, align {self.align(node)}"
+
         for node in step.kept:
-            at = self.move(self.spaces[node], self.times(on, width_of(node)))
-            found[node] = text.new(f"load {vector_of(node, lanes)}, ptr {at}, align {self.align(node)}")
-        values = self.tree([*step.keeps, *step.roots], found, lanes)
+            kind = vector_of(node, lanes)
+            found[node] = self._joined(node, [text.new(f"load {kind}, {at(node, on)}") for on in ons])
+        values = self.tree([*step.keeps, *step.roots], found, lanes * count)
         for node in step.keeps:
-            at = self.move(self.spaces[node], self.times(on, width_of(node)))
-            text.add(f"store {vector_of(node, lanes)} {found[node]}, ptr {at}, align {self.align(node)}")
-        return values[len(step.keeps) :]
+            for k, on in enumerate(ons):
+                part = self.part(node, found[node], k, lanes, count)
+                text.add(f"store {vector_of(node, lanes)} {part}, {at(node, on)}")
+        roots = list(zip(step.roots, values[len(step.keeps) :], strict=True))
+        return [[self.part(root, value, k, lanes, count) for root, value in roots] for k in range(count)]
+
+    def _joined(self, node: Expr, values: Sequence[str]) -> str:
+        """Vectors of a power of two, one after the other in a wider one."""
+        lanes = self.shape.lanes
+        while len(values) > 1:
+            kind, places = vector_of(node, lanes), ", ".join(f"i32 {k}" for k in range(2 * lanes))
+            pairs = zip(values[::2], values[1::2], strict=True)
+            mask = f"<{2 * lanes} x i32> <{places}>"
+            values = [self.text.new(f"shufflevector {kind} {a}, {kind} {b}, {mask}") for a, b in pairs]
+            lanes *= 2
+        return values[0]
 
     def _at(self, places: Sequence[str], i: str) -> list[str]:
         """The places of the rows' elements of a number, those of lines that begin with each of them too."""
@@ -179,7 +206,11 @@ class _Across(Strip):
             column = self.column(slot)
             for there in moved if is_fetched else []:
                 self._fetch(step, there, column, len(moved))
-            new = [self._vectors(step, there, at, slot, column) for there, at in zip(moved, numbers, strict=True)]
+            if self.shape.masked and size_of(step) > SMALL:
+                new = self._vectors(step, moved, numbers, slot, column)
+            else:
+                each = zip(moved, numbers, strict=True)
+                new = [self._vectors(step, [there], [at], slot, column)[0] for there, at in each]
             for k, one in enumerate(step.folds):
                 value = combine_all(text, one, [values[k] for values in new], lanes)
                 self.combine(one, slot, value)
@@ -189,7 +220,7 @@ class _Across(Strip):
     def _beside(self, step: Pass) -> int:
         """The elements of a row that are folded side by side."""
         if size_of(step) > SMALL:
-            return 1
+            return BUSY if self.shape.masked else 1
         widest = max((width_of(fold) for fold in step.folds), default=0)
         is_wide = any(self.widths[view] < widest for view in self.packed(step))
         return (BESIDE_WIDE if is_wide else 1) if self.shape.far else BESIDE
@@ -205,19 +236,25 @@ class _Across(Strip):
         text = self.text
         hint = ", !nontemporal !0" if self.shape.stream else ""
 
-        def element(i: str, _: list[str]) -> list[str]:
-            moved = self._at(places, i)
-            at = text.new(f"add i64 {number}, {i}")
+        def write(i: str, count: int) -> list[str]:
+            each = [text.new(f"add i64 {i}, {k}") if k else i for k in range(count)]
+            moved = [self._at(places, one) for one in each]
+            numbers = [text.new(f"add i64 {number}, {one}") for one in each]
 
             def body(slot: str) -> None:
                 column = self.column(slot)
-                values = self._vectors(step, moved, at, slot, column)
-                self._put(self.by_element, values, moved, slot, column, hint)
+                found = self._vectors(step, moved, numbers, slot, column)
+                for values, there in zip(found, moved, strict=True):
+                    self._put(self.by_element, values, there, slot, column, hint)
 
             self.slots(body)
             return []
 
-        self.loop("0", self.sizes[-1], 1, [], element)
+        beside, size = BUSY if self.shape.masked and size_of(step) > SMALL else 1, self.sizes[-1]
+        many = text.new(f"and i64 {size}, {-beside}")
+        self.loop("0", many, beside, [], lambda i, _: write(i, beside))
+        if beside > 1:
+            self.loop(many, size, 1, [], lambda i, _: write(i, 1))
 
     def _put(
         self,
@@ -230,6 +267,10 @@ class _Across(Strip):
     ) -> None:
         """Write vectors whole, or where rows before were written already, their last lanes."""
         text, lanes = self.text, self.shape.lanes
+        if self.shape.masked:
+            for (view, _), value in zip(targets, values, strict=True):
+                self.write(view, value, places[view], column, self.row_steps[view], lanes)
+            return
         own = text.new(f"sub i64 {self.end}, {slot}")
         is_whole = text.new(f"icmp sge i64 {own}, {lanes}")
         whole, part, done = (text.label(stem) for stem in ("whole", "part", "done"))

@@ -69,11 +69,21 @@ class Text:
 
     def call(self, name: str, kind: str, args: Sequence[str], more: str = "") -> str:
         """An intrinsic of vectors, all of one type."""
-        lanes, scalar = kind[1:-1].split(" x ")
-        letter = {"double": "f64", "float": "f32", "half": "f16"}.get(scalar, scalar)
-        full = f"@llvm.{name}.v{lanes}{letter}"
+        full = f"@llvm.{name}.{_letters(kind)}"
         self.declared[f"declare {kind} {full}({', '.join([kind] * len(args))}{', i1' if more else ''})"] = None
         return self.new(f"call {kind} {full}({', '.join(f'{kind} {arg}' for arg in args)}{more})")
+
+    def load_lanes(self, vector: str, place: str, mask: str) -> str:
+        """The lanes of a vector that a mask has, and zeros; the others are not read."""
+        truths, name = f"<{lanes_in(vector)} x i1>", f"@llvm.masked.load.{_letters(vector)}.p0"
+        self.declared[f"declare {vector} {name}(ptr, i32, {truths}, {vector})"] = None
+        return self.new(f"call {vector} {name}(ptr {place}, i32 1, {truths} {mask}, {vector} zeroinitializer)")
+
+    def store_lanes(self, vector: str, value: str, place: str, mask: str) -> None:
+        """Write the lanes of a vector that a mask has."""
+        truths, name = f"<{lanes_in(vector)} x i1>", f"@llvm.masked.store.{_letters(vector)}.p0"
+        self.declared[f"declare void {name}({vector}, ptr, i32, {truths})"] = None
+        self.add(f"call void {name}({vector} {value}, ptr {place}, i32 1, {truths} {mask})")
 
     def saturate(self, value: str, source: str, kind: str, vector: str) -> str:
         """Floats as integers of a kind, those outside of its range as the nearest end."""
@@ -87,3 +97,14 @@ class Text:
         kind = f"<{lanes} x {scalar}>"
         first = self.new(f"insertelement {kind} poison, {scalar} {value}, i32 0")
         return self.new(f"shufflevector {kind} {first}, {kind} poison, <{lanes} x i32> zeroinitializer")
+
+
+def lanes_in(vector: str) -> int:
+    """The lanes of a vector's type."""
+    return int(vector[1:-1].split(" x ")[0])
+
+
+def _letters(vector: str) -> str:
+    """A vector's type as names of intrinsics have it: `v16f32`."""
+    lanes, scalar = vector[1:-1].split(" x ")
+    return f"v{lanes}{({'double': 'f64', 'float': 'f32', 'half': 'f16'}).get(scalar, scalar)}"

@@ -37,6 +37,9 @@ SMALL = 6
 class Writer:
     """A kernel in the making."""
 
+    mask: str
+    """Which lanes there are rows for, where not for all."""
+
     def __init__(self, values: Sequence[Expr], shape: Shape) -> None:
         self.values, self.shape, self.text = values, shape, Text()
         self.passes = shape.passes(values)
@@ -175,6 +178,8 @@ class Writer:
             return text.spread(text.new(f"load {kind}, ptr {place}, align 1"), kind, lanes)
         if letter == "p":
             at = self.move(place, self.times(index, self.widths[view]))
+            if self.shape.masked:
+                return text.load_lanes(f"<{lanes} x {kind}>", at, self.mask)
             return text.new(f"load <{lanes} x {kind}>, ptr {at}, align 1")
         at, value = self.move(place, self.times(index, step)), "poison"
         if letter == "d" and lanes > 1:  # every other one: of two vectors, which reach no further than the last
@@ -195,7 +200,10 @@ class Writer:
         kind, width, text = self.kinds[view], self.widths[view], self.text
         if self.shape.letters[view] == "p":
             at = self.move(place, self.times(index, width))
-            text.add(f"store <{lanes} x {kind}> {value}, ptr {at}, align 1{hint}")
+            if self.shape.masked:
+                text.store_lanes(f"<{lanes} x {kind}>", value, at, self.mask)
+            else:
+                text.add(f"store <{lanes} x {kind}> {value}, ptr {at}, align 1{hint}")
             return
         at = self.move(place, self.times(index, step))
         for lane in range(lanes):
@@ -222,6 +230,14 @@ class Writer:
         """The one lane of a vector in every lane of another."""
         one = vector_of(node, 1)
         return self.text.new(f"shufflevector {one} {value}, {one} poison, <{lanes} x i32> zeroinitializer")
+
+    def part(self, node: Expr, value: str, number: int, lanes: int, of: int) -> str:
+        """One of the vectors that a wider one is made of."""
+        if of == 1:
+            return value
+        chosen = ", ".join(f"i32 {k}" for k in range(number * lanes, (number + 1) * lanes))
+        kind = vector_of(node, lanes * of)
+        return self.text.new(f"shufflevector {kind} {value}, {kind} poison, <{lanes} x i32> <{chosen}>")
 
     # Loops
 

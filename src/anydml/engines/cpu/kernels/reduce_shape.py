@@ -43,6 +43,9 @@ class Shape(NamedTuple):
     """Whether the sources are more than caches hold that are near."""
     stream: bool
     """Whether the target is written past the cache."""
+    masked: bool = False
+    """Whether rows are fewer than a vector's lanes, which lies across them: the other lanes are neither read nor
+    written."""
     window: tuple[int, ...] = ()
     """The sizes of a row's dimensions, where its elements are few and vectors lie across the rows."""
 

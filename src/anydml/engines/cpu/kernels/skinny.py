@@ -41,7 +41,7 @@ memory is read by soonest. 2 x 4096 x 4096 takes 5.4 ms so, and 5.8 by four step
 SOON = 256
 """Elements ahead that an x86 has fetched: past the end of some rows, those where the next ones begin. 1 x 4096 x 4096
 takes 5.2 ms so, as long as a loop that reads alone, and 5.4 where what lies past the end is fetched; by halves of rows
-5.4 and 6.2, and 8 x 4096 x 4096 7.5, where the second cache has the next rows fetched 7.9 (one thread, 16 lanes)."""
+5.4 and 6.2, and 8 x 4096 x 4096 7.0, where the second cache has the next rows fetched 7.9 (one thread, 16 lanes)."""
 NEVER: Mapping[int, int] = {}
 
 
@@ -110,7 +110,9 @@ class Reader:
                     place = text.place(f"view{v} + ({row} + {below}) * across{v} + {at} * step{v} + {far}")
                     text.fetch(place, near=near)
                 if soon and letter == "p":
-                    text.fetch(text.place(f"view{v} + ({row} + {soon}_down) * across{v} + {soon} * step{v}"))
+                    for more in range(0, lanes, WIDE):
+                        index = f"({soon} + {more})"
+                        text.fetch(text.place(f"view{v} + ({row} + {soon}_down) * across{v} + {index} * step{v}"))
             made.append(write_tree(text, self.nodes, found, lanes))
         return made
 
@@ -179,13 +181,16 @@ class _Strip(Reader):
         text, rows = self.text, self.shape.rows
         is_deep = rows == 1 or (not self.shape.by_lane and rows * MANY <= self.shape.lanes)
         depth = (1 if self.shape.by_lane else MANY) if is_deep else DEPTH
+        # Of more rows each factor is read for two vectors: 8 x 768 x 768 takes 140 us so, and 165 by one.
+        self.wide = WIDE if is_deep else max(WIDE, 2 * self.shape.lanes)
         width = LONG // (1 if is_deep else 1 << (rows - 1).bit_length()) // WIDE * WIDE
         self.pitch = 4 * width + LINE  # whose lines do not share the cache's places
         self.enter("k0, n0")
         text.let("deep", f"steps - steps % {depth}")
         with text.loop("b", 0, "columns", width):
             text.let("stop", f"min(b + {width}, columns)")
-            text.let("whole", f"stop - (stop - b) % {WIDE}")
+            text.let("whole", f"stop - (stop - b) % {self.wide}")
+            text.let("most", f"stop - (stop - b) % {WIDE}")
             with text.loop("z", 0, "stop - b", self.shape.lanes):
                 for i in range(rows):
                     self.store("zeroinitializer", f"part + {self.pitch * i} + z * 4")
@@ -209,12 +214,13 @@ class _Strip(Reader):
         text, shape = self.text, self.shape
         self._read_factors(step, depth)
         rows = [f"({step} + {d})" for d in range(depth)]
-        for lanes, start, stop, last in ((WIDE, "b", "whole", ""), (shape.lanes, "whole", "stop", "columns")):
-            name = f"{step}_e" if last else f"{step}_w"
+        pieces = [(self.wide, "b", "whole"), (WIDE, "whole", "most"), (shape.lanes, "most", "stop")]
+        for lanes, start, stop in pieces if self.wide > WIDE else (pieces[0], pieces[2]):
+            name, last = f"{step}_{start}", "columns" if stop == "stop" else ""
             with text.loop(name, start, stop, lanes):
                 below = depth if shape.by_lane and depth > 1 and not last else 0
                 ahead = AHEAD if shape.by_lane and shape.rows == 1 and not last else NEVER
-                soon = "" if shape.by_lane or last else self.find_soon(name, "b", "whole", depth)
+                soon = "" if shape.by_lane or start != "b" else self.find_soon(name, "b", "whole", depth)
                 wide = self.compute(rows, name, lanes, last, below=below, ahead=ahead, soon=soon)
                 columns = [self.parts(each, lanes) for each in wide]
                 for i in range(shape.rows):

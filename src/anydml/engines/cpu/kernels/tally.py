@@ -10,10 +10,12 @@ from anydml.engines.cpu.features import rounds_to_float16
 from anydml.engines.cpu.kernels.number import round_to_odd
 from anydml.engines.cpu.language import (
     POINTER,
+    load_lanes,
     load_vector,
     make_load,
     make_store,
     offset_by,
+    store_lanes,
     store_vector,
     store_word,
     transpose_four,
@@ -123,25 +125,45 @@ class Tally:
 
         return reduce
 
-    def make_columns(self, width: int, height: int, *, exclusive: bool, stream: bool) -> Any:
+    def make_columns(self, width: int, height: int, *, exclusive: bool, stream: bool, partly: bool = False) -> Any:
         """columns(target, target_step, source, source_step, totals): some columns, some rows on.
 
-        With `stream` they are written past the cache, and the target must be aligned to them.
+        With `stream` they are written past the cache, and the target must be aligned to them. With `partly` a last
+        argument is the number of columns, of as many as there are totals: the others are neither read nor written.
         """
         elements, totals_kind = ir.VectorType(self.element, width), ir.VectorType(self.total, width)
 
         @word
-        def columns(builder: Any, target: Any, target_step: Any, source: Any, source_step: Any, totals: Any) -> None:
+        def columns(
+            builder: Any, target: Any, target_step: Any, source: Any, source_step: Any, totals: Any, *count: Any
+        ) -> None:
             place = builder.inttoptr(totals, POINTER)
             total = builder.load(place, typ=totals_kind)
             total.align = 8
+            mask = _first_lanes(builder, count[0], width) if partly else None
             for _ in range(height):
-                value = self.widen(builder, load_vector(builder, source, elements))
-                after = self.combine(builder, total, value)
+                if mask is None:
+                    element = load_vector(builder, source, elements)
+                else:  # the other totals stay as they are
+                    element = load_lanes(builder, source, mask, ir.Constant(elements, [self.start.constant] * width))
+                after = self.combine(builder, total, self.widen(builder, element))
                 result = self.narrow(builder, total if exclusive else after, elements)
-                store_vector(builder, result, target, width * self.width if stream else 1, stream=stream)
+                if mask is None:
+                    store_vector(builder, result, target, width * self.width if stream else 1, stream=stream)
+                else:
+                    store_lanes(builder, result, target, mask)
                 total = after
                 source, target = builder.add(source, source_step), builder.add(target, target_step)
             builder.store(total, place).align = 8
 
         return columns
+
+
+def _first_lanes(builder: Any, count: Any, width: int) -> Any:
+    """Which lanes are the first so many."""
+    kind = ir.VectorType(ir.IntType(32), width)
+    some = ir.Constant(kind, ir.Undefined)
+    one = builder.insert_element(some, builder.trunc(count, ir.IntType(32)), ir.Constant(ir.IntType(32), 0))
+    return builder.icmp_unsigned(
+        "<", ir.Constant(kind, list(range(width))), builder.shuffle_vector(one, some, ir.Constant(kind, None))
+    )

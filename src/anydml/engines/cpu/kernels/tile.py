@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.kernels import LINE
 from anydml.engines.cpu.kernels.fourfold import write_dot, write_pairs, write_small
 from anydml.engines.cpu.kernels.matrices import make_matrices
+from anydml.engines.cpu.kernels.some import load_some
 from anydml.engines.cpu.kernels.tile_results import CHAINED
 from anydml.engines.cpu.kernels.tile_rows import UNROLLED, TileRows
 
@@ -64,6 +65,8 @@ class Tile(NamedTuple):
     """Whether rows are not packed, and lie some bytes apart."""
     fetches: bool = False
     """Whether columns are fetched that are multiplied later."""
+    ahead: int = 0
+    """Steps ahead that columns are fetched, where they lie in a matrix; 0 where they are packed."""
     steps: int = 0
     """Of each piece of rows that are not packed, where all have the same few; 0 where a table says how many."""
     tail: int = 0
@@ -79,6 +82,11 @@ class Tile(NamedTuple):
     def present(self, j: int) -> int:
         """The lanes of a row's vector that there are."""
         return self.tail if self.tail and j == self.across - 1 else self.lanes
+
+    @property
+    def reads_some(self) -> bool:
+        """Whether columns are read that there are, and no more, so that none need to be packed."""
+        return self.tail > 0 and self.kind == "f32" and not self.by_lane
 
     @property
     def is_tied(self) -> bool:
@@ -123,6 +131,8 @@ class TileText(TileRows):
         text.add(f"%f.entry = getelementptr i8, ptr %c.entry, i64 {4 * tile.lanes * tile.across - 1}")
         for p in range(1, tile.panels):
             text.add(f"%b.panel{p} = mul i64 %b.next, {p}")
+        if tile.ahead:
+            text.add(f"%b.ahead = mul i64 %b.step, {tile.ahead}")
         if tile.fetches:
             text.add("%far.entry = inttoptr i64 %far to ptr")
         text.add(f"%kept = alloca [{len(self.sums)} x {self.vector}], align {LINE}")
@@ -187,7 +197,7 @@ class TileText(TileRows):
             is_last = u == steps - 1
             self._step(name, b, u, sums)
             if name == "main":
-                self._fetch_factors(u)
+                self._fetch_factors(u, b)
             on = f"%b.{name}.on" if is_last else f"%b.{name}.{u}"
             text.add(f"{on} = getelementptr i8, ptr {b}, i64 %b.step")
             b = on
@@ -196,12 +206,17 @@ class TileText(TileRows):
         self.end_steps(name, steps)
         text.add(f"%k.{name}.on = add i64 %k.{name}, {steps}", f"br label %{name}")
 
-    def _fetch_factors(self, step: int) -> None:
+    def _fetch_factors(self, step: int, b: str) -> None:
         """Have lines of factors fetched that later steps read: a few at each, for many at once would wait."""
         tile = self.tile
-        lines = min(-(-self.width * tile.lanes * tile.vectors * UNROLLED // LINE), MOST_LINES * UNROLLED)
-        for line in range(lines * step // UNROLLED, lines * (step + 1) // UNROLLED):
-            self.text.fetch(self.at("%b.main", AHEAD + LINE * line))
+        if tile.ahead:
+            on = self.text.new(f"getelementptr i8, ptr {b}, i64 %b.ahead")
+            for line in range(-(-4 * tile.lanes * tile.vectors // LINE)):
+                self.text.fetch(self.at(on, LINE * line))
+        else:
+            lines = min(-(-self.width * tile.lanes * tile.vectors * UNROLLED // LINE), MOST_LINES * UNROLLED)
+            for line in range(lines * step // UNROLLED, lines * (step + 1) // UNROLLED):
+                self.text.fetch(self.at("%b.main", AHEAD + LINE * line))
         if self.fetches_rows:
             self.fetch_rows(step)
 
@@ -220,7 +235,7 @@ class TileText(TileRows):
     def _step(self, name: str, b: str, step: int, sums: dict[tuple[int, int], str]) -> None:
         text, tile = self.text, self.tile
         panels = [b, *(text.new(f"getelementptr i8, ptr {b}, i64 %b.panel{p}") for p in range(1, tile.panels))]
-        columns = [self._column(one, tile.lanes * j) for one in panels for j in range(tile.vectors)]
+        columns = [self._column(one, j) for one in panels for j in range(tile.vectors)]
         found = ""
         for i in range(tile.rows):
             if tile.by_lane and i % tile.lanes == 0:
@@ -256,8 +271,11 @@ class TileText(TileRows):
         for k, place in enumerate(list(sums)):
             sums[place] = text.new(f"extractvalue {kind} {held}, {k}")
 
-    def _column(self, b: str, first: int) -> str:
-        """A vector of columns, from a number on."""
+    def _column(self, b: str, j: int) -> str:
+        """A vector of columns, by its number."""
+        first = self.tile.lanes * j
+        if self.tile.reads_some:
+            return load_some(self.text, "f32", self.tile.lanes, self.tile.present(j), self.at(b, 4 * first), 4)
         if self.tile.kind != "f16":
             return self.load(b, 4 * first, self.vector)
         half = f"<{self.tile.lanes} x half>"

@@ -8,7 +8,7 @@ import math
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.features import IS_ARM
+from anydml.engines.cpu.features import IS_ARM, has_lanes
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.across import make_across
 from anydml.engines.cpu.kernels.along import BLOCK, make_along
@@ -145,11 +145,15 @@ def _shape(primitive: Reduce, reads: Reads) -> Shape:
         if leaf.op == "fetch":
             letters = f"{letters[:v]}{'u' if letters[v] == 'p' else 'a'}{letters[v + 1 :]}"
     most = VECTOR // (max(map(width_of, nodes)) if is_across else 1)
-    if "s" in letters or "a" in letters or any(node.op in ("div", "rem") and not _is_float(node) for node in nodes):
+    divides = any(node.op in ("div", "rem") and not _is_float(node) for node in nodes)
+    if "s" in letters or "a" in letters or divides:
         most = min(most, 16)
     lanes = 1
     while 2 * lanes <= min(most, along.sizes[-1]):
         lanes *= 2
+    # Lanes without a row are 0, which nothing may be divided by.
+    masked = is_across and lanes < along.sizes[-1] < most and {*letters} <= {*"pr"} and not divides and has_lanes()
+    lanes *= 2 if masked else 1
     shape = Shape(
         reads.leaves,
         reads.fetched.starts,
@@ -164,6 +168,7 @@ def _shape(primitive: Reduce, reads: Reads) -> Shape:
         long=folded.count > MANY if is_across else folded.sizes[-1] > 2 * BLOCK,
         far=is_across and kept.count * folded.count * max(widths) > NEAR,
         stream=not primitive.also and _streams(reads.walk, letters),
+        masked=masked,
         window=folded.sizes if is_across and len(folded.sizes) > 1 and folded.count <= WINDOW else (),
     )
     if primitive.also and not is_across:
