@@ -76,6 +76,7 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("QAttention", [_bytes(1, 5, 8)[0], HEADS, _floats(24), *SCALES], {"num_heads": 2, "unidirectional": 1}),
     ("GatherBlockQuantized", [TABLE, WORDS, _floats(9, 3)], {"block_size": 16, "quantize_axis": 1}),
     ("GatherBlockQuantized", [TABLE, WORDS, _floats(9, 3), TABLE[:, :2]], {"block_size": 16, "quantize_axis": 1}),
+    ("GatherBlockQuantized", [TABLE[:, :8], WORDS, _floats(9, 1), TABLE[:, :1]], {"block_size": 16}),
     ("GatherBlockQuantized", [TABLE[:, :16], WORDS, _floats(9, 1)], {"block_size": 16, "bits": 8}),
     ("GatherBlockQuantized", [INT4, WORDS, _floats(9, 2), INT4[:, :2]], {"block_size": 16}),
     ("GatherBlockQuantized", [(INT4.astype(int) + 8).astype("uint4"), WORDS, _floats(9, 2)], {"block_size": 16}),

@@ -239,7 +239,10 @@ def gather_blocks(node: Node) -> list[Value]:
 def _points(node: Node, zeros: Value, indices: Value, by: Value, bits: int) -> Value:
     """A zero point for each scale; of 4 bits they may lie two to a byte, and a row begins with one."""
     rows = take_blocks(node, zeros, indices, 0)
-    if rows.shape == by.shape:
+    if bits == 8 or zeros.element.is_half:
+        if rows.shape != by.shape:
+            rule = f"zero_points must have the shape of scales, {by.shape} at the indices"
+            node.refuse("zero_points", rule, value=rows.shape, found=str(rows.shape))
         return convert(node, rows, by.element)
     _check_shape(node, "zero_points", rows, by.count // by.shape[-1] * -(-by.shape[-1] * bits // 8))
     low, high = (

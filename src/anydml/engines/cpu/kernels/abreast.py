@@ -149,4 +149,5 @@ def _write_panels(text: Steps) -> None:
         text.invoke(
             "used", "weights_at", "panels_at", "zeros_at", "rows_at + i * k * width", "sums + sums_at",
             "powers + sums_at", "results + i * pitch + at * lanes * 4", "pitch", "scale_count", "shared",
+            "scales_base + (first + wide * lanes) * scales_on",
         )  # fmt: skip

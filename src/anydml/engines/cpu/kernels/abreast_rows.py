@@ -102,10 +102,7 @@ def make_turned(shape: Turned) -> str:
         text.let(f"from_{c}", f"source + min({c}, columns - 1) * on")
     text.let("whole", f"count - count % {lanes}")
     with text.loop("k", 0, "whole", lanes):
-        rows = []
-        for c in range(lanes):
-            text.fetch(text.place(f"from_{c} + {lanes} * on + k * {shape.width}"), near=2)  # of the next panel
-            rows.append(_read(text, shape, f"from_{c} + k * {shape.width}", lanes))
+        rows = [_read(text, shape, f"from_{c} + k * {shape.width}", lanes) for c in range(lanes)]
         for i, value in enumerate(_transposed(text, rows)):
             text.add(f"store <{lanes} x float> {value}, ptr {text.place(f'to + (k + {i}) * {4 * lanes}')}, align 4")
     with text.loop("t", "whole", "count"), text.loop("c", 0, lanes):

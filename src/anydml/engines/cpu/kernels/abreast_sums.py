@@ -1,6 +1,6 @@
 """Rows times columns of 4-bit weights that lie abreast: a lane for each column, so that sums are never added across.
 
-`kernel(weights, scales, zeros, a, sums, powers, to, pitch, count, shared)` writes the products of some rows with
+`kernel(weights, scales, zeros, a, sums, powers, to, pitch, count, shared, ahead)` writes the products of some rows with
 some panels of columns to `to`, rows `pitch` bytes apart. A panel has a column a lane:
 
 weights  words of 8 steps, the first in the lowest bits, of all columns side by side; panel after panel
@@ -9,6 +9,7 @@ zeros    FLOAT32 likewise, where zero points are read
 a        by words of steps, 8 elements of each row: FLOAT32, or bytes, the four even steps before the odd ones
 sums     of bytes, by portion, the sum of each row, FLOAT32
 powers   of bytes, by portion, the scale of each row; else of each row the power of two that its results are short of
+ahead    where the scales begin that are turned next: they are fetched meanwhile
 
 A portion's products are added up before they are scaled, and then to one of four sums in turn, which are added in pairs
 in the end. Bytes times 0 .. 15 are added up in 16 bits, which have room for a portion's: 8 · 2 · 15 · 128.
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from anydml.engines.cpu.kernels import LINE
 from anydml.engines.cpu.kernels.digits import PORTION
 from anydml.engines.cpu.kernels.fourfold import write_byte_pairs, write_word_pairs
 from anydml.engines.cpu.kernels.steps import Steps
@@ -53,7 +55,7 @@ class Abreast(NamedTuple):
 
     @property
     def raised(self) -> int:
-        """The excess of signed weights as bytes are multiplied with them."""
+        """The excess of signed weights whose sign is turned, so that none is below 0."""
         return 8 if self.is_signed else 0
 
 
@@ -79,6 +81,9 @@ class _Sums:
         text.let("by_scale", f"count * {self.vector}")
         with text.loop("s", 0, "count"):
             text.let("first", "s * shared")
+            lines = -(-self.shape.panels * self.vector // LINE)  # in which a scale of each column lies, as they follow
+            for n in range(lines):
+                text.fetch(text.place(f"ahead + (s * {lines} + {n}) * {LINE}"), near=2)
             for name in ("scales", *(("zeros",) if self.shape.has_zeros else ())):
                 text.let(f"{name}_at", f"{name} + s * {self.vector}")
             with text.loop("p", "first", "first + shared"):
@@ -92,7 +97,7 @@ class _Sums:
                 value = text.new(f"fmul {self.floats} {value}, {self._spread(f'powers + {4 * i}', 'float')}")
             self._store(value, f"to + {i} * pitch + {v * self.vector}")
         text.add("ret void")
-        names = ("weights", "scales", "zeros", "a", "sums", "powers", "to", "pitch", "count", "shared")
+        names = ("weights", "scales", "zeros", "a", "sums", "powers", "to", "pitch", "count", "shared", "ahead")
         return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
 
     def _portion(self) -> None:
@@ -127,7 +132,7 @@ class _Sums:
     def _products(self, word: int, sums: list[str], zeros: list[str]) -> list[str]:
         text, shape = self.text, self.shape
         words, made = self._words(word), list(sums)
-        if shape.lanes < len(_TABLE) and not shape.is_signed:
+        if shape.lanes < len(_TABLE) and shape.is_signed:
             words = [text.new(f"xor {self.ints} {one}, splat (i32 {_MIDDLES})") for one in words]
         text.let(f"a_{word}", f"a + word_{word} * {4 * STEPS * shape.rows}")
         for k in range(STEPS):
@@ -153,18 +158,22 @@ class _Sums:
             text.declared[f"declare {floats} {name}({floats}, {self.ints})"] = None
             found = text.new(f"call {floats} {name}({floats} <{table}>, {self.ints} {index})")
             return text.new(f"fsub {floats} {found}, {zero}") if shape.has_zeros else found
-        up = text.new(f"shl {self.ints} {word}, splat (i32 {28 - 4 * k})")
-        number = text.new(f"ashr {self.ints} {up}, splat (i32 28)")
-        found = text.new(f"sitofp {self.ints} {number} to {floats}")
-        return found if zero == "splat (float 0.0)" else text.new(f"fsub {floats} {found}, {zero}")
+        # Of the others the bits become the last of a float's, which is 2^23 more, or less if they come before the last.
+        if k >= _DIRECT:
+            word = text.new(f"lshr {self.ints} {word}, splat (i32 {4 * _SHIFTED})")
+        at = 4 * (k if k < _DIRECT else k - _SHIFTED)
+        bits = text.new(f"and {self.ints} {word}, splat (i32 {15 << at})")
+        bits = text.new(f"or {self.ints} {bits}, splat (i32 {127 + 23 - at << 23})")
+        found = text.new(f"bitcast {self.ints} {bits} to {floats}")
+        less = 2 ** (23 - at) + shape.raised + (0 if shape.has_zeros else shape.zero)
+        found = text.new(f"fsub {floats} {found}, splat (float {less}.0)")
+        return text.new(f"fsub {floats} {found}, {zero}") if shape.has_zeros else found
 
     def _zero(self, v: int) -> str:
-        """The numbers taken off the weights of a panel as they come."""
-        text, shape = self.text, self.shape
-        is_as_given = shape.is_signed or shape.lanes == len(_TABLE)
-        more = shape.raised if shape.is_rounded else 0 if is_as_given else -8
-        if not shape.has_zeros:
-            return f"splat (float {shape.zero + more}.0)"
+        """The numbers taken off the weights of a panel; of bytes' as they come."""
+        text, more = self.text, self.shape.raised if self.shape.is_rounded else 0
+        if not self.shape.has_zeros:
+            return f"splat (float {self.shape.zero + more}.0)"
         found = self._load(f"zeros_at + {v} * by_scale")
         return text.new(f"fadd {self.floats} {found}, splat (float {more}.0)") if more else found
 
@@ -211,5 +220,7 @@ class _Sums:
 
 
 _TABLE = range(16)
+_DIRECT, _SHIFTED = 5, 3
+"""The steps of a word whose bits are among those of a float's fraction, and those that go before others are."""
 _MIDDLES, _LOW = 0x88888888 - 2**32, 0x0F0F0F0F
 """8 in each half of the bytes of a word, and all bits of their low halves."""
