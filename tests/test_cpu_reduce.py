@@ -12,7 +12,7 @@ import anydml as dml
 from agreement import assert_same
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.features import has_lanes
-from anydml.engines.cpu.kernels import along
+from anydml.engines.cpu.kernels import across, along
 from anydml.engines.cpu.programs import reduce as planning
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
 from anydml.enums import NUMPY_TYPES, DataType
@@ -240,11 +240,12 @@ def text_of(value: Expr, x: Array, target: Array, monkeypatch: pytest.MonkeyPatc
 def test_powers_of_a_softmax_take_turns_where_a_vector_is_a_register(
     monkeypatch: pytest.MonkeyPatch, has_wide: bool
 ) -> None:
-    monkeypatch.setattr(along, "has_feature", lambda _: has_wide)
-    x = np.ones((4, 100), "f")
-    text = text_of(SOFTMAX, x, x.copy(), monkeypatch)
-    assert ("fmul <64 x float>" in text) == has_wide
-    assert "fmul <16 x float>" in text
+    for module in (along, across):
+        monkeypatch.setattr(module, "has_feature", lambda _: has_wide)
+    for x in (np.ones((4, 100), "f"), np.ones((100, 80), "f").T):
+        text = text_of(SOFTMAX, x, x.copy("K"), monkeypatch)
+        assert ("fmul <64 x float>" in text) == has_wide
+        assert "fmul <16 x float>" in text
 
 
 @pytest.mark.parametrize(("lengths", "is_first"), [((4, 100), True), ((100, 4), False)])

@@ -11,8 +11,9 @@ import functools
 import itertools
 from typing import TYPE_CHECKING
 
+from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.kernels.folds import combine_all, identity, vector_of
-from anydml.engines.cpu.kernels.reduce import SMALL, size_of, width_of
+from anydml.engines.cpu.kernels.reduce import SMALL, TOGETHER, size_of, width_of
 from anydml.engines.cpu.kernels.strips import Strip
 
 if TYPE_CHECKING:
@@ -26,11 +27,6 @@ BESIDE = 8
 """Elements of a row that are folded before the strip's results so far are read and written, where they lie near: 512
 KiB take 18 us, and 29 one by one. From far they come faster one row of memory after the other: 64 MiB in 3.9 ms, not
 6.2 (one thread of an Arm Neoverse-N1)."""
-BUSY = 4
-"""Those that take many operations, where rows are fewer than a vector's lanes: nothing else lies beside them."""
-AHEAD, RUN = 512, 1024
-"""Bytes ahead that are fetched of a strip of so many elements: it is read as it lies. 16384 x 1024 take 3.5 ms so, and
-3.9 with the same column of the next row fetched, as narrow strips have it."""
 BESIDE_WIDE = 2
 """Those that come from far, where a fold's type is wider: float64 sums of 64 MiB of float32 take 6.3 ms, not 8.3."""
 
@@ -200,37 +196,35 @@ class _Across(Strip):
         self, step: Pass, moved: Sequence[Sequence[str]], numbers: Sequence[str], *, is_fetched: bool
     ) -> None:
         """Add elements of the rows, which lie at some places, to the strip's results so far."""
-        text, lanes = self.text, self.shape.lanes
+        text = self.text
 
         def body(slot: str) -> None:
             column = self.column(slot)
             for there in moved if is_fetched else []:
-                self._fetch(step, there, column, len(moved))
+                self.fetch_next(step, there, column, len(moved))
             if self.shape.masked and size_of(step) > SMALL:
                 new = self._vectors(step, moved, numbers, slot, column)
             else:
                 each = zip(moved, numbers, strict=True)
                 new = [self._vectors(step, [there], [at], slot, column)[0] for there, at in each]
             for k, one in enumerate(step.folds):
-                value = combine_all(text, one, [values[k] for values in new], lanes)
+                value = combine_all(text, one, [values[k] for values in new], self.shape.lanes)
                 self.combine(one, slot, value)
 
-        self.slots(body)
+        self.slots(body, TOGETHER if self._is_wide(step) else 1)
+
+    def _is_wide(self, step: Pass) -> bool:
+        """Whether several vectors are computed as one: 8 x 64 x 1,024 take 0.70 ms so, and 1.15 one by one."""
+        is_packed = {*self.shape.letters} <= {*"pr"} and not self.shape.masked
+        return size_of(step) > SMALL and is_packed and has_feature("avx512f")
 
     def _beside(self, step: Pass) -> int:
         """The elements of a row that are folded side by side."""
         if size_of(step) > SMALL:
-            return BUSY if self.shape.masked else 1
+            return TOGETHER if self.shape.masked else 1
         widest = max((width_of(fold) for fold in step.folds), default=0)
         is_wide = any(self.widths[view] < widest for view in self.packed(step))
         return (BESIDE_WIDE if is_wide else 1) if self.shape.far else BESIDE
-
-    def _fetch(self, step: Pass, places: Sequence[str], column: str, count: int) -> None:
-        """Ask for what is read next: further along the strip, or the rows' elements that are so many on."""
-        for view in self.packed(step):
-            is_run = self.shape.strip >= RUN
-            on = self.move(places[view], str(AHEAD) if is_run else self.times(self.strides[-1][view], count))
-            self.fetch(self.move(on, self.times(column, self.widths[view])))
 
     def _write(self, step: Pass, places: Sequence[str], number: str) -> None:
         text = self.text
@@ -243,6 +237,8 @@ class _Across(Strip):
 
             def body(slot: str) -> None:
                 column = self.column(slot)
+                if not (IS_ARM or self.shape.masked or self.shape.stream):
+                    self.fetch_targets(moved[0], column)
                 found = self._vectors(step, moved, numbers, slot, column)
                 for values, there in zip(found, moved, strict=True):
                     self._put(self.by_element, values, there, slot, column, hint)
@@ -250,7 +246,7 @@ class _Across(Strip):
             self.slots(body)
             return []
 
-        beside, size = BUSY if self.shape.masked and size_of(step) > SMALL else 1, self.sizes[-1]
+        beside, size = TOGETHER if self.shape.masked and size_of(step) > SMALL else 1, self.sizes[-1]
         many = text.new(f"and i64 {size}, {-beside}")
         self.loop("0", many, beside, [], lambda i, _: write(i, beside))
         if beside > 1:

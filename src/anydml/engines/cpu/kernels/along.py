@@ -13,7 +13,7 @@ from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.kernels.first import is_first, wide_of, write_first
 from anydml.engines.cpu.kernels.folds import across, combine, combine_all, finds_nan, identity, vector_of
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
-from anydml.engines.cpu.kernels.reduce import SMALL, VECTOR, Writer, lanes_of, size_of, width_of
+from anydml.engines.cpu.kernels.reduce import SMALL, TOGETHER, VECTOR, Writer, lanes_of, size_of, width_of
 from anydml.ir.expressions import FOLDS
 from anydml.ir.trees import walk
 
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 
 BESIDE = 2 if IS_ARM else 4
 """Vectors folded side by side, so that 4 additions or more are under way: they are 4 registers of an Arm's, or less."""
-TOGETHER = 4
-"""Vectors whose values are computed as one where that takes many operations, and a vector is a register: instructions
-of several take turns then, and wait less for each other. A softmax of 128 x 1024 takes 54 us so, and 62 one by one; 57
-by 2 (one thread of a Xeon with AVX-512)."""
 BLOCK = 2048
 """Elements of a long row that are folded for themselves: their sum is as precise as a short row's."""
 

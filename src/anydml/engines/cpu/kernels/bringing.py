@@ -19,7 +19,7 @@ def pack_right(text: Steps) -> None:
     """A unit's block of the right factor, but for panels that are not packed: up to `unpacked`."""
     text.let("unpacked", f"n1 if right_mode == {PANELS} else full_panels if right_mode == {UNPACKED} else n0")
     # Whole panels that lie side by side are packed at once.
-    text.let("whole_n", "columns - columns % tile_columns")
+    text.let("whole_n", "columns - over")
     text.let("at_once", f"whole_n if right_mode == {SIDE_BY_SIDE} else 0")
     with text.when("at_once > 0"):
         text.let("from_w", "right_base + n0 * right_across + k0 * right_step")

@@ -34,11 +34,12 @@ from anydml.engines.cpu.kernels.room import (
 )
 from anydml.engines.cpu.kernels.rows import VIEWS
 from anydml.engines.cpu.kernels.skinny import WIDE
-from anydml.engines.cpu.kernels.stage import DECLARED, find_place, make_bases, make_lines, make_stage, take_scratch
+from anydml.engines.cpu.kernels.stage import DECLARED, make_bases, make_lines, make_stage, take_scratch
 from anydml.engines.cpu.kernels.steps import Steps
 from anydml.engines.cpu.kernels.tile import CHAIN
 from anydml.engines.cpu.kernels.tile_rows import UNROLLED
 from anydml.engines.cpu.kernels.totals import read_totals, total_right
+from anydml.engines.cpu.kernels.unit import divide, find_block, find_unit
 
 CHOSEN = (
     "pack_left", "total_left", "tile", "tile_narrow", "tile_low", "tile_small", "tile_beside", "last", "last_narrow",
@@ -105,6 +106,7 @@ def _write_kernel() -> str:
     for i, name in enumerate(("left_totals", "left_zeros", "right_totals", "right_zeros")):
         text.let(name, f"scratch + {TOTALS_AT + 4 * i * (LONG + 2 * PANEL)}")
     text.let("panel_pitch", "tile_columns * 4")
+    divide(text)
     with text.loop("unit", "begin", "end"):
         _write_unit(text)
     text.add("store atomic i64 0, ptr %slot.ptr release, align 8", "ret i64 0")
@@ -125,10 +127,7 @@ def _choose(text: Steps) -> None:
 
 
 def _write_unit(text: Steps) -> None:
-    text.let("by_column", "unit // max(of_columns, 1) if of_columns else unit % column_units")
-    text.let("others", "unit % max(of_columns, 1) if of_columns else unit // column_units")
-    text.let("by_row", "others % row_units")
-    find_place(text, "others // row_units", HEADER + len(WORDS))
+    find_unit(text, HEADER + len(WORDS))
     for name in ("left", "right", "result"):
         text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
         text.read(f"{name}_base", f"{name}_bases")
@@ -136,30 +135,34 @@ def _write_unit(text: Steps) -> None:
         for name in ("left_zero", "right_zero"):
             text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
     text.read("target_base", "result_bases + target_at")
-    for name, line in (("row", "by_row"), ("column", "by_column")):
-        side = {"row": "m", "column": "n"}[name]
-        text.let(f"{name}_first", f"({name}_panels * {line}) // {name}_units")
-        text.let(f"{name}_stop", f"({name}_panels * ({line} + 1)) // {name}_units")
+    for name, side in (("row", "m"), ("column", "n")):
         text.let(f"{side}0", f"{name}_first * tile_{name}s")
         text.let(f"{side}1", f"min({name}_stop * tile_{name}s, {side})")
     text.let("columns", "n1 - n0")
-    text.let("result_pitch", "((columns + tile_columns - 1) // tile_columns) * panel_pitch")
+    text.let("result_pitch", "(column_stop - column_first) * panel_pitch")
     # Panels of columns that fill vectors: all of them but the last. Most tiles write the columns that there are.
-    text.let("whole_panels", "n1 - columns % tile_columns")
-    text.let("full_panels", "whole_panels if columns % lanes else n1")
-    text.let("written_panels", "whole_panels if columns % written else n1")
+    text.let("over", "n_over if n1 == n else 0")
+    text.let("whole_panels", "n1 - over")
+    text.let("full_panels", "whole_panels if over and n_lanes else n1")
+    text.let("written_panels", "whole_panels if over and n_written else n1")
     text.let("direct", "written_panels if is_direct != 0 else n0")
     text.let("ended", "written_panels if last != 0 else n0")
     text.let("placed", "ended if is_placed != 0 else direct")
     text.let("wide", "tile_columns * beside")
-    text.let("all_wide", f"columns // wide * wide if right_mode == {PANELS} and beside > 1 else 0")
+    text.put("counted", 0)
+    with text.when(f"right_mode == {PANELS} and beside > 1"):
+        text.put("counted", "columns // wide * wide")
+    text.read("all_wide", "counted")
     with text.when(f"right_mode >= {STRIP}"):
         _write_skinny(text)
     with text.loop("k0", 0, f"0 if right_mode >= {STRIP} else k", "block"):
         text.let("steps", "min(block, k - k0)")
-        text.let("packed", "(steps + filled - 1) // filled * (filled // together)")
+        text.put("counted", "steps")
+        with text.when("filled > 1"):
+            text.put("counted", "(steps + filled - 1) // filled * (filled // together)")
+        text.read("packed", "counted")
         pack_right(text)
-        _find_block(text)
+        find_block(text)
         with text.when("mends"):
             text.invoke(
                 "@stage",
@@ -179,16 +182,6 @@ def _write_unit(text: Steps) -> None:
                 text.put("totalled", 1)
         with text.loop("p", "row_first", "row_stop"):
             _write_panel(text)
-
-
-def _find_block(text: Steps) -> None:
-    """Where the block of the right factor lies that comes next: the first panels of rows have it fetched."""
-    text.let("is_more", "1 if k0 + steps < k else 0")
-    text.let("next_n", "n0 if is_more != 0 else n1 if n1 < n else 0")
-    text.let("is_next", "1 if is_more != 0 or n1 < n or (row_units > 1 and k * n > block * columns) else 0")
-    text.let("has_next", "is_next if fetches != 0 else 0")
-    text.let("next_k", "k0 + steps if is_more != 0 else 0")
-    text.let("next_block", "right_base + (next_n - n0) * right_across + next_k * right_step")
 
 
 def _write_skinny(text: Steps) -> None:

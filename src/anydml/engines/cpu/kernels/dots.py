@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 FURTHER = {2048: 2}
 """The bytes that an Arm fetches for one row beside: it ends a chain every 2 KiB, and waits a while. 3.7 ms in place of
 4.2."""
-FEW_COLUMNS = {16: 3}
-"""The columns at once of more than four rows, by lanes, where there are registers for more than two: 8 x 4096 x 4096
-takes 6.2 ms so, and 6.7 by two (one thread)."""
+FEW_COLUMNS = dict.fromkeys(((16, rows) for rows in range(5, 10)), 3)
+"""The columns at once of more than four rows, by lanes and rows, where there are registers for more than two: 8 x 4096
+x 4096 takes 6.2 ms so, and 6.7 by two (one thread)."""
 SHORT = 128
 """The most steps that are few."""
 
@@ -37,7 +37,9 @@ class _Dots(Reader):
         # each. Those of a few steps wait for their sums: 12 x 1001 of 64 steps take 0.28 ms one by one, and 0.20 by
         # four. An x86 reads four columns at once sooner than one: 1 x 4096 x 4096 takes 5.8 ms, and 6.6.
         is_alone = rows == 1 and not self.shape.is_short and self.shape.by_lane
-        columns, self.apart = (1, 4) if is_alone else (4 if rows <= 4 else FEW_COLUMNS.get(self.shape.lanes, 2), 1)
+        columns, self.apart = (
+            (1, 4) if is_alone else (FEW_COLUMNS.get((self.shape.lanes, rows), 4 if rows <= 4 else 2), 1)
+        )
         words = self.apart * rows * self.shape.lanes // 2
         text.room("n_sums", columns * words)
         text.room("o_sums", words)

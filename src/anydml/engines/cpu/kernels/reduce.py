@@ -32,6 +32,10 @@ ROOM = 32 * 1024
 """Bytes on the stack for what is kept of rows."""
 SMALL = 6
 """Operations up to which several vectors are folded side by side: what is more keeps the CPU busy by itself."""
+TOGETHER = 4
+"""Vectors whose values are computed as one where that takes many operations, and a vector is a register: instructions
+of several take turns then, and wait less for each other. A softmax of 128 x 1024 takes 54 us so, and 62 one by one; 57
+by 2 (one thread of a Xeon with AVX-512)."""
 
 
 class Writer:

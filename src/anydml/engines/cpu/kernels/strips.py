@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anydml.engines.cpu.kernels import LINE
 from anydml.engines.cpu.kernels.folds import combine, vector_of
 from anydml.engines.cpu.kernels.nodes import kind_of, scalar_text
 from anydml.engines.cpu.kernels.reduce import VECTOR, Writer, width_of
@@ -13,7 +14,12 @@ from anydml.ir.expressions import FOLDS, LEAVES
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.engines.cpu.kernels.passes import Pass
     from anydml.ir.expressions import Expr
+
+AHEAD, RUN = 512, 1024
+"""Bytes ahead that are fetched of a strip of so many elements: it is read as it lies. 16384 x 1024 take 3.5 ms so, and
+3.9 with the same column of the next row fetched, as narrow strips have it."""
 
 
 class Strip(Writer):
@@ -30,14 +36,20 @@ class Strip(Writer):
     last: str
     """The row that the last vector begins at."""
 
-    def slots(self, body: Callable[[str], None]) -> None:
-        """body(slot) for every vector."""
+    def slots(self, body: Callable[[str], None], together: int = 1) -> None:
+        """body(slot) for every vector; for several together as one, with as many lanes, where they are whole."""
 
         def inside(slot: str, _: list[str]) -> list[str]:
             body(slot)
             return []
 
-        self.loop("0", self.end, self.shape.lanes, [], inside)
+        narrow, whole = self.shape, "0"
+        if together > 1:
+            self.shape = narrow._replace(lanes=narrow.lanes * together)
+            whole = self.text.new(f"and i64 {self.end}, {-self.shape.lanes}")
+            self.loop("0", whole, self.shape.lanes, [], inside)
+            self.shape = narrow
+        self.loop(whole, self.end, self.shape.lanes, [], inside)
 
     def column(self, slot: str) -> str:
         """The row that a vector begins at."""
@@ -119,3 +131,24 @@ class Strip(Writer):
             else:
                 pending += node.args
         return self.tree(roots, found, self.shape.lanes)
+
+    # Memory ahead
+
+    def fetch_next(self, step: Pass, places: Sequence[str], column: str, count: int) -> None:
+        """Ask for what is read next: further along the strip, or the rows' elements that are so many on."""
+        for view in self.packed(step):
+            is_run = self.shape.strip >= RUN
+            on = self.move(places[view], str(AHEAD) if is_run else self.times(self.strides[-1][view], count))
+            self._fetch_all(view, self.move(on, self.times(column, self.widths[view])))
+
+    def fetch_targets(self, places: Sequence[str], column: str) -> None:
+        """Ask for what is written next: a softmax along the second of 8 x 64 x 1,024 takes 0.70 ms so, not 0.79."""
+        for view, _ in self.by_element:
+            if self.shape.letters[view] == "p":
+                on = self.move(places[view], self.strides[-1][view])
+                self._fetch_all(view, self.move(on, self.times(column, self.widths[view])), to_write=True)
+
+    def _fetch_all(self, view: int, place: str, *, to_write: bool = False) -> None:
+        """Ask for the lines of a view's vector."""
+        for on in range(0, self.shape.lanes * self.widths[view], LINE):
+            self.fetch(self.move(place, str(on)) if on else place, to_write=to_write)

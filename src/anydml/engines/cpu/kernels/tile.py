@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.kernels import LINE
 from anydml.engines.cpu.kernels.fourfold import write_dot, write_pairs, write_small
 from anydml.engines.cpu.kernels.matrices import make_matrices
+from anydml.engines.cpu.kernels.some import load_some
 from anydml.engines.cpu.kernels.tile_results import CHAINED
 from anydml.engines.cpu.kernels.tile_rows import UNROLLED, TileRows
 
@@ -81,6 +82,11 @@ class Tile(NamedTuple):
     def present(self, j: int) -> int:
         """The lanes of a row's vector that there are."""
         return self.tail if self.tail and j == self.across - 1 else self.lanes
+
+    @property
+    def reads_some(self) -> bool:
+        """Whether columns are read that there are, and no more, so that none need to be packed."""
+        return self.tail > 0 and self.kind == "f32" and not self.by_lane
 
     @property
     def is_tied(self) -> bool:
@@ -229,7 +235,7 @@ class TileText(TileRows):
     def _step(self, name: str, b: str, step: int, sums: dict[tuple[int, int], str]) -> None:
         text, tile = self.text, self.tile
         panels = [b, *(text.new(f"getelementptr i8, ptr {b}, i64 %b.panel{p}") for p in range(1, tile.panels))]
-        columns = [self._column(one, tile.lanes * j) for one in panels for j in range(tile.vectors)]
+        columns = [self._column(one, j) for one in panels for j in range(tile.vectors)]
         found = ""
         for i in range(tile.rows):
             if tile.by_lane and i % tile.lanes == 0:
@@ -265,8 +271,11 @@ class TileText(TileRows):
         for k, place in enumerate(list(sums)):
             sums[place] = text.new(f"extractvalue {kind} {held}, {k}")
 
-    def _column(self, b: str, first: int) -> str:
-        """A vector of columns, from a number on."""
+    def _column(self, b: str, j: int) -> str:
+        """A vector of columns, by its number."""
+        first = self.tile.lanes * j
+        if self.tile.reads_some:
+            return load_some(self.text, "f32", self.tile.lanes, self.tile.present(j), self.at(b, 4 * first), 4)
         if self.tile.kind != "f16":
             return self.load(b, 4 * first, self.vector)
         half = f"<{self.tile.lanes} x half>"

@@ -64,6 +64,8 @@ the cache's places: a head of 128 x 64 among 12 takes 0.96 ms as it lies, and 0.
 ALIKE = 2048
 """Bytes from row to row, or a multiple, for which the first cache has few places for all of them, so that they are
 packed. Others are read as they lie: 256 x 256 x 256 takes 244 us so, and 252 packed (one thread, 16 lanes)."""
+LINE_BYTES = 64
+"""Bytes more or less for which that is so: 1023 x 1023 x 1023 takes 17.6 ms packed, and 19.7 as rows lie."""
 FAR = 2**20
 """Elements of a right factor from which on the block that is packed next is fetched meanwhile: 1024 x 1024 x 1024 takes
 18.2 ms so, and 19.0 without; smaller ones are nearer (one thread, 16 lanes)."""
@@ -210,6 +212,7 @@ def _plan(
     is_more = sides.k > units.block or units.columns > 1
     has_fetches = is_far and is_more and row_panels > 1 and not tile.by_lane
     tile = tile._replace(fetches=has_fetches and tile.kind != "matrices")
+    read_lanes = 1 if tile._replace(tail=tail).reads_some else tile.lanes
     is_all = ending is not None and sides.k <= units.block  # no other tile is called
     bound = panels or (known[1] if known else None)
     zeros = octets.zeros if octets else ()
@@ -220,7 +223,7 @@ def _plan(
     words = {
         "m": sides.m, "n": sides.n, "k": sides.k, "row_units": units.rows, "column_units": units.columns,
         "row_panels": row_panels, "column_panels": column_panels, "tile_rows": tile.rows, "tile_columns": columns,
-        "block": units.block, "pitch": 4 * tile.pitch, "lanes": tile.lanes, "pack_left": pack_left.address,
+        "block": units.block, "pitch": 4 * tile.pitch, "lanes": read_lanes, "pack_left": pack_left.address,
         "pack_right": pack_right.address, "left_mode": left_mode, "right_mode": right_mode, "is_direct": int(is_direct),
         "left_at": places[0], "right_at": places[1], "result_at": places[2], "rank": len(sides.batch),
         "together": FOUR if octets else 1, "line": sides.line, "gap": sides.gap, "beside": beside,
@@ -245,7 +248,8 @@ def _plan(
 def _is_apart(sides: Sides, tile: Tile, packing: Packing, mode: int) -> bool:
     """Whether tiles read rows as they lie: FLOAT32, not as few as panels are taken beside each other for."""
     is_whole = mode == AS_IT_LIES and packing.kind == tile.kind == "f32" and tile.rows * tile.vectors >= SUMS_AT_ONCE
-    return is_whole and sides.lie(sides.left).along(sides.rows) % ALIKE != 0
+    beyond = sides.lie(sides.left).along(sides.rows) % ALIKE
+    return is_whole and min(beyond, ALIKE - beyond) >= LINE_BYTES
 
 
 def _tiles(sides: Sides, tile: Tile, tail: int, beside: int, ending: Ending | None, *, is_all: bool) -> dict[str, int]:

@@ -33,7 +33,7 @@ LARGE = 16 * 1024
 """Elements of a factor from which on it is read once."""
 MOST = {16: 14}
 """Rows that are read once, by lanes, where there are more of them: 9 x 768 x 768 takes 150 us so, and 235 packed, 14 x
-4096 x 4096 9.1 ms, and 12.8 (one thread)."""
+4096 x 4096 9.1 ms, and 12.8; transposed a half to eight tenths (one thread)."""
 NEARBY = 160 * 1024
 """Elements of a factor that an x86's second cache has: tiles of few rows read it where it lies, with the columns of a
 few steps to come fetched. 5 x 256 x 256 takes 5.3 us so, and 11 by strips; 12 x 384 x 384 31 us, and 55 packed (one
@@ -58,7 +58,7 @@ def plan_skinny(sides: Sides, tile: Tile) -> tuple[Section, int] | None:
     leaves = tuple(node for node in nodes if node.op in ("load", "coordinate"))
     is_across = sides.is_across(sides.right, sides.columns)
     is_computed = any(node.op not in ("load", "cast") for node in nodes)
-    most = SKINNY if is_computed else max(SKINNY, MOST.get(tile.lanes, 0) if is_across else 0)
+    most = SKINNY if is_computed else MOST.get(tile.lanes, SKINNY)
     is_early = is_computed or (not is_across and sides.m <= FEW)
     is_small = sides.n * sides.k < (LEAST if is_early else LARGE) or is_nearby(sides, tile)
     if sides.m > most or is_small or find_rare(nodes):
