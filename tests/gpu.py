@@ -58,7 +58,7 @@ class Gpu:
     """An engine that runs nothing."""
 
     name = "cuda"
-    reads_weights: Mapping[DataType, int] = MappingProxyType({})
+    reads_weights: Mapping[tuple[DataType, int], int] = MappingProxyType({})
     unpacks_weights = False
     reads_outside = False
     looks_up_bytes = False

@@ -123,7 +123,11 @@ def test_weights_of_4_bits_lie_as_tensor_cores_take_them() -> None:
     text = assembly(program.fast, "ttgir")
     lines = [line for line in text.splitlines() if "inline_asm" in line]
     layouts = {layout for line in lines for layout in re.findall(r"#blocked\d*", line)}
-    lanes = r"sizePerThread = \[1\], threadsPerWarp = \[32\], warpsPerCTA = \[2\]"
+    lanes = r"sizePerThread = \[1\], threadsPerWarp = \[32\], warpsPerCTA = \[8\]"
     assert layouts
     assert all(re.search(rf"^{layout} = .*{lanes}", text, re.MULTILINE) for layout in layouts)
-    assert "mma.sync" in assembly(program.fast)
+    text = assembly(program.fast)
+    assert "mma.sync" in text
+    before, _, after = text.partition("griddepcontrol.wait")
+    assert before.count("cp.async.bulk.prefetch.L2") == 2  # of weights and scales
+    assert "prefetch" not in after

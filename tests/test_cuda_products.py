@@ -164,21 +164,27 @@ def test_factors_that_are_computed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data_type", "rows", "kind"),
-    [("uint4", 1, F32), ("int4", 1, F16), ("int4", 4, F16), ("uint8", 3, F32), ("int8", 2, F16), ("uint4", 8, F32)],
-)
-def test_weights_of_few_bits(data_type: str, rows: int, kind: DataType) -> None:
-    """Scales for blocks, zero points of one number or of blocks, FLOAT32 and FLOAT16, and what follows the sum."""
-    of = DataType(data_type)
+    ("data_type", "rows", "kind", "blocks"),
+    [("uint4", 1, F32, 3), ("int4", 4, F16, 3), ("uint8 by block", 3, F32, 3), ("int8", 2, F16, 3),
+     ("uint4", 8, F32, 3), ("int4", 3, F32, 8), ("uint4", 13, F16, 8), ("uint8", 9, F16, 1),
+     ("uint4 by block", 10, F16, 3), ("uint4 by block", 5, F32, 8)],
+)  # fmt: skip
+def test_weights_of_few_bits(data_type: str, rows: int, kind: DataType, blocks: int) -> None:
+    """Scales for blocks, zero points of one number or of blocks, FLOAT32 and FLOAT16, and what follows the sum.
+
+    Of 8 blocks, scales lie at multiples of 16 bytes, and are read several at once.
+    """
+    name, by_block, _ = data_type.partition(" by block")
+    of = DataType(name)
     bits, block = (4, 32) if of.is_half_byte else (8, 64)
-    columns, blocks = (6, 3) if is_interpreted() else (1000, 43)
+    columns, blocks = (6, blocks) if is_interpreted() else (1000, 13 * blocks)
     per = 8 // bits
     sizes = (rows, columns, blocks, block // per, *((per,) if per > 1 else ()))
     length = blocks * block
     byte = U8 if per > 1 else of
     left, packed = numbers((rows, length), kind), numbers((columns, length // per), byte, 1)
     scales, bias = (numbers(shape, kind, 2) for shape in ((columns, blocks), (columns,)))
-    zeros = numbers((columns, blocks), byte, 3) if data_type == "uint8" else np.full((1, 1), 7, byte.dtype)
+    zeros = numbers((columns, blocks), byte, 3) & (2**bits - 1) if by_block else np.full((1, 1), 7, byte.dtype)
     more = (1,) * (len(sizes) - 3)
     named = {
         "source0": np.broadcast_to(left.reshape(rows, 1, *sizes[2:]), sizes),
@@ -189,7 +195,7 @@ def test_weights_of_few_bits(data_type: str, rows: int, kind: DataType) -> None:
     }
     x, weight, scale, added = (ex.load(k, t) for k, t in enumerate((kind, byte, kind, kind)))
     number = number_in(weight, of, ex.coordinate(4)) if per > 1 else weight
-    zero = ex.load(4, byte) if data_type == "uint8" else ex.const(7, number.type)
+    zero = ex.load(4, byte) if by_block else ex.const(7, number.type)
     apart = (number.to(I32) - zero.to(I32)).to(F32)
     total = ex.fold("sum", x.to(F32) * apart * scale.to(F32))
     target = framed(np.zeros((rows, columns, 1, *more), kind.dtype))

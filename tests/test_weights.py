@@ -24,7 +24,7 @@ from anydml.memory import HOST, numpy_address
 from assembled import assembly
 from cases import ENGINES
 
-FEW = CpuEngine.reads_weights[dml.DataType.FLOAT32]
+FEW = CpuEngine.reads_weights[dml.DataType.FLOAT32, 4]
 LIMITS = {"uint4": (0, 16), "int4": (-8, 8), "uint8": (0, 256), "int8": (-128, 128)}
 
 

@@ -233,7 +233,7 @@ def product_rows(pool: Pool, n: int, *, quick: bool = False) -> list[ReduceRow]:
         made.append(row(name, sizes=(1, half, half), dtype="float32", is_turned=is_turned, share=0.85, goal=1.0))
     side = max(half, BLOCK)
     for dtype in ("float16", "float32"):
-        for rows in (1, 4, 8):
+        for rows in (1, 4, 8, 16):
             name = f"product, {rows} by {side}^2 of 4 bits, {dtype}"
             made.append(weights_row(name, pool, rows, side, dtype, quick=quick))
     return made

@@ -115,8 +115,8 @@ class Engine(Protocol):
     name: str
     memory: str
     """Where the tensors lie that it works on: `cpu`, `cuda:0`."""
-    reads_weights: Mapping[DataType, int]
-    """By the type of rows, how many of them are multiplied with weights of few bits as they lie."""
+    reads_weights: Mapping[tuple[DataType, int], int]
+    """By the type of rows and the bits of a weight, how many rows are multiplied with weights as they lie."""
     unpacks_weights: bool
     """Whether more rows are multiplied with such weights as well, which are dequantised as they are read."""
     reads_outside: bool

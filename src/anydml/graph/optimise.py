@@ -39,7 +39,7 @@ class Plain(NamedTuple):
     """An engine's answers where it has no ways of its own."""
 
     takes: Callable[[Primitive], bool] = all_plain
-    reads_weights: Mapping[DataType, int] = MappingProxyType({})
+    reads_weights: Mapping[tuple[DataType, int], int] = MappingProxyType({})
     unpacks_weights: bool = False
     reads_outside: bool = False
     looks_up_bytes: bool = False

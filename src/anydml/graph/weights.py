@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from anydml.ir.views import View
 
 
-def read_weights(recipe: Recipe, few: Mapping[DataType, int], *, are_many: bool = False) -> Recipe:
+def read_weights(recipe: Recipe, few: Mapping[tuple[DataType, int], int], *, are_many: bool = False) -> Recipe:
     """A map that dequantises goes if one product of a few rows reads it, by their type, which reads what the map reads.
 
     Weights that are constants are laid out along what is summed first, where they do not lie so. `are_many` is for
@@ -57,10 +57,9 @@ def read_weights(recipe: Recipe, few: Mapping[DataType, int], *, are_many: bool 
         found = [_followed(view, makers, alone) for view in step.sources] if isinstance(step.primitive, Reduce) else []
         # Of two factors of few bits the weights are what is not computed: the other may be rows that are rounded.
         for slot, (path, seen) in sorted(enumerate(found), key=lambda one: _is_computed(recipe, one[1][0])):
-            if merged is None and seen is not None and seen.data_type in few and path:
+            if merged is None and seen is not None and path:
                 follow = functools.partial(_followed, makers=makers, alone=alone)
-                most = few[seen.data_type]
-                merged, away = _merged(step, slot, seen, path[-1], known, stores, follow, most, are_many=are_many)
+                merged, away = _merged(step, slot, seen, path[-1], known, stores, follow, few, are_many=are_many)
                 gone |= {one.target.tensor for one in (*path, *away)} if merged else set()
         steps += merged or [step]
     if not gone:
@@ -103,7 +102,7 @@ def _merged(
     known: Collection[str],
     stores: dict[str, Store],
     follow: Follow,
-    most: int,
+    few: Mapping[tuple[DataType, int], int],
     *,
     are_many: bool,
 ) -> tuple[list[Step] | None, list[Step]]:
@@ -118,7 +117,7 @@ def _merged(
     if found is None or weights not in (found.left, found.right) or not isinstance(made, Map) or made.checks:
         return None, []
     is_left = found.left is weights
-    column, few = (found.rows, found.columns) if is_left else (found.columns, found.rows)
+    column, rows = (found.rows, found.columns) if is_left else (found.columns, found.rows)
     other = found.right if is_left else found.left
     summed = len(found.sizes) - 1
     is_plain = not (
@@ -130,10 +129,12 @@ def _merged(
         or _is_odd(product.value, weights, summed)
         or _is_odd(product.value, load(slot, view.data_type), summed)
     )
-    is_few = (math.prod(found.sizes[k] for k in few) <= most) is not are_many and len(column) == 1
     value = made.value.args[0] if view.data_type is DataType.FLOAT16 else made.value  # which it is rounded to
     parts = match_dequantised(*value.args) if value.op == "mul" else None
-    if parts is None or not (is_plain and is_few) or found.folded != (summed,) or product.depth != 1:
+    if parts is None or not is_plain or found.folded != (summed,) or product.depth != 1 or len(column) != 1:
+        return None, []
+    most = few.get((view.data_type, 4 if parts.data_type.is_half_byte else 8), 0)
+    if not most or (math.prod(found.sizes[k] for k in rows) <= most) is are_many:
         return None, []
     place = find_place(made.target, view, column[0], summed)
     layout = None if place is None else WeightLayout(made, parts, place, maker, known, stores)
@@ -153,7 +154,7 @@ def _merged(
         return replace(one, sizes=(*found.sizes[:summed], *cut), strides=(*strides, *steps))
 
     is_load = other.op == "load" and not are_many
-    rounded = find_rounded(product.sources[int(other.value)], few, cut, follow) if is_load else None
+    rounded = find_rounded(product.sources[int(other.value)], rows, cut, follow) if is_load else None
     if rounded is not None and _is_odd(product.value, other, summed):
         rounded = None
     sources = [along(one) for one in product.sources]

@@ -55,10 +55,15 @@ class Dequantised(NamedTuple):
     """z: a load, a constant, or nothing."""
 
     @property
+    def has_zeros(self) -> bool:
+        """Whether z is one for each block."""
+        return self.zero is not None and self.zero.op == "load"
+
+    @property
     def is_rounded(self) -> bool:
         """Whether it is what rows are rounded to: x·s."""
-        has_zero = self.zero is not None and (self.zero.op == "load" or bool(self.zero.value))
-        return self.data_type is DataType.INT8 and not has_zero
+        is_zero = self.zero is None or (not self.has_zeros and not self.zero.value)
+        return self.data_type is DataType.INT8 and is_zero
 
 
 def match_dequantised(number: Expr, scale: Expr) -> Dequantised | None:

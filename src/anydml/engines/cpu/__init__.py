@@ -35,7 +35,9 @@ class CpuEngine:
     name = "cpu"
     memory = HOST
     # 32 rows by 4096 x 4096 of 4 bits take 40 ms so, and 47 where they are dequantised first (one thread of an N1).
-    reads_weights: Mapping[DataType, int] = MappingProxyType({DataType.FLOAT32: 32})
+    reads_weights: Mapping[tuple[DataType, int], int] = MappingProxyType(
+        {(DataType.FLOAT32, 4): 32, (DataType.FLOAT32, 8): 32}
+    )
     unpacks_weights = True
     reads_outside = False
     looks_up_bytes = True

@@ -6,6 +6,7 @@ With TRITON_INTERPRET=1 in the environment Triton interprets the kernels over ho
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -62,7 +63,6 @@ class CudaEngine:
     """Triton kernels over the memory of one device."""
 
     name = "cuda"
-    reads_weights: Mapping[DataType, int] = MappingProxyType({DataType.FLOAT32: 8, DataType.FLOAT16: 8})
     unpacks_weights = False
     reads_outside = True
     looks_up_bytes = False
@@ -73,10 +73,15 @@ class CudaEngine:
 
     def __init__(self, index: int = 0) -> None:
         from anydml.engines.cuda.figures import figures_of
+        from anydml.engines.cuda.launch import HOPPER
 
         self.index = index
         self.memory = "cpu" if is_interpreted() else f"cuda:{index}"
         self._figures = figures_of(index)
+        few = dict.fromkeys(itertools.product((DataType.FLOAT32, DataType.FLOAT16), (4, 8)), 8)
+        if is_interpreted() or self._figures.target.arch >= HOPPER:
+            few[DataType.FLOAT16, 4] = 16
+        self.reads_weights: Mapping[tuple[DataType, int], int] = few
 
     def takes(self, primitive: Primitive) -> bool:
         """Whether there is a schedule for a primitive that could be spelled out."""

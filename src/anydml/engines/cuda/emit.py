@@ -17,7 +17,7 @@ from anydml.engines.cuda.kernels import arithmetic, attention, nibbles, places, 
 from anydml.engines.cuda.kernels.gather import NONE_OUTSIDE
 from anydml.engines.cuda.kernels.map import number_of
 from anydml.engines.cuda.kernels.tiles import begin, fetch, put_four, reach
-from anydml.engines.cuda.kernels.turns import take_turn
+from anydml.engines.cuda.kernels.turns import ask_for_lines, take_turn
 from anydml.engines.cuda.programs.shapes import alignment_of
 from anydml.ir.expressions import Expr, maximum, minimum
 from anydml.ir.trees import rewrite, walk
@@ -32,7 +32,7 @@ NAMES = {
     "triton": triton, "tl": tl, "begin": begin, "fetch": fetch, "reach": reach, "put_four": put_four,
     "number_of": number_of, "arithmetic": arithmetic, "rows": rows, "products": products, "weights": weights,
     "attention": attention, "windows": windows, "places": places, "nibbles": nibbles,
-    "NONE_OUTSIDE": NONE_OUTSIDE, "take_turn": take_turn,
+    "NONE_OUTSIDE": NONE_OUTSIDE, "take_turn": take_turn, "ask_for_lines": ask_for_lines,
 }  # fmt: skip
 """Names that the text of a kernel refers to."""
 _numbers = itertools.count()
@@ -166,9 +166,13 @@ def bounded(node: Expr) -> Expr:
 
 @functools.cache
 def function_of(text: str) -> Any:
-    """A Triton function from its text, which Triton reads where Python keeps the lines of files."""
+    """A Triton function from its text, which Triton reads where Python keeps the lines of files.
+
+    It takes its turn first, where the text does not say when.
+    """
     head, line, body = text.partition(":\n")
-    text = f"{head}{line}    take_turn()\n{body}"
+    if "take_turn()" not in body:
+        text = f"{head}{line}    take_turn()\n{body}"
     name = f"<anydml {next(_numbers)}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     space = {**NAMES, "__name__": __name__}

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
     from anydml.ir.weights import Weights
 
-EACH = {DataType.FLOAT16: 16, DataType.FLOAT32: 8}
-"""Blocks of 32 weights of a column that a warp has in a step, whole lines of memory: with FLOAT16 4 rows by 4096^2 take
-8.2 us so on a H200, and 9.4 of 8 blocks; with FLOAT32 11.5, and 15.8 of 16."""
+EACH = {DataType.FLOAT16: 4, DataType.FLOAT32: 8}
+"""Blocks of 32 weights of a column that a warp has in a step. 1, 4 and 8 rows of FLOAT16 by 4096^2 take 5.5, 6.0 and
+6.5 us so on a H200, 5.7, 6.2 and 6.7 of 8 blocks, and 7.8 to 9.5 of 16; 8 rows of FLOAT32 take 10.4, and 12.3 of 4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,6 @@ class NibblesForm:
     """The facts that the text of a kernel depends on besides the expression."""
 
     rows: int
-    groups: int
-    """Of 16 columns of a program."""
     warps: int
     """Each with blocks of its own."""
     kind: DataType
@@ -45,13 +43,15 @@ class NibblesForm:
     scales: DataType
     has_lines: bool
     """Whether scales of neighbours lie side by side at multiples of 16 bytes."""
+    has_zeros: bool
+    """Whether a block has a zero point of its own, a byte."""
 
 
 def emit_nibbles(value: Expr, found: Weights, rests: Sequence[Expr], form: NibblesForm) -> Any:
-    """A kernel: some columns a program, with all rows; and the user's numbers that it takes.
+    """A kernel: 16 columns a program, with all rows.
 
-    It takes pointers (weights, scales, the left factor's load, the others', the target), the numbers of columns and of
-    words, two strides of each view, and the user's numbers.
+    It takes pointers (weights, scales, zero points where they are loads, the left factor's load, the others', the
+    target), the numbers of columns and of words, two strides of each view, and the user's numbers.
     """
     return _Writer(value, found, rests, form).made()
 
@@ -62,13 +62,17 @@ class _Writer(Lines):
         self.value, self.fold, self.rests, self.form = value, found.fold, rests, form
         self.given = [node for node in walk(value) if node.op == "given"]
         self.is_half, self.each = form.kind is DataType.FLOAT16, EACH[form.kind]
+        self.eights = range(-(-form.rows // 8))
+        """Of rows, each with sums of its own."""
+        self.read: list[str] = []
+        """A word of each load of a step."""
 
     def made(self) -> Any:
         form = self.form
-        pointers = ["weights_", "scale", "left", *(f"rest{k}" for k in range(len(self.rests))), "target"]
+        own = ["scale", "zero"] if form.has_zeros else ["scale"]
+        pointers = ["weights_", *own, "left", *(f"rest{k}" for k in range(len(self.rests))), "target"]
         strides = [f"strides_{name}" for name in pointers]
         chosen = [f"given{k}" for k in range(len(self.given))]
-        columns = range(2 * form.groups)
         self.say(
             "@triton.jit",
             f"def generated_nibbles({', '.join([*pointers, 'columns', 'units', *strides, *chosen])}):",
@@ -77,112 +81,147 @@ class _Writer(Lines):
         for node, name in zip(self.given, chosen, strict=True):
             self.put(node, from_bits(f"{name}.to(tl.int64)", node.type))
         self.say(
+            "blocks, count, first = units.to(tl.int32) // 4, columns.to(tl.int32), tl.program_id(0) * 16",
+            f"ask_for_lines(weights_, strides_weights_[0], first, count, blocks * 4, 16, {32 * form.warps})",
+        )
+        if form.has_lines:
+            self.say(f"ask_for_lines(scale, strides_scale[0], first, count, blocks, 16, {32 * form.warps})")
+        self.say(
+            "take_turn()",
             f"lane = tl.arange(0, {32 * form.warps})",
             "within, line = lane % 4, lane // 4 % 8",
-            "blocks, count = units.to(tl.int32) // 4, columns.to(tl.int32)",
-            f"first = tl.program_id(0) * {16 * form.groups}",
-            f"row = left + tl.minimum(line, {form.rows - 1}).to(tl.int64) * strides_left[0] + within * 8",
         )
-        for k in columns:
+        for m in self.eights:
+            place = f"tl.minimum(line + {8 * m}, {form.rows - 1}).to(tl.int64) * strides_left[0]"
+            self.say(f"row{m} = left + {place} + within * 8")
+        for k in (0, 1):
             self.say(
                 f"column{k} = tl.minimum(first + {8 * k} + line, count - 1).to(tl.int64)",
                 f"at{k} = weights_ + column{k} * strides_weights_[0]",
-                f"scale{k} = scale + column{k} * strides_scale[0]",
+                *(f"{name}{k} = {name} + column{k} * strides_{name}[0]" for name in own),
             )
         self.say("none = tl.zeros_like(lane).to(tl.float32)")
-        self.say(*(f"total{group}_{i} = none" for group in range(form.groups) for i in range(4)))
+        self.say(*(f"total{m}_{i} = none" for m in self.eights for i in range(4)))
         self.say(f"for step in range(0, blocks, {self.each * form.warps}):")
         self.indent = "        "
         self.step()
         self.indent = "    "
-        for group in range(form.groups):
+        for m in self.eights:
+            totals = ", ".join(f"total{m}_{i}" for i in range(4))
+            self.say(f"sum0, sum1, sum2, sum3 = nibbles.together({totals})")
             for i in range(4):
-                if i % 2 < form.rows:
-                    self.finish(group, i)
-        return function_of("\n".join(self.lines) + "\n"), tuple(self.given)
+                if 8 * m + i % 2 < form.rows:
+                    self.finish(m, i)
+        return function_of("\n".join(self.lines) + "\n")
 
     def step(self) -> None:
         """Read a line of each column, and what rows have there; then multiply block by block."""
-        form, columns = self.form, range(2 * self.form.groups)
+        form = self.form
+        self.read.clear()
         self.say(f"block = step + lane // 32 * {self.each}")
         for j in range(self.each):
             self.say(f"block{j} = block + {j}")
             if not form.is_even:
                 self.say(f"there{j} = block{j} < blocks", f"block{j} = tl.minimum(block{j}, blocks - 1)")
-        for k in columns:
+        for k in (0, 1):
             for j in range(0, self.each, 4):
-                names = ", ".join(f"word{k}_{j + i}" for i in range(4))
                 place = f"block + {j} + within"
                 place = place if form.is_even else f"tl.minimum({place}, blocks - 1)"
-                self.say(f"{names} = nibbles.four_turned(at{k} + ({place}) * 4, within)")
+                self.load(f"read{k}_", j, f"at{k} + ({place}) * 4")
         if form.has_lines and not form.is_even:
             self.say(f"block = tl.minimum(block, blocks - {self.each})")
-        for k in columns:
+        for k in (0, 1):
             self.scales(k)
+            if form.has_zeros:
+                self.zeros(k)
         for j in range(self.each):
             if self.is_half:
                 self.row(j)
-        zero = form.zero
-        constants = [_twice(1024 + zero), _twice(-(64 + zero))] if self.is_half else [_twice(128 + zero, is_wide=True)]
+        # Without this the compiler puts loads off until they are needed, and each is waited for: 8 rows take 9.8 us.
+        turn = f"within + (({' | '.join(self.read)}) & (units >> 40).to(tl.int32))" if self.is_half else "within"
+        self.say(f"turn = {turn}")
+        for k in (0, 1):
+            for j in range(0, self.each, 4):
+                words, read = (", ".join(f"{name}{k}_{j + i}" for i in range(4)) for name in ("word", "read"))
+                self.say(f"{words} = nibbles.turned({read}, turn)")
+        zero, is_wide = form.zero, not self.is_half
+        constants = [_twice(128 + zero, is_wide=True)] if is_wide else [_twice(1024 + zero), _twice(-(64 + zero))]
         flip = f" ^ {form.flip}" if form.flip else ""
         unpack = "halves" if self.is_half else "wide_halves"
         ends = ", ".join(map(str, constants))
         for j in range(self.each):
             if not self.is_half:
                 self.row(j)
-            for group in range(form.groups):
-                for half, letter in enumerate("ab"):
-                    names = ", ".join(f"{letter}{i}" for i in range(4))
-                    self.say(f"{names} = nibbles.{unpack}(word{2 * group + half}_{j}{flip}, {ends})")
-                before = "none, none, none, none"
-                for part in range(1 if self.is_half else 3):
-                    for i in (0, 2):
-                        weights = f"a{i}, b{i}, a{i + 1}, b{i + 1}"
-                        rows = f"x{j}_{4 * part + i}, x{j}_{4 * part + i + 1}"
-                        kind = "tl.float16" if self.is_half else "tl.bfloat16"
-                        self.say(f"p0, p1, p2, p3 = nibbles.product({before}, {weights}, {rows}, {kind})")
-                        before = "p0, p1, p2, p3"
-                for i in range(4):
-                    name = f"total{group}_{i}"
-                    self.say(f"{name} = arithmetic.fma(p{i}, s{2 * group + i // 2}_{j}, {name})")
+            for half, letter in enumerate("ab"):
+                names = ", ".join(f"{letter}{i}" for i in range(4))
+                zeros = f"z{half}_{j}" if is_wide else f"z{half}_{j}, nibbles.below(z{half}_{j})"
+                self.say(f"{names} = nibbles.{unpack}(word{half}_{j}{flip}, {zeros if form.has_zeros else ends})")
+            for m in self.eights:
+                self.multiply(m, j)
+
+    def multiply(self, m: int, j: int) -> None:
+        """Eight rows with a block, of which the sums are scaled."""
+        before = "none, none, none, none"
+        for part in range(1 if self.is_half else 3):
+            for i in (0, 2):
+                weights = f"a{i}, b{i}, a{i + 1}, b{i + 1}"
+                rows = f"x{m}_{j}_{4 * part + i}, x{m}_{j}_{4 * part + i + 1}"
+                kind = "tl.float16" if self.is_half else "tl.bfloat16"
+                self.say(f"p0, p1, p2, p3 = nibbles.product({before}, {weights}, {rows}, {kind})")
+                before = "p0, p1, p2, p3"
+        totals = [f"total{m}_{i}" for i in range(4)]
+        self.say(*(f"{total} = arithmetic.fma(p{i}, s{i // 2}_{j}, {total})" for i, total in enumerate(totals)))
+
+    def load(self, name: str, first: int, place: str, count: int = 4) -> None:
+        """Read words that lie side by side."""
+        names = [f"{name}{first + i}" for i in range(count)]
+        self.say(f"{', '.join(names)} = nibbles.{'four' if count == 4 else 'two'}({place})")
+        self.read.append(names[0])
 
     def row(self, j: int) -> None:
         """The numbers of rows for a block; 0 past the end."""
-        names = ", ".join(f"x{j}_{i}" for i in range(4 if self.is_half else 12))
-        words = [f"y{i}" for i in range(4 if self.is_half else 8)]
-        for i in range(0, len(words), 4):
-            self.say(f"{', '.join(words[i : i + 4])} = nibbles.four(row + (block{j} * 32 + {i}))")
-        if not self.form.is_even:
-            self.say(*(f"{word} = tl.where(there{j}, {word}, 0)" for word in words))
-        self.say(f"{names} = nibbles.pairs_of_{'halves' if self.is_half else 'singles'}({', '.join(words)})")
+        for m in self.eights:
+            names = ", ".join(f"x{m}_{j}_{i}" for i in range(4 if self.is_half else 12))
+            words = [f"y{m}_{j}_{i}" for i in range(4 if self.is_half else 8)]
+            for i in range(0, len(words), 4):
+                self.load(f"y{m}_{j}_", i, f"row{m} + (block{j} * 32 + {i})")
+            if not self.form.is_even:
+                self.say(*(f"{word} = tl.where(there{j}, {word}, 0)" for word in words))
+            self.say(f"{names} = nibbles.pairs_of_{'halves' if self.is_half else 'singles'}({', '.join(words)})")
 
     def scales(self, k: int) -> None:
         """The scales of a column's blocks."""
-        form = self.form
+        form, each = self.form, self.each
         if form.has_lines and form.scales is DataType.FLOAT16:
-            for j in range(self.each):
-                if j % 8 == 0:
-                    self.say(f"q0, q1, q2, q3 = nibbles.four(scale{k} + (block + {j}))")
-                bits = f"(q{j % 8 // 2} >> 16)" if j % 2 else f"q{j % 8 // 2}"
+            self.load(f"q{k}_", 0, f"scale{k} + block", each // 2)
+            for j in range(each):
+                bits = f"(q{k}_{j // 2} >> 16)" if j % 2 else f"q{k}_{j // 2}"
                 self.say(f"s{k}_{j} = {bits}.to(tl.int16).to(tl.float16, bitcast=True).to(tl.float32)")
         elif form.has_lines:
-            for j in range(0, self.each, 4):
-                self.say(f"q0, q1, q2, q3 = nibbles.four(scale{k} + (block + {j}))")
-                self.say(*(f"s{k}_{j + i} = q{i}.to(tl.float32, bitcast=True)" for i in range(4)))
+            for j in range(0, each, 4):
+                self.load(f"q{k}_", j, f"scale{k} + (block + {j})")
+            self.say(*(f"s{k}_{j} = q{k}_{j}.to(tl.float32, bitcast=True)" for j in range(each)))
         else:
-            for j in range(self.each):
+            for j in range(each):
                 by = f"block{j}" if form.shared == 1 else f"block{j} // {form.shared}"
                 self.say(f"s{k}_{j} = tl.load(scale{k} + ({by}).to(tl.int64) * strides_scale[1]).to(tl.float32)")
         if not form.is_even:
-            self.say(*(f"s{k}_{j} = tl.where(there{j}, s{k}_{j}, 0.0)" for j in range(self.each)))
+            self.say(*(f"s{k}_{j} = tl.where(there{j}, s{k}_{j}, 0.0)" for j in range(each)))
 
-    def finish(self, group: int, i: int) -> None:
-        """The results of the sums of columns g or g + 8 with the even rows, or the odd ones."""
-        names = {**self.names, self.fold: "sum_"}
+    def zeros(self, k: int) -> None:
+        """The zero points of a column's blocks, as the numbers are that they are taken off."""
+        whole = _twice(1024) if self.is_half else _twice(128, is_wide=True)
+        for j in range(self.each):
+            by = f"block{j}" if self.form.shared == 1 else f"block{j} // {self.form.shared}"
+            place = f"zero{k} + ({by}).to(tl.int64) * strides_zero[1]"
+            self.say(f"z{k}_{j} = tl.load({place}).to(tl.int32) * 0x10001 + {whole}")
+
+    def finish(self, m: int, i: int) -> None:
+        """The results of the sums of columns g or g + 8 with the even rows of eight, or the odd ones."""
+        names = {**self.names, self.fold: f"sum{i}"}
         self.say(
-            f"sum_ = nibbles.together(total{group}_{i})",
-            f"column = (first + {16 * group + 8 * (i // 2)} + tl.arange(0, 32) // 4).to(tl.int64)",
-            f"line = (tl.arange(0, 32) % 4 * 2 + {i % 2}).to(tl.int64)",
+            f"column = (first + {8 * (i // 2)} + tl.arange(0, 32) // 4).to(tl.int64)",
+            f"line = (tl.arange(0, 32) % 4 * 2 + {8 * m + i % 2}).to(tl.int64)",
             f"inside = (column < columns) & (line < {self.form.rows})",
         )
         for k, node in enumerate(self.rests):

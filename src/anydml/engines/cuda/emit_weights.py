@@ -40,7 +40,7 @@ def emit_weights(value: Expr, found: Weights, lefts: Sequence[Expr], rests: Sequ
     It takes pointers (weights, scales, zero points where they are loads, the left factor's loads, the others', the
     target), the numbers of columns and of words, two strides of each view, the user's numbers, and TILE.
     """
-    has_zeros = found.right.zero is not None and found.right.zero.op == "load"
+    has_zeros = found.right.has_zeros
     given = [node for node in walk(value) if node.op == "given"]
     own = ["scale", *(["zero"] if has_zeros else [])]
     pointers = ["weights_", *own, *(f"left{k}" for k in range(len(lefts))), *(f"rest{k}" for k in range(len(rests)))]
@@ -50,7 +50,11 @@ def emit_weights(value: Expr, found: Weights, lefts: Sequence[Expr], rests: Sequ
     lines = [
         "@triton.jit",
         f"def generated_weights({', '.join([*pointers, 'columns', 'units', *strides, *chosen])}, TILE: tl.constexpr):",
-        "    column = tl.program_id(0) * TILE.columns + tl.arange(0, TILE.columns)",
+        "    first_column = tl.program_id(0) * TILE.columns",
+        "    count, length = columns.to(tl.int32), units.to(tl.int32)",
+        "    ask_for_lines(weights_, strides_weights_[0], first_column, count, length, TILE.columns, TILE.units)",
+        "    take_turn()",
+        "    column = first_column + tl.arange(0, TILE.columns)",
         "    is_column = column < columns",
         "    across = column.to(tl.int64)[None, :]",
         "    inside = is_column[None, :]",
@@ -65,7 +69,7 @@ def emit_weights(value: Expr, found: Weights, lefts: Sequence[Expr], rests: Sequ
     for m in range(form.rows):
         lines.append(f"    sum{m} = tl.sum(total{m}, 0)")
         lines += [f"    {line}" for line in _finish(value, found.fold, rests, names, m)]
-    return function_of("\n".join(lines) + "\n"), tuple(given)
+    return function_of("\n".join(lines) + "\n")
 
 
 def _step(

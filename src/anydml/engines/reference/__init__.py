@@ -34,7 +34,7 @@ class ReferenceEngine:
 
     name = "reference"
     memory = HOST
-    reads_weights: Mapping[DataType, int] = MappingProxyType({})
+    reads_weights: Mapping[tuple[DataType, int], int] = MappingProxyType({})
     unpacks_weights = False
     reads_outside = False
     looks_up_bytes = False

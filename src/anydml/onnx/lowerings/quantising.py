@@ -158,7 +158,7 @@ def matmul_bits(node: Node) -> list[Value]:
     reads = node.tracer.graph.device.engine.reads_weights
     # FLOAT16 would round each weight. An engine that reads weights of FLOAT32 alone as they lie is faster so, too: one
     # row by 4096 x 8192 takes 1.6 ms, where it took 3.0 (two threads, AVX-512); 64 rows take 1.3 times as long.
-    if DataType.FLOAT16 not in reads or (zeros is not None and not is_packed):
+    if (DataType.FLOAT16, bits) not in reads or (zeros is not None and not is_packed):
         scale = convert(node, scale, FLOAT)
     inputs = [rows, scale]
     if zeros is not None and is_packed:
@@ -185,7 +185,7 @@ def matmul_bits(node: Node) -> list[Value]:
     if whole[1] != length:  # zeros for the rest of the last block: weights are read as they lie
         flat = _padded(node, flat, whole[1])
     rounds = node.integer("accuracy_level", 0) == _ROUNDS and packed.is_known  # as ONNX Runtime, which packs them
-    few = max(_FEW, reads.get(DataType.FLOAT32, 0))
+    few = max(_FEW, reads.get((DataType.FLOAT32, bits), 0))
     if rounds and is_whole and flat.shape[0] <= few and a.element.name == "FLOAT":
         flat = node.tracer.apply(functools.partial(_round_rows, block), [flat], flat.shape)
     flat = convert(node, flat, weights.element)

@@ -20,9 +20,14 @@ def load_part(text: Steps, kind: str, lanes: int, there: range, place: str, alig
     vector = f"<{lanes} x {scalar_text(kind)}>"
     if there == range(lanes):
         return text.new(f"load {vector}, ptr {place}, align {align}")
-    load = _name("load", kind, lanes)
+    return load_masked(text, kind, lanes, _mask(lanes, there), place, align)
+
+
+def load_masked(text: Steps, kind: str, lanes: int, mask: str, place: str, align: int) -> str:
+    """The lanes of a mask of the vector at a place; the others are 0."""
+    vector, load = f"<{lanes} x {scalar_text(kind)}>", _name("load", kind, lanes)
     text.declared[f"declare {vector} {load}(ptr, i32, <{lanes} x i1>, {vector})"] = None
-    given = f"ptr {place}, i32 {align}, {_mask(lanes, there)}, {vector} zeroinitializer"
+    given = f"ptr {place}, i32 {align}, <{lanes} x i1> {mask}, {vector} zeroinitializer"
     return text.new(f"call {vector} {load}({given})")
 
 
@@ -34,7 +39,8 @@ def store_some(text: Steps, kind: str, lanes: int, count: int, value: str, place
         return
     store = _name("store", kind, lanes)
     text.declared[f"declare void {store}({vector}, ptr, i32, <{lanes} x i1>)"] = None
-    text.add(f"call void {store}({vector} {value}, ptr {place}, i32 {align}, {_mask(lanes, range(count))})")
+    mask = f"<{lanes} x i1> {_mask(lanes, range(count))}"
+    text.add(f"call void {store}({vector} {value}, ptr {place}, i32 {align}, {mask})")
 
 
 def _name(way: str, kind: str, lanes: int) -> str:
@@ -42,4 +48,4 @@ def _name(way: str, kind: str, lanes: int) -> str:
 
 
 def _mask(lanes: int, there: range) -> str:
-    return f"<{lanes} x i1> <{', '.join(f'i1 {int(k in there)}' for k in range(lanes))}>"
+    return f"<{', '.join(f'i1 {int(k in there)}' for k in range(lanes))}>"

@@ -41,6 +41,19 @@ def halves(word, zero, zero_below):
 
 
 @triton.jit
+def below(zero):
+    """64 more than a zero point, negated, of 1024 more than it: a pair of FLOAT16."""
+    return tl.inline_asm_elementwise(
+        "{ .reg .b32 all; mov.b32 all, 0x63806380; sub.rn.f16x2 $0, all, $1; }",
+        "=r,r",
+        [zero],
+        dtype=tl.int32,
+        is_pure=True,
+        pack=1,
+    )
+
+
+@triton.jit
 def wide_halves(word, zero):
     """The same of bfloat16, which has FLOAT32's exponents: `zero` is 128 more than the zero point, twice."""
     return tl.inline_asm_elementwise(
@@ -107,9 +120,21 @@ def four(place):
 
 
 @triton.jit
-def four_turned(place, within):
-    """Four words as above, of which each of four neighbours then has those of one place."""
-    a, b, c, d = four(place)
+def two(place):
+    """Two words, at a multiple of 8 bytes."""
+    return tl.inline_asm_elementwise(
+        "ld.global.v2.b32 {$0, $1}, [$2];",
+        "=r,=r,l",
+        [place.to(tl.int64)],
+        dtype=(tl.int32, tl.int32),
+        is_pure=False,
+        pack=1,
+    )
+
+
+@triton.jit
+def turned(a, b, c, d, within):
+    """Four words of each of four neighbours, of which each then has those of one place."""
     return tl.inline_asm_elementwise(
         """
         {
@@ -185,6 +210,13 @@ def plain_halves(word, zero, zero_below):
 
 
 @triton.jit
+def plain_below(zero):
+    less = 960.0 - _number(zero, tl.float16)
+    bits = less.to(tl.float16).to(tl.int16, bitcast=True).to(tl.int32) & 0xFFFF
+    return bits | (bits << 16)
+
+
+@triton.jit
 def plain_wide_halves(word, zero):
     return _pairs(word, _number(zero + tl.zeros_like(word), tl.bfloat16) - 128, True)
 
@@ -221,8 +253,13 @@ def plain_four(place):
 
 
 @triton.jit
-def plain_four_turned(place, within):
-    a, b, c, d = plain_four(place)
+def plain_two(place):
+    words = place.to(tl.pointer_type(tl.int32))
+    return tl.load(words), tl.load(words + 1)
+
+
+@triton.jit
+def plain_turned(a, b, c, d, within):
     words = tl.reshape(tl.join(tl.join(a, c), tl.join(b, d)), (a.shape[0] // 4, 4, 4))
     even, odd = tl.split(tl.reshape(tl.permute(words, (0, 2, 1)), (a.shape[0], 2, 2)))
     first, third = tl.split(even)
@@ -232,7 +269,7 @@ def plain_four_turned(place, within):
 
 if triton.knobs.runtime.interpret:
     halves, wide_halves, product, four = plain_halves, plain_wide_halves, plain_product, plain_four
-    four_turned = plain_four_turned
+    two, turned, below = plain_two, plain_turned, plain_below
 
 
 # Rows
@@ -295,6 +332,13 @@ def pairs_of_singles(a, b, c, d, e, f, g, h):
 
 
 @triton.jit
-def together(x):
-    """The sums over warps, by lane."""
-    return tl.sum(tl.reshape(x, (x.shape[0] // 32, 32)), 0)
+def _added(a, b, c, d, e, f, g, h):
+    return a + e, b + f, c + g, d + h
+
+
+@triton.jit
+def together(a, b, c, d):
+    """The sums of each over warps, by lane."""
+    SIZES: tl.constexpr = (a.shape[0] // 32, 32)
+    four = tl.reshape(a, SIZES), tl.reshape(b, SIZES), tl.reshape(c, SIZES), tl.reshape(d, SIZES)
+    return tl.reduce(four, 0, _added)

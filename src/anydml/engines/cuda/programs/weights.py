@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 WORD = 4
 """Bytes."""
-MOST_ROWS = 8
-"""Of a program, each with sums of its own."""
+MOST_ROWS, MOST_MULTIPLIED = 8, 16
+"""Of a program, each with sums of its own: where threads multiply one by one, and where tensor cores do."""
 
 
 COLUMNS = 4 if IS_INTERPRETED else 8
@@ -61,12 +61,16 @@ class Step(NamedTuple):
 class WeightsProgram:
     """A product, planned."""
 
-    kernel: Kernel
+    kernel: Kernel | None
+    """None of more rows than threads multiply one by one."""
     bases: tuple[tuple[str, int], ...]
     """By pointer the tensor, the weights' first, and the offset of the first element in it, in bytes."""
     primitive: Reduce
+    figures: Figures
     fast: Kernel | None = None
-    """On tensor cores, where what it reads begins at multiples of 16 bytes."""
+    """On tensor cores."""
+    wide: tuple[int, ...] = ()
+    """The pointers that must be multiples of 16 bytes for it."""
 
     @classmethod
     def plan(cls, primitive: Reduce, figures: Figures) -> WeightsProgram | None:
@@ -81,9 +85,8 @@ class WeightsProgram:
         form, lefts, rests, loops, units, block = planned
         if any(node.op in ("coordinate", "fetch") for node in walk(value, known=(found.fold,))):
             return None
-        made, given = emit_weights(value, found, lefts, rests, form)
+        given = [node for node in walk(value) if node.op == "given"]
         rows, columns = loops
-        tile, _ = _cut(form.rows, units)
         leaves = [node for node in (found.right.byte, found.right.scale, found.right.zero) if node is not None]
         leaves = [node for node in leaves if node.op == "load"]
         views = [primitive.sources[int(node.value)] for node in (*leaves, *lefts, *rests)] + [primitive.target]
@@ -99,25 +102,60 @@ class WeightsProgram:
                 strides.append((row, along) if k < len(leaves) + len(lefts) else (row, column))
         numbers: Numbers = (columns.count, units, *strides, *map(bits_of, given))
         kinds = ["i32", *(kind_of(view.data_type) for view in views[1:])]
-        warps, programs = max(tile // 32, 1), -(-columns.count // COLUMNS)
-        constants = {"TILE": Step(COLUMNS, tile, block)}
-        kernel = Kernel(made, tuple(kinds), numbers, constants, programs, warps, figures, fuses=False)
+        kernel = None
+        if form.rows <= MOST_ROWS:
+            made, (tile, _) = emit_weights(value, found, lefts, rests, form), _cut(form.rows, units)
+            warps, programs = max(tile // 32, 1), -(-columns.count // COLUMNS)
+            constants = {"TILE": Step(COLUMNS, tile, block)}
+            kernel = Kernel(made, tuple(kinds), numbers, constants, programs, warps, figures, fuses=False)
         offsets = columns.offsets
         bases = [(v.tensor, offset * v.data_type.size_in_bytes) for v, offset in zip(views, offsets, strict=True)]
         fast = None
         if len(lefts) == 1 and has_nibbles(found, form, lefts[0], strides, figures):
             fast = nibbles_kernel(primitive, found, form, (lefts[0], rests), numbers, kinds, block, figures)
-        (fast or kernel).prepare()
-        return cls(kernel, tuple(bases), primitive, fast)
+        best = fast or kernel
+        if best is not None:
+            best.prepare()
+        return cls(kernel, tuple(bases), primitive, figures, fast, (0, 1, len(leaves)))
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in; weights that do not begin with a word are read one by one."""
+        """Put the addresses in; weights that do not begin with a word are taken apart as for any product."""
         addresses = [places[tensor] + offset for tensor, offset in self.bases]
-        if self.fast is not None and not any(address % ALIGNMENT for address in addresses[:3]):
+        if self.fast is not None and not any(addresses[k] % ALIGNMENT for k in self.wide):
             return self.fast.launch(addresses)
         if addresses[0] % WORD:
-            return ReduceProgram.plan(self.primitive, self.kernel.figures).bind(places)
-        return self.kernel.launch(addresses)
+            return ReduceProgram.plan(self.primitive, self.figures).bind(places)
+        if self.kernel is not None:
+            return self.kernel.launch(addresses)
+        halves = _halves(self.primitive)
+        plans = [self.plan(half, self.figures) or ReduceProgram.plan(half, self.figures) for half in halves]
+        starts = [program.bind(places) for program in plans]
+
+        def start() -> None:
+            for one in starts:
+                one()
+
+        return start
+
+
+def _halves(primitive: Reduce) -> list[Reduce]:
+    """The same of a part of the rows, and of the others."""
+    found = match_weights(primitive)
+    assert found is not None  # noqa: S101 - for type checkers: it was planned
+    weights = primitive.sources[int(found.right.byte.value)]
+    rows = [k for k in range(len(primitive.sizes) - primitive.depth) if weights.strides[k] == 0]
+    longest = max(rows, key=lambda k: primitive.sizes[k])
+    middle = primitive.sizes[longest] // 2
+
+    def part(view: View, start: int, size: int) -> View:
+        sizes = (*view.sizes[:longest], size, *view.sizes[longest + 1 :])
+        return replace(view, sizes=sizes, offset=view.offset + start * view.strides[longest])
+
+    made = []
+    for start, size in ((0, middle), (middle, primitive.sizes[longest] - middle)):
+        sources = tuple(part(view, start, size) for view in primitive.sources)
+        made.append(replace(primitive, sources=sources, target=part(primitive.target, start, size)))
+    return made
 
 
 def _form(
@@ -152,13 +190,13 @@ def _form(
     rests = [node for node in walk(primitive.value, known=(found.fold,)) if node.op == "load"]
     views = [primitive.sources[int(node.value)] for node in (right.byte, *loads, *lefts, *rests)] + [primitive.target]
     loops = _walks(views, sizes[:kept], 1 + len(loads), len(lefts))
-    if loops is None or loops[0].count > MOST_ROWS or sum(loops[1].strides[0]) % WORD:
+    if loops is None or loops[0].count > MOST_MULTIPLIED or sum(loops[1].strides[0]) % WORD:
         return None
     zero = 0.0 if right.zero is None or right.zero.op == "load" else float(right.zero.value)
     flip = 0
     if right.data_type.is_signed:  # -8 to 7 is 0 to 15 less 8
         flip, zero = (-0x77777778, zero + 8) if is_paired else (-0x7F7F7F80, zero + 128)
-        if any(node is right.zero for node in loads):
+        if right.has_zeros:
             return None
     units = blocks * length // each
     rows = loops[0].count
