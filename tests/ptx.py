@@ -18,7 +18,7 @@ from triton.backends.compiler import GPUTarget
 
 from anydml.engines.cuda.figures import Figures
 from anydml.engines.cuda.kernels.turns import WAIT
-from anydml.engines.cuda.launch import MOST_OVERLAPPING, OVERLAPPING
+from anydml.engines.cuda.launch import HOPPER, MOST_OVERLAPPING
 from anydml.engines.cuda.programs import CopyProgram, FillProgram, GatherProgram, ReverseProgram, plan
 from anydml.engines.cuda.programs.check import check_kernel
 from anydml.ir.views import View
@@ -49,7 +49,7 @@ def assembly(kernel: Kernel, stage: str = "ptx") -> str:
     made = kernel._compiled((True,) * len(kernel.pointers)).asm
     before, wait, _ = made["ptx"].partition(WAIT)
     is_small = kernel.programs <= MOST_OVERLAPPING * kernel.figures.multiprocessors
-    has_turns = is_small and kernel.figures.target.arch >= OVERLAPPING
+    has_turns = is_small and kernel.figures.target.arch >= HOPPER
     assert bool(wait) == has_turns
     assert not has_turns or ".global." not in before.partition(".entry")[2]
     text: str = made[stage]

@@ -72,7 +72,8 @@ class CudaEngine:
     )
 
     def __init__(self, index: int = 0) -> None:
-        from anydml.engines.cuda.figures import HOPPER, figures_of
+        from anydml.engines.cuda.figures import figures_of
+        from anydml.engines.cuda.launch import HOPPER
 
         self.index = index
         self.memory = "cpu" if is_interpreted() else f"cuda:{index}"

@@ -11,9 +11,6 @@ from triton.backends.compiler import GPUTarget
 
 from anydml.engines.cuda.launch import IS_INTERPRETED
 
-HOPPER = 90
-"""The architecture on which a kernel gets ready while another runs, and asks for memory ahead."""
-
 
 @dataclass(frozen=True, slots=True)
 class Figures:

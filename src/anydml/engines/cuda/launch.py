@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
 ALIGNMENT = 16
 """Bytes that a thread moves at once, where addresses allow it."""
-OVERLAPPING, MOST_OVERLAPPING = 90, 8
-"""The first architecture on which a kernel may get ready while the one before runs; and for how many programs a
-multiprocessor it does. Each starts a nanosecond later so: softmax of 262,144 programs takes 318 us instead of 252."""
+HOPPER = 90
+"""The first architecture on which a kernel may get ready while the one before runs, and ask for memory."""
+MOST_OVERLAPPING = 8
+"""Programs a multiprocessor for which it does. Each starts a nanosecond later so: softmax of 262,144 programs takes 318
+us instead of 252."""
 IS_INTERPRETED: bool = triton.knobs.runtime.interpret
 """Whether Triton interprets kernels, over host memory, instead of compiling them."""
 
@@ -200,7 +202,7 @@ def _compile(
     attributes = {(i,): [["tt.divisibility", ALIGNMENT]] for i, is_aligned in enumerate(aligned) if is_aligned}
     source = ASTSource(function, dict(signature), dict(constants), attributes)
     options = {"num_warps": warps, "num_stages": stages, "maxnreg": registers, "enable_fp_fusion": fuses}
-    options["launch_pdl"] = is_small and target.arch >= OVERLAPPING
+    options["launch_pdl"] = is_small and target.arch >= HOPPER
     try:
         # Processes that start together compile it once: Triton keeps it, and the others find it there.
         with Entry("triton", f"{source.hash()} {options} {target}", "").claim():

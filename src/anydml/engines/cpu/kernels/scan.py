@@ -113,34 +113,40 @@ def make_lines(kind: str, function: str, exclusive: bool, carried: bool) -> Any:
 def make_rows(kind: str, function: str, exclusive: bool, carried: bool, reverse: bool, stream: bool) -> Any:
     """Contiguous rows, four at a time. A unit is four rows of one outer step; across lie the rows.
 
-    The blocks of columns are aligned to the lines of the first row's target; for `stream` to those of every row's.
+    The blocks of columns are aligned to the lines of the first row's target, but for short rows on an x86; for `stream`
+    to those of every row's. What is left goes by fours: FLOAT16 of 16,384 x 77 takes 1.7 ms so, and 2.4 one by one.
     """
     tally = Tally(kind, function)
     line, opening = make_line(tally, exclusive), make_opening(tally)
     clear, store, zero = starts_with_zero(tally, exclusive), tally.store, tally.zero
     find = find_tallies if carried else no_tallies
     rows = tally.make_rows(ROW_BLOCK, reverse=reverse, exclusive=exclusive, stream=stream)
+    fours = tally.make_rows(4, reverse=reverse, exclusive=exclusive, stream=False)
     load_total, store_total = tally.load_total, tally.store_total
     stack = make_stack(64)
+    aligned_from = 0 if IS_ARM or stream else 8 * ROW_BLOCK
     width, total_width = tally.width, tally.total_width
     block = ROW_BLOCK * width
     forward = -1 if reverse else 1
     step, stride, lead = forward * width, forward * block, block - width if reverse else 0
+    short_lead = 3 * width if reverse else 0
 
     def kernel(words: int, begin: int, end: int) -> int:
         count, across = load_word(words, FIRST + 16), load_word(words, FIRST + 40)
         source_across, target_across = load_word(words, FIRST + 48), load_word(words, FIRST + 56)
-        fours, rank = load_word(words, FIRST + 64), load_word(words, FIRST + 72)
+        groups, rank = load_word(words, FIRST + 64), load_word(words, FIRST + 72)
         totals, at = stack(), scratch()
         for unit in range(begin, end):
-            rest = quotient(unit, fours)
-            first = (unit - rest * fours) * 4
+            rest = quotient(unit, groups)
+            first = (unit - rest * groups) * 4
             source_on, target_on = find_row(words, OUTER, rank, rest, at)
             source = load_word(words, FIRST) + source_on + first * source_across
             target = load_word(words, FIRST + 8) + target_on + first * target_across
             before, after, far = find(words, rank, at, first)
             height = smaller(4, across - first)
-            head = (target + width) % block // width if reverse else -target % block // width
+            head = 0
+            if count >= aligned_from:
+                head = (target + width) % block // width if reverse else -target % block // width
             head = smaller(head, count) if height == 4 else count
             whole = (count - head) // ROW_BLOCK
             done = head + whole * ROW_BLOCK
@@ -150,6 +156,11 @@ def make_rows(kind: str, function: str, exclusive: bool, carried: bool, reverse:
             s, t = source + head * step - lead, target + head * step - lead
             for i in range(whole):
                 rows(t + i * stride, target_across, s + i * stride, source_across, totals)
+            few = (count - done) // 4
+            s, t = source + done * step - short_lead, target + done * step - short_lead
+            for i in range(few):
+                fours(t + i * 4 * step, target_across, s + i * 4 * step, source_across, totals)
+            done += few * 4
             for r in range(height):
                 s, t = source + r * source_across + done * step, target + r * target_across + done * step
                 total = line(s, step, t, step, count - done, load_total(totals, r * total_width))

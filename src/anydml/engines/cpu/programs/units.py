@@ -22,6 +22,9 @@ FEW_TURNS = 2
 UNIT = 2**21
 """Products of a unit for which threads have more than a few: 256 x 256 x 256 takes eight threads 65 us in 16 units, and
 82 in 32; 512 x 512 x 512 takes sixteen 310 us in 32, and 280 in 64 (a Xeon of 2023)."""
+LEAST = 2**19
+"""Products of a unit at the least: 128 x 128 x 128 takes sixteen threads 12 us so, and 24 in 32 units; 256 x 256 x 256
+35, and 42."""
 FLOPS = 4
 """Operations in the time that a byte is moved in."""
 PACKING = 20
@@ -53,7 +56,9 @@ def units_of(sides: Sides, tile: Tile, mode: int, *, is_direct: bool, is_ahead: 
     is_skinny = mode >= STRIP or is_read
     threads = 1 if size_of(sides) < SMALL else get_num_threads()
     turns = FEW_TURNS if is_skinny else TURNS
-    enough = max(batch * sides.m * sides.n * sides.k // UNIT, FEW_TURNS * threads)
+    products = batch * sides.m * sides.n * sides.k
+    few = FEW_TURNS * threads
+    enough = max(products // UNIT, few if is_skinny else min(few, -(-products // LEAST)))
     wanted = 1 if threads == 1 else min(turns * threads, enough)
     most = LONG if is_skinny else AHEAD if mode == PANELS else COLUMNS
     fewest = -(-column_panels // (most // width))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anydml.engines.cuda.emit_nibbles import EACH, NibblesForm, emit_nibbles
-from anydml.engines.cuda.figures import HOPPER
-from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Kernel
+from anydml.engines.cuda.launch import ALIGNMENT, HOPPER, IS_INTERPRETED, Kernel
 from anydml.engines.cuda.programs.shapes import ceil_power
 from anydml.enums import DataType
 
