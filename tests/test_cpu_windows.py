@@ -193,3 +193,12 @@ def test_filters_that_are_laid_out_ahead_change_no_bit(
     run = CPU.compile(kept).initialize(w)
     assert any(layouts_of(program) for program in run._programs)
     np.testing.assert_array_equal(run(x), CPU.compile(given)(x, w))
+
+
+def test_windows_whose_elements_take_many_operations_have_their_own_columns() -> None:
+    """Several vectors were computed as one there, and all but the first read elsewhere."""
+    x = np.random.default_rng(7).standard_normal((1, 3, 32, 32)).astype("float32")
+    options: dict[str, Any] = {"window_size": (2, 2), "start_padding": (1, 1), "p": 3}
+    wide = np.pad(np.abs(x.astype("float64")), ((0, 0), (0, 0), (1, 0), (1, 0))) ** 3
+    wanted = sum(wide[:, :, i : i + 32, j : j + 32] for i in range(2) for j in range(2)) ** (1 / 3)
+    np.testing.assert_allclose(dml.lp_pooling(x, device="cpu", **options), wanted, rtol=1e-6)
