@@ -290,3 +290,11 @@ def test_fewer_rows_than_lanes_are_one_vector(width: int, monkeypatch: pytest.Mo
     text = text_of(SOFTMAX, turned[0], turned[1], monkeypatch)
     assert "@llvm.masked.load" in text
     assert f"fmul <{64 if width > 8 else 32} x float>" in text
+
+
+def test_what_is_true_of_a_row_is_true_of_no_other_across() -> None:
+    """Several vectors of rows are computed as one."""
+    x = np.random.default_rng(0).standard_normal((3, 200)).astype("float32")
+    value = fold("sum", where(fold("max", X) < 1.0, ex.call("exp", X), ex.call("sin", X)))
+    got, wanted = (compute(value, [x.T], np.zeros((200, 1), "float32"), threads=threads) for threads in (1, 0))
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)

@@ -196,7 +196,7 @@ def test_filters_that_are_laid_out_ahead_change_no_bit(
 
 
 def test_windows_whose_elements_take_many_operations_have_their_own_columns() -> None:
-    """Several vectors were computed as one there, and all but the first read elsewhere."""
+    """Several vectors are computed as one there; a truth value of each row was read elsewhere but in the first."""
     x = np.random.default_rng(7).standard_normal((1, 3, 32, 32)).astype("float32")
     options: dict[str, Any] = {"window_size": (2, 2), "start_padding": (1, 1), "p": 3}
     wide = np.pad(np.abs(x.astype("float64")), ((0, 0), (0, 0), (1, 0), (1, 0))) ** 3

@@ -70,13 +70,17 @@ class Strip(Writer):
         """A result so far."""
         if not self._is_long(node):
             place, vector = self.hold(node, slot), vector_of(node, self.shape.lanes)
-            return self.text.new(f"load {vector}, ptr {place}, align {self.align(node)}")
+            kept = self._bytes() if node.type is None else vector
+            value = self.text.new(f"load {kept}, ptr {place}, align {self.align(node)}")
+            return value if node.type is not None else self.text.new(f"trunc {kept} {value} to {vector}")
         wide, vector = self._wide(), vector_of(node, self.shape.lanes)
         return self.text.new(f"fptrunc {wide} {self._load_wide(node, slot)} to {vector}")
 
     def store(self, node: Expr, slot: str, value: str) -> None:
-        """Keep a result."""
+        """Keep a result; truth values a byte each, since several vectors may be read as one."""
         place, vector = self.hold(node, slot), vector_of(node, self.shape.lanes)
+        if node.type is None:
+            value, vector = self.text.new(f"zext {vector} {value} to {self._bytes()}"), self._bytes()
         if self._is_long(node):
             wide = self._wide()
             value, vector = self.text.new(f"fpext {vector} {value} to {wide}"), wide
@@ -100,6 +104,9 @@ class Strip(Writer):
     def _is_long(self, node: Expr) -> bool:
         """Whether a result is a sum of FLOAT32 of very many, which are added up in float64."""
         return node.op == "fold_sum" and node.type is DataType.FLOAT32 and self.shape.long
+
+    def _bytes(self) -> str:
+        return f"<{self.shape.lanes} x i8>"
 
     def _wide(self) -> str:
         return f"<{self.shape.lanes} x double>"
