@@ -209,6 +209,13 @@ LOWER = {
     )
 }
 """Tiles of fewer rows: as wide as registers hold, and over panels as wide as those of all rows."""
+LOWER |= {
+    f"{name}, one row in halves": (
+        *TARGETS[name][:2],
+        TARGETS[name][2]._replace(rows=1, vectors=vectors, is_halved=True),
+    )
+    for name, vectors in (("NEON", 8), ("AVX2", 4), ("AVX-512", 8), ("AVX-512, lines", 8), ("AVX-512, apart", 8))
+}
 
 
 @pytest.mark.parametrize("name", [*TARGETS, *LOWER])

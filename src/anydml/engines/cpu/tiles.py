@@ -10,6 +10,8 @@ from anydml.engines.cpu.kernels.tile import Tile
 MOST_VECTORS = 12
 """Vectors of a row at most."""
 
+MOST_HALVED = 8
+"""Those of a single row, each with three sums."""
 FEW = 4
 """A last panel of less than this part of a tile's rows leaves some to it, so that all are about alike, where there are
 few panels: 128 x 128 x 128 takes 34.2 us by 13 rows and a last 11, and 34.7 by 14 and a last 2 (one thread)."""
@@ -28,6 +30,8 @@ def tile_for(kind: str, rows: int) -> Tile:
     if rows < height or parts > 1:
         height = min(rows, height)
         vectors = min((registers - 1 - 2 * parts) // (height + parts), MOST_VECTORS)
+        if height == 1 and kind != "i32":
+            vectors = min((registers - 2) // 3, MOST_HALVED)
     elif 0 < rows % height < height // FEW:  # a last panel of a few rows would wait for its sums
         height = -(-rows // -(-rows // height))
     return Tile(height, vectors, lanes, -(-height // GROUP) * GROUP, IS_ARM, kind)

@@ -2,7 +2,8 @@
 
 `strip` is for columns that lie side by side. `kernel(w, bases, a, k0, n0, columns, part, total, pitch, steps, first)`
 takes some steps at once along as many columns of a unit as the first cache has room for the sums of; sums of a chain
-are in `part`, and are added to `total`, or written there where `first` is 1. They are the bits that tiles give.
+are in `part`, and are added to `total`, or written there where `first` is 1. They are the bits that tiles give, but for
+one row on an Arm, which takes one step after the other.
 
 Steps that lie side by side are for `dots`. Both find the views of the right factor in the words of its section: each
 one's step along the row, and across.
@@ -238,8 +239,18 @@ class _Strip(Reader):
                         for j in range(lanes // shape.lanes)
                     ]
                     sums = [self.load(place) for place in places]
+                    # One row has sums for half of the steps each, as in a tile.
+                    is_halved = shape.rows == 1 and depth == MANY and self.kind == "f32"
+                    halves, old = [], ["zeroinitializer"] * len(places) if is_halved else sums
                     for d in range(depth):
-                        sums = [self.multiply(factors[d], columns[d][j], old) for j, old in enumerate(sums)]
+                        old = [self.multiply(factors[d], columns[d][j], one) for j, one in enumerate(old)]
+                        if is_halved and d in (MANY // 2 - 1, MANY - 1):
+                            halves.append(old)
+                            old = ["zeroinitializer"] * len(places)
+                    if is_halved:
+                        both = [self.add(*pair) for pair in zip(*halves, strict=True)]
+                        old = [self.add(*pair) for pair in zip(sums, both, strict=True)]
+                    sums = old
                     for place, made in zip(places, sums, strict=True):
                         self.store(made, place)
 

@@ -7,7 +7,8 @@ steps of the first row, those of the next, and so on; or they lie `a.step` bytes
 `b.step` bytes after those of the step before, and in further panels `b.next` bytes after those of the panel before. One
 of a single panel, with rows in lines or apart, has as many bytes fetched from the address `b.next` on as a row has:
 what is read next. One that `fetches` has a step's columns fetched for every `UNROLLED` steps, from the address
-`far` on, each `far.step` bytes after the one before. Each sum is taken in k's order, whatever the tile.
+`far` on, each `far.step` bytes after the one before. Each sum is taken in k's order, whatever the tile; but in a
+halved one of one row, which has the registers, each half of `UNROLLED` products has a sum of its own: those are added.
 
 One with an ending computes results from the sums and writes them elsewhere: `…, to, to.step, section, bases, row,
 column)` are where, the words of the result, the addresses of its views, and the place of the tile among all.
@@ -71,6 +72,8 @@ class Tile(NamedTuple):
     """Of each piece of rows that are not packed, where all have the same few; 0 where a table says how many."""
     tail: int = 0
     """Lanes of a row's last vector that there are; 0 where all are."""
+    is_halved: bool = False
+    """Whether products of some steps have sums of their own: ONNX Runtime's error of one row is half of a chain's."""
     ending: Ending | None = None
     """The computation of results from sums; None where they are results, or others compute those."""
 
@@ -192,19 +195,30 @@ class TileText(TileRows):
                     text.fetch(self.at("%far.main", LINE * line), near=2)
                 text.add("%far.main.on = getelementptr i8, ptr %far.main, i64 %far.step")
         self.begin_steps(name)
-        sums, b = {(i, j): f"%s{i}.{j}.{name}" for i, j in self.sums}, f"%b.{name}"
+        so_far, b = {(i, j): f"%s{i}.{j}.{name}" for i, j in self.sums}, f"%b.{name}"
+        is_halved = name == "main" and self.tile.is_halved
+        none = dict.fromkeys(self.sums, "zeroinitializer")
+        sums, half = dict(none if is_halved else so_far), none
         for u in range(steps):
             is_last = u == steps - 1
+            if is_halved and u == steps // 2:
+                half, sums = sums, dict(none)
             self._step(name, b, u, sums)
             if name == "main":
                 self._fetch_factors(u, b)
             on = f"%b.{name}.on" if is_last else f"%b.{name}.{u}"
             text.add(f"{on} = getelementptr i8, ptr {b}, i64 %b.step")
             b = on
+        if is_halved:
+            sums = {one: self.added(so_far[one], self.added(half[one], value)) for one, value in sums.items()}
         for (i, j), value in sums.items():
             text.add(f"%s{i}.{j}.{name}.on = bitcast {self.vector} {value} to {self.vector}")
         self.end_steps(name, steps)
         text.add(f"%k.{name}.on = add i64 %k.{name}, {steps}", f"br label %{name}")
+
+    def added(self, one: str, other: str) -> str:
+        """The sum of two vectors of floats."""
+        return self.text.new(f"fadd {self.vector} {one}, {other}")
 
     def _fetch_factors(self, step: int, b: str) -> None:
         """Have lines of factors fetched that later steps read: a few at each, for many at once would wait."""

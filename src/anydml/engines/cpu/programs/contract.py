@@ -174,7 +174,9 @@ def _plan(
     is_direct = is_direct and not skinny
     right_mode = (HALVES if are_halves and not is_read else PANELS) if panels else skinny[1] if skinny else AS_IT_LIES
     is_raw = not (panels or made or octets) and is_nearby(sides, tile)
-    tile = tile._replace(ahead=STEPS_AHEAD if is_raw else 0)
+    # Panels are taken beside each other or not, as they fall to threads: the order of sums is the same there.
+    is_halved = sides.m == 1 and sides.kind != "i32" and not panels
+    tile = tile._replace(ahead=STEPS_AHEAD if is_raw else 0, is_halved=is_halved)
     beside = -(-SUMS_AT_ONCE // (tile.rows * tile.vectors)) if right_mode == PANELS else 1
     is_ended = not (octets and octets.zeros) and not skinny and beside == 1 and fills_lines(tile)
     ending = ending_of(sides) if is_ended and tile.kind != "matrices" else None
