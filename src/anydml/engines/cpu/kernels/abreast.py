@@ -7,14 +7,15 @@ does.
 
 from __future__ import annotations
 
-from anydml.engines.cpu.kernels import HEADER
+from typing import TYPE_CHECKING
+
 from anydml.engines.cpu.kernels.abreast_sums import STEPS, WORDS
 from anydml.engines.cpu.kernels.digits import PORTION
-from anydml.engines.cpu.kernels.room import SCRATCH
-from anydml.engines.cpu.kernels.rows import VIEWS
-from anydml.engines.cpu.kernels.stage import DECLARED, find_place, make_bases, make_stage, take_scratch
-from anydml.engines.cpu.kernels.steps import Steps
+from anydml.engines.cpu.kernels.weight_units import find_row, make_units
 from anydml.ir.weights import MOST
+
+if TYPE_CHECKING:
+    from anydml.engines.cpu.kernels.steps import Steps
 
 FIELDS = (
     "slots", "slot_count", "m", "n", "portions", "row_units", "column_units", "height", "some", "wide", "lanes",
@@ -47,40 +48,20 @@ def bytes_of_panel(portions: int, lanes: int) -> int:
 
 def make_unit() -> str:
     """The text of the kernel."""
-    text = Steps()
-    for i, name in enumerate(FIELDS):
-        text.read(name, f"words + {8 * (HEADER + i)}")
-    for name in ("left", "right", "result"):
-        text.let(f"{name}", f"words + {name}_at * 8")
-        text.room(f"{name}_bases", VIEWS)
-        text.read(f"{name}_views", f"{name} + 8")
-    text.room("places", VIEWS)
-    take_scratch(text, SCRATCH)
-    for name, at in (("row", _ROW), ("rows_at", _ROWS), ("sums", _SUMS), ("panels_at", _PANELS), ("results", _RESULT)):
-        text.let(name, f"scratch + {at}")
-    text.let("k", f"portions * {PORTION}")
+    memory = {"row": _ROW, "rows_at": _ROWS, "sums": _SUMS, "panels_at": _PANELS, "results": _RESULT}
+    return make_units(FIELDS, memory, _enter, _write_unit)
+
+
+def _enter(text: Steps) -> None:
     text.let("panels", "(n + lanes - 1) // lanes")
-    text.read("shared", "right + 24 + right_views * 8")
     text.let("scale_count", "portions // shared")
     text.let("scales_panel", "scale_count * lanes * 4")
     text.let("weights_panel", f"portions * lanes * {4 * WORDS}")
     text.let("powers", "sums + height * portions * 4")
     text.let("width", "1 if is_rounded != 0 else 4")
-    with text.loop("unit", "begin", "end"):
-        _write_unit(text)
-    text.add("store atomic i64 0, ptr %slot.ptr release, align 8", "ret i64 0")
-    kernel = text.define("i64 @kernel(i64 %words, i64 %begin, i64 %end)")
-    return "\n".join([make_stage(), make_bases(), kernel, DECLARED])
 
 
 def _write_unit(text: Steps) -> None:
-    text.let("by_column", "unit % column_units")
-    text.let("others", "unit // column_units")
-    text.let("m0", "others % row_units * height")
-    find_place(text, "others // row_units", HEADER + len(FIELDS))
-    for name in ("left", "right", "result"):
-        text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
-    text.let("rows", "min(height, m - m0)")
     text.let("panel0", "panels * by_column // column_units")
     text.let("count", "panels * (by_column + 1) // column_units - panel0")
     text.let("n0", "panel0 * lanes")
@@ -100,19 +81,14 @@ def _write_unit(text: Steps) -> None:
 
 def _write_row(text: Steps) -> None:
     """Lay a row out among those of its group."""
-    with text.when("is_rounded == 0"):
-        text.invoke("@stage", "left", "left_bases", "m0 + r", 0, 1, "k", "left_views - 1", "row", 0)
-    for name, at in (("bytes", 0), ("row_scales", 8)):
-        text.read(f"{name}_base", f"left_bases + {at}")
-        text.read(f"{name}_on", f"left + {24 + 8 * 4} + {at}")
-    text.let("of_row", "bytes_base + (m0 + r) * bytes_on if is_rounded != 0 else row")
+    find_row(text)
     text.let("before", "r - r % some")
     text.let("beside", "min(some, rows - before)")
     # A group of rows of FLOAT32 has a power a row.
     text.let("of_group", "before * (portions if is_rounded != 0 else 1) + r % some")
     text.invoke(
         "row_of", "of_row", "portions", "beside", f"rows_at + (before * k + r % some * {STEPS}) * width",
-        "sums + of_group * 4", "powers + of_group * 4", "row_scales_base + (m0 + r) * row_scales_on", "shared",
+        "sums + of_group * 4", "powers + of_group * 4", "scales_of_row", "shared",
     )  # fmt: skip
 
 

@@ -6,13 +6,15 @@ what is no finite number are multiplied in FLOAT32 instead.
 
 from __future__ import annotations
 
-from anydml.engines.cpu.kernels import HEADER
+from typing import TYPE_CHECKING
+
 from anydml.engines.cpu.kernels.digits import PLACES, PORTION
-from anydml.engines.cpu.kernels.room import RESULT, RIGHT, SCRATCH, SUMS_AT
-from anydml.engines.cpu.kernels.rows import VIEWS
-from anydml.engines.cpu.kernels.stage import DECLARED, find_place, make_bases, make_stage, take_scratch
-from anydml.engines.cpu.kernels.steps import Steps
+from anydml.engines.cpu.kernels.room import RESULT, RIGHT, SUMS_AT
+from anydml.engines.cpu.kernels.weight_units import find_row, make_units
 from anydml.ir.weights import MOST
+
+if TYPE_CHECKING:
+    from anydml.engines.cpu.kernels.steps import Steps
 
 WORDS = (
     "slots", "slot_count", "m", "n", "portions", "row_units", "column_units", "height", "some", "digits", "columns_of",
@@ -42,34 +44,11 @@ def bytes_of(portions: int, rows: int) -> int:
 
 def make_weights() -> str:
     """The text of the kernel."""
-    text = Steps()
-    for i, name in enumerate(WORDS):
-        text.read(name, f"words + {8 * (HEADER + i)}")
-    for name in ("left", "right", "result"):
-        text.let(f"{name}", f"words + {name}_at * 8")
-        text.room(f"{name}_bases", VIEWS)
-        text.read(f"{name}_views", f"{name} + 8")
-    text.room("places", VIEWS)
-    take_scratch(text, SCRATCH)
-    text.let("k", f"portions * {PORTION}")
-    text.let("row", f"scratch + {_ROW}")
-    text.let("digit_memory", f"scratch + {_DIGITS}")
-    text.let("result_memory", f"scratch + {_RESULT}")
-    with text.loop("unit", "begin", "end"):
-        _write_unit(text)
-    text.add("store atomic i64 0, ptr %slot.ptr release, align 8", "ret i64 0")
-    kernel = text.define("i64 @kernel(i64 %words, i64 %begin, i64 %end)")
-    return "\n".join([make_stage(), make_bases(), kernel, DECLARED])
+    memory = {"row": _ROW, "digit_memory": _DIGITS, "result_memory": _RESULT}
+    return make_units(WORDS, memory, lambda _: None, _write_unit)
 
 
 def _write_unit(text: Steps) -> None:
-    text.let("by_column", "unit % column_units")
-    text.let("others", "unit // column_units")
-    text.let("m0", "others % row_units * height")
-    find_place(text, "others // row_units", HEADER + len(WORDS))
-    for name in ("left", "right", "result"):
-        text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
-    text.let("rows", "min(height, m - m0)")
     text.let("n0", "n * by_column // column_units")
     text.let("columns", "n * (by_column + 1) // column_units - n0")
     text.let("pitch", "columns * 4")
@@ -77,17 +56,11 @@ def _write_unit(text: Steps) -> None:
     text.let("powers", "sums + rows * portions * 4")
     with text.loop("r", 0, "rows"):
         text.put(f"scratch + {_ODD} + r * 8", 0)
-        with text.when("is_rounded == 0"):
-            text.invoke("@stage", "left", "left_bases", "m0 + r", 0, 1, "k", "left_views - 1", "row", 0)
-        for name, at in (("bytes", 0), ("scales", 8)):
-            text.read(f"{name}_base", f"left_bases + {at}")
-            text.read(f"{name}_on", f"left + {24 + 8 * 4} + {at}")
-        text.let("of_row", "bytes_base + (m0 + r) * bytes_on if is_rounded != 0 else row")
-        text.read("shared", "right + 24 + right_views * 8")
+        find_row(text)
         text.invoke(
             "digits", "of_row", "portions", f"digit_memory + r * portions * {PLACES * PORTION}",
             "sums + r * portions * 4", "powers + r * portions * 4", f"scratch + {_ODD} + r * 8",
-            "scales_base + (m0 + r) * scales_on", "shared",
+            "scales_of_row", "shared",
         )  # fmt: skip
     with text.loop("j", 0, "columns", NEAR), text.loop("i", 0, "rows", "some"):
         text.let("used", "columns_of if rows - i >= some else columns_low")
