@@ -87,11 +87,13 @@ LOWER = {
 }
 """Tiles of fewer rows: as wide as registers hold, and over panels as wide as those of all rows."""
 LOWER |= {
-    f"{name}, one row in halves": (
-        *TARGETS[name][:2],
-        TARGETS[name][2]._replace(rows=1, vectors=vectors, is_halved=True),
+    f"{name}, one row in halves, {vectors} x {panels}": (*TARGETS[name][:2], tile)
+    for name, vectors, panels in (
+        *(("AVX2", *each) for each in ((4, 1), (2, 2))),
+        *((f"AVX-512{lie}", *each) for lie in ("", ", lines") for each in ((8, 1), (2, 3))),
+        ("AVX-512, apart", 8, 1),
     )
-    for name, vectors in (("NEON", 8), ("AVX2", 4), ("AVX-512", 8), ("AVX-512, lines", 8), ("AVX-512, apart", 8))
+    for tile in [TARGETS[name][2]._replace(rows=1, vectors=vectors, panels=panels, is_halved=True)]
 }
 
 

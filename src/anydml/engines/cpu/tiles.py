@@ -11,7 +11,7 @@ MOST_VECTORS = 12
 """Vectors of a row at most."""
 
 MOST_HALVED = 8
-"""Those of a single row, each with three sums."""
+"""Those of a single row, each with three sums: columns are cut alike by most widths."""
 FEW = 4
 """A last panel of less than this part of a tile's rows leaves some to it, so that all are about alike, where there are
 few panels: 128 x 128 x 128 takes 34.2 us by 13 rows and a last 11, and 34.7 by 14 and a last 2 (one thread)."""
@@ -30,11 +30,21 @@ def tile_for(kind: str, rows: int) -> Tile:
     if rows < height or parts > 1:
         height = min(rows, height)
         vectors = min((registers - 1 - 2 * parts) // (height + parts), MOST_VECTORS)
-        if height == 1 and kind != "i32":
-            vectors = min((registers - 2) // 3, MOST_HALVED)
+        if halves(kind, rows):
+            vectors = most_halved()
     elif 0 < rows % height < height // FEW:  # a last panel of a few rows would wait for its sums
         height = -(-rows // -(-rows // height))
     return Tile(height, vectors, lanes, -(-height // GROUP) * GROUP, IS_ARM, kind)
+
+
+def halves(kind: str, rows: int) -> bool:
+    """Whether products have sums of their own for some steps: of one row, but for an Arm, whose strips take one."""
+    return rows == 1 and kind != "i32" and not IS_ARM
+
+
+def most_halved() -> int:
+    """The vectors of a single row, each with three sums in registers."""
+    return min((_registers()[1] - 2) // 3, MOST_HALVED)
 
 
 def matrices_for(rows: int) -> Tile | None:

@@ -30,7 +30,7 @@ from anydml.engines.cpu.programs.panels import lay_out_bytes, lay_out_panels, la
 from anydml.engines.cpu.programs.sides import SUMS, Sides, element_of
 from anydml.engines.cpu.programs.skinny import is_nearby, plan_skinny
 from anydml.engines.cpu.programs.units import size_of, units_of
-from anydml.engines.cpu.tiles import has_dots, matrices_for, tile_for
+from anydml.engines.cpu.tiles import halves, has_dots, matrices_for, most_halved, tile_for
 from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import walk
 
@@ -174,10 +174,10 @@ def _plan(
     is_direct = is_direct and not skinny
     right_mode = (HALVES if are_halves and not is_read else PANELS) if panels else skinny[1] if skinny else AS_IT_LIES
     is_raw = not (panels or made or octets) and is_nearby(sides, tile)
-    # Panels are taken beside each other or not, as they fall to threads: the order of sums is the same there.
-    is_halved = sides.m == 1 and sides.kind != "i32" and not panels
-    tile = tile._replace(ahead=STEPS_AHEAD if is_raw else 0, is_halved=is_halved)
+    tile = tile._replace(ahead=STEPS_AHEAD if is_raw else 0, is_halved=halves(sides.kind, sides.m))
     beside = -(-SUMS_AT_ONCE // (tile.rows * tile.vectors)) if right_mode == PANELS else 1
+    if tile.is_halved:
+        beside = min(beside, max(most_halved() // tile.vectors, 1))
     is_ended = not (octets and octets.zeros) and not skinny and beside == 1 and fills_lines(tile)
     ending = ending_of(sides) if is_ended and tile.kind != "matrices" else None
     is_placed = ending is not None and may_place(sides, ending)
