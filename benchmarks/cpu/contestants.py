@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -82,6 +83,7 @@ def numpy(row: CpuRow) -> Contestant | None:
 def torch(row: CpuRow, threads: int) -> Contestant | None:
     if row.torch is None or importlib.util.find_spec("torch") is None:
         return None
+    os.environ["OMP_NUM_THREADS"] = str(threads)  # some products on an Arm take as many as were named at the start
     import torch as library
 
     library.set_num_threads(threads)
