@@ -125,7 +125,7 @@ def test_products_are_compiled_for_every_cpu(name: str) -> None:
         taps = Taps("fma", 3, 3, 2, 2, 1, 1, 8, tile.by_lane, "u8")
         texts += [make_mend(), make_taps(taps), *([make_dots_of_taps(taps)] if suits(taps) else [])]
     else:
-        shape = Skinny(5, tile.lanes, 8, tile.by_lane, False, (number,), "p")
+        shape = Skinny(5, tile.lanes, 8, tile.by_lane, False, False, (number,), "p")
         texts += [make_strip(number * 2, shape), make_dots(number * 2, shape)]
         texts += [make_pack(Packing(lie, "f32" if name in OLD else "f16", *panel)) for lie in "pts" for panel in panels]
         for op, step in itertools.product(("fma", "max", "sum"), (1, 2)):
@@ -139,7 +139,7 @@ def test_products_are_compiled_for_every_cpu(name: str) -> None:
 def test_lanes_of_integers_are_added_up_in_pairs_on_an_x86() -> None:
     """LLVM 22 adds the low half of a vector to itself where the lanes that nobody asks for are given."""
     number = load(0, dml.DataType.INT8)
-    shape = Skinny(2, 16, 8, False, False, (number,), "p")
+    shape = Skinny(2, 16, 8, False, False, False, (number,), "p")
     written = assembly(make_dots(number.to(dml.DataType.INT32), shape), *TARGETS["AVX-512"][:2])
     assert re.search(r"vpshufd\s+\$238", written)
     assert not re.search(r"vpbroadcastq\s+%xmm\d+, %xmm\d+\n\s+vpaddd", written)

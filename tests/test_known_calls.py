@@ -43,6 +43,22 @@ def test_known_calls_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
         dml.identity(X, (2, 0.0))
 
 
+def test_calls_take_the_threads_that_are_given_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product is divided for the threads that there are: one that was known kept to a single unit."""
+    monkeypatch.setattr(calls, "known_calls", {})
+    x, cpu, threads = np.ones((256, 256), "float32"), dml.Device("cpu"), dml.get_num_threads()
+    try:
+        for number in (1, 4, 1):
+            dml.set_num_threads(number)
+            dml.gemm(x, x, device=cpu)
+    finally:
+        dml.set_num_threads(threads)
+    programs: list[Any] = [compiled._programs[0] for compiled, *_ in calls.known_calls.values()]
+    units = [program.units for program in programs]
+    assert len(units) == 2
+    assert units[0] < 4 <= units[1]
+
+
 @pytest.mark.skipif(not has_fast_address, reason="arrays do not hold their addresses here")
 def test_known_calls_of_one_kernel_bind_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Addresses are put into the kernel's words where it is called: with offsets, steps back and numbers among them."""

@@ -23,6 +23,7 @@ from anydml.broadcasting import (
     without_truths,
 )
 from anydml.describing import Call, argument_of, name_slots
+from anydml.engines.threads import get_num_threads
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, show
 from anydml.expression import Expression
@@ -67,6 +68,7 @@ class Attempt:
                 cls,
                 device,
                 out is None,
+                get_num_threads(),  # for which its work is divided
                 *[plain_key(x) for x in self._arrays],
                 # 2.0 and True are equal to numbers that a list may have, and are none.
                 *[(type(a), *a, *map(type, a)) if type(a) in (list, tuple) else (type(a), a) for a in attributes],

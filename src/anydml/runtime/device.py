@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from anydml.engines import find_engine
+from anydml.engines.threads import get_num_threads
 from anydml.enums import DataType, Feature, FeatureLevel
 from anydml.errors import DescriptionError, Fault, FeatureLevelError, show
 from anydml.flags import ExecutionFlags
@@ -51,7 +52,7 @@ class Device:
             raise DescriptionError("Device", faults)
         self.engine = find_engine(name)
         # The functions describe their arrays anew at each call; most calls repeat an earlier description.
-        self._compile_once = functools.lru_cache(maxsize=512)(self.compile)
+        self._compile_once = functools.lru_cache(maxsize=512)(lambda desc, _threads: self.compile(desc))
 
     @property
     def name(self) -> str:
@@ -114,8 +115,11 @@ class Device:
         return CompiledGraph(self, desc, flags, optimise=optimise, without=read_without(without, "Device"))
 
     def compile_cached(self, desc: OperatorDesc) -> CompiledOperator:
-        """The same compiled operator for the same description: for those whose tensors are all bound at each run."""
-        return self._compile_once(desc) if isinstance(desc, OperatorDesc) else self.compile(desc)
+        """The same compiled operator for the same description: for those whose tensors are all bound at each run.
+
+        Another for another number of threads, for which its work is divided otherwise.
+        """
+        return self._compile_once(desc, get_num_threads()) if isinstance(desc, OperatorDesc) else self.compile(desc)
 
     def create_operator_initializer(self, operators: Sequence[Compiled] = ()) -> OperatorInitializer:
         """An initializer for compiled operators."""

@@ -1,9 +1,9 @@
 """Contractions of a few rows: the right factor is computed as it is read, once, in the order in which it lies.
 
-`strip` is for columns that lie side by side. `kernel(w, bases, a, k0, n0, columns, part, total, pitch, steps, first)`
+`strip` is for columns that lie side by side. `kernel(w, bases, a, k0, n0, columns, room, total, pitch, steps, first)`
 takes some steps at once along as many columns of a unit as the first cache has room for the sums of; sums of a chain
-are in `part`, and are added to `total`, or written there where `first` is 1. They are the bits that tiles give, but for
-one row on an Arm, which takes one step after the other.
+are somewhere in `room`, and are added to `total`, or written there where `first` is 1. They are the bits that tiles
+give, but for one row on an Arm, which takes one step after the other.
 
 Steps that lie side by side are for `dots`. Both find the views of the right factor in the words of its section: each
 one's step along the row, and across.
@@ -36,7 +36,11 @@ four ways has no room for more rows that lie 16 KiB apart: 8 x 4096 x 4096 takes
 AHEAD = {512: 3}
 """Bytes ahead that are fetched for one row, and the cache as LLVM counts, 3 for the first. An Arm's strip of one row
 takes a step at once: memory is then read from one end to the other. 1 x 4096 x 4096 takes 3.6 ms so, 18.5 GB/s where a
-loop that reads alone has 19.9, and 4.7 by four steps (one thread of a Neoverse-N1)."""
+loop that reads alone has 19.9, and 4.7 by four steps (one thread of a Neoverse-N1). Units of some columns do not, and
+take four: 2.9 ms, and 3.7 by one (two threads)."""
+WAY, APART = 16 * 1024, 8 * 1024
+"""Bytes of an Arm's first cache that have places of their own, and how far from the columns sums lie among them: at the
+same place each waits for the other. 1 x 4096 x 4096 takes 4.3 ms so, and up to 5.7 wherever they lie (one thread)."""
 MANY = 8
 """The steps of an x86's strip of one row, or of two where there are registers for all their factors: as many streams as
 memory is read by soonest. 2 x 4096 x 4096 takes 5.4 ms so, and 5.8 by four steps of halves of rows."""
@@ -60,6 +64,8 @@ class Skinny(NamedTuple):
     """As a tile has it."""
     is_short: bool
     """Whether there are few steps."""
+    is_cut: bool
+    """Whether a unit has some of the columns."""
     leaves: tuple[Expr, ...]
     lie: str
     """A letter for each leaf: p for packed along the row, r for repeated, s for strided."""
@@ -189,12 +195,15 @@ class _Strip(Reader):
     def write(self) -> str:
         text, rows = self.text, self.shape.rows
         is_deep = rows == 1 or (not self.shape.by_lane and rows * MANY <= self.shape.lanes)
-        depth = (1 if self.shape.by_lane else MANY) if is_deep else DEPTH
+        is_whole = is_deep and not (self.shape.by_lane and self.shape.is_cut)
+        depth = (1 if self.shape.by_lane else MANY) if is_whole else DEPTH
         # Of more rows each factor is read for two vectors: 8 x 768 x 768 takes 140 us so, and 165 by one.
         self.wide = WIDE if is_deep else max(WIDE, 2 * self.shape.lanes)
         width = LONG // (1 if is_deep else 1 << (rows - 1).bit_length()) // WIDE * WIDE
         self.pitch = 4 * width + LINE  # whose lines do not share the cache's places
         self.enter("k0, n0")
+        away = f"(view{self.shape.lie.index('p')} + {APART} - room) & {WAY - LINE}" if self.shape.by_lane else "0"
+        text.let("part", f"room + ({away})")
         text.let("deep", f"steps - steps % {depth}")
         with text.loop("b", 0, "columns", width):
             text.let("stop", f"min(b + {width}, columns)")
@@ -215,7 +224,7 @@ class _Strip(Reader):
                     test = text.new("icmp ne i64 %first, 0")
                     self.store(text.new(f"select i1 {test}, {self.vector} {new}, {self.vector} {added}"), place)
         text.add("ret void")
-        names = ("w", "bases", "a", "k0", "n0", "columns", "part", "total", "pitch", "steps", "first")
+        names = ("w", "bases", "a", "k0", "n0", "columns", "room", "total", "pitch", "steps", "first")
         return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
 
     def _pass(self, step: str, depth: int) -> None:
@@ -228,7 +237,7 @@ class _Strip(Reader):
             name, last = f"{step}_{start}", "columns" if stop == "stop" else ""
             with text.loop(name, start, stop, lanes):
                 below = depth if shape.by_lane and depth > 1 and not last else 0
-                ahead = AHEAD if shape.by_lane and shape.rows == 1 and not last else NEVER
+                ahead = AHEAD if shape.by_lane and shape.rows == depth == 1 and not last else NEVER
                 soon = "" if shape.by_lane or start != "b" else self.find_soon(name, "b", "whole", depth)
                 wide = self.compute(rows, name, lanes, last, below=below, ahead=ahead, soon=soon)
                 columns = [self.parts(each, lanes) for each in wide]

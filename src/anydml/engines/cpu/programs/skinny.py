@@ -15,6 +15,7 @@ from anydml.engines.cpu.kernels.row import givens
 from anydml.engines.cpu.kernels.skinny import WIDE, Skinny, make_strip
 from anydml.engines.cpu.programs.map import row_letter, word_of
 from anydml.engines.cpu.programs.sides import NOWHERE, SKINNY
+from anydml.engines.cpu.programs.units import threads_for
 from anydml.ir.trees import walk, write
 
 if TYPE_CHECKING:
@@ -69,9 +70,10 @@ def plan_skinny(sides: Sides, tile: Tile) -> tuple[Section, int] | None:
     if "p" not in letters or (not is_across and sides.m * (sides.k + 2 * WIDE) * 4 > RIGHT):
         return None
     is_short = not is_across and sides.k <= SHORT
-    shape = Skinny(sides.m, tile.lanes, tile.pitch, tile.by_lane, is_short, leaves, letters)
+    is_cut = tile.by_lane and threads_for(sides) > 1
+    shape = Skinny(sides.m, tile.lanes, tile.pitch, tile.by_lane, is_short, is_cut, leaves, letters)
     family, make = ("strip", make_strip) if is_across else ("dots", make_dots)
-    key = f"{write(sides.right, numbers=False)} {shape[:5]} {letters}"
+    key = f"{write(sides.right, numbers=False)} {shape[:6]} {letters}"
     name = f"{family} {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     kernel = get_kernel(name, functools.partial(make, sides.right, shape))
     numbers = [word_of(node) for node in givens(nodes)]

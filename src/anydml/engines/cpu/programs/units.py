@@ -48,13 +48,18 @@ def size_of(sides: Sides) -> int:
     return batch * max(2 * sides.m * sides.n * sides.k // FLOPS, 4 * sides.k * min(sides.m, sides.n))
 
 
+def threads_for(sides: Sides) -> int:
+    """The threads that there is work for."""
+    return 1 if size_of(sides) < SMALL else get_num_threads()
+
+
 def units_of(sides: Sides, tile: Tile, mode: int, *, is_direct: bool, is_ahead: bool) -> Units:
     """Of units enough for the threads those that take the least time: each packs its rows and its columns."""
     batch, width = sides.count(sides.batch), tile.vectors * tile.lanes
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // width)
     is_read = mode == PANELS and row_panels == 1
     is_skinny = mode >= STRIP or is_read
-    threads = 1 if size_of(sides) < SMALL else get_num_threads()
+    threads = threads_for(sides)
     turns = FEW_TURNS if is_skinny else TURNS
     products = batch * sides.m * sides.n * sides.k
     few = FEW_TURNS * threads
