@@ -207,6 +207,22 @@ def test_columns_that_lie_abreast(lanes: int, monkeypatch: pytest.MonkeyPatch) -
         assert np.array_equal(lean(*fed), many(*fed)), "many rows read the same layout"
 
 
+@pytest.mark.parametrize("kind", ["uint4", "int4", "uint8"])
+def test_rounded_rows_are_read_as_such_however_many(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the bits that a few of them have; on a CPU that takes others for many, those are as near."""
+    monkeypatch.setattr(find_engine("cpu"), "reads_weights", {**CpuEngine.reads_weights, (dml.DataType.INT8, 4): 2**40})
+    case = Weights(kind, FEW + 9, 37, 256, 64, zeros=True, rounded=True)
+    made, fed, exact, size = case.compile("cpu")
+    found = match_weights(product_of(made))
+    assert (found is not None and found.rounded is not None) is (kind != "uint8")
+    y = made(*fed)
+    assert (np.abs(y - exact) <= 4e-7 * size).all()
+    few, some, *_ = case._replace(rows=3).compile("cpu")
+    assert kind == "uint8" or np.array_equal(few(*some), y[:3])
+    plain, *_ = case._replace(rounded=False).compile("cpu")
+    assert match_weights(product_of(plain)) is None
+
+
 @pytest.mark.parametrize("kind", ["uint4", "int4"])
 def test_bytes_of_a_portion_have_room(kind: str) -> None:
     """The least byte of rows times the most that a weight is: sums of a portion are exact."""

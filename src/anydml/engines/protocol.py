@@ -116,7 +116,8 @@ class Engine(Protocol):
     memory: str
     """Where the tensors lie that it works on: `cpu`, `cuda:0`."""
     reads_weights: Mapping[tuple[DataType, int], int]
-    """By the type of rows and the bits of a weight, how many rows are multiplied with weights as they lie."""
+    """By the type of rows and the bits of a weight, how many rows are multiplied with weights as they lie; those that
+    were rounded to 8 bits are INT8, or as others without it."""
     unpacks_weights: bool
     """Whether more rows are multiplied with such weights as well, which are dequantised as they are read."""
     reads_outside: bool

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 def read_weights(recipe: Recipe, few: Mapping[tuple[DataType, int], int], *, are_many: bool = False) -> Recipe:
     """A map that dequantises goes if one product of a few rows reads it, by their type, which reads what the map reads.
 
-    Weights that are constants are laid out along what is summed first, where they do not lie so. `are_many` is for
-    products of more rows, of weights that lie so: those dequantise as they read, with the bits of the map.
+    Rows that were rounded to 8 bits are INT8, of which there may be more. Weights that are constants are laid out along
+    what is summed first, where they do not lie so. `are_many` is for products of more rows, of weights that lie so:
+    those dequantise as they read, with the bits of the map.
     """
     if not few or not any(isinstance(step.primitive, Reduce) for step in recipe.steps):
         return recipe
@@ -133,8 +134,10 @@ def _merged(
     parts = match_dequantised(*value.args) if value.op == "mul" else None
     if parts is None or not is_plain or found.folded != (summed,) or product.depth != 1 or len(column) != 1:
         return None, []
-    most = few.get((view.data_type, 4 if parts.data_type.is_half_byte else 8), 0)
-    if not most or (math.prod(found.sizes[k] for k in rows) <= most) is are_many:
+    bits, count = 4 if parts.data_type.is_half_byte else 8, math.prod(found.sizes[k] for k in rows)
+    most = few.get((view.data_type, bits), 0)
+    is_few, may_be = count <= most, count <= few.get((DataType.INT8, bits), most)  # of rows that were rounded
+    if not most or (is_few if are_many else not may_be):
         return None, []
     place = find_place(made.target, view, column[0], summed)
     layout = None if place is None else WeightLayout(made, parts, place, maker, known, stores)
@@ -157,6 +160,8 @@ def _merged(
     rounded = find_rounded(product.sources[int(other.value)], rows, cut, follow) if is_load else None
     if rounded is not None and _is_odd(product.value, other, summed):
         rounded = None
+    if rounded is None and not (is_few or are_many):
+        return None, []
     sources = [along(one) for one in product.sources]
     sources[slot] = spread(*views[0])
     loads: dict[Expr, Expr] = {parts.byte: load(slot, parts.byte.type or BYTE)}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.alone import run_alone
 from anydml.engines.cpu import plans
-from anydml.engines.cpu.features import CROWDED, has_float16, reads_pixels
+from anydml.engines.cpu.features import CROWDED, has_float16, multiplies_rounded, reads_pixels
 from anydml.engines.cpu.series import make_series_of
 from anydml.engines.protocol import Turning
 from anydml.enums import DataType
@@ -49,6 +50,8 @@ class CpuEngine:
 
     def __init__(self) -> None:
         has_float16()  # asks LLVM, which nothing may interrupt: engines are made on a thread of their own
+        any_number = {(DataType.INT8, bits): sys.maxsize for bits in (4, 8) if multiplies_rounded(bits)}
+        self.reads_weights = MappingProxyType({**self.reads_weights, **any_number})
         if reads_pixels():
             turning = Turning(needs_constants=True, crowded=CROWDED, has_results=True, needs_both=True)
             self.turns_channels = MappingProxyType({DataType.FLOAT32: turning})

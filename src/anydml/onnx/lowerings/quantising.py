@@ -185,7 +185,7 @@ def matmul_bits(node: Node) -> list[Value]:
     if whole[1] != length:  # zeros for the rest of the last block: weights are read as they lie
         flat = _padded(node, flat, whole[1])
     rounds = node.integer("accuracy_level", 0) == _ROUNDS and packed.is_known  # as ONNX Runtime, which packs them
-    few = max(_FEW, reads.get((DataType.FLOAT32, bits), 0))
+    few = max(_FEW, *(reads.get((kind, bits), 0) for kind in (DataType.FLOAT32, DataType.INT8)))
     if rounds and is_whole and flat.shape[0] <= few and a.element.name == "FLOAT":
         flat = node.tracer.apply(functools.partial(_round_rows, block), [flat], flat.shape)
     flat = convert(node, flat, weights.element)
