@@ -43,5 +43,9 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(number: int) -> None:
-    """Set the threads that one dispatch may run on; the answers are the same for any number."""
+    """Set the threads that one dispatch may run on; the answers are the same for any number.
+
+    Functions that are called take them from the next call on. What was compiled before may have its work divided for
+    fewer: compile it again for more.
+    """
     number_cell.value = _read(number, "number", "set_num_threads")
