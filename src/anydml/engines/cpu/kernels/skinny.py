@@ -40,7 +40,7 @@ loop that reads alone has 19.9, and 4.7 by four steps (one thread of a Neoverse-
 take four: 2.9 ms, and 3.7 by one (two threads)."""
 WAY, APART = 16 * 1024, 8 * 1024
 """Bytes of an Arm's first cache that have places of their own, and how far from the columns sums lie among them: at the
-same place each waits for the other. 1 x 4096 x 4096 takes 4.3 ms so, and up to 5.7 wherever they lie (one thread)."""
+same places one waits for the other. 1 x 4096 x 4096 takes 4.3 ms so, and 5.7 there (one thread of a Neoverse-N1)."""
 MANY = 8
 """The steps of an x86's strip of one row, or of two where there are registers for all their factors: as many streams as
 memory is read by soonest. 2 x 4096 x 4096 takes 5.4 ms so, and 5.8 by four steps of halves of rows."""
