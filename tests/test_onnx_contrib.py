@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.cpu import CpuEngine
 from onnx_answers import session_of
 from onnx_models import onnx
 
@@ -102,7 +101,8 @@ def test_products_that_may_round_their_rows(rows: int, zeros: bool) -> None:
     exact, rounded = found
     mine, theirs = (np.sqrt(np.mean((y - exact) ** 2)) for y in (rounded, session.run(None, {"A": feeds["A"]})[0]))
     assert mine <= 1.02 * theirs
-    assert bool(mine) == (rows <= CpuEngine.reads_weights[dml.DataType.FLOAT32, 4])  # more rows are not rounded
+    reads = dml.Device("cpu").engine.reads_weights  # some CPUs round no more rows than others are read as they lie
+    assert bool(mine) == (rows <= reads.get((dml.DataType.INT8, 4), reads[dml.DataType.FLOAT32, 4]))
 
 
 def test_what_is_not_there_is_refused() -> None:
