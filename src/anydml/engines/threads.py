@@ -11,7 +11,8 @@ from anydml.parse import read_int
 MOST_THREADS = 1024
 
 number_cell = ctypes.c_int64(0)
-"""The number where native code reads it; 0 until it is first asked for."""
+"""The number where native code reads it, and who must import nothing meanwhile: a signal handler that needs a kernel
+would wait for the module for ever. It is 0 until it is first asked for."""
 
 
 def _from_environment() -> int:

@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from anydml.engines import find_engine
-from anydml.engines.threads import get_num_threads
+from anydml.engines.threads import number_cell
 from anydml.enums import DataType, Feature, FeatureLevel
 from anydml.errors import DescriptionError, Fault, FeatureLevelError, show
 from anydml.flags import ExecutionFlags
@@ -119,7 +119,7 @@ class Device:
 
         Another for another number of threads, for which its work is divided otherwise.
         """
-        return self._compile_once(desc, get_num_threads()) if isinstance(desc, OperatorDesc) else self.compile(desc)
+        return self._compile_once(desc, number_cell.value) if isinstance(desc, OperatorDesc) else self.compile(desc)
 
     def create_operator_initializer(self, operators: Sequence[Compiled] = ()) -> OperatorInitializer:
         """An initializer for compiled operators."""

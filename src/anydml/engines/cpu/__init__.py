@@ -13,6 +13,7 @@ from anydml.engines.cpu import plans
 from anydml.engines.cpu.features import CROWDED, has_float16, multiplies_rounded, reads_pixels
 from anydml.engines.cpu.series import make_series_of
 from anydml.engines.protocol import Turning
+from anydml.engines.threads import get_num_threads
 from anydml.enums import DataType
 from anydml.ir.attending import Attend
 from anydml.memory import HOST, reserve_host
@@ -50,6 +51,7 @@ class CpuEngine:
 
     def __init__(self) -> None:
         has_float16()  # asks LLVM, which nothing may interrupt: engines are made on a thread of their own
+        get_num_threads()  # imports what a signal handler may need, and is not asked for the first time elsewhere
         any_number = {(DataType.INT8, bits): sys.maxsize for bits in (4, 8) if multiplies_rounded(bits)}
         self.reads_weights = MappingProxyType({**self.reads_weights, **any_number})
         if reads_pixels():
