@@ -178,32 +178,35 @@ def test_what_is_quantised_comes_back(
     kind: dml.DataType, sizes: tuple[int, ...], blocks: tuple[int, ...], *, has_zero: bool
 ) -> None:
     """By functions and by graphs, whose bytes are the same in the same sizes, and each takes the other's."""
+    quantize: Any = dml.quantize
+    dequantize: Any = dml.dequantize
     rng, (low, high) = np.random.default_rng(len(sizes)), kind.limits
     scale = rng.choice([0.5, 0.25, 2.0], blocks).astype("float32")
     zero = rng.integers(low + 3, high - 3, blocks)
-    given = [scale, laid_out(zero, kind, dml.TensorDesc(kind, blocks).element_strides)][: 1 + has_zero]
+    given: list[Any] = [scale, laid_out(zero, kind, dml.TensorDesc(kind, blocks).element_strides)][: 1 + has_zero]
     spread = [np.kron(one, np.ones([a // b for a, b in zip(sizes, blocks, strict=True)])) for one in (scale, zero)]
     middle = spread[1] if has_zero else 0 if kind.is_signed else (high + 1) // 2
     x = ((rng.integers(low, high + 1, sizes) - middle) * spread[0]).astype("float32")
-    bytes_of = dml.quantize(x, *given, data_type=kind)
+    bytes_of = quantize(x, *given, data_type=kind)
     assert bytes_of.shape == (packed_sizes(sizes) if kind.is_half_byte else sizes)
     descs = [(one, dml.TensorDesc(k, blocks)) for one, k in zip(given, (F32, kind), strict=False)]
-    assert np.array_equal(compiled(dml.quantize, sizes, F32, *descs, data_type=kind)(x), bytes_of)
-    assert np.array_equal(dml.dequantize(bytes_of, *given, data_type=kind, output_sizes=sizes), x)
-    assert np.array_equal(compiled(dml.dequantize, sizes, kind, *descs)(bytes_of), x)
-    assert np.array_equal(dml.dequantize(bytes_of, *given, data_type=kind, out=np.empty_like(x)), x)
+    assert np.array_equal(compiled(quantize, sizes, F32, *descs, data_type=kind)(x), bytes_of)
+    assert np.array_equal(dequantize(bytes_of, *given, data_type=kind, output_sizes=sizes), x)
+    assert np.array_equal(compiled(dequantize, sizes, kind, *descs)(bytes_of), x)
+    assert np.array_equal(dequantize(bytes_of, *given, data_type=kind, out=np.empty_like(x)), x)
     if sizes[-1] % 2 == 0 or not kind.is_half_byte:
-        assert np.array_equal(dml.dequantize(bytes_of, *given, data_type=kind), x)
+        assert np.array_equal(dequantize(bytes_of, *given, data_type=kind), x)
 
 
 def test_sizes_that_bytes_do_not_have_are_refused() -> None:
     four, five = np.zeros((2, 2), "uint8"), np.zeros(5, "uint8")
-    for x, data_type, sizes, message in (
+    several: list[Any] = [
         (four, "int4", (3, 3), r"must be of INT4, or bytes of sizes \(3, 2\) side by side"),
         (five, "int4", (3, 4), r"must be of INT4, or bytes of sizes \(3, 2\)"),
         (five, None, (3, 3), r"output_sizes must be those of x, \(5,\)"),
         (five, "int4", (3, 0), r"output_sizes\[1\] must be at least 1; got 0"),
-    ):
+    ]
+    for x, data_type, sizes, message in several:
         with pytest.raises(dml.DescriptionError, match=message):
             dml.dequantize(x, 1.0, data_type=data_type, output_sizes=sizes)
 

@@ -153,11 +153,11 @@ def test_the_nearest_elements_of_all_pairs_of_sizes() -> None:
 
 
 def test_long_dimensions_whose_ratio_no_float_has() -> None:
-    """2999 of 4001: RESAMPLE3's scale is the FLOAT next to it, by which some places are others."""
+    """2999 of 4001: RESAMPLE3 has the FLOAT next to it for a scale, by which the one in the middle is another."""
     x = np.arange(4001, dtype="float32")
     for nearest in ROUNDINGS:
-        found, _ = resized(x, sizes=[2999], coordinate_transformation_mode="asymmetric", nearest_mode=nearest)
-        assert found.tolist() == places("asymmetric", nearest, 4001, 2999, Fraction(2999, 4001))
+        found, _ = resized(x, sizes=[2999], nearest_mode=nearest)
+        assert found.tolist() == places("half_pixel", nearest, 4001, 2999, Fraction(2999, 4001))
 
 
 def test_opset_10_and_upsample() -> None:
