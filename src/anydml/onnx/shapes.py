@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.arrays.view import describe
-from anydml.errors import BindingError, DescriptionError, Fault, printable, show
+from anydml.errors import BindingError, DescriptionError, Fault, ModelError, printable, show
 from anydml.onnx.tracer import MOST_FOLDED
 from anydml.parse import read_int, read_ints
 from anydml.spelling import suggest
@@ -153,6 +154,17 @@ class Binder:
     def _refuse(self, name: str, rule: str, shape: tuple[int, ...]) -> None:
         fault = Fault(field=name, rule=f"input {printable(name)!r} {rule}", value=shape, found=str(shape))
         raise BindingError(self._subject, fault)
+
+
+def assumed_told(error: ModelError, assumed: Mapping[str, int]) -> ModelError:
+    """An error of a model whose open sizes were taken for something: those may be its only reason."""
+    if not assumed:
+        return error
+    sizes = ", ".join(f"{printable(name)}={size}" for name, size in assumed.items())
+    told = f"open sizes were taken for {sizes}; --shape on the command line and shapes in Python bind them"
+    first, *others = error.faults
+    way_out = f"{first.way_out}; {told}" if first.way_out else told
+    return type(error)(error.subject, [replace(first, way_out=way_out), *others])
 
 
 def refuse_large(name: str, shape: Sequence[int]) -> Fault | None:
