@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.enums import DataType
-from anydml.onnx.library import make_node, node_rules
+from anydml.onnx.library import TensorProto, make_node, node_rules
 from anydml.onnx.nodes import Node
 from anydml.onnx.types import FLOAT, element_of
 from anydml.onnx.values import Value
@@ -130,9 +130,15 @@ def gemm(node: Node, make: Maker) -> list[Value]:
 def _product(
     make: Maker, a: Value, b: Value, scales: Sequence[Value], zeros: Sequence[Value | None], bias: Value | None
 ) -> list[Value]:
-    """An exact product, scaled, and a bias."""
-    found = make("Mul", make("Cast", make("MatMulInteger", a, b, *zeros), to=1), make("Mul", *scales))
-    return [found if bias is None else make("Add", found, bias)]
+    """An exact product, scaled, and a bias; of FLOAT16 scales, computed in FLOAT32."""
+    is_row = len(a.shape) == 1  # whose result has no dimension that scales of several matrices have
+    rows = make("Unsqueeze", a, Value.of(_LONG, [0])) if is_row else a
+    kind = int(TensorProto.DataType.Value(scales[0].element.name))
+    scale = make("Mul", *(make("Cast", each, to=1) for each in scales))
+    found = make("Mul", make("Cast", make("MatMulInteger", rows, b, *zeros), to=1), scale)
+    found = make("Squeeze", found, Value.of(_LONG, [-2])) if is_row else found
+    whole = found if bias is None else make("Add", found, make("Cast", bias, to=1))
+    return [make("Cast", whole, to=kind)]
 
 
 def matmul_to_float(node: Node, make: Maker) -> list[Value]:
