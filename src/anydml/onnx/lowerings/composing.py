@@ -74,7 +74,8 @@ def image_scaler(node: Node) -> list[Value]:
     if len(x.shape) != 4 or len(bias) != x.shape[1]:
         rule = "bias must have a number for each channel of input, which has 4 dimensions"
         node.refuse("bias", rule, value=bias, found=f"{len(bias)} and {x.shape}")
-    return [node.tracer.apply(dml.value_scale_2d, [x], x.shape, scale=node.real("scale"), bias=tuple(bias))]
+    # VALUE_SCALE_2D has one channel, or three.
+    return [compute(node, dml.add, scaled(node)[0], Value.of(x.element, np.reshape(bias, (-1, 1, 1))))]
 
 
 # Several operators
