@@ -41,6 +41,8 @@ TYPES = {
 }  # fmt: skip
 """By a type variable, what it may be of what DirectML or NumPy has; a value of any other type is the host's."""
 
+OTHERWISE = {"C": "T"}
+"""By a type variable that no input may be of, the one that its outputs are of then: those of a cache without a past."""
 
 Attributes: TypeAlias = dict[str, int | float | str | tuple[float, ...] | type[float] | None]
 ALWAYS = 2**31 - 1
