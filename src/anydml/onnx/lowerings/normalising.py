@@ -114,7 +114,8 @@ def mean_variance_norm(node: Node) -> list[Value]:
     is_old = "across_channels" in node.rules.attributes
     given = None if is_old else node.integers("axes")
     usual = [0, 1, 2, 3] if is_old and node.integer("across_channels") else [0, 2, 3]
-    axes = sorted(node.axes(usual if given is None else given, rank)) or list(range(rank))
+    # Of the default those that are there, as ONNX Runtime takes them.
+    axes = sorted(node.axes([k for k in usual if k < rank] if given is None else given, rank)) or list(range(rank))
     if not x.count:
         return [x]
     # Less the mean as the operator takes it, twice: the mean of large numbers alone is not precise enough.
