@@ -69,7 +69,9 @@ _ATTENTION: Attributes = {
 _ONE, _TWO = "X:Q X_scale:U X_zero_point:Q?", "A:Q A_scale:U A_zero_point:Q? B:Q B_scale:U B_zero_point:Q?"
 _RESULT = "Y_scale:U Y_zero_point:Q?"
 _WINDOWS: Attributes = {"auto_pad": "NOTSET", "kernel_shape": (), "pads": (), "strides": ()}
+_FACTORS: Attributes = {"alpha": 1.0, "transA": 0, "transB": 0, "transBatchA": 0, "transBatchB": 0}
 _ACTIVATION: Attributes = {"activation": ""}
+_NUMBERS: Attributes = {f"activation_{name}": 0.0 for name in ("alpha", "beta", "gamma")}
 FUSED = {
     "QLinearAdd": Contrib(f"{_TWO} {_RESULT}", "C:Q", {}),
     "QLinearMul": Contrib(f"{_TWO} {_RESULT}", "C:Q", {}),
@@ -85,6 +87,7 @@ FUSED = {
         "y:Y",
         {**_WINDOWS, "dilations": (), "group": 1, "channels_last": 0},
     ),
+    "NhwcConv": Contrib("X:F W:F B:F?", "Y:F", {**_WINDOWS, "dilations": (), "group": 1}),
     "NhwcMaxPool": Contrib("x:Q", "y:Q", {**_WINDOWS, "dilations": (), "ceil_mode": 0}),
     "QLinearConcat": Contrib("Y_scale:U Y_zero_point:Q inputs:Y*", "Y:Q", {"axis": None}),
     "QLinearWhere": Contrib(f"condition:B {_TWO} {_RESULT}", "Z:Q", {}),
@@ -108,8 +111,11 @@ FUSED = {
     ),
     "QuantizeLinear": Contrib("x:T y_scale:T y_zero_point:N?", "y:N", {"axis": 1}),
     "DequantizeLinear": Contrib("x:D x_scale:T x_zero_point:D?", "y:T", {"axis": 1}),
-    "FusedMatMul": Contrib(
-        "A:F B:F", "Y:F", {"alpha": 1.0, "transA": 0, "transB": 0, "transBatchA": 0, "transBatchB": 0}
+    "FusedMatMul": Contrib("A:F B:F", "Y:F", _FACTORS),
+    "FusedMatMulActivation": Contrib(
+        "A:F B:F",
+        "Y:F",
+        {**_FACTORS, "activation_axis": 0, **_ACTIVATION, **_NUMBERS},
     ),
     "TransposeMatMul": Contrib("A:F B:F", "Y:F", {"alpha": 1.0, "transA": 0, "transB": 0}),
     "FusedConv": Contrib(
@@ -120,10 +126,14 @@ FUSED = {
     "FusedGemm": Contrib(
         "A:M B:M C:M?",
         "Y:M",
-        {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0, **_ACTIVATION}
-        | {f"activation_{name}": 0.0 for name in ("alpha", "beta", "gamma")},
+        {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0, **_ACTIVATION, **_NUMBERS},
     ),
     "Gelu": Contrib("X:F", "Y:F", {}),
+    "BiasAdd": Contrib("X:T bias:T skip:T", "Y:T", {}),
+    "BiasSplitGelu": Contrib("X:T bias:T", "Y:T", {}),
+    "GroupNorm": Contrib(
+        "X:T gamma:K beta:K", "Y:T", {"activation": None, "groups": None, "channels_last": 1, "epsilon": 1e-5}
+    ),
     "BiasGelu": Contrib("A:F B:F", "C:F", {}),
     "FastGelu": Contrib("X:F bias:F?", "Y:F", {}),
     "QuickGelu": Contrib("X:F", "Y:F", {"alpha": 1.702}),

@@ -79,7 +79,7 @@ def quantised(kind: str, count: int) -> Body:
 
 def _has_channels_last(node: Node) -> bool:
     """Whether an image's channels are its last dimension: as the attribute says, or the type that has no other way."""
-    return bool(node.integer("channels_last", 0)) if "channels_last" in node.rules.attributes else "Nhwc" in node.kind
+    return bool(node.integer("channels_last")) if "channels_last" in node.rules.attributes else "Nhwc" in node.kind
 
 
 def _channels_second(node: Node, make: Maker, image: Value) -> Value:
@@ -211,9 +211,47 @@ def convolution(node: Node, make: Maker) -> list[Value]:
 
 def gemm_followed(node: Node, make: Maker) -> list[Value]:
     """FusedGemm."""
-    names = ("activation_alpha", "activation_beta")
-    numbers = [node.real(name) for name in names if node.has(name)]
-    return [_followed(node, make, make.like("Gemm", node.input(0), node.input(1), node.optional(2)), numbers)]
+    found = make.like("Gemm", node.input(0), node.input(1), node.optional(2))
+    return [_followed(node, make, found, _numbers(node))]
+
+
+def matmul_followed(node: Node, make: Maker) -> list[Value]:
+    """FusedMatMulActivation."""
+    return [_followed(node, make, matmul(node, make)[0], _numbers(node))]
+
+
+def _numbers(node: Node) -> list[float]:
+    """An activation's numbers that are given."""
+    return [node.real(name) for name in ("activation_alpha", "activation_beta") if node.has(name)]
+
+
+def bias_add(node: Node, make: Maker) -> list[Value]:
+    """BiasAdd: a bias and a tensor are added."""
+    return [make("Add", make("Add", node.input(0), node.input(1)), node.input(2))]
+
+
+def bias_split_gelu(node: Node, make: Maker) -> list[Value]:
+    """BiasSplitGelu: of a sum one half of each row times the Gelu of the other."""
+    total = make("Add", node.input(0), node.input(1))
+    size = total.shape[-1] // 2
+    if total.shape[-1] % 2:
+        node.refuse("X", "X must have rows of an even length", value=total.shape, found=str(total.shape))
+    bounds = [Value.of(_LONG, [n]) for n in (0, size, 2 * size, -1)]
+    left, right = (make("Slice", total, *bounds[i : i + 2], bounds[3]) for i in range(2))
+    return [make("Mul", left, make("Gelu", right, version=20))]
+
+
+def group_norm(node: Node, make: Maker) -> list[Value]:
+    """GroupNorm: channels last unless it is said otherwise, and times their sigmoid where that is asked for."""
+    x, activation = node.input(0), node.integer("activation")
+    if activation not in (0, 1):
+        node.refuse("activation", "activation must be 0 or 1", value=activation, found=str(activation))
+    kind = int(TensorProto.DataType.Value(x.element.name))
+    by = (make("Cast", node.input(i), to=kind) for i in (1, 2))
+    options = {"num_groups": node.integer("groups"), "epsilon": node.real("epsilon")}
+    found = make("GroupNormalization", _channels_second(node, make, x), *by, version=21, **options)
+    found = make("Mul", found, make("Sigmoid", found)) if activation else found
+    return [_channels_last(node, make, found)]
 
 
 def gelu(approximate: str) -> Body:
@@ -262,6 +300,7 @@ BODIES: dict[str, Body] = {
     "QLinearGlobalAveragePool": quantised("GlobalAveragePool", 1),
     "QLinearAveragePool": quantised("AveragePool", 1),
     "QLinearConv": on_image("QLinearConv"),
+    "NhwcConv": on_image("Conv"),
     "NhwcMaxPool": on_image("MaxPool"),
     "QLinearConcat": concat,
     "QLinearWhere": where,
@@ -269,13 +308,17 @@ BODIES: dict[str, Body] = {
     "MatMulIntegerToFloat": matmul_to_float,
     "DynamicQuantizeMatMul": matmul_dynamic,
     "FusedMatMul": matmul,
+    "FusedMatMulActivation": matmul_followed,
     "TransposeMatMul": matmul,
     "FusedConv": convolution,
     "FusedGemm": gemm_followed,
     "Gelu": gelu("none"),
+    "BiasAdd": bias_add,
     "BiasGelu": gelu("none"),
+    "BiasSplitGelu": bias_split_gelu,
     "FastGelu": gelu("tanh"),
     "QuickGelu": quick_gelu,
+    "GroupNorm": group_norm,
     "EmbedLayerNormalization": embedding,
 }
 """Of the domain com.microsoft, by name."""

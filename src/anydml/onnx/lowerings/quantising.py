@@ -213,7 +213,7 @@ def gather_blocks(node: Node) -> list[Value]:
     bits, block = 4 if data.element.is_half else node.integer("bits"), node.integer("block_size")
     axes = [node.axis(node.integer(name), len(data.shape)) for name in ("gather_axis", "quantize_axis")]
     if data.element.is_half and data.halves is None:
-        return [_gather_single(node, data, indices, scales, zeros, *axes, block)]
+        return [_gather_single(node, (data, indices, scales, zeros), axes[0], axes[1], block)]
     packed = data
     if data.element.is_half and data.halves is not None and data.shape[-1] % 2 == 0:
         packed = Value(UINT8, (*data.shape[:-1], data.shape[-1] // 2), data.halves)
@@ -244,9 +244,10 @@ def gather_blocks(node: Node) -> list[Value]:
 
 
 def _gather_single(
-    node: Node, data: Value, indices: Value, scales: Value, zeros: Value | None, axis: int, along: int, block: int
+    node: Node, given: tuple[Value, Value, Value, Value | None], axis: int, along: int, block: int
 ) -> Value:
     """The same of numbers of 4 bits that a run gives, which lie in a byte each: (x - zero point)·scale."""
+    data, indices, scales, zeros = given
     wanted = tuple(-(-n // max(block, 1)) if k == along else n for k, n in enumerate(data.shape))
     if axis == along or block < 1:
         node.unsupported("quantize_axis", "blocks along the axis that indices are for are not supported")
