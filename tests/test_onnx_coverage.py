@@ -227,6 +227,8 @@ OLD: list[Case] = [
     Case("MeanVarianceNormalization", [IMAGES], {}, 6),
     Case("MeanVarianceNormalization", [IMAGES], {"across_channels": 1}, 8),
     Case("MeanVarianceNormalization", [IMAGES], {"normalize_variance": 0}, 8),
+    Case("MeanVarianceNormalization", [IMAGES[0]], {}, 9),
+    Case("MeanVarianceNormalization", [IMAGES[0]], {"axes": [-1]}, 13),
     Case("MemcpyFromHost", [IMAGES], {}, 13),
 ]
 
@@ -300,6 +302,7 @@ FORMS: list[Case] = [
     ),
     Case(MICROSOFT + "MatMulIntegerToFloat", [ROWS[0, 0], COLUMNS, QUANTISED[0], BY, QUANTISED[1], POINTS], {}),
     Case(MICROSOFT + "FusedMatMul", [DOUBLES[0], DOUBLES[0]], {"transB": 1, "alpha": 0.3}, is_hosted=True),
+    Case("Conv", [_floats(1, 2, 4, 4, 3, 3), _floats(2, 2, 2, 2, 2, 2)], {"pads": [1] * 8}, is_hosted=True),
     *(Case("ScatterND", [_floats(3, 4), NONE[0], _floats(3, 4)], {}, opset) for opset in (11, 13, 16)),
     Case("ScatterND", [_floats(3, 4), NONE, _floats(2, 3, 4)], {}),
     Case("ScatterND", [_floats(3, 4), NONE, _floats(2, 3, 4)], {"reduction": "add"}, 16),

@@ -112,7 +112,7 @@ def mean_variance_norm(node: Node) -> list[Value]:
     """MeanVarianceNormalization: less the mean, by the deviation and a billionth; of channels each or all at first."""
     x, rank = node.input(0), len(node.input(0).shape)
     is_old = "across_channels" in node.rules.attributes
-    given = None if is_old else node.integers("axes")
+    given = node.integers("axes") if node.has("axes") else None
     usual = [0, 1, 2, 3] if is_old and node.integer("across_channels") else [0, 2, 3]
     # Of the default those that are there, as ONNX Runtime takes them.
     axes = sorted(node.axes([k for k in usual if k < rank] if given is None else given, rank)) or list(range(rank))
