@@ -56,6 +56,14 @@ def tensor_of(array: np.ndarray[Any, Any], name: str) -> Any:
     return numpy_helper.from_array(array, name)
 
 
+def array_of(tensor: Any) -> np.ndarray[Any, Any]:
+    """A message as an array, of whatever type: texts as objects."""
+    from onnx import numpy_helper
+
+    found: np.ndarray[Any, Any] = numpy_helper.to_array(tensor)
+    return found
+
+
 def own_domain(domain: str) -> str:
     """A domain by its one name, which is nothing for ONNX's own."""
     return "" if domain in ONNX_DOMAINS else domain

@@ -108,7 +108,7 @@ class HostPart(Part):
             if key not in self._evaluators:
                 if len(self._evaluators) >= _MOST_EVALUATORS:
                     self._evaluators.clear()
-                tensors = [self._tensor(name) for name in self._tensors]
+                tensors = [host_tensor(name, self._scope) for name in self._tensors]
                 opsets = self._scope.source.proto.opset_import
                 model = make_model(self._all, given, self.gives, tensors, opsets)
                 self._evaluators[key] = Evaluator(model, given, self.label)
@@ -123,26 +123,26 @@ class HostPart(Part):
         what = f"initializer '{printable(name)}'"
         return decode_tensor(tensor, source.name, what, source.beside, self._scope.raw.get(name)).values(what)
 
-    def _tensor(self, name: str) -> Any:
-        """An initializer with its elements, those in a file read as confined as for any other use."""
-        scope = self._scope
-        tensor, raw = scope.tensors[name], scope.raw.get(name)
-        found = type(tensor)()
-        found.CopyFrom(tensor)
-        what = f"initializer '{printable(name)}'"
-        if tensor.data_type in ELEMENT_TYPES:  # whose sizes are checked before anybody believes them
-            value = decode_tensor(tensor, scope.source.name, what, scope.source.beside, raw)
-            if is_external(tensor) and value.known is not None:
-                found.ClearField("external_data")
-                found.ClearField("data_location")
-                found.raw_data = (value.halves or value.known).flat().tobytes()
-                return found
-        if is_external(found):
-            rule = f"{what} must have its elements in the model, being of a type that DirectML lacks"
-            raise ModelFileError(scope.source.name, Fault(field=name, rule=rule))
-        if raw is not None:
-            found.raw_data = as_bytes(raw)
-        return found
+
+def host_tensor(name: str, scope: Scope) -> Any:
+    """An initializer with its elements, those in a file read as confined as for any other use."""
+    tensor, raw = scope.tensors[name], scope.raw.get(name)
+    found = type(tensor)()
+    found.CopyFrom(tensor)
+    what = f"initializer '{printable(name)}'"
+    if tensor.data_type in ELEMENT_TYPES:  # whose sizes are checked before anybody believes them
+        value = decode_tensor(tensor, scope.source.name, what, scope.source.beside, raw)
+        if is_external(tensor) and value.known is not None:
+            found.ClearField("external_data")
+            found.ClearField("data_location")
+            found.raw_data = (value.halves or value.known).flat().tobytes()
+            return found
+    if is_external(found):
+        rule = f"{what} must have its elements in the model, being of a type that DirectML lacks"
+        raise ModelFileError(scope.source.name, Fault(field=name, rule=rule))
+    if raw is not None:
+        found.raw_data = as_bytes(raw)
+    return found
 
 
 def refuse_external(node: Any) -> None:
