@@ -1,4 +1,4 @@
-"""NonZero of few elements on the host, by NumPy."""
+"""NonZero of few elements and StringNormalizer on the host, by NumPy."""
 
 from __future__ import annotations
 
@@ -28,3 +28,41 @@ def finder(model: Any) -> Callable[[Mapping[str, Any]], Array | None] | None:
         return np.array(np.nonzero(data), np.int64)
 
     return run
+
+
+def normalizer(model: Any) -> Callable[[Mapping[str, Any]], Array | None] | None:
+    """The same for a StringNormalizer in the letters of any language that has Unicode's upper and lower case."""
+    if [(node.op_type, node.domain) for node in model.graph.node] not in _NORMALIZERS or model.graph.initializer:
+        return None
+    (node,) = model.graph.node
+    attributes = {one.name: one for one in node.attribute}
+
+    def text(name: str, default: str) -> str:
+        return bytes(attributes[name].s).decode(errors="replace") if name in attributes else default
+
+    action, locale = text("case_change_action", "NONE"), text("locale", "en_US")
+    is_exact = "is_case_sensitive" in attributes and bool(attributes["is_case_sensitive"].i)
+    words = attributes["stopwords"].strings if "stopwords" in attributes else []
+    if action not in _CASES or not locale.startswith(("en_", "C.", "POSIX")):
+        return None
+    change = _CASES[action]
+    compare = _CASES["NONE" if is_exact else "UPPER" if action == "UPPER" else "LOWER"]
+    removed = {compare(bytes(word).decode(errors="replace")) for word in words}
+
+    def run(given: Mapping[str, Any]) -> Array | None:
+        data = given.get(node.input[0])
+        if not isinstance(data, np.ndarray) or data.ndim not in (1, 2) or (data.ndim == 2 and len(data) != 1):
+            return None
+        left = [change(word) for word in map(str, data.reshape(-1)) if compare(word) not in removed]
+        return np.array(left or [""], object).reshape((1,) * (data.ndim - 1) + (-1,))
+
+    return run
+
+
+_NORMALIZERS = [[("StringNormalizer", domain)] for domain in ("", "ai.onnx")]
+_CASES: dict[str, Callable[[str], str]] = {
+    "NONE": str,
+    # Letter by letter, as C's towlower: one whose other case is two letters stays as it is.
+    "LOWER": lambda word: "".join(low if len(low := letter.lower()) == 1 else letter for letter in word),
+    "UPPER": lambda word: "".join(up if len(up := letter.upper()) == 1 else letter for letter in word),
+}
