@@ -49,6 +49,11 @@ def half_dtype(number: int) -> np.dtype[Any]:
     return found
 
 
+def number_of_dtype(dtype: np.dtype[Any]) -> int:
+    """ONNX's number of the type that NumPy's arrays of that type have."""
+    return int(onnx.helper.np_dtype_to_tensor_dtype(dtype))
+
+
 def tensor_of(array: np.ndarray[Any, Any], name: str) -> Any:
     """An array as a message."""
     from onnx import numpy_helper

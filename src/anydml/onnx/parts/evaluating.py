@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +38,9 @@ _FOREIGN = ("bfloat", "complex", "float8", "float4", "int4", "int2")
 """In ONNX Runtime's names of types that it has no arrays for."""
 _IR_VERSION = 10
 """Of the models that nodes are put in."""
+_MOST_TOLD = 300
+"""Characters of a reason, the last ones."""
+_PREAMBLE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : |/\S+\.(cc|h):\d+ ")
 _LESS_EXACT = ("DFT", "STFT")
 """Node types of which ONNX Runtime loses digits: of 200 sums of a DFT 20 were off by up to 3e-4 of 45."""
 
@@ -150,7 +154,7 @@ class Evaluator:
         if is_plain and (own := suppressor(model, onnx.numpy_helper.to_array)) is not None:
             self._own, self._own_name = own, "a kernel"
         elif is_plain:
-            self._own = finder(model) or normalizer(model)
+            self._own = finder(model) or normalizer(model, onnx.numpy_helper.to_array)
         self._run: Callable[[Mapping[str, Any]], Sequence[Any]] | None = None
         self._prepare = functools.partial(self._find_runner, model, inputs, is_plain=is_plain)
         if self._own is None:
@@ -252,7 +256,9 @@ def _has_type(value: Any) -> bool:
 
 
 def _told(error: Exception) -> str:
-    return show(" ".join(str(error).split()), 300)
+    """The reason of an error, which ONNX Runtime tells after numbers, files and lines of its own."""
+    text = _PREAMBLE.sub("", " ".join(str(error).split()))
+    return show(text if len(text) <= _MOST_TOLD else f"... {text[-_MOST_TOLD:]}", 2 * _MOST_TOLD)
 
 
 def _run_session(session: Any, names: list[str], inputs: Mapping[str, Any]) -> Sequence[Any]:

@@ -30,11 +30,23 @@ def finder(model: Any) -> Callable[[Mapping[str, Any]], Array | None] | None:
     return run
 
 
-def normalizer(model: Any) -> Callable[[Mapping[str, Any]], Array | None] | None:
-    """The same for a StringNormalizer in the letters of any language that has Unicode's upper and lower case."""
-    if [(node.op_type, node.domain) for node in model.graph.node] not in _NORMALIZERS or model.graph.initializer:
+def only_node(model: Any, kind: str, decode: Callable[[Any], Array]) -> tuple[Any, dict[str, Array]] | None:
+    """The node of a model that has one of this type and constants, which `decode` makes arrays of; None for others."""
+    others = [node for node in model.graph.node if node.op_type != "Constant"]
+    if [(node.op_type, node.domain) for node in others] not in ([(kind, "")], [(kind, "ai.onnx")]):
         return None
-    (node,) = model.graph.node
+    constants = {tensor.name: decode(tensor) for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        if node is not others[0] and node.attribute[0].name == "value":
+            constants[node.output[0]] = decode(node.attribute[0].t)
+    return others[0], constants
+
+
+def normalizer(model: Any, decode: Callable[[Any], Array]) -> Callable[[Mapping[str, Any]], Array | None] | None:
+    """The same for a StringNormalizer, by Unicode's upper and lower case, which is that of English locales."""
+    if (found := only_node(model, "StringNormalizer", decode)) is None:
+        return None
+    node, constants = found
     attributes = {one.name: one for one in node.attribute}
 
     def text(name: str, default: str) -> str:
@@ -50,7 +62,7 @@ def normalizer(model: Any) -> Callable[[Mapping[str, Any]], Array | None] | None
     removed = {compare(bytes(word).decode(errors="replace")) for word in words}
 
     def run(given: Mapping[str, Any]) -> Array | None:
-        data = given.get(node.input[0])
+        data = {**constants, **given}.get(node.input[0])
         if not isinstance(data, np.ndarray) or data.ndim not in (1, 2) or (data.ndim == 2 and len(data) != 1):
             return None
         left = [change(word) for word in map(str, data.reshape(-1)) if compare(word) not in removed]
@@ -59,7 +71,6 @@ def normalizer(model: Any) -> Callable[[Mapping[str, Any]], Array | None] | None
     return run
 
 
-_NORMALIZERS = [[("StringNormalizer", domain)] for domain in ("", "ai.onnx")]
 _CASES: dict[str, Callable[[str], str]] = {
     "NONE": str,
     # Letter by letter, as C's towlower: one whose other case is two letters stays as it is.

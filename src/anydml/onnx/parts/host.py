@@ -12,6 +12,7 @@ from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.evaluating import Evaluator, make_model
 from anydml.onnx.parts.foreseeing import foreseen
 from anydml.onnx.parts.growing import grown_size, may_grow
+from anydml.onnx.parts.host_process import RemoteEvaluator, is_apart
 from anydml.onnx.parts.part import Part, on_host
 from anydml.onnx.pieces import as_bytes
 from anydml.onnx.tensors import decode_tensor, is_external
@@ -36,8 +37,8 @@ class HostPart(Part):
         self._all, self._tensors = [*constants, *nodes], tensors
         for node in self._all:
             refuse_external(node)
-        self._evaluators: dict[Any, Evaluator] = {}
-        self._known: dict[Any, Evaluator] = {}
+        self._evaluators: dict[Any, Evaluator | RemoteEvaluator] = {}
+        self._known: dict[Any, Evaluator | RemoteEvaluator] = {}
         """Those of arrays that were looked at, by types and shapes."""
         self._foreseen: set[Any] = set()
         """The shapes whose results are not too large."""
@@ -53,8 +54,9 @@ class HostPart(Part):
 
     @property
     def by(self) -> str:
-        """Who ran it last; nothing before the first run."""
-        return next((evaluator.by for evaluator in reversed(self._evaluators.values())), "")
+        """Who ran it last, and why ONNX Runtime did not; nothing before the first run."""
+        last = next(reversed(self._evaluators.values()), None)
+        return "" if last is None else last.by + (f" ({last.why})" if last.why else "")
 
     def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """Run the nodes on values in the host's memory; arrays like those of an earlier run need no closer look."""
@@ -102,7 +104,7 @@ class HostPart(Part):
                 self._foreseen.clear()
             self._foreseen.add(key)
 
-    def _evaluator(self, given: dict[str, Any]) -> Evaluator:
+    def _evaluator(self, given: dict[str, Any]) -> Evaluator | RemoteEvaluator:
         key = tuple(_type(value) for value in given.values())
         with self._lock:
             if key not in self._evaluators:
@@ -111,7 +113,9 @@ class HostPart(Part):
                 tensors = [host_tensor(name, self._scope) for name in self._tensors]
                 opsets = self._scope.source.proto.opset_import
                 model = make_model(self._all, given, self.gives, tensors, opsets)
-                self._evaluators[key] = Evaluator(model, given, self.label)
+                self._evaluators[key] = (
+                    RemoteEvaluator(model, self.label) if is_apart() else Evaluator(model, given, self.label)
+                )
             return self._evaluators[key]
 
     def _constant(self, name: str) -> Any:
