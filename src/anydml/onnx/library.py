@@ -49,11 +49,24 @@ def half_dtype(number: int) -> np.dtype[Any]:
     return found
 
 
+def number_of_dtype(dtype: np.dtype[Any]) -> int:
+    """ONNX's number of the type that NumPy's arrays of that type have."""
+    return int(onnx.helper.np_dtype_to_tensor_dtype(dtype))
+
+
 def tensor_of(array: np.ndarray[Any, Any], name: str) -> Any:
     """An array as a message."""
     from onnx import numpy_helper
 
     return numpy_helper.from_array(array, name)
+
+
+def array_of(tensor: Any) -> np.ndarray[Any, Any]:
+    """A message as an array, of whatever type: texts as objects."""
+    from onnx import numpy_helper
+
+    found: np.ndarray[Any, Any] = numpy_helper.to_array(tensor)
+    return found
 
 
 def own_domain(domain: str) -> str:
