@@ -293,8 +293,10 @@ class Program:
 
 
 def _broken(label: str, field: str, rule: str, indices: Any) -> ModelError:
-    """The fault that a gather with checked lengths found, which read them without their sign."""
+    """The fault that a gather with checked lengths found, which read them without their sign; a rule may name it."""
     found = int(np.uint64(indices[0]).astype(np.int64))
+    if "{}" in rule:
+        return ModelError(label, Fault(field=field, rule=rule.replace("{}", str(found)), value=found))
     return ModelError(label, Fault(field=field, rule=rule, value=found, found=str(found)))
 
 

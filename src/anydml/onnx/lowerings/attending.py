@@ -9,10 +9,12 @@ import numpy as np
 import anydml as dml
 from anydml.enums import DataType
 from anydml.enums import MultiheadAttentionMaskType as Mask
-from anydml.onnx.lowerings.attention import rotate
+from anydml.errors import show
+from anydml.onnx.lowerings.attention import check_caches, rotate
 from anydml.onnx.lowerings.elementwise import compute
-from anydml.onnx.lowerings.moving import spread
+from anydml.onnx.lowerings.moving import retyped, spread
 from anydml.onnx.lowerings.products import exact, multiply
+from anydml.onnx.lowerings.running import within
 from anydml.onnx.lowerings.slicing import take
 from anydml.onnx.lowerings.whole import Whole
 from anydml.onnx.types import element_of
@@ -121,18 +123,17 @@ def group_query_attention(node: Node) -> list[Value | None]:
     if key is None:
         size = query.shape[2] // (heads + 2 * shared)
         query, key, value = _columns(node, query, [heads * size, shared * size, shared * size])
-    assert value is not None  # noqa: S101 - for type checkers: a key has one beside it
+    if value is None:
+        node.refuse("value", "value must be given beside key")
     batch, length, _ = query.shape
-    total = max(node.input(6).ints("total_sequence_length") or [0])
     past = [_some(node.optional(i)) for i in (3, 4)]
-    counts, known = node.input(5), element_of(DataType.INT32)
-    lengths = Value.of(known, np.zeros(batch))
-    if total != length:  # else it is the first of all, and seqlens_k counts what is no padding
-        lengths = compute(node, dml.add, node.tracer.reshape(counts, (batch,)), Value.of(known, [1 - length]))
+    total, known = _total(node, length, past), element_of(DataType.INT32)
+    lengths = _past_lengths(node, (batch, length, total), max(total, past[0].shape[2] if past[0] is not None else 0))
     if node.integer("do_rotary"):
         steps = compute(node, dml.add, node.tracer.reshape(lengths, (batch, 1)), Value.of(known, [range(length)]))
         positions = node.optional(9) if total != length else None
         angles = (node.input(7), node.input(8), steps if positions is None else positions)
+        check_caches(node, *angles[:2])
         interleaved = bool(node.integer("rotary_interleaved"))
         query, key = (
             _turned(node, x, count, angles, interleaved=interleaved) for x, count in ((query, heads), (key, shared))
@@ -148,6 +149,47 @@ def group_query_attention(node: Node) -> list[Value | None]:
             tensors[name] = one
     asks = [bool(name) for name in node.proto.output[1:3]]
     return _attend(node, tensors, (batch, heads, length, room), None, 10, asks, shared)
+
+
+def _total(node: Node, length: int, past: list[Value | None]) -> int:
+    """All keys, with the new ones, of which there are so many."""
+    given, field = node.input(6).ints("total_sequence_length"), "total_sequence_length"
+    shapes = [one.shape if one is not None else () for one in past]
+    if bool(shapes[0]) != bool(shapes[1]) or shapes[0][:3] != shapes[1][:3] or len(shapes[0]) not in (0, 4):
+        rule = "past_key and past_value must both be given, of 4 dimensions, and equally long"
+        node.refuse("past_key", rule, value=shapes, found=" and ".join(str(shape or "none") for shape in shapes))
+    most = length + (shapes[0][2] if shapes[0] else 0)
+    least = 1 if shapes[0] else length
+    if len(given) != 1 or not least <= given[0] <= most:
+        what = "the lengths of past_key and of query" if shapes[0] else "the length of query, there being no past"
+        rule = f"{field} must be one number in {least} .. {most}, {what}"
+        node.refuse(field, rule, value=given, found=show(given))
+    return given[0]
+
+
+def _past_lengths(node: Node, sizes: tuple[int, int, int], room: int) -> Value:
+    """The keys of each batch before the new ones, by seqlens_k, the last key's number: among as many as there is room.
+
+    In the first step of all there are none, and seqlens_k counts what is no padding.
+    """
+    (batch, length, total), counts, kind = sizes, node.input(5), element_of(DataType.INT32)
+    if counts.count != batch:
+        rule = f"seqlens_k must have the shape {(batch,)}, a number for each of the batch"
+        node.refuse("seqlens_k", rule, value=counts.shape, found=str(counts.shape))
+    counts, word = node.tracer.reshape(counts, (batch,)), element_of(DataType.UINT32)
+    if total == length:
+        last = within(node, counts, room - 1, word, "seqlens_k")
+        return Value.of(kind, np.zeros(batch)) if last.is_known else retyped(node, _none(node, last), kind)
+    if length == 1:
+        return retyped(node, within(node, counts, room - 1, word, "seqlens_k"), kind)
+    before = compute(node, dml.add, counts, Value.of(kind, [1 - length]))
+    said = f"seqlens_k less the {length - 1} keys before the last, the length of the past,"
+    return retyped(node, within(node, before, room - length, word, "seqlens_k", said), kind)
+
+
+def _none(node: Node, checked: Value) -> Value:
+    """Zeros that are made of what was checked: a check that nothing reads is left out."""
+    return compute(node, dml.min, checked, Value.of(checked.element, 0))
 
 
 def _long(past: Value, count: int) -> tuple[int, ...]:
