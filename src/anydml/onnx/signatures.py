@@ -31,6 +31,9 @@ _FLAGS = {
 """Attributes of any node type that are a choice of two, which ONNX writes as INT."""
 
 
+_FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
+
+
 def node_faults(node: Any, version: int) -> Iterator[Fault]:
     """Faults of the numbers of a node's inputs and outputs, and of its attributes."""
     kind = kind_of(node)
@@ -69,6 +72,9 @@ def _attribute_faults(node: Any, known: dict[str, str], required: tuple[str, ...
             yield Fault(field=name, rule=f"{name} must be of {known[name]}", found=found)
         elif name in _FLAGS and found == "INT" and attribute.i not in (0, 1):
             yield Fault(field=name, rule=f"{name} must be 0 or 1", value=attribute.i, found=str(attribute.i))
+        elif name == "stash_type" and attribute.i not in _FLOATS:
+            rule = f"{name} must be the number of a type of floats, {', '.join(map(str, _FLOATS))}"
+            yield Fault(field=name, rule=rule, value=attribute.i, found=str(attribute.i))
         seen.add(name)
     for name in required:
         if name not in seen:

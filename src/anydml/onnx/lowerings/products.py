@@ -143,11 +143,16 @@ def _by(node: Node, index: int, side: Value) -> Value | None:
         return None if value is None else node.tracer.reshape(value, (1, 1))
     is_left = side is node.input(0)
     wanted = (value.count, 1) if is_left else (1, value.count)
-    if value.count != side.shape[-2 if is_left else -1]:
+    if value.count != _lines(side, is_left=is_left):
         name = node.rules.inputs[index].name
         rule = f"{name} must be one number, or one for each {'row' if is_left else 'column'}"
         node.refuse(name, rule, value=value.shape, found=str(value.shape))
     return node.tracer.reshape(value, wanted)
+
+
+def _lines(side: Value, *, is_left: bool) -> int:
+    """The rows of a left matrix, or the columns of a right one; a vector is one line."""
+    return side.shape[-2 if is_left else -1] if len(side.shape) > 1 else 1
 
 
 def qlinear_matmul(node: Node) -> list[Value]:
@@ -158,7 +163,7 @@ def qlinear_matmul(node: Node) -> list[Value]:
     for i, side in sides.items():
         value = node.input(i)
         is_left = side is a
-        if value.count not in (1, side.shape[-2 if is_left else -1]):
+        if value.count not in (1, _lines(side, is_left=is_left)):
             name = node.rules.inputs[i].name
             rule = f"{name} must be one number, or one for each {'row' if is_left else 'column'}"
             node.refuse(name, rule, value=value.shape, found=str(value.shape))
