@@ -70,8 +70,8 @@ class Tracer:
         """By which the graph is to call what it adds."""
         self.labels: dict[str, str] = {}
         """By the name that a node has in the graph, what errors call it."""
-        self.rules: dict[str, tuple[str, str]] = {}
-        """By the name of a gather that is there to check its indices, the field and the rule that they break."""
+        self.rules: dict[str, tuple[str, str, int]] = {}
+        """By the name of what checks its indices, the field and the rule that they break, and their bits."""
         self.checked: dict[tuple[Any, ...], Value] = {}
         """By what was checked and the rule, what a gather made of it."""
         self.states: dict[str, np.ndarray[Any, Any]] = {}
@@ -200,10 +200,13 @@ class Tracer:
             self.expression(value)
         return value.reshaped(shape)
 
-    def word_outside(self, made: Value, field: str, rule: str) -> None:
-        """Have an index that a run finds outside told as a rule of the node's input, by what found it."""
+    def word_outside(self, made: Value, field: str, rule: str, bits: int = 64) -> None:
+        """Have an index that a run finds outside told as a rule of the node's input, by what found it.
+
+        Those of so many bits were read without their sign.
+        """
         if made.expression is not None:
-            self.rules[made.expression.name] = (field, rule)
+            self.rules[made.expression.name] = (field, rule, bits)
 
     def restride(self, value: Value, shape: tuple[int, ...], strides: tuple[int, ...]) -> Value:
         """The elements at those strides in a value's memory: packed anew."""

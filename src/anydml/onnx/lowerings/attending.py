@@ -33,6 +33,10 @@ def multi_head_attention(node: Node) -> list[Value | None]:
     _refuse_others(node, (8, 9), 3)
     query, key, value = node.input(0), node.optional(1), node.optional(2)
     heads = _heads(node, "num_heads")
+    for name, one, ranks in (("query", query, (3, 5)), ("key", key, (3, 4, 5)), ("value", value, (3, 4))):
+        if one is not None and len(one.shape) not in ranks:
+            rule = f"{name} must have {' or '.join(map(str, ranks))} dimensions"
+            node.refuse(name, rule, value=one.shape, found=str(one.shape))
     tensors: dict[str, Value | None] = {"query": query, "key": key, "value": value, "bias": node.optional(3)}
     past = [_some(node.optional(i)) for i in (6, 7)]
     if len(query.shape) == 5:
@@ -125,6 +129,9 @@ def group_query_attention(node: Node) -> list[Value | None]:
         query, key, value = _columns(node, query, [heads * size, shared * size, shared * size])
     if value is None:
         node.refuse("value", "value must be given beside key")
+    if key.shape[:-1] != query.shape[:2] or value.shape[:-1] != query.shape[:2]:
+        rule = f"key and value must have the batch and the length of query, {query.shape[:2]}, before their heads"
+        node.refuse("key", rule, value=key.shape, found=f"{key.shape} and {value.shape}")
     batch, length, _ = query.shape
     past = [_some(node.optional(i)) for i in (3, 4)]
     total, known = _total(node, length, past), element_of(DataType.INT32)

@@ -88,7 +88,7 @@ def within(
         return dml.gather(x, given.reinterpret(data_type=element.data_type))
 
     found = node.tracer.apply(call, [numbers, lengths], lengths.shape)
-    node.tracer.word_outside(found, what, rule)
+    node.tracer.word_outside(found, what, rule, 8 * element.held.itemsize)
     node.tracer.checked[key] = found
     return found
 
