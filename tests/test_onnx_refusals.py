@@ -104,8 +104,8 @@ NODES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "LayerNormalization": ({"X": _ones(2, 3), "Scale": _ones(3)}, {}),
     "CumSum": ({"x": _ones(3), "axis": np.array(0)}, {}),
     "QLinearMatMul": (
-        {"a": np.ones((2, 3), np.uint8), "a_scale": _ones(), "a_zero": np.uint8(1)[...], "b": np.ones((3, 2), np.uint8),
-         "b_scale": _ones(), "b_zero": np.uint8(1)[...], "y_scale": _ones(), "y_zero": np.uint8(1)[...]}, {},
+        {"a": np.ones((2, 3), np.uint8), "a_scale": _ones(), "a_zero": np.array(1, np.uint8), "b": np.ones((3, 2), np.uint8),
+         "b_scale": _ones(), "b_zero": np.array(1, np.uint8), "y_scale": _ones(), "y_zero": np.array(1, np.uint8)}, {},
     ),
     "AffineGrid": ({"theta": _ones(1, 2, 3), "size": _whole(1, 1, 4, 4)}, {}),
 }  # fmt: skip

@@ -105,7 +105,7 @@ class RoiPooling(Computed):
         yield from same_data_type(self, "OutputTensor", "InputTensor")
         yield from exact_sizes(self, "OutputTensor", self.implied_output_sizes(), "{regions, channels, PooledSize}")
 
-    def lower(self) -> tuple[Reduce, ...]:
+    def lower(self) -> tuple[Map | Reduce, ...]:
         """The number of each region's image; the largest of each part's columns, in every row, then of its rows."""
         x, target = View.of("InputTensor", self.input_tensor), View.of("OutputTensor", self.output_tensor)
         (regions, channels, pooled_height, pooled_width), kind = target.sizes, x.data_type
