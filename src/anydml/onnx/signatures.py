@@ -21,6 +21,20 @@ if TYPE_CHECKING:
 _TYPE_NAMES: dict[int, str] = {number: name for name, number in AttributeProto.AttributeType.items()}
 
 
+_FLAGS = {
+    "align_corners", "allowzero", "antialias", "broadcast", "ceil_mode", "channels_last", "count_include_pad",
+    "detect_negative", "detect_positive", "do_rotary", "exclude_outside", "exclusive", "fmod", "input_forget",
+    "interleaved", "inverse", "is_causal", "is_packed_batching", "keepdims", "largest", "layout",
+    "linear_before_reset", "new_axis", "noop_with_empty_axes", "onesided", "reverse", "rotary_interleaved",
+    "saturate", "select_last_index", "sorted", "spatial", "storage_order", "training_mode", "transA", "transB",
+    "transBatchA", "transBatchB", "unidirectional", "upper",
+}  # fmt: skip
+"""Attributes of any node type that are a choice of two, which ONNX writes as INT."""
+
+
+_FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
+
+
 def node_faults(node: Any, version: int) -> Iterator[Fault]:
     """Faults of the numbers of a node's inputs and outputs, and of its attributes."""
     kind = kind_of(node)
@@ -57,6 +71,11 @@ def _attribute_faults(node: Any, known: dict[str, str], required: tuple[str, ...
             yield Fault(field=name, rule=f"{name} must be a value: outside a function there is nothing to refer to")
         elif found != known[name]:
             yield Fault(field=name, rule=f"{name} must be of {known[name]}", found=found)
+        elif name in _FLAGS and found == "INT" and attribute.i not in (0, 1):
+            yield Fault(field=name, rule=f"{name} must be 0 or 1", value=attribute.i, found=str(attribute.i))
+        elif name == "stash_type" and attribute.i not in _FLOATS:
+            rule = f"{name} must be the number of a type of floats, {', '.join(map(str, _FLOATS))}"
+            yield Fault(field=name, rule=rule, value=attribute.i, found=str(attribute.i))
         seen.add(name)
     for name in required:
         if name not in seen:

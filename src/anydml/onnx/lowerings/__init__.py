@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import anydml as dml
 from anydml.enums import ReduceFunction
+from anydml.errors import show
 from anydml.onnx.library import node_kinds, node_rules
 from anydml.onnx.lowerings import (
     attending,
@@ -60,6 +61,20 @@ def checked_attention(node: Node) -> list[Value | None]:
     """Attention, as ONNX makes it of others."""
     attention.check_heads(node)
     return by_definition(attention.without_heads(node))
+
+
+def checked_loss(node: Node) -> list[Value | None]:
+    """A loss, as ONNX makes it of others: by the class of each place that scores are for."""
+    scores, target, weight = node.input(0).shape, node.input(1).shape, node.optional(2)
+    if len(scores) < 2 or target != (scores[0], *scores[2:]):
+        rule = "the scores must be (N, C, D1, .. Dk), and the classes (N, D1, .. Dk)"
+        node.refuse(node.rules.inputs[1].name, rule, value=target, found=f"{scores} and {target}")
+    if weight is not None and weight.shape != scores[1:2]:
+        rule = f"{node.rules.inputs[2].name} must have the shape {scores[1:2]}, a number for each class"
+        node.refuse(node.rules.inputs[2].name, rule, value=weight.shape, found=str(weight.shape))
+    if node.text("reduction") not in ("mean", "sum", "none"):
+        node.refuse("reduction", "reduction must be mean, sum or none", found=show(node.text("reduction")))
+    return by_definition(node)
 
 
 def by_others(body: fused.Body) -> Lowering:
@@ -139,7 +154,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Mish": {1: composing.mish},
     "Mod": {1: composing.modulus},
     "Multinomial": {7: drawing.multinomial},
-    "NegativeLogLikelihoodLoss": {12: by_definition},
+    "NegativeLogLikelihoodLoss": {12: checked_loss},
     "NonZero": {9: selecting.nonzero},
     "OneHot": {9: selecting.one_hot},
     "Pad": {
@@ -175,7 +190,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Size": {1: shaping.size},
     "Slice": {1: slicing.slice_by_attributes, 10: slicing.slice_by_inputs},
     "Softmax": {1: reducing.along_rest("softmax1"), 13: reducing.along_axis("softmax1")},
-    "SoftmaxCrossEntropyLoss": {12: by_definition},
+    "SoftmaxCrossEntropyLoss": {12: checked_loss},
     "SpaceToDepth": {1: rearranging.space_to_depth},
     "Split": {1: slicing.split},
     "Squeeze": {1: shaping.squeeze},

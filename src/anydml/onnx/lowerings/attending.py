@@ -9,10 +9,12 @@ import numpy as np
 import anydml as dml
 from anydml.enums import DataType, IndexMode
 from anydml.enums import MultiheadAttentionMaskType as Mask
-from anydml.onnx.lowerings.attention import rotate
+from anydml.errors import show
+from anydml.onnx.lowerings.attention import check_caches, rotate
 from anydml.onnx.lowerings.elementwise import common_shape, compute
-from anydml.onnx.lowerings.moving import spread, transposed
+from anydml.onnx.lowerings.moving import retyped, spread, transposed
 from anydml.onnx.lowerings.products import exact, multiply
+from anydml.onnx.lowerings.running import within
 from anydml.onnx.lowerings.slicing import take
 from anydml.onnx.lowerings.whole import Whole
 from anydml.onnx.types import element_of
@@ -31,6 +33,10 @@ def multi_head_attention(node: Node) -> list[Value | None]:
     _refuse_others(node, (8, 9), 3)
     query, key, value = node.input(0), node.optional(1), node.optional(2)
     heads = _heads(node, "num_heads")
+    for name, one, ranks in (("query", query, (3, 5)), ("key", key, (3, 4, 5)), ("value", value, (3, 4))):
+        if one is not None and len(one.shape) not in ranks:
+            rule = f"{name} must have {' or '.join(map(str, ranks))} dimensions"
+            node.refuse(name, rule, value=one.shape, found=str(one.shape))
     tensors: dict[str, Value | None] = {"query": query, "key": key, "value": value, "bias": node.optional(3)}
     past = [_some(node.optional(i)) for i in (6, 7)]
     before = past[0]
@@ -150,23 +156,22 @@ def group_query_attention(node: Node) -> list[Value | None]:
     if key is None:
         size = query.shape[2] // (heads + 2 * shared)
         query, key, value = _columns(node, query, [heads * size, shared * size, shared * size])
-    assert value is not None  # noqa: S101 - for type checkers: a key has one beside it
-    (batch, length, _), new = query.shape, key.shape[1]
-    total = max(node.input(6).ints("total_sequence_length") or [0])
+    if value is None:
+        node.refuse("value", "value must be given beside key")
+    (batch, length, _), new = query.shape, key.shape[1] if len(key.shape) == 3 else 0
+    is_like = len(key.shape) == 3 and key.shape[0] == batch and key.shape[:-1] == value.shape[:-1]
+    if not is_like or new not in (0, length):
+        rule = f"key and value must have the batch and the length of query, {query.shape[:2]}, before their heads"
+        node.refuse("key", rule, value=key.shape, found=f"{key.shape} and {value.shape}")
     past = [_some(node.optional(i)) for i in (3, 4)]
     room = past[0].shape[2] if past[0] is not None else 0
-    if total != room + new and not new <= total <= room:
-        rule = f"total_sequence_length must be {room + new}, the {room} keys of the past and {new} new ones, or, in a"
-        rule += f" past that has room, from {new} to {room}"
-        node.refuse("total_sequence_length", rule, value=total, found=str(total))
-    counts, known = node.input(5), element_of(DataType.INT32)
-    lengths = Value.of(known, np.zeros(batch))
-    if total != length:  # else it is the first of all, and seqlens_k counts what is no padding
-        lengths = compute(node, dml.add, node.tracer.reshape(counts, (batch,)), Value.of(known, [1 - length]))
+    total, known = _total(node, new, past), element_of(DataType.INT32)
+    lengths = _past_lengths(node, (batch, length, total), max(total, room))
     if node.integer("do_rotary"):
         steps = compute(node, dml.add, node.tracer.reshape(lengths, (batch, 1)), Value.of(known, [range(length)]))
         positions = node.optional(9) if total != length else None
         angles = (node.input(7), node.input(8), steps if positions is None else positions)
+        check_caches(node, *angles[:2])
         interleaved = bool(node.integer("rotary_interleaved"))
         query, key = (
             _turned(node, x, count, angles, interleaved=interleaved) if x.count else x
@@ -205,6 +210,47 @@ def _rows(node: Node, past: Value, first: Value, count: int) -> Value:
     shape = (batch, heads, count, size)
     found = node.tracer.apply(dml.gather_elements, [past, spread(node, places, shape)], shape, 2, IndexMode.RAISE)
     return node.tracer.reshape(transposed(node, found, (0, 2, 1, 3)), (batch, count, heads * size))
+
+
+def _total(node: Node, length: int, past: list[Value | None]) -> int:
+    """All keys, with the new ones, of which there are so many."""
+    given, field = node.input(6).ints("total_sequence_length"), "total_sequence_length"
+    shapes = [one.shape if one is not None else () for one in past]
+    if bool(shapes[0]) != bool(shapes[1]) or shapes[0][:3] != shapes[1][:3] or len(shapes[0]) not in (0, 4):
+        rule = "past_key and past_value must both be given, of 4 dimensions, and equally long"
+        node.refuse("past_key", rule, value=shapes, found=" and ".join(str(shape or "none") for shape in shapes))
+    most = length + (shapes[0][2] if shapes[0] else 0)
+    least = 1 if shapes[0] else length
+    if len(given) != 1 or not least <= given[0] <= most:
+        what = "the lengths of past_key and of query" if shapes[0] else "the length of query, there being no past"
+        rule = f"{field} must be one number in {least} .. {most}, {what}"
+        node.refuse(field, rule, value=given, found=show(given))
+    return given[0]
+
+
+def _past_lengths(node: Node, sizes: tuple[int, int, int], room: int) -> Value:
+    """The keys of each batch before the new ones, by seqlens_k, the last key's number: among as many as there is room.
+
+    In the first step of all there are none, and seqlens_k counts what is no padding.
+    """
+    (batch, length, total), counts, kind = sizes, node.input(5), element_of(DataType.INT32)
+    if counts.count != batch:
+        rule = f"seqlens_k must have the shape {(batch,)}, a number for each of the batch"
+        node.refuse("seqlens_k", rule, value=counts.shape, found=str(counts.shape))
+    counts, word = node.tracer.reshape(counts, (batch,)), element_of(DataType.UINT32)
+    if total == length:
+        last = within(node, counts, room - 1, word, "seqlens_k")
+        return Value.of(kind, np.zeros(batch)) if last.is_known else retyped(node, _none(node, last), kind)
+    if length == 1:
+        return retyped(node, within(node, counts, room - 1, word, "seqlens_k"), kind)
+    before = compute(node, dml.add, counts, Value.of(kind, [1 - length]))
+    said = f"seqlens_k less the {length - 1} keys before the last, the length of the past,"
+    return retyped(node, within(node, before, room - length, word, "seqlens_k", said), kind)
+
+
+def _none(node: Node, checked: Value) -> Value:
+    """Zeros that are made of what was checked: a check that nothing reads is left out."""
+    return compute(node, dml.min, checked, Value.of(checked.element, 0))
 
 
 def _long(past: Value, count: int) -> tuple[int, ...]:

@@ -23,12 +23,14 @@ def rotary_embedding(node: Node) -> list[Value]:
     if len(x.shape) == 3 and (heads < 1 or x.shape[2] % heads):
         rule = f"num_heads must be given for 3 dimensions, and the hidden size, {x.shape[2]}, a multiple of it"
         node.refuse("num_heads", rule, value=heads, found=str(heads))
+    check_caches(node, node.input(1), node.input(2))
     return [_by_heads(node, x, heads, (node.input(1), node.input(2), node.optional(3)))]
 
 
 def rotary_embedding_by_positions(node: Node) -> list[Value]:
     """ONNX Runtime's RotaryEmbedding: positions come first, and may be where the first of them is."""
     x, positions, cosine, sine = node.inputs
+    check_caches(node, cosine, sine)
     if node.integer("is_packed_batching"):
         node.unsupported("is_packed_batching", "is_packed_batching is not supported")
     heads = node.integer("num_heads")
@@ -42,6 +44,13 @@ def rotary_embedding_by_positions(node: Node) -> list[Value]:
         steps = Value.of(positions.element, np.broadcast_to(np.arange(shape[1]), shape))
         positions = compute(node, dml.add, steps, node.tracer.reshape(positions, (1, 1)))
     return [_by_heads(node, x, heads, (cosine, sine, positions))]
+
+
+def check_caches(node: Node, cosine: Value, sine: Value) -> None:
+    """Refuse caches of cosines and sines that are not alike."""
+    if cosine.shape != sine.shape or len(cosine.shape) < 2:
+        rule = "cos_cache and sin_cache must have one shape, of at least 2 dimensions"
+        node.refuse("sin_cache", rule, value=sine.shape, found=f"{cosine.shape} and {sine.shape}")
 
 
 def _by_heads(node: Node, x: Value, heads: int, angles: Angles) -> Value:

@@ -12,7 +12,7 @@ from anydml.onnx.lowerings.gathering import take_blocks
 from anydml.onnx.lowerings.moving import spread
 from anydml.onnx.lowerings.moving import transposed as transposed_to
 from anydml.onnx.lowerings.whole import given_zero, whole
-from anydml.onnx.lowerings.windows import Windows, padding_mode, pads_of, spatial, window_of, windows
+from anydml.onnx.lowerings.windows import Windows, check_padding, padding_mode, pads_of, spatial, window_of, windows
 from anydml.onnx.types import INT32, INT64
 from anydml.onnx.values import Value
 
@@ -100,13 +100,20 @@ def transposed(node: Node) -> list[Value]:
     x, w = node.input(0), node.input(1)
     size = window_of(node, x, w)
     count, groups = len(size), node.integer("group")
+    if groups < 1 or w.shape[0] != x.shape[1] or w.shape[0] % groups:
+        rule = f"W must have as many sizes in front as X has channels, {x.shape[1]}, a multiple of group"
+        node.refuse("W", rule, value=w.shape, found=f"{w.shape}, and a group of {groups}")
     strides, dilations = (spatial(node, name, count, 1, 1) for name in ("strides", "dilations"))
     more = spatial(node, "output_padding", count, 0, 0)
     (starts, ends), mode, given = pads_of(node, count), padding_mode(node), node.integers("output_shape")
+    check_padding(node, mode, (*starts, *ends))
     walk = zip(x.shape[2:], strides, size, dilations, more, strict=True)
     whole = [(n - 1) * step + (k - 1) * by + 1 + end for n, step, k, by, end in walk]
-    if given is not None or mode in ("SAME_UPPER", "SAME_LOWER"):
-        wanted = list(given or [n * step for n, step in zip(x.shape[2:], strides, strict=True)])[-count:]
+    if given and (len(given) != count or min(given) < 1):
+        rule = f"output_shape must be {count} numbers of at least 1, one for each spatial dimension"
+        node.refuse("output_shape", rule, value=given, found=str(given))
+    if given or mode in ("SAME_UPPER", "SAME_LOWER"):
+        wanted = list(given or [n * step for n, step in zip(x.shape[2:], strides, strict=True)])
         pads = [max(n - own, 0) for n, own in zip(whole, wanted, strict=True)]
         less, rest = tuple(pad // 2 for pad in pads), tuple(pad - pad // 2 for pad in pads)
         starts, ends = (less, rest) if mode == "SAME_UPPER" else (rest, less)
@@ -114,6 +121,9 @@ def transposed(node: Node) -> list[Value]:
         if mode == "VALID":
             starts = ends = (0,) * count
         wanted = [n - start - end for n, start, end in zip(whole, starts, ends, strict=True)]
+    if min(wanted) < 1:
+        rule = "pads must leave an element of the result in each dimension"
+        node.refuse("pads", rule, value=(starts, ends), found=f"{wanted} of pads {[*starts, *ends]}")
     shape = (x.shape[0], w.shape[1] * groups, *wanted)
     options: dict[str, Any]
     options = {

@@ -144,7 +144,8 @@ def _product(
 def matmul_to_float(node: Node, make: Maker) -> list[Value]:
     """MatMulIntegerToFloat."""
     scales, zeros = (node.input(2), node.input(3)), (node.optional(4), node.optional(5))
-    return _product(make, node.input(0), node.input(1), scales, zeros, node.optional(6))
+    bias = _by_column(node, 6, node.input(1).shape[-1] if node.input(1).shape else 1)
+    return _product(make, node.input(0), node.input(1), scales, zeros, bias)
 
 
 def matmul_dynamic(node: Node, make: Maker) -> list[Value]:
@@ -158,7 +159,8 @@ def matmul_dynamic(node: Node, make: Maker) -> list[Value]:
     zero = make("Cast", point, to=2)
     rounded = make("QuantizeLinear", x, scale, zero)
     scales, zeros = (scale, node.input(2)), (zero, node.optional(3))
-    return _product(make, rounded, node.input(1), scales, zeros, node.optional(4))
+    bias = _by_column(node, 4, node.input(1).shape[-1] if node.input(1).shape else 1)
+    return _product(make, rounded, node.input(1), scales, zeros, bias)
 
 
 # With what follows
@@ -254,11 +256,21 @@ def group_norm(node: Node, make: Maker) -> list[Value]:
     return [_channels_last(node, make, found)]
 
 
+def _by_column(node: Node, index: int, count: int) -> Value | None:
+    """An input that may be left out, of a number for each of so many columns."""
+    found = node.optional(index)
+    if found is not None and found.shape != (count,):
+        name = node.rules.inputs[index].name
+        rule = f"{name} must have the shape {(count,)}, a number for each column"
+        node.refuse(name, rule, value=found.shape, found=str(found.shape))
+    return found
+
+
 def gelu(approximate: str) -> Body:
     """Gelu and BiasGelu, or FastGelu: of a tensor, or of the sum of two."""
 
     def lower(node: Node, make: Maker) -> list[Value]:
-        bias = node.optional(1)
+        bias = _by_column(node, 1, node.input(0).shape[-1] if node.input(0).shape else 1)
         whole = node.input(0) if bias is None else make("Add", node.input(0), bias)
         return [make("Gelu", whole, version=20, approximate=approximate)]
 
@@ -275,6 +287,16 @@ def embedding(node: Node, make: Maker) -> list[Value | None]:
     """EmbedLayerNormalization: embeddings of tokens, positions and segments, normalised; and how long each text is."""
     ids, segments, mask, places = node.input(0), node.optional(1), node.optional(7), node.optional(8)
     table = node.input(3)
+    if len(ids.shape) != 2 or any(one is not None and one.shape != ids.shape for one in (segments, mask)):
+        rule = "input_ids must have 2 dimensions, and segment_ids and mask its shape"
+        node.refuse("input_ids", rule, value=ids.shape, found=str(ids.shape))
+    tables = [node.input(2), table, *([] if segments is None else [node.input(4)])]
+    width = node.input(2).shape[-1] if node.input(2).shape else 0
+    if any(len(one.shape) != 2 or one.shape[1] != width for one in tables):
+        rule = f"the embeddings must be matrices of one number of columns, {width}"
+        node.refuse("word_embedding", rule, found=" and ".join(str(one.shape) for one in tables))
+    for i in (5, 6):
+        _by_column(node, i, width)
     if places is None:
         start, end = (Value.of(_LONG, [n]) for n in (0, ids.shape[-1]))
         rows = make("Slice", table, start, end)

@@ -57,13 +57,18 @@ def skip_norm(*, use_mean: bool) -> Callable[[Node], list[Value]]:
     def lower(node: Node) -> list[Value]:
         x, skip = node.input(0), node.input(1)
         beta, bias = (node.optional(3), node.optional(4)) if use_mean else (None, node.optional(3))
+        rows = {"gamma": node.input(2), "beta": beta, "bias": bias}
+        if len(x.shape) not in (2, 3) or skip.shape not in {x.shape, x.shape[-2:], (1, *x.shape[-2:])}:
+            rule = f"input must have 2 or 3 dimensions, and skip be of its sizes, {x.shape}, or of its last two"
+            node.refuse("skip", rule, value=skip.shape, found=f"{x.shape} and {skip.shape}")
+        for name, row in rows.items():
+            if row is not None and row.shape != x.shape[-1:]:
+                rule = f"{name} must have the shape {x.shape[-1:]}, a number for each column of input"
+                node.refuse(name, rule, value=row.shape, found=str(row.shape))
         # In FLOAT32, as ONNX Runtime: a sum of FLOAT16 would be rounded before it is normalised.
         total = compute(node, dml.add, _wide(node, x), _wide(node, skip))
         if bias is not None:
             total = compute(node, dml.add, total, _wide(node, bias))
-        if total.shape != x.shape:
-            rule = f"skip and bias must have shapes that can be broadcast to input's, {x.shape}"
-            node.refuse("skip", rule, value=skip.shape, found=str(skip.shape))
         if any(node.proto.output[i] for i in (1, 2) if i < node.output_count):
             node.unsupported("mean", "mean and inv_std_var are not supported: they are for training")
         wide = _normalised(node, total, [len(x.shape) - 1], node.input(2), beta, use_mean=use_mean)

@@ -153,8 +153,14 @@ def matmul_bits(node: Node) -> list[Value]:
         rule = "block_size must be a power of two from 16 on, and K and N at least 1"
         node.refuse("block_size", rule, value=block, found=str((length, columns, block)))
     count = -(-length // block)
-    _check_shape(node, "B", packed, columns * count * block * bits // 8)
-    _check_shape(node, "scales", scales, columns * count)
+    _check_shape(node, "B", packed, (columns, count, block * bits // 8))
+    for name, given in (("scales", scales), ("zero_points", zeros)):
+        if given is not None:
+            is_bytes = given.element is UINT8
+            width = -(-count * bits // 8) if is_bytes else count
+            _check_shape(node, name, given, (columns * width,), (columns, width))
+    if bias is not None:
+        _check_shape(node, "bias", bias, (columns,))
     scale = node.tracer.reshape(scales, (columns, count))
     whole = (columns, count * block)
     rows = node.tracer.reshape(packed, (columns, count * block * bits // 8))
@@ -167,7 +173,6 @@ def matmul_bits(node: Node) -> list[Value]:
         scale = convert(node, scale, FLOAT)
     inputs = [rows, scale]
     if zeros is not None and is_packed:
-        _check_shape(node, "zero_points", zeros, columns * -(-count * bits // 8))
         inputs.append(zeros)
 
     def unpack(x: Any, by: Any, *points: Any) -> Any:
@@ -272,7 +277,7 @@ def _points(node: Node, zeros: Value, indices: Value, by: Value, bits: int) -> V
             rule = f"zero_points must have the shape of scales, {by.shape} at the indices"
             node.refuse("zero_points", rule, value=rows.shape, found=str(rows.shape))
         return convert(node, rows, by.element)
-    _check_shape(node, "zero_points", rows, by.count // by.shape[-1] * -(-by.shape[-1] * bits // 8))
+    _check_count(node, "zero_points", rows, by.count // by.shape[-1] * -(-by.shape[-1] * bits // 8))
     low, high = (
         compute(node, dml.bit_and, rows, Value.of(UINT8, 15)),
         compute(node, dml.bit_shift_right, rows, Value.of(UINT8, 4)),
@@ -292,7 +297,14 @@ def _round_rows(block: int, x: Any, **named: Any) -> Any:
     return dml.dequantize(dml.quantize(x, scale, data_type="int8"), scale, **named)
 
 
-def _check_shape(node: Node, name: str, value: Value, count: int) -> None:
+def _check_shape(node: Node, name: str, value: Value, *shapes: tuple[int, ...]) -> None:
+    """Refuse another shape than one of these."""
+    if value.shape not in shapes:
+        rule = f"{name} must have the shape {' or '.join(map(str, shapes))}, as K, N, bits and block_size say"
+        node.refuse(name, rule, value=value.shape, found=str(value.shape))
+
+
+def _check_count(node: Node, name: str, value: Value, count: int) -> None:
     if value.count != count:
         rule = f"{name} must have {count} elements, as K, N, bits and block_size say"
         node.refuse(name, rule, value=value.shape, found=str(value.shape))
@@ -300,5 +312,4 @@ def _check_shape(node: Node, name: str, value: Value, count: int) -> None:
 
 def _zero_points(node: Node, zeros: Value, scale: Value) -> Value:
     """A zero point for each block, in the scale's type."""
-    _check_shape(node, "zero_points", zeros, scale.count)
     return node.tracer.reshape(convert(node, zeros, scale.element), scale.shape)

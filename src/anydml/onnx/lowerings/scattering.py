@@ -12,9 +12,10 @@ from anydml.enums import DataType, IndexMode, ReduceFunction
 from anydml.memory import packed_strides
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.gathering import check_indices
-from anydml.onnx.lowerings.moving import spread
+from anydml.onnx.lowerings.moving import retyped, spread
+from anydml.onnx.lowerings.running import within
 from anydml.onnx.lowerings.slicing import take
-from anydml.onnx.types import BOOL, INT64, element_of
+from anydml.onnx.types import BOOL, INT64, UINT64, element_of
 from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
@@ -147,13 +148,27 @@ def tensor_scatter(node: Node, make: Maker) -> list[Value]:
     if axis == 0 or len(update.shape) != rank or mode not in ("linear", "circular"):
         rule = "axis must not be the batch's, update must have past_cache's dimensions, and mode be linear or circular"
         node.refuse("axis", rule, value=(axis, mode), found=f"{axis}, {update.shape}, {mode!r}")
+    least = tuple(min(n, m) if k == axis else m for k, (n, m) in enumerate(zip(update.shape, cache.shape, strict=True)))
+    if update.shape != least:
+        rule = f"update must have past_cache's sizes, {cache.shape}, and no more along axis {axis}"
+        node.refuse("update", rule, value=update.shape, found=str(update.shape))
     steps = Value.of(INT64, np.arange(update.shape[axis]).reshape(-1, *(1,) * (rank - axis - 1)))
     places = steps
     if starts is not None:
         if starts.shape != cache.shape[:1]:
             rule = f"write_indices must have the shape {cache.shape[:1]}, one for each batch"
             node.refuse("write_indices", rule, value=starts.shape, found=str(starts.shape))
+        starts = _starts(node, make, starts, None if mode == "circular" else cache.shape[axis] - update.shape[axis])
         places = make("Add", node.tracer.reshape(starts, (*starts.shape, *(1,) * (rank - 1))), steps)
     if mode == "circular":
         places = make("Mod", places, Value.of(INT64, cache.shape[axis]))
     return [make("ScatterElements", cache, spread(node, places, update.shape), update, axis=axis)]
+
+
+def _starts(node: Node, make: Maker, starts: Value, most: int | None) -> Value:
+    """Places to write from, checked: from 0 on, and up to where an update still fits, unless it goes around the end."""
+    field, none = "write_indices", Value.of(INT64, 0)
+    if most is not None:
+        return retyped(node, within(node, starts, most, UINT64, field), INT64)
+    below = within(node, make("Min", starts, none), 0, UINT64, field, "what of write_indices is below 0")
+    return make("Add", starts, retyped(node, below, INT64))

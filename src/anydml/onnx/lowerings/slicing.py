@@ -152,6 +152,8 @@ def split(node: Node) -> list[Value]:
     axis = node.axis(node.integer("axis", 0), len(data.shape))
     size = data.shape[axis]
     sizes = node.integers("split") if node.optional(1) is None else node.numbers(1, "split")
+    if node.version >= 18 and (sizes is None) != node.has("num_outputs"):
+        node.refuse("split", "split or num_outputs must be given, and not both")
     if sizes is None:
         sizes = _even_sizes(node, size)
     if len(sizes) != node.output_count:

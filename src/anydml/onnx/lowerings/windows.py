@@ -45,11 +45,18 @@ def spatial(node: Node, name: str, count: int, usual: int, least: int) -> tuple[
 
 def pads_of(node: Node, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The padding before and after each spatial dimension, as the attribute has it."""
-    given = node.integers("pads") or [0] * (2 * count)
+    found = node.integers("pads")
+    given = [0] * (2 * count) if found is None else found
     if len(given) != 2 * count or any(not 0 <= pad < 2**31 for pad in given):
         rule = f"pads must be {2 * count} numbers of at least 0: the starts, then the ends"
         node.refuse("pads", rule, value=given, found=str(given))
     return tuple(given[:count]), tuple(given[count:])
+
+
+def check_padding(node: Node, mode: str, pads: tuple[int, ...]) -> None:
+    """Refuse padding that is both given and to be found out."""
+    if mode != "NOTSET" and any(pads):
+        node.refuse("pads", f"pads must be left out with an auto_pad of {printable(mode)}", value=pads, found=str(pads))
 
 
 def window_of(node: Node, x: Value, weights: Value | None = None) -> tuple[int, ...]:
@@ -65,6 +72,10 @@ def window_of(node: Node, x: Value, weights: Value | None = None) -> tuple[int, 
     if len(weights.shape) != len(x.shape):
         rule = f"the weights must have as many dimensions as the input, {len(x.shape)}"
         node.refuse("W", rule, value=weights.shape, found=str(weights.shape))
+    given = node.integers("kernel_shape")
+    if given is not None and tuple(given) != weights.shape[2:]:
+        rule = f"kernel_shape must be that of the weights, {list(weights.shape[2:])}"
+        node.refuse("kernel_shape", rule, value=given, found=str(given))
     return weights.shape[2:]
 
 
@@ -84,6 +95,7 @@ def windows(node: Node, x: Value, size: tuple[int, ...]) -> Windows:
     reaches = [(n - 1) * by + 1 for n, by in zip(size, dilations, strict=True)]
     (starts, ends), mode = pads_of(node, count), padding_mode(node)
     rounds_up = "ceil_mode" in node.rules.attributes and bool(node.integer("ceil_mode", 0))
+    check_padding(node, mode, (*starts, *ends))
     if mode != "NOTSET":
         starts = ends = (0,) * count
     if mode in ("SAME_UPPER", "SAME_LOWER"):
