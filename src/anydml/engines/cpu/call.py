@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 SMALL = 2 * PART
 """Bytes below which work stays on the caller's thread."""
-LONG = 2**32
-"""Bytes of one thread's work for which Ctrl-C does not wait: about half a second."""
+LONG = 2**31
+"""Bytes of one thread's work for which Ctrl-C does not wait: 0.2 s, and a second where each element takes long."""
 MOST = 2**62
 """Bytes of work that a word is to hold."""
 TURNS = 16

@@ -17,6 +17,8 @@ import signal
 import sys
 import threading
 import time
+from collections import deque
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from anydml.engines.alone import run_alone
@@ -27,11 +29,13 @@ from anydml.engines.threads import get_num_threads, number_cell
 from anydml.memory import keep_for_ever
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 NAME = "threads of a native team"
 STACK = 1024 * 1024
 """Bytes of a thread's stack. Kernels use less than 64 KiB of it."""
+WATCH = 0.1
+"""Seconds after which whoever waits for long work looks for signals that came to another thread."""
 PATIENCE = 1000
 """Dispatches after which more threads are asked for again, where the system gave none."""
 
@@ -155,10 +159,16 @@ class Team:
             self._state[_THERE], self._state[_PATIENCE] = 0, _FOR_EVER
 
 
+def _from_now(seconds: float) -> Any:
+    """A time as the C library has it."""
+    until = time.time() + seconds
+    return (ctypes.c_long * 2)(int(until), int(until % 1 * 1e9))
+
+
 class Cancellable:
     """Units of a kernel's work that takes so long that Ctrl-C cannot wait for it, on threads of their own.
 
-    Kernels only compute: they hold no lock and own no memory. So a thread may be cancelled at any instruction of theirs,
+    Kernels only compute: they hold no lock and own no memory. A thread may be cancelled at any instruction of theirs,
     and no loop has to ask whether it is to end. What they have written is left as it is.
     """
 
@@ -168,8 +178,12 @@ class Cancellable:
         """`words` is the address of the kernel's words."""
         self._libc, self._threads = ctypes.CDLL(None), list[ctypes.c_ulong]()
         self._entry = get_kernel("team").find("cancellable")
-        step = max(units // (threads * GRAINS), 1)
-        self._job = (ctypes.c_int64 * 7)(0, units, step, kernel, words, -1, _address(self._libc.pthread_setcanceltype))
+        self._over = (ctypes.c_uint64 * 8)()
+        """A semaphore."""
+        self._libc.sem_init(self._over, 0, 0)
+        step, calls = max(units // (threads * GRAINS), 1), (self._libc.pthread_setcanceltype, self._libc.sem_post)
+        given = (0, units, step, kernel, words, -1, *map(_address, calls), ctypes.addressof(self._over))
+        self._job = (ctypes.c_int64 * len(given))(*given)
         self._wanted, self._process = threads, os.getpid()
 
     @staticmethod
@@ -192,14 +206,11 @@ class Cancellable:
                         break
             if not self._threads:
                 raise MemoryError("the system has no thread for a kernel that takes long")
-            start = time.monotonic()
-            for thread in self._threads:
-                while thread.value and self._libc.pthread_tryjoin_np(thread, None):
-                    time.sleep(min(max((time.monotonic() - start) / 64, 0.0005), 0.05))
+            for _ in self._threads:
+                while self._libc.sem_timedwait(self._over, _from_now(WATCH)):  # it ends at a signal, too
                     if os.getpid() != self._process:  # a handler of signals forked here: the threads are the parent's
                         self._threads.clear()
                         return Cancellable(self._job[3], self._job[4], self._job[1], self._wanted).run()
-                thread.value = 0
         finally:
             self._end()
             self.running.discard(self)
@@ -210,28 +221,22 @@ class Cancellable:
         pressed: BaseException | None = None
         while True:
             try:
-                self.cancel()
+                joined = map(self._libc.pthread_join, self._threads, repeat(None))
+                self.cancel(joined, map(list.clear, [self._threads]))
                 break
             except BaseException as error:  # noqa: BLE001 - of Ctrl-C or of a signal's handler
                 pressed = error
         if pressed is not None:
             raise pressed
 
-    def cancel(self) -> None:
-        """End the threads that are still at work."""
-        self._job[0] = self._job[1]  # no unit is left
-        for thread in self._threads:
-            if thread.value:
-                self._libc.pthread_cancel(thread)
-        for thread in self._threads:
-            if thread.value:
-                self._libc.pthread_join(thread, None)
-                thread.value = 0
+    def cancel(self, *more: Iterable[object]) -> None:
+        """End the threads that are at work, then do more: no exception of Python's comes in between."""
+        deque(chain(map(self._libc.pthread_cancel, self._threads), *more), 0)
 
 
 @atexit.register
 def _cancel_all() -> None:
-    """At the end of the process nobody waits for them."""
+    """At the end of the process, of whose memory they would be the last users."""
     for job in list(Cancellable.running):
         job.cancel()
 

@@ -183,7 +183,8 @@ out:
 }}
 
 ; Units of work that a thread of their own does, and may be cancelled in at any instruction. Its words: the next unit,
-; the units, those taken at once, the kernel, its words, the smallest status, pthread_setcanceltype.
+; the units, those taken at once, the kernel, its words, the smallest status, pthread_setcanceltype, sem_post, and the
+; semaphore that it posts at its end.
 define ptr @cancellable(ptr %job) {{
 entry:
   %units_at = getelementptr i8, ptr %job, i64 8
@@ -215,6 +216,11 @@ note:
   br label %take
 out: ; what the system does at a thread's end is not to be cancelled
   %later = call i32 %set_type(i32 0, ptr %before_at)
+  %post_at = getelementptr i8, ptr %job, i64 56
+  %post = load ptr, ptr %post_at
+  %over_at = getelementptr i8, ptr %job, i64 64
+  %over = load ptr, ptr %over_at
+  %posted = call i32 %post(ptr %over)
   ret ptr null
 }}
 
