@@ -1,4 +1,9 @@
-"""Models of so many nodes, in the forms that make a pass over pairs, or over a whole graph for each node, show."""
+"""The work of loading grows as the nodes do, for graphs in which a pass over pairs, or over all for each node, shows.
+
+Calls of functions are counted, the same on every machine. Four times the nodes take about four times as many: 4.6 at
+most, where a pass over pairs takes 16 times its own. A fused tree has up to 400 operations, and each link of a chain
+goes through it: with light nodes that shows as growth up to some hundreds of them, which those graphs are to exceed.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,16 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
+from click.testing import CliRunner
 
 import anydml as dml
+from anydml.cli.app import app
+from counting import count_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 WIDTH = 8
 X = np.linspace(-1, 1, WIDTH, dtype="f4")
@@ -25,7 +35,7 @@ class Nodes:
         self.constants: dict[str, Any] = {}
 
     def add(self, kind: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
-        from onnx_models import helper
+        from onnx_models import helper  # here: graphs that are built need no onnx
 
         names = [f"v{len(self.nodes)}_{k}" for k in range(outputs)]
         self.nodes.append(helper.make_node(kind, inputs, names, **attributes))
@@ -37,7 +47,7 @@ class Nodes:
         return name
 
     def model(self, outputs: list[str], shape: tuple[int, ...] = (WIDTH,), **options: Any) -> Any:
-        from onnx_models import model
+        from onnx_models import model  # here: graphs that are built need no onnx
 
         return model(self.nodes, {"x": ("float32", shape)}, " ".join(outputs), self.constants, **options)
 
@@ -102,7 +112,7 @@ def ladder(n: int) -> Any:
 
 def branches(n: int) -> Any:
     """Ifs in Ifs, whose condition is known at the run, each with nodes of values outside."""
-    from onnx_models import helper, info, node
+    from onnx_models import helper, info, node  # here: see above
 
     depth = 24
     each = n // depth
@@ -131,7 +141,7 @@ def branches(n: int) -> Any:
 
 def conditionals(n: int) -> Any:
     """One If after another, of values outside."""
-    from onnx_models import helper, info, node
+    from onnx_models import helper, info, node  # here: see above
 
     nodes, last = [], "x"
     for k in range(n // 3):
@@ -149,7 +159,7 @@ def conditionals(n: int) -> Any:
 
 def functions(n: int) -> Any:
     """Functions that call one another, sixteen deep, and are called again and again."""
-    from onnx_models import helper, info, node
+    from onnx_models import helper, info, node  # here: see above
 
     depth = 16
     opset = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
@@ -176,7 +186,7 @@ def initializers(n: int) -> Any:
 
 def constants(n: int) -> Any:
     """As many Constant nodes, and what is computed of them alone."""
-    from onnx_models import onnx
+    from onnx_models import onnx  # here: see above
 
     made, last = Nodes(), "x"
     for k in range(n // 3):
@@ -221,7 +231,7 @@ def concats(n: int) -> Any:
 def residual(n: int) -> Any:
     """A sum that many branches are added to."""
     made, last = Nodes(), "x"
-    for k in range(n // 3):
+    for _k in range(n // 3):
         branch = made.add("MatMul", made.add("Sigmoid", last), "w")
         last = made.add("Add", last, branch)
     made.constants["w"] = np.eye(WIDTH, dtype="f4")
@@ -257,7 +267,7 @@ def transposes(n: int) -> Any:
 def windows(n: int) -> Any:
     made, last = Nodes(), "x"
     w = made.constant(np.ones((2, 2, 3, 3), "f4"))
-    for k in range(n // 2):
+    for _k in range(n // 2):
         last = made.add("Relu", made.add("Conv", last, w, pads=[1, 1, 1, 1]))
     return made.model([last], (1, 2, 4, 4))
 
@@ -272,13 +282,6 @@ ONNX: dict[str, Callable[[int], Any]] = {
 
 
 # The graph builder's
-
-
-def built(name: str, n: int, engine: str = "cpu") -> Any:
-    """A graph of the builder's, and its outputs."""
-    graph = dml.Graph(engine)
-    x = graph.input(dml.TensorDesc("float32", (WIDTH,)), "x")
-    return graph, BUILT[name](graph, x, n)
 
 
 def _chain(_: Any, x: Any, n: int) -> list[Any]:
@@ -334,3 +337,74 @@ def _reduces(_: Any, x: Any, n: int) -> list[Any]:
 BUILT: dict[str, Callable[..., list[Any]]] = {
     made.__name__[1:]: made for made in (_chain, _fan, _tree, _join, _grid, _ladder, _constants, _reduces)
 }
+
+
+MOST = 4.6
+
+
+def grows_evenly(make: Callable[[int], Callable[[], object]], count: int) -> None:
+    """Four times the nodes take about four times the calls; what is compiled or imported once is so before."""
+    make(count // 5)()
+    few, many = (count_calls(make(n)) for n in (count, 4 * count))
+    assert many < MOST * few, (few, many, many / few)
+
+
+def sized(quick: dict[str, int], long: dict[str, int]) -> list[Any]:
+    """Names and their least nodes; some are for everybody."""
+    several = [pytest.param(name, n, marks=pytest.mark.long) for name, n in long.items()]
+    return [pytest.param(name, n) for name, n in quick.items()] + several
+
+
+ONNX_LONG = {
+    **dict.fromkeys(("fan", "fan_concat", "grid", "branches", "conditionals", "shapes"), 1000),
+    **dict.fromkeys(("tree", "alike", "fan_sum", "initializers", "constants", "heads", "residual", "windows"), 100),
+    **dict.fromkeys(("chain", "transposes"), 100),
+}
+BUILT_LONG = {"fan": 1000, "tree": 1000, "grid": 100, "constants": 100, "reduces": 100, "chain": 100}
+CHECK_LONG = {"fan": 1000, "ladder": 1000, "branches": 1000, "functions": 1000, "slices": 200, "concats": 200}
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), sized({"fan": 60, "reduces": 60, "slices": 60, "split": 60, "concats": 60}, ONNX_LONG)
+)
+def test_an_onnx_model_is_loaded_and_run_in_line_with_its_nodes(name: str, count: int) -> None:
+    pytest.importorskip("onnx", reason="the models are ONNX's")
+    load = pytest.importorskip("anydml.onnx").load
+
+    def make(n: int) -> Callable[[], object]:
+        proto = ONNX[name](n)
+        shapes = {one.name: [d.dim_value for d in one.type.tensor_type.shape.dim] for one in proto.graph.input}
+        feeds = {key: np.ones(shape, "bool" if key == "c" else "f4") for key, shape in shapes.items()}
+        return lambda: load(proto).run(feeds)
+
+    grows_evenly(make, count)
+
+
+@pytest.mark.parametrize(("name", "count"), sized({"fan": 60, "join": 60}, BUILT_LONG))
+def test_a_graph_is_built_and_run_in_line_with_its_nodes(name: str, count: int) -> None:
+    def make(n: int) -> Callable[[], object]:
+        def work() -> object:
+            graph = dml.Graph("cpu")
+            outputs = BUILT[name](graph, graph.input(dml.TensorDesc("float32", (WIDTH,)), "x"), n)
+            return graph.compile(outputs)(X)
+
+        return work
+
+    grows_evenly(make, count)
+
+
+@pytest.mark.parametrize(("name", "count"), sized({"fan": 100}, CHECK_LONG))
+def test_a_model_is_checked_in_line_with_its_nodes(name: str, count: int, tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="the models are ONNX's")
+
+    def make(n: int) -> Callable[[], object]:
+        path = tmp_path / f"{n}.onnx"
+        path.write_bytes(ONNX[name](n).SerializeToString())
+
+        def work() -> None:
+            result = CliRunner().invoke(app, ["check", str(path)])
+            assert result.exit_code == 0, result.output
+
+        return work
+
+    grows_evenly(make, count)
