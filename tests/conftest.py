@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 os.environ.setdefault("ANYDML_KEEP_PLANS", "0")
 """Tests change what plans are made by; `test_onnx_plans` has plans of its own."""
 
+os.environ.setdefault("ANYDML_CHECK_BOUNDS", "1")
+"""Whatever is compiled is proved to stay inside its tensors."""
+
 if "cuda" not in ENGINES:
     # `make test` runs all but the last four interpreted, in a process of their own; `make test-gpu` runs all.
     ignored = ("engine", "maps", "expressions", "reduces", "products", "windows", "arrays", "streams", "graphs")

@@ -241,5 +241,6 @@ def _streams(walk_: Walk, letters: str) -> bool:
 
 def _kernel(values: tuple[Expr, ...], shape: Shape) -> Kernel:
     key = f"{digest(*values)} {shape[2:]}{''.join(map(digest, shape.starts.values()))}"
-    name = f"reduce {hashlib.sha256(key.encode()).hexdigest()[:32]}"
+    # How many dimensions are folded stands before the digest, for whoever reads a record.
+    name = f"reduce {shape.rank} {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     return get_kernel(name, functools.partial(make_across if shape.strip else make_along, values, shape))
