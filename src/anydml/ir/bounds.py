@@ -167,7 +167,9 @@ def _of_integers(node: Expr, args: Sequence[Range], known: Mapping[Expr, Range])
         return None
     c, d = args[1]
     if node.op == "div" and c > 0:
-        ends = [int(x / y) if math.isinf(x) else int(abs(x) // y) * (1 if x >= 0 else -1) for x in (a, b) for y in (c, d)]
+        ends = [
+            int(x / y) if math.isinf(x) else int(abs(x) // y) * (1 if x >= 0 else -1) for x in (a, b) for y in (c, d)
+        ]
         return min(ends), max(ends)
     if node.op == "rem" and c > 0:
         return max(-(d - 1), a) if a < 0 else 0, min(d - 1, b) if b > 0 else 0
@@ -191,15 +193,11 @@ def _either(node: Expr, args: Sequence[Range], known: Mapping[Expr, Range]) -> R
             return min(a, c), min(b, d)
         if (yes, no) == (y, x):
             return max(a, c), max(b, d)
-        strict = int(test.op == "lt")
-        # Where x < y holds, y - x - 1 is 0 at least, and where it does not x - y is; integers alone have those terms.
+        # Where x < y holds, y - x - 1 is 0 at least, and where it does not x - y is.
         if x.type is not None and not x.type.is_float:
-            a = max(a, _least_beside(yes, (y, x), strict))
-            c = max(c, _least_beside(no, (x, y), 1 - strict))
-            b = min(b, known[y][1] - strict) if yes is x else b
-            a = max(a, known[x][0] + strict) if yes is y else a
-            c = max(c, known[y][0] + 1 - strict) if no is x else c
-            d = min(d, known[x][1] - (1 - strict)) if no is y else d
+            strict = int(test.op == "lt")
+            (a, b) = _given((a, b), yes, (y, x), strict, known)
+            (c, d) = _given((c, d), no, (x, y), 1 - strict, known)
     return min(a, c), max(b, d)
 
 
@@ -227,7 +225,9 @@ def _summed(parts: Sequence[tuple[_Terms, int]]) -> _Terms:
     for (terms, _), times in parts:
         for node, factor in terms.items():
             found[node] = found.get(node, 0) + factor * times
-    return {node: factor for node, factor in found.items() if factor}, sum(number * times for (_, number), times in parts)
+    return {node: factor for node, factor in found.items() if factor}, sum(
+        number * times for (_, number), times in parts
+    )
 
 
 def _sum_range(sum_: _Terms, known: Mapping[Expr, Range]) -> Range | None:
@@ -245,8 +245,18 @@ def _sum_range(sum_: _Terms, known: Mapping[Expr, Range]) -> Range | None:
     return low, high
 
 
-def _least_beside(node: Expr, pair: tuple[Expr, Expr], less: int) -> float:
-    """The least that a node can be, given that a - b - less is 0 at least: known where it differs by a number."""
+def _given(own: Range, node: Expr, pair: tuple[Expr, Expr], less: int, known: Mapping[Expr, Range]) -> Range:
+    """What is left of a node's numbers where a - b - less is 0 at least."""
+    low, high = own
     a, b = pair
-    terms, number = _summed([(_terms(node), 1), (_terms(a), -1), (_terms(b), 1)])
-    return -math.inf if terms else number + less
+    above = _summed([(_terms(a), 1), (_terms(b), -1)])
+    for times in (1, -1):
+        # The node is as much as that, or as its negative, but for a number.
+        terms, number = _summed([(_terms(node), 1), (above, -times)])
+        if not terms:
+            low, high = (max(low, number + less), high) if times > 0 else (low, min(high, number - less))
+    if node is a:
+        low = max(low, known[b][0] + less)
+    if node is b:
+        high = min(high, known[a][1] - less)
+    return low, high

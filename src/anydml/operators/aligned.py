@@ -5,6 +5,8 @@ from __future__ import annotations
 import abc
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from anydml.enums import DataType, InterpolationMode, ReduceFunction
 from anydml.errors import Fault
 from anydml.ir.expressions import ceil, const, coordinate, fetch, floor, fma, fold, given, load, maximum, minimum, where
@@ -124,7 +126,7 @@ class Aligned(Computed):
 
     def corners(self, position: Expr, size: int) -> list[tuple[Expr, Expr]]:
         """The elements that a sample is of, with the part of each: two, or the nearest, the earlier of two."""
-        last = given(size - 1, F32)
+        last = last_place(size)
         if not self.is_linear:
             return [(minimum(maximum(ceil(position - 0.5), 0.0), last).to(INT64), const(1.0, F32))]
         x = minimum(maximum(position, 0.0), last)
@@ -194,6 +196,12 @@ class _RoiAlign(Aligned):
             counts = fold("sum", where(is_counted, const(1.0, F64), const(0.0, F64)))
             total = (sums / counts).to(F32)
         return (Reduce((x, *regions, images), by_row(target, 2), total.to(kind), 2, rows=depth),)
+
+
+def last_place(size: int) -> Expr:
+    """The last place of a dimension, or one before it: past 2^24 the nearest of FLOAT32 may be outside."""
+    nearest = np.float32(size - 1)
+    return given(float(nearest if nearest < size else np.nextafter(nearest, np.float32(0))), F32)
 
 
 def nearest_image(index: Expr, count: int) -> Expr:

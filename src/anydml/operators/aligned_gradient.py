@@ -11,7 +11,7 @@ from anydml.ir.expressions import ceil, const, coordinate, fetch, floor, fold, g
 from anydml.ir.patterns import filled
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
-from anydml.operators.aligned import F32, F64, INT64, Aligned, nearest_image
+from anydml.operators.aligned import F32, F64, INT64, Aligned, last_place, nearest_image
 from anydml.operators.computed import wide
 from anydml.operators.fields import (  # noqa: TC001 - read at run time
     Float,
@@ -275,7 +275,7 @@ class RoiAlignGrad(Aligned):
         """By how much an image rises at a sample, from the element before to the one after."""
         ends, sizes = [], x.sizes[2:]
         own, other = (down, across) if by == 0 else (across, down)
-        place = minimum(maximum(own.position, 0.0), given(sizes[by] - 1, F32))
+        place = minimum(maximum(own.position, 0.0), last_place(sizes[by]))
         for end in (floor(place).to(INT64), ceil(place).to(INT64)):
             total = const(0.0, F32)
             for corner, part in self.corners(other.position, sizes[1 - by]):

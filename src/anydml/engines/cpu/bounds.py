@@ -3,8 +3,8 @@
 A program is bound to addresses that are none, far apart, which tell by themselves whose each one is; the words that a
 kernel would be given are walked as that kernel walks them, each operand from the lowest byte to the highest, and both
 are compared with what the verb's views touch. Indices that are read count as all that their dimension has: kernels
-clamp them, leave them out, or come after a check, which is asked for here. `READERS` has a function for every family
-of kernels that is dispatched: one that is missing there is an error, so that a new family does not go unproved.
+clamp each one, or leave it out, whether a check came before or not. `READERS` has a function for every family of
+kernels that is dispatched: one that is missing there is an error, so that a new family does not go unproved.
 
 What the code of a kernel does beyond its words, such as the mask of a row's last vector, is for guard pages to find.
 """
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import math
 import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -60,50 +59,64 @@ def check_program(program: Program, primitives: Sequence[Primitive]) -> None:
     """Prove that a program touches no bytes but those that verbs' views do."""
     for primitive in primitives:
         check_fetches(primitive)
-    views = [view for primitive in primitives for view in primitive.views]
-    views += [layout.target for layout in layouts_of(program).values()]
-    tensors = {name: _Tensor(span, _width(name, views)) for name, span in reaches(views).items()}
-    for view in views:  # those without an element have places as well
-        tensors.setdefault(view.tensor, _Tensor(Span(0, 0), 1))
     for alignment in ALIGNMENTS:
-        _check(program, tensors, alignment)
+        for records, tensors in bound_records(program, tensors_of(program, primitives), alignment):
+            check_records(records, tensors)
 
 
-class _Tensor(NamedTuple):
+class Tensor(NamedTuple):
+    """The bytes of a tensor that may be touched."""
+
+    place: int
+    """The address of its first element."""
     span: Span
     width: int
-    """Bytes of its narrowest element, for views of which a record does not say it."""
+    """Bytes of its narrowest element, for operands of which a record does not say it."""
 
 
-def _width(name: str, views: Iterable[Any]) -> int:
-    return min(view.data_type.size_in_bytes for view in views if view.tensor == name)
+def tensors_of(program: Program, primitives: Sequence[Primitive]) -> dict[str, Tensor]:
+    """What verbs' views touch, and the layouts that a program wants ahead."""
+    views = [view for primitive in primitives for view in primitive.views]
+    views += [layout.target for layout in layouts_of(program).values()]
+    # Layouts are told apart by the names that the program has for them.
+    named = dict.fromkeys((view.tensor for view in views), Tensor(0, Span(0, 0), 1))
+    for name, span in reaches(views).items():
+        width = min(view.data_type.size_in_bytes for view in views if view.tensor == name)
+        named[name] = Tensor(0, span, width)
+    targets = {name: named[layout.target.tensor] for name, layout in layouts_of(program).items()}
+    return {**named, **targets}
 
 
-def _check(program: Program, tensors: Mapping[str, _Tensor], alignment: int) -> None:
+def bound_records(
+    program: Program, tensors: Mapping[str, Tensor], alignment: int = 0
+) -> Iterator[tuple[list[tuple[int, ...]], dict[str, Tensor]]]:
+    """The records of a program that is bound to addresses which are none, with the tensors as they lie there."""
     if isinstance(program, CutProgram):
-        sizes = {name: _Tensor(Span(0, size), 1) for name, size in program.temporaries.items()}
+        temporaries = {name: Tensor(0, Span(0, size), 1) for name, size in program.temporaries.items()}
         for step in program.steps:
-            _check(step, {**tensors, **sizes}, alignment)
+            yield from bound_records(step, {**tensors, **temporaries}, alignment)
         return
-    names = list(tensors)
-    places = {name: (number + 1 << APART) + alignment for number, name in enumerate(names)}
-    looked: set[tuple[int, ...]] = set()
-    for words in records_of(program, places):
+    placed = {
+        name: tensor._replace(place=(number + 1 << APART) + alignment)
+        for number, (name, tensor) in enumerate(tensors.items())
+    }
+    yield list(_records_of(program, {name: tensor.place for name, tensor in placed.items()})), placed
+
+
+def check_records(records: Iterable[Sequence[int]], tensors: Mapping[str, Tensor]) -> None:
+    """Prove that kernels which run one after the other stay inside of tensors that lie far apart."""
+    owners = {tensor.place >> APART: name for name, tensor in tensors.items()}
+    for words in records:
         record = Record(words)
-        if record.family == "check":
-            looked.add(record.checked)
-        if record.name.endswith("checked") and record.checked not in looked:
-            raise BoundsError(f"{record.name}: takes indices that no check came before")
         for access in accesses(record):
-            number = (access.low + (1 << APART - 1) >> APART) - 1
-            if not 0 <= number < len(names):
-                if access.is_number:
+            name = owners.get(access.low + (1 << APART - 1) >> APART)
+            if name is None:
+                if access.is_number and access.low >> APART == 0:
                     continue
-                raise BoundsError(f"{record.name}: {access.operand} is at no tensor of {names}, but at {access.low:#x}")
-            name = names[number]
-            tensor, first = tensors[name], places[name]
-            width = access.width or tensor.width
-            found = Span(access.low - first, access.high - first + width * access.run)
+                raise BoundsError(f"{record.name}: {access.operand} is at {access.low:#x}, which is no tensor's")
+            tensor = tensors[name]
+            size = (access.width or tensor.width) * access.run
+            found = Span(access.low - tensor.place, access.high - tensor.place + size)
             if not tensor.span.holds(found):
                 raise BoundsError(
                     f"{record.name}: {access.operand}, which is {name!r}, reaches its bytes {found}; its views touch "
@@ -111,7 +124,7 @@ def _check(program: Program, tensors: Mapping[str, _Tensor], alignment: int) -> 
                 )
 
 
-def records_of(program: Program, places: Mapping[str, int]) -> Iterator[tuple[int, ...]]:
+def _records_of(program: Program, places: Mapping[str, int]) -> Iterator[tuple[int, ...]]:
     """The words of each kernel that a bound program runs, in order; none of what NumPy runs."""
     launch = program.bind(places)
     words = list(_words_of(launch))
@@ -173,12 +186,6 @@ class Record:
         """After the header."""
         self.name = name_at(address)
         self.family, *self.rest = self.name.split()
-
-    @property
-    def checked(self) -> tuple[int, ...]:
-        """The indices that a gather or a check has, and the sizes that they choose from."""
-        count = self.words[3]
-        return (self.words[1], *self.words[_INDEXED : _INDEXED + 2 * count : 2])
 
     def named(self, fields: Sequence[str]) -> dict[str, int]:
         """The words by their names."""
@@ -319,7 +326,12 @@ def _indices(record: Record, kind: str, *ways: tuple[int, int]) -> Access | None
     depth, step = record.words[3:5]
     tuples = record.table(_TUPLES, record.words[8], 4)
     return _walk(
-        "indices", record.words[1], (depth, step), *((row[0], row[1]) for row in tuples), *ways, width=_index_width(kind)
+        "indices",
+        record.words[1],
+        (depth, step),
+        *((row[0], row[1]) for row in tuples),
+        *ways,
+        width=_index_width(kind),
     )
 
 
@@ -370,9 +382,7 @@ def _scatter(record: Record) -> Iterator[Access | None]:
 def _top(record: Record) -> Iterator[Access | None]:
     source, target, count, source_step, target_step, wanted, rank = record.words[:7]
     widths = [_index_width(kind) for kind in record.rest[:2]]
-    yield from _two(
-        record.table(7, rank, 3), (source, (count, source_step)), (target, (wanted, target_step)), *widths
-    )
+    yield from _two(record.table(7, rank, 3), (source, (count, source_step)), (target, (wanted, target_step)), *widths)
 
 
 def _scan(record: Record) -> Iterator[Access | None]:
@@ -628,7 +638,7 @@ def _bands(record: Record) -> Iterator[Access | None]:
 
 def _attend(record: Record) -> Iterator[Access | None]:
     w = record.named(attend.WORDS)
-    tensors, scores, limited, limit = _sections(record, attend.WORDS, "tensors", "scores", "limited", "limit")
+    tensors, scores, limited, limit, result = _sections(record, attend.WORDS, *attend.SECTIONS)
     queries, keys, size, depth = w["queries"], w["keys"], w["size"], w["value_size"]
     for v, (rows, columns) in enumerate(((queries, size), (keys, size), (keys, depth), (queries, depth))):
         yield from tensors.rows(columns, rows, [v])
@@ -636,6 +646,7 @@ def _attend(record: Record) -> Iterator[Access | None]:
         yield from section.rows(keys, max(queries, w["panel"]))
     if w["has_limit"]:
         yield from limit.rows(1, queries, range(limit.views - 1))
+    yield from result.rows(depth, queries, [2])
 
 
 def _repeat(record: Record) -> Iterator[Access | None]:
