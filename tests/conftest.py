@@ -67,6 +67,8 @@ def pytest_configure() -> None:
         return
     from triton.runtime import interpreter
 
+    from touched import watch
+
     known = set()
 
     def call(self: Any, *arguments: Any, **options: Any) -> Any:
@@ -76,6 +78,7 @@ def pytest_configure() -> None:
         return self.rewrite()(*arguments, **options)
 
     interpreter.InterpretedFunction.__call__ = call
+    watch()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -180,7 +180,7 @@ class Record:
     """The words of a dispatch."""
 
     def __init__(self, words: Sequence[int]) -> None:
-        self.all = words
+        self.all = words = tuple(words)
         self.units, _, _, address, _ = words[:HEADER]
         self.words = words[HEADER:]
         """After the header."""
