@@ -24,7 +24,7 @@ from anydml.onnx.parts.telling import picture_of
 from anydml.onnx.profiling import profile_model
 from anydml.onnx.programs import Programs
 from anydml.onnx.recall import Recall
-from anydml.onnx.shapes import Binder
+from anydml.onnx.shapes import Binder, assumed_told
 from anydml.onnx.spares import Spares
 from anydml.onnx.values import NeedsValueError, NowhereError, OutsideError
 from anydml.shown import Shown
@@ -150,8 +150,11 @@ class Model(Shown):
         Of a model in parts it has each of them, and what runs on the host between them. It prints as text; `.svg()`
         and `.html()` draw it, and a notebook shows it.
         """
-        shapes, _ = self.assume_shapes({})
-        program = self._find_or_divide(shapes, {})
+        shapes, assumed = self.assume_shapes({})
+        try:
+            program = self._find_or_divide(shapes, {})
+        except ModelError as error:
+            raise assumed_told(error, assumed) from error
         if self._divided is not None:
             if not self._divided.has_run:
                 with contextlib.suppress(DmlError):  # the parts are told whatever they make of numbers made up
