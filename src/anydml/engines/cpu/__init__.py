@@ -32,11 +32,15 @@ def _schedules() -> Any:
     return run_alone(functools.partial(importlib.import_module, "anydml.engines.cpu.schedules"))
 
 
+@functools.cache
+def _proofs() -> Any:
+    """How programs are proved to stay inside their tensors, which nothing needs that is not asked to."""
+    return run_alone(functools.partial(importlib.import_module, "anydml.engines.cpu.bounds"))
+
+
 def _proved(program: Program, primitives: Sequence[Primitive]) -> Program:
     """A program that was found to stay inside its tensors."""
-    from anydml.engines.cpu.bounds import check_program  # which only checks need
-
-    check_program(program, primitives)
+    _proofs().check_program(program, primitives)
     return program
 
 

@@ -33,13 +33,16 @@ from anydml.engines.cpu.kernels.bringing import (
     WINDOWS,
 )
 from anydml.engines.cpu.kernels.digits import PORTION
+from anydml.engines.cpu.kernels.gather import BLOCKS, INDEXED, TUPLES
 from anydml.engines.cpu.kernels.pixel_lines import PixelLine
 from anydml.engines.cpu.kernels.quantised import Quantised
 from anydml.engines.cpu.kernels.rows import FIXED
+from anydml.engines.cpu.kernels.scatter import BATCHES, PARTS
 from anydml.engines.cpu.kernels.taps_shape import Taps
 from anydml.engines.cpu.kernels.unpacked import Unpacked
 from anydml.engines.cpu.programs.cut import CutProgram
 from anydml.engines.protocol import layouts_of
+from anydml.engines.reference import ReferenceProgram
 from anydml.engines.repeated import RepeatProgram
 from anydml.ir.bounds import BoundsError, Span, check_fetches, reaches
 
@@ -53,6 +56,7 @@ APART = 40
 """The bits of an address within a tensor: others are further away than any view reaches."""
 ALIGNMENTS = (0, 1, 48)
 """Bytes past a line of the cache that tensors begin at: programs choose kernels by it."""
+_BuiltIn = type(len)
 
 
 def check_program(program: Program, primitives: Sequence[Primitive]) -> None:
@@ -60,8 +64,7 @@ def check_program(program: Program, primitives: Sequence[Primitive]) -> None:
     for primitive in primitives:
         check_fetches(primitive)
     for alignment in ALIGNMENTS:
-        for records, tensors in bound_records(program, tensors_of(program, primitives), alignment):
-            check_records(records, tensors)
+        check_records(*bound_records(program, tensors_of(program, primitives), alignment))
 
 
 class Tensor(NamedTuple):
@@ -89,18 +92,24 @@ def tensors_of(program: Program, primitives: Sequence[Primitive]) -> dict[str, T
 
 def bound_records(
     program: Program, tensors: Mapping[str, Tensor], alignment: int = 0
-) -> Iterator[tuple[list[tuple[int, ...]], dict[str, Tensor]]]:
+) -> tuple[list[tuple[int, ...]], dict[str, Tensor]]:
     """The records of a program that is bound to addresses which are none, with the tensors as they lie there."""
-    if isinstance(program, CutProgram):
-        temporaries = {name: Tensor(0, Span(0, size), 1) for name, size in program.temporaries.items()}
-        for step in program.steps:
-            yield from bound_records(step, {**tensors, **temporaries}, alignment)
-        return
+    own = {**tensors, **{name: Tensor(0, Span(0, size), 1) for name, size in _temporaries(program).items()}}
     placed = {
         name: tensor._replace(place=(number + 1 << APART) + alignment)
-        for number, (name, tensor) in enumerate(tensors.items())
+        for number, (name, tensor) in enumerate(own.items())
     }
-    yield list(_records_of(program, {name: tensor.place for name, tensor in placed.items()})), placed
+    return list(_records_of(program, {name: tensor.place for name, tensor in placed.items()})), placed
+
+
+def _temporaries(program: Program) -> dict[str, int]:
+    """The bytes of the memory that a program, or a part of it, makes for itself at each dispatch."""
+    if isinstance(program, CutProgram):
+        return dict(program.temporaries)
+    found: dict[str, int] = {}
+    for part in program.parts if isinstance(program, RepeatProgram) else ():
+        found |= {name: max(size, found.get(name, 0)) for name, size in _temporaries(part.program).items()}
+    return found
 
 
 def check_records(records: Iterable[Sequence[int]], tensors: Mapping[str, Tensor]) -> None:
@@ -126,24 +135,33 @@ def check_records(records: Iterable[Sequence[int]], tensors: Mapping[str, Tensor
 
 def _records_of(program: Program, places: Mapping[str, int]) -> Iterator[tuple[int, ...]]:
     """The words of each kernel that a bound program runs, in order; none of what NumPy runs."""
+    if isinstance(program, ReferenceProgram):
+        return
+    if isinstance(program, CutProgram):
+        for step in program.steps:
+            yield from _records_of(step, places)
+        return
     launch = program.bind(places)
-    words = list(_words_of(launch))
-    if not words and isinstance(program, RepeatProgram):  # whose launches no function has together
+    if isinstance(program, RepeatProgram) and not isinstance(launch, _BuiltIn):  # which no kernel has together
         for part, time in itertools.product(program.parts, {0, program.times - 1}):
-            words += _words_of(part.bind(places, time))
-    yield from words
+            yield from _records_of(part.program, part.places(places, time))
+        return
+    yield from _words_of(launch)
     if (make := getattr(program, "direct", None)) is not None:
         yield from _direct_words(make(list(places)), list(places.values()))
 
 
-def _words_of(launch: Callable[[], Any]) -> Iterator[tuple[int, ...]]:
-    for one in getattr(launch, "launches", ()):
-        yield from _words_of(one)
-    for words in getattr(launch, "records", ()):
-        yield _unpacked(words)
-    words = getattr(launch, "__self__", None)
-    if isinstance(words, bytes):
-        yield _unpacked(words)
+def _words_of(launch: Any) -> Iterator[tuple[int, ...]]:
+    """The words that a launch gives to kernels: its own, or those of launches and records that it tells of."""
+    if isinstance(launch, _BuiltIn):
+        yield _unpacked(launch.__self__)  # type: ignore[arg-type]  # bytes, as `make_builtin` has it
+    elif hasattr(launch, "launches"):
+        for one in launch.launches:
+            yield from _words_of(one)
+    elif hasattr(launch, "records"):
+        yield from map(_unpacked, launch.records)
+    else:
+        raise BoundsError(f"{type(launch).__name__} does not tell what it gives to kernels: launches, or records")
 
 
 def _unpacked(words: bytes) -> tuple[int, ...]:
@@ -314,8 +332,8 @@ def _placed(record: Record) -> Iterator[Access | None]:
 
 # Indexed copies
 
-_INDEXED, _TUPLES, _BLOCKS = 10, 26, 58
-_PARTS, _BATCHES = 82, 90
+_INDEXED, _TUPLES, _BLOCKS, _PARTS, _BATCHES = (at // 8 - HEADER for at in (INDEXED, TUPLES, BLOCKS, PARTS, BATCHES))
+"""Among the words after the header, as their kernels have them in bytes."""
 
 
 def _index_width(kind: str) -> int:
@@ -346,10 +364,8 @@ def _block_ways(record: Record, shape: str, width: int) -> tuple[list[tuple[int,
     count, source_step, target_step = record.words[5:8]
     if shape in ("row", "ahead"):  # of bytes
         return [], [], count
-    outer = record.table(_BLOCKS, record.words[9], 3)
-    return [(count, source_step), *((n, s) for n, s, _ in outer)], [
-        (count, target_step), *((n, t) for n, _, t in outer)
-    ], width  # fmt: skip
+    outer = [(count, source_step, target_step), *record.table(_BLOCKS, record.words[9], 3)]
+    return [(n, s) for n, s, _ in outer], [(n, t) for n, _, t in outer], width
 
 
 def _gather(record: Record) -> Iterator[Access | None]:
@@ -357,7 +373,7 @@ def _gather(record: Record) -> Iterator[Access | None]:
     depth, rank = record.words[3], record.words[8]
     chosen, tuples = record.table(_INDEXED, depth, 2), record.table(_TUPLES, rank, 4)
     read, written, width = _block_ways(record, shape, int(wide))
-    indexed = [(size, stride) for size, stride in chosen]
+    indexed = ((size, stride) for size, stride in chosen)
     yield _walk("source", record.words[0], *indexed, *((row[0], row[2]) for row in tuples), *read, width=width)
     yield _indices(record, kind)
     yield _walk("target", record.words[2], *((row[0], row[3]) for row in tuples), *written, width=width)
