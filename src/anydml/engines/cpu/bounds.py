@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import struct
+from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -33,7 +34,8 @@ from anydml.engines.cpu.kernels.bringing import (
     WINDOWS,
 )
 from anydml.engines.cpu.kernels.digits import PORTION
-from anydml.engines.cpu.kernels.gather import BLOCKS, INDEXED, TUPLES
+from anydml.engines.cpu.kernels.gather import BLOCKS, TUPLES
+from anydml.engines.cpu.kernels.near import INDEXED
 from anydml.engines.cpu.kernels.pixel_lines import PixelLine
 from anydml.engines.cpu.kernels.quantised import Quantised
 from anydml.engines.cpu.kernels.rows import FIXED
@@ -56,7 +58,6 @@ APART = 40
 """The bits of an address within a tensor: others are further away than any view reaches."""
 ALIGNMENTS = (0, 1, 48)
 """Bytes past a line of the cache that tensors begin at: programs choose kernels by it."""
-_BuiltIn = type(len)
 
 
 def check_program(program: Program, primitives: Sequence[Primitive]) -> None:
@@ -142,7 +143,9 @@ def _records_of(program: Program, places: Mapping[str, int]) -> Iterator[tuple[i
             yield from _records_of(step, places)
         return
     launch = program.bind(places)
-    if isinstance(program, RepeatProgram) and not isinstance(launch, _BuiltIn):  # which no kernel has together
+    if isinstance(program, RepeatProgram) and not isinstance(
+        launch, BuiltinFunctionType
+    ):  # which no kernel has together
         for part, time in itertools.product(program.parts, {0, program.times - 1}):
             yield from _records_of(part.program, part.places(places, time))
         return
@@ -153,7 +156,7 @@ def _records_of(program: Program, places: Mapping[str, int]) -> Iterator[tuple[i
 
 def _words_of(launch: Any) -> Iterator[tuple[int, ...]]:
     """The words that a launch gives to kernels: its own, or those of launches and records that it tells of."""
-    if isinstance(launch, _BuiltIn):
+    if isinstance(launch, BuiltinFunctionType):
         yield _unpacked(launch.__self__)  # type: ignore[arg-type]  # bytes, as `make_builtin` has it
     elif hasattr(launch, "launches"):
         for one in launch.launches:
