@@ -27,6 +27,7 @@ from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
 from anydml.runtime.carry import scan_with_carry
+from contractions import draw
 from test_cpu_bands import described as of_planes
 from test_cpu_pixel_bands import beside
 from test_cpu_pixel_bands import described as of_pixels
@@ -195,14 +196,27 @@ def _windows() -> None:
     dml.average_pooling(numbers(1, 4, 20, 20), window_size=[2, 2], strides=[2, 2])
 
 
+def _product(a: Array, b: Array, constant: int | None = None) -> None:
+    """A product in a graph, of which a factor may be a constant, that is laid out ahead."""
+    g = dml.Graph("cpu")
+    x, y = (g.constant(one.copy()) if k == constant else dml.abs(g.input(one)) for k, one in enumerate((a, b)))
+    g.compile(dml.gemm(x, y))
+
+
 def _products() -> None:
-    for m, n, k in ((1, 600, 70), (3, 70, 900), (40, 50, 60), (5, 1, 33), (300, 20, 300)):
+    for m, n, k in ((1, 600, 70), (3, 70, 900), (40, 50, 60), (5, 1, 33), (300, 20, 300), (2, 600, 300)):
         for b in (numbers(k, n), numbers(n, k).T):
             dml.gemm(numbers(m, k), b)
-            g = dml.Graph("cpu")
-            g.compile(dml.gemm(dml.relu(g.input(numbers(m, k))), g.constant(b.copy())))
-    a, b, zero = np.zeros((1, 1, 9, 20), "u1"), np.zeros((1, 1, 20, 30), "i1"), np.zeros((1, 1, 1, 1), "u1")
-    dml.matrix_multiply_integer(a, b, zero)
+            _product(numbers(m, k), b, 1)
+    _product(np.zeros((40, 64), "f2"), np.zeros((64, 96), "f2"), 1)
+    _product(numbers(40, 64), numbers(64, 96), 0)
+    rng = np.random.default_rng(2)
+    for _ in range(6):
+        engine.CpuEngine().compile(draw(rng).primitive)
+    room = numbers(1, 8, 14, 14)[:, :, 1:-1, 1:-1]  # lines with gaps between them
+    dml.convolution(numbers(1, 8, 12, 12), numbers(8, 8, 1, 1), out=room)
+    first, second, zero = np.zeros((1, 1, 9, 20), "u1"), np.zeros((1, 1, 20, 30), "i1"), np.zeros((1, 1, 1, 1), "u1")
+    dml.matrix_multiply_integer(first, second, zero)
 
 
 def _looked_up(g: dml.Graph) -> Any:
