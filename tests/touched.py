@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.engines.cuda import CudaEngine, scratch
 from anydml.engines.protocol import layouts_of
-from anydml.ir.bounds import BoundsError, reaches
+from anydml.ir.bounds import BoundsError, Span, reaches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -22,29 +22,45 @@ _here = threading.local()
 """By thread: `made`, the words that are made while something is bound; `ranges`, what may be touched by what runs."""
 
 
-class Watched:
-    """A program that may touch what its verb's views do, and words that were made when it was bound."""
+_known: dict[int, tuple[Any, dict[str, Span]]] = {}
+"""Programs that were compiled, each kept so that its number stays its own, and what their verbs' views touch."""
+_classes: set[type] = set()
 
-    def __init__(self, program: Any, primitive: Primitive) -> None:
-        self._program = program
-        views = [*primitive.views, *(layout.target for layout in layouts_of(program).values())]
-        self._spans = reaches(views)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._program, name)
+def spans_of(program: Any) -> dict[str, Span]:
+    """By tensor, the bytes that a program may touch."""
+    return _known[id(program)][1]
 
-    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """As the program is, and watched when it runs."""
+
+def _watched(program: Any, primitive: Primitive) -> Any:
+    """A program that may touch what its verb's views do, and words that are made when it is bound."""
+    views = [*primitive.views, *(layout.target for layout in layouts_of(program).values())]
+    spans = reaches(views)
+    spans |= {name: spans[layout.target.tensor] for name, layout in layouts_of(program).items()}
+    _known[id(program)] = (program, spans)
+    kind = type(program)
+    if kind not in _classes:
+        _classes.add(kind)
+        kind.bind = _watching(kind.bind)
+    return program
+
+
+def _watching(plain: Callable[..., Callable[[], Any]]) -> Callable[..., Callable[[], Any]]:
+    def bind(self: Any, places: Mapping[str, int]) -> Callable[[], Any]:
+        if id(self) not in _known:  # a part of another program, which is watched with it
+            return plain(self, places)
         with _set("made", []):
-            launch = self._program.bind(places)
+            launch = plain(self, places)
             ranges = list(_here.made)
-        ranges += [(places[name] + span.low, places[name] + span.high) for name, span in self._spans.items()]
+        ranges += [(places[name] + span.low, places[name] + span.high) for name, span in spans_of(self).items()]
 
         def run() -> Any:
             with _set("ranges", ranges):
                 return launch()
 
         return run
+
+    return bind
 
 
 @contextlib.contextmanager
@@ -98,7 +114,7 @@ def watch() -> None:
     compile_ = CudaEngine.compile
 
     def compile_watched(self: Any, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Any:
-        return Watched(compile_(self, primitive, constants), primitive)
+        return _watched(compile_(self, primitive, constants), primitive)
 
     CudaEngine.compile = compile_watched  # type: ignore[method-assign]  # for as long as the tests run
 
