@@ -59,7 +59,7 @@ def by_definition(node: Node) -> list[Value | None]:
 def checked_attention(node: Node) -> list[Value | None]:
     """Attention, as ONNX makes it of others."""
     attention.check_heads(node)
-    return by_definition(node)
+    return by_definition(attention.without_heads(node))
 
 
 def by_others(body: fused.Body) -> Lowering:

@@ -33,18 +33,24 @@ def multi_head_attention(node: Node) -> list[Value | None]:
     heads = _heads(node, "num_heads")
     tensors: dict[str, Value | None] = {"query": query, "key": key, "value": value, "bias": node.optional(3)}
     past = [_some(node.optional(i)) for i in (6, 7)]
+    before = past[0]
     if len(query.shape) == 5:
         tensors |= {"query": None, "stacked_query_key_value": query}
     elif key is not None and len(key.shape) == 5:
         tensors |= {"key": None, "stacked_key_value": key}
     elif key is not None and len(key.shape) == 4:  # of another sequence, which the first step left
-        past, tensors = [key, value], tensors | {"key": None, "value": None}
+        tensors |= {"key": None, "value": None}
+        past = [_after(node, kept, one) for kept, one in zip(past, (key, value), strict=True)]
     elif key is None or value is None:
         node.refuse("key", "key and value must be given beside a query of 3 dimensions")
     tensors |= {"past_key": past[0], "past_value": past[1]}
-    length = key.shape[2 if len(key.shape) == 4 else 1] if key is not None else query.shape[1]
-    total = length + (past[0].shape[2] if past[0] is not None and past[0] is not key else 0)
+    length = query.shape[1] if key is None else 0 if len(key.shape) == 4 else key.shape[1]
+    total = length + (past[0].shape[2] if past[0] is not None else 0)
     scores = (query.shape[0], heads, query.shape[1], total)
+    own = total if before is None else total - before.shape[2]
+    if node.integer("unidirectional") and own != query.shape[1]:
+        rule = f"unidirectional is not supported where key has another length, {own}, than query, {query.shape[1]}"
+        node.unsupported("unidirectional", rule)
     return _attend(node, tensors, scores, 4, 5, [bool(name) for name in node.proto.output[1:3]])
 
 
@@ -148,6 +154,16 @@ def group_query_attention(node: Node) -> list[Value | None]:
             tensors[name] = one
     asks = [bool(name) for name in node.proto.output[1:3]]
     return _attend(node, tensors, (batch, heads, length, room), None, 10, asks, shared)
+
+
+def _after(node: Node, past: Value | None, one: Value | None) -> Value | None:
+    """Keys or values by heads, after those of a past."""
+    if past is None or one is None:
+        return one
+    if len(past.shape) != 4 or past.shape != _long(one, past.shape[2]):
+        rule = "past_key and past_value must have the sizes of key and value, but for the sequence"
+        node.refuse("past_key", rule, value=past.shape, found=f"{past.shape} and {one.shape}")
+    return node.tracer.apply_to_list(dml.join, [past, one], _long(one, past.shape[2] + one.shape[2]), 2)
 
 
 def _long(past: Value, count: int) -> tuple[int, ...]:
