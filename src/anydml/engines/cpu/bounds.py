@@ -432,15 +432,18 @@ def _rows(record: Record) -> Iterator[Access | None]:
     name = name_at(line)
     addresses, steps = (record.words[FIXED + k * views : FIXED + (k + 1) * views] for k in (0, 1))
     first = at - HEADER
-    folded = int(name.split()[1]) if name.startswith("reduce ") else 0
+    _, *rest = name.split()
+    folded, begins = (int(rest[0]), rest[1]) if name.startswith("reduce ") else (0, "")
     # The dimensions that a reduce folds stand before those outside of its rows.
     table = record.table(first - folded * (views + 1), rank + folded, views + 1)
     if name == "map of a table":
         yield from _lookup(record, addresses, steps, count, table)
         return
     for v, (address, step) in enumerate(zip(addresses, steps, strict=True)):
-        ways = ((row[0], row[1 + v]) for row in table)
-        yield _walk(f"view {v} of {views}", address, (count, step), *ways, is_number=True)
+        ways = [(count, step), *((row[0], row[1 + v]) for row in table)]
+        if begins[v : v + 1] == "f":  # at indices that were proved of the verb: the record has the view's beginning
+            ways = []
+        yield _walk(f"view {v} of {views}", address, *ways, is_number=True)
 
 
 def _lookup(
