@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 import traceback
@@ -20,6 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--log", default="/dev/null", help=argparse.SUPPRESS)
     parser.add_argument("--start", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    os.environ.setdefault("ANYDML_CHECK_BOUNDS", "1")  # of the children too: whatever they compile is proved
     if sys.platform == "win32":
         sys.exit("the stress test needs signals and forks, which Windows has not")
     if options.seed is None:

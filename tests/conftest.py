@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 os.environ.setdefault("ANYDML_KEEP_PLANS", "0")
 """Tests change what plans are made by; `test_onnx_plans` has plans of its own."""
 
+os.environ.setdefault("ANYDML_CHECK_BOUNDS", "1")
+"""Whatever is compiled is proved to stay inside its tensors."""
+
 if "cuda" not in ENGINES:
     # `make test` runs all but the last four interpreted, in a process of their own; `make test-gpu` runs all.
     ignored = ("engine", "maps", "expressions", "reduces", "products", "windows", "arrays", "streams", "graphs")
@@ -64,6 +67,8 @@ def pytest_configure() -> None:
         return
     from triton.runtime import interpreter
 
+    from touched import watch
+
     known = set()
 
     def call(self: Any, *arguments: Any, **options: Any) -> Any:
@@ -73,6 +78,7 @@ def pytest_configure() -> None:
         return self.rewrite()(*arguments, **options)
 
     interpreter.InterpretedFunction.__call__ = call
+    watch()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -15,14 +15,14 @@ from anydml.engines.cuda import CudaEngine, is_interpreted
 from anydml.engines.reference import ReferenceEngine
 from anydml.enums import NUMPY_TYPES
 from anydml.ir.fetches import turned
-from anydml.ir.patterns import filled, scaled
+from anydml.ir.patterns import copy_of, filled, scaled
+from anydml.ir.views import View
 from anydml.memory import numpy_address
 from places import why_not_interpreted
 
 if TYPE_CHECKING:
     from anydml.engines.protocol import Engine
     from anydml.ir.verbs import Map
-    from anydml.ir.views import View
 
 if reason := why_not_interpreted():
     pytest.skip(reason, allow_module_level=True)
@@ -275,3 +275,22 @@ def test_rows_of_few_elements_are_turned_round_by_copies() -> None:
     x = values((300, 3, 4), "uint16")
     cut = (slice(None), slice(0, 2), slice(None, None, -1))
     assert_same(answer(dml.Device("cuda"), slicing(x, cut), x), np.ascontiguousarray(x[cut]))
+
+
+@pytest.mark.skipif(not is_interpreted(), reason="a GPU touches what it touches: interpreted kernels are watched")
+@pytest.mark.parametrize(("tensor", "what"), [("x", "reads"), ("y", "writes")])
+@pytest.mark.parametrize("end", ["low", "high"])
+def test_what_a_kernel_touches_outside_of_its_tensors_is_found(tensor: str, what: str, end: str) -> None:
+    """A tensor that is an element shorter than what is copied, at either end."""
+    from touched import spans_of  # which needs Triton
+
+    arrays = {name: np.zeros(64, "f") for name in "xy"}
+    source = View("x", dml.DataType.FLOAT32, (4, 6), (7, 1), 8)
+    program: Any = CudaEngine().compile(copy_of(source, source.named("y")))
+    places = {name: numpy_address(array) for name, array in arrays.items()}
+    program.bind(places)()
+    spans = spans_of(program)
+    span = spans[tensor]
+    spans[tensor] = span._replace(**{end: getattr(span, end) + (4 if end == "low" else -4)})
+    with pytest.raises(Exception, match=f"BoundsError.*{what} 4 bytes at"):  # as Triton's interpreter words it
+        program.bind(places)()

@@ -16,6 +16,7 @@ from anydml.engines.cpu.programs import map as programs
 from anydml.engines.cpu.programs.mapped import MapProgram
 from anydml.engines.reference import ReferenceEngine
 from anydml.ir.expressions import const, coordinate, fetch, given, load
+from anydml.ir.fetches import nearest
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map, Write
 from anydml.ir.views import View
@@ -136,7 +137,7 @@ def test_rows_that_are_fetched_are_written_ahead_too(monkeypatch: pytest.MonkeyP
     rows = np.array([2, 0, 1], np.int64)
     x = np.arange(120, dtype=np.float32).reshape(3, 40)
     source, index = View("x", F32, (3, 40), (40, 1)), View("i", dml.DataType.INT64, (3, 40), (1, 0))
-    value = fetch(0, F32, [load(1, dml.DataType.INT64), coordinate(1)]) * given(3.0, F32)
+    value = fetch(0, F32, [nearest(load(1, dml.DataType.INT64), 3), coordinate(1)]) * given(3.0, F32)
     made = Map((source, index), View("y", F32, (3, 40), (50, 1)), value)
     for least in (0, 2**62):
         monkeypatch.setattr(programs, "SOON_FROM", least)

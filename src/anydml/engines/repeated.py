@@ -25,11 +25,15 @@ class Part:
     layouts: Mapping[str, str]
     """By what the program calls a layout, what the repeat calls it."""
 
-    def bind(self, places: Mapping[str, int], time: int) -> Callable[[], Any]:
-        """A function that runs the step at a time."""
+    def places(self, places: Mapping[str, int], time: int) -> dict[str, int]:
+        """The addresses of tensors and layouts, by what the program calls them, at a time."""
         own = {name: places[tensor] + time * step for name, (tensor, step) in self.moves.items()}
         own |= {name: places[called] for name, called in self.layouts.items()}
-        return self.program.bind({**places, **own})
+        return {**places, **own}
+
+    def bind(self, places: Mapping[str, int], time: int) -> Callable[[], Any]:
+        """A function that runs the step at a time."""
+        return self.program.bind(self.places(places, time))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from anydml.graph.check import byte_span
+from anydml.ir.bounds import BoundsError, Span, check_views
 from anydml.ir.patterns import adds_to_product, is_copy
 from anydml.ir.verbs import Reduce
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from anydml.graph.recipe import Recipe, Step
     from anydml.ir.views import View
     from anydml.memory import Buffer
+    from anydml.tensor import TensorDesc
 
 ALIGNMENT = 256
 """Of every store's place, in bytes."""
@@ -138,6 +141,17 @@ def lay_out(recipe: Recipe) -> Arena:
         busy.add(block)
     offsets = {name: block.offset for name, block in blocks.items()}
     return Arena(offsets, max((block.offset + block.size for block in blocks.values()), default=0))
+
+
+def check_bounds(recipe: Recipe, arena: Arena, bound: Mapping[str, TensorDesc]) -> None:
+    """Prove that steps stay inside their stores, and scratch stores inside the arena; some stores are bound tensors."""
+    tensors = {name: Span(0, store.size_in_bytes) for name, store in recipe.stores.items()}
+    tensors |= {name: Span(*byte_span(tensor)) for name, tensor in bound.items() if tensor.element_count}
+    check_views((step.primitive for step in recipe.steps), tensors)
+    for name, offset in arena.offsets.items():
+        if not 0 <= offset <= arena.size_in_bytes - recipe.stores[name].size_in_bytes:
+            size = recipe.stores[name].size_in_bytes
+            raise BoundsError(f"{name!r} has {size} bytes from {offset} on, of an arena of {arena.size_in_bytes}")
 
 
 def _may_overwrite(step: Step, target: View) -> list[str]:

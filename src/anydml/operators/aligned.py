@@ -6,6 +6,8 @@ import abc
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from anydml.enums import DataType, InterpolationMode, ReduceFunction
 from anydml.errors import Fault
 from anydml.ir.expressions import ceil, const, coordinate, fetch, floor, fma, fold, given, load, maximum, minimum, where
@@ -139,7 +141,7 @@ class Aligned(Computed):
 
     def corners(self, position: Expr, size: int) -> list[tuple[Expr, Expr]]:
         """The elements that a sample is of, with the part of each: two, or the nearest, the earlier of two."""
-        last = given(size - 1, F32)
+        last = last_place(size)
         if not self.is_linear:
             return [(minimum(maximum(ceil(position - 0.5), 0.0), last).to(INT64), const(1.0, F32))]
         x = minimum(maximum(position, 0.0), last)
@@ -210,6 +212,12 @@ class _RoiAlign(Aligned):
             total = (sums / counts).to(F32)
         sources, checks = (x, *regions, images), (self.image_check(),)
         return (Reduce(sources, by_row(target, 2), total.to(kind), 2, rows=depth, checks=checks),)
+
+
+def last_place(size: int) -> Expr:
+    """The last place of a dimension, or one before it: past 2^24 the nearest of FLOAT32 may be outside."""
+    nearest = np.float32(size - 1)
+    return given(float(nearest if nearest < size else np.nextafter(nearest, np.float32(0))), F32)
 
 
 def _weighed(terms: list[tuple[Expr, Expr]]) -> Expr:

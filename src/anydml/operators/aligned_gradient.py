@@ -13,7 +13,7 @@ from anydml.ir.fetches import nearest
 from anydml.ir.patterns import filled
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
-from anydml.operators.aligned import F32, F64, INT64, Aligned
+from anydml.operators.aligned import F32, F64, INT64, Aligned, last_place
 from anydml.operators.computed import wide
 from anydml.operators.fields import (  # noqa: TC001 - read at run time
     Float,
@@ -278,7 +278,7 @@ class RoiAlignGrad(Aligned):
         """By how much an image rises at a sample, from the element before to the one after."""
         ends, sizes = [], x.sizes[2:]
         own, other = (down, across) if by == 0 else (across, down)
-        place = minimum(maximum(own.position, 0.0), given(sizes[by] - 1, F32))
+        place = minimum(maximum(own.position, 0.0), last_place(sizes[by]))
         for end in (floor(place).to(INT64), ceil(place).to(INT64)):
             total = const(0.0, F32)
             for corner, part in self.corners(other.position, sizes[1 - by]):

@@ -10,10 +10,11 @@ import numpy as np
 from anydml.engines.protocol import direct_of, join
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, IndexRangeError, show
-from anydml.graph.arena import lay_out
+from anydml.graph.arena import check_bounds, lay_out
 from anydml.graph.guard import guard
 from anydml.graph.lower import lower_operator
 from anydml.graph.recipe import Recipe
+from anydml.ir.bounds import are_checked
 from anydml.ir.patterns import copy_of
 from anydml.ir.views import View
 from anydml.locks import cached_property
@@ -113,6 +114,8 @@ class CompiledOperator(Compiled):
 
             recipe = read_outside(recipe) if self.device.engine.reads_outside else recipe
             recipe = together(guard(optimise(recipe)))
+        if are_checked():
+            check_bounds(recipe, lay_out(recipe), {**kept.inputs(), **kept.outputs()})
         engine = self.device.engine
         dense = frozenset(field for field, tensor in self.owned.items() if _is_dense(tensor))
         whole = join(engine, [step.primitive for step in recipe.steps], dense)

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.errors import BindingError, Fault
-from anydml.graph.arena import lay_out
+from anydml.graph.arena import check_bounds, lay_out
 from anydml.graph.description import SUBJECT
 from anydml.graph.lower import lower
 from anydml.graph.wiring import constants, input_descs, output_descs, slot_names
+from anydml.ir.bounds import are_checked
 from anydml.ir.choosing import Scatter
 from anydml.memory import word_bytes
 from anydml.runtime.layouts import Layouts
@@ -141,6 +142,10 @@ class Prepared:
         programs = compile_steps(engine, [step.primitive for step in recipe.steps], known)
         ahead = Layouts.of(recipe, programs, taken=stores)
         once = ahead.once(once, recipe)
+        if are_checked():
+            bound = {stores[name]: tensor for name, tensor in {**inputs, **self.outputs}.items()}
+            check_bounds(recipe, arena, bound)
+            check_bounds(once, lay_out(once), {})
 
         def told() -> Told:
             desc, lowered, did = tell()

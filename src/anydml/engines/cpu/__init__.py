@@ -16,6 +16,7 @@ from anydml.engines.protocol import Turning
 from anydml.engines.threads import get_num_threads
 from anydml.enums import DataType
 from anydml.ir.attending import Attend
+from anydml.ir.bounds import are_checked
 from anydml.memory import HOST, reserve_host
 
 if TYPE_CHECKING:
@@ -29,6 +30,18 @@ if TYPE_CHECKING:
 def _schedules() -> Any:
     """How verbs are planned: 60 modules that take 40 ms to import, and that a plan from disk does without."""
     return run_alone(functools.partial(importlib.import_module, "anydml.engines.cpu.schedules"))
+
+
+@functools.cache
+def _proofs() -> Any:
+    """How programs are proved to stay inside their tensors, which nothing needs that is not asked to."""
+    return run_alone(functools.partial(importlib.import_module, "anydml.engines.cpu.bounds"))
+
+
+def _proved(program: Program, primitives: Sequence[Primitive]) -> Program:
+    """A program that was found to stay inside its tensors."""
+    _proofs().check_program(program, primitives)
+    return program
 
 
 class CpuEngine:
@@ -65,9 +78,9 @@ class CpuEngine:
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan, and find the kernel: compiled, or cached from an earlier process."""
         program: Program = _schedules().schedule(self, primitive, constants)
-        return program
+        return _proved(program, [primitive]) if are_checked() else program
 
     def join(self, primitives: Sequence[Primitive], constants: frozenset[str]) -> Program | None:
         """Planes with padding, and the windows that walk over them, as one."""
         program: Program | None = _schedules().join(primitives, constants)
-        return program
+        return _proved(program, primitives) if program is not None and are_checked() else program

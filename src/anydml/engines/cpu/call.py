@@ -164,6 +164,11 @@ class _Pooled:
         self._call, self._words, self._units, self._size = _KERNEL(kernel.address), words, units, size
         self._address = id(words) + bytes.__basicsize__ - 1
 
+    @property
+    def records(self) -> tuple[bytes, ...]:
+        """The words that its kernel is given."""
+        return (self._words,)
+
     def __call__(self) -> int | None:
         units, call, words = self._units, self._call, self._address
         turns = min(units, max(self._size // CHUNK, 1), max(TURNS * get_num_threads(), self._size // LONG))

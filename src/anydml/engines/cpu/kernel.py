@@ -30,6 +30,14 @@ class Address(int):
         return self.origin
 
 
+_names: dict[int, str] = {}
+
+
+def name_at(address: int) -> str:
+    """The name of the kernel at an address, for whoever reads a record."""
+    return _names[address]
+
+
 class Kernel:
     """Compiled code: its address. It stays for as long as the process, whose threads may be in it to the end."""
 
@@ -39,6 +47,7 @@ class Kernel:
         self.find = find
         """The address of a function, or of memory of the code's own."""
         self.address = Address.of(self.find("kernel"), _address_of, found_again, name)
+        _names[int(self.address)] = name
         self.entry = 0 if name.partition(" ")[0] in TEXTS else self.find("entry")
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -24,6 +24,7 @@ from anydml.engines.alone import run_alone
 from anydml.engines.cache import PLANS, UNFINISHED, Entry
 from anydml.engines.cpu.build import version
 from anydml.engines.threads import get_num_threads
+from anydml.ir.bounds import are_checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,7 +62,8 @@ def write(key: str, data: bytes) -> None:
 def _entry(key: str) -> Entry | None:
     if os.environ.get(SWITCH, "1") == "0":
         return None
-    return Entry(f"plan {key} {get_num_threads()}", _version(), "any", within=PLANS)
+    proved = " proved" if are_checked() else ""  # a plan that was made without proofs is no proof
+    return Entry(f"plan {key} {get_num_threads()}{proved}", _version(), "any", within=PLANS)
 
 
 def _make_room(folder: Path) -> None:

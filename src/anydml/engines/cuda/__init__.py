@@ -15,6 +15,7 @@ from anydml.engines.protocol import Turning
 from anydml.engines.repeated import compile_repeat
 from anydml.enums import DataType
 from anydml.ir.attending import Attend
+from anydml.ir.bounds import are_checked, check_fetches
 from anydml.ir.passes import InPasses
 from anydml.ir.verbs import Repeat
 from anydml.memory import Buffer
@@ -93,6 +94,8 @@ class CudaEngine:
         """Plan, and compile the kernel, or find it in Triton's cache."""
         from anydml.engines.cuda.programs import plan
 
+        if are_checked():
+            check_fetches(primitive)
         if isinstance(primitive, Repeat):
             return compile_repeat(self, primitive, constants)
         return plan(primitive, self._figures, constants)

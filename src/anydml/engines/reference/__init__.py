@@ -13,6 +13,7 @@ from anydml.engines.reference.choosing import scatter, sort
 from anydml.engines.reference.evaluate import evaluate
 from anydml.engines.reference.reducing import apart, reduce
 from anydml.engines.repeated import compile_repeat
+from anydml.ir.bounds import are_checked, check_fetches
 from anydml.ir.choosing import Scatter, Sort
 from anydml.ir.patterns import is_copy
 from anydml.ir.verbs import IndexFault, Map, Reduce, Repeat, Scan
@@ -48,6 +49,8 @@ class ReferenceEngine:
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Nothing to plan."""
+        if are_checked():
+            check_fetches(primitive)  # what views touch, NumPy does
         return (
             compile_repeat(self, primitive, constants) if isinstance(primitive, Repeat) else ReferenceProgram(primitive)
         )

@@ -241,5 +241,7 @@ def _streams(walk_: Walk, letters: str) -> bool:
 
 def _kernel(values: tuple[Expr, ...], shape: Shape) -> Kernel:
     key = f"{digest(*values)} {shape[2:]}{''.join(map(digest, shape.starts.values()))}"
-    name = f"reduce {hashlib.sha256(key.encode()).hexdigest()[:32]}"
+    # For whoever reads a record: the dimensions that are folded, and which leaves begin where an index says.
+    begins = "".join("f" if leaf.op == "fetch" or leaf in shape.starts else "l" for leaf in shape.leaves)
+    name = f"reduce {shape.rank} {begins or '-'} {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     return get_kernel(name, functools.partial(make_across if shape.strip else make_along, values, shape))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.call import make_dispatch
+from anydml.engines.cpu.call import lay_out, make_dispatch
 from anydml.engines.cpu.features import IS_ARM, has_lanes
 from anydml.engines.cpu.programs.words import STREAM_FROM, keeps_lines, outer_words
 from anydml.engines.threads import get_num_threads
@@ -186,6 +186,11 @@ class _Long:
     def __init__(self, kernel: Kernel, rows: list[tuple[tuple[int, ...], list[int]]], count: int, size: int) -> None:
         self._kernel, self._rows, self._size = kernel, rows, size
         self._tiles = -(-count // LONG_TILE)
+
+    @property
+    def records(self) -> list[bytes]:
+        """The words of each row, but for the chain."""
+        return [lay_out(self._kernel, (*row, 0, *ends, 0), 1, self._size) for row, ends in self._rows]
 
     def __call__(self) -> None:
         workers = min(get_num_threads(), self._tiles)

@@ -1,0 +1,712 @@
+"""Proofs that a program's record stays inside its tensors: the words that kernels read, read once more as intervals.
+
+A program is bound to addresses that are none, far apart, which tell by themselves whose each one is; the words that a
+kernel would be given are walked as that kernel walks them, each operand from the lowest byte to the highest, and both
+are compared with what the verb's views touch. Indices that are read count as all that their dimension has: kernels
+clamp each one, or leave it out, whether a check came before or not. `READERS` has a function for every family of
+kernels that is dispatched: one that is missing there is an error, so that a new family does not go unproved.
+
+What the code of a kernel does beyond its words, such as the mask of a row's last vector, is for guard pages to find.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import struct
+from types import BuiltinFunctionType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from anydml.engines.cpu.kernel import name_at
+from anydml.engines.cpu.kernels import HEADER, abreast, attend, bands, contract, planes, weights
+from anydml.engines.cpu.kernels.band_lines import BandLine
+from anydml.engines.cpu.kernels.band_tile import BandTile
+from anydml.engines.cpu.kernels.bringing import (
+    ALONG_ROWS,
+    ALONG_STEPS,
+    DOTS,
+    HALVES,
+    PANELS,
+    PIECES,
+    STRIP,
+    WINDOWS,
+)
+from anydml.engines.cpu.kernels.digits import PORTION
+from anydml.engines.cpu.kernels.gather import BLOCKS, TUPLES
+from anydml.engines.cpu.kernels.near import INDEXED
+from anydml.engines.cpu.kernels.pixel_lines import PixelLine
+from anydml.engines.cpu.kernels.quantised import Quantised
+from anydml.engines.cpu.kernels.rows import FIXED
+from anydml.engines.cpu.kernels.scatter import BATCHES, PARTS
+from anydml.engines.cpu.kernels.taps_shape import Taps
+from anydml.engines.cpu.kernels.unpacked import Unpacked
+from anydml.engines.cpu.programs.cut import CutProgram
+from anydml.engines.protocol import layouts_of
+from anydml.engines.reference import ReferenceProgram
+from anydml.engines.repeated import RepeatProgram
+from anydml.ir.bounds import BoundsError, Span, check_fetches, reaches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from anydml.engines.protocol import Program
+    from anydml.ir.verbs import Primitive
+
+APART = 40
+"""The bits of an address within a tensor: others are further away than any view reaches."""
+ALIGNMENTS = (0, 1, 48)
+"""Bytes past a line of the cache that tensors begin at: programs choose kernels by it."""
+
+
+def check_program(program: Program, primitives: Sequence[Primitive]) -> None:
+    """Prove that a program touches no bytes but those that verbs' views do."""
+    for primitive in primitives:
+        check_fetches(primitive)
+    for alignment in ALIGNMENTS:
+        check_records(*bound_records(program, tensors_of(program, primitives), alignment))
+
+
+class Tensor(NamedTuple):
+    """The bytes of a tensor that may be touched."""
+
+    place: int
+    """The address of its first element."""
+    span: Span
+    width: int
+    """Bytes of its narrowest element, for operands of which a record does not say it."""
+
+
+def tensors_of(program: Program, primitives: Sequence[Primitive]) -> dict[str, Tensor]:
+    """What verbs' views touch, and the layouts that a program wants ahead."""
+    views = [view for primitive in primitives for view in primitive.views]
+    views += [layout.target for layout in layouts_of(program).values()]
+    # Layouts are told apart by the names that the program has for them.
+    named = dict.fromkeys((view.tensor for view in views), Tensor(0, Span(0, 0), 1))
+    for name, span in reaches(views).items():
+        width = min(view.data_type.size_in_bytes for view in views if view.tensor == name)
+        named[name] = Tensor(0, span, width)
+    targets = {name: named[layout.target.tensor] for name, layout in layouts_of(program).items()}
+    return {**named, **targets}
+
+
+def bound_records(
+    program: Program, tensors: Mapping[str, Tensor], alignment: int = 0
+) -> tuple[list[tuple[int, ...]], dict[str, Tensor]]:
+    """The records of a program that is bound to addresses which are none, with the tensors as they lie there."""
+    own = {**tensors, **{name: Tensor(0, Span(0, size), 1) for name, size in _temporaries(program).items()}}
+    placed = {
+        name: tensor._replace(place=(number + 1 << APART) + alignment)
+        for number, (name, tensor) in enumerate(own.items())
+    }
+    return list(_records_of(program, {name: tensor.place for name, tensor in placed.items()})), placed
+
+
+def _temporaries(program: Program) -> dict[str, int]:
+    """The bytes of the memory that a program, or a part of it, makes for itself at each dispatch."""
+    if isinstance(program, CutProgram):
+        return dict(program.temporaries)
+    found: dict[str, int] = {}
+    for part in program.parts if isinstance(program, RepeatProgram) else ():
+        found |= {name: max(size, found.get(name, 0)) for name, size in _temporaries(part.program).items()}
+    return found
+
+
+def check_records(records: Iterable[Sequence[int]], tensors: Mapping[str, Tensor]) -> None:
+    """Prove that kernels which run one after the other stay inside of tensors that lie far apart."""
+    owners = {tensor.place >> APART: name for name, tensor in tensors.items()}
+    for words in records:
+        record = Record(words)
+        for access in accesses(record):
+            name = owners.get(access.low + (1 << APART - 1) >> APART)
+            if name is None:
+                if access.is_number and access.low >> APART == 0:
+                    continue
+                raise BoundsError(f"{record.name}: {access.operand} is at {access.low:#x}, which is no tensor's")
+            tensor = tensors[name]
+            size = (access.width or tensor.width) * access.run
+            found = Span(access.low - tensor.place, access.high - tensor.place + size)
+            if not tensor.span.holds(found):
+                raise BoundsError(
+                    f"{record.name}: {access.operand}, which is {name!r}, reaches its bytes {found}; its views touch "
+                    f"{tensor.span}"
+                )
+
+
+def _records_of(program: Program, places: Mapping[str, int]) -> Iterator[tuple[int, ...]]:
+    """The words of each kernel that a bound program runs, in order; none of what NumPy runs."""
+    if isinstance(program, ReferenceProgram):
+        return
+    if isinstance(program, CutProgram):
+        for step in program.steps:
+            yield from _records_of(step, places)
+        return
+    launch = program.bind(places)
+    if isinstance(program, RepeatProgram) and not isinstance(
+        launch, BuiltinFunctionType
+    ):  # which no kernel has together
+        for part, time in itertools.product(program.parts, {0, program.times - 1}):
+            yield from _records_of(part.program, part.places(places, time))
+        return
+    yield from _words_of(launch)
+    if (make := getattr(program, "direct", None)) is not None:
+        yield from _direct_words(make(list(places)), list(places.values()))
+
+
+def _words_of(launch: Any) -> Iterator[tuple[int, ...]]:
+    """The words that a launch gives to kernels: its own, or those of launches and records that it tells of."""
+    if isinstance(launch, BuiltinFunctionType):
+        yield _unpacked(launch.__self__)  # type: ignore[arg-type]  # bytes, as `make_builtin` has it
+    elif hasattr(launch, "launches"):
+        for one in launch.launches:
+            yield from _words_of(one)
+    elif hasattr(launch, "records"):
+        yield from map(_unpacked, launch.records)
+    else:
+        raise BoundsError(f"{type(launch).__name__} does not tell what it gives to kernels: launches, or records")
+
+
+def _unpacked(words: bytes) -> tuple[int, ...]:
+    return struct.unpack(f"{len(words) // 8}q", words)
+
+
+def _direct_words(function: Callable[..., Any] | None, places: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """The words of a function of arrays, with their addresses put in."""
+    words = _unpacked(function.__self__) if function is not None else ()  # type: ignore[attr-defined]  # a built-in's
+    if not words:
+        return
+    _, count, number, *rest = words
+    own = list(rest[3 * number : 3 * number + count])
+    for byte, array, offset in zip(*(rest[k : 3 * number : 3] for k in range(3)), strict=True):
+        own[byte // 8] = places[array] + offset
+    yield tuple(own)
+
+
+class Access(NamedTuple):
+    """An operand as a kernel walks it: where its lowest element begins and where its highest one does."""
+
+    operand: str
+    low: int
+    high: int
+    width: int = 0
+    """Bytes of an element; 0 where the record does not say."""
+    run: int = 1
+    """Elements side by side, of such a width, from either on."""
+    is_number: bool = False
+    """Whether it may be a coordinate, which is a number itself."""
+
+
+class Record:
+    """The words of a dispatch."""
+
+    def __init__(self, words: Sequence[int]) -> None:
+        self.all = words = tuple(words)
+        self.units, _, _, address, _ = words[:HEADER]
+        self.words = words[HEADER:]
+        """After the header."""
+        self.name = name_at(address)
+        self.family, *self.rest = self.name.split()
+
+    def named(self, fields: Sequence[str]) -> dict[str, int]:
+        """The words by their names."""
+        return dict(zip(fields, self.words, strict=False))
+
+    def table(self, first: int, rank: int, columns: int) -> list[tuple[int, ...]]:
+        """So many rows of numbers, from a word on."""
+        return [self.words[first + columns * k : first + columns * (k + 1)] for k in range(rank)]
+
+    def bytes_at(self, at: int, count: int, columns: int) -> np.ndarray[Any, Any]:
+        """A table that begins so many bytes after the first word of all."""
+        first = at // 8
+        return np.array(self.all[first : first + count * columns], np.int64).reshape(count, columns)
+
+
+def accesses(record: Record) -> Iterator[Access]:
+    """What a record touches; nothing where it has no unit."""
+    reader = READERS.get(record.family)
+    if reader is None:
+        raise BoundsError(f"{record.name}: nothing reads records of the family {record.family!r}: see READERS")
+    if record.units > 0:
+        for access in reader(record):
+            if access is not None:
+                yield access
+
+
+def _walk(
+    operand: str, base: int, *ways: tuple[int, int], width: int = 0, run: int = 1, is_number: bool = False
+) -> Access | None:
+    """An operand that is walked so many times by a stride in each of some ways; None where one has no times."""
+    if any(count <= 0 for count, _ in ways):
+        return None
+    steps = [(count - 1) * stride for count, stride in ways]
+    low, high = sum(step for step in steps if step < 0), sum(step for step in steps if step > 0)
+    return Access(operand, base + low, base + high, width, run, is_number)
+
+
+# Walks over a source and a target
+
+
+def _copy(record: Record) -> Iterator[Access | None]:
+    kind, width = record.rest[0], int(record.rest[1])
+    source, target, count, source_step, target_step, _, _, rank = record.words[:8]
+    # Rows of a kind go by steps that are the kind's, whatever the words say.
+    source_step = {"run": width, "backward": -width, "second": 2 * width, "second_back": -2 * width, "repeated": 0}.get(
+        kind, source_step
+    )
+    target_step = target_step if kind in ("strided", "repeated") else width
+    yield from _two(record.table(8, rank, 3), (source, (count, source_step)), (target, (count, target_step)), width)
+
+
+def _two(
+    outer: Sequence[tuple[int, ...]],
+    source: tuple[int, tuple[int, int]],
+    target: tuple[int, tuple[int, int]],
+    width: int,
+    target_width: int = -1,
+) -> Iterator[Access | None]:
+    """A source and a target, each with its way along a row, and outer dimensions: size, and the stride of each."""
+    yield _walk("source", source[0], source[1], *((n, s) for n, s, _ in outer), width=width)
+    width = width if target_width < 0 else target_width
+    yield _walk("target", target[0], target[1], *((n, t) for n, _, t in outer), width=width)
+
+
+def _transpose(record: Record) -> Iterator[Access | None]:
+    width = int(record.rest[0])
+    source, target, count, across, _, others, along, rank = record.words[:8]
+    outer = record.table(8, rank, 3)
+    yield _walk("source", source, (count, across), (others, width), *((n, s) for n, s, _ in outer), width=width)
+    yield _walk("target", target, (count, width), (others, along), *((n, t) for n, _, t in outer), width=width)
+
+
+def _lines(record: Record) -> Iterator[Access | None]:
+    """A walk over lines; a line named `sequence` reads numbers, which are counted up in the place of an address."""
+    source, target, count, source_step, target_step, _, _, rank = record.words[:8]
+    line = name_at(record.words[8 + 3 * 8])
+    outer = record.table(8, rank, 3)
+    _, kind, *kinds = line.split()
+    widths = [int(name[1:]) // 8 for name in kinds if name[1:].isdigit()] or [int(kinds[0])]
+    if kind != "sequence":
+        yield _walk("source", source, (count, source_step), *((n, s) for n, s, _ in outer), width=widths[0])
+    yield _walk("target", target, (count, target_step), *((n, t) for n, _, t in outer), width=widths[-1])
+
+
+def _reverse(record: Record) -> Iterator[Access | None]:
+    """Lengths are clamped to the axis: whatever they are, a line turns around inside of it."""
+    source, target, count, source_step, target_step, _, _, rank = record.words[:8]
+    outer, after = record.table(8, rank, 3), record.words[8 + 3 * 8 + 1 + 2 :]
+    lengths, length_width, *strides = after[:10]
+    at, size, source_axis, target_axis, lengths_step = after[10:15]
+    width = int(name_at(record.words[8 + 3 * 8]).split()[2])
+    across = [(n, by) for (n, _, _), by in zip(outer, strides, strict=False)]
+    is_in_columns = record.rest == ["columns"]
+    sources, targets = [(n, s) for n, s, _ in outer], [(n, t) for n, _, t in outer]
+    if is_in_columns:  # where the axis is counted in blocks
+        sources[at], targets[at] = (size, source_axis), (size, target_axis)
+    yield _walk("source", source, (count, source_step), *sources, width=width)
+    yield _walk("target", target, (count, target_step), *targets, width=width)
+    yield _walk("lengths", lengths, *across, *([(count, lengths_step)] if is_in_columns else []), width=length_width)
+
+
+def _bordered(record: Record) -> Iterator[Access | None]:
+    source, target, size, _, inner, blocks_at, rows_at = record.words[:7]
+    blocks = record.bytes_at(blocks_at, -(-record.units // inner), 2)
+    rows = record.bytes_at(rows_at, inner, 4)
+    low, high = (blocks[:, 0].min() + rows[:, 0].min(), blocks[:, 0].max() + rows[:, 0].max())
+    yield Access("source", source + int(low), source + int(high), size)
+    begins, ends = rows[:, 1] - rows[:, 2], rows[:, 1] + rows[:, 3]
+    low, high = (blocks[:, 1].min() + begins.min(), blocks[:, 1].max() + ends.max())
+    yield Access("target", target + int(low), target + int(high), size)
+
+
+def _placed(record: Record) -> Iterator[Access | None]:
+    width = int(record.rest[0])
+    source, target, _, pitch, inner, pieces, places_at, within_at, table_at = record.words[:9]
+    places = record.bytes_at(places_at, -(-record.units // inner), 1)
+    within, table = record.bytes_at(within_at, inner, 1), record.bytes_at(table_at, pieces, 4)
+    ends = table[:, 1] + (table[:, 2] - 1) * table[:, 3]
+    low = places.min() + within.min() + np.minimum(table[:, 1], ends).min()
+    high = places.max() + within.max() + np.maximum(table[:, 1], ends).max()
+    yield Access("source", source + int(low), source + int(high), width)
+    first, last = int(table[:, 0].min()), int((table[:, 0] + (table[:, 2] - 1) * width).max())
+    rows = sorted((0, (record.units - 1) * pitch))
+    yield Access("target", target + rows[0] + first, target + rows[1] + last, width)
+
+
+# Indexed copies
+
+_INDEXED, _TUPLES, _BLOCKS, _PARTS, _BATCHES = (at // 8 - HEADER for at in (INDEXED, TUPLES, BLOCKS, PARTS, BATCHES))
+"""Among the words after the header, as their kernels have them in bytes."""
+
+
+def _index_width(kind: str) -> int:
+    return int(kind[1:]) // 8
+
+
+def _indices(record: Record, kind: str, *ways: tuple[int, int]) -> Access | None:
+    depth, step = record.words[3:5]
+    tuples = record.table(_TUPLES, record.words[8], 4)
+    return _walk(
+        "indices",
+        record.words[1],
+        (depth, step),
+        *((row[0], row[1]) for row in tuples),
+        *ways,
+        width=_index_width(kind),
+    )
+
+
+def _look(record: Record) -> Iterator[Access | None]:
+    yield _indices(record, record.rest[0])
+
+
+def _block_ways(record: Record, shape: str, width: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]], int]:
+    """How a block of the source and of the target is walked, and the bytes of each step."""
+    if shape in ("piece", "near", "take"):
+        return [], [], width
+    count, source_step, target_step = record.words[5:8]
+    if shape in ("row", "ahead"):  # of bytes
+        return [], [], count
+    outer = [(count, source_step, target_step), *record.table(_BLOCKS, record.words[9], 3)]
+    return [(n, s) for n, s, _ in outer], [(n, t) for n, _, t in outer], width
+
+
+def _gather(record: Record) -> Iterator[Access | None]:
+    shape, wide, kind, *_ = record.rest
+    depth, rank = record.words[3], record.words[8]
+    chosen, tuples = record.table(_INDEXED, depth, 2), record.table(_TUPLES, rank, 4)
+    read, written, width = _block_ways(record, shape, int(wide))
+    indexed = ((size, stride) for size, stride in chosen)
+    yield _walk("source", record.words[0], *indexed, *((row[0], row[2]) for row in tuples), *read, width=width)
+    yield _indices(record, kind)
+    yield _walk("target", record.words[2], *((row[0], row[3]) for row in tuples), *written, width=width)
+
+
+def _scatter(record: Record) -> Iterator[Access | None]:
+    shape, wide, kind = record.rest
+    depth, rank = record.words[3], record.words[8]
+    chosen, tuples = record.table(_INDEXED, depth, 2), record.table(_TUPLES, rank, 4)
+    read, written, width = _block_ways(record, shape, int(wide))
+    _, _, lanes, _, *lane = record.words[_PARTS : _PARTS + 7]
+    batches = record.table(_BATCHES, record.words[_PARTS + 7], 4)
+    indices, source, target = ([(row[0], row[k]) for row in batches] + [(lanes, lane[k - 1])] for k in (1, 2, 3))
+    yield _walk("updates", record.words[0], *((row[0], row[2]) for row in tuples), *source, *read, width=width)
+    yield _indices(record, kind, *indices)
+    yield _walk("target", record.words[2], *((size, stride) for size, stride in chosen), *target, *written, width=width)
+
+
+# Lines
+
+
+def _top(record: Record) -> Iterator[Access | None]:
+    source, target, count, source_step, target_step, wanted, rank = record.words[:7]
+    widths = [_index_width(kind) for kind in record.rest[:2]]
+    yield from _two(record.table(7, rank, 3), (source, (count, source_step)), (target, (wanted, target_step)), *widths)
+
+
+def _scan(record: Record) -> Iterator[Access | None]:
+    shape, kind, _, *flags = record.rest
+    width = _index_width(kind)
+    words = record.words
+    source, target, count, source_step, target_step, across, source_across, target_across, _, rank = words[:10]
+    if shape in ("rows", "long"):
+        source_step = target_step = -width if "reverse" in flags else width
+    if shape == "columns":
+        source_across = target_across = width
+    outer = record.table(11, rank, 3)
+    own = [(across, source_across, target_across), *outer]
+    yield from _two(own, (source, (count, source_step)), (target, (count, target_step)), width)
+    if "carried" in flags:
+        before, after, far, *strides = words[11 + 3 * rank :]
+        ways = [(across, far), *((n, by) for (n, _, _), by in zip(outer, strides, strict=False))]
+        if before:
+            yield _walk("tallies before", before, *ways)
+        yield _walk("tallies after", after, *ways)
+
+
+# Rows of any number of views: maps, reduces and lookups
+
+
+def _rows(record: Record) -> Iterator[Access | None]:
+    line, _, views, at, count, _, _, rank = record.words[:FIXED]
+    name = name_at(line)
+    addresses, steps = (record.words[FIXED + k * views : FIXED + (k + 1) * views] for k in (0, 1))
+    first = at - HEADER
+    _, *rest = name.split()
+    folded, begins = (int(rest[0]), rest[1]) if name.startswith("reduce ") else (0, "")
+    # The dimensions that a reduce folds stand before those outside of its rows.
+    table = record.table(first - folded * (views + 1), rank + folded, views + 1)
+    if name == "map of a table":
+        yield from _lookup(record, addresses, steps, count, table)
+        return
+    for v, (address, step) in enumerate(zip(addresses, steps, strict=True)):
+        ways = [(count, step), *((row[0], row[1 + v]) for row in table)]
+        if begins[v : v + 1] == "f":  # at indices that were proved of the verb: the record has the view's beginning
+            ways = []
+        yield _walk(f"view {v} of {views}", address, *ways, is_number=True)
+
+
+def _lookup(
+    record: Record, addresses: Sequence[int], steps: Sequence[int], count: int, table: Sequence[tuple[int, ...]]
+) -> Iterator[Access | None]:
+    """Rows of some bytes, or one of as many as there are; the table has one for each byte."""
+    length = record.words[FIXED + 6] or 1
+    for v, (operand, width) in enumerate((("bytes", length), ("table", 256), ("target", length))):
+        yield _walk(operand, addresses[v], (count, steps[v]), *((row[0], row[1 + v]) for row in table), width=width)
+
+
+# Sections: the views of a factor or a result
+
+
+class _Section:
+    """A section of the words, at a place among all of them."""
+
+    def __init__(self, record: Record, name: str, at: int, rank: int, sizes_at: int) -> None:
+        words = record.all
+        self.name, self.kernel, self.views, numbers = name, words[at], words[at + 1], words[at + 2]
+        first = at + 3
+        self.addresses = words[first : first + self.views]
+        self.steps = words[first + self.views : first + 2 * self.views]
+        self.numbers = words[first + 2 * self.views : first + 2 * self.views + numbers]
+        first += 2 * self.views + numbers
+        self.across = words[first : first + self.views]
+        first += self.views
+        sizes = words[sizes_at : sizes_at + rank]
+        strides = [words[first + d * self.views : first + (d + 1) * self.views] for d in range(rank)]
+        self.batch = [[(n, row[v]) for n, row in zip(sizes, strides, strict=True)] for v in range(self.views)]
+
+    def walk(self, view: int, *ways: tuple[int, int], width: int = 0, run: int = 1) -> Access | None:
+        """A view, for all of the batch, walked in some ways."""
+        operand = f"view {view} of the {self.name} section"
+        return _walk(operand, self.addresses[view], *self.batch[view], *ways, width=width, run=run, is_number=True)
+
+    def rows(self, inner: int, outer: int, views: Sequence[int] | None = None) -> Iterator[Access | None]:
+        """Views as rows of a map walk them: so many elements of so many rows."""
+        for v in range(self.views) if views is None else views:
+            yield self.walk(v, (inner, self.steps[v]), (outer, self.across[v]))
+
+
+def _sections(record: Record, fields: Sequence[str], *names: str) -> list[_Section]:
+    words = record.named(fields)
+    return [_Section(record, name, words[f"{name}_at"], words["rank"], HEADER + len(fields)) for name in names]
+
+
+def _contract(record: Record) -> Iterator[Access | None]:
+    w = record.named(contract.WORDS)
+    left, right, result = _sections(record, contract.WORDS, "left", "right", "result")
+    m, n = w["m"], w["n"]
+    yield from _left(w, left)
+    yield from _right(w, right)
+    yield from _results(result, n, m, w["line"], w["gap"])
+    if w["mends"]:
+        for zero, count in zip(_sections(record, contract.WORDS, "left_zero", "right_zero"), (m, n), strict=True):
+            yield from zero.rows(count, 1, range(zero.views - 1))
+
+
+def _left(w: Mapping[str, int], left: _Section) -> Iterator[Access | None]:
+    m, n, k, mode = w["m"], w["n"], w["k"], w["left_mode"]
+    if mode in (ALONG_STEPS, ALONG_ROWS):
+        yield from _computed(left, m, k, is_along=mode == ALONG_STEPS)
+    elif mode == PANELS:
+        # Rows in panels, as wide as a step of one is long.
+        yield left.walk(0, (w["row_panels"], left.across[0]), (k, left.steps[0]), width=left.steps[0])
+    elif mode == PIECES:
+        (number,) = _memory(w["pieces"], 1)
+        pieces = np.array(_memory(w["pieces"] + 8, 3 * number), np.int64).reshape(number, 3)
+        begin, end = int(pieces[:, 0].min()), int((pieces[:, 0] + 4 * (pieces[:, 1] - 1)).max())
+        for far in (begin, end):
+            yield left.walk(0, (m, left.across[0]), (n, w["left_on"]), (2, far), width=4)
+    else:
+        yield from left.rows(k, m)
+
+
+def _right(w: Mapping[str, int], right: _Section) -> Iterator[Access | None]:
+    n, k, mode, together = w["n"], w["k"], w["right_mode"], w["together"]
+    if not right.views:  # of a fold without weights
+        return
+    if mode in (ALONG_STEPS, ALONG_ROWS):
+        yield from _computed(right, n, k, is_along=mode == ALONG_STEPS)
+    elif mode in (STRIP, DOTS):
+        yield from right.rows(*((n, k) if mode == STRIP else (k, n)), range(right.views - 1))
+    elif mode in (PANELS, HALVES):
+        packed, by = -(-k // w["filled"]) * (w["filled"] // together), right.steps[0] * together
+        panels = (w["column_panels"], w["tile_columns"] * right.across[0])
+        yield right.walk(0, panels, (packed, by), width=by)
+        yield from right.rows(k, n, range(1, right.views))
+    elif mode == WINDOWS:
+        columns, steps = (np.array(_memory(at[0], count)) for at, count in ((right.across, n), (right.steps, k)))
+        for far in (int(columns.min() + steps.min()), int(columns.max() + steps.max())):
+            yield right.walk(0, (2, far))
+        yield from right.rows(1, 1, range(1, right.views))
+    else:
+        yield from right.rows(k, n)
+
+
+def _computed(section: _Section, count: int, k: int, *, is_along: bool) -> Iterator[Access | None]:
+    """A factor that rows of a kernel compute, along the steps or across them; the last view lies in the scratch."""
+    family, *rest = name_at(section.kernel).split(" ")
+    if family != "unpacked":
+        yield from section.rows(*((k, count) if is_along else (count, k)), range(section.views - 1))
+        return
+    shape = dict(zip(Unpacked._fields, rest, strict=True))
+    bits, block, abreast_ = int(shape["bits"]), int(shape["block"]), int(shape["abreast"])
+    if abreast_:
+        yield section.walk(0, (-(-count // abreast_), section.numbers[0]), width=section.numbers[0])
+    else:
+        yield section.walk(0, (count, section.across[0]), width=k * bits // 8)
+    for v in range(1, 3 if shape["zeros"] else 2):  # scales, and zero points
+        yield section.walk(v, (count, section.across[v]), run=-(-k // block))
+
+
+def _results(result: _Section, n: int, m: int, line: int = 0, gap: int = 0) -> Iterator[Access | None]:
+    """The first view is the sum, in the scratch; the target's columns may be in lines with gaps between them."""
+    *others, target = range(1, result.views)
+    yield from result.rows(n, m, others)
+    columns = [(n, result.steps[target])]
+    if line:
+        columns = [(min(line, n), result.steps[target]), (-(-n // line), gap)]
+    yield result.walk(target, *columns, (m, result.across[target]))
+
+
+def _memory(address: int, count: int) -> list[int]:
+    """Words of a table of the plan's own."""
+    return list((ctypes.c_int64 * count).from_address(address))
+
+
+def _weights(record: Record) -> Iterator[Access | None]:
+    w = record.named(weights.WORDS)
+    left, right, result = _sections(record, weights.WORDS, "left", "right", "result")
+    shape = dict(zip(Quantised._fields, name_at(w["columns_of"]).split()[1:], strict=True))
+    k, shared = w["portions"] * PORTION, right.steps[0]
+    yield from _rounded(left, w["m"], k, shared, is_rounded=bool(w["is_rounded"]))
+    yield right.walk(0, (w["n"], right.across[0]), width=k * int(shape["bits"]) // 8)
+    for v in range(1, right.views):
+        yield right.walk(v, (w["n"], right.across[v]), run=-(-w["portions"] // shared))
+    yield from _results(result, w["n"], w["m"])
+
+
+def _rounded(left: _Section, m: int, k: int, shared: int, *, is_rounded: bool) -> Iterator[Access | None]:
+    """Rows of bytes with a scale for each block, or rows that a map computes, the last view in the scratch."""
+    if not is_rounded:
+        yield from left.rows(k, m, range(left.views - 1))
+        return
+    yield left.walk(0, (m, left.across[0]), width=k)
+    yield left.walk(1, (m, left.across[1]), run=-(-k // (PORTION * shared)))
+
+
+def _abreast(record: Record) -> Iterator[Access | None]:
+    w = record.named(abreast.FIELDS)
+    left, right, result = _sections(record, abreast.FIELDS, "left", "right", "result")
+    portions, n, lanes, shared = w["portions"], w["n"], w["lanes"], right.steps[0]
+    yield from _rounded(left, w["m"], portions * PORTION, shared, is_rounded=bool(w["is_rounded"]))
+    column = portions * PORTION // 2
+    if w["is_laid_out"]:
+        yield right.walk(0, width=-(-n // lanes) * lanes * column)
+    else:
+        yield right.walk(0, (n, right.across[0]), width=column)
+    for v in range(1, right.views):
+        yield right.walk(v, (n, right.across[v]), run=portions // shared)
+    yield from _results(result, n, w["m"])
+
+
+def _planes(record: Record) -> Iterator[Access | None]:
+    w = record.named(planes.WORDS)
+    x, factors, result = _sections(record, planes.WORDS, "x", "weights", "result")
+    taps = dict(zip(Taps._fields, name_at(w["taps"]).split()[1:], strict=False))
+    element = 4 if taps["kind"] == "f32" else 1
+    if w["frame"]:  # lines that margins are made around
+        yield x.walk(0, (w["source_rows"], w["source_down"]), width=w["source_line"])
+    elif w["source_rows"]:  # by kernels that know of margins
+        yield x.walk(0, (w["source_rows"], w["pitch"]), width=w["frame_size"])
+    else:
+        yield x.walk(
+            0, (w["rows"], w["down"]), (w["line"], int(taps["step"]) * element),
+            (int(taps["rows"]), int(taps["below"]) * w["pitch"]), (int(taps["columns"]), int(taps["beside"]) * element),
+            width=element,
+        )  # fmt: skip
+    if factors.views:
+        yield factors.walk(0, (w["tap_rows"], w["weight_down"]), (w["tap_columns"], w["weight_beside"]))
+        for v in range(1, factors.views):
+            yield factors.walk(v)
+    yield from _results(result, w["line"], w["rows"])
+    if w["fill_at"]:
+        (filler,) = _sections(record, planes.WORDS, "fill")
+        yield Access("the filling", filler.addresses[0], filler.addresses[0], 1)
+
+
+def _bands(record: Record) -> Iterator[Access | None]:
+    w = record.named(bands.WORDS)
+    x, factors, result = _sections(record, bands.WORDS, "x", "weights", "result")
+    name = name_at(w["copy"]).split()
+    if name[3] == "pixels":
+        line = PixelLine(*map(int, name[4:]))
+        along, size = (line.places, line.apart), line.size
+    else:
+        along, size = (1, 0), BandLine(*map(int, name[5:])).size
+    yield x.walk(0, (w["planes"], w["x_step"]), (w["height"], w["x_down"]), along, width=size)
+    panel = w["channels"] * w["channel_bytes"]
+    yield factors.walk(0, (w["panels"], w["panel_bytes"]), width=panel)
+    # The last panel of a group has what channels there are: its tile says how many.
+    tile = dict(zip(BandTile._fields, name_at(w["last_narrow"]).split()[4:], strict=False))
+    last = int(tile["vectors"]) * int(tile["lanes"]) - (-int(tile["tail"]) % int(tile["lanes"]))
+    channels = (w["group_panels"] - 1) * w["columns"] + last
+    channels += (w["panels"] // w["group_panels"] - 1) * w["group_columns"]
+    *others, target = range(1, result.views)
+    yield from result.rows(channels, 1, others)
+    yield result.walk(
+        target, (channels, w["target_channel"]), (w["rows"], w["target_down"]), (w["line"], w["target_place"])
+    )
+
+
+def _attend(record: Record) -> Iterator[Access | None]:
+    w = record.named(attend.WORDS)
+    tensors, scores, limited, limit, result = _sections(record, attend.WORDS, *attend.SECTIONS)
+    queries, keys, size, depth = w["queries"], w["keys"], w["size"], w["value_size"]
+    for v, (rows, columns) in enumerate(((queries, size), (keys, size), (keys, depth), (queries, depth))):
+        yield from tensors.rows(columns, rows, [v])
+    for section in (scores, limited):  # panels of queries are whole, but where there are fewer
+        yield from section.rows(keys, max(queries, w["panel"]))
+    if w["has_limit"]:
+        yield from limit.rows(1, queries, range(limit.views - 1))
+    yield from result.rows(depth, queries, [2])
+
+
+def _repeat(record: Record) -> Iterator[Access | None]:
+    """The records of all steps, at the first time and at the last: words move on evenly between those."""
+    times, count = record.words[:2]
+    at = 4
+    for _ in range(count):
+        *_, length, moves = record.words[at : at + 5]
+        first = record.words[at + 5 : at + 5 + length]
+        at += 5 + length
+        pairs = record.table(at, moves, 2)
+        at += 2 * moves
+        for time in {0, times - 1}:
+            own = list(first)
+            for place, by in pairs:
+                own[place // 8] += time * by
+            yield from accesses(Record(own))
+
+
+READERS: dict[str, Callable[[Record], Iterator[Access | None]]] = {
+    "abreast": _abreast,
+    "attend": _attend,
+    "bands": _bands,
+    "bordered": _bordered,
+    "check": _look,
+    "contract": _contract,
+    "copy": _copy,
+    "gather": _gather,
+    "placed": _placed,
+    "planes": _planes,
+    "repeat": _repeat,
+    "reverse": _reverse,
+    "rows": _rows,
+    "scan": _scan,
+    "scatter": _scatter,
+    "top": _top,
+    "transpose": _transpose,
+    "walk": _lines,
+    "weights": _weights,
+}
+"""By the first word of a kernel's name, what reads its records."""
