@@ -91,8 +91,8 @@ class Scatter(Primitive):
         rest = (updates.strides[rank:], target.strides[batch + self.tuple_size :])
         # A block that runs backwards in the target is walked from its other end: that is where every tuple leads to.
         block = simplify(Loops(updates.sizes[rank:], rest, (updates.offset, target.offset)), 1)
-        strides = tuple(view.strides[:batch] for view in (indices, updates, target))
-        batches = Loops(indices.sizes[:batch], strides, (indices.offset, *block.offsets))
+        outer = tuple(view.strides[:batch] for view in (indices, updates, target))
+        batches = Loops(indices.sizes[:batch], outer, (indices.offset, *block.offsets))
         return Walks(merge(order(squeeze(batches), 2)), merge(squeeze(tuples)), block)
 
     def begins(self) -> tuple[int, int, int]:
