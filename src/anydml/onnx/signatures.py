@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.errors import Fault, printable
+from anydml.onnx.contrib import CONTRIB, OTHERWISE
 from anydml.onnx.library import AttributeProto, TensorProto, kind_of, node_rules
 from anydml.onnx.types import ELEMENT_TYPES
 
@@ -101,6 +102,8 @@ def result_types(graph: Any, version: int, known: dict[str, ElementType]) -> dic
         for i, name in enumerate(node.output):
             rule = _slot(rules.outputs, i)
             kind = _said(node) or bound.get(rule.shared) or (rule.allowed[0] if len(rule.allowed) == 1 else "")
+            if not kind and kind_of(node) in CONTRIB:
+                kind = bound.get(OTHERWISE.get(rule.shared, ""), "")
             if kind in _BY_NAME:
                 found[name] = _BY_NAME[kind]
     return found
