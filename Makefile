@@ -27,7 +27,7 @@ help: ## this list, as `make` alone
 # The tests of a kernel: every case of the table, random descriptions, and shapes that take several tiles. Triton
 # reads TRITON_INTERPRET when it is first imported, so interpreted kernels have a process of their own.
 ENGINE_TESTS := $(patsubst %,tests/test_%.py,cuda_engine cuda_maps cuda_expressions cuda_reduces cuda_products \
-  cuda_windows one_pass targets documents document_examples random precision casts graph_random)
+  cuda_windows one_pass targets documents document_examples random precision casts graph_random strides)
 ON_CUDA := ANYDML_TEST_ENGINES=cuda
 
 run: $(VENV)/ready $(EXTRAS:%=$(VENV)/extra-%) ## show operators at work, and run and explain a DxDispatch model

@@ -9,7 +9,7 @@ import pytest
 
 import anydml as dml
 from anydml.engines.threads import get_num_threads, set_num_threads
-from places import get, put
+from places import get, is_on_gpu, put
 
 RNG = np.random.default_rng(18)
 
@@ -76,6 +76,26 @@ def test_a_graph_scatters_into_what_nobody_reads_again(engine: str) -> None:
     with pytest.raises(dml.IndexRangeError, match=r"indices\[1\] = \(64,\) is outside dimension 0 of size 64"):
         compiled(there[0], outside, there[2], out=out)
     assert (get(out) == 7).all()
+
+
+@pytest.mark.parametrize("count", [2, 40])
+@pytest.mark.parametrize("layout", [np.s_[:, ::-1, :], np.s_[:, :, ::-1], np.s_[::-1, ::-1, ::-1], np.s_[:, ::2, ::-2]])
+def test_rows_run_backwards_in_the_target(engine: str, layout: Any, count: int) -> None:
+    """Each row is written to its own elements, and none beside them; 2 tuples and many have kernels of their own."""
+    device = dml.Device(engine)
+    part = np.full((9, 12, 20), -1, "float32")[layout]
+    x, updates = (RNG.standard_normal((n, *part.shape[1:])).astype("float32") for n in (9, count))
+    indices = RNG.integers(-9, 9, (count, 1))
+    guard = np.full((11, 12, 20), -1, "float32")
+    there = put(guard[1:-1][layout], device)
+    dml.scatter_nd(*(put(one, device) for one in (x, indices, updates[..., ::-1])), out=there, device=device)
+    wanted = guard.copy()
+    wanted[1:-1][layout] = x
+    for at, update in zip(indices[:, 0], updates[..., ::-1], strict=True):
+        wanted[1:-1][layout][at] = update
+    np.testing.assert_array_equal(get(there), wanted[1:-1][layout])
+    if not is_on_gpu(device):
+        np.testing.assert_array_equal(guard, wanted)
 
 
 KINDS = ["float32", "float16", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))]

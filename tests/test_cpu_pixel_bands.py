@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
+import strides
 from anydml.engines.cpu.features import has_feature, reads_pixels
 from anydml.engines.cpu.programs import band_units, pixel_bands, pixels
 
@@ -160,3 +161,14 @@ def test_vectors_of_eight_lanes(planned: list[BandTile], monkeypatch: pytest.Mon
     found, wanted = (compute(engine, x, filters, None, start_padding=(1, 1)) for engine in ("cpu", "reference"))
     np.testing.assert_array_equal(found, wanted)
     assert {tile.lanes for tile in planned} == {8}
+
+
+def test_filters_that_groups_share() -> None:
+    """They lie once: panels of a group are read behind those of the one before, where there would be none."""
+    asked: list[tuple[str, strides.Work]] = []
+    with strides.recording("cpu", asked):
+        strides.LONGER["CONVOLUTION of padded pixels"]("cpu")
+    (work,) = (work for route, work in asked if route == "plan_pixel_bands")
+    shared = strides.laid_out(work, "FilterTensor", "one row")
+    assert shared is not None
+    strides.check("cpu", shared)

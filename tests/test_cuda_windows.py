@@ -9,7 +9,8 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cuda import is_interpreted
-from places import why_not_interpreted
+from guarded import guarded
+from places import get, put, why_not_interpreted
 
 programs: Any = pytest.importorskip(
     "anydml.engines.cuda.programs",
@@ -164,6 +165,23 @@ def test_results_of_a_thread_share_what_they_read(dtype: str, is_last: bool) -> 
         made, (got,), (wanted,) = answers(desc, inputs)
         assert [type(program) for program in made._programs] == [programs.TapsProgram]
         assert (got.double() - wanted.double()).abs().max() <= RTOL[dtype] * wanted.double().abs().max()
+
+
+@pytest.mark.skipif(not is_interpreted(), reason="a GPU's memory has no pages to guard it")
+def test_results_past_the_end_read_nothing() -> None:
+    """Of rows that a thread's results do not fill: windows of those that there are not would lie behind the picture."""
+    for rows in (7, 9, 15):
+        x = guarded(np.random.default_rng(rows).integers(-9, 9, (1, 1, rows, 19)).astype("float32"), at_end=True)
+        found, wanted = (dml.max_pooling(x, window_size=(3, 3), device=one) for one in (CUDA, REFERENCE))
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_one_result_of_elements_that_lie_apart() -> None:
+    """A fold of all dimensions has none that leads from window to window."""
+    x = np.random.default_rng(1).integers(-9, 9, (7, 12)).astype("float32")
+    for part in (x[::2, ::3], x[::-1, 3:7], x[1:4, 2:5]):
+        found = dml.reduce(put(part, CUDA), "sum", axes=[0, 1], device=CUDA)
+        np.testing.assert_array_equal(get(found).ravel(), part.sum())
 
 
 @pytest.mark.parametrize(("dtype", "is_last"), [("float16", False), ("float32", True)])

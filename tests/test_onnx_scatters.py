@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from onnx_models import node
+from onnx_models import model, node
 
 from anydml.onnx import Backend  # isort: skip - after the models, which leave this out where onnx is missing
 
@@ -40,6 +40,25 @@ def test_scatters_that_add_up(reduction: str, kind: str) -> None:
     np.testing.assert_array_equal(got, wanted)
     with pytest.raises(dml.IndexRangeError):
         Backend.run_node(node("ScatterND", "x i u", "y", reduction=reduction), [data, tuples + 4, rows])
+
+
+@pytest.mark.parametrize("step", [-1, -2, 2])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_slice_of_a_scatter(axis: int, step: int) -> None:
+    """The slice is where the scatter writes to: rows, and their elements, may run backwards there."""
+    data, indices = np.arange(42, dtype="float32").reshape(6, 7), np.array([[4], [-6], [4]])
+    updates = -np.arange(21, dtype="float32").reshape(3, 7)
+    ends = {"s": [-1 if step < 0 else 0], "e": [-100 if step < 0 else 100], "a": [axis], "t": [step]}
+    made = model(
+        [node("ScatterND", "x i u", "y"), node("Slice", "y s e a t", "z")],
+        {name: (array.dtype, array.shape) for name, array in (("x", data), ("i", indices), ("u", updates))},
+        "z",
+        {name: np.array(number) for name, number in ends.items()},
+    )
+    (got,) = Backend.run_model(made, [data, indices, updates])
+    wanted = data.copy()
+    wanted[indices[:, 0]] = updates
+    np.testing.assert_array_equal(got, wanted[::step] if axis == 0 else wanted[:, ::step])
 
 
 BROKEN = [

@@ -10,7 +10,7 @@ from anydml.ir.verbs import Check, Primitive
 from anydml.ir.views import Cut
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from anydml.ir.views import View
 
@@ -23,7 +23,7 @@ class Walks(NamedTuple):
     """How a scatter is walked: for every batch all tuples, in their order, and the block of each."""
 
     batches: Loops
-    """Over the indices, the updates and the target."""
+    """Over the indices, the updates and the target, from where the first batch's first block begins in each."""
     tuples: Loops
     """Over the indices and the updates, in the order of the coordinates."""
     block: Loops
@@ -72,6 +72,12 @@ class Scatter(Primitive):
         """The base may be written over, unless it is told from the others by nothing."""
         return all((view.sizes, view.strides) != (target.sizes, target.strides) for view in self.sources[1:])
 
+    def is_in_place(self, places: Mapping[str, int]) -> bool:
+        """Whether the base lies where the target does, by the addresses of their tensors: it need not be copied."""
+        source, target = self.source, self.target
+        begins = [places[view.tensor] + view.offset * view.data_type.size_in_bytes for view in (source, target)]
+        return begins[0] == begins[1] and source.strides == target.strides
+
     def needed(self, cuts: Sequence[Cut]) -> list[Cut]:  # noqa: ARG002 - as others
         """All of it: what a tuple names may lie anywhere."""
         return _whole(self.target)
@@ -80,14 +86,20 @@ class Scatter(Primitive):
         """Its loops, simplified."""
         indices, updates, target, batch = self.indices, self.updates, self.target, self.batch_rank
         rank = len(indices.sizes) - 1
-        views = (indices, updates, target)
-        offsets = tuple(view.offset for view in views)
-        batches = Loops(indices.sizes[:batch], tuple(view.strides[:batch] for view in views), offsets)
         strides = (indices.strides[batch:rank], updates.strides[batch:rank])
         tuples = Loops(indices.sizes[batch:rank], strides, (0, 0))
         rest = (updates.strides[rank:], target.strides[batch + self.tuple_size :])
-        block = Loops(updates.sizes[rank:], rest, (0, 0))
-        return Walks(merge(order(squeeze(batches), 2)), merge(squeeze(tuples)), simplify(block, 1))
+        # A block that runs backwards in the target is walked from its other end: that is where every tuple leads to.
+        block = simplify(Loops(updates.sizes[rank:], rest, (updates.offset, target.offset)), 1)
+        outer = tuple(view.strides[:batch] for view in (indices, updates, target))
+        batches = Loops(indices.sizes[:batch], outer, (indices.offset, *block.offsets))
+        return Walks(merge(order(squeeze(batches), 2)), merge(squeeze(tuples)), block)
+
+    def begins(self) -> tuple[int, int, int]:
+        """Where its walks begin in the updates, the indices and the target, in bytes from the tensors' addresses."""
+        indices, updates, target = self.walks().batches.offsets
+        width = self.target.data_type.size_in_bytes
+        return updates * width, indices * self.indices.data_type.size_in_bytes, target * width
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,14 @@ AHEAD: dict[type[Primitive], tuple[Callable[[Any, frozenset[str]], Program | Non
     Reduce: (plan_pixels, plan_bands, plan_panels, plan_weights_ahead, plan_unpacked_ahead)
 }
 """Ways that have some of the sources, which are constants, laid out ahead: they are asked before the others."""
+JOINED: tuple[Callable[[Sequence[Primitive], frozenset[str]], Program | None], ...] = (
+    plan_framed,
+    plan_padded_bands,
+    plan_pixel_bands,
+    plan_bordered,
+)
+"""Ways to carry several verbs out together: planes with padding and the windows that walk over them, or a tensor with a
+number around it."""
 
 _expand = functools.lru_cache(maxsize=256)(expand)
 """It takes some milliseconds, and models have a few functions in many places."""
@@ -99,13 +107,11 @@ def schedule(engine: Engine, primitive: Primitive, constants: frozenset[str]) ->
 
 
 def join(primitives: Sequence[Primitive], constants: frozenset[str]) -> Program | None:
-    """Planes with padding, and the windows that walk over them, as one; or a tensor with a number around it."""
+    """One program for all of them; None where there is none."""
     written = [primitive.computing(_expand) for primitive in primitives]
     if any(map(needs_more, written)):
         return None
-    ways = (plan_framed, plan_padded_bands, plan_pixel_bands)
-    found = next((program for plan in ways if (program := plan(written, constants)) is not None), None)
-    return plan_bordered(written) if found is None else found
+    return next((program for plan in JOINED if (program := plan(written, constants)) is not None), None)
 
 
 def needs_more(primitive: Primitive) -> bool:

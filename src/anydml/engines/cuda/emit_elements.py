@@ -65,6 +65,11 @@ class Elements(Lines):
             parts = [f"tl.max_contiguous({' + '.join(parts)}, [1, 2])"]
         return " + ".join([base, *parts])
 
+    def has_result(self, g: int) -> str:
+        """Whether a group down the rows has a result of some number."""
+        group = self.of.group
+        return f"(r{self.of.rows.index(group.dimension)} * {group.count} + {g} < shape[3]){self.down}"
+
     def element(self, node: Expr, g: int, k: int) -> str:
         """The read for a result and a tap, once for all that share it."""
         leaf, group, number = self.leaves[node], self.of.group, self.numbers[node]
@@ -84,14 +89,26 @@ class Elements(Lines):
             parts = [f"{g} * more{number}[1]"] if g and leaf.stride(group.dimension) else []
             if group.tap is not None and k and leaf.stride(group.tap):
                 parts.append(f"{k} * more{number}[2]")
-            self.known[key] = self.line(self._read(node, " + ".join(parts), (g, k)))
+            self.known[key] = self.line(self._read(node, " + ".join(parts), (g, k), self._first(leaf, shift)))
         return self.known[key]
 
-    def _read(self, node: Expr, shift: str, at: tuple[int, int]) -> str:
-        """An element of every place, and a number where that lies outside."""
-        leaf, k = self.leaves[node], self.numbers[node]
+    def _first(self, leaf: Walked, shift: int) -> int:
+        """The first result of a group that reads an element, given by how far it lies from the group's first."""
+        group = self.of.group
+        along, by_tap = leaf.stride(group.dimension), 0 if group.tap is None else leaf.stride(group.tap)
+        several = range(group.count)
+        return min((g for g in several for k in range(self.of.reach) if g * along + k * by_tap == shift), default=0)
+
+    def _read(self, node: Expr, shift: str, at: tuple[int, int], first: int) -> str:
+        """An element of every place, and a number where that lies outside; `first` is the first result that reads it.
+
+        The last group of a dimension that groups do not fill has results past the end, of which nothing is read.
+        """
+        leaf, k, group = self.leaves[node], self.numbers[node], self.of.group
         down, across = self.spans(leaf)
         masks = [*(["is_row"] if down else []), *(["is_column"] if across else [])]
+        if first and not group.is_whole:
+            masks.append(f"{self.has_result(first)}")
         for i, axis in enumerate(leaf.limits):
             name = f"{k}_{i}"
             moved = weighted("k", f"limit_taps{name}", len(self.of.taps), f"place{name}")

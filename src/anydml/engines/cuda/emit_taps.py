@@ -170,6 +170,6 @@ class _Writer(Elements):
         for g, result in enumerate(full):
             mask = "there"
             if not group.is_whole:
-                mask += f" & (r{self.of.rows.index(group.dimension)} * {group.count} + {g} < shape[3]){self.down}"
+                mask += f" & {self.has_result(g)}"
             far = f" + windows.far({g} * more{view}[1], TILE.aligns[{view}])" if g else ""
             self.say(f"tl.store(to{number}{far}, {result}, mask={mask})")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import torch
 import triton
+import triton.language as tl
 from triton.compiler import ASTSource
 
 from anydml.engines.cache import Entry
@@ -154,7 +155,8 @@ class Kernel:
             torch.from_numpy(numpy_view(address, (1,), (1,), np.dtype(POINTERS[str(pointer)])))
             for address, pointer in zip(addresses, self.pointers, strict=True)
         ]
-        return functools.partial(_interpret, self.function[(self.programs,)], *memory, *self.numbers, *constants)
+        numbers = map(_interpreted_number, self.numbers)
+        return functools.partial(_interpret, self.function[(self.programs,)], *memory, *numbers, *constants)
 
 
 class _Described:
@@ -211,6 +213,15 @@ def _compile(
         rule = f"Triton could not compile a kernel for {target.backend} {target.arch} ({show(error)})"
         fault = Fault(field="name", rule=rule, value="cuda", way_out="move the arrays to the host, and use Device()")
         raise EngineMissingError("Device", fault) from error
+
+
+def _interpreted_number(number: int | tuple[int, ...]) -> Any:
+    """As a compiled kernel has it, of 64 bits: the interpreter would take 32 where those hold it, and products wrap."""
+    from triton.runtime.interpreter import TensorHandle
+
+    if isinstance(number, tuple):
+        return tuple(map(_interpreted_number, number))
+    return tl.tensor(TensorHandle(np.array([number], np.int64), tl.int64), tl.int64)
 
 
 def _interpret(run: Callable[..., Any], *arguments: Any) -> None:

@@ -32,7 +32,7 @@ MOST = 2**22
 """Elements of a block at most, of which each is looked at."""
 
 
-def plan_bordered(primitives: Sequence[Primitive]) -> PlacedProgram | None:
+def plan_bordered(primitives: Sequence[Primitive], _constants: frozenset[str] = frozenset()) -> PlacedProgram | None:
     """A copy into the middle of a tensor and fills around it with one number; None for others."""
     maps = [one for one in primitives if isinstance(one, Map) and is_plain(one)]
     copies, fills = [one for one in maps if is_copy(one)], [one for one in maps if not one.sources]

@@ -98,9 +98,15 @@ def plan_pixel_bands(primitives: Sequence[Primitive], constants: frozenset[str])
             last, Contraction(found.fold, x, weights, found.sizes, batch, (PLACE,), columns, (DOWN, BESIDE, INPUT))
         )
         ending, picture = _ending(sides), _picture(sides, frame)
-        if ending is not None and picture is not None:
+        if ending is not None and picture is not None and _has_filters(sides, is_each=is_each):
             return _program(sides, ending, picture, frame, constants, is_each=is_each)
     return None
+
+
+def _has_filters(sides: Bands, *, is_each: bool) -> bool:
+    """Whether the weights are filters, those of each group its own: its panels follow those of the one before."""
+    strides, is_grouped = sides.lie(sides.right).strides, not is_each and sides.found.sizes[GROUP] > 1
+    return not any(strides[k] for k in (BATCH, ROW, PLACE)) and not (is_grouped and not strides[GROUP])
 
 
 def _is_run(sides: Bands, lie: Lie) -> bool:

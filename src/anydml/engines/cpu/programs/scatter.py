@@ -30,6 +30,8 @@ class ScatterProgram(NamedTuple):
     primitive: Scatter
     copy: CopyProgram
     kernel: Kernel
+    offsets: tuple[int, int, int]
+    """Of the updates, the indices and the target, in bytes, from the tensors' first elements."""
     words: tuple[int, ...]
     """After the three addresses."""
     units: int
@@ -75,16 +77,16 @@ class ScatterProgram(NamedTuple):
             *(len(batches.sizes), *tuple_words(batches, index_width, width)),
         )
         kernel = get_kernel(f"scatter {shape} {kind_of(indices)}")
-        return cls(primitive, CopyProgram.plan(copy_of(primitive.source, target)), kernel, words, units * parts, moved)
+        copy = CopyProgram.plan(copy_of(primitive.source, target))
+        return cls(primitive, copy, kernel, primitive.begins(), words, units * parts, moved)
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in; what lies in its place already is not copied."""
-        base, indices, updates, target = (
-            places[view.tensor] + view.offset * view.data_type.size_in_bytes
-            for view in (*self.primitive.sources, self.primitive.target)
-        )
-        write = make_dispatch(self.kernel, (updates, indices, target, *self.words), self.units, self.size)
-        if base == target and self.primitive.source.strides == self.primitive.target.strides:
+        primitive = self.primitive
+        views = (primitive.updates, primitive.indices, primitive.target)
+        addresses = [places[view.tensor] + offset for view, offset in zip(views, self.offsets, strict=True)]
+        write = make_dispatch(self.kernel, (*addresses, *self.words), self.units, self.size)
+        if primitive.is_in_place(places):
             return write
         return _Both(self.copy.bind(places), write)
 

@@ -66,16 +66,17 @@ class ScatterProgram:
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in; what lies in its place already is not copied."""
-        base, indices, updates, target = (
-            places[view.tensor] + view.offset * view.data_type.size_in_bytes
-            for view in (*self.primitive.sources, self.primitive.target)
+        primitive = self.primitive
+        views = (primitive.updates, primitive.indices, primitive.target)
+        updates, indices, target = (
+            places[view.tensor] + begin for view, begin in zip(views, primitive.begins(), strict=True)
         )
 
         def launch(verdicts: tuple[int, ...]) -> Callable[[], Any]:
             return self.kernel.launch((updates, indices, target, *(verdicts or (NO_WORDS,))))
 
-        write = bind_checked(self.primitive.checks, self.kernel.figures, places, launch)
-        if base == target and self.primitive.source.strides == self.primitive.target.strides:
+        write = bind_checked(primitive.checks, self.kernel.figures, places, launch)
+        if primitive.is_in_place(places):
             return write
         copy = self.copy.bind(places)
 

@@ -54,6 +54,8 @@ class TapsProgram(Prepared):
         taps = tuple(k for k in reversed(range(kept, len(sizes))) if sizes[k] > 1)
         if primitive.checks or not primitive.is_by_row or not all(sizes) or not 1 < math.prod(primitive.rows) <= MOST:
             return None
+        if not kept:  # one result of all that there is: no dimension leads from window to window
+            return None
         values = tuple(expand(value) for value in primitive.values)
         leaves = _leaves(values, primitive)
         if leaves is None or max(levels_of(*values).values()) > 1 or not _are_windows(leaves, sizes, kept):

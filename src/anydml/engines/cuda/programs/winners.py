@@ -99,13 +99,13 @@ class WinnersProgram:
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in; what lies in its place already is not copied."""
-        base, indices, updates, target = (
-            places[view.tensor] + view.offset * view.data_type.size_in_bytes
-            for view in (*self.primitive.sources, self.primitive.target)
+        primitive = self.primitive
+        views = (primitive.updates, primitive.indices, primitive.target)
+        updates, indices, target = (
+            places[view.tensor] + begin for view, begin in zip(views, primitive.begins(), strict=True)
         )
         figures = self.kernels[0].figures
-        is_there = base == target and self.primitive.source.strides == self.primitive.target.strides
-        copy = None if is_there else self.copy.bind(places)
+        copy = None if primitive.is_in_place(places) else self.copy.bind(places)
 
         def launch(verdicts: tuple[int, ...]) -> Callable[[], Any]:
             words, guard = DeviceWords(self.places // 2 + 1, figures.index), verdicts or (NO_WORDS,)
@@ -120,7 +120,7 @@ class WinnersProgram:
 
             return one_at_a_time(dispatch, "scatter")
 
-        scatter = bind_checked(self.primitive.checks, figures, places, launch)
+        scatter = bind_checked(primitive.checks, figures, places, launch)
         return scatter if copy is None else in_turn(copy, scatter)
 
 
