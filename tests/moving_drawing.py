@@ -55,18 +55,22 @@ def moving_cases(draw: st.DrawFn, classes: Sequence[Operator]) -> Case:
     tensors = {
         name: draw_tensor(draw, types[name], own, is_output=name in cls.output_names()) for name, own in sizes.items()
     }
-    contents = {name: _regions(tensors[name], draw(SEEDS)) for name in REGIONS if name in tensors}
+    images = sizes.get("input_tensor", sizes.get("output_gradient_tensor", (1,)))[0]
+    contents = {name: _regions(tensors[name], draw(SEEDS), images) for name in REGIONS if name in tensors}
     contents |= contents_of(draw, cls, tensors, attributes)
     styles = ("small", "normal") if cls.type.name.startswith(WEIGHTED) else STYLES
     return make_case(draw, cls, level, tensors, attributes, contents=contents, styles=styles)
 
 
-def _regions(tensor: Tensor, seed: int) -> Array:
-    """Numbers of regions, and of images."""
+def _regions(tensor: Tensor, seed: int, images: int) -> Array:
+    """Numbers of regions, and of the images that are there; a region of five numbers begins with its image's."""
     rng, kind = np.random.default_rng(seed), tensor.data_type
     if not kind.is_float:
-        return rng.integers(0, 4, tensor.extent).astype(kind.dtype)
-    return (rng.integers(-8, 40, tensor.extent) / 4).astype(kind.dtype)
+        return rng.integers(0, images, tensor.extent).astype(kind.dtype)
+    found = rng.integers(-8, 40, tensor.extent) / 4
+    if tensor.sizes[-1] == 5:
+        found[tensor.places[::5]] = rng.integers(0, 4 * images, len(tensor.places[::5])) / 4
+    return found.astype(kind.dtype)
 
 
 def _padding(draw: st.DrawFn, cls: Operator, level: FeatureLevel, data_type: DataType, count: int) -> Drawn:

@@ -155,3 +155,72 @@ def test_random_numbers_go_on_from_the_state(engine: str, level: str) -> None:
     assert [x.shape for x in got] == [(2, 1, 4), (6,)]
     np.testing.assert_array_equal(got[1], [5, 0, 0, 1, 7, 9])
     np.testing.assert_array_equal(got[0].ravel(), whole[20:])
+
+
+IMAGES = np.arange(32, dtype=np.float32).reshape(2, 1, 4, 4)
+FOUR = np.array([[0, 0, 3, 3], [0, 0, 3, 3], [1, 1, 2, 2]], np.float32)
+OUTSIDE: list[tuple[Any, list[Any], dict[str, Any], str]] = [
+    *(
+        (function, [IMAGES, FOUR, np.array([0, 1, 2], kind)], {"output_sizes": (3, 1, 1, 1)},
+         r"BatchIndicesTensor\[2\] = 2 is outside the 2 images of InputTensor; take 0 \.\. 1")
+        for function in (dml.roi_align, dml.roi_align1) for kind in ("uint32", "uint64")
+    ),
+    *(
+        (dml.roi_align_grad, [np.ones((3, 1, 2, 2), np.float32), FOUR, np.array([0, 5, 1], "uint32"), IMAGES],
+         {"reduction_function": function, "output_roi_gradient": True}, r"BatchIndicesTensor\[1\] = 5 is outside the 2")
+        for function in ("AVERAGE", "MAX")
+    ),
+    *(
+        (dml.roi_pooling, [IMAGES, np.array([[0, 0, 0, 3, 3], [image, 0, 0, 3, 3]], np.float32), (1, 1)], {},
+         rf"ROITensor\[1, 0\] = {told} is outside the 2 images")
+        for image, told in ((2, "2"), (-1, "-1"), (np.nan, "NaN"), (np.inf, "a number"), (-np.inf, "NaN, or below"))
+    ),
+    (dml.max_unpooling, [IMAGES[:1, :, :2, :2], np.array([[[[0, 5], [2, 16]]]], "uint32")],
+     {"output_sizes": (1, 1, 4, 4)}, r"indices\[0, 0, 1, 1\] = 16 is outside .* take 0 \.\. 15"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "given", "options", "message"), OUTSIDE, ids=range(len(OUTSIDE)))
+def test_an_image_or_an_index_that_is_not_there_is_an_error(
+    engine: str, function: Any, given: list[Any], options: dict[str, Any], message: str
+) -> None:
+    """Which is raised before anything is written."""
+    device = dml.Device(engine)
+    arrays = [put(x, device) if isinstance(x, np.ndarray) else x for x in given]
+    with pytest.raises(dml.IndexRangeError, match=message):
+        function(*arrays, device=device, **options)
+    if function is dml.roi_pooling:
+        out = put(np.full((2, 1, 1, 1), 7, np.float32), device)
+        with pytest.raises(dml.IndexRangeError, match=message):
+            function(*arrays, device=device, out=out)
+        assert (get(out) == 7).all()
+
+
+def test_the_number_of_an_image_loses_its_fraction(engine: str) -> None:
+    regions = put(np.array([[1.75, 0, 0, 3, 3], [-0.5, 0, 0, 3, 3]], np.float32), engine)
+    found = dml.roi_pooling(put(IMAGES, engine), regions, (1, 1), device=engine)
+    np.testing.assert_array_equal(get(found).ravel(), [31, 15])
+
+
+def test_the_gradients_of_regions_of_halves(engine: str) -> None:
+    """A branch of the kernel was told by what had been computed before the loop around it."""
+    wanted: Any = None
+    for kind in ("float32", "float16"):
+        arrays = [put(x.astype(kind), engine) for x in (np.ones((2, 1, 2, 2)), FOUR[:2], IMAGES)]
+        images = put(np.array([0, 1], "uint32"), engine)
+        found: Any = dml.roi_align_grad(
+            arrays[0], arrays[1], images, arrays[2], output_roi_gradient=True, device=engine
+        )
+        wanted = wanted or found
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(get(one), get(other), atol=1e-2)
+
+
+def test_coordinates_of_one_dimension_are_a_table(engine: str) -> None:
+    x = put(np.array([0, 3, 0, 4], np.float32), engine)
+    count, places = dml.nonzero_coordinates(x, device=engine)
+    np.testing.assert_array_equal(get(count), [2])
+    np.testing.assert_array_equal(get(places), [[1], [3], [0], [0]])
+    graph = dml.Graph(engine)
+    compiled = graph.compile(dml.nonzero_coordinates(graph.input(dml.TensorDesc("float32", (4,)))))
+    assert [get(one).tolist() for one in compiled(x)] == [[2], [[1], [3], [0], [0]]]

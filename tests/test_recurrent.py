@@ -134,3 +134,22 @@ def test_functions_take_sequences_of_three_dimensions() -> None:
     assert [y.shape for y in found] == [(5, 1, 2, 4), (1, 1, 2, 4)]
     for y, z in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(y, z)
+
+
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("cell", [False, True])
+def test_a_graph_numbers_the_outputs_that_are_left_out_too(engine: str, single: bool, cell: bool) -> None:
+    """OutputCellSingleTensor is the third, whether or not there is an OutputSingleTensor before it."""
+    rng = np.random.default_rng(4)
+    x, weight = rng.random((3, 2, 4), np.float32), rng.random((1, 16, 4), np.float32)
+    asked = {"output_single": single, "output_cell_single": cell}
+    there = [put(array, engine) for array in (x, weight)]
+    wanted: Any = dml.lstm(there[0], there[1], there[1], **asked, device=engine)
+    graph = dml.Graph(engine)
+    given = [graph.input(dml.TensorDesc.of(array)) for array in (x, weight)]
+    made: Any = dml.lstm(given[0], given[1], given[1], **asked)
+    made = made if isinstance(made, list) else [made]
+    found: Any = graph.compile([*made, dml.negate(made[-1])])(*there)
+    wanted = wanted if isinstance(wanted, list) else [wanted]
+    for y, z in zip(found, [*wanted, -wanted[-1]], strict=True):
+        np.testing.assert_array_equal(get(y), get(z))

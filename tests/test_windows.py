@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -199,3 +200,27 @@ def test_windows_of_many_pixels_are_summed_exactly(kind: str) -> None:
         )  # fmt: skip
         (wanted,) = expected(desc, {"InputTensor": x, "FilterTensor": w, "BiasTensor": bias})
         np.testing.assert_array_equal(device.compile(desc)(x, w, bias), wanted)
+
+
+@pytest.mark.parametrize(("padding", "stride", "more"), [(1, 2, 1), (2, 3, 2), (2, 4, 3), (0, 2, 1)])
+def test_a_transposed_convolution_leaves_an_element_before_its_padding(
+    engine: str, padding: int, stride: int, more: int
+) -> None:
+    """The smallest output is one element where less than one would be left, and OutputPadding comes after it."""
+    x, w = (put(np.ones((1, 1, 1, 1), "float32"), engine) for _ in range(2))
+    options = {"strides": stride, "start_padding": padding, "output_padding": more, "direction": "BACKWARD"}
+    found = get(dml.convolution(x, w, **options, device=engine))
+    wanted = np.zeros((1, 1, 1 + more, 1 + more))
+    wanted[0, 0, 0, 0] = padding == 0
+    np.testing.assert_array_equal(found, wanted)
+    desc = {"input_tensor": T("float32", (1, 1, 1, 1)), "filter_tensor": T("float32", (1, 1, 1, 1))}
+    described = dml.Convolution(**desc, output_tensor=T("float32", (1, 1, more, more)), **options)  # type: ignore[arg-type]  # of several types
+    rule = rf"OutputTensor\.Sizes\[2\] must be {1 + more}"
+    assert re.search(rule, str(described.check().faults[0]))
+
+
+def test_a_transposed_convolution_of_which_nothing_is_left() -> None:
+    with pytest.raises(dml.DescriptionError, match=r"StartPadding\[0\] and EndPadding\[0\] must leave an element"):
+        dml.convolution(
+            *[np.ones((1, 1, 1, 1), "float32")] * 2, start_padding=2, output_padding=5, direction="BACKWARD"
+        )

@@ -127,6 +127,7 @@ class Graph(Shown):
     def desc(self, outputs: Expression | Sequence[Expression]) -> GraphDesc:
         """The graph as DirectML describes it, with these outputs."""
         nodes = [self._node(source) for source in self._nodes]
+        slots_of = [tuple(node.outputs) for node in nodes]  # an output that is left out has a number too
         input_edges: list[InputEdge] = []
         intermediate_edges: list[IntermediateEdge] = []
 
@@ -135,7 +136,8 @@ class Graph(Shown):
             if source.is_input:
                 input_edges.append(InputEdge(source.number, number, slot, source.name, mark))
             else:
-                intermediate_edges.append(IntermediateEdge(source.number, given.slot, number, slot, "", mark))
+                own = slots_of[source.number][given.slot]
+                intermediate_edges.append(IntermediateEdge(source.number, own, number, slot, "", mark))
 
         for source in self._nodes:
             slots = source.node.inputs if source.node is not None else ()
@@ -143,12 +145,14 @@ class Graph(Shown):
                 connect(given, source.number, slot)
         output_edges, output_descs = [], []
         for k, output in enumerate(self._outputs(outputs)):
-            number, slot, desc, name = output.source.number, output.slot, output.desc, output.name
+            number, desc, name = output.source.number, output.desc, output.name
             if output.source.is_input or output.is_reinterpreted:
                 number, slot, name = len(nodes), 0, ""
                 nodes.append(OperatorNode(self._copy(output)))
                 connect(output, number, 0)
                 desc = TensorDesc(desc.data_type, desc.sizes)
+            else:
+                slot = slots_of[number][output.slot]
             output_edges.append(OutputEdge(number, slot, k, name))
             output_descs.append(desc)
         return GraphDesc(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,21 @@ def _by_field(cls: type[OperatorDesc], names: Sequence[str], tensors: Sequence[T
         own, left = left[:count], left[count:]
         found[name] = tuple(own) if cls.field_types()[name].is_tensor_array else own[0]
     return found
+
+
+@functools.cache
+def _least_rank(cls: type[OperatorDesc], field: str) -> int:
+    """The dimensions that every level asks of an output, where the first input may have fewer; else 0.
+
+    Coordinates of one dimension are a table too.
+    """
+    if not cls.input_names():
+        return 0
+    first, own = (
+        min(count for row in cls.support for count in row.tensors[name].dimension_counts)
+        for name in (bare_name(dml_name(cls.input_names()[0])), field)
+    )
+    return own if own > first else 0
 
 
 class Call(abc.ABC):
@@ -118,7 +134,8 @@ class Call(abc.ABC):
     def rank_of(self, field: str) -> int:
         """The dimensions of a result, by DirectML's name: `output_sizes` are those of the first."""
         is_told = self.output_sizes is None or field == dml_name(self.results[0])
-        return self.cls.result_ranks.get(field, self.result_rank if is_told else self.rank)
+        found = self.cls.result_ranks.get(field, self.result_rank if is_told else self.rank)
+        return max(found, _least_rank(self.cls, bare_name(field))) if found else 0
 
     def axis(self, axis: object) -> int:
         """An axis of the array, negative from the end."""

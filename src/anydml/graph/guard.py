@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anydml.graph.recipe import Recipe, Step, Store
+from anydml.graph.recipe import Recipe, Step, Store, free_name
 from anydml.ir.patterns import copy_of
 
 if TYPE_CHECKING:
@@ -38,10 +38,7 @@ def guard(recipe: Recipe) -> Recipe:
     for step in steps[:last]:
         output = step.target.tensor
         if stores[output].kind == "output" and output not in moved:
-            name = f"{output} held back"
-            while name in stores:  # as a node's
-                name += "'"
-            moved[output] = name
+            name = moved[output] = free_name(f"{output} held back", stores)
             stores[name] = Store("scratch", stores[output].size_in_bytes)
     copies = [
         Step(copy_of(replace(step.target, tensor=moved[step.target.tensor]), step.target), step.nodes)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from anydml.graph.check import byte_span
 from anydml.graph.nodes import ConstantNode, OperatorNode
-from anydml.graph.recipe import Recipe, Step, Store
+from anydml.graph.recipe import Recipe, Step, Store, free_name
 from anydml.graph.wiring import input_descs, node_names, order_nodes, output_descs, used_nodes
 from anydml.ir.patterns import copy_of, filled
 from anydml.ir.views import View
@@ -75,7 +75,7 @@ def lower(graph: GraphDesc, takes: Callable[[Primitive], bool] = all_plain) -> R
                 edge_in = sources[number, slot]
                 places[field] = written[edge_in.from_node_index, edge_in.from_node_output_index]
         for slot, (field, desc) in node.outputs.items():
-            name = _free(f"{names[number]}.{slot}", stores, reserved) if slot else names[number]
+            name = free_name(f"{names[number]}.{slot}", stores, reserved) if slot else names[number]
             store = written.setdefault((number, slot), name)
             stores.setdefault(store, Store("scratch", _bytes(desc)))
             places[field] = store
@@ -84,7 +84,7 @@ def lower(graph: GraphDesc, takes: Callable[[Primitive], bool] = all_plain) -> R
         scratch = {field for field, store in places.items() if stores[store].kind == "scratch"}
         primitives = tuple(part for primitive in known[id(node.desc)] for part in _with_zeros(primitive, scratch))
         for field, size in temporaries(primitives, places).items():
-            places[field] = _free(f"{names[number]}'s {field}", stores, reserved)
+            places[field] = free_name(f"{names[number]}'s {field}", stores, reserved)
             stores[places[field]] = Store("scratch", size)
         steps += [_renamed(primitive, names[number], places) for primitive in primitives]
     return Recipe(stores, (*steps, *copies))
@@ -122,13 +122,6 @@ def _with_zeros(primitive: Primitive, scratch: Collection[str]) -> Iterator[Prim
     before = replace(own, tensor=f"{own.tensor} before")
     yield filled(before, 0.0)
     yield primitive.reading(lambda view: before if view == own else view)
-
-
-def _free(name: str, *taken: Collection[str]) -> str:
-    """A name that nothing has."""
-    while any(name in several for several in taken):
-        name += "'"
-    return name
 
 
 def _renamed(primitive: Primitive, node: str, places: dict[str, str]) -> Step:

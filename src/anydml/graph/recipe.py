@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from anydml.arrays.shared import SharedData
     from anydml.ir.verbs import Primitive
     from anydml.ir.views import View
 
 StoreKind: TypeAlias = Literal["input", "constant", "output", "scratch"]
+MOST_MARKS = 8
+"""By which names are told apart; beyond, there is a number: thousands have short names too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,28 @@ class Step:
             count = fetches[slot] * math.prod(primitive.sizes) if slot in fetches else math.prod(distinct_sizes(view))
             moved += count * view.data_type.size_in_bytes
         return moved
+
+
+def free_name(name: str, *taken: Collection[str]) -> str:
+    """A name that nothing has: the name itself, with marks, or with a number where there are many.
+
+    The number of marks is doubled until the name is free, and halved back: the thousandth store of a name is found in
+    twenty steps.
+    """
+
+    def marked(marks: int) -> str:
+        return name + ("'" * marks if marks <= MOST_MARKS else f"'{marks}")
+
+    low, high = -1, 0
+    while any(marked(high) in several for several in taken):
+        low, high = high, 2 * high + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if any(marked(middle) in several for several in taken):
+            low = middle
+        else:
+            high = middle
+    return marked(high)
 
 
 def distinct_sizes(view: View) -> list[int]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.enums import DataType
-from anydml.graph.recipe import Step, Store
+from anydml.graph.recipe import Step, Store, free_name
 from anydml.ir.expressions import coordinate, load
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
@@ -142,7 +142,4 @@ class WeightLayout:
         return target
 
     def _name(self) -> str:
-        name = f"{self._maker.target.tensor}'s weights"
-        while name in self._taken or name in self.stores:
-            name += "'"
-        return name
+        return free_name(f"{self._maker.target.tensor}'s weights", self._taken, self.stores)

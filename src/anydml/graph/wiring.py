@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from anydml.graph.nodes import ConstantNode, OperatorNode
+from anydml.graph.recipe import free_name
 from anydml.memory import layout_of, without_leading_ones
 
 if TYPE_CHECKING:
     from anydml.graph.description import GraphDesc
     from anydml.graph.nodes import InputEdge, IntermediateEdge
     from anydml.tensor import TensorDesc
-
-_MOST_MARKS = 8
-"""By which slots of one name are told apart; beyond, there is their number: thousands have short names too."""
 
 
 def input_descs(graph: GraphDesc) -> list[TensorDesc | None]:
@@ -67,13 +64,9 @@ def slot_names(graph: GraphDesc) -> tuple[list[str], list[str]]:
     for output in graph.output_edges:
         given[graph.input_count + output.graph_output_index].append(output.name)
     taken: set[str] = set()
-    marks: Counter[str] = Counter()
 
     def take(name: str) -> str:
-        found = name
-        while found in taken:
-            marks[name] += 1
-            found = name + ("'" * marks[name] if marks[name] <= _MOST_MARKS else f"'{marks[name]}")
+        found = free_name(name, taken)
         taken.add(found)
         return found
 
@@ -93,11 +86,8 @@ def node_names(graph: GraphDesc) -> list[str]:
     named = [i for i, node in enumerate(graph.nodes) if node.name]
     for i in (*named, *range(len(graph.nodes))):
         if i not in names:
-            name = graph.nodes[i].name or f"node{i}"
-            while name in taken:
-                name += "'"
-            taken.add(name)
-            names[i] = name
+            names[i] = free_name(graph.nodes[i].name or f"node{i}", taken)
+            taken.add(names[i])
     return [names[i] for i in range(len(graph.nodes))]
 
 

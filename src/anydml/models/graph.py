@@ -10,6 +10,7 @@ from anydml.errors import Fault, UnsupportedError, show
 from anydml.graph.check import byte_span
 from anydml.graph.description import GraphDesc
 from anydml.graph.nodes import InputEdge, IntermediateEdge, OperatorNode, OutputEdge
+from anydml.graph.recipe import free_name
 from anydml.graph.wiring import agree
 from anydml.memory import layout_of, numpy_view, share_elements
 from anydml.models.bind import by_slot, byte_offset
@@ -229,9 +230,7 @@ class _Reader:
 
 def _unique(taken: set[str], name: str, more: str = "") -> str:
     """A name that nothing else has: a resource may be an input, and an output once or several times."""
-    name = name if name not in taken else name + more
-    while name in taken:
-        name += "'"
+    name = free_name(name if name not in taken else name + more, taken)
     taken.add(name)
     return name
 

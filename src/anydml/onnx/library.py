@@ -111,7 +111,7 @@ def kind_of(node: Any) -> str:
 
 
 def _schema(kind: str, version: int) -> Any:
-    if kind in CONTRIB:
+    if kind in CONTRIB and version < CONTRIB[kind].before:
         return _contrib_schema(kind)
     try:
         return onnx.defs.get_schema(kind, version, "")
@@ -133,8 +133,8 @@ def _contrib_schema(kind: str) -> Any:
     def attribute(label: str, default: Any) -> Any:
         if isinstance(default, tuple):
             return schema.Attribute(label, schema.AttrType.FLOATS if default else schema.AttrType.INTS, required=False)
-        if default is None:
-            return schema.Attribute(label, schema.AttrType.INT, required=True)
+        if default in (None, float):
+            return schema.Attribute(label, schema.AttrType.FLOAT if default else schema.AttrType.INT, required=True)
         return schema.Attribute(label, default_value=onnx.helper.make_attribute(label, default))
 
     slots = [several.split() for several in (found.inputs, found.outputs)]
@@ -190,7 +190,8 @@ def node_kinds() -> dict[str, list[int]]:
     for schema in onnx.defs.get_all_schemas_with_history():
         if not schema.domain:
             found.setdefault(schema.name, []).append(schema.since_version)
-    found |= {kind: [1] for kind in CONTRIB}
+    for kind in CONTRIB:
+        found.setdefault(kind, []).append(1)
     return {kind: sorted(found[kind]) for kind in sorted(found)}
 
 

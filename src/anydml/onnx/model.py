@@ -275,7 +275,10 @@ class Model(Shown):
             elements = [value.element for value in program.values]
             return dict(zip(program.names, hand_over(results, elements, memory, like), strict=True))
         assert self._divided is not None  # noqa: S101 - for type checkers: there is the one or the other
-        found = self._divided.run(taken, out or {}, like)
+        # Parts tell types by their arrays: a number of 4 bits, which lies in a byte, is one again.
+        halves = {name for name, info in self.inputs.items() if info.element.is_half}
+        typed = {n: x.view(self.inputs[n].element.dtype) if n in halves else x for n, x in taken.items()}
+        found = self._divided.run(typed if halves else taken, out or {}, like)
         if not out:
             with self._lock:
                 self._divided.remember(inputs, taken)

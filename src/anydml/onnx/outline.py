@@ -29,7 +29,7 @@ class Outline:
     """By the number of an output of the model's, the input or the other output that it repeats."""
     labels: Mapping[str, str]
     """By the name that a node has in the graph, what errors call it."""
-    rules: Mapping[str, tuple[str, str]]
+    rules: Mapping[str, tuple[str, str, int]]
     """By the name of a gather that is there to check its indices, the field and the rule that they break."""
     assumed: Collection[str]
     """The names of those that find outside what the program does not hold for."""

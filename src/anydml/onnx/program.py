@@ -292,9 +292,12 @@ class Program:
         return error
 
 
-def _broken(label: str, field: str, rule: str, indices: Any) -> ModelError:
-    """The fault that a gather with checked lengths found, which read them without their sign."""
-    found = int(np.uint64(indices[0]).astype(np.int64))
+def _broken(label: str, field: str, rule: str, bits: int, indices: Any) -> ModelError:
+    """The fault that a gather with checked lengths found, which read them without their sign; a rule may name it."""
+    (found,) = (int(index) for index in indices[:1])
+    found -= 2**bits if found >= 2 ** (bits - 1) else 0
+    if "{}" in rule:
+        return ModelError(label, Fault(field=field, rule=rule.replace("{}", str(found)), value=found))
     return ModelError(label, Fault(field=field, rule=rule, value=found, found=str(found)))
 
 

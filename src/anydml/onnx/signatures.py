@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.errors import Fault, ModelError, printable
+from anydml.onnx.contrib import CONTRIB, OTHERWISE
 from anydml.onnx.library import AttributeProto, TensorProto, kind_of, node_rules
 from anydml.onnx.types import ELEMENT_TYPES
 
@@ -18,6 +19,20 @@ if TYPE_CHECKING:
 
 
 _TYPE_NAMES: dict[int, str] = {number: name for name, number in AttributeProto.AttributeType.items()}
+
+
+_FLAGS = {
+    "align_corners", "allowzero", "antialias", "broadcast", "ceil_mode", "channels_last", "count_include_pad",
+    "detect_negative", "detect_positive", "do_rotary", "exclude_outside", "exclusive", "fmod", "input_forget",
+    "interleaved", "inverse", "is_causal", "is_packed_batching", "keepdims", "largest", "layout",
+    "linear_before_reset", "new_axis", "noop_with_empty_axes", "onesided", "reverse", "rotary_interleaved",
+    "saturate", "select_last_index", "sorted", "spatial", "storage_order", "training_mode", "transA", "transB",
+    "transBatchA", "transBatchB", "unidirectional", "upper",
+}  # fmt: skip
+"""Attributes of any node type that are a choice of two, which ONNX writes as INT."""
+
+
+_FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
 
 
 def node_faults(node: Any, version: int) -> Iterator[Fault]:
@@ -56,6 +71,11 @@ def _attribute_faults(node: Any, known: dict[str, str], required: tuple[str, ...
             yield Fault(field=name, rule=f"{name} must be a value: outside a function there is nothing to refer to")
         elif found != known[name]:
             yield Fault(field=name, rule=f"{name} must be of {known[name]}", found=found)
+        elif name in _FLAGS and found == "INT" and attribute.i not in (0, 1):
+            yield Fault(field=name, rule=f"{name} must be 0 or 1", value=attribute.i, found=str(attribute.i))
+        elif name == "stash_type" and attribute.i not in _FLOATS:
+            rule = f"{name} must be the number of a type of floats, {', '.join(map(str, _FLOATS))}"
+            yield Fault(field=name, rule=rule, value=attribute.i, found=str(attribute.i))
         seen.add(name)
     for name in required:
         if name not in seen:
@@ -109,6 +129,8 @@ def result_types(graph: Any, version: int, known: dict[str, ElementType]) -> dic
         for i, name in enumerate(node.output):
             rule = _slot(rules.outputs, i)
             kind = _said(node) or bound.get(rule.shared) or (rule.allowed[0] if len(rule.allowed) == 1 else "")
+            if not kind and kind_of(node) in CONTRIB:
+                kind = bound.get(OTHERWISE.get(rule.shared, ""), "")
             if kind in _BY_NAME:
                 found[name] = _BY_NAME[kind]
     return found

@@ -12,7 +12,7 @@ import numpy as np
 import anydml as dml
 from anydml.builder import Graph
 from anydml.enums import DataType
-from anydml.errors import DescriptionError, printable
+from anydml.errors import DescriptionError, Fault, ModelError, printable
 from anydml.graph.nodes import OperatorNode
 from anydml.onnx.packing import MOST_DIMENSIONS, check_rank, depends_on_sizes, is_packed, stand_in
 from anydml.onnx.seeding import draw_key
@@ -20,6 +20,7 @@ from anydml.onnx.types import element_of
 from anydml.onnx.values import MOST_KNOWN, Known, Value
 from anydml.opened import as_numbers, is_open
 from anydml.runtime.device import device_named
+from anydml.tapes import tape_on
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -69,8 +70,10 @@ class Tracer:
         """By which the graph is to call what it adds."""
         self.labels: dict[str, str] = {}
         """By the name that a node has in the graph, what errors call it."""
-        self.rules: dict[str, tuple[str, str]] = {}
-        """By the name of a gather that is there to check its indices, the field and the rule that they break."""
+        self.rules: dict[str, tuple[str, str, int]] = {}
+        """By the name of what checks its indices, the field and the rule that they break, and their bits."""
+        self.checked: dict[tuple[Any, ...], Value] = {}
+        """By what was checked and the rule, what a gather made of it."""
         self.states: dict[str, np.ndarray[Any, Any]] = {}
         """By the name among the inputs, the key of a generator whose state each run gives."""
         # NumPy computes what is known, of whatever level it would be: it is little, and no operator comes of it.
@@ -189,10 +192,21 @@ class Tracer:
         return Value(_WORD, shape, None, self.name_node(drawn))
 
     def reshape(self, value: Value, shape: tuple[int, ...]) -> Value:
-        """The same memory in another shape."""
+        """The same memory in another shape of as many elements."""
+        if (value.known is not None or tape_on() is None) and math.prod(shape) != value.count:
+            rule = f"a tensor must have the {math.prod(shape)} elements of {shape}"
+            raise ModelError("onnx", Fault(field="shape", rule=rule, value=value.shape, found=str(value.shape)))
         if not value.is_known:
             self.expression(value)
         return value.reshaped(shape)
+
+    def word_outside(self, made: Value, field: str, rule: str, bits: int = 64) -> None:
+        """Have an index that a run finds outside told as a rule of the node's input, by what found it.
+
+        Those of so many bits were read without their sign.
+        """
+        if made.expression is not None:
+            self.rules[made.expression.name] = (field, rule, bits)
 
     def restride(self, value: Value, shape: tuple[int, ...], strides: tuple[int, ...]) -> Value:
         """The elements at those strides in a value's memory: packed anew."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from anydml.arrays.shared import SharedData
-from anydml.errors import DmlError, Fault, UnsupportedError, printable, show
+from anydml.errors import DmlError, Fault, ModelError, UnsupportedError, printable, show
 from anydml.opened import is_open
 from anydml.tapes import tape_on
 
@@ -187,6 +187,11 @@ class Value:
     def __post_init__(self) -> None:
         if len(self.shape) > MOST_DIMENSIONS:
             check_dimensions(len(self.shape))
+        expression = self.expression
+        if expression is not None and tape_on() is None and expression.desc.element_count != math.prod(self.shape):
+            # Whoever reads or writes it would do so past the end: what a lowering overlooked is no memory's matter.
+            rule = f"a result must have the {expression.desc.element_count} elements that are computed"
+            raise ModelError("onnx", Fault(field="shape", rule=rule, value=self.shape, found=str(self.shape)))
         if math.prod(self.shape) > _MOST_ELEMENTS:
             rule = f"a tensor must have at most 2^63 - 1 = {_MOST_ELEMENTS} elements"
             raise NowhereError("onnx", Fault(field="shape", rule=rule, value=self.shape, found=show(self.shape)))
@@ -232,7 +237,11 @@ class Value:
         """Its elements as a list of whole numbers."""
         if self.known is not None and self.known.opened is not None:
             return list(self.known.opened)
-        return [int(value) for value in self.values(what).reshape(-1)]
+        values = self.values(what).reshape(-1)
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            rule = f"{what} must be finite numbers"
+            raise ModelError("onnx", Fault(field=what, rule=rule, value=self.shape, found=show(values.tolist())))
+        return [int(value) for value in values]
 
     def reshaped(self, shape: tuple[int, ...]) -> Value:
         """The same memory in another shape of as many elements; the graph must have it where it is not known."""

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.enums import DataType, InterpolationMode, ReduceFunction
 from anydml.errors import Fault
 from anydml.ir.expressions import ceil, const, coordinate, fetch, floor, fma, fold, given, load, maximum, minimum, where
+from anydml.ir.fetches import nearest
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
 from anydml.operators.computed import Computed, wide
 from anydml.operators.fields import Float, Input, Interpolation, Output, Reduction, Uint  # noqa: TC001 - read at run time
-from anydml.operators.regions import LOWEST, by_row, inside, number_of, region_rules
+from anydml.operators.regions import LOWEST, by_row, image_check, inside, number_of, region_rules, word_image
 from anydml.operators.rules import exact_sizes, same_data_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Check, IndexFault
     from anydml.operators.sizes import Sizes
 
 INT64, F32, F64 = DataType.INT64, DataType.FLOAT32, DataType.FLOAT64
@@ -80,6 +82,16 @@ class Aligned(Computed):
     @abc.abstractmethod
     def image_sizes(self) -> Sizes:
         """The sizes of the images: batch, channels, height and width."""
+
+    def image_check(self) -> Check:
+        """That each region's image is there."""
+        return image_check(
+            number_of("BatchIndicesTensor", self.batch_indices_tensor, None, (self.regions,)), self.image_sizes()[0]
+        )
+
+    def word_outside(self, fault: IndexFault) -> Fault:
+        """Name the image by its place in BatchIndicesTensor."""
+        return word_image(fault, "BatchIndicesTensor", str(fault.position[0]), fault.indices[0])
 
     @property
     def is_largest(self) -> bool:
@@ -180,7 +192,7 @@ class _RoiAlign(Aligned):
         regions = [number_of("ROITensor", self.roi_tensor, k, sizes) for k in range(4)]
         images = number_of("BatchIndicesTensor", self.batch_indices_tensor, None, sizes)
         number = [wide(load(1 + k, kind)) for k in range(4)]
-        image = nearest_image(load(5, self.batch_indices_tensor.data_type), batch)
+        image = nearest(load(5, self.batch_indices_tensor.data_type), batch)
         at, numbers = (coordinate(2), coordinate(3)), (coordinate(4), coordinate(5))
         down, across = self.down_and_across(number, at, numbers, (rows, columns), (height, width))
         is_there = down.is_there & across.is_there
@@ -196,13 +208,8 @@ class _RoiAlign(Aligned):
             sums = fold("sum", where(is_counted, value, const(0.0, F32)).to(F64))
             counts = fold("sum", where(is_counted, const(1.0, F64), const(0.0, F64)))
             total = (sums / counts).to(F32)
-        return (Reduce((x, *regions, images), by_row(target, 2), total.to(kind), 2, rows=depth),)
-
-
-def nearest_image(index: Expr, count: int) -> Expr:
-    """The image of a region; of one that is not there the last."""
-    assert index.type is not None  # noqa: S101 - for type checkers: a number
-    return minimum(index, given(count - 1, index.type)).to(INT64)
+        sources, checks = (x, *regions, images), (self.image_check(),)
+        return (Reduce(sources, by_row(target, 2), total.to(kind), 2, rows=depth, checks=checks),)
 
 
 def _weighed(terms: list[tuple[Expr, Expr]]) -> Expr:
@@ -220,7 +227,8 @@ class RoiAlign(_RoiAlign):
     rounded up in each dimension, within MinimumSamplesPerOutput and MaximumSamplesPerOutput, and no more than a region
     as large as the image has. Sample s of n stands at (s + 0.5)·size/n - 0.5 from the region's beginning. With LINEAR
     the four elements around are weighted, with NEAREST_NEIGHBOR the nearest is taken, the earlier of two; up to one
-    element outside of the image the last goes on, and beyond that a sample is OutOfBoundsInputValue.
+    element outside of the image the last goes on, and beyond that a sample is OutOfBoundsInputValue. The number of an
+    image that is not there is an error.
     """
 
     input_tensor: Input
@@ -245,7 +253,7 @@ class RoiAlign1(_RoiAlign):
     as large as the image has. Sample s of n stands at (s - OutputPixelOffset)·size/n - InputPixelOffset from the
     region's beginning, with AlignRegionsToCorners by n - 1. With LINEAR the four elements around are weighted, with
     NEAREST_NEIGHBOR the nearest is taken, the earlier of two; up to one element outside of the image the last goes on,
-    and beyond that a sample is OutOfBoundsInputValue.
+    and beyond that a sample is OutOfBoundsInputValue. The number of an image that is not there is an error.
     """
 
     input_tensor: Input

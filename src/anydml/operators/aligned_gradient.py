@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.enums import InterpolationMode, ReduceFunction
 from anydml.errors import DescriptionError, Fault
 from anydml.ir.expressions import ceil, const, coordinate, fetch, floor, fold, given, load, maximum, minimum, where
+from anydml.ir.fetches import nearest
 from anydml.ir.patterns import filled
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
-from anydml.operators.aligned import F32, F64, INT64, Aligned, nearest_image
+from anydml.operators.aligned import F32, F64, INT64, Aligned
 from anydml.operators.computed import wide
 from anydml.operators.fields import (  # noqa: TC001 - read at run time
     Float,
@@ -45,6 +47,7 @@ class RoiAlignGrad(Aligned):
     many as there are, with MAX of the first of the largest, a sample more than one element outside of the image being
     0. The regions' gradient is that of where samples stand, their count being constant: it is 0 with NEAREST_NEIGHBOR,
     and so is the slope at an element itself, beyond the last one, and where a sample is outside. Sums are of FLOAT64.
+    The number of an image that is not there is an error.
 
     At least one output must be given. InputTensor must be for MAX and for the regions' gradient; without it the sizes
     of OutputGradientTensor say those of the images. With MAX it takes time in proportion to the product of the sizes
@@ -137,7 +140,7 @@ class RoiAlignGrad(Aligned):
             found += [self._largest(target)] if self.is_largest else self._means(target)
         if self.output_roi_gradient_tensor is not None:
             found.append(self._of_regions(View.of("OutputROIGradientTensor", self.output_roi_gradient_tensor)))
-        return tuple(found)
+        return (replace(found[0], checks=(self.image_check(),)), *found[1:])
 
     # What verbs read
 
@@ -167,7 +170,7 @@ class RoiAlignGrad(Aligned):
         return wide(load(slot, self.input_gradient_tensor.data_type))
 
     def _image(self, slot: int) -> Expr:
-        return nearest_image(load(slot, self.batch_indices_tensor.data_type), self.image_sizes()[0])
+        return nearest(load(slot, self.batch_indices_tensor.data_type), self.image_sizes()[0])
 
     def _sampled(self, first: int, at: tuple[Expr, Expr], numbers: tuple[Expr, Expr]) -> tuple[Sample, Sample]:
         """A sample, the regions' numbers being the sources from the first on."""

@@ -97,9 +97,11 @@ class Filtered(Windowed):
         return tuple((size - 1) * step + reach - before - after for size, step, reach, (before, after) in spread)
 
     def implied_output_sizes(self) -> tuple[int, ...]:
-        """The windows that fit; backward the smallest sizes into which they do."""
-        natural = zip(self._natural_sizes(), self.each("output_padding"), strict=True)
-        return (self.input_tensor.sizes[0], self._channels()[1] * self.group_count, *(a + b for a, b in natural))
+        """The windows that fit; backward the smallest sizes into which they do, before padding at least one element."""
+        natural = self._natural_sizes()
+        least = [max(size, 1) for size in natural] if self.is_backward() else natural
+        padded = [a + b for a, b in zip(least, self.each("output_padding"), strict=True)]
+        return (self.input_tensor.sizes[0], self._channels()[1] * self.group_count, *padded)
 
     @classmethod
     def spread(cls, sizes: Mapping[str, Sizes], **attributes: Any) -> Spread:  # noqa: ARG003 - of others
@@ -193,11 +195,12 @@ class Filtered(Windowed):
         if not self.is_backward():
             yield from exact_sizes(self, "OutputTensor", wanted, "of the windows that fit into InputTensor")
             return
+        natural, paddings = ((*wanted[:2], *self._natural_sizes()), (0, 0, *self.each("output_padding")))
         for k, (size, least) in enumerate(zip(own, wanted, strict=True)):
-            room = self.each("strides")[k - 2] - 1 if k > 1 else 0
-            if not max(least, 1) <= size <= least + room:
-                to = f" .. {least + room}" if room else ""
-                rule = f"OutputTensor.Sizes[{k}] must be {max(least, 1)}{to}, from which InputTensor.Sizes[{k}] follows"
+            most = natural[k] + paddings[k] + (self.each("strides")[k - 2] - 1 if k > 1 else 0)
+            if not least <= size <= most:
+                to = f" .. {most}" if most > least else ""
+                rule = f"OutputTensor.Sizes[{k}] must be {least}{to}, from which InputTensor.Sizes[{k}] follows"
                 yield Fault(field=f"OutputTensor.Sizes[{k}]", rule=rule, value=own, found=str(size))
 
     # How it is computed

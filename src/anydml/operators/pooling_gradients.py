@@ -14,6 +14,7 @@ from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
 from anydml.operators.computed import Computed, wide
 from anydml.operators.fields import Input, Output, PerDimension  # noqa: TC001 - read at run time
+from anydml.operators.gather import word_index
 from anydml.operators.margins import framed, store, walked
 from anydml.operators.pooling import AveragePooling1, MaxPooling2
 from anydml.operators.rules import exact_sizes, same_data_type, same_dimension_count, same_sizes
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from anydml.ir.expressions import Expr
-    from anydml.ir.verbs import Primitive
+    from anydml.ir.verbs import IndexFault, Primitive
     from anydml.operators.pooled import Pooling
     from anydml.operators.sizes import Sizes
 
@@ -190,7 +191,7 @@ class MaxPoolingGrad(_Gradient):
 class MaxUnpooling(Computed):
     """Zeros, but for the elements that indices name, which have the input's numbers: out[index] = x.
 
-    An index counts the output's elements as one row; one outside of it is ignored. Of several with one index the last
+    An index counts the output's elements as one row; one outside of it is an error. Of several with one index the last
     is taken. The output's sizes are those of the input, where they are not given.
     """
 
@@ -256,5 +257,11 @@ class MaxUnpooling(Computed):
         is_packed = whole == packed.window((0,) * len(output.sizes), (1,) * len(output.sizes), output.sizes)
         row = store("OutputTensor" if is_packed else "row", x.data_type, [count])
         base = replace(zero, sizes=(count,), strides=(0,))
-        steps: list[Primitive] = [filled(zero, 0), Scatter((base, tuples, x), row, 0)]
+        put = Scatter((base, tuples, x), row, 0)
+        steps: list[Primitive] = [filled(zero, 0), replace(put, checks=(put.check,))]
         return (*steps, *([] if is_packed else [copy_of(replace(packed, tensor="row"), whole)]))
+
+    def word_outside(self, fault: IndexFault) -> Fault:
+        """Name the index by its place in IndicesTensor."""
+        kind, found = self.indices_tensor.data_type, str(fault.indices[0])
+        return word_index(fault, fault.position, kind, found, "the row of OutputTensor's elements,", clamps=False)

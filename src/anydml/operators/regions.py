@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from anydml.enums import DataType
 from anydml.errors import Fault
 from anydml.ir.expressions import ceil, const, coordinate, fetch, floor, fold, given, load, maximum, minimum, where
-from anydml.ir.verbs import Reduce
+from anydml.ir.fetches import nearest
+from anydml.ir.verbs import Check, Map, Reduce
 from anydml.ir.views import View
 from anydml.operators.computed import Computed, wide
 from anydml.operators.fields import Float, Input, Output, Size2D  # noqa: TC001 - read at run time
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import IndexFault
     from anydml.tensor import TensorDesc
 
-INT64, F32 = DataType.INT64, DataType.FLOAT32
+INT64, UINT64, F32 = DataType.INT64, DataType.UINT64, DataType.FLOAT32
 LOWEST = float("-inf")
+_NAN = -(2**63)
+"""What NaN is as the number of an image."""
 
 
 def region_rules(field: str, tensor: TensorDesc, last: int | None) -> Iterator[Fault]:
@@ -45,6 +49,19 @@ def number_of(field: str, tensor: TensorDesc, place: int | None, sizes: tuple[in
     return View(field, view.data_type, sizes, strides, view.offset + (place or 0) * view.strides[-1])
 
 
+def image_check(numbers: View, count: int) -> Check:
+    """That each region's image is one of so many, by a view of a number for each region."""
+    return Check(
+        View(numbers.tensor, numbers.data_type, (*numbers.sizes, 1), (*numbers.strides, 0), numbers.offset), (count,)
+    )
+
+
+def word_image(fault: IndexFault, field: str, place: str, found: object) -> Fault:
+    """Word the number of an image that is not there."""
+    rule = f"{field}[{place}] = {found} is outside the {fault.size} images of InputTensor"
+    return Fault(field=field, rule=rule, value=fault.indices, way_out=f"take 0 .. {fault.size - 1}")
+
+
 def by_row(view: View, depth: int) -> View:
     """A target of an element for each row."""
     return replace(view, sizes=(*view.sizes, *(1,) * depth), strides=(*view.strides, *(0,) * depth))
@@ -61,7 +78,7 @@ class RoiPooling(Computed):
     ROITensor has the image's number, then the first column and row and the last ones, all but the number times
     SpatialScale and rounded, halves away from 0. PooledSize is the width, then the height. A part begins with the whole
     element that its first place is in, and ends with the one that its last is in; one with no element of the image is
-    0, and an image that is not there is the nearest, which the documents leave open.
+    0. The image's number loses its fraction; one of an image that is not there is an error.
     """
 
     shares_rank = True
@@ -88,39 +105,54 @@ class RoiPooling(Computed):
         yield from same_data_type(self, "OutputTensor", "InputTensor")
         yield from exact_sizes(self, "OutputTensor", self.implied_output_sizes(), "{regions, channels, PooledSize}")
 
-    def lower(self) -> tuple[Reduce, ...]:
-        """The largest of each part's columns, in every row of the image, then of its rows."""
+    def lower(self) -> tuple[Map | Reduce, ...]:
+        """The number of each region's image; the largest of each part's columns, in every row, then of its rows."""
         x, target = View.of("InputTensor", self.input_tensor), View.of("OutputTensor", self.output_tensor)
         (regions, channels, pooled_height, pooled_width), kind = target.sizes, x.data_type
         batch, _, height, width = x.sizes
         columns = temporary("columns", F32, (regions, channels, height, pooled_width))
-        number = self._number((regions, channels, height, pooled_width, width))
+        images = temporary("images", UINT64, (regions,))
+        number = self._element(0, 0)
+        # A Check counts negative numbers from the end: of 64 bits without a sign they are past every end, as NaN is.
+        whole = where(number.equals(number), number.to(INT64), const(_NAN, INT64)).to(UINT64)
+        find = Map((number_of("ROITensor", self.roi_tensor, 0, (regions,)),), images, whole)
+        sizes = (regions, channels, height, pooled_width, width)
+        regional = self._number(sizes)
+        regional[0] = replace(images, sizes=sizes, strides=(1, 0, 0, 0, 0))
         first, last = self._part(3, 1, pooled_width, width)
-        image = inside(self._element(0).to(INT64), batch)
+        image = nearest(load(1, UINT64), batch)
         element = wide(fetch(0, kind, [image, coordinate(1), coordinate(2), coordinate(4)]))
         is_part = (coordinate(4) >= first) & (coordinate(4) < last)
         along = Reduce(
-            (x, *number),
+            (x, *regional),
             by_row(columns, 1),
             fold("max", where(is_part, element, const(LOWEST, F32))),
             1,
             rows=(width,),
+            checks=(image_check(images, batch),),
         )
         first, last = self._part(2, 2, pooled_height, height)
         begin, end = self._part(3, 1, pooled_width, width)
-        number = self._number((*target.sizes, height))
+        regional = self._number((*target.sizes, height))
         element = fetch(0, F32, [coordinate(0), coordinate(1), coordinate(4), coordinate(3)])
         is_part = (coordinate(4) >= first) & (coordinate(4) < last)
         largest = fold("max", where(is_part, element, const(LOWEST, F32)))
         value = where((first < last) & (begin < end), largest, const(0.0, F32))
-        return along, Reduce((columns, *number), by_row(target, 1), value.to(kind), 1, rows=(height,))
+        return find, along, Reduce((columns, *regional), by_row(target, 1), value.to(kind), 1, rows=(height,))
+
+    def word_outside(self, fault: IndexFault) -> Fault:
+        """Name the image by its place in ROITensor, as the number that it was."""
+        (index,) = fault.indices
+        signed = index - 2**64 if index >= 2**63 else index
+        ends: dict[int, object] = {_NAN: "NaN, or below -2^63", 2**63 - 1: "a number above 2^63"}
+        return word_image(fault, "ROITensor", f"{fault.position[0]}, 0", ends.get(signed, signed))
 
     def _number(self, sizes: tuple[int, ...]) -> list[View]:
         return [number_of("ROITensor", self.roi_tensor, k, sizes) for k in range(5)]
 
-    def _element(self, place: int) -> Expr:
-        """A number of the region, of those after the first source."""
-        return wide(load(1 + place, self.roi_tensor.data_type))
+    def _element(self, place: int, first: int = 1) -> Expr:
+        """A number of the region, whose numbers are the sources from the first on."""
+        return wide(load(first + place, self.roi_tensor.data_type))
 
     def _part(self, dimension: int, place: int, count: int, size: int) -> tuple[Expr, Expr]:
         """The first element of a part, and the one after its last."""

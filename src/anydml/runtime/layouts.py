@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.protocol import layouts_of
-from anydml.graph.recipe import Recipe, Step, Store
+from anydml.graph.recipe import Recipe, Step, Store, free_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,9 +39,7 @@ class Layouts:
             for name, layout in wanted.items():
                 plain = replace(layout, target=replace(layout.target, tensor=""))
                 if plain not in stores:
-                    store = f"{layout.sources[0].tensor} laid out"
-                    while store in named:
-                        store += " more"
+                    store = free_name(f"{layout.sources[0].tensor} laid out", named)
                     named.add(store)
                     stores[plain] = store
                 own[name] = stores[plain]

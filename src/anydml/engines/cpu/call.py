@@ -6,11 +6,15 @@ import ctypes
 import struct
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from anydml.engines.cpu import pool, team
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.direct import make_direct
+from anydml.engines.cpu.kernels.room import SCRATCH
 from anydml.engines.cpu.kernels.team import CHUNK, PART
+from anydml.engines.cpu.scratch import PAGE, get_scratch
 from anydml.engines.threads import get_num_threads
 
 if TYPE_CHECKING:
@@ -20,6 +24,10 @@ if TYPE_CHECKING:
 
 SMALL = 2 * PART
 """Bytes below which work stays on the caller's thread."""
+LONG = 2**31
+"""Bytes of one thread's work for which Ctrl-C does not wait: 0.2 s, and a second where each element takes long."""
+MOST = 2**62
+"""Bytes of work that a word is to hold."""
 TURNS = 16
 """Turns for each of Python's threads, so that one that is held up leaves its share to the others."""
 
@@ -62,15 +70,22 @@ def make_dispatch(kernel: Kernel, words: Sequence[int], units: int, size: int) -
 
 def lay_out(kernel: Kernel, words: Sequence[int], units: int, size: int) -> bytes:
     """The words as a kernel reads them, after those of whoever calls."""
-    return struct.pack(f"{len(words) + HEADER}q", units, NO_STATUS, STATUS, kernel.address, size, *words)
+    return struct.pack(f"{len(words) + HEADER}q", units, NO_STATUS, STATUS, kernel.address, min(size, MOST), *words)
 
 
 def _dispatch(kernel: Kernel, laid_out: bytes, units: int, size: int) -> Callable[[], Any]:
     if size < SMALL:
         return make_builtin(kernel.entry, laid_out)
+    if takes_long(units, size) and team.Cancellable.is_possible():
+        return _Long(kernel, laid_out, units)
     if team.is_available():
         return make_builtin(team.get_team().entry, laid_out)
     return _Pooled(kernel, laid_out, units, size)
+
+
+def takes_long(units: int, size: int) -> bool:
+    """Whether work that moves `size` bytes takes so long that it must be possible to cancel it."""
+    return size >= LONG and size // max(min(units, get_num_threads()), 1) >= LONG
 
 
 class Template:
@@ -106,7 +121,7 @@ class Template:
 
         It looks at nothing but their addresses: a call of it takes 0.2 us and the kernel's time.
         """
-        if self._size >= SMALL and not team.is_available():
+        if (self._size >= SMALL and not team.is_available()) or takes_long(self._units, self._size):
             return None
         entry = self._kernel.entry if self._size < SMALL else team.get_team().entry
         count, places = (
@@ -122,6 +137,24 @@ def describe_threads() -> str:
     return team.NAME if team.is_available() else pool.NAME
 
 
+class _Long:
+    """Work on threads of its own, which an interrupt cancels."""
+
+    __slots__ = ("_kernel", "_units", "_words")
+
+    def __init__(self, kernel: Kernel, words: bytes, units: int) -> None:
+        self._kernel, self._words, self._units = kernel.address, words, units
+
+    def __call__(self) -> int | None:
+        threads = min(get_num_threads(), self._units)
+        words = np.frombuffer(bytearray(self._words), np.int64)
+        shared = get_scratch()
+        if tuple(words[HEADER : HEADER + 2]) == shared:  # who is cancelled does not give a block back
+            own = np.zeros(threads * SCRATCH + PAGE, np.uint8)
+            words[HEADER : HEADER + 2] = -(-own.ctypes.data // PAGE) * PAGE, threads
+        return team.Cancellable(self._kernel, words.ctypes.data, self._units, threads).run()
+
+
 class _Pooled:
     """Work in turns, on Python's threads."""
 
@@ -133,7 +166,7 @@ class _Pooled:
 
     def __call__(self) -> int | None:
         units, call, words = self._units, self._call, self._address
-        turns = min(units, max(self._size // CHUNK, 1), TURNS * get_num_threads())
+        turns = min(units, max(self._size // CHUNK, 1), max(TURNS * get_num_threads(), self._size // LONG))
         found: list[int] = []
 
         def work(turn: int) -> None:

@@ -115,5 +115,8 @@ def run(work: Callable[[int], None], count: int) -> None:
         if helpers > 0:
             _pool.ask(job, helpers)
         job.take_turns()
+    except BaseException:
+        job.count = 0  # the others take no more turns either
+        raise
     finally:
         job.finish()

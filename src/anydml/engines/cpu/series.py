@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu import team
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.call import METH_FASTCALL, NO_STATUS, SMALL, STATUS, make_builtin
+from anydml.engines.cpu.call import LONG, METH_FASTCALL, NO_STATUS, SMALL, STATUS, make_builtin
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.series import make_series
 
@@ -36,6 +36,8 @@ def make_series_of(
     first, *others = (list(_addresses(count, *by)) for by in ((0, 0), _FAR, _ODD))
     steps, *moved = (_words(bind(addresses)) for addresses in (first, *others))
     if steps is None or max(map(len, steps), default=0) > _MOST_WORDS:
+        return None
+    if sum(words[HEADER - 1] for words in steps) >= LONG:  # Ctrl-C is looked for between them
         return None
     packed = [len(steps), max(map(len, steps), default=0), NO_STATUS, STATUS]
     for number, words in enumerate(steps):

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
 
 Array = np.ndarray[Any, Any]
+AT_ONCE = 2**28
+"""Elements that are folded in one call of NumPy's: a fraction of a second."""
 
 
 def evaluate(
@@ -70,8 +72,13 @@ def _once(array: Array) -> Array:
 
 
 def _fold(node: Expr, numbers: Array, depth: int) -> Array:
-    """Sums and products of floats in float64, rounded once."""
+    """Sums and products of floats in float64, rounded once. Ctrl-C is looked for between parts of what is much."""
     assert node.type is not None  # noqa: S101 - for type checkers: truths are not folded
+    along = max(range(numbers.ndim - depth), key=lambda k: numbers.shape[k], default=0)
+    if numbers.size > AT_ONCE and numbers.ndim > depth and numbers.shape[along] > 1:
+        count = min(-(-numbers.size // AT_ONCE), numbers.shape[along])
+        parts = np.array_split(numbers, count, along)
+        return np.concatenate([_fold(node, part, depth) for part in parts], along)
     axes = tuple(range(numbers.ndim - depth, numbers.ndim))
     kind = {"dtype": np.float64 if node.type.is_float else node.type.dtype} if node.op in _WIDE_FOLDS else {}
     return np.asarray(_FOLDS[node.op](numbers, axis=axes, keepdims=True, **kind)).astype(node.type.dtype)

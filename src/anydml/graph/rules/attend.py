@@ -259,9 +259,9 @@ def _maker(draft: Draft, reader: Primitive, leaf: Expr, number: int) -> int | No
     if leaf.op != "load":
         return None
     view = reader.sources[int(leaf.value)]
-    if not draft.is_own(view) or draft.readers(view.tensor).keys() != {number}:
+    if not draft.is_own(view) or draft.who_reads(view.tensor) != [number]:
         return None
-    (maker,) = draft.writers(view.tensor)
+    (maker,) = draft.who_writes(view.tensor)
     return maker
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anydml.graph.recipe import Recipe, Step
+from anydml.graph.recipe import Recipe, Step, free_name
 from anydml.graph.rules.factors import unpacks
 from anydml.ir.patterns import copy_of, is_copy
 
@@ -75,9 +75,7 @@ def _split(recipe: Recipe, left: Collection[str] = ()) -> tuple[Recipe, Recipe]:
             always.append(step)
             continue
         if is_output:
-            name = f"{target.tensor} once"
-            while name in stores:
-                name += " more"
+            name = free_name(f"{target.tensor} once", stores)
             held[target.tensor], stores[name] = name, stores[target.tensor]
             always.append(replace(step, primitive=copy_of(instead(target), target)))
         once.append(step.writing(instead(target)))

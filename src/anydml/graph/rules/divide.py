@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.graph.lower import temporaries
-from anydml.graph.recipe import Recipe, Step, Store
+from anydml.graph.recipe import Recipe, Step, Store, free_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,9 +29,7 @@ def divide(recipe: Recipe, divided: Callable[[Primitive], Sequence[Primitive] | 
             continue
         names: dict[str, str] = {}
         for name, size in temporaries(tuple(found), stores).items():
-            names[name] = f"{step.target.tensor}'s {name}"
-            while names[name] in stores:
-                names[name] += "'"
+            names[name] = free_name(f"{step.target.tensor}'s {name}", stores)
             stores[names[name]] = Store("scratch", size)
 
         def renamed(view: View, names: dict[str, str] = names) -> View:

@@ -27,17 +27,26 @@ def forward(recipe: Recipe) -> Recipe:
     draft = Draft(recipe)
     for number in range(len(recipe.steps)):
         step = draft.steps[number]
-        if draft.is_scratch(step.target) and (changed := _forwarded(step, draft.readers(step.target.tensor))):
+        if is_copy(step.primitive) and draft.is_scratch(step.target) and (changed := _forwarded(draft, step)):
             draft.put(changed)
             draft.drop(number)
     return draft.recipe()
 
 
-def _forwarded(step: Step, readers: Mapping[int, Step]) -> dict[int, Step] | None:
+def _forwarded(draft: Draft, step: Step) -> dict[int, Step] | None:
     """By number, the readers of a copy made readers of its source."""
+    name = step.target.tensor
+    if not draft.is_own(step.target):  # of a thousand parts each is read by others, which the first reader tells
+        first = {i: draft.steps[i] for i in draft.who_reads(name)[:1]}
+        if not _redirected(step, first):
+            return None
+    changed = _redirected(step, draft.readers(name))
+    return changed and {i: replace(s, nodes=joined(step.nodes, s.nodes)) for i, s in changed.items()}
+
+
+def _redirected(step: Step, readers: Mapping[int, Step]) -> dict[int, Step] | None:
     copy = step.primitive
-    if not is_copy(copy):
-        return None
+    assert is_copy(copy)  # noqa: S101 - for type checkers: it was asked before
 
     def change(view: View) -> View | None:
         return through(view, copy.target, copy.source)
@@ -45,7 +54,7 @@ def _forwarded(step: Step, readers: Mapping[int, Step]) -> dict[int, Step] | Non
     changed = redirect(readers, copy.target.tensor, change)
     if changed is None:
         changed = redirect({i: _fitted(s, copy) for i, s in readers.items()}, copy.target.tensor, change)
-    return changed and {i: replace(s, nodes=joined(step.nodes, s.nodes)) for i, s in changed.items()}
+    return changed
 
 
 def _fitted(step: Step, copy: Map) -> Step:

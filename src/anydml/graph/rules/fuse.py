@@ -62,7 +62,7 @@ def _fused(draft: Draft, number: int) -> dict[int, Step] | None:
         return None
     if any(match_lookup(reader) for reader in maps.values()):
         return None  # tables are read by bytes in memory
-    if made.checks and (len(maps) > 1 or raises(draft, range(number + 1, *maps))):
+    if made.checks and (len(maps) > 1 or draft.may_raise(number, *maps)):
         return None
     changed = {}
     for i, reader in maps.items():
@@ -71,11 +71,6 @@ def _fused(draft: Draft, number: int) -> dict[int, Step] | None:
             return None
         changed[i] = replace(readers[i], primitive=fused, nodes=joined(step.nodes, readers[i].nodes))
     return changed
-
-
-def raises(draft: Draft, numbers: Iterable[int]) -> bool:
-    """Whether one of some steps may raise, before which a check must stay."""
-    return any(i in draft.steps and draft.steps[i].may_raise for i in numbers)
 
 
 def _is_worth_it(made: Map, step: Step, readers: Sequence[Map]) -> bool:

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anydml.graph.recipe import Step, Store, distinct_sizes
+from anydml.graph.recipe import Step, Store, distinct_sizes, free_name
 from anydml.graph.rules.fuse import Sources, with_leaves, work
 from anydml.graph.rules.steps import Draft
 from anydml.ir.expressions import FOLDS, load
@@ -51,10 +51,7 @@ def hoist(recipe: Recipe) -> Recipe:
 
 def name_ahead(step: Step, stores: dict[str, Store]) -> str:
     """A store for what is computed once, before a step."""
-    name = f"{step.target.tensor} ahead"
-    while name in stores:
-        name += "'"
-    return name
+    return free_name(f"{step.target.tensor} ahead", stores)
 
 
 def _parts(made: Computation, draft: Draft) -> Iterator[Expr]:

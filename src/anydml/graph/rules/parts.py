@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anydml.graph.recipe import Step, Store
+from anydml.graph.recipe import Step, Store, free_name
 from anydml.graph.rules.narrow import cut_to, packed
 from anydml.graph.rules.steps import Draft
 from anydml.graph.views import through, trace
@@ -85,9 +85,7 @@ def _cuts(made: Map, store: str, targets: Sequence[View]) -> list[list[Cut]] | N
 def _part(draft: Draft, step: Step, writer: int, cuts: list[Cut]) -> Step:
     """A part of a map, and what it reads in a store of its own."""
     made, old = step.primitive, draft.steps[writer].target
-    name = f"{old.tensor} part"
-    while name in draft.stores:
-        name += "'"
+    name = free_name(f"{old.tensor} part", draft.stores)
     new = packed(replace(old, tensor=name))
     draft.stores[name] = Store("scratch", math.prod(new.sizes) * new.data_type.size_in_bytes)
     draft.put({writer: draft.steps[writer].writing(new)})

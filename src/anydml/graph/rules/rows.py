@@ -10,7 +10,7 @@ from anydml.enums import DataType
 from anydml.graph.rules.cutting import cut_for
 from anydml.graph.rules.factors import factor, size_of, unpacks
 from anydml.graph.rules.fetching import fetches_well
-from anydml.graph.rules.fuse import MOST_SOURCES, MOST_WORK, REPEATED_WORK, Sources, inlined, raises, with_leaves, work
+from anydml.graph.rules.fuse import MOST_SOURCES, MOST_WORK, REPEATED_WORK, Sources, inlined, with_leaves, work
 from anydml.graph.rules.passes import reads_in_passes, work_in_passes
 from anydml.graph.rules.steps import Draft, joined
 from anydml.graph.views import trace
@@ -77,9 +77,9 @@ def _take_in(draft: Draft, number: int, makers: Mapping[str, int]) -> None:
         made = other.primitive
         assert isinstance(made, Computation)  # noqa: S101 - for type checkers
         is_product = match_contraction(current) is not None
-        may = draft.readers(other.target.tensor).keys() <= taken and (is_product or not draft.is_constant(other))
+        may = taken.issuperset(draft.who_reads(other.target.tensor)) and (is_product or not draft.is_constant(other))
         if may and made.checks:  # which stay in their order
-            may = not raises(draft, (i for i in range(before + 1, number) if i not in taken))
+            may = not draft.may_raise(before, number, but=taken)
         before_it = (draft.steps[makers[view.tensor]].primitive for view in made.sources if view.tensor in makers)
         is_first = not any(one.depth for one in before_it)
         merged = merged_with(made, current, is_first=is_first) if may else None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.locks import cached_property
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from anydml.graph.recipe import Recipe, Step
     from anydml.ir.views import View
@@ -18,31 +19,52 @@ MOST_TRIES = 4
 
 
 class _Known(NamedTuple):
-    """Who reads and writes a store, by number, and the stores that depend on constants alone."""
+    """Who reads and writes a store, by number and in order, and the stores that depend on constants alone."""
 
-    readers: dict[str, set[int]]
-    writers: dict[str, set[int]]
+    readers: dict[str, list[int]]
+    writers: dict[str, list[int]]
     fixed: set[str]
+    raising: list[int]
+    """The steps that may raise, in order."""
 
     def note(self, number: int, step: Step) -> None:
         for views, known in ((step.primitive.reads, self.readers), (step.primitive.targets, self.writers)):
             for view in views:
                 if (found := known.get(view.tensor)) is None:
-                    known[view.tensor] = {number}
+                    known[view.tensor] = [number]
                 else:
-                    found.add(number)
+                    _add(found, number)
+        if step.may_raise:
+            _add(self.raising, number)
 
     def forget(self, number: int, step: Step) -> None:
         for view in step.sources:
-            self.readers[view.tensor].discard(number)
+            _remove(self.readers[view.tensor], number)
         for target in step.targets:
-            self.writers[target.tensor].discard(number)
+            _remove(self.writers[target.tensor], number)
+        if step.may_raise:
+            _remove(self.raising, number)
 
     def is_constant(self, step: Step) -> bool:
         read, fixed = step.primitive.reads, self.fixed
         if not read or read[0].tensor not in fixed:  # as of most
             return False
         return all(view.tensor in fixed for view in read)
+
+
+def _add(numbers: list[int], number: int) -> None:
+    """Put a number among others in order, once."""
+    if not numbers or numbers[-1] < number:  # as when a recipe is gone through
+        numbers.append(number)
+    elif numbers[(place := bisect_left(numbers, number))] != number:
+        numbers.insert(place, number)
+
+
+def _remove(numbers: list[int], number: int) -> None:
+    """Take a number out of others in order, if it is there."""
+    place = bisect_left(numbers, number)
+    if place < len(numbers) and numbers[place] == number:
+        del numbers[place]
 
 
 class Draft:
@@ -56,7 +78,7 @@ class Draft:
     @cached_property
     def _known(self) -> _Known:
         """Found out where it is first asked for: half of the rules find nothing to ask about."""
-        known = _Known({}, {}, {name for name, store in self.stores.items() if store.kind == "constant"})
+        known = _Known({}, {}, {name for name, store in self.stores.items() if store.kind == "constant"}, [])
         for number, step in self.steps.items():
             known.note(number, step)
         for step in self.steps.values():
@@ -86,11 +108,24 @@ class Draft:
 
     def readers(self, store: str) -> dict[int, Step]:
         """By number and in their order, the steps that read a store."""
-        return {number: self.steps[number] for number in sorted(self._known.readers.get(store, ()))}
+        return {number: self.steps[number] for number in self.who_reads(store)}
 
     def writers(self, store: str) -> dict[int, Step]:
         """By number and in their order, the steps that write parts of a store."""
-        return {number: self.steps[number] for number in sorted(self._known.writers.get(store, ()))}
+        return {number: self.steps[number] for number in self.who_writes(store)}
+
+    def who_reads(self, store: str) -> Sequence[int]:
+        """The numbers of the steps that read a store, in order: for rules that need a few, of thousands of them."""
+        return self._known.readers.get(store, ())
+
+    def who_writes(self, store: str) -> Sequence[int]:
+        """The numbers of the steps that write parts of a store, in order."""
+        return self._known.writers.get(store, ())
+
+    def may_raise(self, first: int, last: int, *, but: Collection[int] = ()) -> bool:
+        """Whether a step between two others may raise, before which a check must stay."""
+        numbers = self._known.raising
+        return any(numbers[k] not in but for k in range(bisect_right(numbers, first), bisect_left(numbers, last)))
 
     def drop(self, number: int) -> None:
         """Let a step go."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
-from anydml.graph.recipe import Step, Store
+from anydml.graph.recipe import Step, Store, free_name
 from anydml.graph.rules.fuse import inlined, with_leaves, work
 from anydml.graph.rules.steps import Draft, joined
 from anydml.ir.expressions import coordinate, load
@@ -46,9 +46,7 @@ def tables(recipe: Recipe) -> Recipe:
         if found is None or not _is_lookup_worth_it(found) or work(found.primitive.values[0]) < LITTLE_WORK:
             steps.append(step)
             continue
-        name = f"{step.target.tensor} by byte"
-        while name in stores:
-            name += "'"
+        name = free_name(f"{step.target.tensor} by byte", stores)
         made = found.primitive
         assert isinstance(made, Map)  # noqa: S101 - for type checkers
         slot = _byte(draft, made)

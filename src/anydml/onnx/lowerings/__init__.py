@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import anydml as dml
 from anydml.enums import ReduceFunction
+from anydml.errors import show
 from anydml.onnx.library import node_kinds, node_rules
 from anydml.onnx.lowerings import (
     attending,
@@ -59,6 +60,20 @@ def by_definition(node: Node) -> list[Value | None]:
 def checked_attention(node: Node) -> list[Value | None]:
     """Attention, as ONNX makes it of others."""
     attention.check_heads(node)
+    return by_definition(attention.without_heads(node))
+
+
+def checked_loss(node: Node) -> list[Value | None]:
+    """A loss, as ONNX makes it of others: by the class of each place that scores are for."""
+    scores, target, weight = node.input(0).shape, node.input(1).shape, node.optional(2)
+    if len(scores) < 2 or target != (scores[0], *scores[2:]):
+        rule = "the scores must be (N, C, D1, .. Dk), and the classes (N, D1, .. Dk)"
+        node.refuse(node.rules.inputs[1].name, rule, value=target, found=f"{scores} and {target}")
+    if weight is not None and weight.shape != scores[1:2]:
+        rule = f"{node.rules.inputs[2].name} must have the shape {scores[1:2]}, a number for each class"
+        node.refuse(node.rules.inputs[2].name, rule, value=weight.shape, found=str(weight.shape))
+    if node.text("reduction") not in ("mean", "sum", "none"):
+        node.refuse("reduction", "reduction must be mean, sum or none", found=show(node.text("reduction")))
     return by_definition(node)
 
 
@@ -91,11 +106,13 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Conv": {1: convolving.convolution},
     "ConvInteger": {10: convolving.convolution_integer},
     "ConvTranspose": {1: convolving.transposed},
+    "Crop": {1: slicing.crop},
     "CumProd": {26: running.cum_prod},
     "CumSum": {11: running.cum_sum},
     "DepthToSpace": {1: rearranging.depth_to_space},
     "DequantizeLinear": {10: quantising.dequantize},
     "Dropout": {1: drawing.dropout_by_attributes, 12: drawing.dropout},
+    "DynamicSlice": {1: slicing.slice_by_inputs},
     "Einsum": {12: einsum.einsum},
     "Expand": {8: moving.expand},
     "EyeLike": {9: rearranging.eye_like},
@@ -114,9 +131,10 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Hardmax": {1: reducing.along_rest("hardmax1"), 13: reducing.along_axis("hardmax1")},
     "Identity": {1: shaping.identity},
     "If": {1: branching.choose},
+    "ImageScaler": {1: composing.image_scaler},
     "InstanceNormalization": {1: normalising.instance_norm},
     "IsInf": {1: composing.is_infinite},
-    "LayerNormalization": {17: normalising.layer_norm},
+    "LayerNormalization": {1: normalising.layer_norm},
     "LogSoftmax": {1: reducing.along_rest("log_softmax1"), 13: reducing.along_axis("log_softmax1")},
     "LpNormalization": {1: normalising.lp_norm},
     "LpPool": {1: pooling.lp_pool},
@@ -129,12 +147,14 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "MaxRoiPool": {1: regions.max_roi_pool},
     "MaxUnpool": {9: pooling.max_unpool},
     "Mean": {1: composing.mean},
-    "MeanVarianceNormalization": {9: normalising.mean_variance_norm},
+    "MeanVarianceNormalization": {1: normalising.mean_variance_norm},
+    "MemcpyFromHost": {1: shaping.identity},
+    "MemcpyToHost": {1: shaping.identity},
     "Min": {1: composing.fold("min")},
     "Mish": {1: composing.mish},
     "Mod": {1: composing.modulus},
     "Multinomial": {7: drawing.multinomial},
-    "NegativeLogLikelihoodLoss": {12: by_definition},
+    "NegativeLogLikelihoodLoss": {12: checked_loss},
     "NonZero": {9: selecting.nonzero},
     "OneHot": {9: selecting.one_hot},
     "Pad": {
@@ -161,6 +181,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "RoiAlign": {10: regions.roi_align},
     "RotaryEmbedding": {1: attention.rotary_embedding},
     "Round": {1: composing.rounded},
+    "Scale": {1: composing.scaled},
     "Scatter": {9: scattering.scatter_elements},
     "ScatterElements": {11: scattering.scatter_elements},
     "ScatterND": {11: scattering.scatter_nd},
@@ -169,7 +190,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Size": {1: shaping.size},
     "Slice": {1: slicing.slice_by_attributes, 10: slicing.slice_by_inputs},
     "Softmax": {1: reducing.along_rest("softmax1"), 13: reducing.along_axis("softmax1")},
-    "SoftmaxCrossEntropyLoss": {12: by_definition},
+    "SoftmaxCrossEntropyLoss": {12: checked_loss},
     "SpaceToDepth": {1: rearranging.space_to_depth},
     "Split": {1: slicing.split},
     "Squeeze": {1: shaping.squeeze},

@@ -36,6 +36,9 @@ def affine_grid(node: Node) -> list[Value]:
     if count not in (2, 3) or theta.shape != (size[0], count, count + 1) or min(size) < 1:
         rule = "theta must be {N, 2, 3} for a size of 4 numbers, or {N, 3, 4} for 5, all at least 1"
         node.refuse("theta", rule, value=theta.shape, found=f"{theta.shape} and {show(size)}")
+    # They are made before the graph is, as FLOAT64, and stacked once more.
+    places_size = 8 * (2 * count + 2) * math.prod(size[2:])
+    node.tracer.beside.limit.check(places_size, "the places of AffineGrid", node.label)
     is_at_corners = bool(node.integer("align_corners"))
     lines = []
     for length in size[2:]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import anydml as dml
@@ -86,15 +87,22 @@ def global_pool(function: ReduceFunction) -> Callable[[Node], list[Value]]:
     """GlobalAveragePool and GlobalMaxPool: a reduction of what is spatial."""
 
     def lower(node: Node) -> list[Value]:
-        x = node.input(0)
+        x = _image(node)
         return [reduce(node, x, function, list(range(2, len(x.shape))))]
 
     return lower
 
 
+def _image(node: Node) -> Value:
+    x = node.input(0)
+    if len(x.shape) < 3:
+        node.refuse("X", "X must have at least 3 dimensions", value=x.shape, found=str(x.shape))
+    return x
+
+
 def global_lp_pool(node: Node) -> list[Value]:
     """GlobalLpPool."""
-    x = node.input(0)
+    x = _image(node)
     power = node.integer("p", 2) if node.version > 1 else int(node.real("p"))
     if power in (1, 2):
         return global_pool(ReduceFunction.L1 if power == 1 else ReduceFunction.L2)(node)
@@ -108,19 +116,26 @@ def max_unpool(node: Node) -> list[Value]:
     x, indices = node.input(0), node.input(1)
     size = window_of(node, x)
     (starts, ends), strides = pads_of(node, len(size)), spatial(node, "strides", len(size), 1, 1)
+    if indices.shape != x.shape:
+        node.refuse("I", f"I must have the shape of X, {x.shape}", value=indices.shape, found=str(indices.shape))
     walk = zip(x.shape[2:], strides, size, starts, ends, strict=True)
     shape = (*x.shape[:2], *((n - 1) * step + k - start - end for n, step, k, start, end in walk))
-    rank = max(4, len(x.shape))
-    own, wide = ((*s[:2], *(1,) * (rank - len(s)), *s[2:]) for s in (x.shape, shape))
+    # An index counts the elements of the whole result, however many dimensions it has; MAX_UNPOOLING takes images.
+    own, wide = ((*s[:2], 1, math.prod(s[2:])) for s in (x.shape, shape))
     places = convert(node, indices, element_of(DataType.UINT64))
     tensors = [node.tracer.reshape(value, own) for value in (x, places)]
     made = node.tracer.apply(dml.max_unpooling, tensors, wide, output_sizes=wide)
+    node.tracer.word_outside(made, "I", f"I must lie in 0 .. {math.prod(shape) - 1}, the elements of {shape} in a row")
     found = node.tracer.reshape(made, shape)
     if node.optional(2) is None:
         return [found]
     wanted = tuple(node.sizes(2, "output_shape"))
-    if len(wanted) != len(shape) or any(size < own for size, own in zip(wanted, shape, strict=True)):
-        rule = f"output_shape must be at least {shape}, into which the input is spread"
+    if (
+        len(wanted) != len(shape)
+        or wanted[:2] != shape[:2]
+        or any(size < own for size, own in zip(wanted, shape, strict=True))
+    ):
+        rule = f"output_shape must be at least {shape}, into which the input is spread, and of its batch and channels"
         node.refuse("output_shape", rule, value=wanted, found=str(wanted))
     ends = tuple(size - own for size, own in zip(wanted, shape, strict=True))
     options: dict[str, Any] = {"start_padding": (0,) * len(ends), "end_padding": ends}

@@ -119,7 +119,12 @@ def _spread(node: Node, value: Value, x: Value, name: str) -> Value:
     if value.shape != wanted:
         rule = f"{name} must have the shape {wanted}, a number for each block of {block} along axis {axis}"
         node.refuse(name, rule, value=value.shape, found=str(value.shape))
-    before, after = wanted[: axis + 1], wanted[axis + 1 :]
+    return _repeated(node, value, axis, block, x)
+
+
+def _repeated(node: Node, value: Value, axis: int, block: int, x: Value) -> Value:
+    """A number for each block along an axis, as one for each element; the last block may be shorter."""
+    before, after = value.shape[: axis + 1], value.shape[axis + 1 :]
     column = node.tracer.reshape(value, (*before, 1, *after))
     whole = spread(node, column, (*before, block, *after))
     long = node.tracer.reshape(whole, (*before[:-1], before[-1] * block, *after))
@@ -148,8 +153,14 @@ def matmul_bits(node: Node) -> list[Value]:
         rule = "block_size must be a power of two from 16 on, and K and N at least 1"
         node.refuse("block_size", rule, value=block, found=str((length, columns, block)))
     count = -(-length // block)
-    _check_shape(node, "B", packed, columns * count * block * bits // 8)
-    _check_shape(node, "scales", scales, columns * count)
+    _check_shape(node, "B", packed, (columns, count, block * bits // 8))
+    for name, given in (("scales", scales), ("zero_points", zeros)):
+        if given is not None:
+            is_bytes = given.element is UINT8
+            width = -(-count * bits // 8) if is_bytes else count
+            _check_shape(node, name, given, (columns * width,), (columns, width))
+    if bias is not None:
+        _check_shape(node, "bias", bias, (columns,))
     scale = node.tracer.reshape(scales, (columns, count))
     whole = (columns, count * block)
     rows = node.tracer.reshape(packed, (columns, count * block * bits // 8))
@@ -162,7 +173,6 @@ def matmul_bits(node: Node) -> list[Value]:
         scale = convert(node, scale, FLOAT)
     inputs = [rows, scale]
     if zeros is not None and is_packed:
-        _check_shape(node, "zero_points", zeros, columns * -(-count * bits // 8))
         inputs.append(zeros)
 
     def unpack(x: Any, by: Any, *points: Any) -> Any:
@@ -207,6 +217,8 @@ def gather_blocks(node: Node) -> list[Value]:
     data, indices, scales, zeros = node.input(0), node.input(1), node.input(2), node.optional(3)
     bits, block = 4 if data.element.is_half else node.integer("bits"), node.integer("block_size")
     axes = [node.axis(node.integer(name), len(data.shape)) for name in ("gather_axis", "quantize_axis")]
+    if data.element.is_half and data.halves is None:
+        return [_gather_single(node, (data, indices, scales, zeros), axes[0], axes[1], block)]
     packed = data
     if data.element.is_half and data.halves is not None and data.shape[-1] % 2 == 0:
         packed = Value(UINT8, (*data.shape[:-1], data.shape[-1] // 2), data.halves)
@@ -236,6 +248,27 @@ def gather_blocks(node: Node) -> list[Value]:
     return [node.tracer.reshape(compute(node, dml.add, blocks, node.tracer.reshape(apart, (*by.shape, 1))), shape)]
 
 
+def _gather_single(
+    node: Node, given: tuple[Value, Value, Value, Value | None], axis: int, along: int, block: int
+) -> Value:
+    """The same of numbers of 4 bits that a run gives, which lie in a byte each: (x - zero point)·scale."""
+    data, indices, scales, zeros = given
+    wanted = tuple(-(-n // max(block, 1)) if k == along else n for k, n in enumerate(data.shape))
+    if axis == along or block < 1:
+        node.unsupported("quantize_axis", "blocks along the axis that indices are for are not supported")
+    for name, value in (("scales", scales), ("zero_points", zeros)):
+        if value is not None and value.shape != wanted:
+            rule = f"{name} must have the shape {wanted}, a number for each block of {block}"
+            node.refuse(name, rule, value=value.shape, found=str(value.shape))
+    rows, by, points = (
+        one and convert(node, take_blocks(node, one, indices, axis), scales.element) for one in (data, scales, zeros)
+    )
+    assert rows is not None and by is not None  # noqa: S101, PT018 - for type checkers: zero points alone may be none
+    place = along + len(indices.shape) - 1 if along > axis else along
+    apart = rows if points is None else compute(node, dml.subtract, rows, _repeated(node, points, place, block, rows))
+    return compute(node, dml.multiply, apart, _repeated(node, by, place, block, rows))
+
+
 def _points(node: Node, zeros: Value, indices: Value, by: Value, bits: int) -> Value:
     """A zero point for each scale; of 4 bits they may lie two to a byte, and a row begins with one."""
     rows = take_blocks(node, zeros, indices, 0)
@@ -244,7 +277,7 @@ def _points(node: Node, zeros: Value, indices: Value, by: Value, bits: int) -> V
             rule = f"zero_points must have the shape of scales, {by.shape} at the indices"
             node.refuse("zero_points", rule, value=rows.shape, found=str(rows.shape))
         return convert(node, rows, by.element)
-    _check_shape(node, "zero_points", rows, by.count // by.shape[-1] * -(-by.shape[-1] * bits // 8))
+    _check_count(node, "zero_points", rows, by.count // by.shape[-1] * -(-by.shape[-1] * bits // 8))
     low, high = (
         compute(node, dml.bit_and, rows, Value.of(UINT8, 15)),
         compute(node, dml.bit_shift_right, rows, Value.of(UINT8, 4)),
@@ -264,7 +297,14 @@ def _round_rows(block: int, x: Any, **named: Any) -> Any:
     return dml.dequantize(dml.quantize(x, scale, data_type="int8"), scale, **named)
 
 
-def _check_shape(node: Node, name: str, value: Value, count: int) -> None:
+def _check_shape(node: Node, name: str, value: Value, *shapes: tuple[int, ...]) -> None:
+    """Refuse another shape than one of these."""
+    if value.shape not in shapes:
+        rule = f"{name} must have the shape {' or '.join(map(str, shapes))}, as K, N, bits and block_size say"
+        node.refuse(name, rule, value=value.shape, found=str(value.shape))
+
+
+def _check_count(node: Node, name: str, value: Value, count: int) -> None:
     if value.count != count:
         rule = f"{name} must have {count} elements, as K, N, bits and block_size say"
         node.refuse(name, rule, value=value.shape, found=str(value.shape))
@@ -272,5 +312,4 @@ def _check_shape(node: Node, name: str, value: Value, count: int) -> None:
 
 def _zero_points(node: Node, zeros: Value, scale: Value) -> Value:
     """A zero point for each block, in the scale's type."""
-    _check_shape(node, "zero_points", zeros, scale.count)
     return node.tracer.reshape(convert(node, zeros, scale.element), scale.shape)

@@ -11,8 +11,9 @@ from anydml.enums import ReduceFunction
 from anydml.errors import show
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.grids import Taps, by_image, sampled
-from anydml.onnx.lowerings.moving import convert, retyped
+from anydml.onnx.lowerings.moving import convert
 from anydml.onnx.lowerings.reducing import reduce
+from anydml.onnx.lowerings.running import within
 from anydml.onnx.lowerings.slicing import take
 from anydml.onnx.types import BOOL, FLOAT, INT64, UINT64
 from anydml.onnx.values import Value
@@ -35,6 +36,10 @@ def roi_align(node: Node) -> list[Value]:
     if mode not in ("avg", "max"):
         node.refuse("mode", "mode must be avg or max", found=show(mode))
     is_half = node.version >= 16 and node.text("coordinate_transformation_mode") == "half_pixel"
+    if rois.count and not x.shape[0]:
+        node.refuse("batch_indices", "batch_indices must be empty, as X has no images", found=str(images.shape))
+    images = within(node, convert(node, images, INT64), x.shape[0] - 1, UINT64, "batch_indices")
+    images = _of_finite(node, rois, images)
     if not is_half and rois.count:
         rois = _at_least_one(node, rois, scale)
     shape = (rois.shape[0], x.shape[1], node.integer("output_height"), node.integer("output_width"))
@@ -45,7 +50,7 @@ def roi_align(node: Node) -> list[Value]:
     counts: dict[str, Any] = {"minimum_samples_per_output": max(samples, 1)}
     if samples:
         counts["maximum_samples_per_output"] = samples
-    inputs = [x, convert(node, rois, x.element), retyped(node, convert(node, images, INT64), UINT64)]
+    inputs = [x, convert(node, rois, x.element), images]
     aligned = node.tracer.apply(
         dml.roi_align1,
         inputs,
@@ -59,6 +64,24 @@ def roi_align(node: Node) -> list[Value]:
     )
     is_some = is_half and not samples and 0 not in shape
     return [_none_of_empty(node, aligned, rois) if is_some else aligned]
+
+
+def _of_finite(node: Node, rois: Value, images: Value) -> Value:
+    """The images, once every region's numbers are known to be finite: a gather of a 0 for each looks at them."""
+    count, rule = rois.shape[0], "rois must be finite numbers"
+    if rois.known is not None:
+        if not np.isfinite(rois.known.flat()).all():
+            node.refuse("rois", rule, found=show(rois.values("rois").tolist()))
+        return images
+    if not count:
+        return images
+    rest = reduce(node, compute(node, dml.subtract, rois, rois), ReduceFunction.SUM, (1,))  # 0, or NaN
+    is_finite = compute(node, dml.logical_equals, rest, Value.of(rois.element, 0), element=BOOL)
+    numbers = Value.of(UINT64, np.arange(1, count + 1)[:, None])
+    places = compute(node, dml.if_, is_finite, Value.of(UINT64, 0), numbers, element=UINT64)
+    zeros = node.tracer.apply(dml.gather, [Value.of(UINT64, [0]), node.tracer.reshape(places, (count,))], (count,), 0)
+    node.tracer.word_outside(zeros, "rois", rule + ", and those of region {} are not")
+    return compute(node, dml.add, images, zeros)
 
 
 def _none_of_empty(node: Node, found: Value, rois: Value) -> Value:
@@ -152,4 +175,6 @@ def max_roi_pool(node: Node) -> list[Value]:
         node.refuse("pooled_shape", "pooled_shape must be a height and a width, at least 1", found=show(pooled))
     shape = (rois.shape[0], x.shape[1], *pooled)
     scale = node.real("spatial_scale")
-    return [node.tracer.apply(dml.roi_pooling, [x, rois], shape, (pooled[1], pooled[0]), spatial_scale=scale)]
+    made = node.tracer.apply(dml.roi_pooling, [x, rois], shape, (pooled[1], pooled[0]), spatial_scale=scale)
+    node.tracer.word_outside(made, "rois", f"rois must begin with the numbers of images, 0 .. {x.shape[0] - 1}")
+    return [made]

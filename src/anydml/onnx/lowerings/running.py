@@ -59,28 +59,37 @@ def reverse_sequence(node: Node) -> list[Value]:
     return [_reverse(node, data, lengths, time, sizes, strides)]
 
 
-def within(node: Node, lengths: Value, most: int, element: ElementType) -> Value:
+def within(
+    node: Node, lengths: Value, most: int, element: ElementType, what: str = "sequence_lens", said: str = ""
+) -> Value:
     """The lengths of sequences, which must lie in 0 .. the most, of an unsigned type of as many bits.
+
+    `what` is the input that they are, and `said` what must lie there, where that is not the input itself.
 
     Those of a run are checked by a gather from 0, 1, .. the most, which gives the index itself: without their sign,
     those below 0 are outside as well.
     """
-    rule = f"sequence_lens must lie in 0 .. {most}"
+    rule = f"{said or what} must lie in 0 .. {most}"
     if lengths.known is not None:
         given = lengths.known.flat()
         if (outside := given[(given < 0) | (given > most)]).size:
-            node.refuse("sequence_lens", rule, value=int(outside[0]), found=str(outside[0]))
+            node.refuse(what, rule, value=int(outside[0]), found=str(outside[0]))
         return retyped(node, lengths, element)
     if not lengths.count:
         return lengths
+    # The layers of a model have one length in common, which is looked at once.
+    seen = node.tracer.tensor(lengths)
+    key = (seen.source, seen.slot, seen.sizes, rule)
+    if (known := node.tracer.checked.get(key)) is not None:
+        return known
     numbers = node.tracer.fill(dml.fill_value_sequence, element, (most + 1,), 0, 1)
 
     def call(x: Any, given: Any) -> Any:
         return dml.gather(x, given.reinterpret(data_type=element.data_type))
 
     found = node.tracer.apply(call, [numbers, lengths], lengths.shape)
-    assert found.expression is not None  # noqa: S101 - for type checkers: it is not known
-    node.tracer.rules[found.expression.name] = ("sequence_lens", rule)
+    node.tracer.word_outside(found, what, rule, 8 * element.held.itemsize)
+    node.tracer.checked[key] = found
     return found
 
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import anydml as dml
-from anydml.enums import DataType, ReduceFunction
+from anydml.enums import DataType, IndexMode, ReduceFunction
 from anydml.memory import packed_strides
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.gathering import check_indices
-from anydml.onnx.lowerings.moving import spread
+from anydml.onnx.lowerings.moving import retyped, spread
+from anydml.onnx.lowerings.running import within
 from anydml.onnx.lowerings.slicing import take
-from anydml.onnx.types import BOOL, INT64, element_of
+from anydml.onnx.types import BOOL, INT64, UINT64, element_of
 from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
@@ -84,18 +85,22 @@ def scatter_nd(node: Node) -> list[Value]:
     if min(ranks) < 1:
         node.refuse("indices", "data and indices must have at least 1 dimension each")
     length = indices.shape[-1]
-    if not 1 <= length <= ranks[0]:
-        node.refuse("indices", f"indices must end in a size of 1 .. {ranks[0]}", found=str(length))
+    if length > ranks[0]:
+        node.refuse("indices", f"indices must end in a size of at most {ranks[0]}", found=str(length))
     shape = (*indices.shape[:-1], *data.shape[length:])
     if updates.shape != shape:
         rule = f"updates must be {shape}: the shape of indices without the last, then what no tuple indexes of data"
         node.refuse("updates", rule, value=updates.shape, found=str(updates.shape))
-    mode = check_indices(node, indices, data.shape[:length], 0)
-    reduction = _reduction(node)
+    mode = check_indices(node, indices, data.shape[:length], 0) if length else IndexMode.CLAMP
+    reduction, own = _reduction(node), data.shape
     if not updates.count:
         return [data]
+    if not length:  # a tuple of no coordinates is the place of all the data: the first of one
+        data, length = node.tracer.reshape(data, (1, *own)), 1
+        indices = spread(node, Value.of(INT64, [0]), (*indices.shape[:-1], 1))
     if reduction is None:
-        return [node.tracer.apply(dml.scatter_nd, [data, indices, updates], data.shape)]
+        found = node.tracer.apply(dml.scatter_nd, [data, indices, updates], data.shape)
+        return [node.tracer.reshape(found, own)]
     whole, block, tuples = (math.prod(part) for part in (data.shape[:length], data.shape[length:], indices.shape[:-1]))
     numbers = Value.of(_UINT32, np.arange(whole).reshape(data.shape[:length]))
     places = node.tracer.apply(dml.gather_nd, [numbers, indices], indices.shape[:-1], 0, mode)
@@ -103,7 +108,7 @@ def scatter_nd(node: Node) -> list[Value]:
     rows = [_axis_last(node, value, 0) for value in flat]
     folded = _folded(node, reduction, rows[0], node.tracer.reshape(places, (1, tuples)), rows[1])
     found = node.tracer.restride(folded, (whole, block), (1, whole))
-    return [node.tracer.reshape(found, data.shape)]
+    return [node.tracer.reshape(found, own)]
 
 
 def _reduction(node: Node) -> _Reduction | None:
@@ -143,13 +148,27 @@ def tensor_scatter(node: Node, make: Maker) -> list[Value]:
     if axis == 0 or len(update.shape) != rank or mode not in ("linear", "circular"):
         rule = "axis must not be the batch's, update must have past_cache's dimensions, and mode be linear or circular"
         node.refuse("axis", rule, value=(axis, mode), found=f"{axis}, {update.shape}, {mode!r}")
+    least = tuple(min(n, m) if k == axis else m for k, (n, m) in enumerate(zip(update.shape, cache.shape, strict=True)))
+    if update.shape != least:
+        rule = f"update must have past_cache's sizes, {cache.shape}, and no more along axis {axis}"
+        node.refuse("update", rule, value=update.shape, found=str(update.shape))
     steps = Value.of(INT64, np.arange(update.shape[axis]).reshape(-1, *(1,) * (rank - axis - 1)))
     places = steps
     if starts is not None:
         if starts.shape != cache.shape[:1]:
             rule = f"write_indices must have the shape {cache.shape[:1]}, one for each batch"
             node.refuse("write_indices", rule, value=starts.shape, found=str(starts.shape))
+        starts = _starts(node, make, starts, None if mode == "circular" else cache.shape[axis] - update.shape[axis])
         places = make("Add", node.tracer.reshape(starts, (*starts.shape, *(1,) * (rank - 1))), steps)
     if mode == "circular":
         places = make("Mod", places, Value.of(INT64, cache.shape[axis]))
     return [make("ScatterElements", cache, spread(node, places, update.shape), update, axis=axis)]
+
+
+def _starts(node: Node, make: Maker, starts: Value, most: int | None) -> Value:
+    """Places to write from, checked: from 0 on, and up to where an update still fits, unless it goes around the end."""
+    field, none = "write_indices", Value.of(INT64, 0)
+    if most is not None:
+        return retyped(node, within(node, starts, most, UINT64, field), INT64)
+    below = within(node, make("Min", starts, none), 0, UINT64, field, "what of write_indices is below 0")
+    return make("Add", starts, retyped(node, below, INT64))

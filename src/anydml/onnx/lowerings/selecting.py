@@ -83,6 +83,8 @@ def one_hot(node: Node) -> list[Value]:
         node.refuse("depth", "depth must be a number of at least 1", value=depth, found=str(depth))
     if values.shape != (2,):
         node.refuse("values", "values must be 2 numbers, off and on", value=values.shape, found=str(values.shape))
+    if not indices.shape:
+        node.refuse("indices", "indices must have at least 1 dimension", value=(), found="()")
     axis = node.axis(node.integer("axis", -1), len(indices.shape) + 1)
     lead, rest = indices.shape[:axis], indices.shape[axis:]
     shape = (*lead, depth[0], *rest)

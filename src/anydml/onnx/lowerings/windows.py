@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anydml.errors import printable
+
 if TYPE_CHECKING:
     from anydml.onnx.nodes import Node
     from anydml.onnx.values import Value
@@ -43,11 +45,18 @@ def spatial(node: Node, name: str, count: int, usual: int, least: int) -> tuple[
 
 def pads_of(node: Node, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The padding before and after each spatial dimension, as the attribute has it."""
-    given = node.integers("pads") or [0] * (2 * count)
+    found = node.integers("pads")
+    given = [0] * (2 * count) if found is None else found
     if len(given) != 2 * count or any(not 0 <= pad < 2**31 for pad in given):
         rule = f"pads must be {2 * count} numbers of at least 0: the starts, then the ends"
         node.refuse("pads", rule, value=given, found=str(given))
     return tuple(given[:count]), tuple(given[count:])
+
+
+def check_padding(node: Node, mode: str, pads: tuple[int, ...]) -> None:
+    """Refuse padding that is both given and to be found out."""
+    if mode != "NOTSET" and any(pads):
+        node.refuse("pads", f"pads must be left out with an auto_pad of {printable(mode)}", value=pads, found=str(pads))
 
 
 def window_of(node: Node, x: Value, weights: Value | None = None) -> tuple[int, ...]:
@@ -63,7 +72,20 @@ def window_of(node: Node, x: Value, weights: Value | None = None) -> tuple[int, 
     if len(weights.shape) != len(x.shape):
         rule = f"the weights must have as many dimensions as the input, {len(x.shape)}"
         node.refuse("W", rule, value=weights.shape, found=str(weights.shape))
+    given = node.integers("kernel_shape")
+    if given is not None and tuple(given) != weights.shape[2:]:
+        rule = f"kernel_shape must be that of the weights, {list(weights.shape[2:])}"
+        node.refuse("kernel_shape", rule, value=given, found=str(given))
     return weights.shape[2:]
+
+
+def padding_mode(node: Node) -> str:
+    """auto_pad; an empty text is the default's, as exporters write it."""
+    mode = node.text("auto_pad") or "NOTSET"
+    if mode not in ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"):
+        rule = "auto_pad must be NOTSET, SAME_UPPER, SAME_LOWER or VALID"
+        node.refuse("auto_pad", rule, value=mode, found=printable(mode))
+    return mode
 
 
 def windows(node: Node, x: Value, size: tuple[int, ...]) -> Windows:
@@ -71,8 +93,9 @@ def windows(node: Node, x: Value, size: tuple[int, ...]) -> Windows:
     count, sizes = len(size), x.shape[2:]
     strides, dilations = (spatial(node, name, count, 1, 1) for name in ("strides", "dilations"))
     reaches = [(n - 1) * by + 1 for n, by in zip(size, dilations, strict=True)]
-    (starts, ends), mode = pads_of(node, count), node.text("auto_pad")
+    (starts, ends), mode = pads_of(node, count), padding_mode(node)
     rounds_up = "ceil_mode" in node.rules.attributes and bool(node.integer("ceil_mode", 0))
+    check_padding(node, mode, (*starts, *ends))
     if mode != "NOTSET":
         starts = ends = (0,) * count
     if mode in ("SAME_UPPER", "SAME_LOWER"):
@@ -81,9 +104,6 @@ def windows(node: Node, x: Value, size: tuple[int, ...]) -> Windows:
         pads = [max((n - 1) * step + reach - own, 0) for n, step, reach, own in walk]
         less, more = tuple(pad // 2 for pad in pads), tuple(pad - pad // 2 for pad in pads)
         starts, ends = (less, more) if mode == "SAME_UPPER" else (more, less)
-    elif mode not in ("NOTSET", "VALID"):
-        rule = "auto_pad must be NOTSET, SAME_UPPER, SAME_LOWER or VALID"
-        node.refuse("auto_pad", rule, value=mode, found=mode)
     counts, past = [], []
     for own, step, reach, start, end in zip(sizes, strides, reaches, starts, ends, strict=True):
         room = own + start + end - reach

@@ -75,13 +75,26 @@ class Flow(Part):
         return on_host(value)
 
     def _truth(self, value: Any, field: str) -> bool:
-        return bool(self._number(value, field))
+        found = value if type(value) is np.ndarray else self._array(value, field)
+        if found.size != 1 or found.dtype.kind != "b":
+            self._refuse(
+                field, f"{field} must have one element, a truth", found=f"{found.dtype} of shape {found.shape}"
+            )
+        return bool(found.item())
 
     def _number(self, value: Any, field: str) -> int:
-        try:
-            return int((value if type(value) is np.ndarray else on_host(value)).item())
-        except (ValueError, AttributeError, TypeError, OverflowError):
-            self._refuse(field, f"{field} must have one element", found=str(getattr(value, "shape", "")))
+        found = value if type(value) is np.ndarray else self._array(value, field)
+        if found.size != 1 or found.dtype.kind not in "iu":
+            self._refuse(
+                field, f"{field} must have one element, a whole number", found=f"{found.dtype} of shape {found.shape}"
+            )
+        return int(found.item())
+
+    def _numbers(self, value: Any, field: str) -> list[int]:
+        found = self._array(value, field)
+        if found.dtype.kind not in "iu":
+            self._refuse(field, f"{field} must be whole numbers", found=str(found.dtype))
+        return [int(n) for n in found.reshape(-1)]
 
     def _expect(self, field: str, what: str, wanted: int, found: int) -> None:
         """Check how many inputs or outputs a body has."""
@@ -278,11 +291,7 @@ class Sweep(Flow):
         if any(array.ndim < 2 for array in slices) or len({array.shape[:1] for array in held}) > 1:
             self._refuse("inputs", "states and scan inputs must have a batch's axis of one size")
         most = slices[0].shape[1]
-        each = (
-            [most] * len(held[0])
-            if lengths is None
-            else [int(n) for n in self._array(lengths, "sequence_lens").reshape(-1)]
-        )
+        each = [most] * len(held[0]) if lengths is None else self._numbers(lengths, "sequence_lens")
         if len(each) != len(held[0]) or not all(0 <= n <= most for n in each):
             self._refuse("sequence_lens", f"sequence_lens must have {len(held[0])} numbers in 0 .. {most}", str(each))
         rows = []

@@ -8,6 +8,7 @@ import numpy as np
 
 from anydml.errors import Fault, ModelFileError, printable
 from anydml.locks import make_lock
+from anydml.onnx.bodies import graphs_within, names_read
 from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.evaluating import Evaluator, make_model
 from anydml.onnx.parts.foreseeing import foreseen
@@ -33,7 +34,7 @@ class HostPart(Part):
     def __init__(self, nodes: Sequence[Any], takes: tuple[str, ...], gives: tuple[str, ...], scope: Scope) -> None:
         self.nodes, self.takes, self.gives = list(nodes), takes, gives
         self._scope = scope
-        constants, tensors = scope.constants_of([*(name for node in nodes for name in node.input), *gives])
+        constants, tensors = scope.constants_of([*(name for node in nodes for name in names_read(node)), *gives])
         self._all, self._tensors = [*constants, *nodes], tensors
         for node in self._all:
             refuse_external(node)
@@ -150,12 +151,20 @@ def host_tensor(name: str, scope: Scope) -> Any:
 
 
 def refuse_external(node: Any) -> None:
-    """Refuse tensors of a node's attributes that lie in files, which would be read wherever they are."""
-    for attribute in node.attribute:
-        for tensor in _tensors_of(attribute):
-            if is_external(tensor):
-                rule = f"{printable(attribute.name)} must have its elements in the model, for a node on the host"
-                raise ModelFileError(label_of(node), Fault(field=attribute.name, rule=rule))
+    """Refuse tensors of a node that lie in files, which would be read wherever they are; those of its bodies too."""
+    within = [tensor for graph in graphs_within([node], label_of(node)) for tensor in _tensors_in(graph)]
+    every = [(attribute.name, each) for attribute in node.attribute for each in _tensors_of(attribute)]
+    for name, tensor in (*every, *((tensor.name, tensor) for tensor in within)):
+        if is_external(tensor):
+            rule = f"{printable(name)} must have its elements in the model, for a node on the host"
+            raise ModelFileError(label_of(node), Fault(field=name, rule=rule))
+
+
+def _tensors_in(graph: Any) -> Iterator[Any]:
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            yield from _tensors_of(attribute)
 
 
 def _tensors_of(attribute: Any) -> Iterator[Any]:

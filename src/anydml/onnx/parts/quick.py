@@ -124,7 +124,7 @@ class Quick:
         is_whole = all(array.flags.c_contiguous for array in (*reads, *self.rest))
         condition = self.goes_on
         if is_whole and (condition is None or (condition.dtype == np.bool_ and condition.size == 1)):
-            self._native = make_sweep_of(self._launches, number, self.goes_on, reads, self.rest, self._ahead)
+            self._native = make_sweep_of(self._launches, number, self.goes_on, reads, self.rest, self._ahead, _AT_ONCE)
 
     def sweep_into(self, start: int, end: int, sources: Sequence[Any] | None, blocks: Sequence[Any]) -> bool:
         """Whether there is a next step; `blocks` take the rows of what each gives."""

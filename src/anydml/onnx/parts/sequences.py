@@ -119,9 +119,10 @@ class Listing(Flow):
         length, is_given = int(value.shape[axis]), len(inputs) > 1 and bool(self._names[1])
         sizes = [1] * length
         if is_given:
-            split = self._array(inputs[1], "split")
-            sizes = [int(n) for n in split.reshape(-1)]
-            if not split.ndim:
+            sizes = self._numbers(inputs[1], "split")
+            if len(inputs[1].shape) > 1:
+                self._refuse("split", "split must be a number, or a row of them", found=str(tuple(inputs[1].shape)))
+            if not len(inputs[1].shape):
                 if sizes[0] < 1:
                     self._refuse("split", "split must be at least 1", found=str(sizes[0]))
                 sizes = [min(sizes[0], length - at) for at in range(0, length, sizes[0])]

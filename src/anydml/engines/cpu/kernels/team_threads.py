@@ -182,6 +182,48 @@ out:
   ret ptr null
 }}
 
+; Units of work that a thread of their own does, and may be cancelled in at any instruction. Its words: the next unit,
+; the units, those taken at once, the kernel, its words, the smallest status, pthread_setcanceltype, sem_post, and the
+; semaphore that it posts at its end.
+define ptr @cancellable(ptr %job) {{
+entry:
+  %units_at = getelementptr i8, ptr %job, i64 8
+  %units = load i64, ptr %units_at
+  %step_at = getelementptr i8, ptr %job, i64 16
+  %step = load i64, ptr %step_at
+  %kernel_at = getelementptr i8, ptr %job, i64 24
+  %kernel = load ptr, ptr %kernel_at
+  %words_at = getelementptr i8, ptr %job, i64 32
+  %words = load i64, ptr %words_at
+  %status_at = getelementptr i8, ptr %job, i64 40
+  %type_at = getelementptr i8, ptr %job, i64 48
+  %set_type = load ptr, ptr %type_at
+  %before_at = alloca i32
+  %at_once = call i32 %set_type(i32 1, ptr %before_at)
+  br label %take
+take:
+  %begin = atomicrmw add ptr %job, i64 %step monotonic
+  %some = icmp ult i64 %begin, %units
+  br i1 %some, label %run, label %out
+run:
+  %beyond = add i64 %begin, %step
+  %end = call i64 @llvm.umin.i64(i64 %beyond, i64 %units)
+  %status = call i64 %kernel(i64 %words, i64 %begin, i64 %end)
+  %fine = icmp eq i64 %status, 0
+  br i1 %fine, label %take, label %note
+note:
+  %worst = atomicrmw umin ptr %status_at, i64 %status monotonic
+  br label %take
+out: ; what the system does at a thread's end is not to be cancelled
+  %later = call i32 %set_type(i32 0, ptr %before_at)
+  %post_at = getelementptr i8, ptr %job, i64 56
+  %post = load ptr, ptr %post_at
+  %over_at = getelementptr i8, ptr %job, i64 64
+  %over = load ptr, ptr %over_at
+  %posted = call i32 %post(ptr %over)
+  ret ptr null
+}}
+
 ; Tell every thread to end.
 define void @halt() {{
   %stop_at = getelementptr i8, ptr @state, i64 72

@@ -42,9 +42,11 @@ def write_tree(
     if rare is None:
         write(nodes, found)
         return found[nodes[-1]]
-    write(walk(*rare.test.args, known=found), found)
     asked, usual, both = text.label("rare"), text.label("usual"), text.label("both")
-    test = _write_extreme(text, rare.test, found, lanes)
+    test = None
+    if rare.test not in found:  # of one that is, computed before a loop, the arguments may be nowhere any more
+        write(walk(*rare.test.args, known=found), found)
+        test = _write_extreme(text, rare.test, found, lanes)
     if test is None:
         write([rare.test], found)
         test = _write_fold(text, "or", f"<{lanes} x i1>", found[rare.test])

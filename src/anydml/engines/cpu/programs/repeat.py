@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu import team
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.call import SMALL, make_dispatch
+from anydml.engines.cpu.call import LONG, SMALL, make_dispatch
 from anydml.engines.cpu.kernels import HEADER
 from anydml.engines.cpu.kernels.repeat import MOST_WORDS, make_repeat
 from anydml.engines.repeated import RepeatProgram
@@ -27,22 +27,36 @@ class LoopProgram(RepeatProgram):
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Bind for a few times, and find out how words move on; where they do not evenly, bind for all."""
-        steps: list[int] = []
-        size = total = shared = 0
-        for part in self.parts:
-            found = _words(part, places, self.times)
-            if found is None:
-                return RepeatProgram.bind(self, places)
-            first, moves = found
-            units, _, _, address, own = first[:HEADER]
-            steps += [address, units, int(own >= SMALL), len(first), len(moves), *first]
-            steps += [word for place, by in moves.items() for word in (8 * place, by)]
-            size, total, shared = size + own, total + len(first), shared | (own >= SMALL)
-        if total > MOST_WORDS:
+        found = [_words(part, places, self.times) for part in self.parts]
+        steps = [each for each in found if each is not None]
+        sizes, total = [first[HEADER - 1] for first, _ in steps], sum(len(first) for first, _ in steps)
+        if len(steps) < len(found) or total > MOST_WORDS:
             return RepeatProgram.bind(self, places)
-        share = team.get_team().share if shared else 0
-        words = (self.times, len(self.parts), total, share, *steps)
-        return make_dispatch(get_kernel("repeat", make_repeat), words, 1, size * self.times)
+        share = team.get_team().share if max(sizes) >= SMALL else 0
+        kernel, size = get_kernel("repeat", make_repeat), sum(sizes)
+        most = max((LONG - 1) // max(size, 1), 1)  # times in one call, between which Ctrl-C is looked for
+
+        def dispatch(start: int) -> Callable[[], Any]:
+            times = min(most, self.times - start)
+            words = (times, len(steps), total, share, *(word for step in steps for word in _told(*step, start)))
+            return make_dispatch(kernel, words, 1, size * times)
+
+        if most >= self.times:
+            return dispatch(0)
+
+        def run() -> None:
+            for start in range(0, self.times, most):
+                dispatch(start)()
+
+        return run
+
+
+def _told(first: tuple[int, ...], moves: Mapping[int, int], start: int) -> list[int]:
+    """A step as the kernel has it, from one of its times on."""
+    units, _, _, address, size = first[:HEADER]
+    words = [word + start * moves.get(k, 0) for k, word in enumerate(first)]
+    moved = [word for place, by in moves.items() for word in (8 * place, by)]
+    return [address, units, int(size >= SMALL), len(first), len(moves), *words, *moved]
 
 
 def _words(part: Part, places: Mapping[str, int], times: int) -> tuple[tuple[int, ...], dict[int, int]] | None:
