@@ -63,8 +63,8 @@ def deep_tree(depth: int) -> Any:
 
 def endless() -> tuple[Any, dict[str, Any]]:
     """Pairs of words at any distance up to 2^62: ONNX Runtime counts to that."""
-    grams = {"ngram_counts": [0, 0], "ngram_indexes": [0], "pool_int64s": [1, 2], "mode": "TF"}
-    lengths = {"min_gram_length": 2, "max_gram_length": 2, "max_skip_count": 2**62}
+    grams: dict[str, Any] = {"ngram_counts": [0, 0], "ngram_indexes": [0], "pool_int64s": [1, 2], "mode": "TF"}
+    lengths: dict[str, Any] = {"min_gram_length": 2, "max_gram_length": 2, "max_skip_count": 2**62}
     inputs = {"x": np.arange(6)}
     return one_node("TfIdfVectorizer", inputs, **grams, **lengths), inputs
 
@@ -132,8 +132,12 @@ def test_what_onnx_runtime_lacks_is_run_by_onnx_and_told(caplog: pytest.LogCaptu
 @pytest.mark.parametrize("action", ["NONE", "LOWER", "UPPER"])
 @pytest.mark.parametrize("is_exact", [0, 1])
 def test_texts_are_normalised_without_a_locale(action: str, is_exact: int) -> None:
-    attributes = {"case_change_action": action, "is_case_sensitive": is_exact, "stopwords": ["monday"]}
-    change = {"NONE": str, "LOWER": str.lower, "UPPER": lambda text: text.replace("ß", "\0").upper().replace("\0", "ß")}
+    attributes: dict[str, Any] = {"case_change_action": action, "is_case_sensitive": is_exact, "stopwords": ["monday"]}
+    change: dict[str, Any] = {
+        "NONE": str,
+        "LOWER": str.lower,
+        "UPPER": lambda text: text.replace("ß", "\0").upper().replace("\0", "ß"),
+    }
     kept = [text for text in TEXTS if (text if is_exact else text.lower()) != "monday"]
     wanted = [change[action](text) for text in kept]
     for given, shape in ((TEXTS, (-1,)), (TEXTS[None], (1, -1))):
