@@ -17,7 +17,7 @@ from threading_helpers import LINUX, run_python
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# A second after its start each is within a kernel, of which some are a single unit of work.
+# Some of them are a single unit of a kernel's work.
 HOURS = {
     "samples of a region": "dml.roi_align1(np.ones((1, 1, 4, 4), 'f4'), np.array([[0, 0, 3, 3]], 'f4'),"
     " np.zeros(1, 'u4'), (2, 2), minimum_samples_per_output=2**20)",
@@ -34,16 +34,19 @@ def test_an_interrupt_ends_work_of_hours(work: str) -> None:
     code = f"""
 def ones(*shape): return np.broadcast_to(np.float32(1), shape)
 dml.relu(np.ones(70_000, 'f4'))  # there is a team
-threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-try:
-    {HOURS[work]}
-except KeyboardInterrupt:
-    x = np.arange(512 * 512, dtype='f4').reshape(1, 1, 512, 512) % 7
-    right = np.array_equal(dml.gemm(x, x)[0, 0], x[0, 0] @ x[0, 0]) and np.array_equal(dml.negate(x), -x)
-    print("interrupted", right, len(os.listdir("/proc/self/task")) <= dml.get_num_threads() + 1)
+times = 0
+for seconds in (1, 3):  # the first may come while kernels are compiled
+    threading.Timer(seconds, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    try:
+        {HOURS[work]}
+    except KeyboardInterrupt:
+        times += 1
+x = np.arange(512 * 512, dtype='f4').reshape(1, 1, 512, 512) % 7
+right = np.array_equal(dml.gemm(x, x)[0, 0], x[0, 0] @ x[0, 0]) and np.array_equal(dml.negate(x), -x)
+print("interrupted", times, right, len(os.listdir("/proc/self/task")) <= dml.get_num_threads() + 1)
 """
     result = run_python(code, timeout=90)
-    assert result.stdout == "interrupted True True\n", result.stderr
+    assert result.stdout == "interrupted 2 True True\n", result.stderr
 
 
 @LINUX
