@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import math
 import random
 from typing import Any
@@ -49,7 +50,7 @@ def _changed(draw: random.Random, desc: dml.OperatorDesc) -> dict[str, Any]:
     """The fields of a description, some of them others: a tensor left out, other ranks, sizes, types or numbers."""
     cls = type(desc)
     fields: dict[str, Any] = {name: getattr(desc, name) for name in cls.field_types()}
-    optional = [field.name for field in dataclasses.fields(cls) if field.default is None]  # type: ignore[arg-type]  # each is a dataclass
+    optional = [field.name for field in dataclasses.fields(cls) if field.default is None]
     for _ in range(draw.choice((1, 1, 2))):
         tensors = {name: own for name, own in fields.items() if isinstance(own, dml.TensorDesc)}
         others = [name for name in fields if name not in tensors and name not in optional]
@@ -81,7 +82,7 @@ def _number(draw: random.Random, value: Any) -> Any:
     if isinstance(value, tuple) and value and all(type(n) is int for n in value):
         place = draw.randrange(len(value))
         return (*value[:place], draw.choice((0, 1, 2, 7, value[place] + 1)), *value[place + 1 :])
-    if isinstance(value, int) and type(value) is not int:
+    if isinstance(value, enum.Enum):
         return draw.choice(list(type(value)))
     if isinstance(value, int):
         return draw.choice((0, 1, 2, 7, -1, value + 1))

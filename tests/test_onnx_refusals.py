@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 F32 = np.float32
 MICROSOFT = "com.microsoft"
+ONE = np.array(1, np.uint8)
 
 
 def _ones(*shape: int) -> Any:
@@ -104,8 +105,8 @@ NODES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "LayerNormalization": ({"X": _ones(2, 3), "Scale": _ones(3)}, {}),
     "CumSum": ({"x": _ones(3), "axis": np.array(0)}, {}),
     "QLinearMatMul": (
-        {"a": np.ones((2, 3), np.uint8), "a_scale": _ones(), "a_zero": np.array(1, np.uint8), "b": np.ones((3, 2), np.uint8),
-         "b_scale": _ones(), "b_zero": np.array(1, np.uint8), "y_scale": _ones(), "y_zero": np.array(1, np.uint8)}, {},
+        {"a": np.ones((2, 3), np.uint8), "a_scale": _ones(), "a_zero": ONE, "b": np.ones((3, 2), np.uint8),
+         "b_scale": _ones(), "b_zero": ONE, "y_scale": _ones(), "y_zero": ONE}, {},
     ),
     "AffineGrid": ({"theta": _ones(1, 2, 3), "size": _whole(1, 1, 4, 4)}, {}),
 }  # fmt: skip

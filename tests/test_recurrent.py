@@ -142,8 +142,8 @@ def test_a_graph_numbers_the_outputs_that_are_left_out_too(engine: str, single: 
     """OutputCellSingleTensor is the third, whether or not there is an OutputSingleTensor before it."""
     rng = np.random.default_rng(4)
     x, weight = rng.random((3, 2, 4), np.float32), rng.random((1, 16, 4), np.float32)
-    asked = {"output_single": single, "output_cell_single": cell}
-    there = [put(array, engine) for array in (x, weight)]
+    asked: dict[str, Any] = {"output_single": single, "output_cell_single": cell}
+    there: list[Any] = [put(array, engine) for array in (x, weight)]
     wanted: Any = dml.lstm(there[0], there[1], there[1], **asked, device=engine)
     graph = dml.Graph(engine)
     given = [graph.input(dml.TensorDesc.of(array)) for array in (x, weight)]

@@ -208,19 +208,23 @@ def test_a_transposed_convolution_leaves_an_element_before_its_padding(
 ) -> None:
     """The smallest output is one element where less than one would be left, and OutputPadding comes after it."""
     x, w = (put(np.ones((1, 1, 1, 1), "float32"), engine) for _ in range(2))
-    options = {"strides": stride, "start_padding": padding, "output_padding": more, "direction": "BACKWARD"}
+    options: dict[str, Any] = {
+        "strides": stride,
+        "start_padding": padding,
+        "output_padding": more,
+        "direction": "BACKWARD",
+    }
     found = get(dml.convolution(x, w, **options, device=engine))
     wanted = np.zeros((1, 1, 1 + more, 1 + more))
     wanted[0, 0, 0, 0] = padding == 0
     np.testing.assert_array_equal(found, wanted)
-    desc = {"input_tensor": T("float32", (1, 1, 1, 1)), "filter_tensor": T("float32", (1, 1, 1, 1))}
-    described = dml.Convolution(**desc, output_tensor=T("float32", (1, 1, more, more)), **options)  # type: ignore[arg-type]  # of several types
+    desc: dict[str, Any] = {"input_tensor": T("float32", (1, 1, 1, 1)), "filter_tensor": T("float32", (1, 1, 1, 1))}
+    described = dml.Convolution(**desc, output_tensor=T("float32", (1, 1, more, more)), **options)
     rule = rf"OutputTensor\.Sizes\[2\] must be {1 + more}"
     assert re.search(rule, str(described.check().faults[0]))
 
 
 def test_a_transposed_convolution_of_which_nothing_is_left() -> None:
+    x = np.ones((1, 1, 1, 1), "float32")
     with pytest.raises(dml.DescriptionError, match=r"StartPadding\[0\] and EndPadding\[0\] must leave an element"):
-        dml.convolution(
-            *[np.ones((1, 1, 1, 1), "float32")] * 2, start_padding=2, output_padding=5, direction="BACKWARD"
-        )
+        dml.convolution(x, x, start_padding=2, output_padding=5, direction="BACKWARD")
