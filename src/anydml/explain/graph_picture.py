@@ -66,7 +66,7 @@ class Became:
         return " and ".join(filter(None, (once, told))) or "not needed"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class GraphPicture:
     """A graph before and after it was compiled.
 

@@ -43,7 +43,7 @@ def spoken(tensor: str) -> str:
     return name + plural * bool(stem) + bracket + place
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Cell:
     """An element as it is drawn."""
 
@@ -63,7 +63,7 @@ class Cell:
     """An index outside its dimension, or an element that such an index leaves unwritten."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Plane:
     """Rows and columns at one place of the leading dimensions; None stands for what is left out."""
 
@@ -75,7 +75,7 @@ class Plane:
     """The rows and columns that the operator considers, in coordinates."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Grid:
     """A tensor, or as much of it as is drawn."""
 
@@ -105,7 +105,7 @@ class Grid:
                 yield from (cell for cell in row if cell is not None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Picture:
     """The work of an operator on the elements of its tensors.
 

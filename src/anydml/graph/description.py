@@ -23,7 +23,7 @@ SUBJECT = "Graph"
 """Errors' name for a graph."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class GraphDesc:
     """DML_GRAPH_DESC: nodes, and the edges between them, the graph's inputs and its outputs.
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from anydml.operators import OperatorDesc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True)
 class Resource:
     """A buffer."""
 
@@ -73,7 +73,7 @@ class Resource:
         return data if self.data_type is None else numbers_in(data, self.data_type)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True)
 class Binding:
     """A range of a resource: from an element on, to its end."""
 
@@ -85,7 +85,7 @@ class Binding:
     """Of a tensor of an ONNX model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True)
 class Dispatchable:
     """The object that commands run: an operator, a graph or an ONNX model."""
 
@@ -118,7 +118,7 @@ class Dispatchable:
         return self.program if isinstance(self.program, GraphProgram) else self.desc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True)
 class Dispatch:
     """A command: run a dispatchable."""
 
@@ -133,7 +133,7 @@ class Dispatch:
         return f"dispatch {show(self.dispatchable, 60)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True)
 class Print:
     """A command: show a resource."""
 
@@ -147,7 +147,7 @@ class Print:
         return f"print {show(self.resource, 60)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True)
 class WriteFile:
     """A command: write a resource to a file."""
 
@@ -169,7 +169,7 @@ if TYPE_CHECKING:
     Command: TypeAlias = Dispatch | Print | WriteFile
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True, repr=False)
 class Model(Shown):
     """A model that was read. What is at fault in it is told by `check`, and keeps it from running."""
 
