@@ -8,9 +8,9 @@ that has no form in blocks is refused, and the error says what to rechunk; nothi
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from anydml.alone import import_alone
 from anydml.errors import EngineMissingError, Fault
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
     try:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        return getattr(import_alone(f"{__name__}.{_HOMES[name]}"), name)
     except ModuleNotFoundError as error:
         if not str(error.name).startswith(("dask", "distributed", "tornado")):
             raise

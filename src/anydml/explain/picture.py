@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from anydml.alone import import_alone
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -131,6 +133,7 @@ class Picture:
 
     def text(self, width: int = 100) -> str:
         """The picture for a terminal, without colour; grids that do not fit beside one another stand below."""
+        import_alone("anydml.explain.text")
         from anydml.explain.text import plain
 
         return plain(self, width)
@@ -140,18 +143,21 @@ class Picture:
 
         It is at most so wide, where its grids allow: those that do not fit beside one another stand below.
         """
+        import_alone("anydml.explain.svg")
         from anydml.explain.svg import draw
 
         return draw(self, width)
 
     def html(self) -> str:
         """The picture as a page of its own, in which pointing at an element lights those that belong to it."""
+        import_alone("anydml.explain.html")
         from anydml.explain.html import page
 
         return page(self)
 
     def _repr_html_(self) -> str:
         """The picture in a notebook."""
+        import_alone("anydml.explain.html")
         from anydml.explain.html import fragment
 
         return fragment(self)

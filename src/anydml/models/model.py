@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.alone import import_alone
 from anydml.arrays.nibbles import numbers_in
 from anydml.enums import FeatureLevel
 from anydml.errors import show
@@ -200,6 +201,7 @@ class Model(Shown):
 
     def check(self, feature_level: FeatureLevel | LevelName | str = FeatureLevel.highest()) -> ModelReport:  # noqa: B008 - a constant
         """Find every fault of every dispatchable, binding and command; takes no memory for the resources."""
+        import_alone("anydml.models.check")
         from anydml.models.check import check_model
 
         return check_model(self, FeatureLevel(feature_level))
@@ -213,6 +215,7 @@ class Model(Shown):
         on_event: Callable[[Event], None] | None = None,
     ) -> RunResult:
         """Run every command in order, or raise what `check` finds; files are written once all has gone well."""
+        import_alone("anydml.models.run")
         from anydml.models.run import run_model
 
         return run_model(self, engine, FeatureLevel(feature_level), timing, on_event)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import llvmlite
 
-from anydml.engines.alone import run_alone, without_collection
+from anydml.alone import run_alone, without_collection
 from anydml.engines.cache import Entry
 from anydml.engines.cpu.features import find_cpu, load_llvm, make_machine
 from anydml.engines.cpu.kernel import TEXTS, Kernel

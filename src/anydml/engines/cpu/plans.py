@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import importlib
 import io
 import os
 import pickle
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.engines.alone import run_alone
+from anydml.alone import import_alone
 from anydml.engines.cache import PLANS, UNFINISHED, Entry
 from anydml.engines.cpu.build import version
 from anydml.engines.threads import get_num_threads
@@ -154,7 +153,7 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if module.startswith("anydml.") and module not in sys.modules:
-            run_alone(functools.partial(importlib.import_module, module))
+            import_alone(module)
         return super().find_class(module, name)
 
 

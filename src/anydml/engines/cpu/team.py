@@ -15,7 +15,7 @@ import sys
 import threading
 from typing import Any
 
-from anydml.engines.alone import run_alone
+from anydml.alone import run_alone
 from anydml.engines.cores import count_cores
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.kernels.team import PAUSES, STATE_BYTES

@@ -14,6 +14,7 @@ import onnx.defs
 import onnx.helper
 import onnx.numpy_helper
 
+from anydml.alone import import_alone
 from anydml.errors import DmlError, Fault, ModelError, UnsupportedError, show
 from anydml.onnx.library import make_info, own_domain
 from anydml.onnx.parts.finding import finder
@@ -97,6 +98,7 @@ class Evaluator:
         else:
             self.by = "onnx's reference evaluator"
             try:
+                import_alone("onnx.reference")
                 from onnx.reference import ReferenceEvaluator  # which takes 0.3 s to import
 
                 evaluator = ReferenceEvaluator(model)

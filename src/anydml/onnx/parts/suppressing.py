@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.alone import import_alone
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -59,6 +61,7 @@ def _suppressed(
     batch, classes, places = scores.shape
     if count <= 0 or not scores.size:
         return np.empty((0, 3), np.int64)
+    import_alone("anydml.engines.cpu.suppress")
     from anydml.engines.cpu.suppress import suppress  # with what compiles kernels, which few models need on a GPU
 
     left = scores if least is None else np.where(scores > np.float32(least.item()), scores, np.float32(-np.inf))
