@@ -121,7 +121,7 @@ def _is_importing() -> bool:
     return frame is not None
 
 
-_IMPORTING = {getattr(importlib._bootstrap, name).__code__ for name in ("_find_and_load", "_find_and_load_unlocked")}  # type: ignore[attr-defined]  # noqa: SLF001 - the frames of whoever holds a module's lock, to which there is no other way
+_IMPORTING = {getattr(importlib._bootstrap, name).__code__ for name in ("_find_and_load", "_find_and_load_unlocked")}  # noqa: SLF001 - the frames of whoever holds a module's lock, to which there is no other way
 
 
 def start_thread(run: Callable[[], None], stack: int) -> bool:
