@@ -42,6 +42,7 @@ from anydml.errors import (
     Place,
     UnsupportedError,
 )
+from anydml.errors import PackageMissingError as _PackageMissingError
 from anydml.expression import Expression
 from anydml.flags import ExecutionFlags, TensorFlags
 from anydml.graph.description import GraphDesc
@@ -84,7 +85,10 @@ _MODULES = ("dask", "explain", "models", "onnx", "pydirectml")
 
 def __getattr__(name: str) -> object:
     if name in _MODULES:
-        return _import(f"{__name__}.{name}")
+        try:
+            return _import(f"{__name__}.{name}")
+        except EngineMissingError as error:
+            raise _PackageMissingError(error.subject, error.faults) from error.__cause__
     if name.startswith("_") or name not in _functions.derived_classes():
         _import("anydml.functions.unknown")
         from anydml.functions.unknown import word_unknown  # for errors alone

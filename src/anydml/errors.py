@@ -173,6 +173,10 @@ class EngineMissingError(DmlError, RuntimeError):
     hresult = DXGI_ERROR_UNSUPPORTED
 
 
+class PackageMissingError(EngineMissingError, AttributeError):
+    """A module of anydml that needs a package which is not there: whoever looks at all that there is passes it over."""
+
+
 class UnsupportedError(DmlError, NotImplementedError):
     """Something that DirectML or its tools have, and this version does not."""
 

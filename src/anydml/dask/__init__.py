@@ -8,6 +8,7 @@ that has no form in blocks is refused, and the error says what to rechunk; nothi
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from anydml.alone import import_alone
@@ -35,4 +36,12 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """What can be had: `inspect.getmembers`, which `help` asks, would else stop at the first name."""
+    return sorted({*globals(), *(__all__ if all(map(_is_there, ("dask", "distributed"))) else ())})
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except (ImportError, ValueError):  # one that is kept out
+        return False
