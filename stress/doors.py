@@ -25,7 +25,7 @@ from modelling import as_dispatchable
 from random_graphs import graphs
 from running import Memory, run
 from strategies import OPERATORS, cases
-from stress.large import Maker, UnknownFieldError
+from stress.large import Maker, UnknownFieldError, draw_shape
 from stress.work import Array, Work, WrongError
 
 if TYPE_CHECKING:
@@ -152,6 +152,44 @@ def function(rng: random.Random) -> Work:
         lambda: as_list(call(*given, device="cpu", **options)),
         is_lean=True,
     )
+
+
+def backwards(rng: random.Random) -> Work:
+    """A function into an array whose dimensions run backwards or by steps, among bytes that must stay as they are."""
+    x = np.random.default_rng(rng.getrandbits(32)).integers(-99, 99, draw_shape(rng)).astype(rng.choice(WHOLE[:2]))
+    kind, rows = rng.choice(("scatter_nd", "scatter", "slice1", "cumulative_summation", "gather")), x.shape[0]
+    picked = np.random.default_rng(rng.getrandbits(32)).permutation(rows)[: rng.randint(1, rows)].astype("uint32")
+    axis = rng.randrange(x.ndim)
+    updates = x[picked] + 1
+
+    def call(device: str, **more: Any) -> Any:
+        if kind == "scatter_nd":
+            return dml.scatter_nd(x, picked[:, None], updates, device=device, **more)
+        if kind == "scatter":
+            whole = np.broadcast_to(picked.reshape(-1, *(1,) * (x.ndim - 1)), updates.shape)
+            return dml.scatter(x, whole, updates, axis=0, device=device, **more)
+        if kind == "gather":
+            return dml.gather(x, picked, axis=0, device=device, **more)
+        if kind == "cumulative_summation":
+            return dml.cumulative_summation(x, axis=axis, device=device, **more)
+        steps = [-1 if k == axis else 1 for k in range(x.ndim)]
+        return dml.slice1(x, [0] * x.ndim, x.shape, steps, device=device, **more)
+
+    shape = (len(picked), *x.shape[1:]) if kind == "gather" else x.shape
+    steps = [rng.choice((-3, -2, -1, -1, 1, 2)) for _ in shape]
+
+    def got() -> list[Array]:
+        room = np.full([size * abs(step) + 2 for size, step in zip(shape, steps, strict=True)], 7, x.dtype)
+        inner = room[(slice(1, -1),) * len(shape)]
+        out = inner[tuple(slice(None, None, step) for step in steps)]
+        at_once(lambda: call("cpu", out=out), threads=1)
+        found = out.copy()
+        out[...] = 7
+        if not (room == 7).all():
+            raise WrongError("something beside the target was written")
+        return [found]
+
+    return Work("backwards", f"{kind} {x.dtype} {shape} by {steps}", lambda: [call("reference")], got, is_lean=True)
 
 
 def compiled(rng: random.Random) -> Work:

@@ -16,6 +16,7 @@ _DOORS: dict[str, Callable[[random.Random], Work]] = {
     "small": doors.small,
     "broken": doors.spoilt,
     "function": doors.function,
+    "backwards": doors.backwards,
     "compiled": doors.compiled,
     "bound": doors.bound,
     "objects": doors.objects,

@@ -140,10 +140,10 @@ def pick_model(rng: random.Random) -> tuple[Any, dict[str, Array], str]:
     if chosen < 0.15:
         name = rng.choice(list(flow.MODELS))
         return flow.flow_model(name), rng.choice(flow.MODELS[name][1]), f"control flow: {name}"
-    if chosen < 0.5:
+    if chosen < 0.45:
         proto, arrays = rng.choice(known)
         return proto, arrays, proto.graph.name
-    return chain(rng)
+    return constants(rng) if chosen < 0.55 else fan(rng) if chosen < 0.58 else chain(rng)
 
 
 # How inputs are given
@@ -224,7 +224,7 @@ def chain(rng: random.Random) -> tuple[Any, dict[str, Array], str]:
         kind = (
             "Concat"
             if len(arrays) == 2 and not i
-            else rng.choice(("Slice", "CumSum", "Transpose", "Gather", "Identity"))
+            else rng.choice(("Slice", "Slice", "CumSum", "Transpose", "Gather", "Identity", "ScatterND"))
         )
         axis, at, name = rng.randrange(len(shape)), f"at{i}", f"t{i}"
         words.append(kind)
@@ -245,6 +245,10 @@ def chain(rng: random.Random) -> tuple[Any, dict[str, Array], str]:
             constants[at] = numbers.integers(-shape[axis], shape[axis], rng.randint(1, shape[axis]))
             nodes.append(node(kind, f"{last} {at}", name, axis=axis))
             shape[axis] = constants[at].size
+        elif kind == "ScatterND":  # whole rows: a Slice behind it is its target's own stride
+            constants[at] = numbers.permutation(shape[0])[: rng.randint(1, shape[0]), None]
+            constants[f"{at}u"] = numbers.integers(-9, 10, (len(constants[at]), *shape[1:])).astype(dtype)
+            nodes.append(node(kind, f"{last} {at} {at}u", name))
         elif kind == "Transpose":
             nodes.append(node(kind, last, name, perm=list(range(len(shape)))[::-1]))
             shape.reverse()
@@ -253,6 +257,50 @@ def chain(rng: random.Random) -> tuple[Any, dict[str, Array], str]:
         last = name
     made = model(nodes, declared, last, constants, dtypes={last: dtype})
     return made, arrays, f"{dtype} {', '.join(words)}"
+
+
+# Models of many nodes, and of none that reads an input
+
+_ALONE = ("Identity", "Neg", "Abs", "Sqrt", "ReduceSum", "ReduceL2", "Transpose", "Flatten")
+
+
+def constants(rng: random.Random) -> tuple[Any, dict[str, Array], str]:
+    """Nodes on constants, of types that the host has too, alone or as the branches of an If."""
+    from onnx import helper, numpy_helper
+
+    from onnx_models import model, node
+
+    numbers = np.random.default_rng(rng.getrandbits(32))
+    dtype, kind = rng.choice((*_TYPES, "bool", "object")), rng.choice(_ALONE)
+    value = numbers.integers(0, 2 if dtype == "bool" else 9, [rng.randint(1, 4) for _ in range(2)])
+    held = value.astype(str).astype(object) if dtype == "object" else value.astype(dtype)
+    if dtype in ("bool", "object"):
+        kind = rng.choice(("Identity", "Transpose", "Flatten"))
+    about = f"{kind} of constant {dtype}"
+    if rng.random() < 0.5:
+        return model(node(kind, "c", "y"), {}, "y", {"c": held}), {}, about
+    branches = {}
+    for branch in ("then_branch", "else_branch"):
+        given = helper.make_node("Constant", [], [f"{branch}c"], value=numpy_helper.from_array(held, "c"))
+        result = helper.make_empty_tensor_value_info(f"{branch}y")
+        branches[branch] = helper.make_graph([given, node(kind, f"{branch}c", f"{branch}y")], branch, [], [result])
+    choice = np.array(rng.random() < 0.5)
+    choose = helper.make_node("If", ["which"], ["y"], **branches)
+    if rng.random() < 0.5:
+        return model(choose, {}, "y", {"which": choice}), {}, f"If over {about}"
+    return model(choose, {"which": ("bool", [])}, "y"), {"which": choice}, f"If over {about}"
+
+
+def fan(rng: random.Random) -> tuple[Any, dict[str, Array], str]:
+    """Up to a thousand nodes that read one input, and one that joins them."""
+    from onnx_models import model, node
+
+    count, kinds = rng.choice((30, 300, 1000)), ("Relu", "Neg", "Abs", "Sigmoid", "Identity")
+    numbers = np.random.default_rng(rng.getrandbits(32))
+    x = numbers.integers(-9, 10, (rng.randint(1, 4), rng.randint(1, 40))).astype("float32")
+    nodes = [node(rng.choice(kinds), "x", f"t{k}") for k in range(count)]
+    nodes.append(node(rng.choice(("Sum", "Max")), " ".join(f"t{k}" for k in range(count)), "y"))
+    return model(nodes, {"x": ("float32", list(x.shape))}, "y"), {"x": x}, f"a fan of {count}"
 
 
 def note() -> str:

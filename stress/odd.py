@@ -1,12 +1,14 @@
-"""Files that nobody meant: models of which a few bytes are changed."""
+"""Files that nobody meant: models of which a few bytes are changed, or a number of an attribute is enormous."""
 
 from __future__ import annotations
 
 import json
+import signal
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anydml as dml
 from anydml.models import load_model
 from modelling import EVERY
 from modelling import model_of as small_model
@@ -15,14 +17,18 @@ from stress.work import Array, Work
 
 if TYPE_CHECKING:
     import random
-
-    import anydml as dml
+    from types import FrameType
 
 MOST_MEMORY = 256 * 2**20
+PATIENCE = 2.0
+"""Seconds after which work is interrupted that an enormous attribute makes long."""
+HUGE = (2**16, 2**20, 2**31 - 1, 2**31, 2**32, 2**40, 2**62, -1, -(2**31), -(2**63))
 
 
 def odd(rng: random.Random) -> Work:
     """An ONNX or DxDispatch model with changed bytes: refused in words, or run, on both engines alike."""
+    if models.IS_THERE and rng.random() < 0.3 and (found := huge(rng)) is not None:
+        return found
     if models.IS_THERE and rng.random() < 0.7:
         proto, arrays, about = models.pick_model(rng)
         changed = change(proto.SerializeToString(), rng)
@@ -46,6 +52,40 @@ def odd(rng: random.Random) -> Work:
     return Work(
         "odd", f"changed: {desc.type.name}", lambda: run_model("reference"), lambda: run_model("cpu"), is_exact=False
     )
+
+
+def huge(rng: random.Random) -> Work | None:
+    """An ONNX model with an attribute that is enormous: refused in words, run, or interrupted; None without attributes."""
+    proto, arrays, about = models.pick_model(rng)
+    changed = type(proto).FromString(proto.SerializeToString())
+    numbers = [one for node in changed.graph.node for one in node.attribute if one.ints or one.HasField("i")]
+    if not numbers:
+        return None
+    attribute, value = rng.choice(numbers), rng.choice(HUGE)
+    if attribute.ints:
+        attribute.ints[rng.randrange(len(attribute.ints))] = value
+    else:
+        attribute.i = value
+
+    def run() -> list[Array]:
+        import anydml.onnx
+
+        def interrupt(_number: int, _frame: FrameType | None) -> None:
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+            loaded = anydml.onnx.load(changed, device="cpu", max_memory=MOST_MEMORY)
+            loaded.run({name: arrays[name] for name in loaded.inputs if name in arrays})
+        except (dml.DmlError, KeyboardInterrupt):
+            pass
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        return []
+
+    return Work("huge", f"{about}, {attribute.name} with {value}", list, run)
 
 
 def change(data: bytes, rng: random.Random) -> bytes:

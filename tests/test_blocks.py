@@ -144,3 +144,91 @@ def test_an_owned_tensor_of_4_bits_is_kept_by_its_bytes(engine: str) -> None:
         run = device.compile(desc).initialize(put(laid_out(numbers, tensor.data_type, strides), device))
         scale = put(np.full((4, 1), 0.5, "float32"), device)
         np.testing.assert_array_equal(get(run(scale)), (numbers - 8) / 2)
+
+
+# Functions
+
+
+HALVES = [kind for kind in KINDS if kind.is_half_byte]
+
+
+def packed_sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Of bytes with two elements of the last dimension each; all in a row where that is odd."""
+    return ((math.prod(sizes) + 1) // 2,) if sizes[-1] % 2 else (*sizes[:-1], sizes[-1] // 2)
+
+
+def compiled(function: Any, sizes: tuple[int, ...], kind: dml.DataType, *rest: Any, **named: Any) -> Any:
+    """A function of one input and constants, as a graph."""
+    graph = dml.Graph()
+    x = graph.input(dml.TensorDesc(kind, sizes))
+    arrays = [graph.constant(one, desc=desc) for one, desc in rest]
+    return graph.compile(function(x, *arrays, **named))
+
+
+@pytest.mark.parametrize("has_zero", [False, True], ids=["scale", "zero"])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    ("sizes", "blocks"),
+    [
+        ((2, 4), (1, 1)), ((2, 4), (2, 2)), ((3, 3), (3, 1)), ((3, 3), (1, 3)),
+        ((2, 3, 2), (1, 3, 1)), ((5,), (1,)), ((6,), (3,)),
+    ],
+)  # fmt: skip
+def test_what_is_quantised_comes_back(
+    kind: dml.DataType, sizes: tuple[int, ...], blocks: tuple[int, ...], *, has_zero: bool
+) -> None:
+    """By functions and by graphs, whose bytes are the same in the same sizes, and each takes the other's."""
+    quantize: Any = dml.quantize
+    dequantize: Any = dml.dequantize
+    rng, (low, high) = np.random.default_rng(len(sizes)), kind.limits
+    scale = rng.choice([0.5, 0.25, 2.0], blocks).astype("float32")
+    zero = rng.integers(low + 3, high - 3, blocks)
+    given: list[Any] = [scale, laid_out(zero, kind, dml.TensorDesc(kind, blocks).element_strides)][: 1 + has_zero]
+    spread = [np.kron(one, np.ones([a // b for a, b in zip(sizes, blocks, strict=True)])) for one in (scale, zero)]
+    middle = spread[1] if has_zero else 0 if kind.is_signed else (high + 1) // 2
+    x = ((rng.integers(low, high + 1, sizes) - middle) * spread[0]).astype("float32")
+    bytes_of = quantize(x, *given, data_type=kind)
+    assert bytes_of.shape == (packed_sizes(sizes) if kind.is_half_byte else sizes)
+    descs = [(one, dml.TensorDesc(k, blocks)) for one, k in zip(given, (F32, kind), strict=False)]
+    assert np.array_equal(compiled(quantize, sizes, F32, *descs, data_type=kind)(x), bytes_of)
+    assert np.array_equal(dequantize(bytes_of, *given, data_type=kind, output_sizes=sizes), x)
+    assert np.array_equal(compiled(dequantize, sizes, kind, *descs)(bytes_of), x)
+    assert np.array_equal(dequantize(bytes_of, *given, data_type=kind, out=np.empty_like(x)), x)
+    if sizes[-1] % 2 == 0 or not kind.is_half_byte:
+        assert np.array_equal(dequantize(bytes_of, *given, data_type=kind), x)
+
+
+def test_sizes_that_bytes_do_not_have_are_refused() -> None:
+    four, five = np.zeros((2, 2), "uint8"), np.zeros(5, "uint8")
+    several: list[Any] = [
+        (four, "int4", (3, 3), r"must be of INT4, or bytes of sizes \(3, 2\) side by side"),
+        (five, "int4", (3, 4), r"must be of INT4, or bytes of sizes \(3, 2\)"),
+        (five, None, (3, 3), r"output_sizes must be those of x, \(5,\)"),
+        (five, "int4", (3, 0), r"output_sizes\[1\] must be at least 1; got 0"),
+    ]
+    for x, data_type, sizes, message in several:
+        with pytest.raises(dml.DescriptionError, match=message):
+            dml.dequantize(x, 1.0, data_type=data_type, output_sizes=sizes)
+
+
+WHOLE = [kind for kind in dml.DataType if not (kind.is_float or kind.is_half_byte)]
+
+
+@pytest.mark.parametrize("kind", WHOLE, ids=lambda kind: kind.name)
+def test_the_zero_point_decides_the_type(kind: dml.DataType) -> None:
+    """As a number of NumPy's, an array without dimensions or with one: a type that the operator lacks is refused."""
+    x, a = np.array([300.0], "float32"), np.array([1, 2], "int8")
+    calls: list[Any] = [
+        lambda zero: dml.quantize_linear(x, 1, zero),
+        lambda zero: dml.quantize_linear([300.0], 1, zero),
+        lambda zero: dml.quantize(x, 1, zero),
+        lambda zero: dml.quantized_linear_add(a, 1.0, a, 1.0, 1.0, output_zero_point=zero),
+    ]
+    for zero in (kind.dtype.type(5), np.array(5, kind.dtype), np.array([5], kind.dtype)):
+        for call in calls:
+            if kind.name in ("INT8", "UINT8"):
+                assert call(zero).dtype == kind.dtype
+                continue
+            with pytest.raises(dml.DescriptionError, match=f"must be of .*UINT8, INT8.*; got {kind.name}"):
+                call(zero)
+    assert dml.quantize_linear(x, 1, 5).dtype == dml.quantize_linear(x, 1, [5]).dtype == np.uint8

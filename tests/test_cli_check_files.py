@@ -55,6 +55,16 @@ def test_a_broken_model_of_a_folder_is_told(folder: Path) -> None:
     assert "broken.json:1:52" in result.stdout
 
 
+def test_a_model_cut_short_anywhere_after_its_first_section_is_told(folder: Path) -> None:
+    text = json.dumps(model())
+    sections = [text.index(f'"{name}"') for name in ("resources", "dispatchables", "commands")]
+    for end in (min(sections) + 12, sorted(sections)[1], len(text) // 2, len(text) - 1):
+        write(folder, text[:end], "broken.json")
+        result = program("check", folder, "--concise")
+        assert result.exit_code == 2, text[:end]
+        assert "broken.json:1:" in result.stdout
+
+
 def test_several_files_give_a_list(folder: Path) -> None:
     good, bad = folder / "good" / "model.json", folder / "bad" / "deep" / "model.json"
     result = program("check", good, bad, good, "--json")

@@ -218,7 +218,10 @@ def test_a_page_asks_for_work_until_it_is_done() -> None:
 
 
 def test_work_that_fails_says_so_and_may_be_asked_for_again() -> None:
+    calls = []
+
     def refuse(_say: Any) -> None:
+        calls.append(1)
         raise KeyError("no")
 
     def add(say: Any) -> int:
@@ -229,14 +232,33 @@ def test_work_that_fails_says_so_and_may_be_asked_for_again() -> None:
     while (state := jobs.start("add"))["state"] == "running":
         pass
     assert (state["state"], state["result"]) == ("done", 3)
-    jobs.start("refuse")
-    while (state := jobs.state("refuse"))["state"] == "running":
-        pass
-    assert state["state"] == "failed"
-    assert "KeyError" in state["says"]
+    for times in (1, 2):
+        asked = 0
+        while (state := jobs.start("refuse"))["state"] == "running" and asked < 1000:
+            time.sleep(0.01)
+            asked += 1
+        assert (state["state"], len(calls)) == ("failed", times)
+        assert "KeyError" in state["says"]
     for name, shown in (("other", "'other'"), (["add"], r"\['add'\]")):
         with pytest.raises(ModelError, match=f"there is no work called {shown}"):
             jobs.start(name)
+
+
+@needs_onnx
+def test_work_that_open_sizes_make_fail_says_which_and_ends(tmp_path: Path) -> None:
+    """A page that asks after it failed began it anew, each time, and showed it at work for ever."""
+    from onnx import TensorProto, helper
+
+    node = helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=[7, 7])
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3, "h", "w"]) for name in "xy")
+    asks = answers(open_model(saved(tmp_path / "window.onnx", [node], [x], [y], {}), {}))
+    for name in ("passes", "profile"):
+        asked = 0
+        while (state := asks["job"]({"name": name}))["state"] == "running" and asked < 2000:
+            time.sleep(0.01)
+            asked += 1
+        assert state["state"] == "failed"
+        assert "open sizes were taken for h=2, w=2; --shape" in state["says"]
 
 
 def test_a_graph_of_ten_thousand_nodes_is_laid_out() -> None:

@@ -54,6 +54,37 @@ def test_scores_that_grow_and_rows_that_see_nothing_at_first(engine: str, data_t
 
 
 @pytest.mark.usefixtures("short_chunks")
+@pytest.mark.parametrize("queries", [20, 1])
+def test_rows_masked_by_the_lowest_number_are_means(engine: str, queries: int) -> None:
+    """Scores as large as FLOAT32 has them: times log2(e) they are infinite, and their differences are 0."""
+    device, (keys, heads) = dml.Device(engine), (53, 2)
+    q, k, v = (numbers("float32", 1, length, heads * 8) for length in (queries, keys, keys))
+    bias = np.zeros((1, heads, queries, keys), "float32")
+    bias[:, :, ::3] = np.finfo("float32").min
+    given = [put(x, device) for x in (q, k, v)]
+    got = get(ATTEND(*given, relative_position_bias=put(bias, device), head_count=heads, device=device))
+    mean = np.broadcast_to(v.astype(np.float64).mean(1), got[:, ::3].shape)
+    np.testing.assert_allclose(got[:, ::3], mean, 1e-6, 1e-6)
+    np.testing.assert_allclose(got[:, 1::3], exactly(q, k, v, 0.0, heads)[:, 1::3], 3e-6, 3e-6)
+
+
+@pytest.mark.usefixtures("short_chunks")
+@pytest.mark.parametrize("queries", [20, 1])
+def test_large_scores_that_grow_lose_no_digits(engine: str, queries: int) -> None:
+    """Two keys that count, in blocks apart: the powers of each have a largest score of their own behind them."""
+    device, (keys, heads, top) = dml.Device(engine), (53, 2, 119.7)
+    q, k = (np.zeros((1, length, heads * 8), "float32") for length in (queries, keys))
+    v = numbers("float32", 1, keys, heads * 8)
+    bias = np.full((1, heads, queries, keys), -50, "float32")
+    bias[..., 3] = top + RNG.random((heads, queries))
+    bias[..., 45] = top + RNG.random((heads, queries)) + 1
+    given = [put(x, device) for x in (q, k, v)]
+    got = get(ATTEND(*given, relative_position_bias=put(bias, device), head_count=heads, device=device))
+    wanted = exactly(q, k, v, bias.astype(np.float64), heads)
+    np.testing.assert_allclose(got, wanted, 0, 2e-7 * np.abs(wanted).max())
+
+
+@pytest.mark.usefixtures("short_chunks")
 def test_the_same_bits_on_any_number_of_threads() -> None:
     device = dml.Device("cpu")
     q, k, v = (numbers("float32", 1, 300, 4 * 64) for _ in range(3))

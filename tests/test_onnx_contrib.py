@@ -155,6 +155,33 @@ def test_multi_head_attention_of_a_past_and_stacked() -> None:
 
 
 @pytest.mark.parametrize("unidirectional", [0, 1])
+def test_multi_head_attention_of_keys_by_heads_after_a_past(unidirectional: int) -> None:
+    """They come after it, with a bias for the queries alone, a mask and what is added to scores or without."""
+    past, keys = _random(2, 3, 4, 4), _random(2, 3, 5, 4)[::-1]
+    for length, bias, mask in ((5, None, None), (5, _random(36), np.array([9, 7], np.int32)), (2, _random(36), None)):
+        if length != 5 and unidirectional:
+            continue
+        inputs = {
+            "q": _random(2, length, 12), "k": keys, "v": -keys, "b": bias, "m": mask,
+            "a": None if mask is None else _random(1, 3, length, 9), "past_key": -past, "past_value": past,
+        }  # fmt: skip
+        _compare(MHA, inputs, _OUTPUTS, num_heads=3, unidirectional=unidirectional)
+
+
+def test_multi_head_attention_refuses_what_it_cannot_tell() -> None:
+    q, keys = _random(2, 2, 12), _random(2, 3, 5, 4)
+    model = _model(MHA, {"q": q, "k": keys, "v": keys}, ["y"], num_heads=3, unidirectional=1)
+    with pytest.raises(
+        dml.UnsupportedError, match="unidirectional is not supported where key has another length, 5, than"
+    ):
+        load(model, strict=True)
+    past = _random(2, 3, 4, 3)
+    inputs = {"q": q, "k": keys, "v": keys, "b": None, "m": None, "a": None, "past_key": past, "past_value": past}
+    with pytest.raises(dml.DmlError, match="past_key and past_value must have the sizes of key and value, but for the"):
+        load(_model(MHA, inputs, ["y"], num_heads=3), strict=True)
+
+
+@pytest.mark.parametrize("unidirectional", [0, 1])
 def test_attention(unidirectional: int) -> None:
     inputs = {"x": _random(2, 4, 6), "w": _random(6, 36), "b": _random(36), "mask": np.array([4, 3], np.int32)}
     kind = "com.microsoft.Attention"

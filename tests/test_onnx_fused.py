@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -112,7 +114,7 @@ def _model(kind: str, inputs: list[Any], attributes: dict[str, Any]) -> tuple[An
 
 
 def test_each_type_has_a_case() -> None:
-    assert set(BODIES) <= {kind for kind, _, _ in CASES}
+    assert set(BODIES) <= {kind for kind, *_ in (*CASES, *ELSEWHERE)}
 
 
 @pytest.mark.parametrize(("kind", "inputs", "attributes"), CASES, ids=[f"{i} {one[0]}" for i, one in enumerate(CASES)])
@@ -125,3 +127,52 @@ def test_a_node_is_what_onnx_runtime_says(kind: str, inputs: list[Any], attribut
         allowed = 4e-6 * np.abs(theirs).max() if theirs.dtype.kind == "f" else 1
         np.testing.assert_allclose(ours.astype(float), theirs.astype(float), rtol=0, atol=allowed)
         assert theirs.dtype.kind == "f" or (ours == theirs).mean() > 0.9
+
+
+def _group_norm(x: Any, gamma: Any, beta: Any, *, is_last: bool, is_silu: bool) -> Any:
+    """Of two groups of channels, an epsilon of 0.01."""
+    images = np.moveaxis(x, -1, 1) if is_last else x
+    rows = images.reshape(len(x), 2, -1)
+    normed = (rows - rows.mean(-1, keepdims=True)) / np.sqrt(rows.var(-1, keepdims=True) + 0.01)
+    found = normed.reshape(images.shape) * gamma.reshape(-1, 1, 1) + beta.reshape(-1, 1, 1)
+    found = found / (1 + np.exp(-found)) if is_silu else found
+    return np.moveaxis(found, 1, -1) if is_last else found
+
+
+def _gated(x: Any, bias: Any) -> Any:
+    left, right = np.split((x + bias).astype(float), 2, -1)
+    return left * right * (1 + np.vectorize(math.erf)(right / math.sqrt(2))) / 2
+
+
+def _convolved(x: Any, w: Any, b: Any) -> Any:
+    """Of windows of 3 x 3, two apart."""
+    views = np.lib.stride_tricks.sliding_window_view(x, (1, 3, 3, 1))[:, ::2, ::2, :, 0, ..., 0]
+    return np.einsum("nhwcij,ocij->nhwo", views, w) + b
+
+
+GROUPED = {"groups": 2, "epsilon": 0.01}
+ELSEWHERE: list[tuple[str, list[Any], dict[str, Any], Any]] = [
+    ("BiasAdd", [_floats(2, 3, 8), _floats(8), _floats(2, 3, 8)], {}, lambda x, bias, skip: x + bias + skip),
+    ("BiasSplitGelu", [_floats(2, 3, 8), _floats(8)], {}, _gated),
+    ("FusedMatMulActivation", [_floats(3, 8), _floats(4, 8)], {"activation": "Relu", "transB": 1, "alpha": 0.5},
+     lambda a, b: np.maximum(a @ b.T / 2, 0)),
+    ("GroupNorm", [_floats(2, 5, 4, 6), _floats(6), _floats(6)], {**GROUPED, "activation": 1},
+     functools.partial(_group_norm, is_last=True, is_silu=True)),
+    ("GroupNorm", [_floats(2, 6, 5, 4), _floats(6), _floats(6)], {**GROUPED, "activation": 0, "channels_last": 0},
+     functools.partial(_group_norm, is_last=False, is_silu=False)),
+    ("NhwcConv", [_floats(2, 7, 9, 3), _floats(4, 3, 3, 3), _floats(4)], {"strides": [2, 2]}, _convolved),
+]  # fmt: skip
+"""Types of which ONNX Runtime has kernels for GPUs alone, DirectML's among them."""
+
+
+@pytest.mark.parametrize(("kind", "inputs", "attributes", "says"), ELSEWHERE, ids=[one[0] for one in ELSEWHERE])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_a_node_that_onnx_runtime_has_on_gpus(
+    kind: str, inputs: list[Any], attributes: dict[str, Any], says: Any, dtype: Any
+) -> None:
+    given = [value.astype(dtype) for value in inputs]
+    model, feeds = _model(kind, given, attributes)
+    found, wanted = load(model, strict=True).run(feeds)["y"], says(*(value.astype(float) for value in given))
+    assert (found.dtype, found.shape) == (dtype, wanted.shape)
+    room = 4e-6 if dtype is np.float32 else 4e-3
+    np.testing.assert_allclose(found.astype(float), wanted, rtol=0, atol=room * np.abs(wanted).max())

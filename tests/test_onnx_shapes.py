@@ -37,6 +37,29 @@ def test_sizes_of_one_name_may_differ_where_nodes_take_them() -> None:
     assert loaded(X[:2], X[0]).tolist() == (X[:2] + X[0]).tolist()
 
 
+@pytest.mark.parametrize("sizes", ["????", "nnnn", ["-1"] * 4, [None] * 4, ["None", "*", "?", "n"]])
+def test_a_shape_given_whole_is_taken_whatever_its_sizes_are_called(sizes: Any) -> None:
+    """As a session takes it: exporters write "?" for each size that has no name."""
+    proto = model(node("Relu", "x", "y"), {"x": ("float32", list(sizes))}, "y")
+    x = np.zeros((1, 3, 48, 192), "float32")
+    for given in ({}, {"x": x.shape}):
+        assert dml.onnx.load(proto, shapes=given).run({"x": x})["y"].shape == x.shape
+    assert dml.onnx.check(proto, shapes={"x": x.shape}).status == 0
+
+
+def test_sizes_without_a_name_are_bound_as_they_are_told() -> None:
+    proto = model(node("Relu", "x", "y"), {"x": ("float32", ["n", "?", None, 2])}, "y")
+    assumed = dml.onnx.check(proto).assumed
+    assert list(assumed) == ["n", "x[1]", "x[2]"]
+    report = dml.onnx.check(proto, shapes={name: 5 + i for i, name in enumerate(assumed)})
+    assert (report.status, report.assumed) == (0, {})
+    loaded = dml.onnx.load(proto, shapes={"x[1]": 3})
+    assert loaded.inputs["x"].shape == ("n", 3, None, 2)
+    with pytest.raises(dml.BindingError, match=r"input 'x' must have size 3 in dimension 1: 'x\[1\]' is 3; got"):
+        loaded.run({"x": np.zeros((1, 4, 1, 2), "float32")})
+    assert loaded.run({"x": np.zeros((1, 3, 1, 2), "float32")})["y"].shape == (1, 3, 1, 2)
+
+
 def test_the_shape_of_one_input_binds_the_sizes_of_another() -> None:
     loaded = dml.onnx.load(join_model(), shapes={"b": (2, 3)})
     assert loaded.outputs["y"].shape == (2, 5)

@@ -52,9 +52,9 @@ def numbers_of(given: object) -> np.ndarray[Any, Any] | None:
 
 
 def one_of(numbers: np.ndarray[Any, Any]) -> float:
-    """One that tells the type of all: Python's floats have none of their own."""
+    """One that tells the type of all: Python's floats have none of their own, nor have its integers."""
     first = numbers.ravel()[0]
-    return first.item() if isinstance(first, np.floating) else first
+    return first.item() if isinstance(first, (np.floating, np.int64)) else first
 
 
 def spread(own: Sizes, strides: Sequence[int], seen: Sizes, sizes: Sizes) -> tuple[int, ...]:
@@ -97,13 +97,17 @@ def number_types(
     """The type that each number is taken in, and the field it comes from: an array's whose field takes the same types.
 
     `given` has the numbers, or one of a list's, and None for arrays; `types` the arrays' types; `weak` which arrays
-    give way to others. An operator may say itself which tensors are of one type.
+    give way to others. An operator may say itself which tensors are of one type. An integer that decides the output's
+    type, as zero points do, is of its own.
     """
     row = cls.support.row_at(max(level, cls.introduced()))
     said = getattr(cls, "typed_like", {})
     allowed = [row.tensors[bare_name(field)].data_types for field in fields]
     found = []
-    for field, own in zip(fields, allowed, strict=True):
+    for k, (field, own) in enumerate(zip(fields, allowed, strict=True)):
+        if said.get("OutputTensor") == field and (kind := types[k] or _said_type(given[k])) and not kind.is_float:
+            found.append((kind, ""))  # the output's too, which is not for others to choose
+            continue
         beside = [
             i
             for i, (other, types_of_other) in enumerate(zip(fields, allowed, strict=True))
@@ -118,6 +122,11 @@ def number_types(
         kind = alone.pop() if len(alone) == 1 else DataType.FLOAT32 if any(t.is_float for t in alone) else _WHOLE[0]
         found.append((kind if kind in own else next((t for t in _WHOLE if t in own), min(own)), ""))
     return found
+
+
+def _said_type(number: float | None) -> DataType | None:
+    """The type of a number that has one: NumPy's, and no truth."""
+    return _own_type(number) if isinstance(number, np.generic) and not isinstance(number, np.bool_) else None
 
 
 def _own_type(number: float) -> DataType:

@@ -84,6 +84,17 @@ def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(strides)
 
 
+def sizes_of_pairs(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """The sizes of the bytes that 4-bit elements share: half of the last one's, and all in a row where that is odd.
+
+    So they are where elements have gaps between them, too.
+    """
+    if sizes and sizes[-1] % 2 == 0 and tuple(strides) == packed_strides(sizes):
+        return (*sizes[:-1], sizes[-1] // 2)
+    below, above = span(sizes, strides)
+    return ((above - below) // 2 + 1,)
+
+
 def without_leading_ones(sizes: Sequence[int]) -> tuple[int, ...]:
     """Sizes from the first on that is not 1."""
     first = next((i for i, size in enumerate(sizes) if size != 1), len(sizes))

@@ -12,13 +12,13 @@ import numpy as np
 
 from anydml.arrays import cuda, host
 from anydml.arrays.view import ArrayView, elsewhere, is_tensor, library_name, no_array
+from anydml.enums import DataType
 from anydml.errors import BindingError, DmlError, Fault, show
-from anydml.memory import HOST, Buffer, packed_strides
+from anydml.memory import HOST, Buffer, packed_strides, sizes_of_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.enums import DataType
 
 __all__ = ["ArrayView", "allocate", "place_of", "raw_memory", "upload", "view", "wrap"]
 
@@ -73,7 +73,13 @@ def allocate(
     memory: str = HOST,
     like: object = None,
 ) -> Any:
-    """Make an array for a result, laid out as asked: NumPy's, or on a GPU PyTorch's, or CuPy's where `like` is."""
+    """Make an array for a result, laid out as asked: NumPy's, or on a GPU PyTorch's, or CuPy's where `like` is.
+
+    Of 4-bit elements it has the bytes that they share.
+    """
+    if data_type.is_half_byte:
+        sizes, strides = sizes_of_pairs(sizes, packed_strides(sizes) if strides is None else strides), None
+        data_type = DataType.UINT8
     if memory == HOST:
         return host.allocate(data_type, sizes, strides)
     return cuda.allocate(data_type, sizes, strides, memory, like)

@@ -124,10 +124,7 @@ def _is_old_dlpack(array: Any) -> bool:
 
 
 def allocate(data_type: DataType, sizes: Sequence[int], strides: Sequence[int] | None = None) -> np.ndarray[Any, Any]:
-    """Make an array for a result, with the layout asked for; of 4-bit elements the bytes that they share."""
-    if data_type.is_half_byte:
-        below, above = span(sizes, packed_strides(sizes) if strides is None else strides)
-        sizes, strides = (data_type.bytes_of(above - below + 1),), None
+    """Make an array for a result, with the layout asked for."""
     try:
         if strides is None or tuple(strides) == packed_strides(sizes):
             return np.empty(sizes, data_type.dtype)

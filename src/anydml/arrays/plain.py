@@ -6,14 +6,13 @@ A plain array is a NumPy array, a PyTorch tensor in host memory seen as one, or 
 from __future__ import annotations
 
 import functools
-import math
 import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anydml.enums import DataType
-from anydml.memory import HOST, numpy_address, span
+from anydml.memory import HOST, numpy_address, packed_strides, sizes_of_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,8 +52,8 @@ def plain_address(array: Any) -> int:
 def described_key(data_type: DataType, sizes: Sequence[int], strides: Sequence[int], memory: str) -> tuple[Any, ...]:
     """The key of a plain array that lies in this memory with this type and layout; strides in elements."""
     if data_type.is_half_byte:
-        below, above = span(sizes, strides)
-        sizes, strides, data_type = (data_type.bytes_of(above - below + 1),), (1,), DataType.UINT8
+        sizes = sizes_of_pairs(sizes, strides)
+        strides, data_type = packed_strides(sizes), DataType.UINT8
     if memory == HOST:
         width = data_type.size_in_bytes
         return data_type.dtype, tuple(sizes), tuple(stride * width for stride in strides)
@@ -64,7 +63,7 @@ def described_key(data_type: DataType, sizes: Sequence[int], strides: Sequence[i
 def plain_maker(data_type: DataType, sizes: Sequence[int], memory: str) -> Callable[[], Any]:
     """A function that makes a packed plain array of the sizes, each time anew."""
     if data_type.is_half_byte:
-        sizes, data_type = (data_type.bytes_of(math.prod(sizes)),), DataType.UINT8
+        sizes, data_type = sizes_of_pairs(sizes, packed_strides(sizes)), DataType.UINT8
     if memory == HOST:
         return functools.partial(np.empty, sizes, data_type.dtype)
     torch = sys.modules["torch"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 _SECTIONS = ("resources", "dispatchables", "commands")
+_SECTION = re.compile(rb'"(%s)"\s*:' % "|".join(_SECTIONS).encode())
 _LEFT_OUT = ("node_modules", "__pycache__")
 
 
@@ -71,15 +73,19 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _is_model(path: Path) -> bool:
-    """Whether a file of JSON has the sections of a DxDispatch model; one that cannot be read is told as a model."""
+    """Whether a file of JSON has the sections of a DxDispatch model.
+
+    One that cannot be read is told as a model, and one that does not parse where it has any section: what was cut short
+    has only the first of them.
+    """
     try:
         data = read_text(path, default_max_memory())
     except DmlError:
         return True
-    if not any(f'"{name}"'.encode() in data for name in _SECTIONS):
+    if not _SECTION.search(data):
         return False
     try:
         root = parse(str(path), data)
     except ModelFileError:
-        return all(f'"{name}"'.encode() in data for name in _SECTIONS)
+        return True
     return sum(root.get(name) is not None for name in _SECTIONS) > 1

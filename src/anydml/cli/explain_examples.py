@@ -28,6 +28,7 @@ _EXAMPLES = {
     "split": "--sizes 2,6 --axis 1 --along 3,2,1",
     "fill_value_constant": "--sizes 2,3 --value 7 --type int32",
     "fill_value_sequence": "--sizes 2,3 --start 10 --delta 20 --type uint8",
+    "max_unpooling": "--data [[[[5,7],[6,8]]]] --indices [[[[0,5],[8,10]]]] --output-sizes 1,1,3,4",
     "scatter": "--data [[1,2,3],[4,5,6]] --indices [[1,0,1]] --updates [[7,8,9]] --axis 0",
     "scatter_nd": "--data [[1,2],[3,4],[5,6]] --indices [[2],[0]] --updates [[7,8],[9,10]]",
     "top_k": "--data 3,9,4,9 --axis 0 --k 2",

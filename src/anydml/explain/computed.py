@@ -89,7 +89,8 @@ class ComputedTale(Tale):
             says.append(write_value(before) if change else value)
         told = chained(says)
         is_marked = self._mark(place, after, change)
-        sources = tuple(dict.fromkeys(map(place.element, self._read)))
+        taken = _taken(place, self._primitive.value)
+        sources = tuple(dict.fromkeys(place.element(node) for node in self._read if node in taken))
         return Landing(value, f"{told}, {change}: {value}" if change else told, sources, hue=int(is_marked))
 
     def _mark(self, place: Place, after: Any, change: str) -> bool:
@@ -120,6 +121,22 @@ class ComputedTale(Tale):
             if again:
                 several = "s" if len(again) > 1 else ""
                 yield f"{spoken(tensor)} is the same all along dimension{several} {' and '.join(again)}."
+
+
+def _taken(place: Place, root: Expr) -> set[Expr]:
+    """The nodes that count at a place: not those of the way that a `where` does not take."""
+    found: set[Expr] = set()
+    ahead = [root]
+    while ahead:
+        node = ahead.pop()
+        if node in found:
+            continue
+        found.add(node)
+        args = node.args
+        if node.op == "where":
+            args = (args[0], args[1 if place.value(args[0]) else 2])
+        ahead += args
+    return found
 
 
 def _is_truth(root: Expr, number: Expr) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -73,6 +72,35 @@ class _TooMuch(Exception):  # noqa: N818 - no error: a picture leaves it out
     """More to read than a picture is worth."""
 
 
+class _Reads:
+    """The elements of inputs that a result is made of, and those that only choose, as many as are drawn."""
+
+    def __init__(self) -> None:
+        self._met: set[tuple[str, int, bool]] = set()
+        self._found: dict[bool, dict[Element, None]] = {False: {}, True: {}}
+        self.is_cut = False
+        """Whether there are more."""
+
+    def has(self, tensor: str, number: int, chooses: bool) -> bool:
+        """Whether an element was met before, which it is then."""
+        if (tensor, number, chooses) in self._met or (tensor, number, False) in self._met:
+            return True
+        self._met.add((tensor, number, chooses))
+        return False
+
+    def add(self, element: Element, chooses: bool) -> None:
+        """One more, where there is room."""
+        if len(self._found[chooses]) < _MOST_SOURCES:
+            self._found[chooses][element] = None
+        else:
+            self.is_cut = True
+
+    def elements(self) -> tuple[tuple[Element, ...], tuple[Element, ...]]:
+        """What it is made of, and what chooses and is no part of it."""
+        sources, choosing = self._found[False], self._found[True]
+        return tuple(sources), tuple(one for one in choosing if one not in sources)
+
+
 class FoldedTale(Tale):
     """How each element is computed, from whole rows or in several steps."""
 
@@ -128,6 +156,11 @@ class FoldedTale(Tale):
         return self._known[tensor, number]
 
     def _result(self, row: _Row, node: Expr) -> Any:
+        """A node at the row's own coordinate."""
+        kept = len(row.at) - row.step.depth
+        return self._evaluated(row, node)[tuple(c if k >= kept else 0 for k, c in enumerate(row.at))]
+
+    def _evaluated(self, row: _Row, node: Expr) -> np.ndarray[Any, Any]:
         """Have the reference engine compute it, so that a picture rounds and wraps as an operator does."""
         shape = row.shape()
         if self._read + math.prod(shape) > _MOST_READ:
@@ -142,8 +175,7 @@ class FoldedTale(Tale):
             sources[slot] = self._whole(row.step.sources[slot])
         kept = len(shape) - row.step.depth
         cuts = [(c if k < kept else 0, 1) for k, c in enumerate(row.at)]
-        value = np.broadcast_to(evaluate(moved(node, cuts), sources, shape, row.step.depth), shape)
-        return value[tuple(c if k >= kept else 0 for k, c in enumerate(row.at))]
+        return np.broadcast_to(evaluate(moved(node, cuts), sources, shape, row.step.depth), shape)
 
     def _whole(self, view: View) -> np.ndarray[Any, Any]:
         """All elements of what is fetched from."""
@@ -166,8 +198,12 @@ class FoldedTale(Tale):
             says += [formula.numbers(lambda node: self._result(row, origin[node])), value]
         except _TooMuch:
             says.append(_UNKNOWN)
-        sources = tuple(itertools.islice(self._sources(row, set()), _MOST_SOURCES))
-        return Landing(value, chained(says), sources)
+        found = _Reads()
+        try:
+            self._collect(row, found, is_choice=False)
+        except _TooMuch:
+            found.is_cut = True
+        return Landing(value, chained(says), *found.elements(), is_cut=found.is_cut)
 
     def _name(self, row: _Row, node: Expr) -> str:
         """The name of a leaf: an element, or the part of a tensor that a row goes through."""
@@ -187,34 +223,61 @@ class FoldedTale(Tale):
             places.append(str(low) if low == high else ":" if last - first == size - 1 else f"{first}:{last + 1}")
         return written(view.tensor, tuple(places))
 
-    def _sources(self, row: _Row, met: set[tuple[str, int]]) -> Iterator[Element]:
-        """The elements of inputs that one is made of, each once, as far as they are drawn."""
-        read = [(int(one.value), row.numbers(int(one.value), _MOST_SOURCES).tolist()) for one in loads(row.step.value)]
-        read += [(slot, self._places(row, slot)[:_MOST_SOURCES]) for slot in fetched(row.step.value)]
-        for slot, numbers in read:
-            tensor = row.step.sources[slot].tensor
+    def _collect(self, row: _Row, found: _Reads, *, is_choice: bool) -> None:
+        """Add the elements of inputs that one is made of, and those that only choose among others."""
+        for slot, numbers, chooses in self._read_by(row):
+            tensor, chooses = row.step.sources[slot].tensor, chooses or is_choice
             for number in numbers:
-                if (tensor, number) in met:
+                if found.has(tensor, number, chooses):
                     continue
-                met.add((tensor, number))
                 if tensor in self._values:
-                    yield Element(tensor, coordinate_of(number, self._sizes[tensor]))
+                    found.add(Element(tensor, coordinate_of(number, self._sizes[tensor])), chooses)
                 else:
-                    yield from self._sources(self._row(tensor, number), met)
+                    self._collect(self._row(tensor, number), found, is_choice=chooses)
 
-    def _places(self, row: _Row, slot: int) -> list[int]:
-        """Where the elements lie that a row fetches from a source, each once."""
-        view, shape, kept = row.step.sources[slot], row.shape(), len(row.at) - row.step.depth
-        cuts = [(c if k < kept else 0, 1) for k, c in enumerate(row.at)]
-        found: dict[int, None] = {}
+    def _read_by(self, row: _Row) -> Iterator[tuple[int, list[int], bool]]:
+        """By load and fetch, where the elements lie that count for one result, and whether they only choose others.
+
+        From the root to the leaves, each node has the places of the walk at which it counts: of a `where` the way that
+        is not taken does not, its test and the indices of a fetch choose, and of what is folded all places count.
+        """
+        shape, kept = row.shape(), len(row.at) - row.step.depth
         if math.prod(shape) > _MOST_READ:
-            return []
-        for node in walk(row.step.value):
-            if node.op == "fetch" and node.value == slot and not loads(*node.args):
-                at = [np.broadcast_to(evaluate(moved(index, cuts), [], shape, 0), shape) for index in node.args]
-                places = sum(index * stride for index, stride in zip(at, view.strides, strict=True)) + view.offset
-                found |= dict.fromkeys(np.asarray(places).ravel().tolist())
-        return list(found)
+            raise _TooMuch
+        here = np.zeros(shape, bool)
+        here[tuple(c if k >= kept else 0 for k, c in enumerate(row.at))] = True
+        counts: dict[tuple[Expr, bool], np.ndarray[Any, Any]] = {(row.step.value, False): here}
+
+        def need(node: Expr, where: np.ndarray[Any, Any], chooses: bool) -> None:
+            counts[node, chooses] = counts.get((node, chooses), False) | where
+
+        for node in reversed(list(walk(row.step.value))):
+            for chooses in (False, True):
+                where = counts.get((node, chooses))
+                if where is None or not where.any():
+                    continue
+                if node.op == "where":
+                    test, *ways = node.args
+                    is_first = self._evaluated(row, test)
+                    need(test, where, True)
+                    need(ways[0], where & is_first, chooses)
+                    need(ways[1], where & ~is_first, chooses)
+                elif node.op in FOLDS:
+                    need(node.args[0], np.ones(shape, bool), chooses)
+                elif node.op == "fetch":
+                    slot = int(node.value)
+                    view = row.step.sources[slot]
+                    at = [self._evaluated(row, index) for index in node.args]
+                    places = sum(index * stride for index, stride in zip(at, view.strides, strict=True)) + view.offset
+                    yield slot, list(dict.fromkeys(np.broadcast_to(places, shape)[where].tolist())), chooses
+                    for index in node.args:
+                        need(index, where, True)
+                elif node.op == "load":
+                    slot = int(node.value)
+                    yield slot, list(dict.fromkeys(row.numbers(slot).reshape(shape)[where].tolist())), chooses
+                else:
+                    for arg in node.args:
+                        need(arg, where, chooses)
 
     def sentences(self, landings: Mapping[Element, Landing]) -> list[str]:
         """The first elements."""

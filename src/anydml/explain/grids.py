@@ -26,7 +26,8 @@ class Scene:
 
     def __init__(self, tale: Tale, landings: Mapping[Element, Landing], *, is_whole: bool) -> None:
         self.tale, self.landings = tale, landings
-        self._unused = "is not used" if is_whole else "goes to no element shown"
+        is_told = not any(landing.is_cut for landing in landings.values())
+        self._unused = ("is not used" if is_whole else "goes to no element shown") if is_told else ""
         self._outputs: dict[Element, list[Element]] = defaultdict(list)
         self._chosen: dict[Element, list[Element]] = defaultdict(list)
         for element, landing in landings.items():
@@ -70,7 +71,7 @@ class Scene:
         more = len(landings) - _MOST_NAMED
         says = f"{verb} {named}{f' and {more} more' if more > 0 else ''}" if landings else self._unused
         is_fault = any(landing.is_fault for landing in landings)
-        return Cell(element, value, f"{element} = {value} {says}", badge, hue, is_fault=is_fault)
+        return Cell(element, value, f"{element} = {value} {says}".rstrip(), badge, hue, is_fault=is_fault)
 
 
 def draw_grid(tensor: str, desc: TensorDesc, role: Role, cut: Cut, tale: Tale, cell: Callable[[Element], Cell]) -> Grid:

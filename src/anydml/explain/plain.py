@@ -46,7 +46,7 @@ class PlainTale(Tale):
         """One element; a tensor that is too large for a picture to compute has none."""
         found = self._found.get(element.tensor)
         value = "…" if found is None else write_value(found[element.coordinate])
-        return Landing(value, f"{element} = {self._how} = {value}")
+        return Landing(value, f"{element} = {self._how} = {value}", is_cut=True)
 
     def sentences(self, landings: Mapping[Element, Landing]) -> list[str]:
         """The first elements."""

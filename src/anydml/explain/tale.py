@@ -39,6 +39,8 @@ class Landing:
     badge: str = ""
     hue: int = 0
     is_fault: bool = False
+    is_cut: bool = False
+    """Whether there may be more sources than are told: nothing is said of the others then."""
 
 
 @dataclass(frozen=True, slots=True)

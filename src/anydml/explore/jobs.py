@@ -23,13 +23,19 @@ class Jobs:
         self._one_at_a_time = threading.Lock()
 
     def start(self, name: Any) -> dict[str, Any]:
-        """Begin something, unless it is under way or done; gives how it stands."""
+        """Begin something, unless it is under way or done; gives how it stands.
+
+        A page asks until its work is no longer under way: a failure is told once, and whoever asks then begins it anew.
+        """
         if not isinstance(name, str) or name not in self._work:
             raise ModelError("explore", Fault(field="job", rule=f"there is no work called {show(name, 40)}"))
-        if self.state(name)["state"] in ("waiting", "failed"):
+        if name not in self._states:
             self._states[name] = {"state": "running", "says": "waiting for other work", "since": time.monotonic()}
             threading.Thread(target=self._run, args=(name,), daemon=True).start()
-        return self.state(name)
+        found = self.state(name)
+        if found["state"] == "failed":
+            self._states.pop(name, None)
+        return found
 
     def state(self, name: str) -> dict[str, Any]:
         """How something stands, and what came of it once it is done."""

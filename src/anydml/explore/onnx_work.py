@@ -16,6 +16,7 @@ from anydml.onnx import check, compare, load
 from anydml.onnx.bodies import graphs_within
 from anydml.onnx.feeds import make_up, refuse_made_up
 from anydml.onnx.reading import read_model
+from anydml.onnx.shapes import assumed_told
 from anydml.onnx.tensors import decode_tensor
 
 if TYPE_CHECKING:
@@ -130,10 +131,13 @@ class OnnxWork:
         """Those of files, the others made up; open sizes that nothing binds are 2."""
         arrays = self._given.arrays()
         missing = {name: info for name, info in model.inputs.items() if name not in arrays and not info.is_optional}
-        shapes, _ = model.assume_shapes({name: array.shape for name, array in arrays.items()})
-        if missing and (needed := model.values_needed(shapes, arrays)):
-            raise refuse_made_up(model.name, needed)
-        made = make_up(missing, shapes, model.index_limits(shapes), self._given.seed or 0, self._given.max_memory)
+        shapes, assumed = model.assume_shapes({name: array.shape for name, array in arrays.items()})
+        try:
+            if missing and (needed := model.values_needed(shapes, arrays)):
+                raise refuse_made_up(model.name, needed)
+            made = make_up(missing, shapes, model.index_limits(shapes), self._given.seed or 0, self._given.max_memory)
+        except ModelError as error:
+            raise assumed_told(error, assumed) from error
         return {**arrays, **made}
 
     def _passes(self, say: Say) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Node types of ONNX Runtime's own that models carry: what they take, as ONNX would say it.
 
-A type of another domain than ONNX's is called by both names, `com.microsoft.MatMulNBits`.
+A type of another domain than ONNX's is called by both names, `com.microsoft.MatMulNBits`. In ONNX's own domain ONNX
+Runtime has what was experimental there and is gone, as Affine, or has come back in another form, as ThresholdedRelu.
 """
 
 from __future__ import annotations
@@ -10,8 +11,20 @@ from typing import NamedTuple, TypeAlias
 _FLOATS = ("tensor(float)", "tensor(float16)")
 _BYTES = ("tensor(uint8)",)
 _BYTES_SIGNED = ("tensor(uint8)", "tensor(int8)")
+_ALL_FLOATS = (*_FLOATS, "tensor(double)")
+_WHOLE = tuple(f"tensor({sign}int{bits})" for sign in ("", "u") for bits in (32, 64))
 TYPES = {
     "T": _FLOATS,
+    "F": _ALL_FLOATS,
+    "V": _ALL_FLOATS,
+    "K": _FLOATS,
+    "C": (*_FLOATS, *_BYTES_SIGNED),
+    "M": (*_ALL_FLOATS, *_WHOLE),
+    "S": ("tensor(float)", "tensor(double)"),
+    "A": (
+        *_ALL_FLOATS, *_WHOLE, *_BYTES_SIGNED, "tensor(uint16)", "tensor(int16)", "tensor(bool)", "tensor(string)",
+        "tensor(complex64)", "tensor(complex128)",
+    ),
     "T1": _BYTES,
     "T2": (*_BYTES, *_FLOATS),
     "T3": ("tensor(int32)",),
@@ -25,11 +38,15 @@ TYPES = {
     "B": ("tensor(bool)",),
     "G": (*_BYTES, "tensor(uint4)", "tensor(int4)"),
     "I": ("tensor(int32)", "tensor(int64)"),
-}
-"""By a type variable, what it may be."""
+}  # fmt: skip
+"""By a type variable, what it may be of what DirectML or NumPy has; a value of any other type is the host's."""
 
+OTHERWISE = {"C": "T"}
+"""By a type variable that no input may be of, the one that its outputs are of then: those of a cache without a past."""
 
-Attributes: TypeAlias = dict[str, int | float | str | tuple[float, ...] | None]
+Attributes: TypeAlias = dict[str, int | float | str | tuple[float, ...] | type[float] | None]
+ALWAYS = 2**31 - 1
+"""The opset before which there is what every opset has."""
 
 
 class Contrib(NamedTuple):
@@ -39,8 +56,10 @@ class Contrib(NamedTuple):
     """A name and a type variable each; with a question mark it may be left out, with a star there are any number."""
     outputs: str
     attributes: Attributes
-    """By name, the default; None for a whole number that must be given. Several numbers need not: () whole ones, (0.0,)
-    others."""
+    """By name, the default; None for a whole number that must be given, `float` for another. Several numbers need not:
+    () whole ones, (0.0,) others."""
+    before: int = ALWAYS
+    """The opset of ONNX's own operators from which on there is no such type, or ONNX's instead."""
 
 
 _SKIP_OUTPUTS = "output:T mean:U? inv_std_var:U? input_skip_bias_sum:T?"
@@ -50,7 +69,9 @@ _ATTENTION: Attributes = {
 _ONE, _TWO = "X:Q X_scale:U X_zero_point:Q?", "A:Q A_scale:U A_zero_point:Q? B:Q B_scale:U B_zero_point:Q?"
 _RESULT = "Y_scale:U Y_zero_point:Q?"
 _WINDOWS: Attributes = {"auto_pad": "NOTSET", "kernel_shape": (), "pads": (), "strides": ()}
+_FACTORS: Attributes = {"alpha": 1.0, "transA": 0, "transB": 0, "transBatchA": 0, "transBatchB": 0}
 _ACTIVATION: Attributes = {"activation": ""}
+_NUMBERS: Attributes = {f"activation_{name}": 0.0 for name in ("alpha", "beta", "gamma")}
 FUSED = {
     "QLinearAdd": Contrib(f"{_TWO} {_RESULT}", "C:Q", {}),
     "QLinearMul": Contrib(f"{_TWO} {_RESULT}", "C:Q", {}),
@@ -66,6 +87,7 @@ FUSED = {
         "y:Y",
         {**_WINDOWS, "dilations": (), "group": 1, "channels_last": 0},
     ),
+    "NhwcConv": Contrib("X:F W:F B:F?", "Y:F", {**_WINDOWS, "dilations": (), "group": 1}),
     "NhwcMaxPool": Contrib("x:Q", "y:Q", {**_WINDOWS, "dilations": (), "ceil_mode": 0}),
     "QLinearConcat": Contrib("Y_scale:U Y_zero_point:Q inputs:Y*", "Y:Q", {"axis": None}),
     "QLinearWhere": Contrib(f"condition:B {_TWO} {_RESULT}", "Z:Q", {}),
@@ -74,12 +96,12 @@ FUSED = {
         "Y:Y",
         {"alpha": 1.0, "transA": 0, "transB": 0},
     ),
-    "MatMulIntegerToFloat": Contrib("A:Q B:W a_scale:U b_scale:U a_zero_point:Q? b_zero_point:W? bias:U?", "Y:U", {}),
+    "MatMulIntegerToFloat": Contrib("A:Q B:W a_scale:T b_scale:T a_zero_point:Q? b_zero_point:W? bias:T?", "Y:T", {}),
     "DynamicQuantizeMatMul": Contrib("A:U B:W b_scale:U b_zero_point:W? bias:U?", "Y:U", {}),
     "QAttention": Contrib(
-        "input:Q weight:W bias:U input_scale:U weight_scale:U mask_index:T3? input_zero_point:Q? weight_zero_point:W?"
-        " past:U?",
-        "output:U present:U?",
+        "input:Q weight:W bias:T input_scale:T weight_scale:T mask_index:T3? input_zero_point:Q? weight_zero_point:W?"
+        " past:T?",
+        "output:T present:T?",
         {**_ATTENTION, "do_rotary": 0, "past_present_share_buffer": 0},
     ),
     "GatherBlockQuantized": Contrib(
@@ -87,27 +109,34 @@ FUSED = {
         "output:T",
         {"gather_axis": 0, "quantize_axis": 1, "block_size": 128, "bits": 4},
     ),
-    "QuantizeLinear": Contrib("x:U y_scale:U y_zero_point:N?", "y:N", {"axis": 1}),
-    "DequantizeLinear": Contrib("x:D x_scale:U x_zero_point:D?", "y:U", {"axis": 1}),
-    "FusedMatMul": Contrib(
-        "A:T B:T", "Y:T", {"alpha": 1.0, "transA": 0, "transB": 0, "transBatchA": 0, "transBatchB": 0}
+    "QuantizeLinear": Contrib("x:T y_scale:T y_zero_point:N?", "y:N", {"axis": 1}),
+    "DequantizeLinear": Contrib("x:D x_scale:T x_zero_point:D?", "y:T", {"axis": 1}),
+    "FusedMatMul": Contrib("A:F B:F", "Y:F", _FACTORS),
+    "FusedMatMulActivation": Contrib(
+        "A:F B:F",
+        "Y:F",
+        {**_FACTORS, "activation_axis": 0, **_ACTIVATION, **_NUMBERS},
     ),
-    "TransposeMatMul": Contrib("A:T B:T", "Y:T", {"alpha": 1.0, "transA": 0, "transB": 0}),
+    "TransposeMatMul": Contrib("A:F B:F", "Y:F", {"alpha": 1.0, "transA": 0, "transB": 0}),
     "FusedConv": Contrib(
-        "X:T W:T B:T? Z:T?",
-        "Y:T",
+        "X:F W:F B:F? Z:F?",
+        "Y:F",
         {**_WINDOWS, "dilations": (), "group": 1, **_ACTIVATION, "activation_params": (0.0,)},
     ),
     "FusedGemm": Contrib(
-        "A:T B:T C:T?",
-        "Y:T",
-        {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0, **_ACTIVATION}
-        | {f"activation_{name}": 0.0 for name in ("alpha", "beta", "gamma")},
+        "A:M B:M C:M?",
+        "Y:M",
+        {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0, **_ACTIVATION, **_NUMBERS},
     ),
-    "Gelu": Contrib("X:T", "Y:T", {}),
-    "BiasGelu": Contrib("A:T B:T", "C:T", {}),
-    "FastGelu": Contrib("X:T bias:T?", "Y:T", {}),
-    "QuickGelu": Contrib("X:T", "Y:T", {"alpha": 1.702}),
+    "Gelu": Contrib("X:F", "Y:F", {}),
+    "BiasAdd": Contrib("X:T bias:T skip:T", "Y:T", {}),
+    "BiasSplitGelu": Contrib("X:T bias:T", "Y:T", {}),
+    "GroupNorm": Contrib(
+        "X:T gamma:K beta:K", "Y:T", {"activation": None, "groups": None, "channels_last": 1, "epsilon": 1e-5}
+    ),
+    "BiasGelu": Contrib("A:F B:F", "C:F", {}),
+    "FastGelu": Contrib("X:F bias:F?", "Y:F", {}),
+    "QuickGelu": Contrib("X:F", "Y:F", {"alpha": 1.702}),
     "EmbedLayerNormalization": Contrib(
         "input_ids:T3 segment_ids:T3? word_embedding:T position_embedding:T segment_embedding:T? gamma:T beta:T"
         " mask:T3? position_ids:T3?",
@@ -116,10 +145,28 @@ FUSED = {
     ),
 }
 """Node types of ONNX Runtime's quantiser and optimiser, of the domain com.microsoft."""
-CONTRIB = {
-    "SimplifiedLayerNormalization": Contrib(
-        "X:T scale:T", "Y:T inv_std_var:U?", {"axis": -1, "epsilon": 1e-5, "stash_type": 1}
+_NORM: Attributes = {"axis": -1, "epsilon": 1e-5, "stash_type": 1}
+_CURVE: Attributes = {"alpha": float, "beta": float}
+EXPERIMENTAL = {
+    "Affine": Contrib("X:F", "Y:F", {"alpha": 1.0, "beta": 0.0}, before=10),
+    "Crop": Contrib("input:F", "output:F", {"border": (), "scale": ()}, before=10),
+    "DynamicSlice": Contrib("data:A starts:I ends:I axes:I?", "output:A", {}, before=10),
+    "ImageScaler": Contrib("input:F", "output:F", {"bias": (0.0,), "scale": 1.0}, before=10),
+    "LayerNormalization": Contrib("X:F Scale:V B:V?", "Y:V Mean:S? InvStdDev:S?", _NORM, before=17),
+    "MeanVarianceNormalization": Contrib(
+        "input:F", "output:F", {"across_channels": 0, "normalize_variance": 1}, before=9
     ),
+    "ParametricSoftplus": Contrib("X:F", "Y:F", _CURVE, before=10),
+    "Scale": Contrib("input:F", "output:F", {"scale": 1.0}, before=10),
+    "ScaledTanh": Contrib("input:F", "output:F", _CURVE, before=10),
+    "ThresholdedRelu": Contrib("X:F", "Y:F", {"alpha": 1.0}, before=10),
+}
+"""Node types of ONNX's own domain that ONNX has dropped, or had no schema for at first."""
+CONTRIB = {
+    **EXPERIMENTAL,
+    "MemcpyFromHost": Contrib("X:A", "Y:A", {}),
+    "MemcpyToHost": Contrib("X:A", "Y:A", {}),
+    "SimplifiedLayerNormalization": Contrib("X:F scale:V", "Y:V inv_std_var:S?", _NORM),
     "com.microsoft.SkipLayerNormalization": Contrib(
         "input:T skip:T gamma:T beta:T? bias:T?", _SKIP_OUTPUTS, {"epsilon": 1e-12}
     ),
@@ -145,14 +192,14 @@ CONTRIB = {
     "com.microsoft.MultiHeadAttention": Contrib(
         "query:T key:T? value:T? bias:T? key_padding_mask:T3? attention_bias:T? past_key:T? past_value:T?"
         " past_sequence_length:T3? cache_indirection:T3?",
-        "output:T present_key:T? present_value:T? qk:T?",
+        "output:T present_key:T? present_value:T? qk:K?",
         _ATTENTION,
     ),
     "com.microsoft.GroupQueryAttention": Contrib(
-        "query:T key:T? value:T? past_key:T? past_value:T? seqlens_k:T3 total_sequence_length:T3 cos_cache:T?"
+        "query:T key:T? value:T? past_key:C? past_value:C? seqlens_k:T3 total_sequence_length:T3 cos_cache:T?"
         " sin_cache:T? position_ids:T4? attention_bias:T? head_sink:T? k_scale:U? v_scale:U? q_norm_weight:T?"
         " k_norm_weight:T?",
-        "output:T present_key:T? present_value:T? output_qk:T?",
+        "output:T present_key:C? present_value:C? output_qk:T?",
         {
             "num_heads": None,
             "kv_num_heads": None,

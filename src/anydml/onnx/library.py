@@ -50,12 +50,26 @@ def half_dtype(number: int) -> np.dtype[Any]:
     return found
 
 
+def number_of_dtype(dtype: np.dtype[Any]) -> int:
+    """ONNX's number of the type that NumPy's arrays of that type have."""
+    return int(onnx.helper.np_dtype_to_tensor_dtype(dtype))
+
+
 def tensor_of(array: np.ndarray[Any, Any], name: str) -> Any:
     """An array as a message."""
     import_alone("onnx.numpy_helper")
     from onnx import numpy_helper
 
     return numpy_helper.from_array(array, name)
+
+
+def array_of(tensor: Any) -> np.ndarray[Any, Any]:
+    """A message as an array, of whatever type: texts as objects."""
+    import_alone("onnx.numpy_helper")
+    from onnx import numpy_helper
+
+    found: np.ndarray[Any, Any] = numpy_helper.to_array(tensor)
+    return found
 
 
 def own_domain(domain: str) -> str:
@@ -100,7 +114,7 @@ def kind_of(node: Any) -> str:
 
 
 def _schema(kind: str, version: int) -> Any:
-    if kind in CONTRIB:
+    if kind in CONTRIB and version < CONTRIB[kind].before:
         return _contrib_schema(kind)
     try:
         return onnx.defs.get_schema(kind, version, "")
@@ -122,8 +136,8 @@ def _contrib_schema(kind: str) -> Any:
     def attribute(label: str, default: Any) -> Any:
         if isinstance(default, tuple):
             return schema.Attribute(label, schema.AttrType.FLOATS if default else schema.AttrType.INTS, required=False)
-        if default is None:
-            return schema.Attribute(label, schema.AttrType.INT, required=True)
+        if default in (None, float):
+            return schema.Attribute(label, schema.AttrType.FLOAT if default else schema.AttrType.INT, required=True)
         return schema.Attribute(label, default_value=onnx.helper.make_attribute(label, default))
 
     slots = [several.split() for several in (found.inputs, found.outputs)]
@@ -179,7 +193,8 @@ def node_kinds() -> dict[str, list[int]]:
     for schema in onnx.defs.get_all_schemas_with_history():
         if not schema.domain:
             found.setdefault(schema.name, []).append(schema.since_version)
-    found |= {kind: [1] for kind in CONTRIB}
+    for kind in CONTRIB:
+        found.setdefault(kind, []).append(1)
     return {kind: sorted(found[kind]) for kind in sorted(found)}
 
 

@@ -24,7 +24,7 @@ from anydml.onnx.parts.telling import picture_of
 from anydml.onnx.profiling import profile_model
 from anydml.onnx.programs import Programs
 from anydml.onnx.recall import Recall
-from anydml.onnx.shapes import Binder
+from anydml.onnx.shapes import Binder, assumed_told
 from anydml.onnx.spares import Spares
 from anydml.onnx.values import NeedsValueError, NowhereError, OutsideError
 from anydml.shown import Shown
@@ -150,8 +150,11 @@ class Model(Shown):
         Of a model in parts it has each of them, and what runs on the host between them. It prints as text; `.svg()`
         and `.html()` draw it, and a notebook shows it.
         """
-        shapes, _ = self.assume_shapes({})
-        program = self._find_or_divide(shapes, {})
+        shapes, assumed = self.assume_shapes({})
+        try:
+            program = self._find_or_divide(shapes, {})
+        except ModelError as error:
+            raise assumed_told(error, assumed) from error
         if self._divided is not None:
             if not self._divided.has_run:
                 with contextlib.suppress(DmlError):  # the parts are told whatever they make of numbers made up
@@ -272,7 +275,10 @@ class Model(Shown):
             elements = [value.element for value in program.values]
             return dict(zip(program.names, hand_over(results, elements, memory, like), strict=True))
         assert self._divided is not None  # noqa: S101 - for type checkers: there is the one or the other
-        found = self._divided.run(taken, out or {}, like)
+        # Parts tell types by their arrays: a number of 4 bits, which lies in a byte, is one again.
+        halves = {name for name, info in self.inputs.items() if info.element.is_half}
+        typed = {n: x.view(self.inputs[n].element.dtype) if n in halves else x for n, x in taken.items()}
+        found = self._divided.run(typed if halves else taken, out or {}, like)
         if not out:
             with self._lock:
                 self._divided.remember(inputs, taken)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.arrays.view import describe
-from anydml.errors import BindingError, DescriptionError, Fault, printable, show
+from anydml.errors import BindingError, DescriptionError, Fault, ModelError, printable, show
 from anydml.onnx.tracer import MOST_FOLDED
 from anydml.parse import read_int, read_ints
 from anydml.spelling import suggest
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _MOST = 2**32 - 1
 ASSUMED = 2
 """The size that an open dimension is taken for where somebody asks before it is bound: 0 and 1 are indices into it."""
+_ANONYMOUS = ("?", "*", "-1", "None")
+"""Names that exporters write where a size has none: two of them are two sizes."""
 
 
 class Binder:
@@ -30,22 +33,23 @@ class Binder:
         self, subject: str, inputs: Mapping[str, TensorInfo], given: Mapping[str, int | Sequence[int]]
     ) -> None:
         self._subject, self._inputs = subject, inputs
+        self._declared = {name: _named(name, info.shape) for name, info in inputs.items()}
         if not isinstance(given, Mapping):
             rule = "shapes must be a mapping of the names of inputs and of open sizes to shapes and sizes"
             fault = Fault(field="shapes", rule=rule, value=given, found=describe(given), way_out="such as {'n': 8}")
             raise DescriptionError(subject, fault)
         self._sizes: dict[str, int] = {}
-        """Of named dimensions."""
+        """Of named dimensions, and of those without a name as `x[0]`."""
         self._shapes: dict[str, tuple[int, ...]] = {}
-        names = {size for info in inputs.values() for size in info.shape or () if isinstance(size, str)}
+        open_sizes = {size for shape in self._declared.values() for size in shape or () if isinstance(size, str)}
         faults: list[Fault] = []
         for name, value in given.items():
-            if name in names and (name not in inputs or _is_size(value)):
+            if name in open_sizes and (name not in inputs or _is_size(value)):
                 self._sizes[name] = read_int(value, f"shapes[{name!r}]", faults, 0, _MOST)
             elif name in inputs:
                 self._shapes[name] = read_ints(value, f"shapes[{name!r}]", faults, 0, _MOST)
             else:
-                known = [repr(printable(n)) for n in [*inputs, *sorted(names)]]
+                known = [repr(printable(n)) for n in [*inputs, *sorted(open_sizes)]]
                 rule = f"shapes must name inputs or open sizes; there is no {show(name)}"
                 way_out = f"there are {', '.join(known) or 'none'}"
                 if hint := suggest(name, known):
@@ -53,25 +57,32 @@ class Binder:
                 faults.append(Fault(field=f"shapes[{show(name)}]", rule=rule, way_out=way_out))
         if faults:
             raise DescriptionError(subject, faults)
-        for name, size in self.bind(self._shapes, is_partial=True).items():
-            self._shapes[name] = size
+        for name, shape in self._shapes.items():
+            self._match(name, self._declared[name], shape, self._sizes)
+        self._learn()
+
+    def _learn(self) -> None:
+        """Let shapes that are given whole bind the sizes of other inputs, where they agree on them."""
+        found: dict[str, set[int]] = {}
+        for name, shape in self._shapes.items():
+            for size, number in zip(self._declared[name] or (), shape, strict=False):  # as many, or none are declared
+                if isinstance(size, str):
+                    found.setdefault(size, set()).add(number)
+        self._sizes |= {size: several.pop() for size, several in found.items() if len(several) == 1}
 
     def assume(self, names: Sequence[str]) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
         """A shape for each of these inputs, and what open sizes were taken for that nobody bound."""
-        shapes, assumed = {}, {}
+        shapes, assumed = {}, dict[str, int]()
         for name in names:
-            sizes = self._resolved(name, self._sizes)
+            sizes = self._resolved(name)
             if sizes is None:
                 rule = f"input {printable(name)!r} has no shape of its own, and must be given one"
                 raise DescriptionError(
                     self._subject, Fault(field=name, rule=rule, way_out=f"such as {printable(name)}=2,3")
                 )
-            declared = self._inputs[name].shape or ()
-            for i, size in enumerate(sizes):
-                if size is None:
-                    assumed[declared[i] or f"{name}[{i}]"] = ASSUMED
-            shapes[name] = tuple(ASSUMED if size is None else size for size in sizes)
-        return shapes, {str(name): size for name, size in assumed.items()}
+            assumed |= {size: ASSUMED for size in sizes if isinstance(size, str)}
+            shapes[name] = tuple(ASSUMED if isinstance(size, str) else size for size in sizes)
+        return shapes, assumed
 
     def resolve(self, shape: Sequence[Size] | None) -> tuple[Size, ...] | None:
         """A declared shape with the sizes that are bound."""
@@ -79,30 +90,29 @@ class Binder:
 
     def shown(self, name: str) -> tuple[Size, ...] | None:
         """An input's shape as far as it is bound."""
-        return self._shapes[name] if name in self._shapes else self.resolve(self._inputs[name].shape)
+        sizes, shape = self._resolved(name), self._inputs[name].shape
+        if sizes is None or shape is None:
+            return sizes
+        return tuple(own if isinstance(size, str) else size for size, own in zip(sizes, shape, strict=True))
 
     def known(self, names: Sequence[str]) -> dict[str, tuple[int, ...]] | None:
         """The shapes of these inputs, where every size is bound."""
         found = {}
         for name in names:
-            sizes = self._resolved(name, self._sizes)
-            if sizes is None or any(size is None for size in sizes):
+            sizes = self._resolved(name)
+            if sizes is None or any(isinstance(size, str) for size in sizes):
                 return None
-            found[name] = tuple(size for size in sizes if size is not None)
+            found[name] = tuple(size for size in sizes if isinstance(size, int))
         return found
 
-    def bind(self, shapes: Mapping[str, tuple[int, ...]], *, is_partial: bool = False) -> dict[str, tuple[int, ...]]:
-        """Check the shapes of a run's arrays against those declared.
+    def bind(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        """Check the shapes of a run's arrays against those declared and given.
 
-        With `is_partial` what is found of named sizes holds from now on; else a size that nobody bound is not compared
-        with others of its name, as ONNX Runtime does not either: models have one name for sizes that differ.
+        A size that nobody bound is not compared with others of its name, as ONNX Runtime does not either: models have
+        one name for sizes that differ.
         """
-        sizes = dict(self._sizes)
         for name, shape in shapes.items():
-            wanted = self._inputs[name].shape if is_partial or name not in self._shapes else self._shapes[name]
-            self._match(name, wanted, shape, sizes, learns=is_partial)
-        if is_partial:
-            self._sizes = sizes
+            self._match(name, self._shapes.get(name, self._declared[name]), shape, self._sizes)
         return dict(shapes)
 
     def differing(self, shapes: Mapping[str, tuple[int, ...]]) -> list[Fault]:
@@ -110,36 +120,51 @@ class Binder:
         sizes, faults = dict(self._sizes), list[Fault]()
         for name, shape in shapes.items():
             try:
-                self._match(name, self._inputs[name].shape, shape, sizes, learns=True)
+                self._match(name, self._declared[name], shape, sizes)
             except BindingError as error:
                 faults += error.faults
+                continue
+            for size, number in zip(self._declared[name] or (), shape, strict=False):  # as in `_learn`
+                if isinstance(size, str):
+                    sizes.setdefault(size, number)
         return faults
 
     def _match(
-        self, name: str, wanted: Sequence[Size] | None, shape: tuple[int, ...], sizes: dict[str, int], *, learns: bool
+        self, name: str, wanted: Sequence[int | str] | None, shape: tuple[int, ...], sizes: Mapping[str, int]
     ) -> None:
         if wanted is None:
             return
         if len(wanted) != len(shape):
-            self._refuse(name, f"must have {len(wanted)} dimensions, {_write(wanted)}", shape)
+            declared = _write(self._inputs[name].shape or wanted)
+            self._refuse(name, f"must have {len(wanted)} dimensions, {declared}", shape)
         for i, (size, found) in enumerate(zip(wanted, shape, strict=True)):
             if isinstance(size, int) and size != found:
                 self._refuse(name, f"must have size {size} in dimension {i}", shape)
-            if isinstance(size, str) and learns:
-                sizes.setdefault(size, found)
             if isinstance(size, str) and sizes.get(size, found) != found:
                 rule = f"must have size {sizes[size]} in dimension {i}: {printable(size)!r} is {sizes[size]}"
                 self._refuse(name, rule, shape)
 
-    def _resolved(self, name: str, sizes: Mapping[str, int]) -> list[int | None] | None:
+    def _resolved(self, name: str) -> tuple[int | str, ...] | None:
+        """An input's shape, with the names of sizes that nobody bound."""
         if name in self._shapes:
-            return list(self._shapes[name])
-        shape = self._inputs[name].shape
-        return None if shape is None else [sizes.get(n) if isinstance(n, str) else n for n in shape]
+            return self._shapes[name]
+        shape = self._declared[name]
+        return None if shape is None else tuple(self._sizes.get(n, n) if isinstance(n, str) else n for n in shape)
 
     def _refuse(self, name: str, rule: str, shape: tuple[int, ...]) -> None:
         fault = Fault(field=name, rule=f"input {printable(name)!r} {rule}", value=shape, found=str(shape))
         raise BindingError(self._subject, fault)
+
+
+def assumed_told(error: ModelError, assumed: Mapping[str, int]) -> ModelError:
+    """An error of a model whose open sizes were taken for something: those may be its only reason."""
+    if not assumed:
+        return error
+    sizes = ", ".join(f"{printable(name)}={size}" for name, size in assumed.items())
+    told = f"open sizes were taken for {sizes}; --shape on the command line and shapes in Python bind them"
+    first, *others = error.faults
+    way_out = f"{first.way_out}; {told}" if first.way_out else told
+    return type(error)(error.subject, [replace(first, way_out=way_out), *others])
 
 
 def refuse_large(name: str, shape: Sequence[int]) -> Fault | None:
@@ -150,6 +175,13 @@ def refuse_large(name: str, shape: Sequence[int]) -> Fault | None:
     what = f"input '{printable(name)}' has {count}"
     rule = f"a shape must depend on inputs of at most {MOST_FOLDED} elements; {what}"
     return Fault(field=name, rule=rule, value=count)
+
+
+def _named(name: str, shape: Sequence[Size] | None) -> tuple[int | str, ...] | None:
+    """A declared shape whose open sizes all have names: `x[0]` where the model gives none."""
+    if shape is None:
+        return None
+    return tuple(f"{name}[{i}]" if size is None or size in _ANONYMOUS else size for i, size in enumerate(shape))
 
 
 def _is_size(value: object) -> bool:

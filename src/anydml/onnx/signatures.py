@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anydml.errors import Fault, printable
+from anydml.errors import Fault, ModelError, printable
+from anydml.onnx.contrib import CONTRIB, OTHERWISE
 from anydml.onnx.library import AttributeProto, TensorProto, kind_of, node_rules
 from anydml.onnx.types import ELEMENT_TYPES
 
@@ -64,22 +65,30 @@ def _attribute_faults(node: Any, known: dict[str, str], required: tuple[str, ...
 
 def check_types(node: Node, inputs: Sequence[Value | None]) -> None:
     """Check that every input is of a type that ONNX allows, and that those of one type variable have one type."""
-    rules = node_rules(node.kind, node.version)
+    elements = [None if value is None else value.element.name for value in inputs]
+    if (fault := type_fault(node.kind, node.version, elements)) is not None:
+        raise ModelError(node.label, fault)
+
+
+def type_fault(kind: str, version: int, elements: Sequence[str | None]) -> Fault | None:
+    """The first fault of the types of a node's inputs, by ONNX's names; None for one that is not there or not known."""
+    rules = node_rules(kind, version)
     if rules is None or not rules.inputs:
-        return
+        return None
     bound: dict[str, tuple[str, str]] = {}
-    for i, value in enumerate(inputs):
+    for i, found in enumerate(elements):
         rule = _slot(rules.inputs, i)
-        if value is None:
+        if found is None:
             continue
-        name, found = f"inputs[{i}]" if rule.is_variadic else rule.name, value.element.name
+        name = f"inputs[{i}]" if rule.is_variadic else rule.name
         if found not in rule.allowed:
-            node.refuse(name, f"{name} must be of {_listed(rule.allowed)}", found=found)
+            return Fault(field=name, rule=f"{name} must be of {_listed(rule.allowed)}", found=found)
         if not rule.shared:
             continue
         first, wanted = bound.setdefault(rule.shared, (name, found))
         if found != wanted:
-            node.refuse(name, f"{name} must be of {wanted}, as {first} is", found=found)
+            return Fault(field=name, rule=f"{name} must be of {wanted}, as {first} is", found=found)
+    return None
 
 
 _BY_NAME = {element.name: element for element in ELEMENT_TYPES.values()}
@@ -101,6 +110,8 @@ def result_types(graph: Any, version: int, known: dict[str, ElementType]) -> dic
         for i, name in enumerate(node.output):
             rule = _slot(rules.outputs, i)
             kind = _said(node) or bound.get(rule.shared) or (rule.allowed[0] if len(rule.allowed) == 1 else "")
+            if not kind and kind_of(node) in CONTRIB:
+                kind = bound.get(OTHERWISE.get(rule.shared, ""), "")
             if kind in _BY_NAME:
                 found[name] = _BY_NAME[kind]
     return found

@@ -248,15 +248,15 @@ def _check_type(info: Any, value: Value, source: Source) -> None:
 
 
 def of_node(error: DmlError, label: str) -> DmlError:
-    """The same error told of a node; where DirectML has no such type for an operator at all, a refusal."""
+    """The same error told of a node; where DirectML's operator takes no such type or rank at all, a refusal."""
     faults = error.faults
     if error.subject not in (label, "onnx"):
         faults = tuple(replace(fault, rule=f"{error.subject}: {fault.rule}") for fault in faults)
     faults = tuple(replace(fault, way_out=_without_clamp(fault.way_out)) for fault in faults)
     if isinstance(error, NeedsValueError):
         return NeedsValueError(label, faults, error.inputs)
-    lacks_type = any(isinstance(f.value, DataType) and f.level is None for f in faults)
-    if isinstance(error, DescriptionError) and lacks_type:
+    lacking = (f for f in faults if isinstance(f.value, DataType) or f.field.endswith(".DimensionCount"))
+    if isinstance(error, DescriptionError) and any(f.level is None for f in lacking):
         return UnsupportedError(label, faults)
     return type(error)(label, faults)
 

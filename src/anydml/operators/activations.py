@@ -79,6 +79,8 @@ class ActivationLeakyRelu(Unary):
 class ActivationLinear(Unary):
     """A straight line: Alpha·x + Beta, rounded once."""
 
+    onnx = "Affine"
+
     alpha: Float
     beta: Float
 

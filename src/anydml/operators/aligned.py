@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.enums import DataType, InterpolationMode, ReduceFunction
@@ -40,6 +41,8 @@ class Sample(NamedTuple):
 class Aligned(Computed):
     """Regions sampled between elements."""
 
+    choices = MappingProxyType({"reduction_function": (ReduceFunction.AVERAGE, ReduceFunction.MAX)})
+
     if TYPE_CHECKING:
         input_tensor: Input
         roi_tensor: Input
@@ -61,7 +64,7 @@ class Aligned(Computed):
             rule = f"BatchIndicesTensor.Sizes must end with {theirs}, one for each region of ROITensor"
             yield Fault(field="BatchIndicesTensor.Sizes", rule=rule, value=mine, found=str(mine))
         function = ReduceFunction(self.reduction_function)
-        if function not in (ReduceFunction.AVERAGE, ReduceFunction.MAX):
+        if function not in self.choices["reduction_function"]:
             rule = "ReductionFunction must be AVERAGE or MAX"
             yield Fault(field="ReductionFunction", rule=rule, value=function, found=function.name)
         least, most = self.minimum_samples_per_output, self.maximum_samples_per_output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import enum  # noqa: TC003 - read at run time
 from collections.abc import Mapping  # noqa: TC003 - read at run time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -73,6 +74,8 @@ class OperatorDesc(Record, abc.ABC):
 
     fills: ClassVar[Mapping[str, float]] = MappingProxyType({})
     """The arrays of a value for each dimension, and the value for leading dimensions that a function adds."""
+    choices: ClassVar[Mapping[str, tuple[enum.Enum, ...]]] = MappingProxyType({})
+    """For fields of an enumeration that do not take all of it, what they take."""
     shares_rank: ClassVar[bool] = False
     """Whether a function adds leading sizes of 1, so that all inputs have as many dimensions as the first."""
     result_rank: ClassVar[int | None] = None

@@ -42,6 +42,8 @@ def meaning_of(cls: type[OperatorDesc], name: str) -> str:
 
 def choices_of(cls: type[OperatorDesc], name: str) -> list[str]:
     """The names that a field takes, where it is of an enumeration."""
+    if name in cls.choices:
+        return [choice.name for choice in cls.choices[name]]
     hint = typing.get_type_hints(cls)[name]
     members = [kind for kind in typing.get_args(hint) or [hint] if isinstance(kind, enum.EnumMeta)]
     return [member.name for kind in members for member in typing.cast("type[enum.Enum]", kind)]

@@ -70,6 +70,13 @@ def _fraction(number: float) -> Fraction:
     return Fraction(number)
 
 
+def ratio_of(number: float) -> tuple[float, float]:
+    """A FLOAT as a numerator and a denominator: a ratio of small whole numbers that it is the FLOAT of, or it and 1."""
+    near = _fraction(number).limit_denominator(_LARGEST)
+    is_near = abs(near.numerator) <= _LARGEST and float(np.float32(float(near))) == number
+    return (near.numerator, near.denominator) if is_near else (number, 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Axis:
     """A dimension: the element o of the output stands at (o - output_offset)/scale - input_offset of the input."""
@@ -85,10 +92,8 @@ class Axis:
 
     @property
     def ratio(self) -> tuple[float, float]:
-        """The scale as a numerator and a denominator: the ratio of small whole numbers that it is the FLOAT of."""
-        near = _fraction(self.scale).limit_denominator(_LARGEST)
-        is_near = near.numerator <= _LARGEST and float(np.float32(float(near))) == self.scale
-        return (near.numerator, near.denominator) if is_near else (self.scale, 1)
+        """The scale as a numerator and a denominator."""
+        return ratio_of(self.scale)
 
     @property
     def is_kept(self) -> bool:

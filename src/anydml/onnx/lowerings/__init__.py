@@ -59,7 +59,7 @@ def by_definition(node: Node) -> list[Value | None]:
 def checked_attention(node: Node) -> list[Value | None]:
     """Attention, as ONNX makes it of others."""
     attention.check_heads(node)
-    return by_definition(node)
+    return by_definition(attention.without_heads(node))
 
 
 def by_others(body: fused.Body) -> Lowering:
@@ -91,11 +91,13 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Conv": {1: convolving.convolution},
     "ConvInteger": {10: convolving.convolution_integer},
     "ConvTranspose": {1: convolving.transposed},
+    "Crop": {1: slicing.crop},
     "CumProd": {26: running.cum_prod},
     "CumSum": {11: running.cum_sum},
     "DepthToSpace": {1: rearranging.depth_to_space},
     "DequantizeLinear": {10: quantising.dequantize},
     "Dropout": {1: drawing.dropout_by_attributes, 12: drawing.dropout},
+    "DynamicSlice": {1: slicing.slice_by_inputs},
     "Einsum": {12: einsum.einsum},
     "Expand": {8: moving.expand},
     "EyeLike": {9: rearranging.eye_like},
@@ -114,9 +116,10 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "Hardmax": {1: reducing.along_rest("hardmax1"), 13: reducing.along_axis("hardmax1")},
     "Identity": {1: shaping.identity},
     "If": {1: branching.choose},
+    "ImageScaler": {1: composing.image_scaler},
     "InstanceNormalization": {1: normalising.instance_norm},
     "IsInf": {1: composing.is_infinite},
-    "LayerNormalization": {17: normalising.layer_norm},
+    "LayerNormalization": {1: normalising.layer_norm},
     "LogSoftmax": {1: reducing.along_rest("log_softmax1"), 13: reducing.along_axis("log_softmax1")},
     "LpNormalization": {1: normalising.lp_norm},
     "LpPool": {1: pooling.lp_pool},
@@ -129,7 +132,9 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "MaxRoiPool": {1: regions.max_roi_pool},
     "MaxUnpool": {9: pooling.max_unpool},
     "Mean": {1: composing.mean},
-    "MeanVarianceNormalization": {9: normalising.mean_variance_norm},
+    "MeanVarianceNormalization": {1: normalising.mean_variance_norm},
+    "MemcpyFromHost": {1: shaping.identity},
+    "MemcpyToHost": {1: shaping.identity},
     "Min": {1: composing.fold("min")},
     "Mish": {1: composing.mish},
     "Mod": {1: composing.modulus},
@@ -161,6 +166,7 @@ LOWERINGS: dict[str, dict[int, Lowering]] = {
     "RoiAlign": {10: regions.roi_align},
     "RotaryEmbedding": {1: attention.rotary_embedding},
     "Round": {1: composing.rounded},
+    "Scale": {1: composing.scaled},
     "Scatter": {9: scattering.scatter_elements},
     "ScatterElements": {11: scattering.scatter_elements},
     "ScatterND": {11: scattering.scatter_nd},

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import anydml as dml
-from anydml.enums import DataType
+from anydml.enums import DataType, IndexMode
 from anydml.enums import MultiheadAttentionMaskType as Mask
 from anydml.onnx.lowerings.attention import rotate
-from anydml.onnx.lowerings.elementwise import compute
-from anydml.onnx.lowerings.moving import spread
+from anydml.onnx.lowerings.elementwise import common_shape, compute
+from anydml.onnx.lowerings.moving import spread, transposed
 from anydml.onnx.lowerings.products import exact, multiply
 from anydml.onnx.lowerings.slicing import take
 from anydml.onnx.lowerings.whole import Whole
@@ -33,19 +33,48 @@ def multi_head_attention(node: Node) -> list[Value | None]:
     heads = _heads(node, "num_heads")
     tensors: dict[str, Value | None] = {"query": query, "key": key, "value": value, "bias": node.optional(3)}
     past = [_some(node.optional(i)) for i in (6, 7)]
+    before = past[0]
+    if key is not None and not key.shape[2 if len(key.shape) == 4 else 1]:
+        return _attend_to_past(node, heads, past)
     if len(query.shape) == 5:
         tensors |= {"query": None, "stacked_query_key_value": query}
     elif key is not None and len(key.shape) == 5:
         tensors |= {"key": None, "stacked_key_value": key}
     elif key is not None and len(key.shape) == 4:  # of another sequence, which the first step left
-        past, tensors = [key, value], tensors | {"key": None, "value": None}
+        tensors |= {"key": None, "value": None}
+        past = [_after(node, kept, one) for kept, one in zip(past, (key, value), strict=True)]
     elif key is None or value is None:
         node.refuse("key", "key and value must be given beside a query of 3 dimensions")
     tensors |= {"past_key": past[0], "past_value": past[1]}
-    length = key.shape[2 if len(key.shape) == 4 else 1] if key is not None else query.shape[1]
-    total = length + (past[0].shape[2] if past[0] is not None and past[0] is not key else 0)
+    length = query.shape[1] if key is None else 0 if len(key.shape) == 4 else key.shape[1]
+    total = length + (past[0].shape[2] if past[0] is not None else 0)
     scores = (query.shape[0], heads, query.shape[1], total)
+    own = total if before is None else total - before.shape[2]
+    if node.integer("unidirectional") and own != query.shape[1]:
+        rule = f"unidirectional is not supported where key has another length, {own}, than query, {query.shape[1]}"
+        node.unsupported("unidirectional", rule)
     return _attend(node, tensors, scores, 4, 5, [bool(name) for name in node.proto.output[1:3]])
+
+
+def _attend_to_past(node: Node, heads: int, past: list[Value | None]) -> list[Value | None]:
+    """MultiHeadAttention without new keys: to those of the past, which stays as it is; to no keys at all it is 0."""
+    query, key, value, bias = node.input(0), node.input(1), node.optional(2), node.optional(3)
+    if len(query.shape) != 3 or query.shape[2] % heads:
+        rule = f"query must have 3 dimensions, and whole heads in the last, of which there are {heads}"
+        node.refuse("query", rule, value=query.shape, found=str(query.shape))
+    batch, length, width = query.shape
+    if bias is not None:  # of which the rest is the keys' and the values'
+        query = compute(node, dml.add, query, take(node, bias, [0], [width], [1]))
+    last = value if value is not None else key
+    sizes = [width // heads, last.shape[2] // heads if len(last.shape) == 3 else last.shape[-1]]
+    if past[0] is not None and past[1] is not None:
+        tensors: dict[str, Value | None] = {"query": query, "past_key": past[0], "past_value": past[1]}
+        scores = (batch, heads, length, past[0].shape[2])
+        output = _attend(node, tensors, scores, 4, 5, [])[0]
+    else:
+        output = node.tracer.fill(dml.fill_value_constant, query.element, (batch, length, heads * sizes[1]), 0)
+    none = [Value(query.element, (batch, heads, 0, size)) for size in sizes]
+    return [output, *(one or empty for one, empty in zip(past, none, strict=True))][: node.output_count]
 
 
 def attention(node: Node) -> list[Value | None]:
@@ -122,9 +151,14 @@ def group_query_attention(node: Node) -> list[Value | None]:
         size = query.shape[2] // (heads + 2 * shared)
         query, key, value = _columns(node, query, [heads * size, shared * size, shared * size])
     assert value is not None  # noqa: S101 - for type checkers: a key has one beside it
-    batch, length, _ = query.shape
+    (batch, length, _), new = query.shape, key.shape[1]
     total = max(node.input(6).ints("total_sequence_length") or [0])
     past = [_some(node.optional(i)) for i in (3, 4)]
+    room = past[0].shape[2] if past[0] is not None else 0
+    if total != room + new and not new <= total <= room:
+        rule = f"total_sequence_length must be {room + new}, the {room} keys of the past and {new} new ones, or, in a"
+        rule += f" past that has room, from {new} to {room}"
+        node.refuse("total_sequence_length", rule, value=total, found=str(total))
     counts, known = node.input(5), element_of(DataType.INT32)
     lengths = Value.of(known, np.zeros(batch))
     if total != length:  # else it is the first of all, and seqlens_k counts what is no padding
@@ -135,9 +169,12 @@ def group_query_attention(node: Node) -> list[Value | None]:
         angles = (node.input(7), node.input(8), steps if positions is None else positions)
         interleaved = bool(node.integer("rotary_interleaved"))
         query, key = (
-            _turned(node, x, count, angles, interleaved=interleaved) for x, count in ((query, heads), (key, shared))
+            _turned(node, x, count, angles, interleaved=interleaved) if x.count else x
+            for x, count in ((query, heads), (key, shared))
         )
-    room = max(total, past[0].shape[2] if past[0] is not None else 0)
+    if not new and past[0] is not None and past[1] is not None:  # another layer has put them into the cache
+        key, value = (_rows(node, one, lengths, length) for one in past if one is not None)
+    room = max(total, room)
     tensors: dict[str, Value | None] = dict(zip(_PARTS, (query, key, value), strict=True))
     tensors["past_sequence_lengths"] = lengths
     for name, one in zip(("past_key", "past_value"), past, strict=True):
@@ -148,6 +185,26 @@ def group_query_attention(node: Node) -> list[Value | None]:
             tensors[name] = one
     asks = [bool(name) for name in node.proto.output[1:3]]
     return _attend(node, tensors, (batch, heads, length, room), None, 10, asks, shared)
+
+
+def _after(node: Node, past: Value | None, one: Value | None) -> Value | None:
+    """Keys or values by heads, after those of a past."""
+    if past is None or one is None:
+        return one
+    if len(past.shape) != 4 or past.shape != _long(one, past.shape[2]):
+        rule = "past_key and past_value must have the sizes of key and value, but for the sequence"
+        node.refuse("past_key", rule, value=past.shape, found=f"{past.shape} and {one.shape}")
+    return node.tracer.apply_to_list(dml.join, [past, one], _long(one, past.shape[2] + one.shape[2]), 2)
+
+
+def _rows(node: Node, past: Value, first: Value, count: int) -> Value:
+    """So many rows of a past, in each batch from another on, as new keys are given."""
+    batch, heads, _, size = past.shape
+    steps = Value.of(first.element, np.arange(count).reshape(1, 1, count, 1))
+    places = compute(node, dml.add, node.tracer.reshape(first, (batch, 1, 1, 1)), steps)
+    shape = (batch, heads, count, size)
+    found = node.tracer.apply(dml.gather_elements, [past, spread(node, places, shape)], shape, 2, IndexMode.RAISE)
+    return node.tracer.reshape(transposed(node, found, (0, 2, 1, 3)), (batch, count, heads * size))
 
 
 def _long(past: Value, count: int) -> tuple[int, ...]:
@@ -214,6 +271,13 @@ def _attend(
         options["mask_filter_value"] = node.real("mask_filter_value")
     element = next(value.element for value in tensors.values() if value is not None)
     added = node.optional(bias)
+    if added is not None and shared is not None and len(added.shape) == 4 and added.shape[3] < total:
+        ends = (0, 0, 0, total - added.shape[3])  # a past with room has keys that are not there yet
+        padded = (*added.shape[:3], total)
+        added = node.tracer.apply(dml.padding, [added], padded, start_padding=(0,) * 4, end_padding=ends)
+    if added is not None and common_shape(node, added.shape, scores) != scores:
+        rule = f"attention_bias must have a shape that can be broadcast to {scores}"
+        node.refuse("attention_bias", rule, value=added.shape, found=str(added.shape))
     if mask is not None and node.integer("unidirectional"):
         later = np.triu(np.full((queries, total), -np.inf), total - queries + 1)
         causal = Value.of(element, later)
@@ -232,6 +296,10 @@ def _attend(
 
     sizes = _sizes(node, given, scores, shared)
     output = node.tracer.apply(call, list(given.values()), sizes[0], element=element, folds=False)
+    if not made:  # there are no queries
+        if any(asks) and "past_key" in given and given["past_key"].shape[2] != total:
+            node.unsupported("query", "the keys and values of no queries are not supported as outputs")
+        return [output, *(given.get(f"past_{name}") for name in _PARTS[1:])][: 1 + len(asks)]
     rest = iter(made[1:])
     presents: list[Value | None] = []
     for one, shape in zip(asks, sizes[1:], strict=False):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -10,10 +10,8 @@ import anydml as dml
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.gathering import take_blocks
 from anydml.onnx.lowerings.slicing import take
+from anydml.onnx.nodes import Node
 from anydml.onnx.values import Value
-
-if TYPE_CHECKING:
-    from anydml.onnx.nodes import Node
 
 Angles: TypeAlias = "tuple[Value, Value, Value | None]"
 
@@ -133,3 +131,34 @@ def check_heads(node: Node) -> None:
     if shapes[1][-2] != shapes[2][-2]:
         rule = f"V must have the length of K, {shapes[1][-2]}"
         node.refuse("V", rule, value=shapes[2], found=str(shapes[2]))
+    _check_mask(node, heads[0])
+
+
+def without_heads(node: Node) -> Node:
+    """An Attention without the numbers of heads where its inputs have them as a dimension.
+
+    ONNX's definition takes the numbers for a sign of 3 dimensions, and gives a result of as many.
+    """
+    names = ("q_num_heads", "kv_num_heads")
+    if len(node.input(0).shape) == 3 or not any(map(node.has, names)):
+        return node
+    proto = type(node.proto)()
+    proto.CopyFrom(node.proto)
+    for attribute in [each for each in proto.attribute if each.name in names]:
+        proto.attribute.remove(attribute)
+    return Node(proto, node.version, [node.optional(i) for i in range(len(proto.input))], node.tracer)
+
+
+def _check_mask(node: Node, heads: int) -> None:
+    """Refuse a mask that fits no scores; from opset 24 on its rows may end before the keys do."""
+    mask, past = node.optional(3), node.optional(4)
+    if mask is None:
+        return
+    q, k = node.input(0).shape, node.input(1).shape
+    total = k[-2] + (past.shape[2] if past is not None and len(past.shape) == 4 else 0)
+    scores = (q[0], heads, q[-2], total)[-len(mask.shape) or 4 :]
+    is_short = node.version >= 24 and bool(mask.shape) and mask.shape[-1] < total
+    sizes = [*mask.shape[:-1], total] if is_short else mask.shape
+    if len(sizes) > 4 or any(size not in (1, wanted) for size, wanted in zip(sizes, scores, strict=True)):
+        rule = f"attn_mask must have a shape that can be broadcast to {(q[0], heads, q[-2], total)}"
+        node.refuse("attn_mask", rule, value=mask.shape, found=str(mask.shape))

@@ -63,6 +63,21 @@ def gelu(node: Node) -> list[Value]:
     return [compute(node, dml.multiply, x, share)]
 
 
+def scaled(node: Node) -> list[Value]:
+    """Scale, of opsets before 10: x times a number."""
+    return [compute(node, dml.identity, node.input(0), scale_bias=(node.real("scale"), 0.0))]
+
+
+def image_scaler(node: Node) -> list[Value]:
+    """ImageScaler, of opsets before 10: images times a number, plus one for each channel."""
+    x, bias = node.input(0), node.reals("bias")
+    if len(x.shape) != 4 or len(bias) != x.shape[1]:
+        rule = "bias must have a number for each channel of input, which has 4 dimensions"
+        node.refuse("bias", rule, value=bias, found=f"{len(bias)} and {x.shape}")
+    # VALUE_SCALE_2D has one channel, or three.
+    return [compute(node, dml.add, scaled(node)[0], Value.of(x.element, np.reshape(bias, (-1, 1, 1))))]
+
+
 # Several operators
 
 

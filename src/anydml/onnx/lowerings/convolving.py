@@ -5,17 +5,23 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import anydml as dml
+from anydml.onnx.lowerings.gathering import take_blocks
+from anydml.onnx.lowerings.moving import spread
+from anydml.onnx.lowerings.moving import transposed as transposed_to
 from anydml.onnx.lowerings.whole import given_zero, whole
-from anydml.onnx.lowerings.windows import pads_of, spatial, window_of, windows
-from anydml.onnx.types import INT32
+from anydml.onnx.lowerings.windows import Windows, padding_mode, pads_of, spatial, window_of, windows
+from anydml.onnx.types import INT32, INT64
+from anydml.onnx.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.onnx.nodes import Node
     from anydml.onnx.types import ElementType
-    from anydml.onnx.values import Parts, Value
+    from anydml.onnx.values import Parts
 
 
 def _named(call: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
@@ -47,16 +53,46 @@ def convolution(node: Node) -> list[Value]:
     shape, options = (x.shape[0], w.shape[0], *found.counts), {**found.options, "group_count": node.integer("group")}
     several = whole(x, w, 0, math.prod(w.shape[1:]))
     if several is not None and (bias is None or bias.shape == w.shape[:1]):
-        return [
-            several.scaled(node, _exact(node, several.left, several.right, shape, options), bias, len(found.counts))
-        ]
+        return [several.scaled(node, _exact(node, several.left, several.right, found), bias, len(found.counts))]
     return [_call(node, dml.convolution, {"x": x, "filter": w, "bias": bias}, shape, **options)]
 
 
-def _exact(node: Node, x: Parts, w: Parts, shape: tuple[int, ...], options: dict[str, Any]) -> Value:
-    given = {"x": x.numbers, "filter": w.numbers, "input_zero_point": x.zero}
-    given["filter_zero_point"] = given_zero(w)
-    return _call(node, dml.convolution_integer, given, shape, INT32, **options)
+def _exact(node: Node, x: Parts, w: Parts, found: Windows) -> Value:
+    given = {"input_zero_point": x.zero, "filter_zero_point": given_zero(w)}
+    return _of_integers(node, dml.convolution_integer, x.numbers, w.numbers, given, found, INT32)
+
+
+def _of_integers(
+    node: Node,
+    function: Callable[..., Any],
+    x: Value,
+    w: Value,
+    others: dict[str, Value | None],
+    found: Windows,
+    element: ElementType,
+) -> Value:
+    """A convolution of integers, which DirectML has for images: of volumes, the slices under a window are channels."""
+    if len(found.size) <= 2:
+        shape, options = (
+            (x.shape[0], w.shape[0], *found.counts),
+            {**found.options, "group_count": node.integer("group")},
+        )
+        return _call(node, function, {"x": x, "filter": w, **others}, shape, element, **options)
+    (batch, channels, depth, *rest), (count, reach) = x.shape, (found.counts[0], found.size[0])
+    first = np.arange(count).reshape(-1, 1) * int(found.strides[0]) - int(found.starts[0])
+    slices = first + np.arange(reach) * int(found.dilations[0])
+    is_inside = (slices >= 0) & (slices < int(depth))
+    if not is_inside.all():  # padding is the zero point: one slice of it is put behind the others
+        zero = others["input_zero_point"] or Value.of(x.element, 0)
+        edge = spread(node, node.tracer.reshape(zero, (1,) * len(x.shape)), (batch, channels, 1, *rest))
+        x = node.tracer.apply_to_list(dml.join, [x, edge], (batch, channels, depth + 1, *rest), 2)
+    gathered = take_blocks(node, x, Value.of(INT64, np.where(is_inside, slices, int(depth))), 2)
+    moved = transposed_to(node, gathered, [0, 2, 1, *range(3, len(gathered.shape))])
+    images = node.tracer.reshape(moved, (batch * count, channels * reach, *rest))
+    filters = node.tracer.reshape(w, (w.shape[0], w.shape[1] * reach, *w.shape[3:]))
+    made = _of_integers(node, function, images, filters, others, Windows(*(each[1:] for each in found)), element)
+    volumes = node.tracer.reshape(made, (batch, count, *made.shape[1:]))
+    return transposed_to(node, volumes, [0, 2, 1, *range(3, len(volumes.shape))])
 
 
 def transposed(node: Node) -> list[Value]:
@@ -66,7 +102,7 @@ def transposed(node: Node) -> list[Value]:
     count, groups = len(size), node.integer("group")
     strides, dilations = (spatial(node, name, count, 1, 1) for name in ("strides", "dilations"))
     more = spatial(node, "output_padding", count, 0, 0)
-    (starts, ends), mode, given = pads_of(node, count), node.text("auto_pad"), node.integers("output_shape")
+    (starts, ends), mode, given = pads_of(node, count), padding_mode(node), node.integers("output_shape")
     walk = zip(x.shape[2:], strides, size, dilations, more, strict=True)
     whole = [(n - 1) * step + (k - 1) * by + 1 + end for n, step, k, by, end in walk]
     if given is not None or mode in ("SAME_UPPER", "SAME_LOWER"):
@@ -91,9 +127,8 @@ def convolution_integer(node: Node) -> list[Value]:
     """ConvInteger."""
     x, w = node.input(0), node.input(1)
     found = windows(node, x, window_of(node, x, w))
-    shape, options = (x.shape[0], w.shape[0], *found.counts), {**found.options, "group_count": node.integer("group")}
-    given = {"x": x, "filter": w, "input_zero_point": node.optional(2), "filter_zero_point": node.optional(3)}
-    return [_call(node, dml.convolution_integer, given, shape, INT32, **options)]
+    given = {"input_zero_point": node.optional(2), "filter_zero_point": node.optional(3)}
+    return [_of_integers(node, dml.convolution_integer, x, w, given, found, INT32)]
 
 
 def convolution_quantised(node: Node) -> list[Value]:
@@ -101,9 +136,8 @@ def convolution_quantised(node: Node) -> list[Value]:
     x, w, zero = node.input(0), node.input(3), node.input(7)
     found = windows(node, x, window_of(node, x, w))
     given = {
-        "x": x, "input_scale": node.input(1), "input_zero_point": node.input(2), "filter": w,
-        "filter_scale": node.input(4), "filter_zero_point": node.input(5), "output_scale": node.input(6),
-        "output_zero_point": zero, "bias": node.optional(8),
+        "input_scale": node.input(1), "input_zero_point": node.input(2), "filter_scale": node.input(4),
+        "filter_zero_point": node.input(5), "output_scale": node.input(6), "output_zero_point": zero,
+        "bias": node.optional(8),
     }  # fmt: skip
-    shape, options = (x.shape[0], w.shape[0], *found.counts), {**found.options, "group_count": node.integer("group")}
-    return [_call(node, dml.quantized_linear_convolution, given, shape, zero.element, **options)]
+    return [_of_integers(node, dml.quantized_linear_convolution, x, w, given, found, zero.element)]

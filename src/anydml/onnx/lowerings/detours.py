@@ -135,12 +135,16 @@ def _moved(node: Node, x: Value, by: float) -> Value:
 
 
 def choice(node: Node) -> list[Value]:
-    """Where: of DOUBLE its bits."""
-    test, a, b = node.inputs
+    """Where."""
+    return [chosen(node, *node.inputs)]
+
+
+def chosen(node: Node, test: Value, a: Value, b: Value) -> Value:
+    """The elements of one tensor or another; of DOUBLE their bits."""
     if a.element is not DOUBLE:
-        return one_to_one(node)
+        return compute(node, dml.if_, test, a, b, element=a.element)
     found = compute(node, dml.if_, test, retyped(node, a, UINT64), retyped(node, b, UINT64), element=UINT64)
-    return [retyped(node, found, DOUBLE)]
+    return retyped(node, found, DOUBLE)
 
 
 def pair(node: Node, function: str, a: Value, b: Value) -> Value:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.enums import DataType
-from anydml.onnx.library import make_node, node_rules
+from anydml.onnx.library import TensorProto, make_node, node_rules
 from anydml.onnx.nodes import Node
 from anydml.onnx.types import FLOAT, element_of
 from anydml.onnx.values import Value
@@ -79,7 +79,7 @@ def quantised(kind: str, count: int) -> Body:
 
 def _has_channels_last(node: Node) -> bool:
     """Whether an image's channels are its last dimension: as the attribute says, or the type that has no other way."""
-    return bool(node.integer("channels_last", 0)) if "channels_last" in node.rules.attributes else "Nhwc" in node.kind
+    return bool(node.integer("channels_last")) if "channels_last" in node.rules.attributes else "Nhwc" in node.kind
 
 
 def _channels_second(node: Node, make: Maker, image: Value) -> Value:
@@ -130,9 +130,15 @@ def gemm(node: Node, make: Maker) -> list[Value]:
 def _product(
     make: Maker, a: Value, b: Value, scales: Sequence[Value], zeros: Sequence[Value | None], bias: Value | None
 ) -> list[Value]:
-    """An exact product, scaled, and a bias."""
-    found = make("Mul", make("Cast", make("MatMulInteger", a, b, *zeros), to=1), make("Mul", *scales))
-    return [found if bias is None else make("Add", found, bias)]
+    """An exact product, scaled, and a bias; of FLOAT16 scales, computed in FLOAT32."""
+    is_row = len(a.shape) == 1  # whose result has no dimension that scales of several matrices have
+    rows = make("Unsqueeze", a, Value.of(_LONG, [0])) if is_row else a
+    kind = int(TensorProto.DataType.Value(scales[0].element.name))
+    scale = make("Mul", *(make("Cast", each, to=1) for each in scales))
+    found = make("Mul", make("Cast", make("MatMulInteger", rows, b, *zeros), to=1), scale)
+    found = make("Squeeze", found, Value.of(_LONG, [-2])) if is_row else found
+    whole = found if bias is None else make("Add", found, make("Cast", bias, to=1))
+    return [make("Cast", whole, to=kind)]
 
 
 def matmul_to_float(node: Node, make: Maker) -> list[Value]:
@@ -205,9 +211,47 @@ def convolution(node: Node, make: Maker) -> list[Value]:
 
 def gemm_followed(node: Node, make: Maker) -> list[Value]:
     """FusedGemm."""
-    names = ("activation_alpha", "activation_beta")
-    numbers = [node.real(name) for name in names if node.has(name)]
-    return [_followed(node, make, make.like("Gemm", node.input(0), node.input(1), node.optional(2)), numbers)]
+    found = make.like("Gemm", node.input(0), node.input(1), node.optional(2))
+    return [_followed(node, make, found, _numbers(node))]
+
+
+def matmul_followed(node: Node, make: Maker) -> list[Value]:
+    """FusedMatMulActivation."""
+    return [_followed(node, make, matmul(node, make)[0], _numbers(node))]
+
+
+def _numbers(node: Node) -> list[float]:
+    """An activation's numbers that are given."""
+    return [node.real(name) for name in ("activation_alpha", "activation_beta") if node.has(name)]
+
+
+def bias_add(node: Node, make: Maker) -> list[Value]:
+    """BiasAdd: a bias and a tensor are added."""
+    return [make("Add", make("Add", node.input(0), node.input(1)), node.input(2))]
+
+
+def bias_split_gelu(node: Node, make: Maker) -> list[Value]:
+    """BiasSplitGelu: of a sum one half of each row times the Gelu of the other."""
+    total = make("Add", node.input(0), node.input(1))
+    size = total.shape[-1] // 2
+    if total.shape[-1] % 2:
+        node.refuse("X", "X must have rows of an even length", value=total.shape, found=str(total.shape))
+    bounds = [Value.of(_LONG, [n]) for n in (0, size, 2 * size, -1)]
+    left, right = (make("Slice", total, *bounds[i : i + 2], bounds[3]) for i in range(2))
+    return [make("Mul", left, make("Gelu", right, version=20))]
+
+
+def group_norm(node: Node, make: Maker) -> list[Value]:
+    """GroupNorm: channels last unless it is said otherwise, and times their sigmoid where that is asked for."""
+    x, activation = node.input(0), node.integer("activation")
+    if activation not in (0, 1):
+        node.refuse("activation", "activation must be 0 or 1", value=activation, found=str(activation))
+    kind = int(TensorProto.DataType.Value(x.element.name))
+    by = (make("Cast", node.input(i), to=kind) for i in (1, 2))
+    options = {"num_groups": node.integer("groups"), "epsilon": node.real("epsilon")}
+    found = make("GroupNormalization", _channels_second(node, make, x), *by, version=21, **options)
+    found = make("Mul", found, make("Sigmoid", found)) if activation else found
+    return [_channels_last(node, make, found)]
 
 
 def gelu(approximate: str) -> Body:
@@ -256,6 +300,7 @@ BODIES: dict[str, Body] = {
     "QLinearGlobalAveragePool": quantised("GlobalAveragePool", 1),
     "QLinearAveragePool": quantised("AveragePool", 1),
     "QLinearConv": on_image("QLinearConv"),
+    "NhwcConv": on_image("Conv"),
     "NhwcMaxPool": on_image("MaxPool"),
     "QLinearConcat": concat,
     "QLinearWhere": where,
@@ -263,13 +308,17 @@ BODIES: dict[str, Body] = {
     "MatMulIntegerToFloat": matmul_to_float,
     "DynamicQuantizeMatMul": matmul_dynamic,
     "FusedMatMul": matmul,
+    "FusedMatMulActivation": matmul_followed,
     "TransposeMatMul": matmul,
     "FusedConv": convolution,
     "FusedGemm": gemm_followed,
     "Gelu": gelu("none"),
+    "BiasAdd": bias_add,
     "BiasGelu": gelu("none"),
+    "BiasSplitGelu": bias_split_gelu,
     "FastGelu": gelu("tanh"),
     "QuickGelu": quick_gelu,
+    "GroupNorm": group_norm,
     "EmbedLayerNormalization": embedding,
 }
 """Of the domain com.microsoft, by name."""

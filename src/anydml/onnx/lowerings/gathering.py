@@ -9,6 +9,7 @@ import numpy as np
 import anydml as dml
 from anydml.enums import IndexMode
 from anydml.errors import Fault, IndexRangeError
+from anydml.onnx.lowerings.moving import spread
 from anydml.onnx.lowerings.slicing import take
 from anydml.opened import as_numbers
 from anydml.tapes import tape_on
@@ -62,9 +63,12 @@ def gather_nd(node: Node) -> list[Value]:
         rule = f"the first {batch} dimensions of data and indices must be the same"
         node.refuse("batch_dims", rule, found=f"{data.shape} and {indices.shape}")
     length = indices.shape[-1]
-    if not 1 <= length <= ranks[0] - batch:
-        node.refuse("indices", f"indices must end in a size of 1 .. {ranks[0] - batch}", found=str(length))
+    if length > ranks[0] - batch:
+        node.refuse("indices", f"indices must end in a size of at most {ranks[0] - batch}", found=str(length))
     shape = (*indices.shape[:-1], *data.shape[batch + length :])
+    if not length:  # a tuple of no coordinates is the place of all the data
+        column = (*data.shape[:batch], *(1,) * (ranks[1] - 1 - batch), *data.shape[batch:])
+        return [spread(node, node.tracer.reshape(data, column), shape)]
     mode = check_indices(node, indices, data.shape[batch : batch + length], batch)
     return [node.tracer.apply(dml.gather_nd, [data, indices], shape, batch, mode)]
 

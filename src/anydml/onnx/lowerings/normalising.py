@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 
 def layer_norm(node: Node) -> list[Value]:
-    """LayerNormalization: over the last dimensions, from an axis on."""
-    x = node.input(0)
+    """LayerNormalization: over the last dimensions, from an axis on. Before opset 17 the result is of scale's type."""
+    x, scale = node.input(0), node.input(1)
     axis = node.axis(node.integer("axis", -1), len(x.shape))
     axes = list(range(axis, len(x.shape)))
-    y = _normalised(node, x, axes, node.input(1), node.optional(2))
+    exact = x if x.element == scale.element else _wide(node, x)
+    y = convert(node, _normalised(node, exact, axes, scale, node.optional(2)), scale.element)
     if node.output_count == 1:
         return [y]
     wide = convert(node, x, FLOAT)
@@ -40,12 +41,14 @@ def layer_norm(node: Node) -> list[Value]:
 
 
 def rms_norm(node: Node) -> list[Value]:
-    """RMSNormalization and SimplifiedLayerNormalization: by the root of the mean square alone."""
-    x = node.input(0)
+    """RMSNormalization and SimplifiedLayerNormalization: by the root of the mean square alone, of scale's type."""
+    x, scale = node.input(0), node.input(1)
     if node.output_count > 1:
         node.unsupported("inv_std_var", "inv_std_var is not supported: it is for training")
     axis = node.axis(node.integer("axis", -1), len(x.shape))
-    return [_normalised(node, x, list(range(axis, len(x.shape))), node.input(1), None, use_mean=False)]
+    exact = x if x.element == scale.element else _wide(node, x)
+    y = _normalised(node, exact, list(range(axis, len(x.shape))), scale, None, use_mean=False)
+    return [convert(node, y, scale.element)]
 
 
 def skip_norm(*, use_mean: bool) -> Callable[[Node], list[Value]]:
@@ -106,15 +109,20 @@ def group_norm(node: Node) -> list[Value]:
 
 
 def mean_variance_norm(node: Node) -> list[Value]:
-    """MeanVarianceNormalization: less the mean, by the deviation and a billionth."""
-    x, given = node.input(0), node.integers("axes")
-    rank = len(x.shape)
-    axes = sorted(node.axes([0, 2, 3] if given is None else given, rank)) or list(range(rank))
+    """MeanVarianceNormalization: less the mean, by the deviation and a billionth; of channels each or all at first."""
+    x, rank = node.input(0), len(node.input(0).shape)
+    is_old = "across_channels" in node.rules.attributes
+    given = node.integers("axes") if node.has("axes") else None
+    usual = [0, 1, 2, 3] if is_old and node.integer("across_channels") else [0, 2, 3]
+    # Of the default those that are there, as ONNX Runtime takes them.
+    axes = sorted(node.axes([k for k in usual if k < rank] if given is None else given, rank)) or list(range(rank))
     if not x.count:
         return [x]
     # Less the mean as the operator takes it, twice: the mean of large numbers alone is not precise enough.
     less: dict[str, Any] = {"axes": tuple(axes), "use_variance": False}
     apart = node.tracer.apply(dml.mean_variance_normalization2, [_wide(node, x)], x.shape, **less)
+    if is_old and not node.integer("normalize_variance"):
+        return [convert(node, apart, x.element)]
     variance = reduce(node, compute(node, dml.multiply, apart, apart), ReduceFunction.AVERAGE, axes)
     deviation = compute(node, dml.identity, compute(node, dml.sqrt, variance), scale_bias=(1.0, 1e-9))
     return [convert(node, compute(node, dml.divide, apart, deviation), x.element)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import anydml as dml
@@ -110,8 +111,8 @@ def max_unpool(node: Node) -> list[Value]:
     (starts, ends), strides = pads_of(node, len(size)), spatial(node, "strides", len(size), 1, 1)
     walk = zip(x.shape[2:], strides, size, starts, ends, strict=True)
     shape = (*x.shape[:2], *((n - 1) * step + k - start - end for n, step, k, start, end in walk))
-    rank = max(4, len(x.shape))
-    own, wide = ((*s[:2], *(1,) * (rank - len(s)), *s[2:]) for s in (x.shape, shape))
+    # An index counts the elements of the whole result, however many dimensions it has; MAX_UNPOOLING takes images.
+    own, wide = ((*s[:2], 1, math.prod(s[2:])) for s in (x.shape, shape))
     places = convert(node, indices, element_of(DataType.UINT64))
     tensors = [node.tracer.reshape(value, own) for value in (x, places)]
     made = node.tracer.apply(dml.max_unpooling, tensors, wide, output_sizes=wide)

@@ -6,8 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import anydml as dml
-from anydml.onnx.lowerings.elementwise import common_shape
+from anydml.enums import ReduceFunction
+from anydml.onnx.lowerings.elementwise import common_shape, compute
 from anydml.onnx.lowerings.moving import convert, spread, transposed
+from anydml.onnx.lowerings.reducing import reduce
 from anydml.onnx.lowerings.whole import Whole, given_zero, whole
 from anydml.onnx.types import FLOAT, INT32
 from anydml.onnx.values import Value
@@ -116,15 +118,17 @@ def gemm(node: Node) -> list[Value]:
 def matmul_integer(node: Node) -> list[Value]:
     """MatMulInteger: (A - zero)·(B - zero), exactly."""
     a, b = node.input(0), node.input(1)
-    zeros = {name: _by(node, i, side) for i, name, side in ((2, "a_zero_point", a), (3, "b_zero_point", b))}
+    zeros = {"a_zero_point": _by(node, 2, a), "b_zero_point": _by(node, 3, b, is_left=False)}
     return [_integers(node, a, b, {name: value for name, value in zeros.items() if value is not None})]
 
 
 def _integers(node: Node, a: Value, b: Value, given: dict[str, Value]) -> Value:
     """The exact product of bytes, with the zero points that there are by name."""
+    if any(len(zero.shape) > 2 for zero in given.values()) and a.shape[-1]:
+        return _less_zeros(node, _integers(node, a, b, {}), a, b, given)
 
     def run(x: Value, y: Value, shape: tuple[int, ...]) -> Value:
-        if not x.shape[-1]:  # of nothing the sum is 0
+        if not x.shape[-1]:  # of nothing the sum is 0, whatever is taken off each
             return spread(node, Value.of(INT32, 0), shape)
 
         def call(first: Any, second: Any, *others: Any, **named: Any) -> Any:
@@ -136,36 +140,65 @@ def _integers(node: Node, a: Value, b: Value, given: dict[str, Value]) -> Value:
     return matrices(node, a, b, run)
 
 
-def _by(node: Node, index: int, side: Value) -> Value | None:
-    """A zero point or a scale: one for all, or in a row or a column."""
+def _less_zeros(node: Node, total: Value, a: Value, b: Value, given: dict[str, Value]) -> Value:
+    """A·B - za·Σb - (Σa - K·za)·zb: each matrix has zero points of its own, which no operator takes. INT32 wraps."""
+    left, right = (node.tracer.reshape(one, _as_matrices(one.shape, i)) for i, one in enumerate((a, b)))
+    whole = (*common_shape(node, left.shape[:-2], right.shape[:-2]), left.shape[-2], right.shape[-1])
+    found = node.tracer.reshape(total, whole)
+    zeros = {name: convert(node, zero, INT32) for name, zero in given.items()}
+    if (zero := zeros.get("a_zero_point")) is not None:
+        sums = reduce(node, convert(node, right, INT32), ReduceFunction.SUM, [len(right.shape) - 2])
+        found = compute(node, dml.subtract, found, compute(node, dml.multiply, zero, sums))
+    if (other := zeros.get("b_zero_point")) is not None:
+        sums = reduce(node, convert(node, left, INT32), ReduceFunction.SUM, [len(left.shape) - 1])
+        if zero is not None:
+            count = Value.of(INT32, left.shape[-1])
+            sums = compute(node, dml.subtract, sums, compute(node, dml.multiply, zero, count))
+        found = compute(node, dml.subtract, found, compute(node, dml.multiply, sums, other))
+    return node.tracer.reshape(found, total.shape)
+
+
+def _as_matrices(shape: tuple[int, ...], place: int) -> tuple[int, ...]:
+    """The shape of a factor: a vector is the left one's row, the right one's column."""
+    return shape if len(shape) > 1 else (*shape, 1) if place else (1, *shape)
+
+
+def _by(node: Node, index: int, side: Value, *, is_left: bool = True) -> Value | None:
+    """A zero point or a scale as a row or a column, or as those of each matrix: one for all, or one for each."""
     value = node.optional(index)
     if value is None or value.count == 1:
         return None if value is None else node.tracer.reshape(value, (1, 1))
-    is_left = side is node.input(0)
-    wanted = (value.count, 1) if is_left else (1, value.count)
-    if value.count != side.shape[-2 if is_left else -1]:
-        name = node.rules.inputs[index].name
-        rule = f"{name} must be one number, or one for each {'row' if is_left else 'column'}"
+    sizes, along, across = _as_matrices(side.shape, int(not is_left)), *((-2, -1) if is_left else (-1, -2))
+    shape = value.shape if len(value.shape) > 1 else (*value.shape, 1) if is_left else (1, *value.shape)
+    wanted = [*sizes[:-2], 1, 1]
+    wanted[along] = sizes[along]
+    pairs = zip(shape[::-1], wanted[::-1], strict=False)
+    if len(shape) > len(wanted) or shape[across] != 1 or any(size not in (1, most) for size, most in pairs):
+        name, kind = node.rules.inputs[index].name, "row" if is_left else "column"
+        rule = f"{name} must be one number, or one for each {kind}, or of a shape that can be broadcast to {(*wanted,)}"
         node.refuse(name, rule, value=value.shape, found=str(value.shape))
-    return node.tracer.reshape(value, wanted)
+    return node.tracer.reshape(value, shape if math.prod(shape[:-2]) > 1 else shape[-2:])
 
 
 def qlinear_matmul(node: Node) -> list[Value]:
     """QLinearMatMul: a product of quantised numbers, quantised again. Scales of FLOAT16 are made FLOAT32."""
     a, b = node.input(0), node.input(3)
-    sides = {1: a, 2: a, 4: b, 5: b, 6: a, 7: a}
     found = []
-    for i, side in sides.items():
-        value = node.input(i)
-        is_left = side is a
-        if value.count not in (1, side.shape[-2 if is_left else -1]):
-            name = node.rules.inputs[i].name
-            rule = f"{name} must be one number, or one for each {'row' if is_left else 'column'}"
-            node.refuse(name, rule, value=value.shape, found=str(value.shape))
-        shape = (value.count, 1) if is_left else (1, value.count)
-        is_scale = value.element.data_type.is_float
-        found.append(node.tracer.reshape(convert(node, value, FLOAT) if is_scale else value, shape))
+    for i, side in ((1, a), (2, a), (4, b), (5, b), (6, a), (7, a)):
+        node.input(i)
+        value = _by(node, i, side, is_left=i not in (4, 5))
+        assert value is not None  # noqa: S101 - for type checkers: it was looked at
+        found.append(convert(node, value, FLOAT) if value.element.data_type.is_float else value)
     a_scale, a_zero, b_scale, b_zero, y_scale, y_zero = found
+    if any(len(value.shape) > 2 for value in found):
+        total = convert(node, _integers(node, a, b, {"a_zero_point": a_zero, "b_zero_point": b_zero}), FLOAT)
+        # Of vectors the result has no row or column, which their scales have.
+        rows, columns = _as_matrices(a.shape, 0)[-2], _as_matrices(b.shape, 1)[-1]
+        whole = (*total.shape[: len(total.shape) - (len(a.shape) > 1) - (len(b.shape) > 1)], rows, columns)
+        scale = compute(node, dml.divide, compute(node, dml.multiply, a_scale, b_scale), y_scale)
+        scaled = compute(node, dml.multiply, node.tracer.reshape(total, whole), scale)
+        made = compute(node, dml.quantize_linear, scaled, Value.of(FLOAT, 1), y_zero, element=y_zero.element)
+        return [node.tracer.reshape(made, total.shape)]
 
     def run(x: Value, y: Value, shape: tuple[int, ...]) -> Value:
         if not x.shape[-1]:

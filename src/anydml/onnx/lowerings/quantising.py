@@ -119,7 +119,12 @@ def _spread(node: Node, value: Value, x: Value, name: str) -> Value:
     if value.shape != wanted:
         rule = f"{name} must have the shape {wanted}, a number for each block of {block} along axis {axis}"
         node.refuse(name, rule, value=value.shape, found=str(value.shape))
-    before, after = wanted[: axis + 1], wanted[axis + 1 :]
+    return _repeated(node, value, axis, block, x)
+
+
+def _repeated(node: Node, value: Value, axis: int, block: int, x: Value) -> Value:
+    """A number for each block along an axis, as one for each element; the last block may be shorter."""
+    before, after = value.shape[: axis + 1], value.shape[axis + 1 :]
     column = node.tracer.reshape(value, (*before, 1, *after))
     whole = spread(node, column, (*before, block, *after))
     long = node.tracer.reshape(whole, (*before[:-1], before[-1] * block, *after))
@@ -207,6 +212,8 @@ def gather_blocks(node: Node) -> list[Value]:
     data, indices, scales, zeros = node.input(0), node.input(1), node.input(2), node.optional(3)
     bits, block = 4 if data.element.is_half else node.integer("bits"), node.integer("block_size")
     axes = [node.axis(node.integer(name), len(data.shape)) for name in ("gather_axis", "quantize_axis")]
+    if data.element.is_half and data.halves is None:
+        return [_gather_single(node, (data, indices, scales, zeros), axes[0], axes[1], block)]
     packed = data
     if data.element.is_half and data.halves is not None and data.shape[-1] % 2 == 0:
         packed = Value(UINT8, (*data.shape[:-1], data.shape[-1] // 2), data.halves)
@@ -234,6 +241,27 @@ def gather_blocks(node: Node) -> list[Value]:
     apart = compute(node, dml.multiply, compute(node, dml.subtract, Value.of(scales.element, middle), points), by)
     blocks = node.tracer.reshape(found, (*by.shape, block))
     return [node.tracer.reshape(compute(node, dml.add, blocks, node.tracer.reshape(apart, (*by.shape, 1))), shape)]
+
+
+def _gather_single(
+    node: Node, given: tuple[Value, Value, Value, Value | None], axis: int, along: int, block: int
+) -> Value:
+    """The same of numbers of 4 bits that a run gives, which lie in a byte each: (x - zero point)·scale."""
+    data, indices, scales, zeros = given
+    wanted = tuple(-(-n // max(block, 1)) if k == along else n for k, n in enumerate(data.shape))
+    if axis == along or block < 1:
+        node.unsupported("quantize_axis", "blocks along the axis that indices are for are not supported")
+    for name, value in (("scales", scales), ("zero_points", zeros)):
+        if value is not None and value.shape != wanted:
+            rule = f"{name} must have the shape {wanted}, a number for each block of {block}"
+            node.refuse(name, rule, value=value.shape, found=str(value.shape))
+    rows, by, points = (
+        one and convert(node, take_blocks(node, one, indices, axis), scales.element) for one in (data, scales, zeros)
+    )
+    assert rows is not None and by is not None  # noqa: S101, PT018 - for type checkers: zero points alone may be none
+    place = along + len(indices.shape) - 1 if along > axis else along
+    apart = rows if points is None else compute(node, dml.subtract, rows, _repeated(node, points, place, block, rows))
+    return compute(node, dml.multiply, apart, _repeated(node, by, place, block, rows))
 
 
 def _points(node: Node, zeros: Value, indices: Value, by: Value, bits: int) -> Value:

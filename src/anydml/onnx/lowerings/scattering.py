@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import anydml as dml
-from anydml.enums import DataType, ReduceFunction
+from anydml.enums import DataType, IndexMode, ReduceFunction
 from anydml.memory import packed_strides
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.gathering import check_indices
@@ -84,18 +84,22 @@ def scatter_nd(node: Node) -> list[Value]:
     if min(ranks) < 1:
         node.refuse("indices", "data and indices must have at least 1 dimension each")
     length = indices.shape[-1]
-    if not 1 <= length <= ranks[0]:
-        node.refuse("indices", f"indices must end in a size of 1 .. {ranks[0]}", found=str(length))
+    if length > ranks[0]:
+        node.refuse("indices", f"indices must end in a size of at most {ranks[0]}", found=str(length))
     shape = (*indices.shape[:-1], *data.shape[length:])
     if updates.shape != shape:
         rule = f"updates must be {shape}: the shape of indices without the last, then what no tuple indexes of data"
         node.refuse("updates", rule, value=updates.shape, found=str(updates.shape))
-    mode = check_indices(node, indices, data.shape[:length], 0)
-    reduction = _reduction(node)
+    mode = check_indices(node, indices, data.shape[:length], 0) if length else IndexMode.CLAMP
+    reduction, own = _reduction(node), data.shape
     if not updates.count:
         return [data]
+    if not length:  # a tuple of no coordinates is the place of all the data: the first of one
+        data, length = node.tracer.reshape(data, (1, *own)), 1
+        indices = spread(node, Value.of(INT64, [0]), (*indices.shape[:-1], 1))
     if reduction is None:
-        return [node.tracer.apply(dml.scatter_nd, [data, indices, updates], data.shape)]
+        found = node.tracer.apply(dml.scatter_nd, [data, indices, updates], data.shape)
+        return [node.tracer.reshape(found, own)]
     whole, block, tuples = (math.prod(part) for part in (data.shape[:length], data.shape[length:], indices.shape[:-1]))
     numbers = Value.of(_UINT32, np.arange(whole).reshape(data.shape[:length]))
     places = node.tracer.apply(dml.gather_nd, [numbers, indices], indices.shape[:-1], 0, mode)
@@ -103,7 +107,7 @@ def scatter_nd(node: Node) -> list[Value]:
     rows = [_axis_last(node, value, 0) for value in flat]
     folded = _folded(node, reduction, rows[0], node.tracer.reshape(places, (1, tuples)), rows[1])
     found = node.tracer.restride(folded, (whole, block), (1, whole))
-    return [node.tracer.reshape(found, data.shape)]
+    return [node.tracer.reshape(found, own)]
 
 
 def _reduction(node: Node) -> _Reduction | None:

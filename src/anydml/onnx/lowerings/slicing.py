@@ -36,6 +36,19 @@ def slice_by_inputs(node: Node) -> list[Value]:
     return [_slice(node, starts, ends, axes, steps)]
 
 
+def crop(node: Node) -> list[Value]:
+    """Crop, of opsets before 10: images without a border, or so many rows and columns of them from its corner on."""
+    x, border, size = node.input(0), node.integers("border") or [], node.integers("scale")
+    if len(x.shape) != 4 or len(border) != 4 or (size and len(size) != 2) or min([*border, *(size or ())]) < 0:
+        rule = "border must be four numbers, left, top, right and bottom, scale two, and input have 4 dimensions"
+        node.refuse("border", rule, value=border, found=f"{border}, {size} and {x.shape}")
+    left, top, right, bottom = border
+    count = size or [x.shape[2] - top - bottom, x.shape[3] - left - right]
+    if any(not 0 <= n <= whole - first for n, whole, first in zip(count, x.shape[2:], (top, left), strict=True)):
+        node.refuse("border", f"border and scale must lie within {x.shape}", value=border, found=f"{border}, {size}")
+    return [take(node, x, (0, 0, top, left), (*x.shape[:2], *count), (1,) * 4)]
+
+
 def _slice_anywhere(node: Node, axes: Sequence[int] | None, steps: Sequence[int] | None) -> Value | None:
     """A slice whose place a run gives and whose size is known: a gather, for bounds that need no clamping.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anydml.errors import printable
+
 if TYPE_CHECKING:
     from anydml.onnx.nodes import Node
     from anydml.onnx.values import Value
@@ -66,12 +68,21 @@ def window_of(node: Node, x: Value, weights: Value | None = None) -> tuple[int, 
     return weights.shape[2:]
 
 
+def padding_mode(node: Node) -> str:
+    """auto_pad; an empty text is the default's, as exporters write it."""
+    mode = node.text("auto_pad") or "NOTSET"
+    if mode not in ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"):
+        rule = "auto_pad must be NOTSET, SAME_UPPER, SAME_LOWER or VALID"
+        node.refuse("auto_pad", rule, value=mode, found=printable(mode))
+    return mode
+
+
 def windows(node: Node, x: Value, size: tuple[int, ...]) -> Windows:
     """The windows that a node lays over its input."""
     count, sizes = len(size), x.shape[2:]
     strides, dilations = (spatial(node, name, count, 1, 1) for name in ("strides", "dilations"))
     reaches = [(n - 1) * by + 1 for n, by in zip(size, dilations, strict=True)]
-    (starts, ends), mode = pads_of(node, count), node.text("auto_pad")
+    (starts, ends), mode = pads_of(node, count), padding_mode(node)
     rounds_up = "ceil_mode" in node.rules.attributes and bool(node.integer("ceil_mode", 0))
     if mode != "NOTSET":
         starts = ends = (0,) * count
@@ -81,9 +92,6 @@ def windows(node: Node, x: Value, size: tuple[int, ...]) -> Windows:
         pads = [max((n - 1) * step + reach - own, 0) for n, step, reach, own in walk]
         less, more = tuple(pad // 2 for pad in pads), tuple(pad - pad // 2 for pad in pads)
         starts, ends = (less, more) if mode == "SAME_UPPER" else (more, less)
-    elif mode not in ("NOTSET", "VALID"):
-        rule = "auto_pad must be NOTSET, SAME_UPPER, SAME_LOWER or VALID"
-        node.refuse("auto_pad", rule, value=mode, found=mode)
     counts, past = [], []
     for own, step, reach, start, end in zip(sizes, strides, reaches, starts, ends, strict=True):
         room = own + start + end - reach

@@ -9,9 +9,10 @@ NumPy's. Strings are NumPy arrays of objects. A sequence is a list of arrays, an
 
 How parts are cut (`arranging`): nodes that DirectML's operators can do make compiled segments (`Segment`); a node
 without an operator, or of types that DirectML lacks, runs on the host (`HostPart`). What a segment meets with when it
-is first traced is learnt (`Recut`): a node that DirectML refuses goes to the host from then on, and a node that needs
-the value of something computed begins a segment of its own, which has that value at hand. What is made of constants
-alone belongs to every part that reads it, and is folded there.
+is first traced is learnt (`Recut`, which is what it gives then): a node that DirectML refuses goes to the host from
+then on, and a node that needs the value of something computed begins a segment of its own, which has that value at
+hand. What is made of constants alone belongs to every part that reads it, and is folded there; what the device cannot
+make of them is found before the first cut, so that a part learns of nodes of its own alone.
 
 Another kind of part registers itself; every module of this package is imported before the first model is cut:
 

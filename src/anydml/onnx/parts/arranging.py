@@ -9,7 +9,9 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+
+    from anydml.errors import DmlError
 
 
 class Place(Enum):
@@ -33,12 +35,16 @@ class Item:
     """Whether what it reads must have been computed before the part that it is in begins."""
 
 
-class Recut(Exception):  # noqa: N818 - no error: the parts are to be cut anew
-    """News of a segment's nodes, by their numbers: these run on the host, those begin a segment."""
+@dataclass(frozen=True, slots=True)
+class Recut:
+    """What a segment gives that is to be cut anew: news of nodes of its graph, by their numbers."""
 
-    def __init__(self, hosted: Iterable[int] = (), cut: Iterable[int] = ()) -> None:
-        super().__init__()
-        self.hosted, self.cut = frozenset(hosted), frozenset(cut)
+    reason: DmlError
+    """Told to the user where the news changes nothing."""
+    hosted: frozenset[int] = frozenset()
+    """Those that run on the host from now on."""
+    cut: frozenset[int] = frozenset()
+    """Those that begin a segment."""
 
 
 def arrange(items: Mapping[int, Item]) -> list[tuple[Place, list[int]]]:

@@ -9,7 +9,6 @@ import numpy as np
 from anydml.errors import BindingError, Fault, printable, show
 from anydml.locks import make_lock
 from anydml.memory import HOST
-from anydml.onnx.bodies import has_bodies
 from anydml.onnx.feeding import check_apart, hand_over, send, take, take_out
 from anydml.onnx.into import check_outputs
 from anydml.onnx.library import kind_of, own_domain
@@ -36,7 +35,7 @@ def hosts(source: Source, *, is_strict: bool = False) -> Callable[[Any], bool]:
     if is_strict:
         return lambda node: kind_of(node) in makers()
     versions = {own_domain(entry.domain): int(entry.version) for entry in source.proto.opset_import}
-    return lambda node: kind_of(node) in makers() or (not has_bodies(node) and is_known(node, versions))
+    return lambda node: kind_of(node) in makers() or is_known(node, versions)
 
 
 class Divided:

@@ -1,12 +1,19 @@
-"""Nodes on the host: by ONNX Runtime where it is installed and has them, else by onnx's reference evaluator.
+"""Nodes on the host: by ONNX Runtime, else by onnx's reference evaluator.
+
+The evaluator runs what ONNX Runtime does not have: a node type, a version of one or a type of elements; and everything
+where ONNX Runtime is not installed. What ONNX Runtime has and refuses is refused, as it is at fault or would not mean
+there what it means here. Who runs a node, and why the evaluator does, `explain` and the log say.
 
 NonMaxSuppression has a kernel of its own: for 80 classes of 2,100 boxes ONNX Runtime takes 5.1 ms. NonZero of few
-elements is NumPy's: a call of ONNX Runtime's takes 12 us.
+elements is NumPy's: a call of ONNX Runtime's takes 12 us. So is StringNormalizer: ONNX Runtime needs a locale for it,
+which containers lack.
 """
 
 from __future__ import annotations
 
 import functools
+import logging
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,17 +22,26 @@ import onnx.helper
 import onnx.numpy_helper
 
 from anydml.alone import import_alone
-from anydml.errors import DmlError, Fault, ModelError, UnsupportedError, show
-from anydml.onnx.library import make_info, own_domain
-from anydml.onnx.parts.finding import finder
+from anydml.errors import DmlError, Fault, ModelError, UnsupportedError, printable, show
+from anydml.onnx.library import kind_of, make_info, own_domain
+from anydml.onnx.nodes import label_of
+from anydml.onnx.parts.finding import finder, normalizer
 from anydml.onnx.parts.suppressing import suppressor
 from anydml.onnx.peer import load_onnxruntime
+from anydml.onnx.signatures import type_fault
+from anydml.onnx.types import type_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+_log = logging.getLogger("anydml")
 _FOREIGN = ("bfloat", "complex", "float8", "float4", "int4", "int2")
 """In ONNX Runtime's names of types that it has no arrays for."""
+_IR_VERSION = 10
+"""Of the models that nodes are put in."""
+_MOST_TOLD = 300
+"""Characters of a reason, the last ones."""
+_PREAMBLE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : |/\S+\.(cc|h):\d+ ")
 _LESS_EXACT = ("DFT", "STFT")
 """Node types of which ONNX Runtime loses digits: of 200 sums of a DFT 20 were off by up to 3e-4 of 45."""
 
@@ -40,11 +56,61 @@ def runtime() -> Any:
 
 
 @functools.cache
-def _known_there() -> frozenset[tuple[str, str]]:
-    """The domain and name of every node type that ONNX Runtime has beside ONNX's own."""
+def _known_there() -> dict[tuple[str, str], dict[int, frozenset[str]]]:
+    """By domain and name of every node type that ONNX Runtime has, its versions and the attributes of each."""
     there = runtime()
-    schemas = [] if there is None else there.capi.onnxruntime_pybind11_state.get_all_operator_schema()
-    return frozenset((schema.domain, schema.name) for schema in schemas)
+    found: dict[tuple[str, str], dict[int, frozenset[str]]] = {}
+    for schema in [] if there is None else there.capi.onnxruntime_pybind11_state.get_all_operator_schema():
+        versions = found.setdefault((own_domain(schema.domain), schema.name), {})
+        versions[schema.since_version] = frozenset(schema.attributes)
+    return found
+
+
+@functools.cache
+def _takes_opset(domain: str, version: int) -> bool:
+    """Whether ONNX Runtime takes models of an opset at all: of those that it knows it refuses the newest."""
+    info = onnx.helper.make_tensor_value_info
+    node = onnx.helper.make_node("Identity", ["x"], ["y"])
+    graph = onnx.helper.make_graph([node], "opset", [info("x", 1, [])], [info("y", 1, [])])
+    versions = {"": 13, domain: version}
+    opsets = [onnx.helper.make_opsetid(*entry) for entry in versions.items()]
+    try:
+        _make_session(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION))
+    except Exception:  # noqa: BLE001 - of a class for all that fails; there is nothing else to refuse
+        return False
+    return True
+
+
+def _make_session(model: Any) -> Any:
+    """A session of ONNX Runtime.
+
+    Nothing is optimised, so that a node means what it says; one thread, so that a small node costs no team of them.
+    """
+    there = runtime()
+    options = there.SessionOptions()
+    options.graph_optimization_level = there.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.enable_cpu_mem_arena = False
+    options.log_severity_level = 4
+    return there.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def _unknown_there(model: Any) -> str:
+    """What of a model that ONNX knows ONNX Runtime does not: an opset, or a version of a node type; else nothing."""
+    versions = {own_domain(entry.domain): int(entry.version) for entry in model.opset_import}
+    for domain, version in versions.items():
+        if not _takes_opset(domain, version):
+            return f"opset {version} of {printable(domain or 'ai.onnx')}"
+    for node in model.graph.node:
+        domain = own_domain(node.domain)
+        try:
+            since = onnx.defs.get_schema(node.op_type, versions.get(domain, 1), domain).since_version
+        except onnx.defs.SchemaError:  # a type of its own
+            continue
+        known = _known_there().get((domain, node.op_type), {})
+        if since not in known or not known[since].issuperset(attribute.name for attribute in node.attribute):
+            return f"{printable(kind_of(node))} of opset {since}"
+    return ""
 
 
 def is_known(node: Any, versions: Mapping[str, int]) -> bool:
@@ -71,7 +137,7 @@ def make_model(
             info = onnx.helper.make_tensor_sequence_value_info(name, number, None)
         infos.append(info)
     graph = onnx.helper.make_graph(nodes, "host", infos, [make_info(name) for name in gives], tensors)
-    return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
 
 
 class Evaluator:
@@ -79,34 +145,83 @@ class Evaluator:
 
     def __init__(self, model: Any, inputs: Mapping[str, Any], label: str) -> None:
         self._label = label
-        self._names = [info.name for info in model.graph.output]
         self.by = ""
         """Who runs it."""
+        self.why = ""
+        """Why ONNX Runtime does not, where onnx's evaluator does."""
         values = [each for value in inputs.values() for each in (value if isinstance(value, list) else [value])]
         is_plain = all(type(value) is not np.ndarray or value.dtype.type.__module__ == "numpy" for value in values)
-        is_exact = all(node.op_type not in _LESS_EXACT for node in model.graph.node)
-        session, why = _session(model) if is_plain and is_exact else (None, "")
         self._own, self._own_name = None, "NumPy"
         if is_plain and (own := suppressor(model, onnx.numpy_helper.to_array)) is not None:
             self._own, self._own_name = own, "a kernel"
         elif is_plain:
-            self._own = finder(model)
-        self._run: Callable[[Mapping[str, Any]], Sequence[Any]]
+            self._own = finder(model) or normalizer(model, onnx.numpy_helper.to_array)
+        self._run: Callable[[Mapping[str, Any]], Sequence[Any]] | None = None
+        self._prepare = functools.partial(self._find_runner, model, inputs, is_plain=is_plain)
+        if self._own is None:
+            self._run = self._prepare()
+
+    def _find_runner(
+        self, model: Any, inputs: Mapping[str, Any], *, is_plain: bool
+    ) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
+        """ONNX Runtime's function or the evaluator's."""
+        session, self.why = self._session(model, inputs, is_plain=is_plain)
         if session is not None:
             self.by = "ONNX Runtime"
-            self._run = functools.partial(_run_session, session, self._names)
-        else:
-            self.by = "onnx's reference evaluator"
-            try:
-                import_alone("onnx.reference")
-                from onnx.reference import ReferenceEvaluator  # which takes 0.3 s to import
+            return functools.partial(_run_session, session, [info.name for info in model.graph.output])
+        self.by = "onnx's reference evaluator"
+        self._check_types(model)
+        try:
+            import_alone("onnx.reference")
+            from onnx.reference import ReferenceEvaluator  # which takes 0.3 s to import
 
-                evaluator = ReferenceEvaluator(model)
-            except Exception as error:
-                told = " ".join((f"{why} {error}" if why else str(error)).split())
-                rule = f"nothing on the host could run it ({show(told, 400)})"
-                raise UnsupportedError(label, Fault(field="", rule=rule)) from error
-            self._run = functools.partial(_run_reference, evaluator)
+            evaluator = ReferenceEvaluator(model)
+        except Exception as error:
+            rule = f"nothing on the host has it: {self.why}; {self.by}: {_told(error)}"
+            raise UnsupportedError(self._label, Fault(field="", rule=rule)) from error
+        _log.info("%s: %s runs it, as %s", self._label, self.by, self.why)
+        return functools.partial(_run_reference, evaluator)
+
+    def _check_types(self, model: Any) -> None:
+        """Refuse inputs of types that ONNX does not allow, which the evaluator takes."""
+        graph = model.graph
+        types = {info.name: info.type.tensor_type.elem_type for info in graph.input}
+        types |= {tensor.name: tensor.data_type for tensor in graph.initializer}
+        versions = {own_domain(entry.domain): int(entry.version) for entry in model.opset_import}
+        for node in graph.node:
+            elements = [type_name(types[name]) if types.get(name) else None for name in node.input]
+            fault = type_fault(kind_of(node), versions.get(own_domain(node.domain), 1), elements)
+            if fault is not None:
+                raise ModelError(label_of(node), fault)
+
+    def _session(self, model: Any, inputs: Mapping[str, Any], *, is_plain: bool) -> tuple[Any, str]:
+        """A session of ONNX Runtime; None where it lacks what the model needs, and what that is."""
+        there = runtime()
+        if there is None:
+            return None, "ONNX Runtime is not installed"
+        if not is_plain:
+            return None, "ONNX Runtime has no arrays of its inputs' types"
+        if unknown := _unknown_there(model):
+            return None, f"ONNX Runtime {there.__version__} has no {unknown}"
+        try:
+            found = _make_session(model)
+        except there.capi.onnxruntime_pybind11_state.NotImplemented as error:
+            return None, f"ONNX Runtime lacks it: {_told(error)}"
+        except Exception as error:
+            if not all(map(_has_type, inputs.values())):
+                return None, "ONNX Runtime cannot be told the type of an empty sequence or optional value"
+            if foreign := _foreign_constant(model):
+                return None, f"ONNX Runtime has no arrays of {foreign}"
+            raise self._refused("ONNX Runtime", error) from error
+        if foreign := next((end.type for end in found.get_outputs() if _is_foreign(end.type)), ""):
+            return None, f"ONNX Runtime has no arrays of {foreign}"
+        if kinds := [node.op_type for node in model.graph.node if node.op_type in _LESS_EXACT]:
+            return None, f"ONNX Runtime loses digits of {kinds[0]}"
+        return found, ""
+
+    def _refused(self, by: str, error: Exception) -> ModelError:
+        rule = f"{by}, which runs it on the host, refused it ({_told(error)})"
+        return ModelError(self._label, Fault(field="", rule=rule, way_out="the reason says what to mend"))
 
     def run(self, inputs: Mapping[str, Any]) -> tuple[Any, ...]:
         """The outputs of inputs by name."""
@@ -114,6 +229,8 @@ class Evaluator:
             if self._own is not None and (found := self._own(inputs)) is not None:
                 self.by = self._own_name
                 return (found,)
+            if self._run is None:
+                self._run = self._prepare()
             return tuple(self._run(inputs))
         except (DmlError, MemoryError):
             raise
@@ -121,29 +238,29 @@ class Evaluator:
             rule = f"{self.by} lacks a package ({show(error, 200)})"
             raise UnsupportedError(self._label, Fault(field="", rule=rule)) from error
         except Exception as error:
-            rule = f"{self.by} refused it ({show(' '.join(str(error).split()), 300)})"
-            raise ModelError(self._label, Fault(field="", rule=rule)) from error
+            raise self._refused(self.by, error) from error
 
 
-def _session(model: Any) -> tuple[Any, str]:
-    """A session of ONNX Runtime; None where it is missing or lacks some of the nodes for these types, and what it said.
+def _is_foreign(kind: str) -> bool:
+    return any(name in kind.lower() for name in _FOREIGN)
 
-    Nothing is optimised, so that a node means what it says; one thread, so that a small node costs no team of them.
-    """
-    there = runtime()
-    if there is None:
-        return None, ""
-    options = there.SessionOptions()
-    options.graph_optimization_level = there.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.enable_cpu_mem_arena = False
-    options.log_severity_level = 4
-    try:
-        found = there.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # noqa: BLE001 - what it lacks, the reference evaluator may have
-        return None, f"ONNX Runtime: {error};"
-    is_plain = not any(name in output.type for output in found.get_outputs() for name in _FOREIGN)
-    return found if is_plain else None, ""
+
+def _foreign_constant(model: Any) -> str:
+    """The first type among a model's constants that ONNX Runtime has no arrays for."""
+    values = [one.t for node in model.graph.node if node.op_type == "Constant" for one in node.attribute]
+    kinds = (type_name(tensor.data_type) for tensor in (*model.graph.initializer, *values))
+    return next(filter(_is_foreign, kinds), "")
+
+
+def _has_type(value: Any) -> bool:
+    """Whether a value says of what type it is."""
+    return isinstance(value, np.ndarray) or (isinstance(value, list) and bool(value) and _has_type(value[0]))
+
+
+def _told(error: Exception) -> str:
+    """The reason of an error, which ONNX Runtime tells after numbers, files and lines of its own."""
+    text = _PREAMBLE.sub("", " ".join(str(error).split()))
+    return show(text if len(text) <= _MOST_TOLD else f"... {text[-_MOST_TOLD:]}", 2 * _MOST_TOLD)
 
 
 def _run_session(session: Any, names: list[str], inputs: Mapping[str, Any]) -> Sequence[Any]:

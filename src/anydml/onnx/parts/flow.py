@@ -9,6 +9,7 @@ import numpy as np
 
 from anydml.errors import Fault, ModelError, ModelFileError
 from anydml.onnx.bodies import bodies_of
+from anydml.onnx.kept import Kept
 from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.constant_inputs import Constants
 from anydml.onnx.parts.gathered import Gathered
@@ -45,7 +46,7 @@ class Flow(Part):
         self.bodies = {name: Parts(graph, scope) for name, graph in self._graphs.items()}
         """By the names of the attributes."""
         captures = [name for body in self.bodies.values() for name in body.captures]
-        self._constants = Constants(scope)
+        self._constants = Constants(scope, Kept())
         names = [name for name in (*self._names, *captures) if name and not self._constants.has(name)]
         self.takes = tuple(dict.fromkeys(names))
         self.gives = tuple(name for name in node.output if name)

@@ -8,10 +8,12 @@ import numpy as np
 
 from anydml.errors import Fault, ModelFileError, printable
 from anydml.locks import make_lock
+from anydml.onnx.bodies import graphs_within, names_read
 from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.evaluating import Evaluator, make_model
 from anydml.onnx.parts.foreseeing import foreseen
 from anydml.onnx.parts.growing import grown_size, may_grow
+from anydml.onnx.parts.host_process import RemoteEvaluator, is_apart
 from anydml.onnx.parts.part import Part, on_host
 from anydml.onnx.pieces import as_bytes
 from anydml.onnx.tensors import decode_tensor, is_external
@@ -32,12 +34,12 @@ class HostPart(Part):
     def __init__(self, nodes: Sequence[Any], takes: tuple[str, ...], gives: tuple[str, ...], scope: Scope) -> None:
         self.nodes, self.takes, self.gives = list(nodes), takes, gives
         self._scope = scope
-        constants, tensors = scope.constants_of([*(name for node in nodes for name in node.input), *gives])
+        constants, tensors = scope.constants_of([*(name for node in nodes for name in names_read(node)), *gives])
         self._all, self._tensors = [*constants, *nodes], tensors
         for node in self._all:
             refuse_external(node)
-        self._evaluators: dict[Any, Evaluator] = {}
-        self._known: dict[Any, Evaluator] = {}
+        self._evaluators: dict[Any, Evaluator | RemoteEvaluator] = {}
+        self._known: dict[Any, Evaluator | RemoteEvaluator] = {}
         """Those of arrays that were looked at, by types and shapes."""
         self._foreseen: set[Any] = set()
         """The shapes whose results are not too large."""
@@ -53,8 +55,9 @@ class HostPart(Part):
 
     @property
     def by(self) -> str:
-        """Who ran it last; nothing before the first run."""
-        return next((evaluator.by for evaluator in reversed(self._evaluators.values())), "")
+        """Who ran it last, and why ONNX Runtime did not; nothing before the first run."""
+        last = next(reversed(self._evaluators.values()), None)
+        return "" if last is None else last.by + (f" ({last.why})" if last.why else "")
 
     def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """Run the nodes on values in the host's memory; arrays like those of an earlier run need no closer look."""
@@ -102,16 +105,18 @@ class HostPart(Part):
                 self._foreseen.clear()
             self._foreseen.add(key)
 
-    def _evaluator(self, given: dict[str, Any]) -> Evaluator:
+    def _evaluator(self, given: dict[str, Any]) -> Evaluator | RemoteEvaluator:
         key = tuple(_type(value) for value in given.values())
         with self._lock:
             if key not in self._evaluators:
                 if len(self._evaluators) >= _MOST_EVALUATORS:
                     self._evaluators.clear()
-                tensors = [self._tensor(name) for name in self._tensors]
+                tensors = [host_tensor(name, self._scope) for name in self._tensors]
                 opsets = self._scope.source.proto.opset_import
                 model = make_model(self._all, given, self.gives, tensors, opsets)
-                self._evaluators[key] = Evaluator(model, given, self.label)
+                self._evaluators[key] = (
+                    RemoteEvaluator(model, self.label) if is_apart() else Evaluator(model, given, self.label)
+                )
             return self._evaluators[key]
 
     def _constant(self, name: str) -> Any:
@@ -123,35 +128,43 @@ class HostPart(Part):
         what = f"initializer '{printable(name)}'"
         return decode_tensor(tensor, source.name, what, source.beside, self._scope.raw.get(name)).values(what)
 
-    def _tensor(self, name: str) -> Any:
-        """An initializer with its elements, those in a file read as confined as for any other use."""
-        scope = self._scope
-        tensor, raw = scope.tensors[name], scope.raw.get(name)
-        found = type(tensor)()
-        found.CopyFrom(tensor)
-        what = f"initializer '{printable(name)}'"
-        if tensor.data_type in ELEMENT_TYPES:  # whose sizes are checked before anybody believes them
-            value = decode_tensor(tensor, scope.source.name, what, scope.source.beside, raw)
-            if is_external(tensor) and value.known is not None:
-                found.ClearField("external_data")
-                found.ClearField("data_location")
-                found.raw_data = (value.halves or value.known).flat().tobytes()
-                return found
-        if is_external(found):
-            rule = f"{what} must have its elements in the model, being of a type that DirectML lacks"
-            raise ModelFileError(scope.source.name, Fault(field=name, rule=rule))
-        if raw is not None:
-            found.raw_data = as_bytes(raw)
-        return found
+
+def host_tensor(name: str, scope: Scope) -> Any:
+    """An initializer with its elements, those in a file read as confined as for any other use."""
+    tensor, raw = scope.tensors[name], scope.raw.get(name)
+    found = type(tensor)()
+    found.CopyFrom(tensor)
+    what = f"initializer '{printable(name)}'"
+    if tensor.data_type in ELEMENT_TYPES:  # whose sizes are checked before anybody believes them
+        value = decode_tensor(tensor, scope.source.name, what, scope.source.beside, raw)
+        if is_external(tensor) and value.known is not None:
+            found.ClearField("external_data")
+            found.ClearField("data_location")
+            found.raw_data = (value.halves or value.known).flat().tobytes()
+            return found
+    if is_external(found):
+        rule = f"{what} must have its elements in the model, being of a type that DirectML lacks"
+        raise ModelFileError(scope.source.name, Fault(field=name, rule=rule))
+    if raw is not None:
+        found.raw_data = as_bytes(raw)
+    return found
 
 
 def refuse_external(node: Any) -> None:
-    """Refuse tensors of a node's attributes that lie in files, which would be read wherever they are."""
-    for attribute in node.attribute:
-        for tensor in _tensors_of(attribute):
-            if is_external(tensor):
-                rule = f"{printable(attribute.name)} must have its elements in the model, for a node on the host"
-                raise ModelFileError(label_of(node), Fault(field=attribute.name, rule=rule))
+    """Refuse tensors of a node that lie in files, which would be read wherever they are; those of its bodies too."""
+    within = [tensor for graph in graphs_within([node], label_of(node)) for tensor in _tensors_in(graph)]
+    every = [(attribute.name, each) for attribute in node.attribute for each in _tensors_of(attribute)]
+    for name, tensor in (*every, *((tensor.name, tensor) for tensor in within)):
+        if is_external(tensor):
+            rule = f"{printable(name)} must have its elements in the model, for a node on the host"
+            raise ModelFileError(label_of(node), Fault(field=name, rule=rule))
+
+
+def _tensors_in(graph: Any) -> Iterator[Any]:
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            yield from _tensors_of(attribute)
 
 
 def _tensors_of(attribute: Any) -> Iterator[Any]:

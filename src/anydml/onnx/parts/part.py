@@ -14,6 +14,7 @@ from anydml.alone import import_alone
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from anydml.onnx.parts.arranging import Recut
     from anydml.onnx.parts.scope import Scope
 
 
@@ -49,8 +50,8 @@ class Part(ABC):
     """The names that it makes."""
 
     @abstractmethod
-    def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The results for these values, in the order of `gives`."""
+    def run(self, values: Mapping[str, Any]) -> tuple[Any, ...] | Recut:
+        """The results for these values, in the order of `gives`; for a segment to be cut anew, how."""
 
     def bind(self, values: Mapping[str, Any], into: Mapping[str, Any], fixed: frozenset[str]) -> Bound | None:
         """A function that runs on these very arrays, at each launch as they are then; None where that cannot be.

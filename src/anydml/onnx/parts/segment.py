@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.errors import DmlError, UnsupportedError
+from anydml.errors import DmlError, Fault, UnsupportedError, printable, show
 from anydml.locks import make_lock
 from anydml.memory import HOST
 from anydml.onnx.bodies import names_read
 from anydml.onnx.feeding import on_host, send, take
 from anydml.onnx.graphs import TensorInfo
 from anydml.onnx.library import kind_of, make_info
+from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.arranging import Recut
 from anydml.onnx.parts.part import Bound, Part, makers
 from anydml.onnx.programs import Programs
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from anydml.onnx.parts.scope import Scope
     from anydml.onnx.program import Program
     from anydml.onnx.reading import Source
-    from anydml.onnx.tracing import Trace
+    from anydml.onnx.tracing import Record, Trace
     from anydml.onnx.types import ElementType
 
 _MOST_LOOKED_AT = 64
@@ -66,6 +67,17 @@ class _Model:
     opset_import: Sequence[Any]
 
 
+def trace_constants(scope: Scope, names: Iterable[str], kept: Kept) -> list[Record]:
+    """The fates of the nodes that constants of these names are made by."""
+    nodes, tensors = scope.constants_of(names)
+    if not nodes:
+        return []
+    source = scope.source
+    graph = _Graph(nodes, (), (), [scope.tensors[name] for name in tensors])
+    made = replace(source, proto=_Model(graph, source.proto.opset_import), raw=scope.raw)
+    return trace(made, {}, {}, scope.device, kept=kept, keep_going=True).records
+
+
 class Segment(Part):
     """Nodes of one graph, with the constants that they read."""
 
@@ -76,13 +88,15 @@ class Segment(Part):
         gives: Sequence[Any],
         scope: Scope,
         kept: Kept,
-        numbers: Mapping[str, int],
+        numbers: Sequence[int] = (),
     ) -> None:
-        """`gives` are declared outputs (ValueInfoProto); `numbers` are those of nodes by the names that they make."""
+        """`gives` are declared outputs (ValueInfoProto); `numbers` are those of the nodes in their graph."""
         nodes = list(nodes)
         self.takes, self.gives = takes, tuple(info.name for info in gives)
         self.nodes = nodes
-        self._scope, self._outputs, self._kept, self._numbers = scope, list(gives), kept, numbers
+        self._scope, self._outputs, self._kept = scope, list(gives), kept
+        self._numbers = {id(node): number for node, number in zip(nodes, numbers, strict=True)}
+        """By the nodes' ids; the constants' have none, as they are this segment's only to read."""
         constants, tensors = scope.constants_of([*(name for node in nodes for name in names_read(node)), *self.gives])
         self._all, self._tensors = [*constants, *nodes], [scope.tensors[name] for name in tensors]
         self._made = {name for node in nodes for name in node.output if name}
@@ -103,7 +117,7 @@ class Segment(Part):
         """The seconds that they took to compile so far."""
         return sum(several.seconds for several in self._by_types.values())
 
-    def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+    def run(self, values: Mapping[str, Any]) -> tuple[Any, ...] | Recut:
         """Run the program for the shapes, and for the values that a shape depends on."""
         held = {name: values[name] for name in self.takes}
         if (program := self._recall.find(held)) is not None:
@@ -111,14 +125,20 @@ class Segment(Part):
                 return tuple(program.run(held))
             except OutsideError:
                 pass  # found once more below
-        elements = {name: self._element(name, value) for name, value in held.items()}
+        elements: dict[str, ElementType] = {}
+        for name, value in held.items():
+            if (element := element_of_array(value)) is None:
+                return self._leave_to_host(name, value)
+            elements[name] = element
         arrays = {name: take(held[name], TensorInfo(name, elements[name], None), self._memory) for name in held}
+        if isinstance(found := self._find(elements, arrays), Recut):
+            return found
+        program, valued = found
         try:
-            program, valued = self._find(elements, arrays)
             results = self._run(program, arrays)
         except OutsideError:
-            program, _ = self._find(elements, arrays, is_exact=True)
-            return tuple(self._run(program, arrays))
+            exact = self._find(elements, arrays, is_exact=True)
+            return exact if isinstance(exact, Recut) else tuple(self._run(exact[0], arrays))
         with self._lock:
             self._recall.keep(held, program, valued)
         return tuple(results)
@@ -150,15 +170,16 @@ class Segment(Part):
         scratch = 0 if program.compiled is None else program.compiled.temporary_size
         return Bound(launch, made, arrays, scratch, program.guard)
 
-    def _element(self, name: str, value: Any) -> ElementType:
-        """The type of an array; where DirectML has none for it, the nodes that read it run on the host."""
-        if (found := element_of_array(value)) is None:
-            raise Recut(hosted=[self._number(node) for node in self.nodes if name in names_read(node)])
-        return found
+    def _leave_to_host(self, name: str, value: Any) -> Recut:
+        """Have nodes run on the host that read what DirectML has no type for."""
+        kind = getattr(value, "dtype", "a sequence" if isinstance(value, list) else "an optional value")
+        rule = f"'{printable(name)}' must be of a type that DirectML has, for {label_of(self.nodes[0])}"
+        reason = UnsupportedError(self._scope.source.name, Fault(field=name, rule=rule, found=show(str(kind))))
+        return Recut(reason, frozenset(self._numbers[id(node)] for node in self.nodes if name in names_read(node)))
 
     def _find(
         self, elements: dict[str, ElementType], arrays: dict[str, Any], *, is_exact: bool = False
-    ) -> tuple[Program, list[str]]:
+    ) -> tuple[Program, list[str]] | Recut:
         shapes = {name: tuple(array.shape) for name, array in arrays.items()}
         with self._lock:
             types = tuple(elements.values())
@@ -171,11 +192,13 @@ class Segment(Part):
             while True:
                 try:
                     program = programs.find(shapes, arrays)
-                    if len(programs) > _MOST_VALUES and programs.valued and not self._scope.is_strict:
-                        self._host_valued(shapes, programs)
-                    return program, programs.valued
                 except UnsupportedError as error:
-                    self._learn(error, shapes, arrays, programs)
+                    if (recut := self._learn(error, shapes, arrays, programs)) is not None:
+                        return recut
+                    continue
+                if len(programs) > _MOST_VALUES and programs.valued and not self._scope.is_strict:
+                    return self._host_valued(shapes, programs) or (program, programs.valued)
+                return program, programs.valued
 
     def _source(self, elements: Mapping[str, ElementType]) -> Source:
         """The nodes as a model of their own."""
@@ -190,18 +213,12 @@ class Segment(Part):
 
     def _learn(
         self, error: DmlError, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any], programs: Programs
-    ) -> None:
-        """Find all nodes that stand in the way, and where to cut; raise the error where there are none."""
-        values = {name: on_host(arrays[name]) for name in programs.valued}
-        found = trace(
-            programs.source,
-            shapes,
-            values,
-            self._scope.device,
-            kept=self._kept,
-            keep_going=True,
-            assumes=programs.assumes,
-        )
+    ) -> Recut | None:
+        """Find all nodes that stand in the way, and where to cut; raise the error where there are none.
+
+        None where it is a matter of values to be looked at, which are more from then on.
+        """
+        found = self._trace(programs, shapes, {name: on_host(arrays[name]) for name in programs.valued})
         hosted: set[int] = set()
         cut: set[int] = set()
         pinned: set[str] = set()
@@ -211,53 +228,51 @@ class Segment(Part):
             if record.depth:  # which a branch that runs as parts may do without a lowering, or with values at hand
                 is_inner = is_inner or not (problem is None or isinstance(problem, UnknownError))
                 continue
-            node = record.node
-            if is_inner:
-                hosted.add(self._number(node))
+            node, number = record.node, self._numbers.get(id(record.node))
+            if is_inner and number is not None:
+                hosted.add(number)
                 is_inner = False
                 continue
             if problem is None or isinstance(problem, UnknownError):
                 continue
+            if number is None:  # a constant that the device was found to make, and does not after all
+                raise problem
             if isinstance(problem, NeedsValueError):
                 if problem.kind in _SIZED_BY_DATA and not self._scope.is_strict:
-                    hosted.add(self._number(node))
+                    hosted.add(number)
                 elif self._made.isdisjoint(node.input) or looks_at(problem, shapes):
                     pinned |= problem.inputs
                 else:
-                    cut.add(self._number(node))
+                    cut.add(number)
             elif isinstance(problem, UnsupportedError) and not (
                 isinstance(problem, NowhereError) or (self._scope.is_strict and kind_of(node) not in makers())
             ):
-                hosted.add(self._number(node))
+                hosted.add(number)
             else:
                 raise problem
         if hosted or cut:
-            raise Recut(hosted, cut)
+            return Recut(error, frozenset(hosted), frozenset(cut))
         if pinned <= self._pinned:
             raise error
         self._pinned |= pinned
+        return None
 
-    def _host_valued(self, shapes: dict[str, tuple[int, ...]], programs: Programs) -> None:
+    def _host_valued(self, shapes: dict[str, tuple[int, ...]], programs: Programs) -> Recut | None:
         """Leave nodes to the host that need other values time and again: to compile one takes 100 times as long."""
         key = tuple(shapes.items())
         if sum(each[0] == key for each in programs) <= _MOST_VALUES:
-            return
-        found = trace(
-            programs.source, shapes, {}, self._scope.device, kept=self._kept, keep_going=True, assumes=programs.assumes
-        )
+            return None
+        reason: DmlError | None = None
         is_inner, hosted = False, set()
-        for record in found.records:
-            is_inner = is_inner or isinstance(record.error, NeedsValueError)
+        for record in self._trace(programs, shapes, {}).records:
+            if isinstance(record.error, NeedsValueError):
+                is_inner, reason = True, record.error
             if is_inner and not record.depth:
-                hosted.add(self._number(record.node))
+                hosted.add(self._numbers[id(record.node)])
                 is_inner = False
-        if hosted:
-            raise Recut(hosted)
+        return None if reason is None else Recut(reason, frozenset(hosted))
 
     def _trace(self, programs: Programs, shapes: dict[str, tuple[int, ...]], values: Mapping[str, Any]) -> Trace:
         """Walk on past errors, which the nodes' records have."""
         options: dict[str, Any] = {"kept": self._kept, "keep_going": True, "assumes": programs.assumes}
         return trace(programs.source, shapes, values, self._scope.device, **options)
-
-    def _number(self, node: Any) -> int:
-        return next(self._numbers[name] for name in node.output if name)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.alone import import_alone
+from anydml.onnx.parts.finding import only_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,22 +23,19 @@ def suppressor(model: Any, decode: Callable[[Any], Array]) -> Callable[[Mapping[
 
     It gives None for inputs that somebody else is to look at.
     """
-    others = [node for node in model.graph.node if node.op_type != "Constant"]
-    if len(others) != 1 or others[0].op_type != "NonMaxSuppression" or others[0].domain not in ("", "ai.onnx"):
+    if (found := only_node(model, "NonMaxSuppression", decode)) is None:
         return None
-    (node,) = others
-    constants = {tensor.name: decode(tensor) for tensor in model.graph.initializer}
-    for other in model.graph.node:
-        if other is not node and other.attribute[0].name == "value":
-            constants[other.output[0]] = decode(other.attribute[0].t)
-    is_centred = any(one.name == "center_point_box" and one.i for one in node.attribute)
+    node, constants = found
+    (centred,) = [one.i for one in node.attribute if one.name == "center_point_box"] or [0]
+    if centred not in (0, 1):
+        return None
 
     def run(given: Mapping[str, Any]) -> Array | None:
         known = {**constants, **given}
         inputs: list[Any] = [known.get(name) for name in node.input]
         if any(name and value is None for name, value in zip(node.input, inputs, strict=True)):
             return None
-        return _suppressed(*inputs, *[None] * (5 - len(inputs)), is_centred=is_centred)
+        return _suppressed(*inputs, *[None] * (5 - len(inputs)), is_centred=bool(centred))
 
     return run
 

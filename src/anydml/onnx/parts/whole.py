@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from anydml.locks import make_lock
 from anydml.onnx.bodies import has_bodies, names_read, nodes_within
@@ -11,11 +13,11 @@ from anydml.onnx.library import kind_of, make_info
 from anydml.onnx.lowerings import find_lowering
 from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.arranging import Item, Place, Recut, arrange
+from anydml.onnx.parts.constant_inputs import Constants, refused_constants
 from anydml.onnx.parts.growing import may_grow
 from anydml.onnx.parts.host import HostPart
 from anydml.onnx.parts.part import Bound, makers
 from anydml.onnx.parts.segment import Segment
-from anydml.onnx.tensors import decode_tensor
 from anydml.runtime.launches import in_a_row
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
     from anydml.onnx.parts.part import Part
     from anydml.onnx.parts.scope import Scope
+
+_Plan: TypeAlias = "tuple[list[Part], list[list[str]]]"
+"""Parts in the order in which they run, and after each the names that nobody reads any more."""
 
 
 class Parts:
@@ -32,9 +37,7 @@ class Parts:
         """Cut a graph; `given` are initializers whose values each run gives."""
         self._graph, self._around, self._given = graph, scope, frozenset(given)
         self._nodes = list(graph.node)
-        self._numbers = {name: number for number, node in enumerate(self._nodes) for name in node.output if name}
         self._declared = {info.name: info for info in graph.output}
-        self._hosted: set[int] = set()
         self._cut: set[int] = set()
         self._alone: dict[int, Part] = {}
         self._made: dict[Any, Part] = {}
@@ -45,6 +48,7 @@ class Parts:
         own = {tensor.name for tensor in graph.initializer} - self._given
         self.inputs = tuple(info.name for info in graph.input if info.name not in own)
         """The graph's own inputs, those with a value of the model's own left out."""
+        self._hosted = self._refused()
         self._arrange()
         made = {*self.inputs, *(name for node in self._nodes for name in node.output)}
         read = [name for item in self._items.values() for name in item.takes]
@@ -59,23 +63,24 @@ class Parts:
     def run(self, values: Mapping[str, Any]) -> list[Any]:
         """The graph's outputs, in order, of values by name; an input is the very array, and a constant a copy."""
         while True:
-            parts, last = self._plan
-            if len(parts) == 1 and parts[0].gives == self.gives:
-                try:
-                    return list(parts[0].run(values))
-                except Recut as recut:
-                    self._learn(recut)
-                    continue
-            known = {name: values[name] for name in self.takes}
-            try:
-                for part, ends in zip(parts, last, strict=True):
-                    known.update(zip(part.gives, part.run(known), strict=True))
-                    for name in ends:
-                        del known[name]
-            except Recut as recut:
-                self._learn(recut)
-                continue
-            return [known[name] if name in known else self.constant(name) for name in self.gives]
+            plan = self._plan
+            if not isinstance(found := self._run(plan, values), Recut):
+                return found
+            self._learn(found, plan)
+
+    def _run(self, plan: _Plan, values: Mapping[str, Any]) -> list[Any] | Recut:
+        parts, last = plan
+        if len(parts) == 1 and parts[0].gives == self.gives:
+            made = parts[0].run(values)
+            return made if isinstance(made, Recut) else list(made)
+        known = {name: values[name] for name in self.takes}
+        for part, ends in zip(parts, last, strict=True):
+            if isinstance(made := part.run(known), Recut):
+                return made
+            known.update(zip(part.gives, made, strict=True))
+            for name in ends:
+                del known[name]
+        return [known[name] if name in known else self.constant(name) for name in self.gives]
 
     def bind(self, values: Mapping[str, Any], into: Mapping[str, Any], fixed: frozenset[str]) -> Bound | None:
         """The graph bound to these very arrays, as a part is; an output that is an input is the very array."""
@@ -99,26 +104,32 @@ class Parts:
 
     def constant(self, name: str) -> Any:
         """An output that is a constant of the graph, as a new array."""
-        scope = self._scope
-        if name in scope.tensors:
-            what = f"initializer '{name}'"
-            found = decode_tensor(
-                scope.tensors[name], scope.source.name, what, scope.source.beside, scope.raw.get(name)
-            )
-            return found.values(what).view(found.element.dtype).copy()
-        (result,) = self._make(Place.DEVICE, [], (), (name,)).run({})
-        return result
+        found = self._constants.value(name)
+        return found.copy() if isinstance(found, np.ndarray) else found.clone()
 
-    def _learn(self, recut: Recut) -> None:
+    def _learn(self, recut: Recut, plan: _Plan) -> None:
+        """Cut the graph anew; each time more nodes run on the host or begin a segment, so that there is an end."""
         with self._lock:
+            if recut.hosted <= self._hosted and recut.cut <= self._cut:
+                if self._plan is plan:
+                    raise recut.reason
+                return  # another thread was told the same
             self._hosted |= recut.hosted
             self._cut |= recut.cut
             self._arrange()
+
+    def _refused(self) -> set[int]:
+        """The nodes that the device refuses to make constants by, which are constants for nobody."""
+        scope = self._around.within(self._graph, self._given)
+        own = [name for node in self._nodes for name in node.output if name in scope.folded]
+        refused = refused_constants(scope, own, self._kept)
+        return {number for number, node in enumerate(self._nodes) if not refused.isdisjoint(node.output)}
 
     def _arrange(self) -> None:
         """Cut the graph by what is known of its nodes."""
         hidden = [name for number in self._hosted for name in self._nodes[number].output]
         scope = self._scope = self._around.within(self._graph, self._given, hidden)
+        self._constants = Constants(scope, self._kept)
         constants = {"", *scope.tensors, *scope.folded}
         items: dict[int, Item] = {}
         for number, node in enumerate(self._nodes):
@@ -180,5 +191,5 @@ class Parts:
                 self._made[key] = HostPart(nodes, takes, gives, self._scope)
             else:
                 infos = [self._declared.get(name) or make_info(name) for name in gives]
-                self._made[key] = Segment(nodes, takes, infos, self._scope, self._kept, self._numbers)
+                self._made[key] = Segment(nodes, takes, infos, self._scope, self._kept, numbers)
         return self._made[key]

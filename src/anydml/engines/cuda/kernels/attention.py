@@ -63,15 +63,22 @@ def tile(view, row, column, rows, columns, strides, EVEN_ROWS: tl.constexpr, EVE
 
 
 @triton.jit
-def soften(x, top, sums, total):
-    """The powers of some keys' scores, and what is known with those: the largest, the sums, what they were scaled by.
+def power_of(x, top):
+    """exp(x - top); of differences from 0 where all scores so far are -∞, and none of them counts.
 
-    Where all scores so far are -∞, powers are of differences from 0, and none of them counts.
+    The difference comes before log2(e): x·log2(e) - top·log2(e) has the rounding errors of both products, as large as
+    the scores are, and those of two blocks of keys differ. 32 heads of 2048 x 128 in FLOAT32 were up to 2.85e-6 of the
+    largest off, and are 1.5e-6 (PyTorch 1.9e-6).
     """
+    return tl.exp2((x - tl.where(top == float("-inf"), 0.0, top)) * LOG2E)
+
+
+@triton.jit
+def soften(x, top, sums, total):
+    """Online softmax: the powers of a block of scores, then the largest score, the sums and the totals, rescaled."""
     larger = tl.maximum(top, tl.max(x, 1))
-    base = tl.where(larger == float("-inf"), 0.0, larger) * LOG2E
-    power = tl.exp2(x * LOG2E - base[:, None])
-    less = tl.exp2(top * LOG2E - base)
+    power = power_of(x, larger[:, None])
+    less = power_of(top, larger)
     return power, larger, sums * less + tl.sum(power, 1), total * less[:, None]
 
 
@@ -85,18 +92,14 @@ def scores(query, key):
 def soften_each(x, value, top, sums, total):
     """The state of one query after some more keys: each line of a tile has a largest score and sums of its own."""
     larger = tl.maximum(top, x)
-    base = tl.where(larger == float("-inf"), 0.0, larger) * LOG2E
-    power = tl.exp2(x * LOG2E - base)
-    less = tl.exp2(top * LOG2E - base)
+    power, less = power_of(x, larger), power_of(top, larger)
     return larger, sums * less + power, total * less + power * value.to(tl.float32)
 
 
 @triton.jit
 def joined(top, sums, total):
     """The sums of all lines, and what they are divided by."""
-    larger = tl.max(top, 0, keep_dims=True)
-    base = tl.where(larger == float("-inf"), 0.0, larger) * LOG2E
-    less = tl.exp2(top * LOG2E - base)
+    less = power_of(top, tl.max(top, 0, keep_dims=True))
     return tl.sum(total * less, 0, keep_dims=True), tl.sum(sums * less, 0, keep_dims=True)
 
 
