@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
+import re
+import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import llvmlite.binding as llvm
 import pytest
 
-from anydml.engines import alone
+from anydml import alone
 from anydml.engines.cpu import build
 from cold import ANSWER, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 NAME, OTHER = "line move 4", "line move 8"
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are neither forks nor interval timers")
@@ -260,3 +263,86 @@ for _ in range(60):
 print(len(free), all(free))
 """
     assert run(code, tmp_path) == ["60", "True"]
+
+
+FIRST_CALLS = {
+    "a product": "np.array_equal(dml.gemm(x, x, trans_b='TRANSPOSE'), x @ x.T)",
+    "a softmax": "abs(float(dml.softmax(x).sum()) - 3) < 1e-5",
+    "a cast": "np.array_equal(dml.cast(x, 'int32'), x)",
+    "a graph": "np.array_equal((g := dml.Graph()).compile(dml.relu(g.input(x)) + 1)(x), x + 1)",
+    "a model": "dml.models.load_model(slice_json).run().resources['output'][0] == 7",
+    "an ONNX model": "dml.onnx.load(crop_onnx).run({'x': y, 'rows': rows})['y'].shape[1] > 0",
+    "a picture": "len(dml.explain(dml.ActivationRelu.infer(input_tensor=dml.TensorDesc.of(x))).svg()) > 100",
+    "PyDirectML": "dml.pydirectml.Size2D(1, 2).width == 1",
+    "a misspelt name": "'relu' in said(lambda: dml.reluu)",
+    "a wrong call": "'slice1' in said(lambda: dml.slice1(x, (0, 0), (9, 9), (1, 1))).lower()",
+}
+INTERRUPTED = """
+import os, signal, sys, threading, time
+import numpy as np
+import anydml as dml
+slice_json, crop_onnx = sys.argv[2:]
+x, y, rows = np.arange(12, dtype="f4").reshape(3, 4), np.ones((2, 6), "f4"), np.array([0, 1], "i8")
+def said(call):
+    try: call()
+    except Exception as error: return str(error)
+calls, imported, rung = CALLS, [], []
+class Bell:
+    "Rings at each module that is looked for."
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] in ("anydml", "onnx", "difflib", "fractions") and not ringing:
+            imported.append(name)
+            os.kill(os.getpid(), signal.SIGUSR1)
+            time.sleep(0.002)
+ringing = []
+def handle(*_):
+    if ringing: return
+    ringing.append(1)
+    try:
+        call = list(calls)[len(rung) % len(calls)]
+        rung.append(call)
+        assert eval(calls[call]), call
+    finally:
+        ringing.clear()
+signal.signal(signal.SIGUSR1, handle)
+sys.meta_path.insert(0, Bell())
+assert eval(calls[sys.argv[1]])
+print(len(imported) > 0, len(rung) > 0)
+"""
+
+
+@posix
+@pytest.mark.parametrize(
+    "first",
+    ["a graph", *(pytest.param(name, marks=pytest.mark.long) for name in ("a product", "an ONNX model", "a picture"))],
+)
+def test_a_handler_that_comes_while_a_module_is_imported_finds_it_whole(first: str) -> None:
+    pytest.importorskip("onnx", reason="one of the calls needs it")
+    code = INTERRUPTED.replace("CALLS", repr(FIRST_CALLS))
+    models = Path(__file__).parent.parent / "examples" / "models"
+    command = [sys.executable, "-c", code, first, str(models / "slice.json"), str(models / "crop.onnx")]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)  # noqa: S603 - our own
+    assert (result.returncode, result.stdout) == (0, "True True\n"), result.stderr
+
+
+def test_whatever_is_imported_late_is_imported_alone() -> None:
+    """But for the command line's, and what runs on the working thread anyway: the compiler of kernels."""
+    root = Path(alone.__file__).parent
+    elsewhere = [root / name for name in ("cli", "explore", "engines/cpu/kernels")]
+    files = [root / "engines/cpu/build.py", root / "engines/cpu/features.py", root / "alone.py"]
+    for file in root.rglob("*.py"):
+        if file in files or any(folder in file.parents for folder in elsewhere):
+            continue
+        text = file.read_text(encoding="utf-8")
+        ours = re.sub(r"^if TYPE_CHECKING:\n(?: .*\n|\n)*", "", text, flags=re.MULTILINE)
+        if not re.search(r"^ +(from|import) |import_module|__import__", ours, re.MULTILINE):
+            continue
+        for function in ast.walk(ast.parse(text)):
+            if isinstance(function, ast.FunctionDef) and function.name != "_load_cpu":
+                calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+                names = {getattr(call.func, "id", "") for call in calls}
+                assert not {"import_module", "__import__"} & names, (file, function.name)
+                late = [node for node in ast.walk(function) if isinstance(node, (ast.Import, ast.ImportFrom))]
+                first = min((node.lineno for node in late), default=0)
+                said = [call.lineno for call in calls if getattr(call.func, "id", "") in ("import_alone", "_import")]
+                assert not late or min(said, default=first + 1) < first, (file, function.name)

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import importlib.util
 import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from anydml.explore.guard import Guard
 
@@ -146,3 +154,180 @@ def test_files_are_the_pages_own(ask: Callable[..., Answer]) -> None:
         assert answer.headers["content-type"].startswith("text/")
     for name in ("../page.py", "..%2fpage.py", "nothing.js", ""):
         assert ask(f"/static/{name}").status == 404
+
+
+# Connections, over real sockets
+
+SERVE = """
+import sys
+from anydml.explore import guard, server
+guard.PATIENCE.update(dict.fromkeys(guard.PATIENCE, float(sys.argv[1])))
+server.serve(None, "", 0, lambda address: print(address, flush=True), opens=False)
+"""
+
+
+class Served:
+    """A server in a process of its own, and how to talk to it."""
+
+    def __init__(self, patience: float) -> None:
+        command = [sys.executable, "-c", SERVE, str(patience)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # noqa: S603 - our own
+        assert self.process.stdout is not None
+        address = urllib.parse.urlsplit(self.process.stdout.readline().strip())
+        self.port = address.port or 0
+        self.token = urllib.parse.parse_qs(address.query)["token"][0]
+        self.host = f"Host: 127.0.0.1:{self.port}\r\n"
+        self.head = f"{self.host}Cookie: anydml-explore-{self.port}={self.token}\r\n"
+        self.opened = contextlib.ExitStack()
+
+    def connect(self, first: str = "", *, room: int = 0) -> socket.socket:
+        """A connection that says something."""
+        made = self.opened.enter_context(socket.socket())
+        if room:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+        made.settimeout(60)
+        made.connect(("127.0.0.1", self.port))
+        made.sendall(first.encode())
+        return made
+
+    def get(self, *, has_token: bool = True) -> int:
+        """The status of an answer on a connection of its own."""
+        head = self.head if has_token else self.host
+        return status_of(self.connect(f"GET / HTTP/1.1\r\n{head}Connection: close\r\n\r\n"))
+
+    def end(self) -> None:
+        self.process.terminate()
+        self.process.communicate(timeout=60)
+
+
+def status_of(connection: socket.socket) -> int:
+    """The status of an answer, which is read to its end."""
+    found = b""
+    while b"\r\n\r\n" not in found:
+        part = connection.recv(1 << 16)
+        assert part, found
+        found += part
+    head, _, body = found.partition(b"\r\n\r\n")
+    (length,) = (int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length"))
+    while len(body) < length:
+        body += connection.recv(1 << 16)
+    return int(head.split()[1])
+
+
+def everything(connection: socket.socket) -> bytes:
+    """All that the server says until it ends the connection."""
+    found = bytearray()
+    with contextlib.suppress(ConnectionError):
+        while part := connection.recv(1 << 16):
+            found += part
+    return bytes(found)
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[Callable[[float], Served]]:
+    """Servers by the seconds that they wait for anything."""
+    make = functools.cache(Served)
+    yield make
+    for patience in (SHORT, LONG):
+        make(patience).end()
+
+
+SHORT, LONG = 0.5, 600.0
+
+
+@pytest.fixture
+def patient(servers: Callable[[float], Served]) -> Iterator[Served]:
+    with servers(LONG).opened:
+        yield servers(LONG)
+
+
+@pytest.fixture
+def impatient(servers: Callable[[float], Served]) -> Iterator[Served]:
+    with servers(SHORT).opened:
+        yield servers(SHORT)
+
+
+@needs_server
+@pytest.mark.parametrize(
+    "said",
+    ["", "GET / HT", "GET / HTTP/1.1\r\nHost: a", "POST /ask/a HTTP/1.1\r\n{host}Content-Length: 9\r\n\r\n["],
+    ids=["nothing", "half a line", "half a head", "half a body"],
+)
+def test_strangers_that_say_half_of_it_give_way(patient: Served, said: str) -> None:
+    """A hundred connections without the token, whose time is not up."""
+    idle = [patient.connect(said.format(host=patient.host)) for _ in range(100)]
+    assert patient.get() == 200
+    assert patient.get(has_token=False) == 403
+    everything(idle[0])
+
+
+@needs_server
+def test_whoever_has_shown_the_token_stays_while_strangers_come(patient: Served) -> None:
+    get = f"GET / HTTP/1.1\r\n{patient.head}\r\n"
+    page = patient.connect(get)
+    assert status_of(page) == 200
+    strangers = [patient.connect("GET") for _ in range(100)]
+    everything(strangers[0])
+    page.sendall(get.encode())
+    assert status_of(page) == 200
+    for _ in range(40):  # of those with the token the oldest that asks for nothing gives way
+        assert status_of(patient.connect(get)) == 200
+    assert everything(page) == b""
+
+
+@needs_server
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "GET / HTTP/1.1\r\nHo",
+        "{get}",
+        "{get}GET /",
+        "POST /ask/operator HTTP/1.1\r\n{json}Content-Length: 99\r\n\r\n[",
+        "POST /ask/operator HTTP/1.1\r\n{json}Transfer-Encoding: chunked\r\n\r\nfff\r\n[",
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999\r\n\r\n[",
+        "GET / HTTP/1.1\r\n{head}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n",
+        "\r\n\r\nnonsense\r\n\r\n",
+    ],
+    ids=[
+        "silent",
+        "slow head",
+        "idle",
+        "slow next head",
+        "slow body",
+        "slow chunks",
+        "refused",
+        "websocket",
+        "nonsense",
+    ],
+)
+def test_each_thing_that_is_waited_for_has_its_time(impatient: Served, said: str) -> None:
+    """With the token or without; a byte now and then buys no more of it."""
+    get, json_head = f"GET / HTTP/1.1\r\n{impatient.head}\r\n", f"{impatient.head}Content-Type: application/json\r\n"
+    connection = impatient.connect(said.format(get=get, head=impatient.head, json=json_head))
+    stop = threading.Event()
+
+    def dribble() -> None:
+        with contextlib.suppress(OSError):
+            while not stop.wait(0.05):
+                connection.sendall(b"a")
+
+    slow = threading.Thread(target=dribble)
+    slow.start()
+    if said in ("", "{get}"):
+        stop.set()
+    everything(connection)
+    stop.set()
+    slow.join()
+    assert impatient.get() == 200
+
+
+@needs_server
+def test_an_answer_that_nobody_reads_is_given_up(impatient: Served) -> None:
+    count = 2000
+    asked = f"GET /static/viewport.js HTTP/1.1\r\n{impatient.head}\r\n" * count  # far more than buffers hold
+    readers = [impatient.connect(asked, room=4096) for _ in range(3)]
+    time.sleep(4 * SHORT)
+    for reader in readers:
+        assert everything(reader).count(b"HTTP/1.1 200") < count
+    assert impatient.get() == 200

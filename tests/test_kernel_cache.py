@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
+import functools
 import os
 import platform
 import shutil
 import signal
 import stat
+import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +22,6 @@ from anydml.engines.cpu import build, features, objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 NAME, OTHER = "line move 4", "line move 8"
 NOBODY = 65534
@@ -350,3 +353,103 @@ declare i64 @llvm.vector.reduce.add.v4i64(<4 x i64>)
     objects._system.cache_clear()
     assert objects.load_object(code) is None  # it calls what is not there
     objects._system.cache_clear()
+
+
+# The version: what a kernel is made of
+
+
+ROOT = Path(cache.__file__).parents[1]
+
+
+@functools.cache
+def package() -> dict[str, bytes]:
+    found = [path for path in ROOT.rglob("*") if path.suffix in (".py", ".json")]
+    return {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in found}
+
+
+def imported_by(*names: str) -> set[str]:
+    """The files of modules, and of all that they import, whenever that is, as Python's own parser finds them."""
+    found, pending = set[str](), list(names)
+    while pending:
+        name = pending.pop()
+        folder = name.removeprefix("anydml").strip(".").replace(".", "/")
+        path = next((one for one in (f"{folder}.py", f"{folder}/__init__.py") if one in package()), "")
+        if not folder or not path or path in found:
+            continue
+        found.add(path)
+        for node in ast.walk(ast.parse(package()[path])):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                pending += [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
+            elif isinstance(node, ast.Import):
+                pending += [one.name for one in node.names]
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("anydml."):
+                pending.append(node.value)
+    return found
+
+
+def test_the_version_covers_all_that_the_engine_imports() -> None:
+    engine = ["anydml." + path[:-3].replace("/", ".") for path in package() if path.startswith("engines/cpu/")]
+    made_of = imported_by(*(name.removesuffix(".__init__") for name in engine))
+    assert {"ir/numerics/__init__.py", "ir/weights.py", "enums.py", "engines/cpu/features.py"} < made_of
+    folders = {path.rpartition("/")[0] for path in made_of}
+    tables = {path for path in package() if path.endswith(".json") and path.rpartition("/")[0] in folders}
+    assert "ir/numerics/coefficients.json" in tables
+    covered = cache.reached_by("engines", package())
+    assert made_of | tables <= covered.keys()
+    assert not {"cli/app.py", "onnx/model.py", "__init__.py"} & covered.keys()
+
+
+def test_an_edit_changes_the_version_of_what_it_reaches() -> None:
+    files = {
+        "engines/a.py": b"from anydml.ir.b import c",
+        "ir/b.py": b"1",
+        "ir/c.json": b"2",
+        "x.py": b"3",
+        "y.py": b"4",
+    }
+    files["ir/d.py"] = b"from anydml import x"
+    whole = cache.SourceDigests.of(files)
+    assert cache.SourceDigests.of(dict(reversed(files.items()))) == whole
+    for path in files:
+        edited = cache.SourceDigests.of({**files, path: files[path] + b"#"})
+        assert edited.package != whole.package
+        assert (edited.kernels == whole.kernels) == (path == "y.py")
+
+
+@pytest.mark.long
+@posix
+def test_a_kernel_of_other_source_is_compiled_anew(tmp_path: Path) -> None:
+    """Copies of the package share a cache: as they are, and with another constant in a polynomial."""
+    code = """
+import numpy as np, anydml as dml
+x = np.linspace(-1, 1, 64 * 64, dtype="f4").reshape(1, 64, 64)
+print(hash(dml.multihead_attention(x, x, x, scale=0.5, head_count=2).tobytes()), dml.__file__)
+"""
+
+    def run(package: Path) -> str:
+        environment = {**os.environ, "PYTHONPATH": str(package.parent), "ANYDML_CACHE_DIR": str(tmp_path / "cache")}
+        environment["PYTHONHASHSEED"] = "0"
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)  # noqa: S603 - our own
+        found, file = done.stdout.split()
+        assert Path(file).parent == package
+        return found
+
+    def kernels() -> set[str]:
+        return {
+            path.name for path in (tmp_path / "cache").glob("*.o") if not path.name.startswith(("version-", "cpu-"))
+        }
+
+    first_copy, second_copy = copies = [tmp_path / name / "anydml" for name in ("first", "second")]
+    for copied in copies:
+        shutil.copytree(ROOT, copied, ignore=shutil.ignore_patterns("__pycache__", "static", "cli", "explain", "onnx"))
+    before, made = run(first_copy), kernels()
+    assert made
+    assert run(second_copy) == before
+    assert kernels() == made
+    table = second_copy / "ir" / "numerics" / "coefficients.json"
+    text, status = table.read_text(encoding="utf-8"), table.stat()
+    table.write_text(text.replace("0.1666666567325592", "0.2666666567325592", 1), encoding="utf-8")
+    os.utime(table, ns=(status.st_atime_ns, status.st_mtime_ns))  # of the same size and time
+    assert run(second_copy) != before
+    table.write_text(text, encoding="utf-8")
+    assert run(second_copy) == before

@@ -5,9 +5,8 @@
 array([ 2.,  3.,  6., 11.], dtype=float32)
 """
 
-from importlib import import_module as _import
-
 from anydml import functions as _functions
+from anydml.alone import import_alone as _import
 from anydml.builder import Graph
 from anydml.engines.threads import get_num_threads, set_num_threads
 from anydml.enums import (
@@ -43,6 +42,7 @@ from anydml.errors import (
     Place,
     UnsupportedError,
 )
+from anydml.errors import PackageMissingError as _PackageMissingError
 from anydml.expression import Expression
 from anydml.flags import ExecutionFlags, TensorFlags
 from anydml.graph.description import GraphDesc
@@ -85,8 +85,12 @@ _MODULES = ("dask", "explain", "models", "onnx", "pydirectml")
 
 def __getattr__(name: str) -> object:
     if name in _MODULES:
-        return _import(f"{__name__}.{name}")
+        try:
+            return _import(f"{__name__}.{name}")
+        except EngineMissingError as error:
+            raise _PackageMissingError(error.subject, error.faults) from error.__cause__
     if name.startswith("_") or name not in _functions.derived_classes():
+        _import("anydml.functions.unknown")
         from anydml.functions.unknown import word_unknown  # for errors alone
 
         raise AttributeError(word_unknown(name, {key: globals().get(key) for key in (*__all__, *_MODULES)}), name=name)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from anydml.enums import DataType
+    from anydml.expression import Reference
     from anydml.graph.nodes import Node
     from anydml.operators import OperatorDesc
     from anydml.runtime.device import DeviceName
@@ -119,6 +120,27 @@ class Graph(Shown):
             refuse(Fault(field="name", rule="name must not be 'out', which a call has for the outputs", value=name))
         self._names.pop(source.name, None)
         self._names[name], source.name = source, name
+
+    def refer(self, reference: Reference) -> Expression:
+        """The expression at a place in this graph."""
+        is_input, number, slot, desc, is_scalar = reference
+        source = (self._inputs if is_input else self._nodes)[number]
+        return Expression(self, source, desc or source.descs[slot], slot, is_scalar=is_scalar)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles: nodes by number, for one that held those it reads would be copied by recursion."""
+        inputs = [(one.descs, one.name) for one in self._inputs]
+        nodes = [(one.node, [x.reference for x in one.inputs], one.descs, one.name) for one in self._nodes]
+        return {**vars(self), "_inputs": inputs, "_nodes": nodes, "_names": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _inputs=[], _nodes=[], _names={})
+        for descs, name in state["_inputs"]:
+            self._inputs.append(Source(is_input=True, number=len(self._inputs), descs=descs, name=name))
+        for node, references, descs, name in state["_nodes"]:
+            self.put(node, tuple(map(self.refer, references)), descs)
+            self._nodes[-1].name = name
+        self._names = {one.name: one for one in (*self._inputs, *self._nodes) if one.name}
 
     def strides_for(self, sizes: tuple[int, ...], data_type: DataType) -> Sequence[int] | None:
         """The strides of the tensor policy."""

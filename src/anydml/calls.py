@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from anydml.alone import import_alone
 from anydml.arrays import allocate, place_of, view, wrap
 from anydml.arrays.plain import as_plain, plain_key, plain_maker, wrap_plain
 from anydml.arrays.view import is_dask, is_tensor
@@ -126,7 +126,7 @@ def make_call(
     if graph is not None:
         return NodeCall(cls, graph, device, out, inputs, output_sizes, spreading, names, results)
     if any(map(is_dask, inputs)):
-        lazy: Callable[..., Call] = import_module("anydml.dask.calls").DaskCall  # a layer above, as the arrays are
+        lazy: Callable[..., Call] = import_alone("anydml.dask.calls").DaskCall  # a layer above, as the arrays are
         return lazy(cls, device, out, inputs, output_sizes, spreading, names, results)
     return ArrayCall(cls, device, out, inputs, output_sizes, key, spreading, names, results)
 

@@ -89,6 +89,8 @@ class DataType(Spelled):
         """The least and the largest number of an integer type."""
         if self.is_half_byte:
             return (-8, 7) if self.is_signed else (0, 15)
+        if self.is_float:
+            raise AttributeError(f"{self.name} is no integer type, and has no limits; see numpy.finfo")
         info = np.iinfo(self.dtype)
         return int(info.min), int(info.max)
 

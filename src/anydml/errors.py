@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Self
+import copy
+import pickle
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,7 +37,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Place:
     """Where something stands in a model file: what editors, compilers and code hosts make a link of, and the path."""
 
@@ -50,7 +52,7 @@ class Place:
         return f"{self.file}:{self.line}:{self.column}" + (f": {self.path}" if self.path else "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True)
 class Fault:
     """One rule broken by one field."""
 
@@ -71,11 +73,30 @@ class Fault:
     subject: str = ""
     """For a fault among those of several operators: whose it is."""
 
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        try:
+            return replace(self, value=copy.deepcopy(self.value, memo))
+        except Exception:  # noqa: BLE001 - whatever was given: a lock, a bound operator
+            return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """With the value in words where it cannot be pickled: an error reaches the process that waits for it."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        try:
+            pickle.loads(pickle.dumps(self.value))  # noqa: S301 - what was pickled here
+        except Exception:  # noqa: BLE001 - as above
+            values["value"] = show(self.value)
+        return _fault, (values,)
+
     def __str__(self) -> str:
         found = f"got {self.found}" if self.found else ""
         said = "; ".join(part for part in (self.rule, found, self.way_out) if part)
         # Whatever a model's author wrote, a terminal is shown one line without control characters.
         return printable(": ".join(part for part in (str(self.place or ""), self.subject, said) if part))
+
+
+def _fault(values: dict[str, Any]) -> Fault:
+    return Fault(**values)
 
 
 class DmlError(Exception):
@@ -150,6 +171,10 @@ class EngineMissingError(DmlError, RuntimeError):
     """The engine asked for is not there; the message says what to install."""
 
     hresult = DXGI_ERROR_UNSUPPORTED
+
+
+class PackageMissingError(EngineMissingError, AttributeError):
+    """A module of anydml that needs a package which is not there: whoever looks at all that there is passes it over."""
 
 
 class UnsupportedError(DmlError, NotImplementedError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from anydml.arithmetic import Arithmetic
 from anydml.errors import DescriptionError, Fault
@@ -34,13 +34,24 @@ class Source:
     node: Node | None = None
 
 
+class Reference(NamedTuple):
+    """An expression by its place in a graph."""
+
+    is_input: bool
+    number: int
+    slot: int
+    desc: TensorDesc | None
+    """That of a reinterpretation."""
+    is_scalar: bool
+
+
 class Expression(Arithmetic, Shown):
     """A tensor in a graph that is being built: an input, a constant, or what a function made of others.
 
     The functions take expressions where they take arrays, and then give one.
     """
 
-    __slots__ = ("_source", "desc", "graph", "is_scalar", "slot")
+    __slots__ = ("__weakref__", "_source", "desc", "graph", "is_scalar", "slot")
 
     def __init__(
         self, graph: Graph, source: Source, desc: TensorDesc, slot: int = 0, *, is_scalar: bool = False
@@ -125,6 +136,15 @@ class Expression(Arithmetic, Shown):
         """Its origin in the graph."""
         return self._source
 
+    @property
+    def reference(self) -> Reference:
+        """What it is in its graph, whichever that is."""
+        desc = self.desc if self.is_reinterpreted else None
+        return Reference(self._source.is_input, self._source.number, self.slot, desc, self.is_scalar)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _refer, (self.graph, self.reference)
+
     def __array__(self, *_args: object, **_options: object) -> NoReturn:
         rule = f"{self!r} stands for a tensor that is not there yet"
         refuse(Fault(field="expression", rule=rule, way_out="compile its graph, and call that"))
@@ -142,6 +162,11 @@ class Expression(Arithmetic, Shown):
         kind = "input" if source.node is None else source.node.kind
         name = f" {source.name!r}" if source.name else ""
         return f"Expression({kind}{name}, {self.desc!r})"
+
+
+def _refer(graph: Graph, reference: Reference) -> Expression:
+    """An expression as it is copied and pickled: with its graph."""
+    return graph.refer(reference)
 
 
 def refuse(fault: Fault) -> NoReturn:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
+from anydml.alone import import_alone
 from anydml.errors import DescriptionError, Fault, printable, show
 from anydml.other_words import meant_by
 
@@ -29,6 +30,7 @@ def squeeze(name: str) -> str:
 
 def suggest(value: object, names: Iterable[str], prefix: str = "") -> str:
     """`did you mean FLOAT32?`, where a name is near to what was written; nothing where none is."""
+    import_alone("difflib")
     import difflib  # most programs misspell nothing
 
     if not isinstance(value, str):

@@ -36,7 +36,7 @@ def larger_than_memory() -> Iterator[None]:
         _most.reset(token)
 
 
-@dataclass(frozen=True, slots=True, init=False, repr=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, init=False, repr=False)
 class TensorDesc:
     """A tensor in a buffer: its type, its sizes, and how its elements lie.
 

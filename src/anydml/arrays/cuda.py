@@ -7,13 +7,13 @@ reads. Nothing here reads or writes an element but `upload` and `download`.
 from __future__ import annotations
 
 import functools
-import importlib
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.alone import import_alone
 from anydml.arrays.view import (
     is_immutable,
     is_tensor,
@@ -41,7 +41,7 @@ _LEGACY_STREAM = 1
 
 def load_torch() -> Any:
     """PyTorch, which whoever has arrays on a GPU has loaded."""
-    return importlib.import_module("torch")
+    return import_alone("torch")
 
 
 def index_of(place: str) -> int:

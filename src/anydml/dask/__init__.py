@@ -8,9 +8,10 @@ that has no form in blocks is refused, and the error says what to rechunk; nothi
 
 from __future__ import annotations
 
-from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from anydml.alone import import_alone
 from anydml.errors import EngineMissingError, Fault
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
     try:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        return getattr(import_alone(f"{__name__}.{_HOMES[name]}"), name)
     except ModuleNotFoundError as error:
         if not str(error.name).startswith(("dask", "distributed", "tornado")):
             raise
@@ -35,4 +36,12 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """What can be had: `inspect.getmembers`, which `help` asks, would else stop at the first name."""
+    return sorted({*globals(), *(__all__ if all(map(_is_there, ("dask", "distributed"))) else ())})
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except (ImportError, ValueError):  # one that is kept out
+        return False

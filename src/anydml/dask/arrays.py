@@ -15,6 +15,8 @@ from dask.base import tokenize
 from dask.blockwise import Blockwise as DaskBlockwise
 from dask.graph_manipulation import clone
 
+from anydml.alone import import_alone
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -47,11 +49,14 @@ class Layer(abc.ABC):
 def lazy(layer: Layer, inputs: Sequence[Any], chunks: Chunks, meta: Any) -> Any:
     """The dask array of a layer's blocks."""
     if da.array_expr_enabled():
+        import_alone("dask._collections")
         from dask._collections import new_collection
 
+        import_alone("anydml.dask.planned")
         from anydml.dask.planned import Blocks
 
         return new_collection(Blocks(layer, chunks, meta, *(x.expr for x in inputs)))
+    import_alone("dask.highlevelgraph")
     from dask.highlevelgraph import HighLevelGraph
 
     name = f"{layer.prefix}-{tokenize(layer, chunks, *inputs)}"

@@ -12,6 +12,7 @@ import dask.array as da
 import numpy as np
 from dask._task_spec import DataNode, Task, TaskRef
 
+from anydml.alone import import_alone
 from anydml.dask.arrays import Chunks, Key, Layer, lazy, meta_like, places
 from anydml.dask.blocks import Block, device_of
 from anydml.dask.folds import Part
@@ -82,6 +83,7 @@ def _find(token: str, payload: bytes, asked: Asked, block: Any) -> Callable[[Map
                 _compiled.clear()
             kind, content = pickle.loads(payload)  # noqa: S301 - as Dask itself sends tasks
             if kind == "onnx":
+                import_alone("anydml.onnx.loading")
                 from anydml.onnx.loading import load
 
                 _compiled[key] = load(content, device=device).run

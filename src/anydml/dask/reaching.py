@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from dask._task_spec import Task
 
+from anydml.alone import import_alone
 from anydml.dask.arrays import Chunks, Key, Layer, edges, lazy, meta_like, places
 from anydml.dask.blocks import Block, run
 from anydml.dask.boxes import Box, cut_box
@@ -202,6 +203,7 @@ def windows(
     desc: OperatorDesc, tensors: Mapping[str, Tensor], ranks: Mapping[str, int], asked: Asked
 ) -> list[Any] | None:
     """The result of a convolution or a pooling whose spatial dimensions are cut; None of others."""
+    import_alone("anydml.operators.convolution", "anydml.operators.pooled")
     from anydml.operators.convolution import Convolution
     from anydml.operators.pooled import Pooling
 

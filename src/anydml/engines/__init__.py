@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from anydml.engines.alone import run_alone
+from anydml.alone import import_alone, run_alone
 from anydml.engines.reference import ReferenceEngine
 from anydml.engines.threads import get_num_threads
 from anydml.errors import EngineMissingError, Fault, show
@@ -52,6 +52,7 @@ def _reference() -> Engine:
 
 @functools.cache
 def _cuda(index: int = 0) -> Engine:
+    import_alone("anydml.engines.cuda")
     from anydml.engines.cuda import NEEDS, CudaEngine, device_count, why_missing
 
     name = f"cuda:{index}"
@@ -126,6 +127,7 @@ def list_engines() -> list[EngineInfo]:
 def _devices(engine: Engine) -> tuple[str, ...]:
     if engine.name != "cuda":
         return (describe_engine(engine),)
+    import_alone("anydml.engines.cuda")
     from anydml.engines.cuda import device_count, device_label
 
     return tuple(f"cuda:{index}: {device_label(index)}" for index in range(device_count()))
@@ -134,10 +136,12 @@ def _devices(engine: Engine) -> tuple[str, ...]:
 def describe_engine(engine: Engine) -> str:
     """The device of an engine, in words."""
     if engine.name == "cuda":
+        import_alone("anydml.engines.cuda")
         from anydml.engines.cuda import device_label
 
         return device_label(int(engine.memory.partition(":")[2] or 0))
     if engine.name == "cpu":
+        import_alone("anydml.engines.cpu.call")
         from anydml.engines.cpu.call import describe_threads
 
         return f"{platform.machine()}, {get_num_threads()} {describe_threads()}"

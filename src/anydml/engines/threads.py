@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 
+from anydml.alone import import_alone
 from anydml.errors import DescriptionError, Fault
 from anydml.parse import read_int
 
@@ -18,6 +19,7 @@ would wait for the module for ever. It is 0 until it is first asked for."""
 def _from_environment() -> int:
     given = os.environ.get("ANYDML_NUM_THREADS", "")
     if not given:
+        import_alone("anydml.engines.cores")
         from anydml.engines.cores import count_cores  # whose paths take 8 ms of `import anydml`
 
         return min(count_cores(), MOST_THREADS)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from anydml.explain.picture import Coordinate
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Limits:
     """The most that is drawn of a tensor. A picture takes as much memory as these say, whatever the tensor's size.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from anydml.alone import import_alone
 from anydml.errors import UnsupportedError
 from anydml.explain.graph_words import word_count
 from anydml.memory import word_bytes
@@ -66,7 +67,7 @@ class Became:
         return " and ".join(filter(None, (once, told))) or "not needed"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class GraphPicture:
     """A graph before and after it was compiled.
 
@@ -123,18 +124,21 @@ class GraphPicture:
 
     def text(self) -> str:
         """Two tables for a terminal, without colour."""
+        import_alone("anydml.explain.graph_text")
         from anydml.explain.graph_text import plain
 
         return plain(self)
 
     def svg(self) -> str:
         """The graph as a standalone SVG document, light or dark as its reader's system is. It needs igraph."""
+        import_alone("anydml.explain.graph_svg")
         from anydml.explain.graph_svg import draw
 
         return draw(self)
 
     def html(self) -> str:
         """The drawing and the tables as a page of their own."""
+        import_alone("anydml.explain.graph_html")
         from anydml.explain.graph_html import page
 
         return page(self)
@@ -148,6 +152,7 @@ class GraphPicture:
 
     def _repr_html_(self) -> str:
         """The drawing and the tables in a notebook."""
+        import_alone("anydml.explain.graph_html")
         from anydml.explain.graph_html import fragment
 
         return fragment(self)

@@ -8,6 +8,7 @@ from itertools import accumulate, pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anydml.alone import import_alone
 from anydml.errors import Fault, UnsupportedError
 
 if TYPE_CHECKING:
@@ -175,6 +176,7 @@ def _untangle(rows: Sequence[int], steps: Sequence[tuple[int, int]], space: floa
 def find_igraph() -> Any:
     """The library, or an error that says how to get it."""
     try:
+        import_alone("igraph")
         import igraph
     except ImportError as error:
         fault = Fault(field="igraph", rule="drawing graphs needs igraph", way_out="pip install 'anydml[graph]'")

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from anydml.alone import import_alone
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -43,7 +45,7 @@ def spoken(tensor: str) -> str:
     return name + plural * bool(stem) + bracket + place
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Cell:
     """An element as it is drawn."""
 
@@ -63,7 +65,7 @@ class Cell:
     """An index outside its dimension, or an element that such an index leaves unwritten."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Plane:
     """Rows and columns at one place of the leading dimensions; None stands for what is left out."""
 
@@ -75,7 +77,7 @@ class Plane:
     """The rows and columns that the operator considers, in coordinates."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Grid:
     """A tensor, or as much of it as is drawn."""
 
@@ -105,7 +107,7 @@ class Grid:
                 yield from (cell for cell in row if cell is not None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Picture:
     """The work of an operator on the elements of its tensors.
 
@@ -131,6 +133,7 @@ class Picture:
 
     def text(self, width: int = 100) -> str:
         """The picture for a terminal, without colour; grids that do not fit beside one another stand below."""
+        import_alone("anydml.explain.text")
         from anydml.explain.text import plain
 
         return plain(self, width)
@@ -140,18 +143,21 @@ class Picture:
 
         It is at most so wide, where its grids allow: those that do not fit beside one another stand below.
         """
+        import_alone("anydml.explain.svg")
         from anydml.explain.svg import draw
 
         return draw(self, width)
 
     def html(self) -> str:
         """The picture as a page of its own, in which pointing at an element lights those that belong to it."""
+        import_alone("anydml.explain.html")
         from anydml.explain.html import page
 
         return page(self)
 
     def _repr_html_(self) -> str:
         """The picture in a notebook."""
+        import_alone("anydml.explain.html")
         from anydml.explain.html import fragment
 
         return fragment(self)

@@ -1,4 +1,7 @@
-"""Who may ask the server: a browser that was opened with the token, at this address, in requests of a bounded size."""
+"""Who may ask the server: a browser that was opened with the token, at this address, in requests of a bounded size.
+
+And who may stay connected: whoever takes its time, or has not shown the token, gives way.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,23 @@ import hmac
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any
 
+import h11
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.responses import PlainTextResponse, RedirectResponse
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 1 << 20
 """Of a request's body: data typed by hand is far below it."""
-_PATIENCE = 10
-"""Seconds that a part of a request's body may take."""
+MOST_CONNECTED = 32
+"""Connections; a browser opens six."""
+PATIENCE = {"head": 5.0, "body": 10.0, "answer": 10.0, "end": 5.0}
+"""Seconds for a request's head, from the end of the last one on, for its body, for an answer that is not read, and for
+the connection's end."""
+_SHOWN = "anydml.token"
+"""The mark of a request with the token, in its scope's state."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -64,9 +74,11 @@ class Guard:
                 return PlainTextResponse(_STRANGER, 403)
             answer = RedirectResponse(scope["path"], 303)  # the token leaves the address, and the browser's history
             answer.set_cookie(self._cookie, self._token, path="/", httponly=True, samesite="strict")
+            scope.setdefault("state", {})[_SHOWN] = True
             return answer
         if not self._is_token(self._kept(headers)):
             return PlainTextResponse(_STRANGER, 403)
+        scope.setdefault("state", {})[_SHOWN] = True
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > MOST_BYTES:
             return PlainTextResponse(f"A request must have at most {MOST_BYTES} bytes.\n", 413)
@@ -85,6 +97,90 @@ class Guard:
         return hmac.compare_digest(given.encode(), self._token.encode())
 
 
+class Connection(H11Protocol):  # type: ignore[misc]  # uvicorn has no types here
+    """A connection with a time limit for each thing that it waits for, of which there are so many at most.
+
+    Where there are more, the oldest that has not shown the token is ended, or else the oldest that asks for nothing.
+    """
+
+    def __init__(self, everyone: dict[Connection, None], **given: Any) -> None:
+        """`everyone` has the server's connections, in the order in which they came."""
+        super().__init__(**given)
+        self._everyone = everyone
+        self._has_token = self._is_unread = False
+        self._waits_for = ""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Make room, or go."""
+        super().connection_made(transport)
+        if len(self._everyone) >= MOST_CONNECTED:
+            others = sorted(self._everyone, key=lambda one: one.has_token())
+            leaving = next((one for one in others if not one.has_token() or one.waiting_for() == "head"), self)
+            leaving.end()
+            if leaving is self:
+                return
+        self._everyone[self] = None
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self._everyone.pop(self, None)
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read what has come."""
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self.has_token()
+        super().on_response_complete()
+        self._watch()
+
+    def pause_writing(self) -> None:
+        """Wait for the reader."""
+        self.flow.pause_writing()
+        self._is_unread = True
+        self._watch()
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        self.flow.resume_writing()
+        self._is_unread = False
+        self._watch()
+
+    def has_token(self) -> bool:
+        """Whether a request of this connection has shown the token."""
+        self._has_token = self._has_token or bool(self.scope and self.scope["state"].get(_SHOWN))
+        return self._has_token
+
+    def end(self) -> None:
+        """Close the connection at once, whatever is unsent."""
+        self._everyone.pop(self, None)
+        self.transport.abort()
+
+    def waiting_for(self) -> str:
+        """What the other side owes, by its name in `PATIENCE`; nothing while an answer is made."""
+        if self._is_unread:
+            return "answer"
+        if self.transport.is_closing() or self.conn.their_state in (h11.ERROR, h11.CLOSED):
+            return "end"
+        return {h11.IDLE: "head", h11.SEND_BODY: "body"}.get(self.conn.their_state, "")
+
+    def _watch(self) -> None:
+        """Start the time of what is waited for; as long as that is the same, a part of it changes nothing."""
+        if (waits_for := self.waiting_for()) == self._waits_for:
+            return
+        self._waits_for = waits_for
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.loop.call_later(PATIENCE[waits_for], self.end) if waits_for else None
+
+
 def _bounded(receive: Receive) -> Receive:
     """A body that comes whole, whatever it says of its length, and in time; or else as if the asker had gone."""
     left = MOST_BYTES
@@ -92,7 +188,7 @@ def _bounded(receive: Receive) -> Receive:
     async def receiving() -> Message:
         nonlocal left
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(PATIENCE["body"]):
                 message = await receive()
         except TimeoutError:
             return {"type": "http.disconnect"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import secrets
 import socket
 import threading
@@ -20,7 +21,7 @@ try:
     from starlette.responses import JSONResponse, Response
     from starlette.routing import Route
 
-    from anydml.explore.guard import Guard
+    from anydml.explore.guard import PATIENCE, Connection, Guard
 except ModuleNotFoundError as _error:
     _fault = Fault(
         field="explore",
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 HOST = "127.0.0.1"
-_MOST_AT_ONCE = 32
-"""Connections; a browser opens six."""
-_PATIENCE = 5
-"""Seconds that a connection may be silent for."""
 
 
 def application(opened: model.Opened | None, token: str, port: int) -> Guard:
@@ -87,14 +84,14 @@ def serve(opened: model.Opened | None, start: str, port: int, say: Callable[[str
         say(address)
         settings = uvicorn.Config(
             application(opened, token, own),
-            http="h11",
+            http=functools.partial(Connection, {}),
             ws="none",
             lifespan="off",
             log_level="warning",
             access_log=False,
             server_header=False,
-            limit_concurrency=_MOST_AT_ONCE,
-            timeout_keep_alive=_PATIENCE,
+            proxy_headers=False,
+            timeout_keep_alive=int(PATIENCE["head"]),
             timeout_graceful_shutdown=1,
         )
         if opens:  # a browser may take its time, and need not be there
@@ -108,6 +105,7 @@ def _listen(port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((HOST, port))
+        listening.listen()  # from now on who is told the address may come
     except OSError as error:
         listening.close()
         rule = f"port {port} of {HOST} cannot be had ({error.strerror})"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from anydml.alone import import_alone
 from anydml.functions import computing  # noqa: F401 - Python's operators on expressions
 from anydml.functions.copying import cast, join, reverse_subsequences, split
 from anydml.functions.cumulative import cumulative_product, cumulative_summation
@@ -69,6 +70,7 @@ def function_names() -> list[str]:
 def __getattr__(name: str) -> Callable[..., Any]:
     if not name.startswith("_") and (cls := derived_classes().get(name)) is not None:
         return function_of(cls)
+    import_alone("anydml.functions.unknown")
     from anydml.functions.unknown import word_unknown  # for errors alone
 
     raise AttributeError(word_unknown(name, dict.fromkeys(function_names())), name=name)

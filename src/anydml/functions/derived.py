@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.alone import import_alone
 from anydml.beside import read_json
 from anydml.broadcasting import is_number
 from anydml.calls import Attempt, make_call
@@ -179,6 +180,7 @@ def _refuse_decimals(cls: type[OperatorDesc], values: dict[str, Any]) -> None:
     mode = values.get("rounding_mode")
     if not mode or isinstance(mode, enum.Enum) or not hasattr(mode, "__index__"):
         return
+    import_alone("anydml.functions.unknown")
     from anydml.functions.unknown import word_decimals  # for errors alone
 
     if way_out := word_decimals(mode):
@@ -210,6 +212,7 @@ def worded(written: Callable[..., Any]) -> Callable[..., Any]:
 
 def _wrong_call(name: str, signature: inspect.Signature, named: dict[str, Any], message: str) -> TypeError:
     """A call that lacks an argument or has one too many: the error with the signature, and with what may be meant."""
+    import_alone("anydml.functions.unknown")
     from anydml.functions.unknown import word_arguments, word_meant  # for errors alone
 
     plain = [_plainly(parameter) for parameter in signature.parameters.values()]

@@ -7,6 +7,7 @@ import re
 from operator import index
 from typing import TYPE_CHECKING, SupportsIndex
 
+from anydml.alone import import_alone
 from anydml.operator_type import OperatorType, function_name
 from anydml.operators import OPERATORS
 from anydml.spelling import squeeze, suggest
@@ -187,6 +188,7 @@ def word_arguments(name: str, named: Mapping[str, object], known: Mapping[str, o
 
 def _arguments_of(name: str) -> Mapping[str, object]:
     """The arguments of a derived function, where there is one."""
+    import_alone("anydml.functions.derived")
     from anydml.functions.derived import arguments_of
 
     kind = next((kind for kind in OPERATORS if function_name(kind) == name), None)

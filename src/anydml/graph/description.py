@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anydml.alone import import_alone
 from anydml.enums import FeatureLevel
 from anydml.errors import DescriptionError, Fault, raise_description_faults, show
 from anydml.graph.check import find_faults, find_remarks
@@ -23,7 +24,7 @@ SUBJECT = "Graph"
 """Errors' name for a graph."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class GraphDesc:
     """DML_GRAPH_DESC: nodes, and the edges between them, the graph's inputs and its outputs.
 
@@ -94,6 +95,7 @@ class GraphDesc:
 
     def _repr_html_(self) -> str:
         """A picture of the graph, in a notebook; for one that is not valid, its faults."""
+        import_alone("anydml.explain")
         from anydml.explain import explain_desc
 
         report = self.check()

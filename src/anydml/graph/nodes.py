@@ -18,7 +18,7 @@ from anydml.parse import UINT32_MAX, read_bool, read_int
 from anydml.tensor import TensorDesc
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class OperatorNode:
     """DML_OPERATOR_GRAPH_NODE_DESC: an operator in a graph, by its description, or an Operator as DirectML has it."""
 
@@ -59,7 +59,7 @@ class OperatorNode:
         return self.desc.type.name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class ConstantNode:
     """DML_CONSTANT_DATA_GRAPH_NODE_DESC: data that is part of the graph. It is copied.
 
@@ -152,7 +152,7 @@ class _Edge:
     __slots__ = ()
 
     def __post_init__(self) -> None:
-        names: tuple[str, ...] = self.__slots__
+        names: tuple[str, ...] = self.__match_args__  # type: ignore[attr-defined]  # every edge is a dataclass
         if all(_is_plain(name, getattr(self, name)) for name in names):
             return
         faults: list[Fault] = []
@@ -168,7 +168,7 @@ class _Edge:
             raise DescriptionError(type(self).__name__, faults)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class InputEdge(_Edge):
     """DML_INPUT_GRAPH_EDGE_DESC: an input of the graph feeds an input of a node.
 
@@ -183,7 +183,7 @@ class InputEdge(_Edge):
     reinterpret: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class OutputEdge(_Edge):
     """DML_OUTPUT_GRAPH_EDGE_DESC: an output of a node is an output of the graph, which takes the edge's name."""
 
@@ -193,7 +193,7 @@ class OutputEdge(_Edge):
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class IntermediateEdge(_Edge):
     """DML_INTERMEDIATE_GRAPH_EDGE_DESC: an output of a node feeds an input of another.
 

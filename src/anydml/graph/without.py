@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from anydml.alone import import_alone
 from anydml.errors import DescriptionError, Fault, show
 
 OF_MODELS = {
@@ -18,6 +19,7 @@ def rewritings() -> dict[str, str]:
     `Graph.compile`, `Device.compile_graph` and `anydml.onnx.load` take names of it as `without`, and `explain()` says
     what each did.
     """
+    import_alone("anydml.graph.optimise")
     from anydml.graph.optimise import told_rules  # with all rules: 10 ms of import
 
     return dict(sorted({**told_rules(), **OF_MODELS}.items()))

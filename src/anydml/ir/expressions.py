@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from anydml.alone import import_alone
 from anydml.enums import DataType
 from anydml.opened import is_open
 
@@ -74,11 +75,13 @@ class Expr:
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
+        import_alone("anydml.ir.trees")
         from anydml.ir.trees import put_together, take_apart  # which are made of nodes
 
         return put_together, (take_apart(self),)
 
     def __repr__(self) -> str:
+        import_alone("anydml.ir.trees")
         from anydml.ir.trees import write  # which is made of nodes
 
         return write(self)

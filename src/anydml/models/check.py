@@ -56,7 +56,7 @@ _SECTION = re.compile(r"\$([.[][^.[]*){0,2}")
 """The paths of a model, a section of it, and a resource, dispatchable or command: none can be named if unread."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class CheckedDispatchable:
     """A dispatchable that is a description, whether valid or not."""
 
@@ -66,7 +66,7 @@ class CheckedDispatchable:
     """The lowest level at which it is valid; None where it is valid at none."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, repr=False)
 class ModelReport(Shown):
     """The result of checking a model. It is true where the model can run."""
 

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from anydml.runtime.device import Device
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Started:
     """The model runs on a device."""
 
     device: Device
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Initialised:
     """A dispatchable was compiled and initialised."""
 
@@ -30,7 +30,7 @@ class Initialised:
     milliseconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Commanded:
     """A command is about to run, or has run."""
 
@@ -40,7 +40,7 @@ class Commanded:
     is_done: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Progress:
     """A dispatch is still at it."""
 
@@ -49,7 +49,7 @@ class Progress:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Dispatched:
     """A dispatch command is done."""
 
@@ -57,7 +57,7 @@ class Dispatched:
     samples: Samples
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Printed:
     """A resource is to be shown: its values as they are now, and their types where they are of several."""
 
@@ -67,7 +67,7 @@ class Printed:
     types: tuple[DataType, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Written:
     """A resource was written to a file, which is in its place: files are put there once all commands are done."""
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from anydml.models.source import Node
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Kind:
     """A kind of finding: what a code host calls a rule."""
 
@@ -40,7 +40,7 @@ _SERIOUS_FIRST = (UNUSABLE, FAULT, MISSING)
 _ERRORS: dict[int, type[DmlError]] = {UNUSABLE: ModelFileError, FAULT: ModelError, MISSING: UnsupportedError}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Finding:
     """One thing that was found."""
 

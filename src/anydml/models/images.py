@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.alone import import_alone
 from anydml.enums import DataType
 from anydml.errors import EngineMissingError, Fault, ModelFileError, show
 from anydml.files import open_plain
@@ -32,6 +33,7 @@ _LARGEST = 2**28
 def load_pillow() -> Any:
     """Pillow's module of images."""
     try:
+        import_alone("PIL")
         from PIL import Image
     except ImportError as error:
         fault = Fault(field="image", rule="images need Pillow", way_out="pip install 'anydml[image]'")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.alone import import_alone
 from anydml.arrays.nibbles import numbers_in
 from anydml.enums import FeatureLevel
 from anydml.errors import show
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from anydml.operators import OperatorDesc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True)
 class Resource:
     """A buffer."""
 
@@ -73,7 +74,7 @@ class Resource:
         return data if self.data_type is None else numbers_in(data, self.data_type)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True)
 class Binding:
     """A range of a resource: from an element on, to its end."""
 
@@ -85,7 +86,7 @@ class Binding:
     """Of a tensor of an ONNX model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True)
 class Dispatchable:
     """The object that commands run: an operator, a graph or an ONNX model."""
 
@@ -118,7 +119,7 @@ class Dispatchable:
         return self.program if isinstance(self.program, GraphProgram) else self.desc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True)
 class Dispatch:
     """A command: run a dispatchable."""
 
@@ -133,7 +134,7 @@ class Dispatch:
         return f"dispatch {show(self.dispatchable, 60)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True)
 class Print:
     """A command: show a resource."""
 
@@ -147,7 +148,7 @@ class Print:
         return f"print {show(self.resource, 60)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True)
 class WriteFile:
     """A command: write a resource to a file."""
 
@@ -169,7 +170,7 @@ if TYPE_CHECKING:
     Command: TypeAlias = Dispatch | Print | WriteFile
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True, repr=False)
 class Model(Shown):
     """A model that was read. What is at fault in it is told by `check`, and keeps it from running."""
 
@@ -200,6 +201,7 @@ class Model(Shown):
 
     def check(self, feature_level: FeatureLevel | LevelName | str = FeatureLevel.highest()) -> ModelReport:  # noqa: B008 - a constant
         """Find every fault of every dispatchable, binding and command; takes no memory for the resources."""
+        import_alone("anydml.models.check")
         from anydml.models.check import check_model
 
         return check_model(self, FeatureLevel(feature_level))
@@ -213,6 +215,7 @@ class Model(Shown):
         on_event: Callable[[Event], None] | None = None,
     ) -> RunResult:
         """Run every command in order, or raise what `check` finds; files are written once all has gone well."""
+        import_alone("anydml.models.run")
         from anydml.models.run import run_model
 
         return run_model(self, engine, FeatureLevel(feature_level), timing, on_event)

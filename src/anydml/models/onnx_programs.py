@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.alone import import_alone
 from anydml.errors import DmlError, EngineMissingError, Fault, ModelError, UnsupportedError, printable, show
 from anydml.models.findings import BINDING, DESCRIPTION, FILE, LEVEL, NAME, UNSUPPORTED
 from anydml.spelling import suggest
@@ -48,6 +49,7 @@ class OnnxProgram:
 
     def report(self, level: FeatureLevel, shapes: Mapping[str, Sequence[int]] | None = None) -> Report:
         """The needs of its nodes, for inputs of these shapes."""
+        import_alone("anydml.onnx")
         from anydml.onnx import check
 
         key = (level, None if shapes is None else tuple(shapes.items()))
@@ -57,6 +59,7 @@ class OnnxProgram:
 
     def load(self, device: Device) -> Model:
         """The model that runs."""
+        import_alone("anydml.onnx")
         from anydml.onnx import load
 
         return load(self.path, device=device, max_memory=self.max_memory)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _BETWEEN_REPORTS = 0.1
 
 
-@dataclass(slots=True, repr=False)
+@dataclass(slots=True, weakref_slot=True, repr=False)
 class RunResult(Shown):
     """The result of a run."""
 

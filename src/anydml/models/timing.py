@@ -10,7 +10,7 @@ from anydml.errors import DescriptionError, Fault, show
 from anydml.parse import read_int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True)
 class Timing:
     """How often each dispatch command runs its dispatchable."""
 
@@ -39,7 +39,7 @@ class Timing:
             raise DescriptionError("Timing", faults)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Figures:
     """Samples in milliseconds, summed up."""
 
@@ -59,7 +59,7 @@ class Figures:
         return cls(count, sum(ordered) / count, ordered[0], ordered[count // 2], ordered[-1])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Samples:
     """The time of each iteration, in milliseconds."""
 

@@ -32,7 +32,7 @@ SIDES = ("onnxruntime", "reference")
 """The sides to compare a model with: ONNX Runtime, or the reference engine."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class NodeComparison:
     """The results of a node, on both sides."""
 
@@ -43,7 +43,7 @@ class NodeComparison:
     """The difference for the other side's inputs: not close, the node itself is off. None where nobody asked."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, repr=False)
 class Comparison(Shown):
     """A model on both sides. It is true where every output agrees."""
 

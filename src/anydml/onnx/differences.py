@@ -21,7 +21,7 @@ class Sample(NamedTuple):
     there: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Difference:
     """One tensor on both sides."""
 

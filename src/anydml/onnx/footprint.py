@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.alone import import_alone
 from anydml.memory import word_bytes
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def footprint(programs: Iterable[Program]) -> Footprint:
 def peak_of_process() -> int | None:
     """The most bytes of memory that this process has had; None where the system does not say."""
     try:
+        import_alone("resource")
         import resource
     except ImportError:  # Windows
         return None

@@ -39,7 +39,7 @@ _LISTS = (_KINDS["sequence_type"], _KINDS["optional_type"])
 """Which need no host: they are lists of arrays, and None."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class TensorInfo:
     """An input or an output of a model."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.alone import import_alone
 from anydml.errors import EngineMissingError, Fault, ModelError, show
 from anydml.onnx.contrib import CONTRIB, TYPES
 from anydml.onnx.peer import load_onnxruntime
@@ -56,6 +57,7 @@ def number_of_dtype(dtype: np.dtype[Any]) -> int:
 
 def tensor_of(array: np.ndarray[Any, Any], name: str) -> Any:
     """An array as a message."""
+    import_alone("onnx.numpy_helper")
     from onnx import numpy_helper
 
     return numpy_helper.from_array(array, name)
@@ -63,6 +65,7 @@ def tensor_of(array: np.ndarray[Any, Any], name: str) -> Any:
 
 def array_of(tensor: Any) -> np.ndarray[Any, Any]:
     """A message as an array, of whatever type: texts as objects."""
+    import_alone("onnx.numpy_helper")
     from onnx import numpy_helper
 
     found: np.ndarray[Any, Any] = numpy_helper.to_array(tensor)
@@ -211,6 +214,7 @@ def body_of(kind: str, version: int) -> Any:
 
 def definition_of(node: Any, version: int, elements: Sequence[str | None]) -> Any:
     """ONNX's definition of a node, for inputs of types of these names; None where there is none."""
+    import_alone("onnx.helper")
     from onnx import helper
 
     schema = _schema(node.op_type, version)
@@ -252,6 +256,7 @@ def make_info(name: str, element: str = "") -> Any:
 
 def backend_base() -> Any:
     """The module of ONNX's backend interface."""
+    import_alone("onnx.backend.base")
     import onnx.backend.base
 
     return onnx.backend.base
@@ -259,6 +264,7 @@ def backend_base() -> Any:
 
 def not_supposed() -> Any:
     """The exception by which a backend tells ONNX's test runner that something is beyond it."""
+    import_alone("onnx.backend.test.runner")
     from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt
 
     return BackendIsNotSupposedToImplementIt
@@ -266,6 +272,7 @@ def not_supposed() -> Any:
 
 def make_node_model(node: Any, inputs: list[Any], outputs_info: list[Any] | None, opset: int | None) -> Any:
     """A model of one node, whose inputs are described by arrays."""
+    import_alone("onnx.helper")
     from onnx import helper
 
     infos = [
@@ -309,6 +316,7 @@ def run_onnxruntime(model: Any, inputs: dict[str, Any], names: list[str], *, is_
 
 def with_types(info: Any, array: np.ndarray[Any, Any], *, has_shape: bool) -> None:
     """Say of an input or an output that it is of an array's type, and of its shape, or of any with as many sizes."""
+    import_alone("onnx.helper")
     from onnx import helper
 
     kind = helper.np_dtype_to_tensor_dtype(array.dtype)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from typing import Any
 
+from anydml.alone import import_alone
 from anydml.locks import make_lock
 
 NAME = "onnxruntime"
@@ -19,12 +19,12 @@ def load_onnxruntime() -> Any:
     with _lock:
         if not _found:
             if not hasattr(sys.modules.get(NAME), "as_onnxruntime"):
-                importlib.import_module(NAME)
+                import_alone(NAME)
                 _found.update(_known())
             else:
                 ours = take_out()
                 try:
-                    importlib.import_module(NAME)
+                    import_alone(NAME)
                     _found.update(_known())
                 finally:
                     take_out()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from anydml.alone import import_alone
 from anydml.errors import DescriptionError, Fault
 from anydml.parse import read_int
 
@@ -18,6 +19,7 @@ _MOST_RUNS = 1_000_000
 
 def profile_model(make: Callable[[], Model], inputs: Mapping[str, Any], runs: int) -> Profile:
     """Run a model of one's own so often, after a first run that does not count, and tell what the runs took."""
+    import_alone("anydml.runtime.profile", "anydml.runtime.watching")
     from anydml.runtime.profile import Profile  # which nothing needs that only runs
     from anydml.runtime.watching import Recorder, watching
 

@@ -29,7 +29,7 @@ _MOST_BYTES = 2**31 - 1
 """Of a protobuf."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Reduction:
     """A model that shows the fault, smaller than those before."""
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from anydml.operators import OperatorDesc
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class NodeReport:
     """The result of checking one node."""
 
@@ -79,7 +79,7 @@ class NodeReport:
         }
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, repr=False)
 class Report(Shown):
     """The result of checking a model. It is true where every node that is known before a run can run at the level."""
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping  # noqa: TC003 - read at run time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from anydml.alone import import_alone
 from anydml.enums import DataType, FeatureLevel
 from anydml.errors import DescriptionError, Fault, raise_description_faults
 from anydml.operator_type import OperatorType
@@ -241,6 +242,7 @@ class OperatorDesc(Record, abc.ABC):
 
     def _repr_html_(self) -> str:
         """A picture of what the operator does, in a notebook; for a description that is not valid, its faults."""
+        import_alone("anydml.explain")
         from anydml.explain import explain
 
         html: str = explain(self)._repr_html_()

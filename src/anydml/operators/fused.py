@@ -40,7 +40,7 @@ _ALL = FUSED | CLIP | SOFTMAXES
 _STAND_IN = TensorDesc(DataType.FLOAT32, (1,))
 
 
-@dataclass(frozen=True, slots=True, init=False, repr=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, init=False, repr=False)
 class FusedActivation:
     """An activation with its attributes: `FusedActivation("ACTIVATION_ELU", alpha=0.5)`.
 

@@ -28,6 +28,8 @@ class _Signature:
     """That of a class, made where somebody asks for it."""
 
     def __get__(self, instance: object, cls: type[Record]) -> inspect.Signature:
+        if not hasattr(cls, _FIELDS):
+            raise AttributeError(f"{cls.__name__} describes no operator of its own")
         return inspect.Signature(
             inspect.Parameter(
                 field.name,

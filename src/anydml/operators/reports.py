@@ -22,7 +22,7 @@ CONVERT = ", so convert the data first"
 """The way out for a data type that no level takes, of which a caller with arrays is told more."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, repr=False)
 class Report(Shown):
     """The result of checking a description. It is true where nothing is wrong."""
 

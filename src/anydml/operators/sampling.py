@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from anydml.alone import import_alone
 from anydml.enums import AxisDirection, DataType
 from anydml.ir.expressions import ceil, const, floor, fma, given, maximum, minimum, rint
 
@@ -63,6 +64,7 @@ class Stretch(NamedTuple):
 
 def _fraction(number: float) -> Fraction:
     """A number exactly."""
+    import_alone("fractions")
     from fractions import Fraction  # with decimal: 4 ms of import
 
     return Fraction(number)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class ScaleBias(Exact):
     """DML_SCALE_BIAS: x·scale + bias. Both are FLOAT, and are rounded to it."""
 

@@ -19,7 +19,7 @@ _DOCUMENTS_ORDER = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, repr=False)
 class TensorSupport(Shown):
     """The choices for one tensor."""
 
@@ -34,7 +34,7 @@ class TensorSupport(Shown):
         yield Table("", _HEADS[2:], [(write_counts(self.dimension_counts), write_types(self.data_types))])
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, repr=False)
 class LevelSupport(Shown):
     """One row of an operator's table: holds from its level upward, until a higher row replaces it."""
 
@@ -56,7 +56,7 @@ class LevelSupport(Shown):
         yield Table("", _HEADS[1:], [row[1:] for row in _table_rows(self)])
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, repr=False)
 class SupportTable(Shown):
     """An operator's rows, highest level first as the documents have them."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
@@ -47,6 +47,9 @@ class Device:
         given = several("compute", "inputs", Binding, inputs)
         wanted = several("compute", "outputs", Expression, outputs)
         return an("compute", "model", Model, model).run(self, given, wanted)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.inner.engine.memory != HOST,)
 
     def __repr__(self) -> str:
         return f"dml.Device on {'CPU' if self.inner.engine.memory == HOST else 'GPU'}"
@@ -103,6 +106,17 @@ class Model:
         self._fresh: CompiledGraph | None = self._compile()
         self._lock = make_lock()
 
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "Model: what is compiled cannot be pickled; pickle its GraphBuilder and outputs, and build those"
+        )
+
     def __repr__(self) -> str:
         kinds = (self._inputs.values(), self._outputs)
         inputs, outputs = (", ".join(map(describe, kind)) or "nothing" for kind in kinds)
@@ -114,7 +128,7 @@ class Model:
     def run(self, device: Device, inputs: list[Binding], outputs: list[Expression]) -> list[TensorData]:
         """Check the bindings against the inputs, and run."""
         faults = []
-        if device.inner is not self._device:
+        if device.inner.engine is not self._device.engine:
             rule, way_out = "device must be the one that the model was built for", "its GraphBuilder has it"
             faults.append(Fault(field="device", rule=rule, value=device, found=repr(device), way_out=way_out))
         expected = [self._inputs[index] for index in range(len(self._inputs))]

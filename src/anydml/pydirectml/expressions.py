@@ -34,7 +34,7 @@ def _divisor(x: np.float32) -> tuple[Any, Any]:
 class Expression:
     """A tensor in a graph that is being built. `Expression()` is none: what an operator does not give."""
 
-    __slots__ = ("_inner",)
+    __slots__ = ("__weakref__", "_inner")
     __array_ufunc__: ClassVar[None] = None  # so that NumPy leaves `number * expression` to the expression
 
     def __init__(self) -> None:

@@ -34,6 +34,9 @@ class TensorPolicy:
     def __init__(self) -> None:
         made_elsewhere(TensorPolicy, "there are TensorPolicy.default and TensorPolicy.interleaved_channel")
 
+    def __reduce__(self) -> str:
+        return f"TensorPolicy.{self.name}"
+
     def __repr__(self) -> str:
         return f"TensorPolicy.{self.name}"
 

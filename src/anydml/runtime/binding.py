@@ -22,7 +22,7 @@ TEMPORARY_BUFFER_ALIGNMENT = 256
 PERSISTENT_BUFFER_ALIGNMENT = 256
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class BufferBinding:
     """DML_BUFFER_BINDING: a range of bytes in a raw buffer.
 
@@ -35,7 +35,7 @@ class BufferBinding:
     size_in_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class BindingProperties:
     """DML_BINDING_PROPERTIES: what a dispatchable needs bound, and how much scratch and lasting memory."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from anydml.arrays.glance import glance
 from anydml.arrays.plain import described_key
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class BoundOperator(Shown):
     """A compiled operator or graph with its memory attached, which it keeps alive."""
 
-    __slots__ = ("_launch", "_memory", "_name", "_out", "_word")
+    __slots__ = ("__weakref__", "_launch", "_memory", "_name", "_out", "_word")
 
     def __init__(
         self,
@@ -44,6 +44,13 @@ class BoundOperator(Shown):
         kinds = [(str(getattr(one, "dtype", "")), tuple(getattr(one, "shape", ()))) for one in outputs]
         rows = [(f"[{k}]" if len(kinds) > 1 else "out", kind, str(shape)) for k, (kind, shape) in enumerate(kinds)]
         yield Table("what it writes", ("output", "type", "shape"), rows)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        rule = "a bound operator runs on the very memory of its arrays, and can be neither deep-copied nor pickled"
+        raise TypeError(f"{self._name}: {rule}; bind the compiled operator to copies of the arrays")
 
     def forgetful(self) -> BoundOperator:
         """The same without its hold on the memory, for whoever makes sure of that at each dispatch."""

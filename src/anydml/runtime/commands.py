@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from anydml.engines.exclusive import one_at_a_time
 from anydml.errors import BindingError, Fault, show
@@ -50,6 +50,10 @@ class CommandList(Shown):
     def close(self) -> None:
         """Record no more."""
         self.is_closed = True
+
+    def __reduce__(self) -> NoReturn:
+        rule = "what is recorded runs on the very memory that was bound, and can be neither copied nor pickled"
+        raise TypeError(f"CommandList: {rule}; record the dispatches anew")
 
     def _run(self) -> None:
         for command in self.commands:

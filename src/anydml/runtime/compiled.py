@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.alone import import_alone
 from anydml.engines.protocol import direct_of, join
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, IndexRangeError, show
@@ -108,6 +109,7 @@ class CompiledOperator(Compiled):
         kept = desc.with_tensors(lambda _, tensor: _packed(tensor) if tensor.is_owned_by_dml else tensor)
         recipe = lower_operator(kept, self.device.engine.takes)
         if len(recipe.steps) > 1:
+            import_alone("anydml.graph.optimise", "anydml.graph.outside", "anydml.graph.rules.together")
             from anydml.graph.optimise import optimise  # with all rules: 10 ms of import, where they are first needed
             from anydml.graph.outside import read_outside
             from anydml.graph.rules.together import together

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from anydml.engines import find_engine
 from anydml.engines.threads import number_cell
@@ -176,6 +176,12 @@ class Device:
             rule = f"query must have a level that the device supports, up to {self.feature_level}"
             raise FeatureLevelError("Device", Fault(field="query", rule=rule, value=query, found=show(query)))
         return max(supported)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        return self
 
     def __reduce__(self) -> tuple[Callable[..., Device], tuple[str, str]]:
         return _remade, (self.name, str(self.feature_level))

@@ -223,7 +223,7 @@ class Compiled(abc.ABC):
                 return None
         places = dict(zip(self._bound_fields, addresses, strict=True))
         is_kept = not (is_host or is_capturing())  # PyTorch gives one tensor's memory to the next: addresses come back
-        common = self._common if is_kept and is_fresh and self.temporary_size else None
+        common = self._common if is_kept and is_fresh else None
         arena = self.reserve_scratch() if common is None else common.memory
         launch = self.launch(self.with_owned(places, self.persistent) if self.owned else places, arena)
         if common is not None:
@@ -239,11 +239,10 @@ class Compiled(abc.ABC):
         return BoundOperator(self.name, self.word, launch, (memory, self.persistent, arena), out)
 
     @cached_property
-    def _common(self) -> Common:
-        """Scratch memory of all runs into fresh arrays of a GPU."""
+    def _common(self) -> Common | None:
+        """Scratch memory of all runs into fresh arrays of a GPU, where they need any."""
         memory = self.reserve_scratch()
-        assert memory is not None  # noqa: S101 - for type checkers: there is a size
-        return Common(memory, self.name)
+        return None if memory is None else Common(memory, self.name)
 
     def bind_views(self, inputs: Sequence[ArrayView], outputs: Sequence[ArrayView], out: object) -> BoundOperator:
         """Attach arrays that were looked at already, and scratch memory; a dispatch returns `out`."""

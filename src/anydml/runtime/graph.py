@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
+from anydml.alone import import_alone
 from anydml.engines.protocol import replayed, series_of
 from anydml.enums import DataType
 from anydml.errors import BindingError, DescriptionError, Fault, IndexRangeError, show
@@ -231,13 +231,14 @@ class CompiledGraph(Compiled):
 
     def map_blocks(self, *arrays: Any) -> Any:
         """Lazily on every block of dask arrays, in blocks of the inputs' sizes: see `anydml.dask.map_blocks`."""
-        return import_module("anydml.dask").map_blocks(self, *arrays)  # a layer above, as the arrays are
+        return import_alone("anydml.dask").map_blocks(self, *arrays)  # a layer above, as the arrays are
 
     def explain(self) -> GraphPicture:
         """The nodes as they were described and the passes over memory that they became, with the bytes each moves.
 
         It prints as text; `.svg()` and `.html()` draw it, and a notebook shows it.
         """
+        import_alone("anydml.explain")
         from anydml.explain import Recipes, explain_desc  # which nothing needs that only runs
 
         told, ahead = self.told, self.plan.ahead
@@ -257,6 +258,7 @@ def _left_out(without: Collection[str], *, optimise: bool) -> frozenset[str]:
     """The rewritings that a graph is compiled without."""
     if optimise:
         return frozenset(without)
+    import_alone("anydml.graph.optimise")
     from anydml.graph.optimise import every_but_layouts  # with all rules: 10 ms of import, where they are needed
 
     return every_but_layouts() | {*without}

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from anydml.alone import import_alone
 from anydml.errors import BindingError, Fault
 from anydml.graph.arena import check_bounds, lay_out
 from anydml.graph.description import SUBJECT
@@ -109,6 +110,7 @@ class Prepared:
     @classmethod
     def of(cls, engine: Engine, desc: GraphDesc, left_out: Collection[str]) -> tuple[Prepared, GraphDesc, Recipe, Any]:
         """Rewrite a graph, without the rewritings that are left out; the rest is what there is to tell of it."""
+        import_alone("anydml.graph.optimise")
         from anydml.graph import optimise as optimiser  # with all rules: 10 ms of import, where they are needed
 
         names_in, names_out = slot_names(desc)
@@ -129,6 +131,7 @@ class Prepared:
         tell: Callable[[], tuple[GraphDesc, Recipe, Mapping[str, str]]],
     ) -> GraphPlan:
         """Plan the passes; `tell` gives the graph as it was described and lowered, and what rewritings did."""
+        import_alone("anydml.graph.optimise")
         from anydml.graph import optimise as optimiser  # as above
 
         recipe, once, inputs, stores = self.recipe, self.once, self.inputs, self.stores

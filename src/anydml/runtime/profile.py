@@ -24,7 +24,7 @@ _LONGEST = 60
 _HEADS = ("pass", "ms", "of time", "calls", "moves", "GB/s", "GFLOP", "GFLOP/s", "of peak", "nodes")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class PassTime:
     """One pass over memory, or what runs on the host: all its calls in a run."""
 
@@ -56,7 +56,7 @@ class PassTime:
         return max(self.shares)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, repr=False)
 class Profile(Shown):
     """The time of a run, pass by pass. It prints as a table; `.json()` is for machines, `.trace()` for Perfetto."""
 

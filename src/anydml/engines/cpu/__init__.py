@@ -8,7 +8,7 @@ import sys
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.alone import run_alone
+from anydml.alone import run_alone
 from anydml.engines.cpu import plans
 from anydml.engines.cpu.features import CROWDED, has_float16, multiplies_rounded, reads_pixels
 from anydml.engines.cpu.series import make_series_of

@@ -10,19 +10,17 @@ import contextlib
 import functools
 import hashlib
 import logging
-import os
 import re
 import shutil
 import struct
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import llvmlite
 
-from anydml.engines.alone import run_alone, without_collection
-from anydml.engines.cache import Entry
+from anydml.alone import run_alone, without_collection
+from anydml.engines.cache import Entry, source_digests
 from anydml.engines.cpu.features import find_cpu, load_llvm, make_machine
 from anydml.engines.cpu.kernel import TEXTS, Kernel
 from anydml.engines.cpu.objects import load_object
@@ -165,30 +163,9 @@ def _ignoring_stderr() -> contextlib.AbstractContextManager[None]:
 
 @functools.cache
 def version() -> str:
-    """Everything that compiled code depends on: the kernels' source, the compiler, the CPU, and Python's objects."""
-    files = _sources()
-    stamps = [(status.st_size, status.st_mtime_ns) for status in map(os.stat, files)]
-    # To read all of them takes 3 ms: it is done again where one has another size or time, as Python does.
-    entry = Entry("version", hashlib.sha256(repr((files, stamps, *_around())).encode()).hexdigest()[:16], "any")
-    if (known := entry.read()) is not None:
-        return known.decode()
-    found = hashlib.sha256(repr(([Path(file).read_bytes() for file in files], *_around())).encode()).hexdigest()[:16]
-    entry.write(found.encode())
-    return found
-
-
-def _sources() -> list[str]:
-    """The files that kernels are written by."""
-    folder = str(Path(__file__).parent)
-    found = [f"{folder}/language.py", f"{folder}/kernel.py", __file__]
-    for place in ("kernels", "translate"):
-        with os.scandir(f"{folder}/{place}") as several:
-            found += [one.path for one in several if one.name.endswith(".py")]
-    return sorted(found)
-
-
-def _around() -> tuple[object, ...]:
-    return llvmlite.__version__, find_cpu(), sys.version_info[:2]
+    """Everything that compiled code depends on: what writes it, the compiler, the CPU, and Python's objects."""
+    around = llvmlite.__version__, find_cpu(), sys.version_info[:2], getattr(sys, "abiflags", "")
+    return hashlib.sha256(repr((source_digests().kernels, *around)).encode()).hexdigest()[:16]
 
 
 def _compile(name: str, write: Callable[[], str] | None = None) -> bytes:

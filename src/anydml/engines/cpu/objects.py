@@ -13,6 +13,7 @@ import struct
 import sys
 from typing import Any, NamedTuple
 
+from anydml.alone import import_alone
 from anydml.memory import keep_for_ever
 
 _SECTION, _SYMBOL, _RELOCATION = struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ"), struct.Struct("<QQq")
@@ -76,6 +77,7 @@ def _system() -> _System | None:
 
 
 def _machine() -> int:
+    import_alone("platform")
     import platform
 
     return {"x86_64": _X86, "aarch64": _ARM}.get(platform.machine(), 0)

@@ -10,24 +10,23 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import importlib
 import io
 import os
 import pickle
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.engines.alone import run_alone
-from anydml.engines.cache import PLANS, UNFINISHED, Entry
+from anydml.alone import import_alone
+from anydml.engines.cache import PLANS, UNFINISHED, Entry, source_digests
 from anydml.engines.cpu.build import version
 from anydml.engines.threads import get_num_threads
 from anydml.ir.bounds import are_checked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from pathlib import Path
 
 SWITCH = "ANYDML_KEEP_PLANS"
 """The variable of the environment that turns plans on disk off, being 0."""
@@ -85,29 +84,9 @@ def _age(path: Path) -> int:
 
 @functools.cache
 def _version() -> str:
-    """Everything that a plan depends on beside its key: the kernels, the CPU, and all of the package's source.
-
-    A file's size and time say whether it is another, as they say for Python's own compiled files: to read all of
-    them takes 20 ms.
-    """
-    parts = [version(), repr((sys.version_info[:3], np.__version__)), *_sources(Path(__file__).parents[2])]
+    """Everything that a plan depends on beside its key: the kernels, the CPU, and all of the package's source."""
+    parts = version(), source_digests().package, repr((sys.version_info[:3], np.__version__))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-
-
-_ELSEWHERE = {"__pycache__", "cli", "cuda", "explain", "models", "pydirectml"}
-"""Folders that nothing planned comes from."""
-
-
-def _sources(folder: Path) -> Iterator[str]:
-    pending = [str(folder)]
-    while pending:
-        with os.scandir(pending.pop()) as found:
-            for entry in sorted(found, key=lambda one: one.name):
-                if entry.name.endswith((".py", ".json")):
-                    status = entry.stat()
-                    yield f"{entry.path} {status.st_size} {status.st_mtime_ns}"
-                elif entry.name not in _ELSEWHERE and entry.is_dir():
-                    pending.append(entry.path)
 
 
 class _Pickler(pickle.Pickler):
@@ -156,7 +135,7 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if module.startswith("anydml.") and module not in sys.modules:
-            run_alone(functools.partial(importlib.import_module, module))
+            import_alone(module)
         return super().find_class(module, name)
 
 

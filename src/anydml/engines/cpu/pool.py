@@ -8,7 +8,7 @@ import queue
 import threading
 from typing import TYPE_CHECKING
 
-from anydml.engines.alone import start_thread
+from anydml.alone import start_thread
 from anydml.engines.threads import get_num_threads
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from collections import deque
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from anydml.engines.alone import run_alone
+from anydml.alone import run_alone
 from anydml.engines.cores import count_cores
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.kernels.team import GRAINS, PAUSES, STATE_BYTES

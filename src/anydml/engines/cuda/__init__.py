@@ -11,6 +11,7 @@ import os
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from anydml.alone import import_alone
 from anydml.engines.protocol import Turning
 from anydml.engines.repeated import compile_repeat
 from anydml.enums import DataType
@@ -45,6 +46,7 @@ def is_interpreted() -> bool:
 
 def device_count() -> int:
     """The devices that PyTorch sees; one that is interpreted counts."""
+    import_alone("torch")
     import torch  # an optional dependency, like all of this engine's
 
     return 1 if is_interpreted() else torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -52,6 +54,7 @@ def device_count() -> int:
 
 def device_label(index: int) -> str:
     """A device in words."""
+    import_alone("torch")
     import torch
 
     if is_interpreted():
@@ -73,6 +76,7 @@ class CudaEngine:
     )
 
     def __init__(self, index: int = 0) -> None:
+        import_alone("anydml.engines.cuda.figures", "anydml.engines.cuda.launch")
         from anydml.engines.cuda.figures import figures_of
         from anydml.engines.cuda.launch import HOPPER
 
@@ -86,12 +90,14 @@ class CudaEngine:
 
     def takes(self, primitive: Primitive) -> bool:
         """Whether there is a schedule for a primitive that could be spelled out."""
+        import_alone("anydml.engines.cuda.programs.attend")
         from anydml.engines.cuda.programs.attend import takes_attend
 
         return isinstance(primitive, InPasses) or (isinstance(primitive, Attend) and takes_attend(primitive))
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan, and compile the kernel, or find it in Triton's cache."""
+        import_alone("anydml.engines.cuda.programs")
         from anydml.engines.cuda.programs import plan
 
         if are_checked():
@@ -102,18 +108,21 @@ class CudaEngine:
 
     def divided(self, primitive: Primitive) -> tuple[Primitive, ...] | None:
         """The steps that are quicker than one whose sums are long and few; None for most."""
+        import_alone("anydml.engines.cuda.programs.divide")
         from anydml.engines.cuda.programs.divide import divide
 
         return divide(primitive, self._figures.multiprocessors)
 
     def replayed(self, launch: Callable[[], Any]) -> Callable[[], Any]:
         """The same row of launches, which a CUDA graph takes the place of when it is run again and again."""
+        import_alone("anydml.engines.cuda.replay")
         from anydml.engines.cuda.replay import Replay
 
         return launch if is_interpreted() else Replay(launch, self.index)
 
     def reserve(self, size: int) -> Buffer:
         """So many bytes of the engine's memory."""
+        import_alone("torch")
         import torch
 
         where = torch.device("cpu") if is_interpreted() else torch.device("cuda", self.index)

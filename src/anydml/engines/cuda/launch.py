@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 from triton.compiler import ASTSource
 
+from anydml.alone import import_alone
 from anydml.engines.cache import Entry
 from anydml.engines.cuda.kernels.turns import WAIT
 from anydml.errors import EngineMissingError, Fault, show
@@ -131,6 +132,7 @@ class Kernel:
 
     def _by_blocks(self, compiled: Any, addresses: Sequence[int], others: tuple[Any, ...]) -> Callable[[], Any]:
         """As `launch`, with descriptors of blocks made now: Triton's own launcher makes them at every launch."""
+        import_alone("triton.backends.nvidia.driver")
         from triton.backends.nvidia.driver import make_tensordesc_arg  # which needs a driver
 
         found, arguments = iter(compiled.metadata.tensordesc_meta), list[Any]()

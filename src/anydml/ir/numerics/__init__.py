@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+from anydml.alone import import_alone
 from anydml.enums import DataType
 from anydml.ir.expressions import FUNCTIONS, Expr
 from anydml.ir.numerics.integers import (
@@ -55,9 +56,8 @@ arguments; of pairs of arguments, for all but a few in a million.
 @functools.cache
 def _trees() -> dict[str, Callable[..., Pair]]:
     """By function, imported where one is first written out: 10 ms."""
-    from anydml.ir.numerics import error, exponential, inverse, logarithm, power, remainder, trigonometric
-
-    modules = (exponential, logarithm, trigonometric, inverse, error, remainder)
+    names = ("exponential", "logarithm", "trigonometric", "inverse", "error", "remainder", "power")
+    *modules, power = (import_alone(f"{__name__}.{name}") for name in names)
     found = {name: getattr(module, name) for module in modules for name in FUNCTIONS if hasattr(module, name)}
     return found | {"pow": power.power}
 
@@ -84,6 +84,7 @@ def expand(root: Expr) -> Expr:
 
 def _for_half(function: Expr, result: Pair) -> Expr:
     """The number that a FLOAT16 is made of."""
+    import_alone("anydml.ir.numerics.halves", "anydml.ir.numerics.parts")
     from anydml.ir.numerics.halves import nearest_half  # as above
     from anydml.ir.numerics.parts import to_half
 

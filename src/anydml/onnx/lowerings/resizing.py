@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import anydml as dml
+from anydml.alone import import_alone
 from anydml.enums import AxisDirection, DataType, InterpolationMode, RoundingMode
 from anydml.errors import show
 from anydml.onnx.lowerings.detours import chosen
@@ -54,6 +55,7 @@ _MOST_WEIGHTS = 2**26
 
 def _fraction(over: float, under: float = 1) -> Fraction:
     """A number exactly."""
+    import_alone("fractions")
     from fractions import Fraction  # with decimal: 4 ms of import
 
     return Fraction(over) / Fraction(under)

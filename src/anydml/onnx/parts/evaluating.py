@@ -21,6 +21,7 @@ import onnx.defs
 import onnx.helper
 import onnx.numpy_helper
 
+from anydml.alone import import_alone
 from anydml.errors import DmlError, Fault, ModelError, UnsupportedError, printable, show
 from anydml.onnx.library import kind_of, make_info, own_domain
 from anydml.onnx.nodes import label_of
@@ -171,6 +172,7 @@ class Evaluator:
         self.by = "onnx's reference evaluator"
         self._check_types(model)
         try:
+            import_alone("onnx.reference")
             from onnx.reference import ReferenceEvaluator  # which takes 0.3 s to import
 
             evaluator = ReferenceEvaluator(model, new_ops=_stricter())

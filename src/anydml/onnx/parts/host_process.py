@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml import errors
+from anydml.alone import import_alone
 from anydml.errors import DmlError, Fault, ModelError, UnsupportedError, printable, show
 from anydml.onnx.library import ModelProto, half_dtype, number_of_dtype
 from anydml.onnx.parts.evaluating import Evaluator
@@ -143,6 +144,7 @@ class _Worker:
     """A process that runs models for one request at a time."""
 
     def __init__(self) -> None:
+        import_alone("multiprocessing.spawn")
         from multiprocessing.spawn import get_executable  # which a program that holds Python may have set
 
         if not (executable := get_executable()):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import pkgutil
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+
+from anydml.alone import import_alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -80,9 +81,9 @@ def part_of(*kinds: str) -> Callable[[Maker], Maker]:
 @functools.cache
 def makers() -> dict[str, Maker]:
     """By node type, what makes a part; modules of this package register theirs when they are imported."""
-    package = importlib.import_module("anydml.onnx.parts")
+    package = import_alone("anydml.onnx.parts")
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        importlib.import_module(module.name)
+        import_alone(module.name)
     return _MAKERS
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.alone import import_alone
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
@@ -117,6 +119,7 @@ class Quick:
 
     def make_native(self, *, is_counted: bool) -> None:
         """Have steps in one call where they are nothing but kernels; `is_counted` says that each reads its number."""
+        import_alone("anydml.engines.cpu.sweeping")
         from anydml.engines.cpu.sweeping import make_sweep_of  # with what compiles kernels, which few models need
 
         self._read = [] if is_counted else [i for i, array in enumerate(self._inputs) if array is not None]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.alone import import_alone
 from anydml.onnx.parts.finding import only_node
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def _suppressed(
     batch, classes, places = scores.shape
     if count <= 0 or not scores.size:
         return np.empty((0, 3), np.int64)
+    import_alone("anydml.engines.cpu.suppress")
     from anydml.engines.cpu.suppress import suppress  # with what compiles kernels, which few models need on a GPU
 
     left = scores if least is None else np.where(scores > np.float32(least.item()), scores, np.float32(-np.inf))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -42,6 +42,10 @@ class IOBinding:
         self._direct: dict[str, Any] | None = None
         self._launch: tuple[Model, Callable[[], object] | None, list[Any], list[Any]] | None = None
         """Of a model, what runs on the arrays that are bound, the arrays, and where they lay; None before a run."""
+
+    def __reduce__(self) -> NoReturn:
+        rule = "what is bound is the very memory of arrays, and can be neither copied nor pickled"
+        raise TypeError(f"IOBinding: {rule}; bind the arrays, or copies of them, to another session.io_binding()")
 
     # Inputs
 

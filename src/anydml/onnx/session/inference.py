@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -289,6 +289,12 @@ class InferenceSession:
     def get_profiling_start_time_ns(self) -> int:
         """When the profile began, on the clock of time.monotonic_ns."""
         return 0 if self._timeline is None else self._timeline.start
+
+    def __getstate__(self) -> NoReturn:
+        """Refused; a subclass may have one that keeps the path, as ONNX Runtime's documents advise."""
+        rule = "a session can be neither copied nor pickled"
+        way_out = "share it, for threads may run it at once, or make another of the model's path or bytes"
+        raise TypeError(f"{self._source.name}: {rule}; {way_out}")
 
     def __repr__(self) -> str:
         return f"InferenceSession({self._source.name!r}, providers={self.get_providers()}, device={self.device.name!r})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,10 @@ class _Options:
 
     def __setattr__(self, name: str, value: object) -> None:
         object.__setattr__(self, name, self._read(name, value))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies, which have lists and tables of their own."""
+        return {name: copy.copy(own) if isinstance(own, (dict, list)) else own for name, own in vars(self).items()}
 
     @classmethod
     def fields(cls) -> dict[str, Any]:

@@ -38,7 +38,7 @@ _KINDS = {
 _MOST = 2**16
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class OrtDevice:
     """A device by name and number, as arrays are placed: `OrtDevice.make("dml", 0)`."""
 

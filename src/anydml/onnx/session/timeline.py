@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anydml.alone import import_alone
 from anydml.errors import show
 from anydml.locks import make_lock
 from anydml.onnx.session.ort_errors import refuse
@@ -47,6 +48,7 @@ class Timeline:
     @contextlib.contextmanager
     def run(self, memory: str) -> Iterator[None]:
         """Time a run, and each of its passes, by the nodes that it is of."""
+        import_alone("anydml.runtime.watching")
         from anydml.runtime.watching import Recorder, watching  # which nothing needs that only runs
 
         with self._lock:

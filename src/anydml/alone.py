@@ -1,4 +1,4 @@
-"""Work for one thread at a time, and that one its own: an engine's import, and the compilation of kernels.
+"""Work on a thread of its own: the compilation of kernels, one at a time, and the import of what is first needed late.
 
 Python runs signal handlers on the main thread. One that calls anydml meanwhile waits for its turn like any other
 caller; on the working thread it would find a module half imported, or enter a half-made kernel. An interrupt
@@ -12,6 +12,7 @@ import _thread
 import atexit
 import contextlib
 import gc
+import importlib
 import logging  # noqa: F401 - see the end
 import os
 import sys
@@ -45,33 +46,63 @@ class _Task(Generic[T]):
         self.ended = threading.Lock()
         self.ended.acquire()
 
-    def run(self) -> None:
+    def run_in_turn(self) -> None:
         global _owner
         deadline = time.monotonic() + PATIENCE
         while _forking_threads and time.monotonic() < deadline:  # which get the turn before the work that waits for it
             time.sleep(0.001)
         with _turn:
             _owner = threading.get_ident()
-            try:
-                self.result = self.work()
-            except BaseException as error:  # noqa: BLE001 - it is the caller's
-                self.error = error
-            finally:
+            self.run()
+
+    def run(self) -> None:
+        global _owner
+        try:
+            self.result = self.work()
+        except BaseException as error:  # noqa: BLE001 - it is the caller's
+            self.error = error
+        finally:
+            if _owner == threading.get_ident():
                 _owner = 0
-                self.ended.release()
+            self.ended.release()
 
 
 def run_alone(work: Callable[[], T], *, every: float = 1, remind: Callable[[], None] | None = None) -> T:
     """The result of `work`, run on its own thread; while it lasts `remind` is called here every so many seconds."""
     if _owner == threading.get_ident():  # a finaliser's call from within such work
         return work()
+    return _await(work, in_turn=True, every=every, remind=remind)
+
+
+def import_alone(*names: str) -> Any:
+    """Import modules as they are first needed, on a thread of their own; gives the last of them.
+
+    A signal handler that needs one of them meanwhile waits for it: Python lets the thread that imports a module, and no
+    other, have it half made. The turn is not taken: a thread that imports the same may wait for it.
+    """
+    for name in names:
+        found = sys.modules.get(name)
+        if found is None or getattr(getattr(found, "__spec__", None), "_initializing", False):
+            break
+    else:
+        return found
+
+    def work() -> Any:
+        with without_collection():  # whose finalisers would run within the import
+            return [importlib.import_module(name) for name in names][-1]
+
+    return _await(work, in_turn=False) if threading.get_ident() == threading.main_thread().ident else work()
+
+
+def _await(work: Callable[[], T], *, in_turn: bool, every: float = 1, remind: Callable[[], None] | None = None) -> T:
     task, process = _Task(work), os.getpid()
+    run = task.run_in_turn if in_turn else task.run
     with _outside_of_llvm():
-        if _is_importing() or not start_thread(task.run, STACK):
-            task.run()
+        if _is_importing() or not start_thread(run, STACK):
+            run()
         while not task.ended.acquire(timeout=every):
             if os.getpid() != process:  # a signal handler forked here: the thread is the parent's
-                return run_alone(work, every=every, remind=remind)
+                return _await(work, in_turn=in_turn, every=every, remind=remind)
             if remind is not None:
                 remind()
     if task.error is None:
@@ -85,9 +116,12 @@ def run_alone(work: Callable[[], T], *, every: float = 1, remind: Callable[[], N
 def _is_importing() -> bool:
     """Whether this thread is within an import: another that needs the same module would wait for it for ever."""
     frame: FrameType | None = sys._getframe()  # noqa: SLF001 - inspect would be imported for it
-    while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
+    while frame is not None and frame.f_code not in _IMPORTING:
         frame = frame.f_back
     return frame is not None
+
+
+_IMPORTING = {getattr(importlib._bootstrap, name).__code__ for name in ("_find_and_load", "_find_and_load_unlocked")}  # noqa: SLF001 - the frames of whoever holds a module's lock, to which there is no other way
 
 
 def start_thread(run: Callable[[], None], stack: int) -> bool:
