@@ -206,7 +206,9 @@ _Terms: TypeAlias = tuple[dict["Expr", int], int]
 
 
 def _terms(node: Expr) -> _Terms:
-    """An integer node as a sum of others."""
+    """An integer node as a sum of others; a float is one of its own."""
+    if node.type is None or node.type.is_float:
+        return {node: 1}, 0
     if node.op in ("const", "given"):
         return {}, int(node.value)
     if node.op in ("add", "sub", "neg"):

@@ -212,18 +212,17 @@ def _rows(node: Node, past: Value, first: Value, count: int) -> Value:
     return node.tracer.reshape(transposed(node, found, (0, 2, 1, 3)), (batch, count, heads * size))
 
 
-def _total(node: Node, length: int, past: list[Value | None]) -> int:
-    """All keys, with the new ones, of which there are so many."""
+def _total(node: Node, new: int, past: list[Value | None]) -> int:
+    """All keys: those of a past and so many new ones, or as many as a past with room for them has then."""
     given, field = node.input(6).ints("total_sequence_length"), "total_sequence_length"
     shapes = [one.shape if one is not None else () for one in past]
     if bool(shapes[0]) != bool(shapes[1]) or shapes[0][:3] != shapes[1][:3] or len(shapes[0]) not in (0, 4):
         rule = "past_key and past_value must both be given, of 4 dimensions, and equally long"
         node.refuse("past_key", rule, value=shapes, found=" and ".join(str(shape or "none") for shape in shapes))
-    most = length + (shapes[0][2] if shapes[0] else 0)
-    least = 1 if shapes[0] else length
-    if len(given) != 1 or not least <= given[0] <= most:
-        what = "the lengths of past_key and of query" if shapes[0] else "the length of query, there being no past"
-        rule = f"{field} must be one number in {least} .. {most}, {what}"
+    room = shapes[0][2] if shapes[0] else 0
+    if len(given) != 1 or (given[0] != room + new and not max(new, 1) <= given[0] <= room):
+        rule = f"{field} must be {room + new}, the {room} keys of the past and {new} new ones"
+        rule += f", or, in a past that has room for them, from {max(new, 1)} to {room}" if room >= max(new, 1) else ""
         node.refuse(field, rule, value=given, found=show(given))
     return given[0]
 
