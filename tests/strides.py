@@ -425,6 +425,16 @@ def ordered(engine: str) -> None:
     dml.Device(engine).compile(dml.TopK1.infer(input_tensor=x, axis=1, k=7, axis_direction="decreasing"))
 
 
+def scattered(engine: str) -> None:
+    """More tuples than are written one after the other."""
+    x, updates = (dml.TensorDesc("float32", (rows, 24)) for rows in (64, 40))
+    desc = dml.ScatterND.infer(
+        input_tensor=x, indices_tensor=dml.TensorDesc("uint32", (40, 1)), updates_tensor=updates,
+        input_dimension_count=2, indices_dimension_count=2,
+    )  # fmt: skip
+    dml.Device(engine).compile(desc)
+
+
 def attended(engine: str) -> None:
     """Attention of more queries than a product of few rows has."""
     query, key, value = (dml.TensorDesc("float32", (2, n, 32)) for n in (17, 19, 19))
@@ -457,6 +467,7 @@ LONGER: dict[str, Callable[[str], None]] = {
     "DEQUANTIZE and GEMM of long blocks": lambda engine: weighed(engine, "int8", 33, 41, 256, 128),
     "DEQUANTIZE and QUANTIZE of bytes": looked_up,
     "TOP_K of 64 bits": ordered,
+    "SCATTER_ND of many rows": scattered,
     "MULTIHEAD_ATTENTION of rows": attended,
     "GEMM by a constant": lambda engine: multiplied(engine, 9, 64, 37),
 }

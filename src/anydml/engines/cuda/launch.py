@@ -15,6 +15,7 @@ import triton.language as tl
 from triton.compiler import ASTSource
 
 from anydml.alone import import_alone
+from anydml.alone import import_alone
 from anydml.engines.cache import Entry
 from anydml.engines.cuda.kernels.turns import WAIT
 from anydml.errors import EngineMissingError, Fault, show
@@ -219,6 +220,7 @@ def _compile(
 
 def _interpreted_number(number: int | tuple[int, ...]) -> Any:
     """As a compiled kernel has it, of 64 bits: the interpreter would take 32 where those hold it, and products wrap."""
+    import_alone("triton.runtime.interpreter")
     from triton.runtime.interpreter import TensorHandle
 
     if isinstance(number, tuple):
