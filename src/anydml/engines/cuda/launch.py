@@ -15,7 +15,6 @@ import triton.language as tl
 from triton.compiler import ASTSource
 
 from anydml.alone import import_alone
-from anydml.alone import import_alone
 from anydml.engines.cache import Entry
 from anydml.engines.cuda.kernels.turns import WAIT
 from anydml.errors import EngineMissingError, Fault, show

@@ -248,6 +248,7 @@ def _is_foreign(kind: str) -> bool:
 @functools.cache
 def _stricter() -> list[Any]:
     """The node types of the reference evaluator that answer to what ONNX has no answer for, with its rules."""
+    import_alone("onnx.reference.ops.op_stft")
     from onnx.reference.ops.op_stft import STFT as _STFT
 
     class STFT(_STFT):  # type: ignore[misc]  # onnx has no types
