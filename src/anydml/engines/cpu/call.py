@@ -145,6 +145,11 @@ class _Long:
     def __init__(self, kernel: Kernel, words: bytes, units: int) -> None:
         self._kernel, self._words, self._units = kernel.address, words, units
 
+    @property
+    def records(self) -> tuple[bytes, ...]:
+        """The words that its kernel is given."""
+        return (self._words,)
+
     def __call__(self) -> int | None:
         threads = min(get_num_threads(), self._units)
         words = np.frombuffer(bytearray(self._words), np.int64)
