@@ -30,13 +30,21 @@ if TYPE_CHECKING:
 os.environ.setdefault("ANYDML_KEEP_PLANS", "0")
 """Tests change what plans are made by; `test_onnx_plans` has plans of its own."""
 
-os.environ.setdefault("ANYDML_CHECK_BOUNDS", "1")
-"""Whatever is compiled is proved to stay inside its tensors."""
-
 if "cuda" not in ENGINES:
     # `make test` runs all but the last four interpreted, in a process of their own; `make test-gpu` runs all.
     ignored = ("engine", "maps", "expressions", "reduces", "products", "windows", "arrays", "streams", "graphs")
     collect_ignore = [*(f"test_cuda_{name}.py" for name in ignored), "test_dask_cuda.py"]
+
+
+_PROVED = ("test_cpu_", "test_strides", "test_cuda_", "test_graph_r", "test_random", "test_bounds", "test_moving")
+"""Beginnings of the files whose programs are proved to stay inside their tensors as they are compiled, which takes time;
+`make stress` proves all of its programs."""
+
+
+@pytest.fixture(autouse=True)
+def _bounds_are_proved(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "ANYDML_CHECK_BOUNDS" not in os.environ and request.path.name.startswith(_PROVED):
+        monkeypatch.setenv("ANYDML_CHECK_BOUNDS", "1")
 
 
 _KINDS = {

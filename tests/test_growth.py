@@ -360,7 +360,7 @@ ONNX_LONG = {
     **dict.fromkeys(("tree", "alike", "fan_sum", "initializers", "constants", "heads", "residual", "windows"), 100),
     **dict.fromkeys(("chain", "transposes"), 100),
 }
-BUILT_LONG = {"fan": 1000, "tree": 1000, "grid": 100, "constants": 100, "reduces": 100, "chain": 100}
+BUILT_LONG = {"fan": 1000, "grid": 100, "constants": 100, "reduces": 100, "chain": 100}
 CHECK_LONG = {"fan": 1000, "ladder": 1000, "branches": 1000, "functions": 1000, "slices": 200, "concats": 200}
 
 

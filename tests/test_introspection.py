@@ -53,7 +53,7 @@ def test_every_public_name_can_be_looked_at() -> None:
 
 @pytest.mark.long
 def test_help_has_words_for_every_operator_and_function() -> None:
-    for name in dml.__all__:
+    for name in (name for name in dml.__all__ if callable(getattr(dml, name))):
         assert name in pydoc.plain(pydoc.render_doc(getattr(dml, name), "%s")), name
 
 

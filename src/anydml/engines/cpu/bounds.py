@@ -42,6 +42,7 @@ from anydml.engines.cpu.kernels.rows import FIXED
 from anydml.engines.cpu.kernels.scatter import BATCHES, PARTS
 from anydml.engines.cpu.kernels.taps_shape import Taps
 from anydml.engines.cpu.kernels.unpacked import Unpacked
+from anydml.engines.cpu.programs.check import CheckedProgram
 from anydml.engines.cpu.programs.cut import CutProgram
 from anydml.engines.protocol import layouts_of
 from anydml.engines.reference import ReferenceProgram
@@ -105,6 +106,8 @@ def bound_records(
 
 def _temporaries(program: Program) -> dict[str, int]:
     """The bytes of the memory that a program, or a part of it, makes for itself at each dispatch."""
+    if isinstance(program, CheckedProgram):
+        return _temporaries(program.program)
     if isinstance(program, CutProgram):
         return dict(program.temporaries)
     found: dict[str, int] = {}
@@ -141,6 +144,10 @@ def _records_of(program: Program, places: Mapping[str, int]) -> Iterator[tuple[i
     if isinstance(program, CutProgram):
         for step in program.steps:
             yield from _records_of(step, places)
+        return
+    if isinstance(program, CheckedProgram):  # what it runs may be in steps
+        yield from _words_of(program.look(places))
+        yield from _records_of(program.program, places)
         return
     launch = program.bind(places)
     if isinstance(program, RepeatProgram) and not isinstance(

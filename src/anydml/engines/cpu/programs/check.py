@@ -47,13 +47,16 @@ class CheckedProgram(NamedTuple):
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in."""
+        return _Checked(self.look(places), self.program.bind(places), self.check, self._address(places))
+
+    def look(self, places: Mapping[str, int]) -> Callable[[], Any]:
+        """The check alone, with the addresses put in."""
+        size = self.tuples * len(self.check.sizes) * self.check.indices.data_type.size_in_bytes
+        return make_dispatch(self.kernel, (0, self._address(places), 0, *self.words), self.tuples, size)
+
+    def _address(self, places: Mapping[str, int]) -> int:
         view = self.check.indices
-        width = view.data_type.size_in_bytes
-        address = places[view.tensor] + view.offset * width
-        look = make_dispatch(
-            self.kernel, (0, address, 0, *self.words), self.tuples, self.tuples * len(self.check.sizes) * width
-        )
-        return _Checked(look, self.program.bind(places), self.check, address)
+        return places[view.tensor] + view.offset * view.data_type.size_in_bytes
 
 
 class _Checked:
