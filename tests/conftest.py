@@ -37,8 +37,8 @@ if "cuda" not in ENGINES:
 
 
 _PROVED = ("test_cpu_", "test_strides", "test_cuda_", "test_graph_r", "test_random", "test_bounds", "test_moving")
-"""Beginnings of the files whose programs are proved to stay inside their tensors as they are compiled, which takes time;
-`make stress` proves all of its programs."""
+"""Beginnings of the files whose programs are proved to stay inside their tensors as they are compiled; which takes
+time. `make stress` proves all of its programs."""
 
 
 @pytest.fixture(autouse=True)
