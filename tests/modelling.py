@@ -182,6 +182,8 @@ def model_of(desc: dml.OperatorDesc, name: str = "it") -> dict[str, Any]:
     for number, (slot, one) in enumerate(desc.tensors().items()):
         is_index = one.data_type is dml.DataType.UINT32
         values = [i % 2 if is_index else 10 * number + i for i in range(one.element_count)]
+        if slot in ("BatchIndicesTensor", "ROITensor"):  # the first image, and regions of it
+            values = [0 if is_index else i % one.sizes[-1] for i in range(one.element_count)]
         resources[slot] = {"initialValuesDataType": one.data_type.name, "initialValues": values}
         bindings.setdefault(slot.partition("[")[0], []).append(slot)
     command = {"type": "dispatch", "dispatchable": name, "bindings": bindings}
