@@ -87,7 +87,11 @@ class Model(Shown):
         self._names = list(self.inputs)
         self._required = [name for name, info in self.inputs.items() if not info.is_optional]
         known = self._binder.known(self._required)
-        found = None if known is None else self._compile_early(known)
+        try:
+            found = None if known is None else self._compile_early(known)
+        except ModelError as error:
+            self._blame_sizes(error, known or {})
+            raise
         self._outputs = (
             {name: TensorInfo(name, value.element, value.shape) for name, value in found.results()}
             if found is not None
