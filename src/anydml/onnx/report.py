@@ -212,6 +212,8 @@ def _check(
         )
         for record in found.records
     )
+    if any(node.error is not None for node in nodes) and (differing := Binder(source.name, infos, {}).differing(bound)):
+        faults = [BindingError(source.name, differing), *faults]  # the likely reason
     outputs = {name: _output(name, value, source) for name, value in found.outputs.items()}
     known = {name: info for name, info in outputs.items() if info is not None}
     return Report(source.name, level, nodes, tuple(faults), assumed, infos, known)
