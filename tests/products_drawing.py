@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from drawing import Array, Tensor
 
 LEVELS = tuple(reversed(FeatureLevel))
-_INDICES = ("indices_tensor", "sequence_lengths_tensor")
 SCALES = (0.5, 0.25, 1.0, 2.0, 0.1, 3.0, -0.5)
 ACTIVATIONS: tuple[Any, ...] = (
     None, "RELU", {"Type": "LEAKY_RELU", "Alpha": 0.5}, {"Type": "CLIP", "Min": -3, "Max": 7.5},
@@ -53,7 +53,7 @@ def product_cases(draw: st.DrawFn, classes: Sequence[Operator]) -> Case:
     types = _types(draw, cls, fields, row)
     tensors = make(draw, cls, fields, row, types, attributes)
     contents = {
-        name: _content(draw, tensor, is_scale="scale" in name, is_index=name in _INDICES)
+        name: _content(draw, tensor, is_scale="scale" in name, below=_below(name, tensors))
         for name, tensor in tensors.items()
         if name in cls.input_names()
     }
@@ -167,7 +167,14 @@ def _elements(
     return found
 
 
-def _content(draw: st.DrawFn, tensor: Tensor, *, is_scale: bool, is_index: bool) -> Array:
+def _below(name: str, tensors: dict[str, Tensor]) -> int:
+    """What an index lies below: a place in the output, or a length that may be too long; 0 for what is none."""
+    if name == "indices_tensor":
+        return math.prod(tensors["output_tensor"].sizes)
+    return 2 * tensors[name].extent if name == "sequence_lengths_tensor" else 0
+
+
+def _content(draw: st.DrawFn, tensor: Tensor, *, is_scale: bool, below: int) -> Array:
     """Small whole numbers and quarters, of which products are exact; of bytes any."""
     rng = np.random.default_rng(draw(SEEDS))
     kind = tensor.data_type
@@ -176,7 +183,7 @@ def _content(draw: st.DrawFn, tensor: Tensor, *, is_scale: bool, is_index: bool)
     if kind.is_float:
         return rng.choice(np.array([*range(-4, 5), 0.25, 1.5, -0.75], kind.dtype), tensor.extent)
     info = np.iinfo(kind.dtype)
-    if is_index:
-        return rng.integers(0, 2 * tensor.extent, tensor.extent).astype(kind.dtype)
+    if below:
+        return rng.integers(0, below, tensor.extent).astype(kind.dtype)
     few = 2**15 if kind.size_in_bytes > 1 else 2**8
     return rng.integers(max(info.min, -few), min(info.max, few), tensor.extent, endpoint=True).astype(kind.dtype)
