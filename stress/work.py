@@ -72,6 +72,8 @@ def _compare(wanted: Array, got: Array, *, is_exact: bool) -> str:
     """Bit for bit, or close, one NaN as good as another."""
     if (wanted.dtype, wanted.size) != (got.dtype, got.size):
         return f"wanted {wanted.size} of {wanted.dtype}; got {got.size} of {got.dtype}"
+    if wanted.dtype == object:  # texts
+        return "" if wanted.tolist() == got.tolist() else f"wanted {wanted.tolist()}; got {got.tolist()}"
     differ = wanted.view(f"u{wanted.itemsize}") != got.view(f"u{got.itemsize}")
     if wanted.dtype in (np.float16, np.float32, np.float64):  # NumPy knows no others, of 8 bits and fewer
         differ &= ~(np.isnan(wanted) & np.isnan(got))
