@@ -14,6 +14,7 @@ from hypothesis import is_hypothesis_test, seed
 
 from anydml import calls, engines
 from anydml.engines.cuda import is_interpreted
+from anydml.engines.threads import get_num_threads, set_num_threads
 from anydml.operator_type import OperatorType
 from anydml.operators import OPERATORS
 from anydml.runtime.device import device_named
@@ -45,6 +46,13 @@ time. `make stress` proves all of its programs."""
 def _bounds_are_proved(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "ANYDML_CHECK_BOUNDS" not in os.environ and request.path.name.startswith(_PROVED):
         monkeypatch.setenv("ANYDML_CHECK_BOUNDS", "1")
+
+
+@pytest.fixture(autouse=True)
+def _threads_are_as_they_were() -> Iterator[None]:
+    before = get_num_threads()
+    yield
+    set_num_threads(before)
 
 
 _KINDS = {

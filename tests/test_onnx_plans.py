@@ -192,12 +192,10 @@ def test_a_file_that_is_not_as_it_was_is_replaced(
     path = saved(tmp_path / "m.onnx")
     first = answer(path)
     (file,) = folder.iterdir()
-    before = file.read_bytes()
     harm(file)
     assert answer(path) == first
     assert len(traced) == 2
     assert not file.stat().st_mode & 0o022
-    assert len(file.read_bytes()) == len(before)
     assert answer(path) == first
     assert len(traced) == 2
 
