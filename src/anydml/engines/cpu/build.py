@@ -168,14 +168,20 @@ def version() -> str:
     return hashlib.sha256(repr((source_digests().kernels, *around)).encode()).hexdigest()[:16]
 
 
-def _compile(name: str, write: Callable[[], str] | None = None) -> bytes:
+def text_of(name: str, write: Callable[[], str] | None = None) -> tuple[str, bool]:
+    """A kernel as LLVM IR, and whether it was Python, which is left to the optimiser."""
     family, _, rest = name.partition(" ")
-    is_text = write is not None or family in TEXTS
-    text = write() if write is not None else _write_text(family, rest) if is_text else _translate(name)
-    if family not in TEXTS:
+    is_python = write is None and family not in TEXTS
+    text = write() if write is not None else _translate(name) if is_python else _write_text(family, rest)
+    return text, is_python
+
+
+def _compile(name: str, write: Callable[[], str] | None = None) -> bytes:
+    text, is_python = text_of(name, write)
+    if name.partition(" ")[0] not in TEXTS:
         text += _ENTRY.format(offset=bytes.__basicsize__ - 1, count=COUNT)
     machine = make_machine()
-    module = load_llvm().parse_assembly(text) if is_text else _optimise(text, machine)
+    module = _optimise(text, machine) if is_python else load_llvm().parse_assembly(text)
     module.verify()
     code: bytes = machine.emit_object(module)
     called = _undefined(code)
