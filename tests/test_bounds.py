@@ -16,8 +16,8 @@ import anydml as dml
 from anydml.engines import cpu as engine
 from anydml.engines.cpu import bounds
 from anydml.engines.cpu.features import IS_ARM, has_feature, reads_pixels
-from anydml.engines.cpu.kernels import HEADER
-from anydml.engines.cpu.programs import abreast
+from anydml.engines.cpu.launch.record import HEADER
+from anydml.engines.cpu.quant import column_per_lane as abreast
 from anydml.engines.reference.evaluate import evaluate
 from anydml.graph import arena
 from anydml.ir.bounds import BoundsError, Span, check_fetches, check_views, reach

@@ -9,9 +9,9 @@ import pytest
 
 import anydml as dml
 from agreement import bits
-from anydml.engines.cpu import call
-from anydml.engines.cpu.programs import repeat
-from anydml.engines.cpu.team import Cancellable
+from anydml.engines.cpu.launch import call
+from anydml.engines.cpu.launch import loops as repeat
+from anydml.engines.cpu.threads.team import Cancellable
 from threading_helpers import LINUX, run_python
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def test_what_is_cancelled_writes_no_more_and_leaves_all_in_order() -> None:
     """Products take a block of memory each, of which there are as many as threads: none stays taken."""
     code = """
 import random
-from anydml.engines.cpu import call
-from anydml.engines.cpu.programs import repeat
+from anydml.engines.cpu.launch import call
+from anydml.engines.cpu.launch import loops as repeat
 call.LONG = 1
 dml.set_num_threads(3)
 x = np.arange(700 * 700, dtype='f4').reshape(1, 1, 700, 700) % 5

@@ -10,7 +10,7 @@ import pytest
 
 import anydml as dml
 from agreement import assert_agrees, assert_same
-from anydml.engines.cpu.programs.scan import LONG_TILE
+from anydml.engines.cpu.move.scan import LONG_TILE
 from anydml.runtime.carry import scan_with_carry
 from cases import ENGINES
 from places import get, put

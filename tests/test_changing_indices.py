@@ -13,7 +13,7 @@ import pytest
 
 import anydml as dml
 from anydml.engines import reference
-from anydml.engines.cpu.programs import check as checking
+from anydml.engines.cpu.move import index_check as checking
 from anydml.ir.fetches import gathered
 from anydml.ir.verbs import Check, IndexFault
 from anydml.ir.views import View

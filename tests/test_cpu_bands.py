@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from anydml.engines.cpu.conv import direct as band_units
+from anydml.engines.cpu.conv import direct as bands
+from anydml.engines.cpu.conv.direct import LONG
+from anydml.engines.cpu.conv.direct_microkernel import BandTile, make_band_tile
 from anydml.engines.cpu.features import has_feature, reads_pixels
-from anydml.engines.cpu.kernels.band_lines import LONG
-from anydml.engines.cpu.kernels.band_tile import BandTile, make_band_tile
-from anydml.engines.cpu.programs import band_units, bands
 from assembled import assembly
 
 Array = np.ndarray[Any, Any]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.cpu.programs import bordered
-from anydml.engines.cpu.programs.placed import PlacedProgram
+from anydml.engines.cpu.move import padding as bordered
+from anydml.engines.cpu.move.padding import PlacedProgram
 from anydml.ir.patterns import copy_of, filled
 from anydml.ir.views import View
 from guarded import guarded

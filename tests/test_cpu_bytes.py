@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.cpu.kernels import lookup as kernel
-from anydml.engines.cpu.programs import lookup
-from anydml.engines.cpu.programs.contracted import ContractProgram
+from anydml.engines.cpu.gemm.program import ContractProgram
+from anydml.engines.cpu.rows import lookup
+from anydml.engines.cpu.rows import lookup as kernel
 from anydml.ir.patterns import match_lookup
 from anydml.ir.verbs import Map
 from assembled import assembly

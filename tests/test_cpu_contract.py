@@ -10,12 +10,12 @@ import pytest
 import anydml as dml
 from anydml.engines.cpu import CpuEngine, plans
 from anydml.engines.cpu.features import IS_ARM
-from anydml.engines.cpu.kernels.bringing import AS_IT_LIES, UNPACKED
-from anydml.engines.cpu.kernels.contract import WORDS
-from anydml.engines.cpu.kernels.pack import SPAN
-from anydml.engines.cpu.kernels.room import SCRATCH
-from anydml.engines.cpu.programs import contracted
-from anydml.engines.cpu.programs.contracted import ContractProgram
+from anydml.engines.cpu.gemm import program as contracted
+from anydml.engines.cpu.gemm.macrokernel import WORDS
+from anydml.engines.cpu.gemm.operands import AS_IT_LIES, UNPACKED
+from anydml.engines.cpu.gemm.packing import SPAN
+from anydml.engines.cpu.gemm.program import ContractProgram
+from anydml.engines.cpu.gemm.workspace import SCRATCH
 from anydml.engines.reference import ReferenceEngine
 from anydml.ir.expressions import load
 from anydml.ir.verbs import Reduce

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.cpu.programs import contract
-from anydml.engines.cpu.programs.endings import ending_of
+from anydml.engines.cpu.gemm import selection as contract
+from anydml.engines.cpu.gemm.epilogue import ending_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

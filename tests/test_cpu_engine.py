@@ -11,7 +11,7 @@ import anydml as dml
 from agreement import answer, assert_same, columns, framed, gathering, padded, slicing, values
 from anydml import calls
 from anydml.engines.cpu.features import has_lanes
-from anydml.engines.cpu.programs import copy, gather, scan
+from anydml.engines.cpu.move import copy, gather, scan
 from anydml.enums import NUMPY_TYPES
 from guarded import guarded
 

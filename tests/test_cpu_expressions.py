@@ -14,9 +14,9 @@ import pytest
 import anydml as dml
 from agreement import assert_same
 from anydml.engines.cpu import CpuEngine
-from anydml.engines.cpu.kernels.rare import find_rare
-from anydml.engines.cpu.programs import map as planning
-from anydml.engines.cpu.programs.mapped import MapProgram
+from anydml.engines.cpu.codegen.expressions import find_rare
+from anydml.engines.cpu.rows import map as planning
+from anydml.engines.cpu.rows.program import MapProgram
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
 from anydml.enums import NUMPY_TYPES, DataType
 from anydml.ir import expressions as ex
@@ -242,10 +242,10 @@ COLD = """
 import sys, numpy as np
 from test_cpu_expressions import X, Y, F32, mapped, numbers
 from anydml.engines.cpu import CpuEngine
-from anydml.engines.cpu.kernels.rare import find_rare
+from anydml.engines.cpu.codegen.expressions import find_rare
 x = numbers((4, 4), F32)
 CpuEngine().compile(mapped(X * Y - Y, [x, x], x.copy()))
-print([name for name in ("anydml.engines.cpu.translate", "torch", "triton") if name in sys.modules])
+print([name for name in ("anydml.engines.cpu.codegen.translate", "torch", "triton") if name in sys.modules])
 """
 
 

@@ -11,10 +11,10 @@ import pytest
 import test_cpu_maps
 from agreement import values
 from anydml.engines.cpu import CpuEngine
-from anydml.engines.cpu.kernels.near import PLACES
-from anydml.engines.cpu.programs import gather
-from anydml.engines.cpu.programs.check import CheckedProgram
-from anydml.engines.cpu.programs.gather import GatherProgram
+from anydml.engines.cpu.move import gather
+from anydml.engines.cpu.move.gather import GatherProgram
+from anydml.engines.cpu.move.gather_kernel import PLACES
+from anydml.engines.cpu.move.index_check import CheckedProgram
 from anydml.engines.reference import ReferenceEngine
 from anydml.ir.fetches import gathered
 from anydml.ir.verbs import IndexFault

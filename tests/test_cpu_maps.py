@@ -11,8 +11,8 @@ import pytest
 import anydml as dml
 from agreement import assert_same, values
 from anydml.engines.cpu import CpuEngine, schedules
-from anydml.engines.cpu.programs import lines
-from anydml.engines.cpu.programs.copy import CopyProgram
+from anydml.engines.cpu.move.copy import CopyProgram
+from anydml.engines.cpu.rows import lines
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
 from anydml.enums import NUMPY_TYPES
 from anydml.ir.fetches import turned

@@ -10,11 +10,13 @@ import pytest
 
 import anydml as dml
 import strides
+from anydml.engines.cpu.conv import direct as band_units
+from anydml.engines.cpu.conv import direct_nhwc as pixel_bands
+from anydml.engines.cpu.conv import nhwc as pixels
 from anydml.engines.cpu.features import has_feature, reads_pixels
-from anydml.engines.cpu.programs import band_units, pixel_bands, pixels
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.kernels.band_tile import BandTile
+    from anydml.engines.cpu.conv.direct_microkernel import BandTile
 
 Array = np.ndarray[Any, Any]
 LANES = 16 if has_feature("avx512vl") else 8

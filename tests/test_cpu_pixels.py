@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from anydml.engines.cpu.conv import nhwc as pixels
+from anydml.engines.cpu.conv.nhwc_microkernel import TOGETHER, make_unpacked_tile
 from anydml.engines.cpu.features import reads_pixels
-from anydml.engines.cpu.kernels.endings import FOLD, Ending
-from anydml.engines.cpu.kernels.tile import CHAIN, Tile
-from anydml.engines.cpu.kernels.unpacked_tile import TOGETHER, make_unpacked_tile
-from anydml.engines.cpu.programs import pixels
-from anydml.engines.cpu.programs.contracted import ContractProgram, pieces
-from anydml.engines.cpu.programs.endings import SHORT
-from anydml.engines.cpu.tiles import tile_for
+from anydml.engines.cpu.gemm.epilogue import FOLD, SHORT, Ending
+from anydml.engines.cpu.gemm.microkernel import CHAIN, Tile
+from anydml.engines.cpu.gemm.program import ContractProgram, pieces
+from anydml.engines.cpu.gemm.tile_shapes import tile_for
 from anydml.ir.expressions import load
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from agreement import framed, run
 from agreement import view as view_of
 from anydml.engines import find_engine
-from anydml.engines.cpu.programs.placed import PlacedProgram, plan_placed
+from anydml.engines.cpu.move.padding import PlacedProgram, plan_placed
 from anydml.enums import DataType
 from anydml.ir.expressions import absolute, const, coordinate, fetch, given, load, maximum, minimum
 from anydml.ir.verbs import Map

@@ -12,8 +12,9 @@ import anydml as dml
 from agreement import assert_same
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.features import has_lanes
-from anydml.engines.cpu.kernels import across, along
-from anydml.engines.cpu.programs import reduce as planning
+from anydml.engines.cpu.rows import reduce as planning
+from anydml.engines.cpu.rows import reduce_across as across
+from anydml.engines.cpu.rows import reduce_along as along
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
 from anydml.enums import NUMPY_TYPES, DataType
 from anydml.ir import expressions as ex

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.cpu.kernels.taps_rolling import make_rolling
-from anydml.engines.cpu.kernels.taps_shape import Taps
-from anydml.engines.cpu.kernels.taps_wide import make_wide
-from anydml.engines.cpu.programs import taps as programs
+from anydml.engines.cpu.conv import depthwise as programs
+from anydml.engines.cpu.conv.stencil import Taps
+from anydml.engines.cpu.conv.stencil_vectors import make_rolling, make_wide
 from assembled import assembly
 from guarded import guarded
 

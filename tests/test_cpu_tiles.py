@@ -8,22 +8,15 @@ import re
 import pytest
 
 import anydml as dml
-from anydml.engines.cpu import tiles
 from anydml.engines.cpu.build import _called
-from anydml.engines.cpu.kernels.dots import make_dots
-from anydml.engines.cpu.kernels.mend import make_mend
-from anydml.engines.cpu.kernels.octet_vectors import Octets
-from anydml.engines.cpu.kernels.octets import make_octets
-from anydml.engines.cpu.kernels.pack import GROUP, Packing, make_pack
-from anydml.engines.cpu.kernels.skinny import Skinny, make_strip
-from anydml.engines.cpu.kernels.taps import make_taps
-from anydml.engines.cpu.kernels.taps_dots import make_dots as make_dots_of_taps
-from anydml.engines.cpu.kernels.taps_dots import suits
-from anydml.engines.cpu.kernels.taps_extremes import make_extremes
-from anydml.engines.cpu.kernels.taps_shape import Taps
-from anydml.engines.cpu.kernels.tile import BYTES, Tile, make_tile
-from anydml.engines.cpu.kernels.tile_rows import UNROLLED
-from anydml.engines.cpu.kernels.totals import make_total
+from anydml.engines.cpu.conv.stencil import Taps, make_extremes, make_taps
+from anydml.engines.cpu.conv.stencil_vectors import make_dots as make_dots_of_taps
+from anydml.engines.cpu.conv.stencil_vectors import suits_dots
+from anydml.engines.cpu.gemm import tile_shapes as tiles
+from anydml.engines.cpu.gemm.microkernel import BYTES, UNROLLED, Tile, make_tile
+from anydml.engines.cpu.gemm.packing import GROUP, Packing, make_pack
+from anydml.engines.cpu.gemm.small_m import Skinny, make_dots, make_strip
+from anydml.engines.cpu.quant.int8 import Octets, make_mend, make_octets, make_total
 from anydml.ir.expressions import load
 from assembled import assembly
 
@@ -123,7 +116,7 @@ def test_products_are_compiled_for_every_cpu(name: str) -> None:
             )
             texts += [make_octets(octets), make_total(octets)]
         taps = Taps("fma", 3, 3, 2, 2, 1, 1, 8, tile.by_lane, "u8")
-        texts += [make_mend(), make_taps(taps), *([make_dots_of_taps(taps)] if suits(taps) else [])]
+        texts += [make_mend(), make_taps(taps), *([make_dots_of_taps(taps)] if suits_dots(taps) else [])]
     else:
         shape = Skinny(5, tile.lanes, 8, tile.by_lane, False, False, (number,), "p")
         texts += [make_strip(number * 2, shape), make_dots(number * 2, shape)]

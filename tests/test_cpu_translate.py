@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from anydml.engines.cpu import build, features
+from anydml.engines.cpu.codegen.language import larger, load_word, quotient, remainder, smaller, store_word
+from anydml.engines.cpu.codegen.translate import translate
 from anydml.engines.cpu.kernel import Kernel
-from anydml.engines.cpu.language import larger, load_word, quotient, remainder, smaller, store_word
-from anydml.engines.cpu.translate import translate
 
 SCALE, IS_ODD = 8, True
 

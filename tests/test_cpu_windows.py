@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.cpu.programs import contract
-from anydml.engines.cpu.programs.contracted import ContractProgram
+from anydml.engines.cpu.gemm import selection as contract
+from anydml.engines.cpu.gemm.program import ContractProgram
 from anydml.engines.protocol import layouts_of
 
 Array = np.ndarray[Any, Any]

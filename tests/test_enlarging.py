@@ -10,10 +10,10 @@ import pytest
 import anydml as dml
 from agreement import assert_same
 from anydml.engines.cpu import CpuEngine
-from anydml.engines.cpu.kernels.map import make_map
-from anydml.engines.cpu.kernels.row import Shape
-from anydml.engines.cpu.programs import map as programs
-from anydml.engines.cpu.programs.mapped import MapProgram
+from anydml.engines.cpu.rows import map as programs
+from anydml.engines.cpu.rows.map import make_map
+from anydml.engines.cpu.rows.program import MapProgram
+from anydml.engines.cpu.rows.row import Shape
 from anydml.engines.reference import ReferenceEngine
 from anydml.ir.expressions import const, coordinate, fetch, given, load
 from anydml.ir.fetches import nearest

@@ -12,7 +12,7 @@ import anydml as dml
 from agreement import bits, framed, run
 from agreement import view as view_of
 from anydml.engines import find_engine
-from anydml.engines.cpu.programs import map as planning
+from anydml.engines.cpu.rows import map as planning
 from anydml.enums import DataType
 from anydml.explain.formula import Formula, name_index
 from anydml.graph.rules import fetching

@@ -11,7 +11,7 @@ from onnx_models import model, node  # isort: skip - it asks for onnx
 
 import anydml as dml
 import anydml.onnx
-from anydml.engines.cpu.kernels.suppress import make_suppress
+from anydml.engines.cpu.move.nms import make_suppress
 from anydml.onnx.parts import evaluating
 from assembled import assembly
 

@@ -14,10 +14,10 @@ from onnx_models import model, node  # isort: skip - it asks for onnx
 
 import anydml as dml
 import anydml.onnx
-from anydml.engines.cpu import team
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.call import make_dispatch
-from anydml.engines.cpu.series import make_series_of
+from anydml.engines.cpu.launch.call import make_dispatch
+from anydml.engines.cpu.launch.series import make_series_of
+from anydml.engines.cpu.threads import team
 from anydml.onnx.program import Program
 
 if TYPE_CHECKING:

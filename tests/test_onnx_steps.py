@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.cpu import team
+from anydml.engines.cpu.threads import team
 from onnx_flow import X, number, parsed
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing

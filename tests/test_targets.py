@@ -11,7 +11,7 @@ import pytest
 import anydml as dml
 from agreement import assert_same, begin, view
 from anydml.engines import find_engine
-from anydml.engines.cpu.programs import reduce as planning
+from anydml.engines.cpu.rows import reduce as planning
 from anydml.enums import NUMPY_TYPES, DataType
 from anydml.ir.expressions import fold, load
 from anydml.ir.trees import write

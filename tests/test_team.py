@@ -12,8 +12,8 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cores import read_quota
-from anydml.engines.cpu import team
-from anydml.engines.cpu.kernels.team import SLOTS
+from anydml.engines.cpu.threads import team
+from anydml.engines.cpu.threads.team_kernel import SLOTS
 from threading_helpers import KINDS, LINUX, reversing, run_python, summing
 
 if TYPE_CHECKING:

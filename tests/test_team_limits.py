@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.cpu.call import make_dispatch
-from anydml.engines.cpu.programs import scan
+from anydml.engines.cpu.launch.call import make_dispatch
+from anydml.engines.cpu.move import scan
 from threading_helpers import KINDS, LINUX, run_python
 
 if TYPE_CHECKING:
@@ -116,7 +116,11 @@ print(len(cores), len(kept), kept <= set(cores), os.sched_getaffinity(0) == set(
 
 def test_threads_from_elsewhere_find_a_block_to_work_in() -> None:
     """Who finds none keeps a core busy: there are enough for callers of several threads each, however few the cores."""
-    code = "dml.set_num_threads(1)\nfrom anydml.engines.cpu.scratch import get_scratch\nprint(get_scratch().number)"
+    code = """
+from anydml.engines.cpu.threads.scratch import get_scratch
+dml.set_num_threads(1)
+print(get_scratch().number)
+"""
     assert int(run_python(code).stdout) >= 32
 
 

@@ -10,7 +10,7 @@ from threading_helpers import KINDS, LINUX, run_python
 @LINUX
 def test_a_dispatch_on_pythons_threads_ends_before_whatever_a_handler_raises() -> None:
     code = """
-from anydml.engines.cpu import pool
+from anydml.engines.cpu.threads import pool
 class Late(Exception): pass
 def handle(*_):
     rung.set()
@@ -39,7 +39,7 @@ except Late:
 @LINUX
 def test_a_handler_dispatches_while_threads_are_started() -> None:
     code = """
-from anydml.engines.cpu import pool
+from anydml.engines.cpu.threads import pool
 import faulthandler
 faulthandler.dump_traceback_later(30, exit=True)
 start = pool.start_thread
@@ -164,7 +164,7 @@ keep = Late()
 @LINUX
 def test_threads_that_dispatch_first_at_once_have_one_team() -> None:
     code = """
-from anydml.engines.cpu import team
+from anydml.engines.cpu.threads import team
 both, found, get_kernel = threading.Barrier(2), [], team.get_kernel
 def get_together(name):
     kernel = get_kernel(name)

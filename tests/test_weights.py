@@ -12,11 +12,10 @@ from anydml.arrays.nibbles import pack
 from anydml.engines import find_engine
 from anydml.engines.cpu import CpuEngine, schedules
 from anydml.engines.cpu.features import IS_ARM, has_feature
-from anydml.engines.cpu.kernels.abreast import END
-from anydml.engines.cpu.kernels.abreast_sums import Abreast, make_abreast
-from anydml.engines.cpu.kernels.room import SCRATCH
-from anydml.engines.cpu.programs import abreast
-from anydml.engines.cpu.programs import weights as programs
+from anydml.engines.cpu.gemm.workspace import SCRATCH
+from anydml.engines.cpu.quant import column_per_lane as abreast
+from anydml.engines.cpu.quant import weight_only as programs
+from anydml.engines.cpu.quant.column_per_lane import END, Abreast, make_abreast
 from anydml.graph.rules import constants
 from anydml.ir.verbs import Reduce
 from anydml.ir.weights import match_weights

@@ -14,9 +14,9 @@ import numpy as np
 
 import anydml as dml
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.call import make_dispatch
-from anydml.engines.cpu.kernels import HEADER
-from anydml.engines.cpu.tiles import tile_for
+from anydml.engines.cpu.gemm.tile_shapes import tile_for
+from anydml.engines.cpu.launch.call import make_dispatch
+from anydml.engines.cpu.launch.record import HEADER
 
 if TYPE_CHECKING:
     from benchmarks.cpu.rows import CpuRow

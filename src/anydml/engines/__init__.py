@@ -141,8 +141,8 @@ def describe_engine(engine: Engine) -> str:
 
         return device_label(int(engine.memory.partition(":")[2] or 0))
     if engine.name == "cpu":
-        import_alone("anydml.engines.cpu.call")
-        from anydml.engines.cpu.call import describe_threads
+        import_alone("anydml.engines.cpu.launch.call")
+        from anydml.engines.cpu.launch.call import describe_threads
 
         return f"{platform.machine()}, {get_num_threads()} {describe_threads()}"
     return platform.machine()

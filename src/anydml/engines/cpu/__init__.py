@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from anydml.alone import run_alone
 from anydml.engines.cpu import plans
 from anydml.engines.cpu.features import CROWDED, has_float16, multiplies_rounded, reads_pixels
-from anydml.engines.cpu.series import make_series_of
+from anydml.engines.cpu.launch.series import make_series_of
 from anydml.engines.protocol import Turning
 from anydml.engines.threads import get_num_threads
 from anydml.enums import DataType

@@ -19,11 +19,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from anydml.engines.cpu.kernel import name_at
-from anydml.engines.cpu.kernels import HEADER, abreast, attend, bands, contract, planes, weights
-from anydml.engines.cpu.kernels.band_lines import BandLine
-from anydml.engines.cpu.kernels.band_tile import BandTile
-from anydml.engines.cpu.kernels.bringing import (
+from anydml.engines.cpu.attention import attention as attend
+from anydml.engines.cpu.conv import depthwise as planes
+from anydml.engines.cpu.conv import direct as bands
+from anydml.engines.cpu.conv.direct import BandLine
+from anydml.engines.cpu.conv.direct_microkernel import BandTile
+from anydml.engines.cpu.conv.direct_nhwc import PixelLine
+from anydml.engines.cpu.conv.stencil import Taps
+from anydml.engines.cpu.gemm import macrokernel as contract
+from anydml.engines.cpu.gemm.operands import (
     ALONG_ROWS,
     ALONG_STEPS,
     DOTS,
@@ -33,17 +37,17 @@ from anydml.engines.cpu.kernels.bringing import (
     STRIP,
     WINDOWS,
 )
-from anydml.engines.cpu.kernels.digits import PORTION
-from anydml.engines.cpu.kernels.gather import BLOCKS, TUPLES
-from anydml.engines.cpu.kernels.near import INDEXED
-from anydml.engines.cpu.kernels.pixel_lines import PixelLine
-from anydml.engines.cpu.kernels.quantised import Quantised
-from anydml.engines.cpu.kernels.rows import FIXED
-from anydml.engines.cpu.kernels.scatter import BATCHES, PARTS
-from anydml.engines.cpu.kernels.taps_shape import Taps
-from anydml.engines.cpu.kernels.unpacked import Unpacked
-from anydml.engines.cpu.programs.check import CheckedProgram
-from anydml.engines.cpu.programs.cut import CutProgram
+from anydml.engines.cpu.kernel import name_at
+from anydml.engines.cpu.launch.record import HEADER
+from anydml.engines.cpu.move.gather_kernel import BLOCKS, INDEXED, TUPLES
+from anydml.engines.cpu.move.index_check import CheckedProgram
+from anydml.engines.cpu.move.scatter_kernel import BATCHES, PARTS
+from anydml.engines.cpu.quant import column_per_lane as abreast
+from anydml.engines.cpu.quant import weight_only_kernel as weights
+from anydml.engines.cpu.quant.dequantize import Unpacked
+from anydml.engines.cpu.quant.weight_only_kernel import PORTION, Quantised
+from anydml.engines.cpu.rows.segmented_reduce import CutProgram
+from anydml.engines.cpu.rows.walk import FIXED
 from anydml.engines.protocol import layouts_of
 from anydml.engines.reference import ReferenceProgram
 from anydml.engines.repeated import RepeatProgram

@@ -211,16 +211,16 @@ def _called(assembly: str) -> set[str]:
 
 def _write_text(family: str, rest: str) -> str:
     """A kernel that is written in LLVM."""
-    from anydml.engines.cpu.kernels.line import make_line
-    from anydml.engines.cpu.kernels.team import make_team
+    from anydml.engines.cpu.rows.line_kernel import make_line
+    from anydml.engines.cpu.threads.team_kernel import make_team
 
     return make_team() if family == "team" else make_line(rest)
 
 
 def _translate(name: str) -> str:
     """A kernel that is written in Python."""
-    from anydml.engines.cpu.registry import make_kernel
-    from anydml.engines.cpu.translate import translate
+    from anydml.engines.cpu.codegen.registry import make_kernel
+    from anydml.engines.cpu.codegen.translate import translate
 
     return translate(make_kernel(name))
 

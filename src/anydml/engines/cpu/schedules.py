@@ -6,31 +6,28 @@ import functools
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.cpu.attention.attention import plan_attend, takes_attend
+from anydml.engines.cpu.conv.depthwise import plan_framed, plan_taps
+from anydml.engines.cpu.conv.direct import plan_bands, plan_padded_bands
+from anydml.engines.cpu.conv.direct_nhwc import plan_pixel_bands
+from anydml.engines.cpu.conv.nhwc import plan_folded_pixels, plan_pixels
 from anydml.engines.cpu.features import has_float16, has_fma, has_rounding
-from anydml.engines.cpu.programs.attend import plan_attend, takes_attend
-from anydml.engines.cpu.programs.bands import plan_bands, plan_padded_bands
-from anydml.engines.cpu.programs.bordered import plan_bordered
-from anydml.engines.cpu.programs.check import CheckedProgram
-from anydml.engines.cpu.programs.contract import plan_contract, plan_panels
-from anydml.engines.cpu.programs.copy import plan_copy
-from anydml.engines.cpu.programs.fill import plan_fill
-from anydml.engines.cpu.programs.gather import plan_gather
-from anydml.engines.cpu.programs.lookup import plan_lookup
-from anydml.engines.cpu.programs.map import plan_map
-from anydml.engines.cpu.programs.phases import plan_phases
-from anydml.engines.cpu.programs.pixel_bands import plan_pixel_bands
-from anydml.engines.cpu.programs.pixels import plan_folded_pixels, plan_pixels
-from anydml.engines.cpu.programs.placed import plan_placed
-from anydml.engines.cpu.programs.reduce import plan_reduce
-from anydml.engines.cpu.programs.repeat import LoopProgram
-from anydml.engines.cpu.programs.reverse import plan_reverse
-from anydml.engines.cpu.programs.scale import plan_scaled
-from anydml.engines.cpu.programs.scan import ScanProgram
-from anydml.engines.cpu.programs.scatter import ScatterProgram
-from anydml.engines.cpu.programs.taps import plan_framed, plan_taps
-from anydml.engines.cpu.programs.top import TopProgram
-from anydml.engines.cpu.programs.unpacked import plan_unpacked, plan_unpacked_ahead
-from anydml.engines.cpu.programs.weights import plan_weights, plan_weights_ahead
+from anydml.engines.cpu.gemm.selection import plan_contract, plan_panels
+from anydml.engines.cpu.launch.loops import LoopProgram
+from anydml.engines.cpu.move.copy import plan_copy, plan_phases
+from anydml.engines.cpu.move.gather import plan_gather
+from anydml.engines.cpu.move.index_check import CheckedProgram
+from anydml.engines.cpu.move.padding import plan_bordered, plan_placed
+from anydml.engines.cpu.move.reverse import plan_reverse
+from anydml.engines.cpu.move.scan import ScanProgram
+from anydml.engines.cpu.move.scatter import ScatterProgram
+from anydml.engines.cpu.move.top_k import TopProgram
+from anydml.engines.cpu.quant.dequantize import plan_unpacked, plan_unpacked_ahead
+from anydml.engines.cpu.quant.weight_only import plan_weights, plan_weights_ahead
+from anydml.engines.cpu.rows.lines import plan_fill, plan_scaled
+from anydml.engines.cpu.rows.lookup import plan_lookup
+from anydml.engines.cpu.rows.map import plan_map
+from anydml.engines.cpu.rows.reduce import plan_reduce
 from anydml.engines.reference import ReferenceEngine
 from anydml.engines.repeated import compile_repeat
 from anydml.enums import DataType

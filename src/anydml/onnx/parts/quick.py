@@ -119,8 +119,8 @@ class Quick:
 
     def make_native(self, *, is_counted: bool) -> None:
         """Have steps in one call where they are nothing but kernels; `is_counted` says that each reads its number."""
-        import_alone("anydml.engines.cpu.sweeping")
-        from anydml.engines.cpu.sweeping import make_sweep_of  # with what compiles kernels, which few models need
+        import_alone("anydml.engines.cpu.launch.loops")
+        from anydml.engines.cpu.launch.loops import make_sweep_of  # with what compiles kernels, which few models need
 
         self._read = [] if is_counted else [i for i, array in enumerate(self._inputs) if array is not None]
         number, reads = self._inputs[0] if is_counted else None, [self._inputs[i] for i in self._read]

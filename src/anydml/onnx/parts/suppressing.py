@@ -59,8 +59,8 @@ def _suppressed(
     batch, classes, places = scores.shape
     if count <= 0 or not scores.size:
         return np.empty((0, 3), np.int64)
-    import_alone("anydml.engines.cpu.suppress")
-    from anydml.engines.cpu.suppress import suppress  # with what compiles kernels, which few models need on a GPU
+    import_alone("anydml.engines.cpu.move.nms")
+    from anydml.engines.cpu.move.nms import suppress  # with what compiles kernels, which few models need on a GPU
 
     left = scores if least is None else np.where(scores > np.float32(least.item()), scores, np.float32(-np.inf))
     part = np.float32(0 if overlap is None else overlap.item())

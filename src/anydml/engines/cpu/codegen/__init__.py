@@ -1,0 +1,1 @@
+"""Code generation: functions in LLVM IR as text, expression trees, and the Python subset that is translated to it."""

@@ -1,0 +1,1 @@
+"""Convolution and pooling: direct, implicit GEMM over NHWC, and the depthwise and pooling stencil."""

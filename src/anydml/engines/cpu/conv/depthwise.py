@@ -1,0 +1,583 @@
+"""Depthwise convolution and pooling in NCHW: when the stencil is chosen, how planes are cut into row blocks and
+vectors, and the kernel that walks the planes.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.codegen.expressions import kind_of
+from anydml.engines.cpu.codegen.function import Steps
+from anydml.engines.cpu.conv.padding import NO_FRAME, match_frame
+from anydml.engines.cpu.conv.stencil import MOST, Taps, make_extremes, make_taps
+from anydml.engines.cpu.conv.stencil_vectors import (
+    make_dots,
+    make_masked,
+    make_rolling,
+    make_wide,
+    masked,
+    suits_dots,
+    suits_masked,
+)
+from anydml.engines.cpu.features import IS_ARM, has_feature
+from anydml.engines.cpu.gemm.epilogue import COLUMN, FOLD, ROW, Ending
+from anydml.engines.cpu.gemm.operands import Sides, byte_less_zero
+from anydml.engines.cpu.gemm.program import ContractProgram
+from anydml.engines.cpu.gemm.selection import FLOPS
+from anydml.engines.cpu.gemm.tile_shapes import has_dots, tile_for
+from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, make_stage, take_scratch
+from anydml.engines.cpu.gemm.workspace import RESULT, SCRATCH, SUMS_AT
+from anydml.engines.cpu.launch.record import HEADER
+from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
+from anydml.enums import DataType
+from anydml.ir.expressions import FOLDS
+from anydml.ir.patterns import Contraction, varies_along
+from anydml.ir.trees import walk
+from anydml.ir.verbs import Reduce
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.engines.cpu.conv.padding import Frame
+    from anydml.engines.cpu.gemm.operands import Lie
+    from anydml.engines.cpu.gemm.program import Section
+    from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Primitive
+
+# How taps walk over a plane: rows and vectors at once, and whether windows that reach past the input are read so.
+
+
+SUMS = 16 if IS_ARM else 8
+"""Registers of sums at once."""
+WIDE, WIDE_BYTES = (7, 2) if IS_ARM else (2, 2)
+"""Registers of a row at most. On an Arm Neoverse-N1 144 planes of 56 x 56 by 2 take 179 us with 7, and 205 with 2; of
+bytes, by 1, 652 with 6 and 459 with 2."""
+TALL = 8
+"""Rows at most: texts grow with them."""
+WIDEST, SUMS_WIDE = 16, 16
+"""Lanes, and registers of sums, of the blocks of an x86 with 32 registers."""
+ROLLING, ACROSS = 16, 4
+"""Registers of sums that roll on from line to line, and of a row at most."""
+
+
+def in_blocks(taps: Taps, rows: int, columns: int) -> Taps:
+    """Taps with blocks that suit planes, or parts of some, of so many results."""
+    needed = -(-columns // taps.lanes)
+    if taps.is_by_line:
+        together, vectors = 4, min(2, needed)
+    else:
+        size = max(taps.lanes // tile_for("f32", TALL).lanes, 1)  # registers of a vector: bytes are summed as 32 bits
+        wide = max((WIDE if taps.kind == "f32" else WIDE_BYTES) // size, 1)
+        vectors = -(-needed // -(-needed // wide))
+        together = min(range(1, min(TALL, rows) + 1), key=lambda some: _cost(taps, some, rows, vectors * size))
+    return taps._replace(together=min(together, rows), vectors=vectors, is_single=needed == vectors)
+
+
+def _cost(taps: Taps, some: int, rows: int, registers: int) -> tuple[bool, int]:
+    """The cost of rows if some are computed at once: arithmetic, and lines that are read."""
+    lines = (some - 1) * abs(taps.down) + (taps.rows - 1) * abs(taps.below) + 1
+    return some * registers > SUMS, -(-rows // some) * taps.columns * (some * taps.rows + lines)
+
+
+def suits_wide(taps: Taps) -> bool:
+    """Whether a text that knows how long lines are computes them."""
+    return taps.kind == "f32" and taps.op in ("fma", "sum") and has_feature("avx512vl")
+
+
+def in_wide_blocks(taps: Taps, rows: int, columns: int, line: int, left: int | None = None) -> Taps:
+    """Taps for such a text, with blocks that suit parts of so many rows."""
+    lanes = WIDEST if columns > WIDEST // 2 else WIDEST // 2
+    needed = -(-columns // lanes)
+    is_rolling = taps.down == taps.below == 1 < taps.rows
+    wide = min(ROLLING // taps.rows, ACROSS) if is_rolling else WIDE
+    vectors = -(-needed // -(-needed // wide))
+    most = 0 if is_rolling else min(SUMS_WIDE // vectors, TALL, rows)
+    together = min(range(1, most + 1), key=lambda some: _cost(taps, some, rows, 0), default=0)
+    return taps._replace(
+        lanes=lanes, vectors=vectors, together=together, left=left, over=0, width=columns, line=line, by_lane=False
+    )
+
+
+def with_margins(taps: Taps, columns: int, left: int, line: int) -> Taps | None:
+    """Taps that read lines of so many elements, the first window beginning so many before one.
+
+    None where a vector that is not a row's first or last would reach past a line.
+    """
+    last = (columns - 1) * taps.step + (taps.columns - 1) * taps.beside - left
+    over, wide = max(last - (line - 1), 0), taps.vectors * taps.lanes
+    is_inside = columns == taps.lanes  # the one vector is the first and the last
+    if not is_inside:
+        # The vector before a row's last ends so many results before it; those after the first begin so many after it.
+        gap = (columns - 1) % (taps.lanes if taps.is_single else wide) + 1
+        begin = columns - taps.lanes if taps.is_single else min(columns - wide, wide)
+        is_inside = over + taps.step - 1 <= min(gap, taps.lanes) * taps.step and left <= begin * taps.step
+    # What is read at once lies in a line, and reaches past one end of it at most.
+    is_read = line >= taps.lanes * (1 if taps.vectors == 1 else taps.step)
+    return taps._replace(left=left, over=over) if is_inside and is_read else None
+
+
+# The walk over planes, a part of one at a time, by kernels of `taps`.
+
+
+WORDS = (
+    "slots", "slot_count", "rows", "line", "parts", "down", "pitch", "tap_rows", "tap_columns", "weight_down",
+    "weight_beside", "taps", "dots", "is_direct", "is_whole", "target_down", "frame", "lines", "reach", "left", "top",
+    "source_rows", "source_line", "source_down", "frame_size", "fill", "bytes", "x_at", "weights_at", "result_at",
+    "fill_at", "rank",
+)  # fmt: skip
+"""After the header, and before the batch's sizes: `down` is from a row of results to the next, in the input. Results
+are written by the taps' kernel where `is_direct`; otherwise they are computed from folds in the scratch, all of a part
+at once where `is_whole`, or row by row. Bytes go to `dots`, if it is there, where weights less their zero point are
+bytes still.
+
+Where `frame` is not 0 lines of as many bytes are made of the input's, with margins: those of a part, `lines` for each
+row of results and `reach` for the last. `source_line` bytes of each of `source_rows` lines lie from `left` on, the
+first in line `top`; around them is `fill`, four bytes, or a byte at `fill_at`. Kernels that know margins read the
+input's own lines: `frame` and `down` are 0, and one line is filled."""
+
+WEIGHTS, WEIGHTS_SIGNED, WEIGHTS_ZERO, WEIGHTS_ZERO_SIGNED, ZERO, ZERO_SIGNED, AS_THEY_LIE = (1 << k for k in range(7))
+"""The parts of `bytes`: whether weights are bytes, have signs, have a zero point, which has a sign; likewise for the
+input's zero point. Their section has the weights, and those that are there. `dots` takes some as they lie: bytes with
+signs, side by side, without zero points."""
+
+
+def make_planes(scratch: int, results: int) -> str:
+    """The text of the walk, for a scratch with room for results first, then for lines. Compiled once for all."""
+    text = Steps()
+    for i, name in enumerate(WORDS):
+        text.read(name, f"words + {8 * (HEADER + i)}")
+    for name in ("x", "weights", "result", "filler"):
+        text.let(name, f"words + {'fill' if name == 'filler' else name}_at * 8")
+        text.room(f"{name}_bases", VIEWS)
+    text.read("views", "result + 8")
+    text.room("places", VIEWS)
+    text.room("weight", MOST // 2 + 1)
+    text.room("weight_at", 1)
+    text.put("weight_at", "weight")
+    text.room("zeros", 2)
+    take_scratch(text, scratch)
+    text.room("chosen", 1)
+    text.put("chosen", "taps")
+    text.let("memory", "scratch + 64")
+    text.let("framed", f"memory + {results}")
+    _fill_margins(text)
+    text.room("bounds", 2)
+    text.room("carry", 1)
+    text.let("plane_first", "begin // parts")
+    find_place(text, "plane_first", HEADER + len(WORDS))
+    with text.loop("plane", "plane_first", "(end + parts - 1) // parts"):
+        _find_bases(text)
+        with text.when("tap_rows"):
+            _bring_weights(text)
+        with text.loop("part", "max(begin - plane * parts, 0)", "min(end - plane * parts, parts)"):
+            _compute_part(text)
+        _go_on(text)
+    text.add("store atomic i64 0, ptr %slot.ptr release, align 8", "ret i64 0")
+    walk = text.define("i64 @kernel(i64 %words, i64 %begin, i64 %end)")
+    return "\n".join([make_stage(), make_bases(), walk, DECLARED])
+
+
+def _compute_part(text: Steps) -> None:
+    """Some rows of a plane. A plane of 14 x 14 takes less time than a few divisions."""
+    text.put("bounds", 0)
+    text.put("bounds + 8", "rows")
+    with text.when("parts > 1"):
+        text.put("bounds", "(rows * part) // parts")
+        text.put("bounds + 8", "(rows * (part + 1)) // parts")
+    text.read("first", "bounds")
+    text.read("stop", "bounds + 8")
+    text.let("some", "stop - first")
+    text.read("x_base", "x_bases")
+    with text.when("frame"):
+        _make_lines(text)
+    text.read("target", "result_bases + views * 8 - 8")
+    text.let("out", "target + first * target_down if is_direct != 0 else memory")
+    text.let("out_step", "target_down if is_direct != 0 else line * 4")
+    text.read("kernel", "chosen")
+    text.read("given", "weight_at")
+    text.let("begins", "framed if frame != 0 else x_base + first * down")
+    where = ("first", "first * lines - top", "source_rows", "framed")
+    text.invoke(
+        "kernel", "begins", "pitch", "given", "out", "out_step", "some", "line", "result", "result_bases", *where
+    )
+    with text.when("is_direct == 0 and is_whole"):
+        text.invoke("@stage", "result", "result_bases", 0, "first * line", 1, "some * line", 0, "memory", 0)
+    with text.when("is_direct == 0 and is_whole == 0"):
+        text.invoke("@stage", "result", "result_bases", "first", 0, "some", "line", 0, "memory", "line * 4")
+
+
+def _find_bases(text: Steps) -> None:
+    """Where a plane's views begin: a step on from the last one's, unless that was the last along its dimension."""
+    text.read("along", "places + rank * 8")
+    text.let("is_far", "1 if plane == plane_first or along == 0 else 0")
+    for name in ("x", "weights", "result"):
+        with text.when("is_far"):
+            text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
+        text.read(f"{name}_views", f"{name} + 8")
+        text.read(f"{name}_numbers", f"{name} + 16")
+        # After three words a section has three of each view, and one of each number, then strides by dimension.
+        text.let(f"{name}_steps", f"{name} + 24 + ({name}_numbers + {name}_views * (2 + rank)) * 8")
+        with text.loop(f"{name}_v", 0, f"0 if is_far else {name}_views"):
+            text.read(f"{name}_old", f"{name}_bases + {name}_v * 8")
+            text.read(f"{name}_step", f"{name}_steps + {name}_v * 8")
+            text.put(f"{name}_bases + {name}_v * 8", f"{name}_old + {name}_step")
+
+
+def _go_on(text: Steps) -> None:
+    """To the next plane of the batch, as an odometer does."""
+    text.put("carry", 1)
+    with text.loop("wheel", 0, "rank"):
+        text.let("place_at", "places + (rank - wheel) * 8")
+        text.read("wheel_count", f"words + ({HEADER + len(WORDS)} + rank - 1 - wheel) * 8")
+        text.read("carried", "carry")
+        text.read("wheel_at", "place_at")
+        text.let("moved", "wheel_at + carried")
+        text.put("place_at", "0 if moved == wheel_count else moved")
+        text.put("carry", "1 if moved == wheel_count else 0")
+
+
+def _fill_margins(text: Steps) -> None:
+    """Fill all lines once: what units write of them are the same elements."""
+    text.put("places", "fill")
+    with text.when("fill_at"):
+        text.invoke("@bases", "filler", 0, 0, "filler_bases")
+        text.read("filling", "filler_bases")
+        byte = text.new(f"load i8, ptr {text.place('filling')}, align 1")
+        text.add(f"%byte = zext i8 {byte} to i64")
+        text.put("places", "byte * 16843009")
+    text.add(f"%filled = load i32, ptr {text.place('places')}")
+    with text.loop("f", 0, "frame_size", 4):
+        text.add(f"store i32 %filled, ptr {text.place('framed + f')}, align 4")
+
+
+def _make_lines(text: Steps) -> None:
+    """The lines of a part; those above and below the input are filled again, since other parts have others there."""
+    text.let("line_first", "first * lines")
+    with text.loop("i", 0, "(some - 1) * lines + reach"):
+        text.let("there", "line_first + i - top")
+        text.let("here", "framed + i * frame")
+        with text.when("there >= 0 and there < source_rows"):
+            to, source = text.place("here + left"), text.place("x_base + there * source_down")
+            text.add(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 %source_line, i1 false)")
+        with text.when("there < 0 or there >= source_rows"), text.loop("g", 0, "frame", 4):
+            text.add(f"store i32 %filled, ptr {text.place('here + g')}, align 1")
+    text.declared["declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"] = None
+
+
+def _bring_weights(text: Steps) -> None:
+    text.read("source", "weights_bases")
+    with text.when("bytes == 0 and tap_rows == 1 and weight_beside == 4"):
+        text.put("weight_at", "source")
+    is_apart = "bytes == 0 and (tap_rows > 1 or weight_beside != 4)"
+    with text.when(is_apart), text.loop("a", 0, "tap_rows"), text.loop("b", 0, "tap_columns"):
+        found = text.new(f"load i32, ptr {text.place('source + a * weight_down + b * weight_beside')}, align 4")
+        text.add(f"store i32 {found}, ptr {text.place('weight + (a * tap_columns + b) * 4')}, align 4")
+    with text.when(f"bytes == {AS_THEY_LIE}"):
+        text.put("weight_at", "source")
+        text.put("chosen", "dots")
+    with text.when(f"bytes and bytes != {AS_THEY_LIE}"):
+        _bring_bytes(text)
+
+
+def _bring_bytes(text: Steps) -> None:
+    """Weights less their zero point, and the input's; kernels are chosen by whether those are bytes still."""
+    text.put("zeros", 0)
+    text.put("zeros + 8", 0)
+    with text.when(f"bytes & {WEIGHTS_ZERO}"):
+        text.read("zero_at", "weights_bases + 8")
+        text.put("zeros", _byte(text, "zero_at", WEIGHTS_ZERO_SIGNED))
+    with text.when(f"bytes & {ZERO}"):
+        text.read("other_at", f"weights_bases + 8 + (8 if bytes & {WEIGHTS_ZERO} else 0)")
+        text.put("zeros + 8", _byte(text, "other_at", ZERO_SIGNED))
+    text.read("less", "zeros")
+    text.read("zero", "zeros + 8")
+    text.add(f"store i32 {text.new('trunc i64 %zero to i32')}, ptr {text.place(f'weight + {4 * MOST}')}, align 4")
+    text.put("chosen", "dots if dots != 0 else taps")
+    with text.loop("h", 0, "tap_rows"), text.loop("w", 0, "tap_columns"):
+        number = _byte(text, "source + h * weight_down + w * weight_beside", WEIGHTS_SIGNED)
+        text.let("tap", f"{number} - less")
+        place = text.place("weight + (h * tap_columns + w) * 4")
+        text.add(f"store i32 {text.new('trunc i64 %tap to i32')}, ptr {place}, align 4")
+        with text.when("tap < 0 - 128 or tap > 127"):
+            text.put("chosen", "taps")
+
+
+def _byte(text: Steps, place: str, sign: int) -> str:
+    """The byte at an address, as a name that lines take: with its sign where a bit of `bytes` says so."""
+    found = text.new(f"load i8, ptr {text.place(place)}, align 1")
+    numbers = [text.new(f"{widen} i8 {found} to i64") for widen in ("sext", "zext")]
+    test = text.new(f"icmp ne i64 {text.value(f'bytes & {sign}')}, 0")
+    return text.new(f"select i1 {test}, i64 {numbers[0]}, i64 {numbers[1]}")[1:]
+
+
+# Depthwise convolutions and poolings, planned: which taps, and what a unit of planes is.
+
+
+F32, I32 = DataType.FLOAT32, DataType.INT32
+_BYTES = (DataType.INT8, DataType.UINT8)
+BYTES = 8
+"""Bytes at once at least: as many of 16 bits fill a vector of an Arm's."""
+SHORT = 48
+"""Nodes of what is computed from folds up to which that is done where they are: it is written for each of 12 vectors.
+144 planes of 56 x 56, convolved with a bias, take 323 us so, and 367 where folds are written first (one thread of an
+Arm Neoverse-N1)."""
+FAR = 16
+"""The distances of taps at most: what is further apart is no window, and each has a kernel of its own."""
+NEAR = 48 * 1024
+"""Bytes of lines with margins that a part has: the first cache has them, and results."""
+FRAMED = SUMS_AT - RESULT - 4096
+"""Bytes of them that a scratch has room for."""
+TOGETHER = 4
+"""Rows of a part at least."""
+PART = 4096
+"""Results of a part of a plane: the first cache has them, with what they are folded from."""
+
+
+class _Planes(Sides):
+    """The last two dimensions that are kept are rows and columns of a plane."""
+
+    def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - the class above has it
+        found = self.found
+        self.windows, self.unmerged = None, ()
+        self.batch, self.rows, self.columns, self.folded = found.batch, found.rows, found.columns, found.folded
+
+
+class _Found(NamedTuple):
+    op: str
+    x: Expr
+    """The load of the input."""
+    weight: Expr | None
+    fold: Expr
+    zero: Expr | None = None
+    """Of bytes, what is taken off the input."""
+
+
+def plan_framed(primitives: Sequence[Primitive], constants: frozenset[str]) -> ContractProgram | None:
+    """Planes whose padding is made for a reduce alone, and that reduce; None for others."""
+    *maps, last = primitives
+    frame = match_frame(maps)
+    if frame is None or not isinstance(last, Reduce) or last.checks or frame.inner.tensor in constants:
+        return None
+    return plan_taps(last, frame)
+
+
+def plan_taps(primitive: Reduce, frame: Frame | None = None) -> ContractProgram | None:
+    """Planes of FLOAT32 or bytes, whose windows are small; None where they are not, or lie otherwise.
+
+    Whether it is so does not depend on what is computed from the folds, nor on the target: bits are the same.
+    """
+    found = _match(primitive)
+    if found is None or not all(primitive.sizes) or any(node.op == "fetch" for node in walk(primitive.value)):
+        return None
+    kept = len(primitive.sizes) - primitive.depth
+    wide = [k for k, size in enumerate(primitive.sizes) if size > 1]
+    plane, folded = tuple(k for k in wide if k < kept)[-2:], tuple(k for k in wide if k >= kept)
+    batch = tuple(k for k in wide if k < kept and k not in plane)
+    if len(plane) < 2 or not 1 <= len(folded) <= 2 or len(batch) > OUTER_RANK:
+        return None
+    less = byte_less_zero(found.weight)[1] if found.zero is not None else None  # type: ignore[arg-type, index]  # there are weights
+    others = ((found.weight, plane), (found.zero, (*plane, *folded)), (less, folded))
+    if any(one is not None and not varies_along(one, primitive.sources).isdisjoint(over) for one, over in others):
+        return None
+    both = (found.x, found.x)  # weights have no part in how a plane lies
+    sides = _Planes(primitive, Contraction(found.fold, *both, primitive.sizes, batch, plane[:1], plane[1:], folded))
+    taps = _taps(sides, found)
+    if taps is None or len(sides.lies(sides.finish)) >= VIEWS:
+        return None
+    if found.fold.type in _BYTES and (taps.ending is None or frame is not None):
+        return None  # the scratch has sums of 32 bits, and margins of numbers or of zero points
+    if frame is not None and not _is_framed(sides, found, taps, frame):
+        return None
+    return _program(sides, found, taps, frame)
+
+
+def _is_framed(sides: Sides, found: _Found, taps: Taps, frame: Frame) -> bool:
+    """Whether the input alone has margins, and windows are walked onward in it, from its first element on.
+
+    The rows of results are a plane's: those of planes that give one row each are not.
+    """
+    lie = sides.lie(found.x)
+    others = [view for slot, view in enumerate(sides.primitive.sources) if slot != found.x.value]
+    is_onward = lie.tensor == frame.name and not lie.offset and min(_pair(sides, lie)) >= 0
+    last = (sides.count(sides.columns) - 1) * taps.step + (taps.columns - 1) * taps.beside
+    is_line = _pitch(sides, lie) % (frame.line * lie.width) == 0 and last < frame.line
+    is_line = is_line and frame.lie(lie, sides.batch) is not None
+    lowest = (sides.count(sides.rows) - 1) * lie.along(sides.rows) + (taps.rows - 1) * _pair(sides, lie)[0]
+    is_line = is_line and (not frame.height or lowest < frame.height * frame.line * lie.width)
+    return is_onward and is_line and all(view.tensor != frame.name for view in others)
+
+
+def _match(primitive: Reduce) -> _Found | None:
+    """The one fold of a reduce of one value a row: of loads, or the sum of their products with weights."""
+    folds = [node for node in walk(primitive.value) if node.op in FOLDS]
+    if len(folds) != 1 or primitive.also or not primitive.is_by_row:
+        return None
+    (fold,) = folds
+    (term,) = fold.args
+    is_plain = fold.type is F32 and fold.op in ("fold_max", "fold_min", "fold_sum")
+    if term.op == "load" and (is_plain or _is_byte(fold, term)):
+        return _Found(fold.op.removeprefix("fold_"), term, None, fold)
+    if fold.op != "fold_sum" or term.op != "mul" or fold.type not in (F32, I32):
+        return None
+    kept = range(len(primitive.sizes) - primitive.depth)
+    # The input is what varies along places, the weights what does not.
+    x, weight = sorted(term.args, key=lambda arg: -len(varies_along(arg, primitive.sources).intersection(kept)))
+    if fold.type is F32:
+        return _Found("fma", x, weight, fold) if x.op == weight.op == "load" else None
+    byte, other = byte_less_zero(x), byte_less_zero(weight)
+    is_ours = byte is not None and other is not None and _is_plain(byte[1]) and _is_plain(other[1])
+    return _Found("fma", byte[0], weight, fold, byte[1]) if byte and is_ours else None
+
+
+def _is_byte(fold: Expr, term: Expr) -> bool:
+    """Whether it is the largest or the smallest of bytes."""
+    return fold.op in ("fold_max", "fold_min") and fold.type is term.type and fold.type in _BYTES
+
+
+def _taps(sides: Sides, found: _Found) -> Taps | None:
+    sizes, lie = sides.found.sizes, sides.lie(found.x)
+    (rows,), (columns,) = sides.rows, sides.columns
+    lanes, most = tile_for("f32", MOST).lanes, math.prod(sizes[k] for k in sides.folded)
+    lanes = lanes if found.x.type is F32 else max(lanes, BYTES)
+    while 4 < lanes > sizes[columns]:
+        lanes //= 2
+    (below, beside), pitch = _pair(sides, lie), _pitch(sides, lie)
+    is_long = lanes <= sizes[columns] <= RESULT // (8 * TOGETHER) and sizes[rows] >= TOGETHER
+    element = lie.width
+    if not (is_long and pitch and lie.strides[columns] in (element, 2 * element) and most <= MOST):
+        return None
+    height, width = (1, *(sizes[k] for k in sides.folded))[-2:]
+    distances = (lie.strides[rows] // pitch, lie.strides[columns] // element, below // pitch, beside // element)
+    kind = kind_of(found.x.type)
+    taps = Taps(found.op, height, width, *distances, lanes, IS_ARM, kind, ending=_ending(sides))
+    return taps if max(map(abs, distances)) <= FAR else None
+
+
+def _ending(sides: Sides) -> Ending | None:
+    """The value computed from folds where they are, if it is short and no read varies along a plane.
+
+    Elements that do may lie where the target does: rows that overlap would read them again.
+    """
+    leaves, lies = sides.leaves(sides.finish)
+    plane = (*sides.rows, *sides.columns)
+    moves = [FOLD if leaf is sides.sum else "" for leaf in leaves]
+    for v, (leaf, lie) in enumerate(zip(leaves, lies, strict=True)):
+        if leaf.op == "coordinate":
+            moves[v] = {sides.rows[0]: ROW, sides.columns[0]: COLUMN}.get(int(leaf.value), "")
+        elif any(lie.strides[k] for k in plane):
+            return None
+    is_short = len(list(walk(sides.finish))) <= SHORT and sides.target.along(sides.columns) == sides.target.width
+    return Ending(sides.finish, sides.sum, tuple(leaves), tuple(moves)) if is_short else None
+
+
+def _pair(sides: Sides, lie: Lie) -> tuple[int, int]:
+    """The distances of taps, from line to line and along one."""
+    found = [lie.strides[k] for k in sides.folded]
+    return (found[0], found[1]) if len(found) == 2 else (0, found[0])
+
+
+def _pitch(sides: Sides, lie: Lie) -> int:
+    """The common divisor of the distances of lines."""
+    return math.gcd(lie.strides[sides.rows[0]], _pair(sides, lie)[0])
+
+
+def _program(sides: Sides, found: _Found, taps: Taps, frame: Frame | None) -> ContractProgram | None:
+    sizes = sides.found.sizes
+    (rows,), (columns,) = sides.rows, sides.columns
+    height, line = sizes[rows], sizes[columns]
+    x, target = sides.lie(found.x), sides.target
+    results = [*sides.lies(sides.finish), target]
+    is_whole = all(lie.strides[rows] == lie.strides[columns] * line for lie in results)
+    parts = min(max(-(-height * line // PART), 1), height // TOGETHER)
+    framing, filler, bound = NO_FRAME, sides.section((), [], [], []), x
+    down, pitch = x.strides[rows], _pitch(sides, x)
+    taps = in_blocks(taps, height // parts, line)
+    is_masked = suits_masked(taps) and has_feature("avx512vnni") and has_feature("avx512bw")
+    is_wide = suits_wide(taps) and (frame is None or not frame.number)
+    far = (line - 1) * taps.step + (taps.columns - 1) * max(taps.beside, 0) + 1
+    own = None
+    if frame is not None and pitch == frame.line * x.width and not is_masked:
+        length = frame.inner.sizes[-1]
+        if is_wide:
+            own = in_wide_blocks(taps, height // parts, line, length, frame.left)
+        else:
+            own = with_margins(taps, line, frame.left, length)
+    if frame is not None and own is not None:
+        taps = own
+        framing, pitch, down = frame.lines(down // pitch), frame.inner.strides[-2] * x.width, 0
+    elif frame is not None:
+        pitch, (below, _) = frame.line * x.width, _pair(sides, x)
+        step, reach = x.strides[rows] // pitch, (taps.rows - 1) * below // pitch + 1
+        parts = min(max(parts, -(-height * step * pitch // NEAR)), height // TOGETHER)
+        size = ((-(-height // parts) - 1) * step + reach) * pitch
+        if size > FRAMED:
+            return None
+        taps = in_blocks(taps, height // parts, line)
+        framing, pitch = frame.words(step, reach, size), _pitch(sides, x)
+    if is_wide and own is None:
+        taps = in_wide_blocks(taps, height // parts, line, far)
+    if frame is not None:
+        elements = frame.filler(len(sizes))
+        filler = sides.section((), elements, [0] * len(elements), [0] * len(elements))
+        bound = frame.lie(x, sides.batch) or x
+    weights, bits, counts, pair = _weights(sides, found, taps)
+    result = sides.result(is_written=taps.ending is None)
+    sections: tuple[Section, ...] = (sides.section((), [bound], [0], [0]), weights, result, filler)
+    places = [HEADER + len(WORDS) + len(sides.batch)]
+    for section in sections:
+        places.append(places[-1] + len(section.words) + len(section.tensors))
+    places[3] = places[3] if filler.tensors else 0
+    make = make_extremes if taps.is_by_line else make_taps
+    if is_wide:
+        make = make_wide if taps.together else make_rolling
+    kernel = get_kernel(taps.name, functools.partial(make, taps))
+    dots = 0
+    if is_masked:
+        wide = masked(taps, height // parts)
+        if bits == WEIGHTS | WEIGHTS_SIGNED and counts[0] == 1 and pair[1] == 1:
+            bits, wide = AS_THEY_LIE, wide._replace(has_bytes=True)
+        dots = get_kernel(f"dots of {wide.name}", functools.partial(make_masked, wide)).address
+    elif suits_dots(taps) and has_dots(tile_for("i32", MOST).lanes):
+        dots = get_kernel(f"dots of {taps.name}", functools.partial(make_dots, taps)).address
+    fixed = (
+        height, line, parts, down, pitch, *counts, *pair, kernel.address, dots, int(taps.ending is not None),
+        int(is_whole), target.strides[rows], *framing, bits, *places[:4],
+        len(sides.batch), *(sizes[k] for k in sides.batch),
+    )  # fmt: skip
+    size = 2 * math.prod(sizes) // FLOPS
+    walk_ = get_kernel("planes", functools.partial(make_planes, SCRATCH, RESULT))
+    return ContractProgram(walk_, fixed, sections, sides.count(sides.batch) * parts, size)
+
+
+def _weights(sides: Sides, found: _Found, taps: Taps) -> tuple[Section, int, tuple[int, int], tuple[int, int]]:
+    """Weights and zero points, what they are, rows and columns of weights, and how far those lie apart."""
+    weight = found.weight
+    if weight is None:
+        return sides.section((), [], [], []), 0, (0, 0), (0, 0)
+    leaf, less = byte_less_zero(weight) or (weight, None)
+    bits, leaves = 0, [leaf]
+    if found.zero is not None:
+        bits = WEIGHTS | (WEIGHTS_SIGNED if leaf.type is DataType.INT8 else 0)
+        for zero, own, sign in ((less, WEIGHTS_ZERO, WEIGHTS_ZERO_SIGNED), (found.zero, ZERO, ZERO_SIGNED)):
+            if (number := _number(zero)) is not None:
+                leaves.append(number)
+                bits |= own | (sign if number.type is DataType.INT8 else 0)
+    lies, none = [sides.lie(one) for one in leaves], [0] * len(leaves)
+    pair, counts = _pair(sides, lies[0]), (taps.rows, taps.columns)
+    if pair[0] == pair[1] * taps.columns:  # all are in one row
+        counts = (1, taps.rows * taps.columns)
+    return sides.section((), lies, none, none), bits, counts, pair
+
+
+def _number(zero: Expr | None) -> Expr | None:
+    """The load of a zero point; None where it is 0."""
+    return None if zero is None or zero.op == "const" else zero.args[0] if zero.op == "cast" else zero
+
+
+def _is_plain(zero: Expr) -> bool:
+    """Whether a zero point is 0, or a byte."""
+    number = _number(zero)
+    return number is None or (number.op == "load" and number.type in (DataType.INT8, DataType.UINT8))

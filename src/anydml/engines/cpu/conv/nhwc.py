@@ -1,0 +1,254 @@
+"""Convolution and pooling in NHWC as GEMM over pixels: a row of A is a pixel, a column of B an output channel, and
+windows are read in place (implicit GEMM).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.conv.nhwc_microkernel import EACH, SPREAD, make_unpacked_tile
+from anydml.engines.cpu.features import CROWDED, reads_pixels
+from anydml.engines.cpu.gemm.epilogue import ending_of
+from anydml.engines.cpu.gemm.macrokernel import WORDS, make_contract
+from anydml.engines.cpu.gemm.microkernel import CHAIN, Tile
+from anydml.engines.cpu.gemm.operands import PANELS, PIECES, Sides
+from anydml.engines.cpu.gemm.prepacked import lay_out_places
+from anydml.engines.cpu.gemm.program import ContractProgram, place_of_pieces
+from anydml.engines.cpu.gemm.selection import TURNS, size_of
+from anydml.engines.cpu.gemm.tile_shapes import tile_for
+from anydml.engines.cpu.gemm.workspace import LONG
+from anydml.engines.cpu.launch.call import SMALL
+from anydml.engines.cpu.launch.record import HEADER
+from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
+from anydml.engines.threads import get_num_threads
+from anydml.enums import DataType
+from anydml.ir.expressions import FOLDS
+from anydml.ir.patterns import Contraction, match_contraction
+from anydml.ir.trees import walk
+from anydml.locks import cached_property
+
+if TYPE_CHECKING:
+    from anydml.engines.cpu.gemm.epilogue import Ending
+    from anydml.engines.cpu.gemm.prepacked import Panels
+    from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Reduce
+
+
+LEAST_ROWS = 4
+"""Places of a line from which on it is worth a tile."""
+LEAST_STEPS = 3
+"""Numbers of a place that lie side by side at least."""
+FEW_STEPS = 8
+"""Steps of a piece up to which its tile takes all of them at once."""
+LONGEST = 160
+"""Nodes of what is computed from sums at most where they are: rows of maps would take the few channels of a place."""
+TAPS = CHAIN
+"""Numbers of a channel that are folded at most."""
+WIDE = 64
+"""Channels from which on windows that lie apart are a reduce's, which reads memory as it lies: sums of 8 x 64 x 1,024
+along the second axis take 90 us so, and 136 as windows (one thread of a Xeon)."""
+ROWS = 4096
+"""Rows for which a CPU's own tile is taken."""
+NEAR = 256 * 1024
+"""Bytes of panels that a unit has at most, if it has several: the second cache keeps them for all of its rows."""
+NEAREST = 640 * 1024
+"""Bytes of a panel wider than the CPU's own at most: every line reads all of it. 512 channels into 512 of eight times
+7 x 7, 3 x 3, take 15.4 ms so, and 16.9 without (a Xeon)."""
+
+
+class _Pixels(Sides):
+    """Rows are the places of a line, or of all lines if there are no gaps between them."""
+
+    def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - the class above has it
+        found = self.found
+        self.windows, self.unmerged = None, ()
+        results = [*self.lies(self.finish), self.target]
+        rows = self._runs(found.rows, [self.lie(self.left), *results])
+        # Those that lie nearest to each other, unless they are too few to fill a tile: 128 channels into 64 of
+        # 900 x 161, 3 x 3, take 185 ms so, and 277 with a tile of places below each other (a Xeon).
+        # Channels with numbers of their own gain nothing by more places, and lose by those far apart: 960 of eight
+        # times 7 x 7, 5 x 5, take 1.1 ms by places of a line, and 2.2 by those of eight pictures.
+        is_each = any(self.lie(self.left).strides[k] for k in found.columns)
+        fills = LEAST_ROWS if is_each else tile_for("f32", ROWS).rows
+        self.rows = max(reversed(rows), key=lambda run: min(self.count(run), fills), default=())
+        columns = self._runs(found.columns, [self.lie(self.right), *results])
+        self.columns = columns[-1] if columns else ()
+        self.batch = (*found.batch, *(k for k in (*found.rows, *found.columns) if k not in (*self.rows, *self.columns)))
+        self.folded = found.folded
+        self.m, self.n, self.k = map(self.count, (self.rows, self.columns, self.folded))
+
+    @cached_property
+    def ending(self) -> Ending | None:
+        """The value computed from sums where they are."""
+        return ending_of(self, LONGEST)
+
+
+def plan_pixels(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | None:
+    """Sums over windows with weights that are a constant; None for others, and where channels lie otherwise."""
+    found = (
+        match_contraction(primitive) if primitive.depth > 1 else None
+    )  # products share weights by any number of rows
+    if not reads_pixels() or found is None or found.fold.type is not DataType.FLOAT32 or not all(primitive.sizes):
+        return None
+    for x, weights, rows, columns in (
+        (found.left, found.right, found.rows, found.columns),
+        (found.right, found.left, found.columns, found.rows),
+    ):
+        if x.op != "load" or weights.op != "load" or not rows:
+            continue
+        order = _by_distance(primitive, x, found.folded)
+        reads, batch = SPREAD, found.batch
+        if not columns:
+            own = _channel(primitive, x, found.batch)
+            if own is None:
+                continue
+            reads, columns, batch = EACH, (own,), tuple(k for k in found.batch if k != own)
+        sides = _Pixels(primitive, Contraction(found.fold, x, weights, found.sizes, batch, rows, columns, order))
+        if _suits(sides, reads):
+            tile = _tile(sides, reads)
+            panels = lay_out_places(sides, tile.vectors * tile.lanes, constants)
+            return None if panels is None else _program(sides, tile, panels)
+    return None
+
+
+def plan_folded_pixels(primitive: Reduce) -> ContractProgram | None:
+    """The largest, the smallest or the sum of a window, for each channel by itself."""
+    folds = [node for node in walk(primitive.value) if node.op in FOLDS]
+    if not reads_pixels() or len(folds) != 1 or primitive.also or not primitive.is_by_row or not all(primitive.sizes):
+        return None
+    (fold,), (x,) = folds, folds[0].args
+    is_plain = fold.op in ("fold_max", "fold_min", "fold_sum") and x.op == "load" and fold.type is DataType.FLOAT32
+    if not is_plain or any(node.op == "fetch" for node in walk(primitive.value)):
+        return None
+    kept = len(primitive.sizes) - primitive.depth
+    wide = [k for k, size in enumerate(primitive.sizes) if size > 1]
+    order, outer = _by_distance(primitive, x, tuple(k for k in wide if k >= kept)), tuple(k for k in wide if k < kept)
+    own = _channel(primitive, x, outer)
+    if own is None or not order:
+        return None
+    rows = tuple(k for k in outer if k != own)
+    sides = _Pixels(primitive, Contraction(fold, x, x, primitive.sizes, (), rows, (own,), order))
+    reads = fold.op.removeprefix("fold_")
+    return _program(sides, _tile(sides, reads)) if _suits(sides, reads) else None
+
+
+def _by_distance(primitive: Reduce, x: Expr, folded: tuple[int, ...]) -> tuple[int, ...]:
+    """Dimensions that are folded, those whose elements lie furthest apart first."""
+    strides = primitive.sources[int(x.value)].strides
+    return tuple(sorted(folded, key=lambda k: -strides[k]))
+
+
+def _channel(primitive: Reduce, x: Expr, among: tuple[int, ...]) -> int | None:
+    """The dimension along which elements lie side by side, in the input and in the target."""
+    view, target = primitive.sources[int(x.value)], primitive.target
+    return next((k for k in among if view.strides[k] == target.strides[k] == 1), None)
+
+
+def _suits(sides: _Pixels, reads: str) -> bool:
+    x, target = sides.lie(sides.left), sides.target
+    views = len(sides.lies(sides.finish))
+    is_ours = sides.m >= LEAST_ROWS and target.width == 4 and target.along(sides.columns) == 4 and views < VIEWS
+    is_ours = is_ours and len(sides.batch) <= OUTER_RANK and all(x.strides[k] > 0 for k in sides.folded)
+    if reads == SPREAD:
+        # Places that share lines of the first cache are packed as a product's rows are, if a window has one: 1,024
+        # channels into 256 of eight times 14 x 14 take 9.2 ms as they lie, and 7.6 so (a Xeon).
+        is_ours = is_ours and (_pieces(sides)[0] != () or x.along(sides.rows) % CROWDED != 0)
+        return is_ours and sides.n >= tile_for("f32", ROWS).lanes and _pieces(sides)[2] >= min(LEAST_STEPS, sides.k)
+    # Channels lie side by side, and no window goes along them.
+    is_whole = sides.n % 4 == 0 and all(x.strides[k] >= 4 * sides.n for k in sides.folded)
+    return is_ours and is_whole and sides.k <= TAPS and not (sides.n >= WIDE and _are_apart(sides))
+
+
+def _are_apart(sides: _Pixels) -> bool:
+    """Whether each window lies before the next, as the rows of a reduce along an axis do."""
+    x, sizes = sides.lie(sides.left), sides.found.sizes
+    end = max(x.strides[k] * sizes[k] for k in sides.folded)
+    return all(x.strides[k] >= end for k in sides.rows)
+
+
+def _tile(sides: _Pixels, reads: str) -> Tile:
+    """Rows that divide a line into equal parts."""
+    own = tile_for("f32", ROWS)
+    lanes = own.lanes
+    # A tile that computes results from sums writes as many channels as there are; others write whole vectors.
+    while reads != SPREAD and (sides.n < lanes or (sides.n % lanes and sides.ending is None)):
+        lanes //= 2
+    rows = -(-sides.m // -(-sides.m // own.rows))
+    vectors = max(tile_for("f32", rows).vectors if rows < own.rows else own.vectors, own.vectors)
+    if 4 * sides.k * vectors * lanes > NEAREST:
+        vectors = own.vectors
+    if reads != SPREAD:
+        vectors = min(own.vectors, -(-sides.n // lanes))
+    length = _pieces(sides)[2] if reads == SPREAD else 0
+    return Tile(rows, vectors, lanes, 0, by_lane=False, reads=reads, steps=length if length <= FEW_STEPS else 0)
+
+
+def _pieces(sides: _Pixels) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Sizes and strides of the pieces, and the steps of each, which lie side by side."""
+    x, sizes = sides.lie(sides.left), sides.found.sizes
+    outer, length = list(sides.folded), 1
+    while outer and x.strides[outer[-1]] == 4 * length:
+        length *= sizes[outer.pop()]
+    return tuple(sizes[k] for k in outer), tuple(x.strides[k] for k in outer), length
+
+
+def _units(sides: _Pixels, tile: Tile) -> tuple[int, int]:
+    """Parts of the rows and of the columns: panels stay in the second cache, and there is work for every thread."""
+    width = tile.vectors * tile.lanes
+    row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // width)
+    threads = 1 if size_of(sides) < SMALL else get_num_threads()
+    wanted = 1 if threads == 1 else TURNS * threads
+    most = max(min(NEAR // (4 * sides.k * width), LONG // width), 1)
+    batch, columns = sides.count(sides.batch), -(-column_panels // most)
+    rows = min(row_panels, -(-wanted // (batch * columns)))
+    return rows, min(column_panels, max(columns, -(-wanted // (batch * rows))))
+
+
+def _program(sides: _Pixels, tile: Tile, panels: Panels | None = None) -> ContractProgram:
+    width, batch = tile.vectors * tile.lanes, sides.count(sides.batch)
+    row_units, column_units = _units(sides, tile)
+    ending = sides.ending
+    x = sides.lie(sides.left)
+    left = sides.section((), [x], [0], [x.along(sides.rows)])
+    right = panels.section if panels is not None else sides.section((), [], [], [])
+    sections = (left, right, sides.result())
+    places = [HEADER + len(WORDS) + len(sides.batch)]
+    for section in sections:
+        places.append(places[-1] + len(section.words) + len(section.tensors))
+    names = ("tile", "tile_narrow", "tile_low", "tile_small")
+    shapes = [
+        tile._replace(rows=rows, vectors=vectors)
+        for rows in (tile.rows, sides.m % tile.rows or tile.rows)
+        for vectors in (tile.vectors, -(-(sides.n % width or width) // tile.lanes))
+    ]
+    plain = dict(zip(names, (_kernel(shape) for shape in shapes), strict=True))
+    ended = {name.replace("tile", "last"): 0 for name in names}
+    if ending is not None:
+        tails = [0, sides.n % tile.lanes] * 2
+        ends = [shape._replace(ending=ending, tail=tail) for shape, tail in zip(shapes, tails, strict=True)]
+        ended = dict(zip(ended, map(_kernel, ends), strict=True))
+    words = {
+        "m": sides.m, "n": sides.n, "k": sides.k, "row_units": row_units, "column_units": column_units,
+        "row_panels": -(-sides.m // tile.rows), "column_panels": -(-sides.n // width), "tile_rows": tile.rows,
+        "tile_columns": width, "block": sides.k, "lanes": tile.lanes, "written": tile.lanes if ending is None else 1,
+        **plain, **ended, "left_mode": PIECES,
+        "right_mode": PANELS, "is_direct": int(sides.finish is sides.sum), "left_at": places[0], "right_at": places[1],
+        "result_at": places[2], "rank": len(sides.batch), "together": 1, "filled": 1, "beside": 1,
+        "pieces": place_of_pieces(*_pieces(sides) if tile.reads == SPREAD else (*_taps(sides), 1), CHAIN),
+        "left_on": 0 if tile.reads == SPREAD else 4, "of_columns": row_units * batch,
+    }  # fmt: skip
+    fixed = (*(words.get(name, 0) for name in WORDS[2:]), *(sides.found.sizes[k] for k in sides.batch))
+    kernel = get_kernel("contract", make_contract)
+    layouts = panels.layouts if panels is not None else {}
+    return ContractProgram(kernel, fixed, sections, row_units * column_units * batch, size_of(sides), layouts)
+
+
+def _taps(sides: _Pixels) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    x = sides.lie(sides.left)
+    return tuple(sides.found.sizes[k] for k in sides.folded), tuple(x.strides[k] for k in sides.folded)
+
+
+def _kernel(tile: Tile) -> int:
+    return get_kernel(tile.name, functools.partial(make_unpacked_tile, tile)).address

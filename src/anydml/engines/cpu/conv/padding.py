@@ -1,0 +1,111 @@
+"""Materialised padding: input lines with margins, copied to scratch part by part for the stencil or direct convolution
+that reads them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.engines.cpu.gemm.operands import Lie
+from anydml.engines.cpu.rows.map import word_of
+from anydml.ir.patterns import is_copy, is_plain
+from anydml.ir.verbs import Map
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.ir.verbs import Primitive
+    from anydml.ir.views import View
+
+
+NO_FRAME: tuple[int, ...] = (0,) * 10
+
+
+class Frame(NamedTuple):
+    """A tensor of planes, packed but for margins: what lies in it, and what is around that."""
+
+    name: str
+    inner: View
+    strides: tuple[int, ...]
+    """Of the tensor with margins, by dimension, in elements."""
+    top: int
+    left: int
+    number: int
+    """The filling of margins, in the low bytes of a word; or nothing, where it is an element."""
+    element: View | None
+
+    @property
+    def line(self) -> int:
+        """The elements of a line."""
+        return self.strides[-2]
+
+    @property
+    def height(self) -> int:
+        """The lines of a plane with margins; 0 where there is one plane."""
+        return (self.strides[1] or self.strides[0]) // self.line
+
+    def words(self, step: int, reach: int, size: int) -> tuple[int, ...]:
+        """From `frame` up to `fill`: for rows of results so many lines apart, each with `reach` lines."""
+        width = self.inner.data_type.size_in_bytes
+        (*_, height, line), (*_, down, _) = self.inner.sizes, self.inner.strides
+        fill = self.number if width == 4 else (self.number & 0xFF) * 0x01010101
+        plain = (self.line, self.left, line, down)
+        pitch, left, length, onward = (count * width for count in plain)
+        return (pitch, step, reach, left, self.top, height, length, onward, size, fill)
+
+    def lines(self, step: int) -> tuple[int, ...]:
+        """The same where the input's lines are read as they lie, and one line is filled."""
+        _, _, _, _, top, height, length, _, _, fill = self.words(step, 0, 0)
+        return (0, step, 0, 0, top, height, 0, 0, length, fill)
+
+    def lie(self, lie: Lie, batch: Sequence[int]) -> Lie | None:
+        """How the input lies along the dimensions of the batch, given how the tensor with margins does."""
+        width = self.inner.data_type.size_in_bytes
+        strides = [0] * len(lie.strides)
+        for k in batch:
+            for own, there in zip(self.inner.strides[:2], self.strides[:2], strict=True):
+                if there and lie.strides[k] % (there * width) == 0:
+                    strides[k] = own * (lie.strides[k] // there)
+                    break
+            else:
+                return None
+        return Lie(self.inner.tensor, self.inner.offset * width, tuple(strides), width)
+
+    def filler(self, rank: int) -> list[Lie]:
+        """The element that margins are filled with, if it is one."""
+        one = self.element
+        return [] if one is None else [Lie(one.tensor, one.offset * one.data_type.size_in_bytes, (0,) * rank, 1)]
+
+
+def match_frame(primitives: Sequence[Primitive], *, is_beside: bool = False) -> Frame | None:
+    """Maps that copy planes to the middle of a tensor and fill what is around them; None for others.
+
+    Elements of a plane's line lie side by side in both; or `is_beside` asks for channels that do so, in what is copied.
+    """
+    maps = [one for one in primitives if isinstance(one, Map) and is_plain(one)]
+    if len(maps) != len(primitives) or len({one.target.tensor for one in maps}) != 1:
+        return None
+    fills = {_fill(one) for one in maps}
+    inside = [one for one in maps if _fill(one) is None and is_copy(one)]
+    fills.discard(None)
+    if len(inside) != 1 or len(fills) != 1 or len(maps) < 2:
+        return None
+    target, inner = inside[0].target, inside[0].sources[0]
+    ((number, element),) = (fill for fill in fills if fill is not None)
+    is_plane = len(target.sizes) == 4 and min(target.sizes[2:]) > 1 and target.strides[3] == 1
+    is_plane = is_plane and inner.strides[1 if is_beside else 3] == 1
+    is_ours = inner.data_type is target.data_type and inner.data_type.size_in_bytes in (1, 4) and is_plane
+    if not is_ours or (element is not None and inner.data_type.size_in_bytes != 1):
+        return None
+    top, left = divmod(target.offset, target.strides[2])
+    return Frame(target.tensor, inner, target.strides, top, left, number, element)
+
+
+def _fill(one: Map) -> tuple[int, View | None] | None:
+    """The number, or the element, that a map fills its target with; None where it does something else."""
+    if not one.sources and one.value.op in ("given", "const"):
+        return word_of(one.value), None
+    if is_copy(one) and not any(one.sources[0].strides):
+        source = one.sources[0]
+        return 0, source.__class__(source.tensor, source.data_type, (1,), (0,), source.offset)
+    return None

@@ -1,0 +1,1 @@
+"""GEMM: microkernels, the macro-kernel around them, packing, epilogues, small-M products, and the selection of them."""

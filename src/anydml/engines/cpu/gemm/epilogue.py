@@ -1,0 +1,238 @@
+"""Epilogues: what is computed from the sums of a GEMM or convolution in registers, before they are stored."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text, write_node
+from anydml.engines.cpu.codegen.function import load_some
+from anydml.engines.cpu.rows.row import givens
+from anydml.ir.trees import walk, write
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from anydml.engines.cpu.codegen.function import Steps
+    from anydml.engines.cpu.gemm.microkernel import Tile
+    from anydml.engines.cpu.gemm.operands import Sides
+    from anydml.ir.expressions import Expr
+
+# Results computed from folds where they are written: a tree in registers, for a vector of a row of a plane at a time.
+#
+# Leaves are the fold, numbers of the user's, elements and coordinates. Each node is written as seldom as what it
+# depends on lets it be: once for a plane, for a row, for a vector of columns, or for each.
+
+
+ROW, COLUMN, FOLD = "row", "column", "fold"
+
+
+class Ending(NamedTuple):
+    """A tree, and how its leaves lie in a plane."""
+
+    value: Expr
+    fold: Expr
+    """The leaf that is the fold."""
+    leaves: tuple[Expr, ...]
+    """The views, in the order of their section: the fold first."""
+    moves: tuple[str, ...]
+    """Of each view, along which of `row` and `column` it moves, if any; an element that moves along both, as `fold`."""
+    is_long: bool = False
+    """Whether the text of it is too long to be written for each row: folds are put down, and rows taken in turn."""
+
+    @property
+    def name(self) -> str:
+        """A digest of the text that it makes."""
+        leaves = repr([(str(leaf.value), leaf.op) for leaf in self.leaves])
+        text = f"{write(self.value, numbers=False)}{leaves}{self.moves}{self.is_long}"
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+class EndingText:
+    """The text of an ending, in a function that has `section`, `bases` and `first`, the number of its first row."""
+
+    def __init__(self, ending: Ending, text: Steps, lanes: int) -> None:
+        self.ending, self.text, self.lanes = ending, text, lanes
+        self.few: dict[int, int] = {}
+        """Of vectors that have not all lanes, by number, how many they have."""
+        self.nodes = list(walk(ending.value))
+        self.moves = self._moves()
+        self._fixed: dict[Expr, str] = {}
+        """The values that are the same for the whole plane."""
+        self._found: dict[tuple[Expr, int, int], str] = {}
+        self._fold = self._row = self._column = ""
+        self._at = (-1, -1)
+
+    def _moves(self) -> dict[Expr, frozenset[str]]:
+        own = dict(zip(self.ending.leaves, self.ending.moves, strict=True))
+        found: dict[Expr, frozenset[str]] = {}
+        for node in self.nodes:  # arguments come before what they are arguments of
+            moved = frozenset((own[node],)) if own.get(node) else frozenset()
+            found[node] = moved.union(*(found[arg] for arg in node.args))
+        return found
+
+    def enter(self) -> None:
+        """Before all rows: what is the same for a plane."""
+        text, views = self.text, len(self.ending.leaves) + 1  # the target is the last
+        numbers = {node: i for i, node in enumerate(givens(self.nodes))}
+        for i, node in enumerate(self.nodes):
+            if self.moves[node]:
+                if node.op == "load" and node is not self.ending.fold:
+                    own = self.ending.leaves.index(node)
+                    text.read(f"base_{i}", f"bases + {8 * own}")
+                    text.read(f"across_{i}", f"section + {8 * (3 + 2 * views + len(numbers) + own)}")
+                continue
+            if node in numbers:
+                place = f"section + {8 * (3 + 2 * views + numbers[node])}"
+                self._fixed[node] = self._spread(node, place)
+            elif node.op == "load":
+                text.read(f"base.{i}", f"bases + {8 * self.ending.leaves.index(node)}")
+                self._fixed[node] = self._spread(node, None, f"base.{i}")
+            elif node.op == "coordinate":
+                self._fixed[node] = self._spread(node, f"bases + {8 * self.ending.leaves.index(node)}")
+            else:
+                self._fixed[node] = write_node(text, node, self._fixed, self.lanes)
+
+    def elements(self) -> list[tuple[str, str, int]]:
+        """Of each view with an element for every fold: where its base and its step across stand, and its width."""
+        views, numbers = len(self.ending.leaves) + 1, len(givens(self.nodes))
+        return [
+            (f"bases + {8 * i}", f"section + {8 * (3 + 2 * views + numbers + i)}", int(kind_of(leaf.type)[1:]) // 8)
+            for i, (leaf, way) in enumerate(zip(self.ending.leaves, self.ending.moves, strict=True))
+            if way == FOLD and leaf.op == "load" and leaf is not self.ending.fold
+        ]
+
+    def _spread(self, node: Expr, place: str | None, name: str = "") -> str:
+        kind, text = scalar_text(kind_of(node.type)), self.text
+        at = text.place(place) if place is not None else text.new(f"inttoptr i64 %{name} to ptr")
+        return text.spread(text.new(f"load {kind}, ptr {at}, align 1"), kind, self.lanes)
+
+    def clear(self) -> None:
+        """Forget what another block has computed."""
+        self._found.clear()
+
+    def compute(self, fold: str, r: int, v: int, row: str, column: str) -> str:
+        """The value of a fold in the row of a number, counted from `first`, and in columns from a number on."""
+        self._fold, self._row, self._column, self._at = fold, row, column, (r, v)
+        return self[self.ending.value]
+
+    # What `write_node` takes for the names of nodes.
+
+    def __contains__(self, node: Expr) -> bool:
+        return node in self.moves
+
+    def __getitem__(self, node: Expr) -> str:
+        if node in self._fixed:
+            return self._fixed[node]
+        if node is self.ending.fold:
+            return self._fold
+        moved = self.moves[node]
+        if FOLD in moved:
+            r, v = self._at
+        else:
+            r, v = (self._at[0] if ROW in moved else -1), (self._at[1] if COLUMN in moved else -1)
+        if (node, r, v) not in self._found:
+            make = {"coordinate": self._coordinate, "load": self._element}.get(node.op)
+            made = make(node) if make else write_node(self.text, node, self._names(), self.lanes)
+            self._found[node, r, v] = made
+        return self._found[node, r, v]
+
+    def _names(self) -> Mapping[Expr, str]:
+        return self  # type: ignore[return-value]  # it has what `write_node` asks for
+
+    def _element(self, node: Expr) -> str:
+        """An element of the row, or those of a vector of columns."""
+        i, kind = self.nodes.index(node), kind_of(node.type)
+        row = f"base_{i} + ({self._row}) * across_{i}"
+        if self.moves[node] == {ROW}:
+            return self._spread(node, row)
+        place = self.text.place(f"{row} + ({self._column}) * {int(kind[1:]) // 8}")
+        return load_some(self.text, kind, self.lanes, self.few.get(self._at[1], self.lanes), place, 1)
+
+    def _coordinate(self, node: Expr) -> str:
+        text, lanes, kind = self.text, self.lanes, f"<{self.lanes} x i64>"
+        if ROW in self.moves[node]:
+            return text.spread(text.value(self._row), "i64", lanes)
+        first = text.spread(text.value(self._column), "i64", lanes)
+        return text.new(f"add {kind} {first}, <{', '.join(f'i64 {k}' for k in range(lanes))}>")
+
+
+# Endings: the values that the tiles of a contraction compute from their sums, and the layout of their reads.
+
+
+CACHE_LINE = 64
+"""Bytes of a line of the cache."""
+CHEAP = frozenset(
+    (
+        "load",
+        "const",
+        "given",
+        "add",
+        "sub",
+        "mul",
+        "fma",
+        "min",
+        "max",
+        "lt",
+        "eq",
+        "not",
+        "or",
+        "and",
+        "where",
+        "cast",
+        "neg",
+        "abs",
+        "rint",
+    )
+)
+"""Operations of what is computed from sums where they are."""
+SUM_BYTES = 4
+"""Of a sum, whatever its type."""
+SHORT = 24
+"""And the most of them, which are written for each vector of a tile."""
+
+
+def fills_lines(tile: Tile) -> bool:
+    """Whether a row of a tile fills lines of the cache, so that it may be written where results lie.
+
+    An Arm's does not: ResNet-50 takes 248 ms so, and 242 where whole rows are written (one thread of a Neoverse-N1).
+    Products that end in a bias and a rectifier take 16 lanes nine tenths of the time.
+    """
+    return tile.vectors * tile.lanes * 4 % CACHE_LINE == 0
+
+
+def ending_of(sides: Sides, longest: int = SHORT) -> Ending | None:
+    """The value computed from sums where they are, if it is short, and its reads lie as the results do.
+
+    A function of an element alone would be computed for every tile: it is left to rows, which compute it once.
+    """
+    leaves, lies = sides.leaves(sides.finish)
+    nodes = list(walk(sides.finish))
+    if sides.finish is sides.sum or sides.target.along(sides.columns) != sides.target.width or len(nodes) > longest:
+        return None
+    depends = {sides.sum}
+    for node in nodes:  # arguments come before what they are arguments of
+        if any(arg in depends for arg in node.args):
+            depends.add(node)
+    if any(node.op not in CHEAP and (longest == SHORT or node not in depends) for node in nodes):
+        return None
+    moves = []
+    for leaf, lie in zip(leaves, lies, strict=True):
+        along, across = lie.along(sides.columns), lie.along(sides.rows)
+        if leaf is not sides.sum and along not in (0, lie.width):
+            return None
+        is_each = leaf is sides.sum or (along and across)
+        moves.append(FOLD if is_each else COLUMN if along else ROW if across else "")
+    is_long = len(nodes) > SHORT or any(node.op not in CHEAP for node in nodes)
+    return Ending(sides.finish, sides.sum, tuple(leaves), tuple(moves), is_long)
+
+
+def may_place(sides: Sides, ending: Ending) -> bool:
+    """Whether sums may lie where the results come to lie: as large, and nothing is read that may lie there too.
+
+    2048 x 2048 x 2048 with a bias and a rectifier packs its right factor once so, and eight times where a unit has
+    room for the sums of 256 rows alone.
+    """
+    is_alike = sides.target.width == sides.target.along(sides.columns) == SUM_BYTES and not sides.line
+    others = (move for leaf, move in zip(ending.leaves, ending.moves, strict=True) if leaf is not ending.fold)
+    return is_alike and FOLD not in others

@@ -1,0 +1,352 @@
+"""Operand classification: the M, N, K and batch dimensions of a contraction, how each operand is strided along them,
+and the operand modes by which a kernel brings it in.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from anydml.engines.cpu.gemm.program import Section, place_of
+from anydml.engines.cpu.gemm.tile_shapes import multiplies_bytes, tile_for
+from anydml.engines.cpu.rows.map import VECTOR, lanes_of, row_kernel, row_letter, word_of
+from anydml.engines.cpu.rows.row import Shape, givens
+from anydml.enums import DataType
+from anydml.ir.expressions import const, load
+from anydml.ir.trees import rewrite, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.engines.cpu.codegen.function import Steps
+    from anydml.ir.expressions import Expr
+    from anydml.ir.patterns import Contraction
+    from anydml.ir.verbs import Reduce
+
+# How a contraction's kernel brings its factors: packed, computed by rows of maps, or as they lie.
+
+
+STAGED = 16
+"""Rows of a right factor that lies along its columns that are computed before they are packed."""
+AS_IT_LIES, ALONG_STEPS, ALONG_ROWS, SIDE_BY_SIDE, UNPACKED, PANELS, HALVES, WINDOWS, PIECES, STRIP, DOTS = range(11)
+"""How a factor is brought: packed as it lies; computed along the steps, or along its rows or columns; packed all at
+once, for its columns lie side by side; not packed; packed ahead; packed ahead, but for its type; packed by tables of
+distances; rows by a table of pieces, and not packed; or by a kernel for few rows, which the section names."""
+
+
+def pack_right(text: Steps) -> None:
+    """A unit's block of the right factor, but for panels that are not packed: up to `unpacked`."""
+    text.let("unpacked", f"n1 if right_mode == {PANELS} else full_panels if right_mode == {UNPACKED} else n0")
+    # Whole panels that lie side by side are packed at once.
+    text.let("whole_n", "columns - over")
+    text.let("at_once", f"whole_n if right_mode == {SIDE_BY_SIDE} else 0")
+    with text.when("at_once > 0"):
+        text.let("from_w", "right_base + n0 * right_across + k0 * right_step")
+        text.invoke("pack_right", "from_w", "right_across", "right_step", "at_once", "steps", "right_memory")
+    with text.when(f"right_mode == {ALONG_ROWS}"), text.loop("s", 0, "steps", STAGED):
+        text.let("some", f"min({STAGED}, steps - s)")
+        text.invoke(
+            "@stage", "right", "right_bases", "k0 + s", "n0", "some", "columns", "right_views - 1",
+            "stage_memory", "result_pitch",
+        )  # fmt: skip
+        with text.loop("js", "n0", "n1", "tile_columns"):
+            text.invoke(
+                "pack_right", "stage_memory + (js - n0) * 4", 4, "result_pitch", "min(tile_columns, n1 - js)",
+                "some", "right_memory + (js - n0) * steps * 4 + s * panel_pitch",
+            )  # fmt: skip
+    with text.when(f"right_mode != {ALONG_ROWS}"), text.loop("jp", "unpacked + at_once", "n1", "tile_columns"):
+        text.let("width_p", f"tile_columns if right_mode == {HALVES} else min(tile_columns, n1 - jp)")
+        text.let("to_p", "right_memory + (jp - unpacked) * packed * 4")
+        with text.when(f"right_mode == {ALONG_STEPS}"):
+            text.invoke(
+                "@stage", "right", "right_bases", "jp", "k0", "width_p", "steps", "right_views - 1",
+                "stage_memory", "steps * 4",
+            )  # fmt: skip
+            text.invoke("pack_right", "stage_memory", "steps * 4", 4, "width_p", "steps", "to_p")
+        with text.when(f"right_mode == {WINDOWS}"):
+            text.invoke(
+                "pack_right", "right_base", "right_across + jp * 8", "right_step + k0 * 8", "width_p", "steps", "to_p"
+            )
+        with text.when(f"right_mode != {ALONG_STEPS} and right_mode != {WINDOWS}"):
+            text.let("from_p", "right_base + jp * right_across + k0 * right_step")
+            text.invoke("pack_right", "from_p", "right_across", "right_step", "width_p", "steps", "to_p")
+
+
+def pack_left(text: Steps, first: str, start: str, height: str, steps: str, name: str) -> None:
+    """A panel of rows."""
+    with text.when(f"left_mode == {AS_IT_LIES}"):
+        text.let(f"left_{name}", f"left_base + {first} * left_across + {start} * left_step")
+        text.invoke("pack_left", f"left_{name}", "left_across", "left_step", height, steps, "left_memory")
+    with text.when(f"left_mode == {ALONG_STEPS}"):
+        text.invoke(
+            "@stage",
+            "left",
+            "left_bases",
+            first,
+            start,
+            height,
+            steps,
+            "left_views - 1",
+            "stage_memory",
+            f"{steps} * 4",
+        )
+        text.invoke("pack_left", "stage_memory", f"{steps} * 4", 4, height, steps, "left_memory")
+    with text.when(f"left_mode == {ALONG_ROWS}"):
+        text.invoke(
+            "@stage", "left", "left_bases", start, first, steps, height, "left_views - 1", "stage_memory", "pitch"
+        )
+        text.invoke("pack_left", "stage_memory", 4, "pitch", height, steps, "left_memory")
+
+
+# The sides of a contraction, and how views lie along them: the words that its kernel knows factors and results by.
+
+
+SUM_KINDS = {DataType.FLOAT32: "f32", DataType.INT32: "i32", DataType.UINT32: "i32"}
+"""Types of sums; integers wrap, whatever their sign."""
+SKINNY = 8
+"""Rows up to which columns are not packed: they are read once."""
+
+
+class Lie(NamedTuple):
+    """A view as it lies along the dimensions of a contraction: strides in bytes."""
+
+    tensor: str
+    """Empty for a coordinate, and for what lies in the scratch."""
+    offset: int
+    strides: tuple[int, ...]
+    """By dimension of the walk."""
+    width: int
+
+    def along(self, dimensions: Sequence[int]) -> int:
+        """The stride of dimensions that are one."""
+        return self.strides[dimensions[-1]] if dimensions else 0
+
+
+FEW = 64
+"""Rows or columns that are too few for a product of windows: others may be counted with them."""
+LONGER = 4
+"""Times that there are more with those, from which on it is so for less than that many too."""
+LINES = 512
+"""Columns of a line, as a target with gaps has them, up to which a product takes several lines together."""
+
+
+def element_of(factor: Expr) -> Expr:
+    """The load that a factor is, or is converted from."""
+    is_half = factor.op == "cast" and factor.args[0].type is DataType.FLOAT16
+    return factor.args[0] if is_half else factor
+
+
+_Merged: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+"""Dimensions that are one, and the others."""
+
+
+def byte_less_zero(value: Expr) -> tuple[Expr, Expr] | None:
+    """The load of a byte, and what is taken off it, in a factor of 32 bits; None for other factors."""
+    number, zero = value.args if value.op == "sub" else (value, const(0, value.type))
+    leaf = number.args[0] if number.op == "cast" else number
+    is_byte = leaf.op == "load" and leaf.type in (DataType.INT8, DataType.UINT8)
+    return (leaf, zero) if is_byte else None
+
+
+NOWHERE = Lie("", 0, (), 4)
+"""The layout of numbers in the scratch, where the kernel says."""
+
+
+class Sides:
+    """A contraction with one dimension each of rows, columns and what is folded; all others are of the batch.
+
+    Columns may be of several lines, where the target alone has gaps between those, as the middle of a padded one has:
+    `line` is the columns of one, else 0, and `gap` the distance from one to the next.
+    """
+
+    def __init__(self, primitive: Reduce, found: Contraction, *, has_lines: bool = False) -> None:
+        self.primitive, self.found = primitive, found
+        self._lies: dict[Expr, Lie] = {}
+        self.kind = "" if found.fold.type is None else SUM_KINDS.get(found.fold.type, "")
+        self.left, self.right = found.left, found.right
+        self.sum = load(len(primitive.sources), found.fold.type)  # type: ignore[arg-type]  # asked before
+        self.finish = rewrite(primitive.value, lambda node: self.sum if node is found.fold else node)
+        rank = len(found.sizes)
+        target = primitive.target
+        strides = (*target.strides, *[0] * (rank - len(target.strides)))
+        width = target.data_type.size_in_bytes
+        self.target = Lie(target.tensor, target.offset * width, tuple(s * width for s in strides), width)
+        self.line = self.gap = 0
+        self._sort(has_lines=has_lines)
+
+    def lie(self, node: Expr) -> Lie:
+        """How a load, a coordinate or the sum lies."""
+        if (found := self._lies.get(node)) is None:
+            found = self._lies[node] = self._lie(node)
+        return found
+
+    def _lie(self, node: Expr) -> Lie:
+        rank = len(self.found.sizes)
+        if node is self.sum:
+            return Lie("", 0, (0,) * rank, 4)
+        if node.op == "coordinate":
+            return Lie("", 0, tuple(int(k == node.value) for k in range(rank)), 1)
+        view = self.primitive.sources[int(node.value)]
+        width = view.data_type.size_in_bytes
+        return Lie(view.tensor, view.offset * width, tuple(s * width for s in view.strides), width)
+
+    def lies(self, *values: Expr) -> list[Lie]:
+        """How all that expressions read lies."""
+        return [self.lie(node) for node in walk(*values) if node.op in ("load", "coordinate")]
+
+    def _sort(self, *, has_lines: bool) -> None:
+        found = self.found
+        sides = (found.rows, found.columns, found.folded)
+        results = [*self.lies(self.finish), self.target]
+        merged = [self._merge(side, [*self.lies(self.left, self.right), *results]) for side in sides]
+        self.windows = self._windows(merged)
+        if self.windows is not None:
+            other = self.right if self.windows is self.left else self.left
+            merged = [self._merge(side, [*self.lies(other), *results]) for side in sides]
+        lined = self._lined(merged) if has_lines else None
+        if lined is not None:
+            merged[lined] = self._lines(lined)
+        (self.rows, more_rows), (self.columns, more_columns), (self.folded, self.unmerged) = merged
+        self.batch = (*found.batch, *more_rows, *more_columns)
+        m, n = self.target.along(self.rows), self.target.along(self.columns)
+        # A few rows rather than a few columns; and columns that lie side by side in the target.
+        few = min(self.count(self.rows), self.count(self.columns)) <= SKINNY
+        turned = self.count(self.rows) > self.count(self.columns) if few else m == self.target.width != n
+        turned = self.windows is self.left if self.windows is not None else turned
+        turned = lined == 0 if lined is not None else turned
+        if turned:
+            self.left, self.right, self.rows, self.columns = self.right, self.left, self.columns, self.rows
+        self.m, self.n, self.k = map(self.count, (self.rows, self.columns, self.folded))
+
+    def _lined(self, merged: Sequence[_Merged]) -> int | None:
+        """The side, rows or columns, whose lines are taken together: there are few in one."""
+        found = []
+        for number, factor in enumerate((self.left, self.right)):
+            own, lines = self.count(merged[number][0]), self._lines(number)[0]
+            is_ours = self.windows in (None, factor) and own <= LINES and self.count(lines) >= 2 * own
+            inner = self._runs(lines, [self.target])
+            if is_ours and len(inner) == 2 and self.target.along(lines) == self.target.width:
+                found.append((number, self.count(inner[1]), self.target.along(inner[0])))
+        if len(found) != 1:
+            return None
+        number, self.line, self.gap = found[0]
+        return number
+
+    def _lines(self, number: int) -> _Merged:
+        """The dimensions of a side that lie as one, but in the target, where two do; tables say how windows lie."""
+        factor, side = ((self.left, self.found.rows), (self.right, self.found.columns))[number]
+        read = self.lies(self.finish) if factor is self.windows else self.lies(factor, self.finish)
+        best, _ = self._merge(side, read)
+        lines = tuple(k for run in self._runs(best, [self.target])[-2:] for k in run)
+        return lines, tuple(k for k in side if k not in lines)
+
+    def _windows(self, merged: Sequence[_Merged]) -> Expr | None:
+        """A factor whose elements alone keep dimensions from being one: windows that overlap, as a convolution's.
+
+        Tables say where they lie. It takes longer to pack them so, which few rows or columns do not make up for.
+        """
+        found = self.found
+        (rows, _), (columns, _), (_, unmerged) = merged
+        for factor, own in ((self.left, rows), (self.right, columns)):
+            other = self.right if factor is self.left else self.left
+            lies = [*self.lies(other, self.finish), self.target]
+            whole = self._merge(found.rows if factor is self.left else found.columns, lies)[0]
+            is_longer = self.count(own) <= FEW and self.count(whole) > min(FEW, LONGER * self.count(own))
+            if self._window(factor).op != "load" or self._merge(found.folded, lies)[1]:
+                continue
+            if unmerged or is_longer:
+                return factor
+        return None
+
+    def _window(self, factor: Expr) -> Expr:
+        """The load of a factor that may be windows: of bytes too, less a number, where the CPU multiplies those."""
+        leaf, found = element_of(factor), [byte_less_zero(one) for one in (self.left, self.right)]
+        if leaf.op == "load" or self.kind != "i32" or None in found or not multiplies_bytes(tile_for("i32", FEW).lanes):
+            return leaf
+        byte, zero = found[factor is self.right]  # type: ignore[misc]  # neither is None
+        return leaf if any(any(lie.strides) for lie in self.lies(zero)) else byte
+
+    def tables(self) -> tuple[int, int]:
+        """The addresses of tables of the columns' distances in bytes, and of the steps', in windows."""
+        lie = self.lie(self._window(self.right))
+        sizes = self.found.sizes
+        first, second = (
+            place_of(tuple(sizes[k] for k in side), tuple(lie.strides[k] for k in side))
+            for side in (self.columns, self.folded)
+        )
+        return first, second
+
+    def count(self, dimensions: Sequence[int]) -> int:
+        """The elements of some dimensions."""
+        return math.prod(self.found.sizes[k] for k in dimensions)
+
+    def _merge(self, dimensions: tuple[int, ...], lies: Sequence[Lie]) -> _Merged:
+        """The most elements of some dimensions that lie as one does, and the dimensions that do not."""
+        runs = self._runs(dimensions, lies)
+        best = max(runs, key=self.count, default=())
+        return best, tuple(k for run in runs if run is not best for k in run)
+
+    def _runs(self, dimensions: tuple[int, ...], lies: Sequence[Lie]) -> list[tuple[int, ...]]:
+        """The dimensions in runs, each of which lies as one does."""
+        runs: list[tuple[int, ...]] = []
+        for k in dimensions:
+            size = self.found.sizes[k]
+            if runs and all(lie.strides[runs[-1][-1]] == lie.strides[k] * size for lie in lies):
+                runs[-1] += (k,)
+            else:
+                runs.append((k,))
+        return runs
+
+    def is_across(self, value: Expr, across: tuple[int, ...]) -> bool:
+        """Whether more of a factor lies along its rows or columns than along what is folded."""
+        lies = self.lies(value)
+        return sum(lie.along(across) == lie.width for lie in lies) > sum(
+            lie.along(self.folded) == lie.width for lie in lies
+        )
+
+    def computed(self, value: Expr, across: tuple[int, ...], is_along: bool = False) -> tuple[str, Section, int]:
+        """A factor that rows of a map compute: along what most of it lies along."""
+        is_across = not is_along and self.is_across(value, across)
+        inner, outer = (across, self.folded) if is_across else (self.folded, across)
+        section = self.mapped(value, inner, outer, NOWHERE, 4)
+        return ("p", section, ALONG_ROWS) if is_across else ("t", section, ALONG_STEPS)
+
+    def result(self, *, is_written: bool = True) -> Section:
+        """The value computed from sums, by rows of the target; no kernel where they are written otherwise."""
+        step = self.target.along(self.columns)
+        return self.mapped(self.finish, self.columns, self.rows, self.target, step, is_written=is_written)
+
+    def leaves(self, value: Expr) -> tuple[list[Expr], list[Lie]]:
+        """The reads of a tree, and their layouts. The sum comes first: the driver says where it lies."""
+        leaves = [node for node in walk(value) if node.op in ("load", "coordinate")]
+        leaves.sort(key=lambda node: node is not self.sum)
+        return leaves, [self.lie(node) for node in leaves]
+
+    def mapped(
+        self, value: Expr, inner: tuple[int, ...], outer: tuple[int, ...], target: Lie, step: int, *,
+        is_written: bool = True,
+    ) -> Section:  # fmt: skip
+        """The section of a map's rows, along some dimensions and across others, to a target with some step.
+
+        There is no kernel for rows that are written otherwise.
+        """
+        nodes = list(walk(value))
+        leaves, lies = self.leaves(value)
+        steps = [4 if node is self.sum else lie.along(inner) for node, lie in zip(leaves, lies, strict=True)]
+        widths = [lie.width for lie in (*lies, target)]
+        letters = "".join(row_letter(s // w if s % w == 0 else 2) for s, w in zip([*steps, step], widths, strict=True))
+        widest = max(1 if node.type is None else node.type.size_in_bytes for node in nodes)
+        shape = Shape(tuple(leaves), letters, lanes_of(nodes, widest, letters, VECTOR), stream=False)
+        address = row_kernel((value,), shape).address if is_written else 0
+        numbers = [word_of(node) for node in givens(nodes)]
+        across = [*(lie.along(outer) for lie in lies), target.along(outer) if target.strides else 0]
+        return self.section((address, *numbers), [*lies, target], [*steps, step], across)
+
+    def section(
+        self, line: tuple[int, ...], lies: Sequence[Lie], steps: Sequence[int], across: Sequence[int]
+    ) -> Section:
+        """The words of some views; a line is the kernel's address, and the numbers that the user chose."""
+        address, *numbers = line or (0,)
+        batch = [lie.strides[k] if lie.strides else 0 for k in self.batch for lie in lies]
+        words = (address, len(lies), len(numbers), *steps, *numbers, *across, *batch)
+        return Section(words, tuple((lie.tensor, lie.offset) for lie in lies))

@@ -1,0 +1,475 @@
+"""GEMM planning and selection: operand modes, microkernel, cache blocking and work items for a contraction; small-M
+products first, packed panels last.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.codegen.expressions import find_rare
+from anydml.engines.cpu.features import IS_ARM
+from anydml.engines.cpu.gemm.epilogue import ending_of, fills_lines, may_place
+from anydml.engines.cpu.gemm.macrokernel import LEFT, RIGHT, WORDS, make_contract
+from anydml.engines.cpu.gemm.microkernel import BYTES, CHAIN, make_tile
+from anydml.engines.cpu.gemm.operands import (
+    ALONG_STEPS,
+    AS_IT_LIES,
+    DOTS,
+    HALVES,
+    NOWHERE,
+    PANELS,
+    SIDE_BY_SIDE,
+    SKINNY,
+    STRIP,
+    SUM_KINDS,
+    UNPACKED,
+    WINDOWS,
+    Sides,
+    element_of,
+)
+from anydml.engines.cpu.gemm.packing import Packing, make_pack
+from anydml.engines.cpu.gemm.prepacked import lay_out_bytes, lay_out_panels, lay_out_rows
+from anydml.engines.cpu.gemm.program import ContractProgram
+from anydml.engines.cpu.gemm.small_m import SHORT, WIDE, Skinny, make_dots, make_strip
+from anydml.engines.cpu.gemm.tile_shapes import halves, has_dots, matrices_for, most_halved, tile_for
+from anydml.engines.cpu.gemm.workspace import AHEAD, BLOCK, COLUMNS, LONG, PANEL, RIGHT_BYTES, SUM_BYTES
+from anydml.engines.cpu.launch.call import SMALL
+from anydml.engines.cpu.launch.record import HEADER
+from anydml.engines.cpu.quant.dot4 import FOUR
+from anydml.engines.cpu.quant.int8 import plan_octets
+from anydml.engines.cpu.rows.map import row_letter, word_of
+from anydml.engines.cpu.rows.row import givens
+from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
+from anydml.engines.threads import get_num_threads
+from anydml.ir.patterns import match_contraction
+from anydml.ir.trees import walk, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from anydml.engines.cpu.gemm.epilogue import Ending
+    from anydml.engines.cpu.gemm.microkernel import Tile
+    from anydml.engines.cpu.gemm.prepacked import Panels
+    from anydml.engines.cpu.gemm.program import Section
+    from anydml.engines.cpu.kernel import Kernel
+    from anydml.engines.cpu.quant.int8 import OctetPlan
+    from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Map, Reduce
+
+# The units of work of a contraction: how many rows and columns each has, and how many steps are packed at once.
+
+
+TURNS = 4
+"""Units for each thread, so that one that is held up leaves its share to the others."""
+FEW_TURNS = 2
+"""Units for each thread of a product of a few rows, since longer rows are read at higher speed, or of little work."""
+UNIT = 2**21
+"""Products of a unit for which threads have more than a few: 256 x 256 x 256 takes eight threads 65 us in 16 units, and
+82 in 32; 512 x 512 x 512 takes sixteen 310 us in 32, and 280 in 64 (a Xeon of 2023)."""
+LEAST = 2**19
+"""Products of a unit at the least: 128 x 128 x 128 takes sixteen threads 12 us so, and 24 in 32 units; 256 x 256 x 256
+35, and 42."""
+FLOPS = 4
+"""Operations in the time that a byte is moved in."""
+PACKING = 20
+"""Products in the time that an element is packed in: 384 x 384 x 384 takes sixteen threads 131 us so, and 196 where 8
+are thought of."""
+
+
+class Units(NamedTuple):
+    """Of a contraction."""
+
+    rows: int
+    """Parts of the rows."""
+    columns: int
+    block: int
+    """The steps that are packed at once."""
+
+
+def size_of(sides: Sides) -> int:
+    """The work in arithmetic or, where that takes longer, reads: a row by 127 keys of 64 in 12 heads takes 26 us."""
+    batch = sides.count(sides.batch)
+    return batch * max(2 * sides.m * sides.n * sides.k // FLOPS, 4 * sides.k * min(sides.m, sides.n))
+
+
+def threads_for(sides: Sides) -> int:
+    """The threads that there is work for."""
+    return 1 if size_of(sides) < SMALL else get_num_threads()
+
+
+def units_of(sides: Sides, tile: Tile, mode: int, *, is_direct: bool, is_ahead: bool) -> Units:
+    """Of units enough for the threads those that take the least time: each packs its rows and its columns."""
+    batch, width = sides.count(sides.batch), tile.vectors * tile.lanes
+    row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // width)
+    is_read = mode == PANELS and row_panels == 1
+    is_skinny = mode >= STRIP or is_read
+    threads = threads_for(sides)
+    turns = FEW_TURNS if is_skinny else TURNS
+    products = batch * sides.m * sides.n * sides.k
+    few = FEW_TURNS * threads
+    enough = max(products // UNIT, few if is_skinny else min(few, -(-products // LEAST)))
+    wanted = 1 if threads == 1 else min(turns * threads, enough)
+    most = LONG if is_skinny else AHEAD if mode == PANELS else COLUMNS
+    fewest = -(-column_panels // (most // width))
+    wanted = min(max(wanted, batch * fewest), batch * row_panels * column_panels)
+    found = []
+    for columns in range(fewest, min(column_panels, max(2 * wanted, fewest)) + 1):
+        n = -(-column_panels // columns) * width
+        # A panel that is read once is read as it lies: all chains for which there is room.
+        together = FOUR if tile.kind in BYTES else 1
+        pitch = tile.pitch * (2 if tile.kind == "pairs" else 1)
+        whole = BLOCK * PANEL // (pitch * CHAIN) * CHAIN * together if is_read else 0
+        block = whole or _block(sides.k, n, together)
+        lowest = -(-wanted // (batch * columns))
+        if sides.k > block and not is_direct:  # results lie in the scratch until the last block
+            lowest = max(lowest, -(-row_panels // (SUM_BYTES // (4 * n) // tile.rows)))
+        for rows in range(min(lowest, row_panels), min(2 * lowest, row_panels) + 1):
+            m = -(-row_panels // rows) * tile.rows
+            packed = (0 if is_ahead else m) + (0 if mode == PANELS else n)
+            time = -(-batch * rows * columns // threads) * (m * n + PACKING * packed)
+            found.append((time, Units(rows, columns, block)))
+    return min(found)[1]
+
+
+def _block(steps: int, columns: int, together: int) -> int:
+    """The steps that are packed at once for so many columns, whole chains: sums do not depend on it."""
+    most = max(min(RIGHT_BYTES // (4 * columns), BLOCK) // CHAIN, 1) * together
+    chains = -(-steps // CHAIN)
+    return -(-chains // -(-chains // most)) * CHAIN
+
+
+# Contractions of a few rows, planned: which kernel reads the right factor as it lies.
+
+
+CELL = 4
+"""Bytes of a factor's element that tiles read where it lies."""
+FEW = 4
+"""Rows for which dot products of a small factor take less time than tiles, which have it packed: 12 of 1 x 129 x 64
+take 0.029 ms in place of 0.036, with a factor that is scaled 0.036 in place of 0.135 (one thread of a Neoverse-N1)."""
+SMALL_FACTOR = 512
+"""Elements of a small factor from which on that is so."""
+LARGE = 16 * 1024
+"""Elements of a factor from which on it is read once."""
+MOST = {16: 14}
+"""Rows that are read once, by lanes, where there are more of them: 9 x 768 x 768 takes 150 us so, and 235 packed, 14 x
+4096 x 4096 9.1 ms, and 12.8; transposed a half to eight tenths (one thread)."""
+NEARBY = 160 * 1024
+"""Elements of a factor that an x86's second cache has: tiles of few rows read it where it lies, with the columns of a
+few steps to come fetched. 5 x 256 x 256 takes 5.3 us so, and 11 by strips; 12 x 384 x 384 31 us, and 55 packed (one
+thread, 16 lanes)."""
+NEARBY_PANELS = 2
+"""And the most panels of rows that do."""
+
+
+def is_nearby(sides: Sides, tile: Tile) -> bool:
+    """Whether tiles read the right factor where it lies, in the second cache."""
+    if tile.by_lane or sides.m > NEARBY_PANELS * tile.rows or sides.n * sides.k > NEARBY or sides.windows is not None:
+        return False
+    if sides.right.op != "load":
+        return False
+    lie = sides.lie(sides.right)
+    return lie.width == lie.along(sides.columns) == CELL
+
+
+def plan_skinny(sides: Sides, tile: Tile) -> tuple[Section, int] | None:
+    """The section of a right factor that is read once, for a few rows; None where it lies neither way."""
+    nodes = list(walk(sides.right))
+    leaves = tuple(node for node in nodes if node.op in ("load", "coordinate"))
+    is_across = sides.is_across(sides.right, sides.columns)
+    is_computed = any(node.op not in ("load", "cast") for node in nodes)
+    most = SKINNY if is_computed else MOST.get(tile.lanes, SKINNY)
+    is_early = is_computed or (not is_across and sides.m <= FEW)
+    is_small = sides.n * sides.k < (SMALL_FACTOR if is_early else LARGE) or is_nearby(sides, tile)
+    if sides.m > most or is_small or find_rare(nodes):
+        return None
+    inner, outer = (sides.columns, sides.folded) if is_across else (sides.folded, sides.columns)
+    lies = [sides.lie(node) for node in leaves]
+    letters = "".join(row_letter(2 if lie.along(inner) % lie.width else lie.along(inner) // lie.width) for lie in lies)
+    if "p" not in letters or (not is_across and sides.m * (sides.k + 2 * WIDE) * 4 > RIGHT_BYTES):
+        return None
+    is_short = not is_across and sides.k <= SHORT
+    is_cut = tile.by_lane and threads_for(sides) > 1
+    shape = Skinny(sides.m, tile.lanes, tile.pitch, tile.by_lane, is_short, is_cut, leaves, letters)
+    family, make = ("strip", make_strip) if is_across else ("dots", make_dots)
+    key = f"{write(sides.right, numbers=False)} {shape[:6]} {letters}"
+    name = f"{family} {hashlib.sha256(key.encode()).hexdigest()[:32]}"
+    kernel = get_kernel(name, functools.partial(make, sides.right, shape))
+    numbers = [word_of(node) for node in givens(nodes)]
+    steps, across = [lie.along(inner) for lie in lies], [lie.along(outer) for lie in lies]
+    section = sides.section((kernel.address, *numbers), [*lies, NOWHERE], [*steps, 4], [*across, 0])
+    return section, STRIP if is_across else DOTS
+
+
+# Contractions, planned: how factors are brought, by which tiles they are multiplied, and what a unit of work is.
+
+
+SUMS_AT_ONCE = 6
+"""Sums that a few rows have at least, one panel of columns beside the other: each waits four cycles for the one before,
+and there are two units. 1 x 1024 x 256 takes 32.9 us so, and 34.0 panel by panel; 1 x 4096 x 4096 takes 3.9 ms either
+way, and 4.1 from three panels at once, which memory has as many streams for (one thread of a Neoverse-N1)."""
+SIDE = 4096
+"""Rows for which a CPU's own tile is taken."""
+HALF_ROWS = 4
+"""Rows up to which tiles read FLOAT16 panels; for more those are converted first. An Arm Neoverse-N1 takes 2.5 cycles
+to convert four: 4 x 4096 x 4096 takes 6.7 ms so, and 9.0 converted first."""
+LINE = 16
+"""Pixels of a line that fill vectors."""
+NEAR = 16384 if IS_ARM else 8192
+"""Elements of a right factor without gaps that the first cache has, packed or not. Others are packed even for two
+panels of rows: 16 x 256 x 256 takes 76 us so, and 192 from columns that lie 1 KiB apart. Rows that lie far apart share
+the cache's places: a head of 128 x 64 among 12 takes 0.96 ms as it lies, and 0.76 packed (one thread of an N1)."""
+ALIKE = 2048
+"""Bytes from row to row, or a multiple, for which the first cache has few places for all of them, so that they are
+packed. Others are read as they lie: 256 x 256 x 256 takes 244 us so, and 252 packed (one thread, 16 lanes)."""
+LINE_BYTES = 64
+"""Bytes more or less for which that is so: 1023 x 1023 x 1023 takes 17.6 ms packed, and 19.7 as rows lie."""
+FAR = 2**20
+"""Elements of a right factor from which on the block that is packed next is fetched meanwhile: 1024 x 1024 x 1024 takes
+18.2 ms so, and 19.0 without; smaller ones are nearer (one thread, 16 lanes)."""
+STEPS_AHEAD = 4
+"""Steps whose columns are fetched ahead, where they are read as they lie in the second cache."""
+OFTEN = 4
+"""Panels of rows from which on a right factor may fill three quarters of the first cache at most: the rows and results
+need the rest. 128 x 128 x 128 takes 123 us as it lies, and 116 packed (one thread of an N1)."""
+
+
+def plan_contract(primitive: Reduce) -> ContractProgram | None:
+    """Tiles over packed panels, or for a few rows the right factor as it lies: sums of FLOAT32 and 32-bit integers."""
+    sides = _sides(primitive)
+    return None if sides is None else _plan(sides, _tile(sides))
+
+
+def plan_panels(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | None:
+    """Tiles over a factor that is a constant, and is laid out in panels ahead; None for others."""
+    sides = _sides(primitive)
+    if sides is None:
+        return None
+    tile = _tile(sides)
+    if sides.windows is None:
+        # Panels of all products are alike, so that a weight is laid out once for any number of rows.
+        wide = tile._replace(vectors=tile_for(sides.kind, SIDE).vectors)
+        panels = lay_out_panels(sides, wide.vectors * wide.lanes, plan_octets(sides, wide), constants)
+        if panels is not None:
+            return _plan(sides, wide, panels)
+    octets = plan_octets(sides, tile, constants)
+    if octets is not None:
+        known = lay_out_bytes(sides, octets, constants) if sides.m > 1 else None
+        return None if known is None else _plan(sides, tile, known=(octets, known))
+    is_skinny = sides.windows is None and plan_skinny(sides, tile) is not None
+    rows = lay_out_rows(sides, tile, constants) if sides.m > 1 and not is_skinny else None
+    return None if rows is None else _plan(sides, tile, ahead=rows)
+
+
+def _tile(sides: Sides) -> Tile:
+    """The tile for a product, of matrix registers where those take it."""
+    matrices = matrices_for(sides.m) if sides.kind == "i32" else None
+    is_taken = matrices is not None and plan_octets(sides, matrices) is not None
+    return matrices if matrices is not None and is_taken else tile_for(sides.kind, sides.m)
+
+
+def plan_sides(
+    primitive: Reduce, weights: Expr, section: Callable[[Sides, tuple[int, ...]], Section], layouts: Mapping[str, Map]
+) -> ContractProgram | None:
+    """Tiles over panels of weights that rows of a kernel make; `section` has what those read, along a side."""
+    sides = _sides(primitive)
+    if sides is None or sides.windows is not None or weights not in (sides.left, sides.right):
+        return None
+    return _plan(sides, tile_for(sides.kind, sides.m), made=(weights, section))._replace(layouts=layouts)
+
+
+def _sides(primitive: Reduce) -> Sides | None:
+    """The sides of a contraction that there are tiles for."""
+    found = match_contraction(primitive)
+    if found is None or found.fold.type not in SUM_KINDS or not all(primitive.sizes):
+        return None
+    if any(node.op == "fetch" for node in walk(primitive.value)):
+        return None
+    sides = Sides(primitive, found, has_lines=True)
+    views = [len(sides.lies(value)) for value in (sides.left, sides.right, sides.finish)]
+    # Windows that are multiplied with a single filter, as a depthwise convolution's, are not worth packing: in lines
+    # that fill vectors they are read as they lie.
+    line = found.sizes[sides.columns[-1]] if sides.columns else 1
+    is_alone = (sides.windows is not None and sides.m == 1 and line >= LINE) or _is_across(sides)
+    is_ours = sides.m * sides.n > 1 and not is_alone and not sides.unmerged and len(sides.batch) <= OUTER_RANK
+    return sides if is_ours and views[0] and views[1] and max(views) < VIEWS else None
+
+
+def _is_across(sides: Sides) -> bool:
+    """Whether elements of many products by one row or column lie side by side, and those of each far apart.
+
+    4,096 products of 16 x 16 by 16, as samples of a grid by their parts are, take 5.1 ms one after the other, and 0.3
+    across them (one thread of an Arm Neoverse-N1).
+    """
+    lies, within = sides.lies(sides.left, sides.right), (*sides.rows, *sides.columns, *sides.folded)
+    is_beside = any(all(lie.strides[k] == lie.width for lie in lies) for k in sides.batch)
+    is_apart = all(abs(lie.strides[k]) != lie.width for lie in lies for k in within)
+    return min(sides.m, sides.n) == 1 and is_beside and is_apart
+
+
+def _plan(
+    sides: Sides,
+    tile: Tile,
+    panels: Panels | None = None,
+    ahead: Panels | None = None,
+    known: tuple[OctetPlan, Panels] | None = None,
+    made: tuple[Expr, Callable[[Sides, tuple[int, ...]], Section]] | None = None,
+) -> ContractProgram:
+    """With panels of columns or of rows that are laid out ahead, rows of known bytes, or a factor of a kernel's."""
+    octets = plan_octets(sides, tile) if known is None else known[0]
+    # One row of bytes alone is multiplied as it is read: two by 4096 x 4096 take 7.3 ms so, and 6.2 packed.
+    is_plain = not (panels or made) and sides.windows is None and (not octets or sides.m == 1)
+    skinny = plan_skinny(sides, tile) if is_plain else None
+    octets = None if skinny else octets
+    are_halves = panels is not None and panels.width == 2
+    is_read = are_halves and sides.m <= HALF_ROWS
+    if octets or is_read:
+        dots = "matrices" if tile.kind == "matrices" else "i8" if has_dots(tile.lanes) else "pairs"
+        tile = tile._replace(kind=dots if octets else "f16", is_turned=octets is not None and octets.is_turned)
+    columns = tile.vectors * tile.lanes
+    row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // columns)
+    is_direct = sides.finish is sides.sum and sides.target.along(sides.columns) == 4 and not sides.line
+    is_direct = is_direct and not skinny
+    right_mode = (HALVES if are_halves and not is_read else PANELS) if panels else skinny[1] if skinny else AS_IT_LIES
+    is_raw = not (panels or made or octets) and is_nearby(sides, tile)
+    tile = tile._replace(ahead=STEPS_AHEAD if is_raw else 0, is_halved=halves(sides.kind, sides.m))
+    beside = -(-SUMS_AT_ONCE // (tile.rows * tile.vectors)) if right_mode == PANELS else 1
+    if tile.is_halved:
+        beside = min(beside, max(most_halved() // tile.vectors, 1))
+    is_ended = not (octets and octets.zeros) and not skinny and beside == 1 and fills_lines(tile)
+    ending = ending_of(sides) if is_ended and tile.kind != "matrices" else None
+    is_placed = ending is not None and may_place(sides, ending)
+    # Most tiles write the columns that there are; others by whole vectors, and leave the last few to rows of maps.
+    tail = 0 if tile.kind == "matrices" or (octets and octets.zeros) else sides.n % tile.lanes
+    is_there = (is_direct or is_placed) and sides.n % tile.lanes == tail
+    units = units_of(sides, tile, right_mode, is_direct=is_there, is_ahead=bool(ahead))
+    if octets:
+        (left, pack_left), (right, pack_right) = octets.factors
+        left_mode, way = AS_IT_LIES, AS_IT_LIES if sides.windows is None else WINDOWS
+    else:
+        left, left_mode, packing = _factor(sides, sides.left, sides.rows, tile.rows, tile.pitch, made=made)
+        if packing.lie == "t" and not (tile.by_lane or skinny or ahead):  # whose tiles read rows side by side
+            if _is_apart(sides, tile, packing, left_mode):
+                left_mode, tile = UNPACKED, tile._replace(is_apart=True)
+            packing, tile = packing._replace(lie="l"), tile._replace(is_lined=not tile.is_apart)
+        pack_left = _pack_kernel(packing)
+        lying = "p" if panels else ""
+        right, way, packing = _factor(sides, sides.right, sides.columns, columns, columns, lying, made)
+        pack_right = _pack_kernel(packing)
+    if known:
+        left = known[1].section
+    if ahead:
+        left, left_mode = ahead.section, PANELS
+    if panels:
+        right = panels.section
+    elif skinny:
+        right = skinny[0]
+        if right_mode == DOTS:
+            _, left, left_mode = sides.computed(sides.left, sides.rows, is_along=True)
+    else:
+        right_mode = UNPACKED if is_raw else _side_by_side(sides, row_panels) if way == AS_IT_LIES else way
+    is_far = right_mode == PANELS or (right_mode == SIDE_BY_SIDE and sides.k * sides.n >= FAR)
+    is_more = sides.k > units.block or units.columns > 1
+    has_fetches = is_far and is_more and row_panels > 1 and not tile.by_lane
+    tile = tile._replace(fetches=has_fetches and tile.kind != "matrices")
+    read_lanes = 1 if tile._replace(tail=tail).reads_some else tile.lanes
+    is_all = ending is not None and sides.k <= units.block  # no other tile is called
+    bound = panels or (known[1] if known else None)
+    zeros = octets.zeros if octets else ()
+    sections = (left, right, sides.result(), *zeros)
+    places = [HEADER + len(WORDS) + len(sides.batch)]
+    for section in sections:
+        places.append(places[-1] + len(section.words) + len(section.tensors))
+    words = {
+        "m": sides.m, "n": sides.n, "k": sides.k, "row_units": units.rows, "column_units": units.columns,
+        "row_panels": row_panels, "column_panels": column_panels, "tile_rows": tile.rows, "tile_columns": columns,
+        "block": units.block, "pitch": 4 * tile.pitch, "lanes": read_lanes, "pack_left": pack_left.address,
+        "pack_right": pack_right.address, "left_mode": left_mode, "right_mode": right_mode, "is_direct": int(is_direct),
+        "left_at": places[0], "right_at": places[1], "result_at": places[2], "rank": len(sides.batch),
+        "together": FOUR if octets else 1, "line": sides.line, "gap": sides.gap, "beside": beside,
+        "fetches": int(tile.fetches), "filled": octets.filled if octets else 1,
+        "written": 1 if tail else tile.lanes, "is_placed": int(is_placed),
+        **_tiles(sides, tile, tail, beside, ending, is_all=is_all),
+    }  # fmt: skip
+    if octets:
+        words["mends"], (words["total_left"], words["total_right"], words["mend"]) = octets.mends, octets.kernels
+        words["left_zero_at"], words["right_zero_at"] = places[3:5] if zeros else (0, 0)
+    if octets and bound and bound.most:
+        small = _tiles(sides, tile._replace(kind="small"), tail, beside, ending, is_all=is_all)
+        small["pack_left"], small["total_left"] = octets.small_kernels()
+        words |= {f"small_{name}": word for name, word in small.items()}
+        words["most"], words["bounded"] = bound.most, LEFT if known else RIGHT
+    fixed = (*(words.get(name, 0) for name in WORDS[2:]), *(sides.found.sizes[k] for k in sides.batch))
+    number = units.rows * units.columns * sides.count(sides.batch)
+    layouts = {name: one for some in (panels, ahead, bound) if some for name, one in some.layouts.items()}
+    return ContractProgram(get_kernel("contract", make_contract), fixed, sections, number, size_of(sides), layouts)
+
+
+def _is_apart(sides: Sides, tile: Tile, packing: Packing, mode: int) -> bool:
+    """Whether tiles read rows as they lie: FLOAT32, not as few as panels are taken beside each other for."""
+    is_whole = mode == AS_IT_LIES and packing.kind == tile.kind == "f32" and tile.rows * tile.vectors >= SUMS_AT_ONCE
+    beyond = sides.lie(sides.left).along(sides.rows) % ALIKE
+    return is_whole and min(beyond, ALIKE - beyond) >= LINE_BYTES
+
+
+def _tiles(sides: Sides, tile: Tile, tail: int, beside: int, ending: Ending | None, *, is_all: bool) -> dict[str, int]:
+    """The tiles' kernels by their words: whole ones, narrow, low and small ones; as many that end, and those beside."""
+    columns = tile.vectors * tile.lanes
+    found: dict[str, int] = {}
+    shapes = [
+        tile._replace(rows=rows, vectors=vectors, tail=lanes)
+        for rows in (tile.rows, sides.m % tile.rows or tile.rows)
+        for vectors, lanes in ((tile.vectors, 0), (-(-(sides.n % columns or columns) // tile.lanes), tail))
+    ]
+    for shape, name in zip(shapes, ("", "_narrow", "_low", "_small"), strict=True):
+        ended = 0 if ending is None else _tile_kernel(shape._replace(ending=ending))
+        found |= {f"tile{name}": ended if is_all else _tile_kernel(shape), f"last{name}": ended}
+    return {**found, "tile_beside": 0 if beside == 1 else _tile_kernel(tile._replace(panels=beside))}
+
+
+def _pack_kernel(packing: Packing) -> Kernel:
+    return get_kernel(packing.name, functools.partial(make_pack, packing))
+
+
+def _tile_kernel(tile: Tile) -> int:
+    """The address of a tile's kernel."""
+    return get_kernel(tile.name, functools.partial(make_tile, tile)).address
+
+
+def _side_by_side(sides: Sides, row_panels: int) -> int:
+    """How columns are brought that are packed as they lie: not at all, or all at once, where they lie side by side."""
+    lie = sides.lies(sides.right)[0]
+    if lie.along(sides.columns) != lie.width:
+        return AS_IT_LIES
+    most = NEAR * 3 // 4 if row_panels > OFTEN else NEAR
+    is_near = lie.along(sides.folded) == sides.n * lie.width and sides.k * sides.n <= most
+    return UNPACKED if is_near and lie.width == 4 else SIDE_BY_SIDE
+
+
+def _factor(
+    sides: Sides,
+    value: Expr,
+    across: tuple[int, ...],
+    panel: int,
+    pitch: int,
+    lying: str = "",
+    made: tuple[Expr, Callable[[Sides, tuple[int, ...]], Section]] | None = None,
+) -> tuple[Section, int, Packing]:
+    """The section of a factor, how it is brought, and how it is packed: as elements lie, which may be given."""
+    leaf, kind = element_of(value), sides.kind
+    if made is not None and value is made[0]:
+        lies, section, mode = "t", made[1](sides, across), ALONG_STEPS
+    elif value is sides.windows:
+        lies, kind, mode = "w", kind if leaf is value else "f16", WINDOWS
+        on, step = sides.tables()
+        section = sides.section((), [sides.lie(leaf)], [step], [on])
+    elif leaf.op == "load":
+        lie, kind = sides.lie(leaf), kind if leaf is value else "f16"
+        step, on = lie.along(sides.folded), lie.along(across)
+        lies = "p" if on == lie.width else "t" if step == lie.width else "s"
+        section, mode = sides.section((), [lie], [step], [on]), AS_IT_LIES
+    else:
+        lies, section, mode = sides.computed(value, across)
+    return section, mode, Packing(lying or lies, kind, panel, pitch, tile_for(sides.kind, SIDE).lanes)

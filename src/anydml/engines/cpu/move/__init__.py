@@ -1,0 +1,1 @@
+"""Data movement: copies, padding, gathers, scatters, scans, orders. A `*_kernel.py` is loaded only to compile."""

@@ -1,0 +1,214 @@
+"""Padding and placement, planned as one pass: PADDING's modes, gradients of slices, nearest-neighbour enlargement."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.gemm.program import distances
+from anydml.engines.cpu.launch.call import make_dispatch
+from anydml.engines.cpu.launch.record import HEADER
+from anydml.engines.cpu.rows.map import word_of
+from anydml.engines.reference.evaluate import evaluate
+from anydml.ir.patterns import is_copy, is_plain
+from anydml.ir.trees import walk
+from anydml.ir.verbs import Map
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from anydml.engines.cpu.kernel import Kernel
+    from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Primitive
+    from anydml.ir.views import View
+
+# Maps that move elements to places that depend on each dimension for itself, planned: padding, and nearest elements.
+#
+# The places are found when it is planned, and rows are put together of pieces that run on, back, or stand still.
+
+
+PLACED_WORDS = 9
+"""Words before the tables, as the kernel has them."""
+MOST_PLACES = 2**16
+"""Numbers in a table: what has more is found as it goes along."""
+LEAST_PIECE = 16
+"""Elements that pieces of a row have on average; of smaller ones each is found for itself in less time."""
+FEW = 3
+"""Pieces that a row may have whatever they are: of those with margins two are small."""
+
+
+class PlacedProgram(NamedTuple):
+    """Rows put together of pieces, planned."""
+
+    kernel: Kernel
+    tensors: tuple[str, str]
+    offsets: tuple[int, int]
+    """In bytes, from the tensors' first elements."""
+    words: tuple[int, ...]
+    """After the two addresses."""
+    units: int
+    size: int
+
+    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
+        """Put the addresses in."""
+        addresses = (places[tensor] + offset for tensor, offset in zip(self.tensors, self.offsets, strict=True))
+        return make_dispatch(self.kernel, (*addresses, *self.words), self.units, self.size)
+
+
+def plan_placed(primitive: Map) -> PlacedProgram | None:
+    """Plan a fetch at indices that each depend on a dimension of its own, into rows that lie a step apart."""
+    value, target = primitive.value, primitive.target
+    if value.op != "fetch" or not is_plain(primitive) or not all(target.sizes):
+        return None
+    source = primitive.sources[int(value.value)]
+    found = _places(value.args, source, target)
+    if found is None:
+        return None
+    *outer, row = found
+    strides = [stride for size, stride in zip(target.sizes[:-1], target.strides, strict=False) if size > 1]
+    sizes = [size for size in target.sizes[:-1] if size > 1]
+    pitch = strides[-1] if strides else 0
+    is_even = all(a == b * n for a, b, n in zip(strides, strides[1:], sizes[1:], strict=False))
+    pieces = _pieces(row)
+    is_run = target.strides[-1] == 1 or target.sizes[-1] == 1
+    if not is_even or not is_run or (len(pieces) > FEW and len(pieces) * LEAST_PIECE > len(row)):
+        return None
+    within = outer.pop() if outer else np.zeros(1, np.int64)
+    if math.prod(map(len, outer)) > MOST_PLACES:
+        return None
+    places = np.zeros(1, np.int64)
+    for one in outer:
+        places = np.add.outer(places, one).ravel()
+    width = source.data_type.size_in_bytes
+    units = len(places) * len(within)
+    table = np.array([(start, row[start], count, step) for start, count, step in pieces], np.int64) * [
+        width,
+        width,
+        1,
+        width,
+    ]
+    starts = [8 * (HEADER + PLACED_WORDS)]
+    for array in (places, within):
+        starts.append(starts[-1] + 8 * len(array))
+    numbers = np.concatenate([places * width, within * width, table.ravel()]).tolist()
+    return PlacedProgram(
+        get_kernel(f"placed {width}"),
+        (source.tensor, target.tensor),
+        (source.offset * width, target.offset * width),
+        (len(row), pitch * width, len(within), len(pieces), *starts, *numbers),
+        units,
+        2 * units * len(row) * width,
+    )
+
+
+def _places(indices: Sequence[Expr], source: View, target: View) -> list[np.ndarray[Any, Any]] | None:
+    """For each dimension of the target the elements to go in the source; None where indices depend on more than one."""
+    if max(target.sizes, default=0) > MOST_PLACES:
+        return None
+    found = [np.zeros(size, np.int64) for size in target.sizes] or [np.zeros(1, np.int64)]
+    for index, stride in zip(indices, source.strides, strict=True):
+        leaves = {(node.op, int(node.value)) for node in walk(index) if node.op in ("coordinate", "load", "fetch")}
+        if len(leaves) > 1 or any(op != "coordinate" for op, _ in leaves):
+            return None
+        ((_, dimension),) = leaves or {("coordinate", len(found) - 1)}
+        shape = tuple(size if k == dimension else 1 for k, size in enumerate(target.sizes))
+        found[dimension] += evaluate(index, (), shape).astype(np.int64).ravel() * stride
+    return found
+
+
+def _pieces(row: np.ndarray[Any, Any]) -> list[tuple[int, int, int]]:
+    """A row in pieces: the first element of each, how many there are, and the step from one to the next."""
+    steps = np.diff(row)
+    changes = np.flatnonzero(np.diff(steps)) + 1
+    pieces: list[tuple[int, int, int]] = []
+    start = 0
+    while start < len(row):
+        later = int(np.searchsorted(changes, start, "right"))
+        end = int(changes[later]) + 1 if later < len(changes) else len(row)
+        pieces.append((start, end - start, int(steps[start]) if end - start > 1 else 1))
+        start = end
+    return pieces
+
+
+# A copy with a number around it, planned as one pass: PADDING's constant mode, and gradients of slices.
+#
+# 64 planes of 56 x 56 with 3 elements around them take 0.5 of the time of a copy and the fills after it (one thread).
+
+
+BORDERED_WORDS = 7
+"""Words before the tables, as the kernel has them."""
+WORD = 8
+"""Bytes of a row at least, and those that are filled at once."""
+MOST = 2**22
+"""Elements of a block at most, of which each is looked at."""
+
+
+def plan_bordered(primitives: Sequence[Primitive], _constants: frozenset[str] = frozenset()) -> PlacedProgram | None:
+    """A copy into the middle of a tensor and fills around it with one number; None for others."""
+    maps = [one for one in primitives if isinstance(one, Map) and is_plain(one)]
+    copies, fills = [one for one in maps if is_copy(one)], [one for one in maps if not one.sources]
+    if len(copies) != 1 or not fills or len(copies) + len(fills) != len(primitives):
+        return None
+    (copy,) = copies
+    source, target, numbers = copy.sources[0], copy.target, {one.value for one in fills}
+    views = [target, *(one.target for one in fills)]
+    width = target.data_type.size_in_bytes
+    is_ours = {view.tensor for view in views} == {target.tensor} and len({len(view.sizes) for view in views}) == 1
+    is_ours = is_ours and len(numbers) == 1 and all(one.op in ("given", "const") for one in numbers)
+    is_row = source.strides[-1:] == target.strides[-1:] == (1,) and source.data_type is target.data_type
+    if not is_ours or not is_row or target.sizes[-1] * width < WORD or WORD % width or source.tensor == target.tensor:
+        return None
+    outer = _shared(views)
+    rows, first = target.sizes[outer:-1], min(view.offset for view in views)
+    places = distances(rows, target.strides[outer:-1]) + target.offset - first
+    size, run = _block(views, outer, first), target.sizes[-1]
+    is_forward = np.all(np.diff(places) >= run)
+    blocks = math.prod(target.sizes[:outer])
+    if not size or not is_forward or max(len(places), blocks) > MOST_PLACES:
+        return None
+    gaps = np.diff(places, prepend=-run) - run
+    after = np.zeros_like(places)
+    after[-1] = size - places[-1] - run
+    within = np.stack([distances(rows, source.strides[outer:-1]), places, gaps, after], 1) * width
+    around = [distances(view.sizes[:outer], view.strides[:outer]) * width for view in (source, target)]
+    tables = np.concatenate([np.stack(around, 1).ravel(), within.ravel()]).tolist()
+    start = 8 * (HEADER + BORDERED_WORDS)
+    number = int.from_bytes(word_of(*numbers).to_bytes(WORD, "little", signed=True)[:width] * (WORD // width), "little")
+    words = (run * width, number - (number >> 63 << 64), len(places), start, start + 16 * blocks, *tables)
+    offsets = (source.offset * width, first * width)
+    moved = (run * len(places) + size) * blocks * width
+    return PlacedProgram(
+        get_kernel("bordered"), (source.tensor, target.tensor), offsets, words, blocks * len(places), moved
+    )
+
+
+def _shared(views: Sequence[View]) -> int:
+    """The first dimensions that all views have, each for itself: the blocks that follow have all that they write."""
+    offsets = [view.offset for view in views]
+    far = max(offsets) - min(offsets)
+    for k, (size, step) in enumerate(zip(views[0].sizes[:-1], views[0].strides[:-1], strict=True)):
+        is_alike = all((view.sizes[k], view.strides[k]) == (size, step) for view in views)
+        if not is_alike or (size > 1 and far >= step):
+            return k
+    return len(views[0].sizes) - 1
+
+
+def _block(views: Sequence[View], outer: int, first: int) -> int:
+    """The elements of a block, if views write each of them once, and blocks follow each other; 0 if not."""
+    counts = [math.prod(view.sizes[outer:]) for view in views]
+    size = sum(counts)
+    steps = [(n, step) for n, step in zip(views[0].sizes[:outer], views[0].strides[:outer], strict=True) if n > 1]
+    if not all(counts) or size > MOST or any(step < size for _, step in steps):
+        return 0
+    seen = np.zeros(size, bool)
+    for view in views:
+        last = view.offset - first + sum((n - 1) * step for n, step in zip(view.sizes, view.strides, strict=True))
+        last -= sum((n - 1) * step for n, step in steps)
+        if min(view.strides[outer:]) < 0 or last >= size:
+            return 0
+        strides = view.strides[outer:]
+        np.lib.stride_tricks.as_strided(seen[view.offset - first :], view.sizes[outer:], strides)[...] = True
+    return size if seen.all() else 0

@@ -1,0 +1,167 @@
+"""The walk over the rows of any number of views, written in LLVM itself: every map's, compiled once.
+
+Words, after the header: the address of what does a row, how many elements fewer the first segment has, the views, where
+the outer dimensions stand, the elements of a row, the rows, the elements of a segment, the outer dimensions; each
+view's address, each view's step; then what the row's own code knows; of each outer dimension its size and each view's
+stride, outermost first. Addresses, steps and strides are in bytes. A unit is one segment of one row, and a segment of
+all rows comes before the next: a source that lies across the rows is read by whole lines of the cache. It is done by
+`row(words, places, count)`: its words start with the addresses, and `places` are where the segment lies in each view.
+"""
+
+from __future__ import annotations
+
+from anydml.engines.cpu.launch.record import HEADER
+
+OUTER_RANK = 8
+"""Outer dimensions that a walk has room for."""
+VIEWS = 64
+"""Views that a walk has room for."""
+FIXED = 8
+"""Words before the addresses."""
+
+
+def make_rows() -> str:
+    """The text of the walk's kernel."""
+    names = ("line", "less", "views", "outer", "count", "number", "length", "rank")
+    words = [
+        f"%{name}.at = getelementptr i64, ptr %all, i64 {HEADER + i}\n%{name} = load i64, ptr %{name}.at"
+        for i, name in enumerate(names)
+    ]
+    return _WALK.format(words="\n".join(words), rank=OUTER_RANK, views=VIEWS, first=HEADER + FIXED)
+
+
+# `move` takes every view so many times on in a dimension, four views at once: a map has up to 64.
+_WALK = """
+define private void @move(ptr %rows, i64 %views, ptr %dimension, i64 %times) alwaysinline {{
+entry:
+  %fours = and i64 %views, -4
+  %one = insertelement <4 x i64> poison, i64 %times, i32 0
+  %each = shufflevector <4 x i64> %one, <4 x i64> poison, <4 x i32> zeroinitializer
+  %strides.at = getelementptr i64, ptr %dimension, i64 1
+  br label %four
+four:
+  %f = phi i64 [ 0, %entry ], [ %f4, %four.on ]
+  %is.four = icmp slt i64 %f, %fours
+  br i1 %is.four, label %four.on, label %view
+four.on:
+  %f4 = add i64 %f, 4
+  %strides4.at = getelementptr i64, ptr %strides.at, i64 %f
+  %strides4 = load <4 x i64>, ptr %strides4.at, align 8
+  %on4 = mul <4 x i64> %strides4, %each
+  %rows4.at = getelementptr i64, ptr %rows, i64 %f
+  %rows4 = load <4 x i64>, ptr %rows4.at, align 8
+  %moved4 = add <4 x i64> %rows4, %on4
+  store <4 x i64> %moved4, ptr %rows4.at, align 8
+  br label %four
+view:
+  %v = phi i64 [ %fours, %four ], [ %v1, %view.on ]
+  %is.view = icmp slt i64 %v, %views
+  br i1 %is.view, label %view.on, label %done
+view.on:
+  %v1 = add i64 %v, 1
+  %stride.at = getelementptr i64, ptr %strides.at, i64 %v
+  %stride = load i64, ptr %stride.at
+  %on = mul i64 %stride, %times
+  %row.at = getelementptr i64, ptr %rows, i64 %v
+  %row = load i64, ptr %row.at
+  %moved = add i64 %row, %on
+  store i64 %moved, ptr %row.at
+  br label %view
+done:
+  ret void
+}}
+
+define i64 @kernel(i64 %words, i64 %begin, i64 %end) {{
+entry:
+  %all = inttoptr i64 %words to ptr
+  {words}
+  %row = inttoptr i64 %line to ptr
+  %w = getelementptr i64, ptr %all, i64 {first}
+  %steps = getelementptr i64, ptr %w, i64 %views
+  %table = getelementptr i64, ptr %all, i64 %outer
+  %words.each = add i64 %views, 1
+  %at = alloca [{rank} x i64]
+  %rows = alloca [{views} x i64]
+  %places = alloca [{views} x i64]
+  %size.of = mul i64 %views, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %rows, ptr %w, i64 %size.of, i1 false)
+  %segment0 = udiv i64 %begin, %number
+  %before = mul i64 %segment0, %number
+  %rest0 = sub i64 %begin, %before
+  br label %find
+find:
+  %k = phi i64 [ %rank, %entry ], [ %k1, %found ]
+  %rest = phi i64 [ %rest0, %entry ], [ %quotient, %found ]
+  %is.outer = icmp sgt i64 %k, 0
+  br i1 %is.outer, label %found, label %units
+found:
+  %k1 = sub i64 %k, 1
+  %k.words = mul i64 %k1, %words.each
+  %k.at = getelementptr i64, ptr %table, i64 %k.words
+  %size = load i64, ptr %k.at
+  %quotient = udiv i64 %rest, %size
+  %product = mul i64 %quotient, %size
+  %i = sub i64 %rest, %product
+  %at.k = getelementptr i64, ptr %at, i64 %k1
+  store i64 %i, ptr %at.k
+  call void @move(ptr %rows, i64 %views, ptr %k.at, i64 %i)
+  br label %find
+units:
+  %unit = phi i64 [ %begin, %find ], [ %unit1, %advance ], [ %unit1, %onward ]
+  %segment = phi i64 [ %segment0, %find ], [ %segment1, %advance ], [ %segment, %onward ]
+  %is.unit = icmp slt i64 %unit, %end
+  br i1 %is.unit, label %start, label %over
+over:
+  ret i64 0
+start:
+  %unit1 = add i64 %unit, 1
+  %whole = mul i64 %segment, %length
+  %from = sub i64 %whole, %less
+  %is.first = icmp slt i64 %from, 0
+  %first = select i1 %is.first, i64 0, i64 %from
+  %to = add i64 %from, %length
+  %is.last = icmp slt i64 %count, %to
+  %stop = select i1 %is.last, i64 %count, i64 %to
+  %n = sub i64 %stop, %first
+  %is.begin = icmp eq i64 %first, 0
+  br i1 %is.begin, label %done, label %view
+view:
+  %v = phi i64 [ 0, %start ], [ %v1, %view ]
+  %v1 = add i64 %v, 1
+  %step.at = getelementptr i64, ptr %steps, i64 %v
+  %step = load i64, ptr %step.at
+  %on = mul i64 %step, %first
+  %row.at = getelementptr i64, ptr %rows, i64 %v
+  %row.v = load i64, ptr %row.at
+  %place = add i64 %row.v, %on
+  %place.at = getelementptr i64, ptr %places, i64 %v
+  store i64 %place, ptr %place.at
+  %is.view = icmp slt i64 %v1, %views
+  br i1 %is.view, label %view, label %done
+done:
+  %here = phi ptr [ %rows, %start ], [ %places, %view ]
+  call void %row(ptr %w, ptr %here, i64 %n)
+  %segment1 = add i64 %segment, 1
+  br label %advance
+advance:
+  %m = phi i64 [ %rank, %done ], [ %m1, %onward ]
+  %is.inside = icmp sgt i64 %m, 0
+  br i1 %is.inside, label %onward, label %units
+onward:
+  %m1 = sub i64 %m, 1
+  %m.words = mul i64 %m1, %words.each
+  %m.at = getelementptr i64, ptr %table, i64 %m.words
+  %m.size = load i64, ptr %m.at
+  %at.m = getelementptr i64, ptr %at, i64 %m1
+  %c = load i64, ptr %at.m
+  %c1 = add i64 %c, 1
+  %fits = icmp slt i64 %c1, %m.size
+  %c2 = select i1 %fits, i64 %c1, i64 0
+  store i64 %c2, ptr %at.m
+  %times = sub i64 %c2, %c
+  call void @move(ptr %rows, i64 %views, ptr %m.at, i64 %times)
+  br i1 %fits, label %units, label %advance
+}}
+
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+"""
