@@ -16,11 +16,11 @@ if is_interpreted():
 
 from triton.backends.compiler import GPUTarget
 
-from anydml.engines.cuda.figures import Figures
-from anydml.engines.cuda.kernels.turns import WAIT
+from anydml.engines.cuda.dependent_launch import WAIT
+from anydml.engines.cuda.device import Figures
 from anydml.engines.cuda.launch import HOPPER, MOST_OVERLAPPING
-from anydml.engines.cuda.programs import CopyProgram, FillProgram, GatherProgram, ReverseProgram, plan
-from anydml.engines.cuda.programs.check import check_kernel
+from anydml.engines.cuda.move.gather import check_kernel
+from anydml.engines.cuda.schedules import CopyProgram, FillProgram, GatherProgram, ReverseProgram, plan
 from anydml.ir.views import View
 
 if TYPE_CHECKING:

@@ -485,7 +485,7 @@ class Asked(NamedTuple):
 
 def schedules_of(engine: str) -> Any:
     """The module with an engine's tables of schedules."""
-    return importlib.import_module(f"anydml.engines.{'cpu.schedules' if engine == 'cpu' else 'cuda.programs'}")
+    return importlib.import_module(f"anydml.engines.{engine}.schedules")
 
 
 def name_of(plan: Any) -> str:

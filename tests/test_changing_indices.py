@@ -95,7 +95,7 @@ def test_the_reference_engine_reads_indices_once() -> None:
 
 
 def test_the_cuda_engine_says_it_too() -> None:
-    programs = pytest.importorskip("anydml.engines.cuda.programs.check", reason="needs torch and triton")
+    programs = pytest.importorskip("anydml.engines.cuda.move.gather", reason="needs torch and triton")
     primitive = gathered(
         View("x", dml.DataType.FLOAT32, (4,), (1,)),
         View("i", dml.DataType.INT64, (3, 1), (1, 1)),

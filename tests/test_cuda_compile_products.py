@@ -17,7 +17,7 @@ from anydml.ir.weights import number_in
 pytest.importorskip("torch", reason="PyTorch is not installed: make test EXTRAS='torch triton'")
 pytest.importorskip("triton", reason="Triton is not installed: make test EXTRAS='torch triton'")
 
-from anydml.engines.cuda.programs import AttendProgram, ProductProgram, WeightsProgram, plan
+from anydml.engines.cuda.schedules import AttendProgram, ProductProgram, WeightsProgram, plan
 from ptx import F32, assembly, figures_for
 
 

@@ -15,7 +15,7 @@ from places import get, put, refill, why_not_interpreted
 if reason := why_not_interpreted():
     pytest.skip(reason, allow_module_level=True)
 
-from anydml.engines.cuda.programs import scan
+from anydml.engines.cuda.move import scan
 from anydml.engines.cuda.scratch import DeviceWords
 
 CUDA, REFERENCE = dml.Device("cuda"), dml.Device("reference")

@@ -13,7 +13,7 @@ from guarded import guarded
 from places import get, put, why_not_interpreted
 
 programs: Any = pytest.importorskip(
-    "anydml.engines.cuda.programs",
+    "anydml.engines.cuda.schedules",
     reason="Triton is not installed: make test EXTRAS='torch triton'",
     exc_type=ImportError,
 )

@@ -76,8 +76,8 @@ class CudaEngine:
     )
 
     def __init__(self, index: int = 0) -> None:
-        import_alone("anydml.engines.cuda.figures", "anydml.engines.cuda.launch")
-        from anydml.engines.cuda.figures import figures_of
+        import_alone("anydml.engines.cuda.device", "anydml.engines.cuda.launch")
+        from anydml.engines.cuda.device import figures_of
         from anydml.engines.cuda.launch import HOPPER
 
         self.index = index
@@ -90,15 +90,15 @@ class CudaEngine:
 
     def takes(self, primitive: Primitive) -> bool:
         """Whether there is a schedule for a primitive that could be spelled out."""
-        import_alone("anydml.engines.cuda.programs.attend")
-        from anydml.engines.cuda.programs.attend import takes_attend
+        import_alone("anydml.engines.cuda.attention.attention")
+        from anydml.engines.cuda.attention.attention import takes_attend
 
         return isinstance(primitive, InPasses) or (isinstance(primitive, Attend) and takes_attend(primitive))
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan, and compile the kernel, or find it in Triton's cache."""
-        import_alone("anydml.engines.cuda.programs")
-        from anydml.engines.cuda.programs import plan
+        import_alone("anydml.engines.cuda.schedules")
+        from anydml.engines.cuda.schedules import plan
 
         if are_checked():
             check_fetches(primitive)
@@ -108,15 +108,15 @@ class CudaEngine:
 
     def divided(self, primitive: Primitive) -> tuple[Primitive, ...] | None:
         """The steps that are quicker than one whose sums are long and few; None for most."""
-        import_alone("anydml.engines.cuda.programs.divide")
-        from anydml.engines.cuda.programs.divide import divide
+        import_alone("anydml.engines.cuda.gemm.split_k")
+        from anydml.engines.cuda.gemm.split_k import divide
 
         return divide(primitive, self._figures.multiprocessors)
 
     def replayed(self, launch: Callable[[], Any]) -> Callable[[], Any]:
         """The same row of launches, which a CUDA graph takes the place of when it is run again and again."""
-        import_alone("anydml.engines.cuda.replay")
-        from anydml.engines.cuda.replay import Replay
+        import_alone("anydml.engines.cuda.cuda_graph")
+        from anydml.engines.cuda.cuda_graph import Replay
 
         return launch if is_interpreted() else Replay(launch, self.index)
 

@@ -16,14 +16,14 @@ from triton.compiler import ASTSource
 
 from anydml.alone import import_alone
 from anydml.engines.cache import Entry
-from anydml.engines.cuda.kernels.turns import WAIT
+from anydml.engines.cuda.dependent_launch import WAIT
 from anydml.errors import EngineMissingError, Fault, show
 from anydml.memory import numpy_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.engines.cuda.figures import Figures
+    from anydml.engines.cuda.device import Figures
 
 ALIGNMENT = 16
 """Bytes that a thread moves at once, where addresses allow it."""

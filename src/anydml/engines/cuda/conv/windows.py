@@ -1,0 +1,196 @@
+"""Window geometry: which dimensions of a contraction are output positions, channels and taps, and how operands are
+strided along them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.enums import DataType
+from anydml.ir.outside import match_reached
+from anydml.ir.patterns import match_contraction
+from anydml.ir.trees import walk
+from anydml.ir.views import View
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anydml.ir.expressions import Expr
+    from anydml.ir.patterns import Contraction
+    from anydml.ir.verbs import Reduce
+
+
+MOST_ROWS, MOST_TERMS = 4, 4
+"""Dimensions of places, and of terms: those of volumes in a batch."""
+
+
+class Axis(NamedTuple):
+    """A dimension of a source, with the line of indices that a walk reads there: first + Σ coordinate·step."""
+
+    stride: int
+    size: int
+    first: int
+    steps: Mapping[int, int]
+    """By dimension of the walk."""
+    is_limited: bool
+    """Whether indices may lie outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """A source as a walk reads it."""
+
+    tensor: str
+    kind: DataType
+    offset: int
+    axes: tuple[Axis, ...]
+    outside: Expr | None = None
+    """The number that stands where indices lie outside."""
+
+    def stride(self, dimension: int) -> int:
+        """Along a dimension of the walk, in elements."""
+        return sum(axis.stride * axis.steps.get(dimension, 0) for axis in self.axes)
+
+    @property
+    def start(self) -> int:
+        """The offset of the first element of the walk, whether or not it lies inside."""
+        return self.offset + sum(axis.stride * axis.first for axis in self.axes)
+
+    @property
+    def limits(self) -> tuple[Axis, ...]:
+        """The dimensions that indices may lie outside of."""
+        return tuple(axis for axis in self.axes if axis.is_limited)
+
+    @property
+    def view(self) -> View:
+        """All of the source."""
+        sizes, strides = (tuple(of) for of in zip(*((axis.size, axis.stride) for axis in self.axes), strict=True))
+        return View(self.tensor, self.kind, sizes, strides, self.offset)
+
+    def packed(self, tensor: str, order: Sequence[int]) -> Walked:
+        """The same in memory of its own, the axes in another order, the last the fastest."""
+        strides = {axis: math.prod(self.axes[k].size for k in order[i + 1 :]) for i, axis in enumerate(order)}
+        axes = tuple(axis._replace(stride=strides[k]) for k, axis in enumerate(self.axes))
+        return Walked(tensor, self.kind, 0, axes, self.outside)
+
+    @property
+    def reach(self) -> int:
+        """How far its elements lie apart at most, and what lies beside it within a tile."""
+        return sum(abs(axis.stride) * (axis.size + 1024) for axis in self.axes)
+
+
+def walked_by(node: Expr, sources: Sequence[View], pairs: Mapping[int, int]) -> Walked | None:
+    """How an element is read, at the current coordinates or at lines of them; None for other nodes.
+
+    Of one at the current coordinates `pairs` says which dimensions of the walk go along one of the source.
+    """
+    if node.op == "load":
+        return _loaded(sources[int(node.value)], pairs)
+    found = match_reached(node)
+    if found is None:
+        return None
+    view = sources[found.slot]
+    axes = []
+    for stride, size, line, limit in zip(view.strides, view.sizes, found.lines, found.limits, strict=True):
+        axes.append(Axis(stride, limit or size, line.start, dict(line.steps), limit is not None))
+    return Walked(view.tensor, view.data_type, view.offset, tuple(axes), found.outside)
+
+
+def _loaded(view: View, pairs: Mapping[int, int]) -> Walked:
+    """Dimensions that go along one of the source have a common unit of their strides."""
+    axes, offset = [], view.offset
+    groups: dict[int, list[int]] = {}
+    for k, (size, stride) in enumerate(zip(view.sizes, view.strides, strict=True)):
+        if size > 1 and stride:
+            groups.setdefault(pairs.get(k, k), []).append(k)
+    for several in groups.values():
+        unit = math.gcd(*(view.strides[k] for k in several))
+        steps = {k: view.strides[k] // unit for k in several}
+        reach = [(view.sizes[k] - 1) * step for k, step in steps.items()]
+        low, high = sum(min(far, 0) for far in reach), sum(max(far, 0) for far in reach)
+        axes.append(Axis(unit, high - low + 1, -low, steps, False))
+        offset += low * unit
+    return Walked(view.tensor, view.data_type, offset, tuple(axes))
+
+
+@dataclass(frozen=True, slots=True)
+class WindowWalk:
+    """The walk of a convolution."""
+
+    found: Contraction
+    left: Walked
+    right: Walked
+    rows: tuple[int, ...]
+    """The dimensions of places, the fastest first."""
+    inner: int
+    """The dimension of terms along which a tap is walked: the channels."""
+    taps: tuple[int, ...]
+    """The other dimensions of terms, the fastest first."""
+    run: int
+    """The terms of a tap."""
+
+    @property
+    def kind(self) -> DataType:
+        """Of both factors in memory."""
+        return self.left.kind
+
+    def count(self, dimensions: Sequence[int]) -> int:
+        """The elements of some dimensions."""
+        return math.prod(self.found.sizes[k] for k in dimensions)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Places, channels of the result, terms."""
+        return self.count(self.rows), self.count(self.found.columns), self.run * self.count(self.taps)
+
+    @property
+    def groups(self) -> int:
+        """How many convolutions there are beside one another."""
+        return self.count(self.found.batch)
+
+    @property
+    def channels(self) -> int | None:
+        """The axis of the left factor that the innermost terms go along alone, of all groups; None without."""
+        alone = {self.inner, *self.found.batch}
+        axes = [k for k, axis in enumerate(self.left.axes) if self.inner in axis.steps]
+        is_ours = len(axes) == 1 and alone >= set(self.left.axes[axes[0]].steps)
+        return axes[0] if is_ours and self.left.axes[axes[0]].steps[self.inner] == 1 else None
+
+
+def walk_of(primitive: Reduce) -> WindowWalk | None:
+    """A sum of products of windows and weights in FLOAT32, of FLOAT32 or FLOAT16; None for others."""
+    found = match_contraction(primitive)
+    if found is None or not found.folded or found.fold.type is not DataType.FLOAT32:
+        return None
+    if len(found.rows) < len(found.columns):
+        found = found._replace(left=found.right, right=found.left, rows=found.columns, columns=found.rows)
+    kept, depth = len(found.sizes) - primitive.depth, primitive.depth
+    # As operators have it: the last dimensions of places are walked by the taps, whose first are channels.
+    pairs = {kept + i: kept - depth + i for i in range(1, depth) if kept - depth + i >= 0}
+    nodes = [factor.args[0] if factor.op == "cast" else factor for factor in (found.left, found.right)]
+    left, right = (walked_by(node, primitive.sources, pairs) for node in nodes)
+    if left is None or right is None or right.limits or left.kind is not right.kind:
+        return None
+    if left.outside is not None and (left.outside.op != "const" or left.outside.value):
+        return None
+    if left.kind not in (DataType.FLOAT16, DataType.FLOAT32) or not 1 <= len(found.rows) <= MOST_ROWS:
+        return None
+    if len(found.columns) > 1 or len(found.batch) > 1 or len(found.folded) > MOST_TERMS:
+        return None
+    if any(node.op == "fetch" for node in walk(primitive.value, known=(found.fold,))):
+        return None
+    if any(axis.steps.get(k) for axis in left.limits for k in (*found.columns, *found.batch)):
+        return None
+    target = primitive.target.strides
+    rows = tuple(sorted(found.rows, key=lambda k: (abs(target[k]), -k)))
+
+    def badness(k: int) -> tuple[bool, bool, int]:
+        own = [axis for axis in left.axes if k in axis.steps]
+        is_shared = any(set(axis.steps) - {k, *found.batch} for axis in own)
+        return is_shared, abs(left.stride(k)) != 1, -found.sizes[k]
+
+    inner = min(found.folded, key=badness)
+    taps = tuple(k for k in reversed(found.folded) if k != inner)
+    return WindowWalk(found, left, right, rows, inner, taps, found.sizes[inner])

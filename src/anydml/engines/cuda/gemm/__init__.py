@@ -1,0 +1,1 @@
+"""GEMM on tensor cores, and split-K."""

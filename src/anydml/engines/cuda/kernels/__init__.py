@@ -1,1 +1,0 @@
-"""Kernels in Triton: one file a primitive. Sizes and strides are arguments; what shapes the code is a constant."""

@@ -1,0 +1,1 @@
+"""Data movement: copies, gathers, scatters, scans, orders. A `*_kernel.py` has the Triton functions."""

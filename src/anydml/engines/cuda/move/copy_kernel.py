@@ -1,0 +1,88 @@
+"""Copies and fills: bits moved as unsigned integers of the elements' width or of several together, and elements made of
+their own numbers.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from anydml.engines.cuda.dependent_launch import take_turn
+from anydml.engines.cuda.rows.map_kernel import float_of, number_of
+from anydml.engines.cuda.rows.tiles_kernel import walk
+
+# Strided copies: bits are moved as unsigned integers of the elements' width, or of several elements together.
+
+
+@triton.jit
+def turn_word(word, WIDTH: tl.constexpr):
+    """Reverse the elements of `WIDTH` bytes within a word."""
+    bits: tl.constexpr = word.dtype.primitive_bitwidth
+    if bits == 64:
+        if WIDTH < 8:
+            word = (word << 32) | (word >> 32)
+        if WIDTH < 4:
+            word = ((word & 0x0000FFFF0000FFFF) << 16) | ((word >> 16) & 0x0000FFFF0000FFFF)
+        if WIDTH < 2:
+            word = ((word & 0x00FF00FF00FF00FF) << 8) | ((word >> 8) & 0x00FF00FF00FF00FF)
+    if bits == 32:
+        if WIDTH < 4:
+            word = (word << 16) | (word >> 16)
+        if WIDTH < 2:
+            word = ((word & 0x00FF00FF) << 8) | ((word >> 8) & 0x00FF00FF)
+    if bits == 16:
+        if WIDTH < 2:
+            word = (word << 8) | (word >> 8)
+    return word
+
+
+@triton.jit
+def copy_tiles(
+    source,
+    target,
+    inner,
+    middle,
+    blocks,
+    sizes,
+    source_strides,
+    target_strides,
+    TILE: tl.constexpr,
+    TURN: tl.constexpr,
+):
+    """Words moved, the elements within each of them turned round where the source runs backwards."""
+    take_turn()
+    source, target, mask = walk(source, target, inner, middle, blocks, sizes, source_strides, target_strides, TILE)
+    tl.store(target, turn_word(tl.load(source, mask=mask), TURN), mask=mask)
+
+
+# Fills: elements made of their own numbers, as if those lay in memory.
+
+
+@triton.jit
+def fill_tiles(
+    target,
+    inner,
+    middle,
+    blocks,
+    sizes,
+    number_strides,
+    target_strides,
+    first,
+    start,
+    delta,
+    TILE: tl.constexpr,
+):
+    """Start and delta by the walk's source, which is the number itself. Products and sums stay apart when compiled.
+
+    Integers are counted in 32 bits where those hold the type, since what wraps in more bits wraps in fewer.
+    """
+    take_turn()
+    TYPE: tl.constexpr = target.dtype.element_ty
+    number = first.to(tl.int64)
+    number, target, mask = walk(number, target, inner, middle, blocks, sizes, number_strides, target_strides, TILE)
+    if TYPE.is_floating():
+        value = number_of(number.to(tl.float64) * float_of(delta) + float_of(start), TYPE)
+    else:
+        COUNTER: tl.constexpr = tl.uint64 if TYPE.primitive_bitwidth == 64 else tl.uint32
+        value = (number.to(COUNTER) * delta.to(COUNTER) + start.to(COUNTER)).to(TYPE)
+    tl.store(target, value, mask=mask)

@@ -1,0 +1,1 @@
+"""Rows: maps, reductions and resampling, over tiles of all views together."""
