@@ -31,7 +31,7 @@ from anydml.engines import find_engine
 from anydml.engines.cpu.features import reads_pixels
 from anydml.engines.cuda import is_interpreted
 from anydml.engines.protocol import join, layouts_of
-from anydml.graph.rules import constants
+from anydml.graph.passes import constant_folding as constants
 from anydml.ir.trees import walk
 from anydml.ir.verbs import IndexFault, Map, Reduce, Repeat, Scan
 from anydml.memory import numpy_view

@@ -15,7 +15,7 @@ from anydml.engines import find_engine
 from anydml.engines.cpu.rows import map as planning
 from anydml.enums import DataType
 from anydml.explain.formula import Formula, name_index
-from anydml.graph.rules import fetching
+from anydml.graph.passes import fusion as fetching
 from anydml.ir.expressions import Expr, const, coordinate, fetch, fetch_or, fold, given, load
 from anydml.ir.fetches import Gathered, Turned, gathered, match_gathered, match_turned, nearest, nearest_to, settled
 from anydml.ir.trees import fetched

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from anydml.graph.arena import ALIGNMENT, Arena, lay_out
 from anydml.graph.optimise import optimise
+from anydml.graph.passes.horizontal_fusion import horizontal_fusion
 from anydml.graph.recipe import Store
-from anydml.graph.rules.together import together
 from anydml.ir.expressions import fold, load
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map, Reduce, Scan, Write
@@ -143,7 +143,7 @@ def test_the_largest_lies_lowest(sizes: tuple[int, int], offsets: tuple[int, int
 @RANDOM
 @given(drawn=random_recipes(), factors=st.lists(st.integers(1, 40), min_size=40, max_size=40))
 def test_stores_that_are_needed_together_lie_apart(drawn: Drawn, factors: list[int]) -> None:
-    for simple in (drawn.recipe, optimise(drawn.recipe), together(optimise(drawn.recipe))):
+    for simple in (drawn.recipe, optimise(drawn.recipe), horizontal_fusion(optimise(drawn.recipe))):
         sizes = {
             n: Store(s.kind, s.size_in_bytes * f) for (n, s), f in zip(simple.stores.items(), factors, strict=False)
         }

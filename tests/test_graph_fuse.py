@@ -11,8 +11,8 @@ import pytest
 from anydml.enums import DataType
 from anydml.graph.arena import lay_out
 from anydml.graph.optimise import optimise
+from anydml.graph.passes.fusion import MOST_SOURCES, MOST_WORK, work
 from anydml.graph.recipe import Recipe, Step, Store
-from anydml.graph.rules.fuse import MOST_SOURCES, MOST_WORK, work
 from anydml.ir.expressions import Expr, call, coordinate, given, load, maximum
 from anydml.ir.patterns import copy_of, scaled
 from anydml.ir.verbs import Map, Scan

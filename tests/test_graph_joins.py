@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from anydml.graph.optimise import optimise
-from anydml.graph.rules.absorb import absorb
-from anydml.graph.rules.constants import split_constants
-from anydml.graph.rules.dead import dead
-from anydml.graph.rules.direction import direction
-from anydml.graph.rules.forward import forward
-from anydml.graph.rules.narrow import narrow
+from anydml.graph.passes.constant_folding import split_constants
+from anydml.graph.passes.copy_propagation import copy_propagation
+from anydml.graph.passes.dce import dce
+from anydml.graph.passes.narrowing import narrowing
+from anydml.graph.passes.scan_direction import scan_direction
+from anydml.graph.passes.store_forwarding import store_forwarding
 from anydml.ir.fetches import turned
 from anydml.ir.patterns import copy_of, is_copy, scaled
 from anydml.ir.verbs import Map, Scan
@@ -48,7 +48,7 @@ def test_what_is_joined_is_computed_in_its_place() -> None:
         copy_of(view("t", (2, 4)), BACK),
     )
     wanted = ((summed(view("w", (2, 3)), FRONT, 1), "ac"), (scaled(view("x", (2, 4)), BACK, 2.0, 1.0), "bd"))
-    assert absorb(given) == made(WXY | {"s": "scratch", "t": "scratch"}, *wanted)
+    assert store_forwarding(given) == made(WXY | {"s": "scratch", "t": "scratch"}, *wanted)
     assert optimise(given) == made(WXY, *wanted)
 
 
@@ -62,7 +62,7 @@ def test_a_slice_of_one_part_of_a_join_reads_that_alone() -> None:
         copy_of(view("t", (2, 4)), of(BACK, "j")),
         copy_of(view("j", (2, 2), (7, 1), 1), view("y", (2, 2))),
     )
-    kept = [step.primitive for step in forward(given).steps]
+    kept = [step.primitive for step in copy_propagation(given).steps]
     assert copy_of(view("s", (2, 2), (3, 1), 1), view("y", (2, 2))) in kept
     found = optimise(given)
     assert [type(step.primitive) for step in found.steps] == [Scan, Map]
@@ -89,7 +89,7 @@ def test_what_several_steps_write_is_no_ones_own() -> None:
     )
     given = recipe(WXY | {"j": "scratch"}, *parts)
     assert given.shared() == {"j"}
-    for rule in (narrow, absorb, direction):
+    for rule in (narrowing, store_forwarding, scan_direction):
         assert rule(given) is given
 
 
@@ -139,7 +139,7 @@ def test_a_join_stays_that_is_read_as_its_copy_does_not_lie() -> None:
         (copy_of(view("j", (2, 6), (7, 1)), view("y", (2, 6))), line),
     ):
         given = recipe(stores, *parts, *others)
-        assert absorb(given) is given
+        assert store_forwarding(given) is given
 
 
 def test_parts_of_a_join_that_are_the_same_are_computed_once() -> None:
@@ -182,7 +182,7 @@ def test_parts_that_nobody_reads_go_with_their_join() -> None:
         copy_of(view("x", (2, 4)), of(BACK, "j")),
         copy_of(view("x", (2,)), view("y", (2,))),
     )
-    assert dead(given) == made(WXY, (copy_of(view("x", (2,)), view("y", (2,))), "d"))
+    assert dce(given) == made(WXY, (copy_of(view("x", (2,)), view("y", (2,))), "d"))
 
 
 # Splits
@@ -230,7 +230,7 @@ def test_a_transposed_copy_is_the_strides_of_its_reader() -> None:
     ):
         stores: dict[str, StoreKind] = XSY | {"l": "input"}
         given = recipe(stores, copy_of(view("x", (4, 6)), columns), reader)
-        assert forward(given) == made(stores, (wanted, "ab"))
+        assert copy_propagation(given) == made(stores, (wanted, "ab"))
 
 
 def test_a_slice_of_lengths_is_read_at_once() -> None:
@@ -241,4 +241,4 @@ def test_a_slice_of_lengths_is_read_at_once() -> None:
         turned(view("x", (4, 6)), view("s", (4, 1), (1, 0)), view("y", (4, 6)), 1),
     )
     wanted = turned(view("x", (4, 6)), view("l", (4, 1), (2, 0), 1), view("y", (4, 6)), 1)
-    assert forward(given) == made(stores, (wanted, "ab"))
+    assert copy_propagation(given) == made(stores, (wanted, "ab"))

@@ -11,11 +11,11 @@ from hypothesis import given
 
 from anydml.enums import DataType
 from anydml.graph.optimise import optimise
+from anydml.graph.passes.constant_folding import split_constants
+from anydml.graph.passes.cse import cse
+from anydml.graph.passes.dce import dce
+from anydml.graph.passes.horizontal_fusion import horizontal_fusion
 from anydml.graph.recipe import Recipe
-from anydml.graph.rules.constants import split_constants
-from anydml.graph.rules.dead import dead
-from anydml.graph.rules.same import same
-from anydml.graph.rules.together import together
 from anydml.ir.patterns import copy_of, scaled
 from cases import ENGINES
 from random_recipes import RANDOM, Drawn, random_recipes
@@ -40,7 +40,7 @@ def test_what_is_the_same_is_computed_once() -> None:
         summed(view("s", (6,)), view("y", (6,))),
         gathered(view("t", (6,), (-2,), 10), view("x", (3, 1)), view("z", (3,))),
     )
-    assert same(given) == made(
+    assert cse(given) == made(
         XSY | {"t": "scratch", "z": "output"},
         (summed(view("x", (6,)), view("s", (6,))), "ab"),
         (summed(view("s", (6,)), view("y", (6,))), "c"),
@@ -55,7 +55,7 @@ def test_the_first_writes_the_output_of_the_second() -> None:
         summed(view("s", (6,)), view("z", (6,))),
         summed(view("x", (6,)), view("y", (6,), (2,))),
     )
-    assert same(given) == made(
+    assert cse(given) == made(
         XSY | {"z": "output"},
         (summed(view("x", (6,)), view("y", (6,), (2,))), "ac"),
         (summed(view("y", (6,), (2,)), view("z", (6,))), "b"),
@@ -97,10 +97,8 @@ def test_what_nobody_reads_is_not_computed(clamp: bool) -> None:
     copy = copy_of(view("x", (3,)), view("y", (3,)))
     gather = gathered(view("c", (6,)), view("x", (3, 1)), view("s", (3,)), clamp=clamp)
     given = recipe(stores, copy, gather, summed(view("s", (3,)), view("t", (3,))))
-    assert dead(given) == (
-        made(XY, (copy, "a")) if clamp else made(XSY | {"c": "constant"}, (copy, "a"), (gather, "b"))
-    )
-    assert dead(dead(given)) == dead(given)
+    assert dce(given) == (made(XY, (copy, "a")) if clamp else made(XSY | {"c": "constant"}, (copy, "a"), (gather, "b")))
+    assert dce(dce(given)) == dce(given)
 
 
 # Constants
@@ -174,7 +172,7 @@ def test_random_recipes_keep_their_bits(engines: list[str], drawn: Drawn) -> Non
     assert simple.bytes_moved <= drawn.recipe.bytes_moved
     assert len(simple.steps) <= len(drawn.recipe.steps)
     once, always = split_constants(simple)
-    whole = together(simple)
+    whole = horizontal_fusion(simple)
     assert whole.bytes_moved <= simple.bytes_moved
     for engine in engines:
         wanted = run(drawn.recipe, engine, drawn.contents)

@@ -12,10 +12,10 @@ from anydml.enums import DataType
 from anydml.graph.arena import Arena, lay_out
 from anydml.graph.guard import guard
 from anydml.graph.optimise import optimise
+from anydml.graph.passes.constant_folding import split_constants
+from anydml.graph.passes.cse import cse
+from anydml.graph.passes.narrowing import narrowing
 from anydml.graph.recipe import Store
-from anydml.graph.rules.constants import split_constants
-from anydml.graph.rules.narrow import narrow
-from anydml.graph.rules.same import same
 from anydml.ir.fetches import match_turned, turned
 from anydml.ir.patterns import copy_of, filled, scaled
 from anydml.ir.verbs import Map
@@ -45,7 +45,7 @@ READ = copy_of(view("s", (2, 3), (12, 2), 7), view("y", (2, 3)))
 def test_of_a_map_what_is_read_is_computed() -> None:
     given = recipe(XSY, scaled(view("x", (5, 6)), view("s", (5, 6)), 2.0, 0.5), READ)
     part = scaled(view("x", (2, 3), (12, 2), 7), view("s", (2, 3)), 2.0, 0.5)
-    assert narrow(given) == made(XSY, (part, "a"), (copy_of(view("s", (2, 3)), view("y", (2, 3))), "b"), s=24)
+    assert narrowing(given) == made(XSY, (part, "a"), (copy_of(view("s", (2, 3)), view("y", (2, 3))), "b"), s=24)
     assert optimise(given) == made(XY, (replace(part, target=view("y", (2, 3))), "ab"))
 
 
@@ -119,7 +119,7 @@ def test_what_is_the_same_is_computed_once(one: Primitive) -> None:
     stores: dict[str, StoreKind] = XSY | {"z": "output"}
     given = recipe(stores, one, replace(one, target=view("s", (6,))), summed(view("s", (6,)), view("z", (6,))))
     wanted = made(stores, (one, "ab"), (summed(view("y", (6,)), view("z", (6,))), "c"))
-    assert same(given) == wanted
+    assert cse(given) == wanted
 
 
 def test_two_outputs_are_filled_rather_than_copied() -> None:

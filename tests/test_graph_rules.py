@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from anydml.graph.optimise import optimise
-from anydml.graph.rules.absorb import absorb
-from anydml.graph.rules.direction import direction
-from anydml.graph.rules.forward import forward
-from anydml.graph.rules.narrow import narrow
+from anydml.graph.passes.copy_propagation import copy_propagation
+from anydml.graph.passes.narrowing import narrowing
+from anydml.graph.passes.scan_direction import scan_direction
+from anydml.graph.passes.store_forwarding import store_forwarding
 from anydml.ir.fetches import match_gathered
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map
@@ -37,7 +37,7 @@ def test_slices_of_slices_become_one_view() -> None:
         copy_of(view("t", (3,), (1,), 3), view("y", (3,))),
     )
     wanted = (copy_of(view("x", (3,), (-3,), 31), view("y", (3,))), "abc")
-    assert forward(given) == made(XSY | {"t": "scratch"}, wanted)
+    assert copy_propagation(given) == made(XSY | {"t": "scratch"}, wanted)
     assert optimise(given) == made(XY, wanted)
 
 
@@ -47,7 +47,7 @@ def test_a_slice_that_feeds_a_scan_becomes_its_strides() -> None:
         copy_of(view("x", (5, 4), (20, -2), 9), view("s", (5, 4))),
         summed(view("s", (5, 4)), view("y", (5, 4)), 1),
     )
-    assert forward(given) == made(XSY, (summed(view("x", (5, 4), (20, -2), 9), view("y", (5, 4)), 1), "ab"))
+    assert copy_propagation(given) == made(XSY, (summed(view("x", (5, 4), (20, -2), 9), view("y", (5, 4)), 1), "ab"))
 
 
 def test_slices_that_feed_a_gather_become_its_strides() -> None:
@@ -59,7 +59,7 @@ def test_slices_that_feed_a_gather_become_its_strides() -> None:
         gathered(view("s", (5, 4)), view("j", (3, 1), (1, 0)), view("y", (3, 4))),
     )
     wanted = gathered(view("x", (5, 4), (20, 2)), view("i", (3, 1), (-1, 0), 2), view("y", (3, 4)))
-    assert forward(given) == made(stores, (wanted, "bac"))
+    assert copy_propagation(given) == made(stores, (wanted, "bac"))
 
 
 def test_a_copy_stays_if_one_of_its_readers_needs_it() -> None:
@@ -69,7 +69,7 @@ def test_a_copy_stays_if_one_of_its_readers_needs_it() -> None:
         summed(view("s", (5, 4)), view("y", (5, 4))),
         summed(view("s", (20,)), view("z", (20,))),
     )
-    assert forward(given) is given
+    assert copy_propagation(given) is given
 
 
 def test_a_copy_that_reads_in_other_lines_is_cut() -> None:
@@ -79,7 +79,7 @@ def test_a_copy_that_reads_in_other_lines_is_cut() -> None:
         copy_of(view("s", (20,), (-1,), 19), view("y", (20,))),
     )
     wanted = copy_of(view("x", (5, 4), (-20, -2), 86), view("y", (5, 4)))
-    assert forward(given) == made(XSY, (wanted, "ab"))
+    assert copy_propagation(given) == made(XSY, (wanted, "ab"))
 
 
 def test_a_copy_into_an_output_is_read_there() -> None:
@@ -100,7 +100,9 @@ def test_a_scan_writes_its_result_where_a_copy_would_put_it() -> None:
         summed(view("x", (2, 3, 1)), view("s", (2, 3, 1)), 1),
         copy_of(view("s", (3, 2), (-1, 3), 2), view("y", (3, 2), (9, 2), 7)),
     )
-    assert absorb(given) == made(XSY, (summed(view("x", (2, 3, 1)), view("y", (2, 3, 1), (2, -9, 0), 25), 1), "ab"))
+    assert store_forwarding(given) == made(
+        XSY, (summed(view("x", (2, 3, 1)), view("y", (2, 3, 1), (2, -9, 0), 25), 1), "ab")
+    )
 
 
 def test_a_gather_writes_its_result_where_a_copy_would_put_it() -> None:
@@ -111,7 +113,7 @@ def test_a_gather_writes_its_result_where_a_copy_would_put_it() -> None:
         copy_of(view("s", (12,), (-1,), 11), view("y", (12,))),
     )
     wanted = gathered(view("x", (9, 4)), view("i", (3, 1)), view("y", (3, 4), (-4, -1), 11))
-    assert absorb(given) == made(stores, (wanted, "ab"))
+    assert store_forwarding(given) == made(stores, (wanted, "ab"))
 
 
 def test_other_readers_read_what_was_written_there() -> None:
@@ -121,7 +123,7 @@ def test_other_readers_read_what_was_written_there() -> None:
         summed(view("s", (3,), (2,)), view("z", (3,))),
         copy_of(view("s", (6,), (-1,), 5), view("y", (6,))),
     )
-    assert absorb(given) == made(
+    assert store_forwarding(given) == made(
         XSY | {"z": "output"},
         (summed(view("x", (6,)), view("y", (6,), (-1,), 5)), "ac"),
         (summed(view("y", (3,), (-2,), 5), view("z", (3,))), "b"),
@@ -133,7 +135,7 @@ def test_other_readers_read_what_was_written_there() -> None:
 )
 def test_a_copy_of_less_or_more_than_the_result_is_made(read: View) -> None:
     given = recipe(XSY, summed(view("x", (6,)), view("s", (6,))), copy_of(read, view("y", read.sizes)))
-    assert absorb(given) is given
+    assert store_forwarding(given) is given
 
 
 # Narrow
@@ -147,7 +149,7 @@ def test_a_running_sum_ends_with_the_last_element_that_is_read(exclusive: bool) 
         copy_of(view("s", (2, 3), (16, 1), 8), view("y", (2, 3))),
     )
     scan = summed(view("x", (2, 3), (16, 1), 8), view("s", (2, 3)), 1, exclusive=exclusive)
-    assert narrow(given) == made(XSY, (scan, "a"), (copy_of(view("s", (2, 3)), view("y", (2, 3))), "b"), s=24)
+    assert narrowing(given) == made(XSY, (scan, "a"), (copy_of(view("s", (2, 3)), view("y", (2, 3))), "b"), s=24)
     assert optimise(given) == made(XY, (replace(scan, target=view("y", (2, 3))), "ab"))
 
 
@@ -158,7 +160,7 @@ def test_a_sum_keeps_the_end_that_it_walks_from(reverse: bool, start: int, then:
         summed(view("x", (12,)), view("s", (12,)), reverse=reverse),
         copy_of(view("s", (2,), (3,), 4), view("y", (2,))),
     )
-    assert narrow(given) == made(
+    assert narrowing(given) == made(
         XSY,
         (summed(view("x", (8,), (1,), start), view("s", (8,)), reverse=reverse), "a"),
         (copy_of(view("s", (2,), (3,), then), view("y", (2,))), "b"),
@@ -173,7 +175,7 @@ def test_several_readers_are_given_what_they_read_between_them() -> None:
         copy_of(view("s", (2,), (4,), 2), view("y", (2,))),
         summed(view("s", (2,), (9,), 8), view("z", (2,))),
     )
-    assert narrow(given) == made(
+    assert narrowing(given) == made(
         XSY | {"z": "output"},
         (summed(view("x", (4, 2), (8, 1), 8), view("s", (4, 2), (1, 4)), 1), "a"),
         (copy_of(view("s", (2,), (2,)), view("y", (2,))), "b"),
@@ -193,8 +195,8 @@ def test_a_gather_that_may_raise_looks_at_all_of_its_tuples(clamp: bool) -> None
     )  # fmt: skip
     part = replace(part, checks=whole.checks)
     wanted = made(stores, (part, "a"), (copy_of(view("s", (2,)), view("y", (2,))), "b"), s=8)
-    _assert_same_but_for_strides_of_single_elements(narrow(given), wanted)
-    found = narrow(given).steps[0].primitive
+    _assert_same_but_for_strides_of_single_elements(narrowing(given), wanted)
+    found = narrowing(given).steps[0].primitive
     assert isinstance(found, Map)
     assert match_gathered(found) is not None
 
@@ -242,4 +244,4 @@ def test_a_reversal_meets_another_behind_a_second_sum() -> None:
 
 def test_a_sum_between_a_reversal_and_none_stays() -> None:
     given = recipe(XY, summed(view("x", (5,), (-1,), 4), view("y", (5,))))
-    assert direction(given) is given
+    assert scan_direction(given) is given

@@ -12,7 +12,7 @@ import anydml as dml
 import random_rows
 from agreement import bits
 from anydml.enums import DataType
-from anydml.graph.rules.together import together
+from anydml.graph.passes.horizontal_fusion import horizontal_fusion
 from anydml.ir.expressions import load
 from anydml.ir.fetches import gathered
 from anydml.ir.verbs import Map, Reduce
@@ -85,11 +85,11 @@ def test_a_result_that_is_read_before_is_written_before() -> None:
     between = Map((view("s", (2, 4)),), view("t", (2, 4)), -load(0, F32))
     last = Map((s,), u, load(0, F32) * load(0, F32))
     given = recipe(stores, double, between, last)
-    assert [len(step.targets) for step in together(given).steps] == [1, 1, 1]
+    assert [len(step.targets) for step in horizontal_fusion(given).steps] == [1, 1, 1]
     free = recipe(stores, double, last, between)
-    assert [len(step.targets) for step in together(free).steps] == [2, 1]
+    assert [len(step.targets) for step in horizontal_fusion(free).steps] == [2, 1]
     contents = {"x": np.arange(100, dtype="f4")}
-    assert run(together(free), "cpu", contents) == run(free, "reference", contents)
+    assert run(horizontal_fusion(free), "cpu", contents) == run(free, "reference", contents)
 
 
 def test_what_may_raise_stays_where_it_is() -> None:
@@ -100,13 +100,13 @@ def test_what_may_raise_stays_where_it_is() -> None:
     gather = gathered(x, rows, view("a", (3, 4)), 0, clamp=False)
     taken = Map((*gather.sources, p), y, gather.value + load(len(gather.sources), F32), checks=gather.checks)
     other = Map((p,), z, load(0, F32) * load(0, F32))
-    assert len(together(recipe(stores, taken, other)).steps) == 2
+    assert len(horizontal_fusion(recipe(stores, taken, other)).steps) == 2
 
 
 def test_how_far_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     many = (dml.add, dml.subtract, dml.multiply, dml.max, dml.min)
     check("cpu", lambda x, y: [make(x, y) for make in many], X, Y, targets=[1, 4])
-    monkeypatch.setattr("anydml.graph.rules.together.NEAR", X.nbytes)
+    monkeypatch.setattr("anydml.graph.passes.horizontal_fusion.NEAR", X.nbytes)
     check("cpu", lambda x, y: [(s := x + y), normal(s)], X, Y, targets=[1, 1])
 
 

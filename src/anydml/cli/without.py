@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from anydml.graph.without import rewritings
+from anydml.graph.without import OLD_NAMES, rewritings
 
 
 class _Name(click.ParamType[str]):
@@ -16,7 +16,7 @@ class _Name(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The name itself, where there is one such."""
-        known = rewritings()
+        known, value = rewritings(), OLD_NAMES.get(value, value)
         if value not in known:
             self.fail(f"{value!r} is no rewriting: there are {', '.join(known)}.", param, ctx)
         return str(value)

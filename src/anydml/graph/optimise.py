@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.graph.guard import guard
 from anydml.graph.lower import all_plain
-from anydml.graph.outside import read_outside
+from anydml.graph.passes import PASSES
+from anydml.graph.passes.attention import attention
+from anydml.graph.passes.constant_folding import split_constants
+from anydml.graph.passes.horizontal_fusion import horizontal_fusion
+from anydml.graph.passes.lookup_tables import lookup_tables
+from anydml.graph.passes.matrix_layout import matrix_layout
+from anydml.graph.passes.nhwc_layout import nhwc_layout
+from anydml.graph.passes.padding import read_outside
+from anydml.graph.passes.prepacking import ROOM, constants_to_lay_out
+from anydml.graph.passes.scale_folding import scale_folding
+from anydml.graph.passes.split_k import split_k
+from anydml.graph.passes.weight_only import read_weights
+from anydml.graph.passes.zero_points import zero_points
 from anydml.graph.recipe import Recipe
-from anydml.graph.rules import RULES
-from anydml.graph.rules.attend import attend
-from anydml.graph.rules.channels import channels
-from anydml.graph.rules.constants import split_constants
-from anydml.graph.rules.divide import divide
-from anydml.graph.rules.layouts import ROOM, constants_to_lay_out
-from anydml.graph.rules.matrices import matrices
-from anydml.graph.rules.scales import scales
-from anydml.graph.rules.tables import tables
-from anydml.graph.rules.together import together
-from anydml.graph.rules.zeros import zeros
-from anydml.graph.weights import read_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -68,15 +68,15 @@ def told_rules() -> dict[str, str]:
     every: tuple[Callable[..., Any], ...] = (
         read_weights,
         read_outside,
-        tables,
-        *RULES,
-        zeros,
-        scales,
-        attend,
+        lookup_tables,
+        *PASSES,
+        zero_points,
+        scale_folding,
+        attention,
         split_constants,
-        together,
+        horizontal_fusion,
     )
-    every = (*every, channels, matrices, divide, constants_to_lay_out)
+    every = (*every, nhwc_layout, matrix_layout, split_k, constants_to_lay_out)
     told = {name_of(rule): inspect.getdoc(sys.modules[rule.__module__]) or "" for rule in every}
     return {name: text.partition("\n")[0].partition(": ")[2] for name, text in sorted(told.items())}
 
@@ -112,7 +112,7 @@ def optimise(recipe: Recipe, without: Collection[str] = (), did: dict[str, list[
     The rules are through when each of them in turn finds nothing left to do. `did` counts by rule the steps that went
     and those that came in their place.
     """
-    idle, rules = 0, [rule for rule in RULES if name_of(rule) not in without]
+    idle, rules = 0, [rule for rule in PASSES if name_of(rule) not in without]
     for rule in rules * (len(recipe.steps) + 2):
         before, recipe = recipe, rule(recipe)
         idle = idle + 1 if recipe is before else 0
@@ -134,9 +134,9 @@ def rewrite(recipe: Recipe, engine: Engine | Plain, without: Collection[str] = (
 
     recipe = apply(read_weights, recipe, engine.reads_weights)
     recipe = apply(read_outside, recipe) if engine.reads_outside else recipe
-    recipe = apply(tables, recipe) if engine.looks_up_bytes else recipe
-    recipe = apply(scales, apply(zeros, optimise(recipe, without, did)))
-    recipe = apply(attend, recipe, engine.takes)
+    recipe = apply(lookup_tables, recipe) if engine.looks_up_bytes else recipe
+    recipe = apply(scale_folding, apply(zero_points, optimise(recipe, without, did)))
+    recipe = apply(attention, recipe, engine.takes)
     if name_of(split_constants) in without:
         once, always = Recipe({}, ()), recipe
     else:
@@ -144,11 +144,11 @@ def rewrite(recipe: Recipe, engine: Engine | Plain, without: Collection[str] = (
         if engine.unpacks_weights and name_of(read_weights) not in without:
             unpack = functools.partial(read_weights, few=engine.reads_weights, are_many=True)
         once, always = split_constants(recipe, unpack)
-    always = apply(together, guard(always))
-    always = apply(channels, always, engine.turns_channels)
-    always = apply(matrices, always) if engine.chooses_layouts else always
+    always = apply(horizontal_fusion, guard(always))
+    always = apply(nhwc_layout, always, engine.turns_channels)
+    always = apply(matrix_layout, always) if engine.chooses_layouts else always
     if (divided := getattr(engine, "divided", None)) is not None:  # which few engines have
-        always = apply(divide, always, divided)
+        always = apply(split_k, always, divided)
     told = {name: f"{_steps(gone)} became {made}" for name, (gone, made) in did.items()}
     if once.steps:
         told[name_of(split_constants)] = f"{_steps(len(once.steps))} computed once"

@@ -109,13 +109,15 @@ class CompiledOperator(Compiled):
         kept = desc.with_tensors(lambda _, tensor: _packed(tensor) if tensor.is_owned_by_dml else tensor)
         recipe = lower_operator(kept, self.device.engine.takes)
         if len(recipe.steps) > 1:
-            import_alone("anydml.graph.optimise", "anydml.graph.outside", "anydml.graph.rules.together")
+            import_alone(
+                "anydml.graph.optimise", "anydml.graph.passes.padding", "anydml.graph.passes.horizontal_fusion"
+            )
             from anydml.graph.optimise import optimise  # with all rules: 10 ms of import, where they are first needed
-            from anydml.graph.outside import read_outside
-            from anydml.graph.rules.together import together
+            from anydml.graph.passes.horizontal_fusion import horizontal_fusion
+            from anydml.graph.passes.padding import read_outside
 
             recipe = read_outside(recipe) if self.device.engine.reads_outside else recipe
-            recipe = together(guard(optimise(recipe)))
+            recipe = horizontal_fusion(guard(optimise(recipe)))
         if are_checked():
             check_bounds(recipe, lay_out(recipe), {**kept.inputs(), **kept.outputs()})
         engine = self.device.engine

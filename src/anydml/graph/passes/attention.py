@@ -1,4 +1,4 @@
-"""Attend: a product, a softmax of its rows and a product become one pass, where the engine has a way for that.
+"""Attention: a product, a softmax of its rows and a product become one pass, where the engine has a way for that.
 
 This rule alone may change bits other than by the order of sums: weights are divided by their sum after they were
 multiplied with the values, not before, and those of FLOAT16 are not rounded in between, nor are keys that are scaled as
@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
-from anydml.graph.rules.cutting import cut_for
-from anydml.graph.rules.steps import Draft, joined
+from anydml.graph.passes.draft import Draft, cut_for, joined
 from anydml.graph.views import trace
 from anydml.ir.attending import Attend
 from anydml.ir.expressions import Expr, call, const, coordinate, fold, load
@@ -29,10 +28,11 @@ if TYPE_CHECKING:
     from anydml.ir.patterns import Contraction
     from anydml.ir.verbs import Primitive
 
+
 F32 = DataType.FLOAT32
 
 
-def attend(recipe: Recipe, takes: Callable[[Primitive], bool]) -> Recipe:
+def attention(recipe: Recipe, takes: Callable[[Primitive], bool]) -> Recipe:
     """Find attention, as networks that are exported have it, and take it together."""
     draft = Draft(recipe)
     for number in range(len(recipe.steps)):

@@ -1,4 +1,4 @@
-"""Matrices: what a product makes for attention alone lies as its rows and columns, and not head by head.
+"""Matrix layout: what a product makes for attention alone lies as its rows and columns, and not head by head.
 
 This is no rule of the optimiser's rounds: it takes no step away, and is for engines whose attention reads heads where
 they lie. A product that writes matrices of one head each is twelve small ones, or writes every number by itself.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from anydml.ir.views import View
 
 
-def matrices(recipe: Recipe) -> Recipe:
+def matrix_layout(recipe: Recipe) -> Recipe:
     """Turn the stores that one product writes, and attention alone reads."""
     writers: dict[str, list[Step]] = {}
     readers: dict[str, list[Step]] = {}

@@ -1,4 +1,4 @@
-"""Hoist: what a step computes of constants alone, for one channel after the other, is computed once."""
+"""Hoisting: what a step computes of constants alone, for one channel after the other, is computed once."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from anydml.graph.passes.draft import Draft
+from anydml.graph.passes.fusion import Sources, with_leaves, work
 from anydml.graph.recipe import Step, Store, distinct_sizes, free_name
-from anydml.graph.rules.fuse import Sources, with_leaves, work
-from anydml.graph.rules.steps import Draft
 from anydml.ir.expressions import FOLDS, load
 from anydml.ir.trees import fetched, loads, rewrite, walk
 from anydml.ir.verbs import Computation, Map
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from anydml.graph.recipe import Recipe
     from anydml.ir.expressions import Expr
 
+
 LITTLE_WORK = 2
 """Operations from which on it is done ahead: one takes no longer than to load what it would give."""
 TIMES = 4
 """How often each number must be used, at least."""
 
 
-def hoist(recipe: Recipe) -> Recipe:
+def hoisting(recipe: Recipe) -> Recipe:
     """The parts of steps that depend on constants alone become steps of their own, before.
 
     As in a batch normalisation: its factor, scale / √(variance + ε), takes more work than all else that is done with

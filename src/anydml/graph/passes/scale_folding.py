@@ -1,4 +1,4 @@
-"""Scales: what is quantised after it was scaled is scaled once, by the quotient of both, which is a constant.
+"""Scale folding: what is quantised after it was scaled is scaled once, by the quotient of both, which is a constant.
 
 A sum of quantised numbers, (x·s + y·t)/u, is computed as x·(s/u) + y·(t/u), as ONNX Runtime does: a number that lies
 between two steps may be rounded to the other one.
@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
+from anydml.graph.passes.draft import Draft
+from anydml.graph.passes.hoisting import map_ahead, name_ahead, number_ahead, reading
 from anydml.graph.recipe import Step, Store
-from anydml.graph.rules.hoist import map_ahead, name_ahead, number_ahead, reading
-from anydml.graph.rules.steps import Draft
 from anydml.ir.trees import loads, rewrite, walk
 from anydml.ir.verbs import Computation
 
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from anydml.graph.recipe import Recipe
     from anydml.ir.expressions import Expr
 
+
 _BYTES = (DataType.INT8, DataType.UINT8)
 
 
-def scales(recipe: Recipe) -> Recipe:
+def scale_folding(recipe: Recipe) -> Recipe:
     """Divisions by a constant before numbers are rounded to bytes go into the constants that they were scaled by."""
     if not any(store.kind == "constant" for store in recipe.stores.values()):
         return recipe

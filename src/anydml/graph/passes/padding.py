@@ -1,4 +1,4 @@
-"""Outside: windows over a tensor with padding around it read the tensor, and a number outside of it.
+"""Padding: windows over a tensor with padding around it read the tensor, and a number outside of it.
 
 For engines that read so as fast as from memory: what is saved is a pass over the tensor, and one for each side.
 """
@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.enums import DataType
-from anydml.graph.rules.dead import dead
-from anydml.graph.rules.fuse import with_leaves
-from anydml.graph.rules.steps import Draft, joined
+from anydml.graph.passes.dce import dce
+from anydml.graph.passes.draft import Draft, joined
+from anydml.graph.passes.fusion import with_leaves
 from anydml.graph.views import Trace, trace
 from anydml.ir.expressions import const
 from anydml.ir.fetches import Line
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from anydml.graph.recipe import Recipe, Step
     from anydml.ir.expressions import Expr
+
 
 FEW = 64
 """Elements of a window that is folded otherwise than by products."""
@@ -56,7 +57,7 @@ def read_outside(recipe: Recipe) -> Recipe:
             for number in writers:
                 draft.drop(number)
     after = draft.recipe()
-    return after if after is recipe else dead(after)
+    return after if after is recipe else dce(after)
 
 
 def _as_copy(step: Step) -> Step:

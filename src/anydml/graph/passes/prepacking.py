@@ -1,4 +1,4 @@
-"""Layouts: constants such as filters and weights are laid out once, as kernels read them fastest."""
+"""Prepacking: constants such as filters and weights are laid out once, as kernels read them fastest."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from anydml.graph.recipe import Recipe
+
 
 ROOM = 1.25
 """The most memory of constants that an engine lays out ahead, as a multiple of their own."""

@@ -1,4 +1,4 @@
-"""Tables: what is computed of one byte and of numbers that are constants is looked up, in a table of all its values."""
+"""Lookup tables: what is computed of one byte and of constants is looked up, in a table of all its values."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
+from anydml.graph.passes.draft import Draft, joined
+from anydml.graph.passes.fusion import inlined, with_leaves, work
 from anydml.graph.recipe import Step, Store, free_name
-from anydml.graph.rules.fuse import inlined, with_leaves, work
-from anydml.graph.rules.steps import Draft, joined
 from anydml.ir.expressions import coordinate, load
 from anydml.ir.patterns import BYTE_VALUES, is_copy, looked_up
 from anydml.ir.trees import fetched, walk
@@ -18,6 +18,7 @@ from anydml.ir.views import View
 
 if TYPE_CHECKING:
     from anydml.graph.recipe import Recipe
+
 
 LITTLE_WORK = 3
 """Operations from which on a byte is looked up."""
@@ -28,7 +29,7 @@ MOST_SOURCES = 64
 _BYTES = (DataType.INT8, DataType.UINT8)
 
 
-def tables(recipe: Recipe) -> Recipe:
+def lookup_tables(recipe: Recipe) -> Recipe:
     """A map to bytes that depends on one byte, through any number of maps, becomes a lookup.
 
     As an activation of a quantised network does: it dequantises a byte, computes, and quantises again. The table is

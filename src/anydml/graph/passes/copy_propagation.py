@@ -1,12 +1,11 @@
-"""Forward: who reads a copy reads its source instead."""
+"""Copy propagation: who reads a copy reads its source instead."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anydml.graph.rules.cutting import cut
-from anydml.graph.rules.steps import Draft, joined, redirect
+from anydml.graph.passes.draft import Draft, cut, joined, redirect
 from anydml.graph.views import MOST_DIMENSIONS, parts_of, straightened, through
 from anydml.ir.patterns import is_copy, is_product
 from anydml.ir.verbs import Reduce
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from anydml.ir.views import View
 
 
-def forward(recipe: Recipe) -> Recipe:
+def copy_propagation(recipe: Recipe) -> Recipe:
     """A copy into scratch goes if each of its readers can take the same elements from its source, by strides alone.
 
     If one of them cannot, the copy stays and all of them read it: it is the smaller memory, and no pass was saved.

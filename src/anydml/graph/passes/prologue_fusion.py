@@ -1,18 +1,19 @@
-"""Factors: which maps a product of matrices computes as it reads their sources."""
+"""Prologue fusion: which maps a product of matrices computes as it reads their sources."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
+from anydml.graph.passes.fusion import REPEATED_WORK, inlined, work
 from anydml.graph.recipe import distinct_sizes
-from anydml.graph.rules.fuse import REPEATED_WORK, inlined, work
 from anydml.ir.patterns import match_contraction
 from anydml.ir.verbs import Map
 
 if TYPE_CHECKING:
     from anydml.ir.verbs import Computation, Primitive
     from anydml.ir.views import View
+
 
 FEW_ROWS = 8
 """Rows up to which a product takes as long as its other factor is read: one row with a scaled and transposed factor of

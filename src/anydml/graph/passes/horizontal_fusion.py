@@ -1,4 +1,4 @@
-"""Together: steps over the same elements become one with several targets, which reads what they share once.
+"""Horizontal fusion: steps over the same elements become one with several targets, which reads what they share once.
 
 It comes last: the rules before it make steps of one target, and so does whatever comes between them and this.
 """
@@ -10,10 +10,9 @@ from bisect import bisect_left, bisect_right
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from anydml.graph.rules.fuse import MOST_SOURCES, MOST_WORK, Sources, with_leaves, work
-from anydml.graph.rules.passes import work_in_passes
-from anydml.graph.rules.rows import WORK_IN_ROWS, merged_with
-from anydml.graph.rules.steps import Draft, joined
+from anydml.graph.passes.draft import Draft, joined
+from anydml.graph.passes.fusion import MOST_SOURCES, MOST_WORK, Sources, with_leaves, work
+from anydml.graph.passes.row_fusion import WORK_IN_ROWS, merged_with, work_in_passes
 from anydml.ir.expressions import load
 from anydml.ir.fetches import match_gathered, match_turned
 from anydml.ir.patterns import is_copy, is_product, match_filled, match_scaled
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Primitive
     from anydml.ir.views import View
 
+
 MOST_TARGETS = 4
 MOST_BESIDE = 32
 """Of the steps before another that read the same, how many are tried with it: each takes some 0.2 ms."""
@@ -42,7 +42,7 @@ FEW_ROWS, LONG_ROW = 32, 64 * 1024
 """Rows so few and so long stay by themselves where elements are written beside them: engines cut them."""
 
 
-def together(recipe: Recipe) -> Recipe:
+def horizontal_fusion(recipe: Recipe) -> Recipe:
     """A result that is read by the next step and needed later is written by that step, which computes it.
 
     Then steps that go through the same elements, and share much of what they read, become one.

@@ -1,4 +1,4 @@
-"""Zeros: what a zero point takes off sums of products with constants is computed once.
+"""Zero points: what a zero point takes off sums of products with constants is computed once.
 
 Σ(x - z)·w is Σx·w less z·Σw, and both wrap alike: filters of a quantised network are summed up when it is compiled, and
 engines multiply bytes as they lie. A zero point that is known to be 0 goes: filters mostly have such.
@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
+from anydml.graph.passes.draft import Draft
+from anydml.graph.passes.fusion import Sources, with_leaves
+from anydml.graph.passes.hoisting import name_ahead, number_ahead, reading
+from anydml.graph.passes.index_folding import numbers_of
 from anydml.graph.recipe import Step, Store
-from anydml.graph.rules.fuse import Sources, with_leaves
-from anydml.graph.rules.hoist import name_ahead, number_ahead, reading
-from anydml.graph.rules.known import numbers_of
-from anydml.graph.rules.steps import Draft
 from anydml.ir.expressions import fold
 from anydml.ir.patterns import match_contraction, varies_along
 from anydml.ir.trees import loads, walk
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
 
 
-def zeros(recipe: Recipe) -> Recipe:
+def zero_points(recipe: Recipe) -> Recipe:
     """Sums of products of bytes less a number, and of constants, are of the bytes alone."""
     if not any(store.kind == "constant" for store in recipe.stores.values()):
         return recipe

@@ -1,23 +1,31 @@
-"""Rows: what is computed along the same rows, step by step, becomes one pass over them."""
+"""Row fusion: what is computed along the same rows, step by step, becomes one pass over them."""
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.enums import DataType
-from anydml.graph.rules.cutting import cut_for
-from anydml.graph.rules.factors import factor, size_of, unpacks
-from anydml.graph.rules.fetching import fetches_well
-from anydml.graph.rules.fuse import MOST_SOURCES, MOST_WORK, REPEATED_WORK, Sources, inlined, with_leaves, work
-from anydml.graph.rules.passes import reads_in_passes, work_in_passes
-from anydml.graph.rules.steps import Draft, joined
+from anydml.graph.passes.draft import Draft, cut_for, joined
+from anydml.graph.passes.fusion import (
+    MOST_SOURCES,
+    MOST_WORK,
+    REPEATED_WORK,
+    Sources,
+    fetches_well,
+    inlined,
+    with_leaves,
+    work,
+    work_of,
+)
+from anydml.graph.passes.prologue_fusion import factor, size_of, unpacks
 from anydml.graph.views import trace
-from anydml.ir.expressions import const, coordinate
+from anydml.ir.expressions import FOLDS, const, coordinate
 from anydml.ir.fetches import match_gathered
 from anydml.ir.patterns import is_product, match_contraction, match_lookup
-from anydml.ir.trees import fetched
+from anydml.ir.trees import fetched, walk
 from anydml.ir.verbs import Computation, Map, Reduce, Write
 from anydml.ir.views import View
 from anydml.ir.weights import match_weights
@@ -27,6 +35,53 @@ if TYPE_CHECKING:
 
     from anydml.graph.recipe import Recipe
     from anydml.ir.expressions import Expr
+
+# Passes: how often a step goes along its rows, a time for each fold and one more, and what it does each time.
+
+
+def reads_in_passes(reader: Computation) -> list[set[int]]:
+    """The reads in each fold, and outside of all of them."""
+    read: dict[Expr | None, set[int]] = {None: set()}
+    for node, around in _homes(reader.values).items():
+        if node.op == "load":
+            for one in around:
+                read.setdefault(one, set()).add(int(node.value))
+    return list(read.values())
+
+
+@functools.lru_cache(maxsize=512)
+def _homes(values: tuple[Expr, ...]) -> dict[Expr, set[Expr | None]]:
+    """The folds that each node is computed in; None stands for outside of all."""
+    homes: dict[Expr, set[Expr | None]] = {value: {None} for value in values}
+    for node in reversed(list(walk(*values))):
+        around = {node} if node.op in FOLDS else homes[node]
+        for arg in node.args:
+            homes.setdefault(arg, set()).update(around)
+    return homes
+
+
+def work_in_passes(primitive: Computation) -> int:
+    """The operations for an element, over all passes along its row; what is the same along the row is none."""
+    kept = len(primitive.sizes) - primitive.depth if primitive.depth else 0
+    return _work_in_passes(primitive.values, kept, tuple(any(view.strides[kept:]) for view in primitive.sources))
+
+
+@functools.lru_cache(maxsize=1024)
+def _work_in_passes(values: tuple[Expr, ...], kept: int, moves: tuple[bool, ...]) -> int:
+    """Where the rows' dimensions begin at `kept`, and sources vary along them or not."""
+    homes, varying, total = _homes(values), set(), 0
+    for node in walk(*values):
+        if node.op == "load":
+            varies = moves[int(node.value)]
+        elif node.op == "coordinate":
+            varies = int(node.value) >= kept
+        else:
+            varies = node.op not in FOLDS and any(arg in varying for arg in node.args)
+        if varies:
+            varying.add(node)
+            total += work_of(node) * len(homes[node])
+    return total
+
 
 WORK_IN_ROWS = 128
 """Operations, over all passes along a row, of what is computed again in each: a row stays in the cache meanwhile.
@@ -40,7 +95,7 @@ FAR = 4 * 1024 * 1024
 12 MiB 1.14 (one thread of an Arm Neoverse-N1)."""
 
 
-def rows(recipe: Recipe) -> Recipe:
+def row_fusion(recipe: Recipe) -> Recipe:
     """A step takes in the steps before it that only it, and what it took in already, reads the results of.
 
     Reduces along the same rows and maps over their elements become one: a softmax of five nodes, or a layer norm of

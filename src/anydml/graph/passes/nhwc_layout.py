@@ -1,4 +1,4 @@
-"""Channels: pictures between passes lie with the channels of a place side by side, where convolutions read them so.
+"""NHWC layout: pictures between passes lie with the channels of a place side by side, where convolutions read them so.
 
 This is no rule of the optimiser's rounds: it takes no step away, and is for engines whose convolutions read pictures
 fastest that way. What a graph is given, and what it gives, lies as its tensors say.
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from anydml.engines.protocol import Turning
     from anydml.enums import DataType
     from anydml.graph.recipe import Step
+
 
 FEW = 16
 """Channels below which a convolution has no need of them side by side."""
@@ -62,7 +63,7 @@ class _Pictures(NamedTuple):
         return View(view.tensor, view.data_type, view.sizes, tuple(strides), offset)
 
 
-def channels(recipe: Recipe, kinds: Mapping[DataType, Turning]) -> Recipe:
+def nhwc_layout(recipe: Recipe, kinds: Mapping[DataType, Turning]) -> Recipe:
     """Turn the stores that convolutions of many channels read, and those beside them in other steps.
 
     `kinds` has the types of such pictures, and how each is to lie.

@@ -1,4 +1,4 @@
-"""Divide: a long sum of few results is left to several programs of an engine, and what they sum is added up after.
+"""Split-K: a long sum of few results is left to several programs of an engine, and what they sum is added up after.
 
 This is no rule of the optimiser's rounds: how many programs an engine runs at once is its own affair. Sums are added up
 in another order, which is the same at every run.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from anydml.ir.views import View
 
 
-def divide(recipe: Recipe, divided: Callable[[Primitive], Sequence[Primitive] | None]) -> Recipe:
+def split_k(recipe: Recipe, divided: Callable[[Primitive], Sequence[Primitive] | None]) -> Recipe:
     """Take the steps that an engine has in place of one."""
     stores, steps = dict(recipe.stores), list[Step]()
     for step in recipe.steps:

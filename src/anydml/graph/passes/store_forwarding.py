@@ -1,4 +1,4 @@
-"""Absorb: steps write where a copy of their whole result would have put it."""
+"""Store forwarding: steps write where a copy of their whole result would have put it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from anydml.graph.rules.steps import MOST_TRIES, Draft, joined, redirect
+from anydml.graph.passes.draft import MOST_TRIES, Draft, joined, redirect
 from anydml.graph.views import through
 from anydml.ir.patterns import is_copy
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from anydml.ir.views import View
 
 
-def absorb(recipe: Recipe) -> Recipe:
+def store_forwarding(recipe: Recipe) -> Recipe:
     """A copy goes that takes every element of a scratch store once: the store's writers write in the copy's target.
 
     Seen from there the copy is turned round, which makes a transposed or reversed target of its reader's strides.

@@ -1,4 +1,4 @@
-"""Order: a map lays its result out in the order of what it reads, and who reads that goes along by strides."""
+"""Layout order: a map lays its result out in the order of what it reads, and who reads that goes along by strides."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from anydml.graph.passes.draft import Draft, redirect
 from anydml.graph.recipe import distinct_sizes
-from anydml.graph.rules.steps import Draft, redirect
 from anydml.graph.views import through
 from anydml.ir.patterns import is_plain, is_product
 from anydml.ir.trees import fetched, walk
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from anydml.graph.recipe import Recipe
     from anydml.ir.verbs import Primitive
 
+
 TIMES = 8
 """How often a map may repeat what it reads, and still lie in its order: as heads share keys."""
 
 
-def order(recipe: Recipe) -> Recipe:
+def layout_order(recipe: Recipe) -> Recipe:
     """Transposes go through maps, to be met by others or become a product's strides.
 
     A model of TensorFlow's has one before and one after each convolution: what is computed in between lies as the

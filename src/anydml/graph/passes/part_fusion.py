@@ -1,4 +1,4 @@
-"""Parts: a map of what several steps put together is computed part by part, each from what made the part."""
+"""Part fusion: a map of what several steps put together is computed part by part, each from what made the part."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from anydml.graph.passes.draft import Draft
+from anydml.graph.passes.narrowing import cut_to, packed
 from anydml.graph.recipe import Step, Store, free_name
-from anydml.graph.rules.narrow import cut_to, packed
-from anydml.graph.rules.steps import Draft
 from anydml.graph.views import through, trace
 from anydml.ir.patterns import is_copy, is_plain, is_product
 from anydml.ir.trees import fetched
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
     from anydml.graph.recipe import Recipe
 
+
 MOST_PARTS = 4
 """Of one map, each of which is a pass unless it can be taken together with others."""
 
 
-def parts(recipe: Recipe) -> Recipe:
+def part_fusion(recipe: Recipe) -> Recipe:
     """Tensors that are joined along one dimension, and read by one map alone, are not joined: the map is cut instead.
 
     As in rotary positions, where halves of a head change places and one of them its sign. Its target then has several

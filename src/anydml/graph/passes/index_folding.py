@@ -1,4 +1,4 @@
-"""Known: what constants hold says where a map fetches, and that its indices are inside."""
+"""Index folding: what constants hold says where a map fetches, and that its indices are inside."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.arrays.shared import SharedData
+from anydml.graph.passes.draft import Draft
+from anydml.graph.passes.fusion import MOST_SOURCES, Sources, with_leaves
 from anydml.graph.recipe import distinct_sizes
-from anydml.graph.rules.fuse import MOST_SOURCES, Sources, with_leaves
-from anydml.graph.rules.steps import Draft
 from anydml.ir.fetches import INT64, Line, line_of, nearest_to, settled
 from anydml.ir.trees import fetched, loads, rewrite, walk
 from anydml.ir.verbs import Map
@@ -30,7 +30,7 @@ MOST_INDICES = 1 << 16
 """Of a constant that is looked at: it takes 0.2 ms."""
 
 
-def known(recipe: Recipe) -> Recipe:
+def index_folding(recipe: Recipe) -> Recipe:
     """Constant indices that lie in a line become strides, and what is fetched by strides alone is loaded.
 
     A gather of one block, or of every second one backwards, is a slice then. Checks that constants pass go. A map with

@@ -1,4 +1,4 @@
-"""Dead: what nobody reads is not computed, unless it may raise."""
+"""Dead code elimination: what nobody reads is not computed, unless it may raise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from anydml.graph.recipe import Recipe
 
 
-def dead(recipe: Recipe) -> Recipe:
+def dce(recipe: Recipe) -> Recipe:
     """Steps go whose scratch nobody reads.
 
     A gather that may raise stays: its indices are checked in every graph that has its node, so that whether one is

@@ -1,12 +1,12 @@
-"""Constants: what depends on constants alone is computed once."""
+"""Constant folding: what depends on constants alone is computed once."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from anydml.graph.passes.prologue_fusion import unpacks
 from anydml.graph.recipe import Recipe, Step, free_name
-from anydml.graph.rules.factors import unpacks
 from anydml.ir.patterns import copy_of, is_copy
 
 if TYPE_CHECKING:

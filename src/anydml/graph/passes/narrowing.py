@@ -1,4 +1,4 @@
-"""Narrow: of a scratch result only what is read is computed."""
+"""Narrowing: of a scratch result only what is read is computed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from anydml.graph.passes.draft import Draft, redirect
 from anydml.graph.recipe import Store
-from anydml.graph.rules.steps import Draft, redirect
 from anydml.graph.views import through, trace
 from anydml.ir.fetches import settled
 from anydml.ir.trees import fetched, moved
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from anydml.ir.views import View
 
 
-def narrow(recipe: Recipe) -> Recipe:
+def narrowing(recipe: Recipe) -> Recipe:
     """A step computes the grid of elements that its readers take between them, and lays it out without gaps.
 
     Along its axis a scan computes from where it starts as far as somebody reads, and a reduce goes through whole rows.

@@ -1,4 +1,4 @@
-"""Same: what two steps would compute alike is computed once."""
+"""Common subexpression elimination: what two steps would compute alike is computed once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anydml.graph.rules.steps import MOST_TRIES, Draft, joined, redirect
+from anydml.graph.passes.draft import MOST_TRIES, Draft, joined, redirect
 from anydml.graph.views import through
 from anydml.ir.patterns import copy_of, is_copy
 from anydml.ir.views import View
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Primitive
 
 
-def same(recipe: Recipe) -> Recipe:
+def cse(recipe: Recipe) -> Recipe:
     """Of two steps that differ in their targets alone the second goes, and its readers read the first's result.
 
     Where only the second writes an output, the first writes it in its place. Where both do, the second copies what

@@ -1,11 +1,11 @@
-"""Direction: a scan of reversed elements into reversed places walks the other way instead."""
+"""Scan direction: a scan of reversed elements into reversed places walks the other way instead."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anydml.graph.rules.steps import Draft, redirect
+from anydml.graph.passes.draft import Draft, redirect
 from anydml.graph.views import through
 from anydml.ir.verbs import Scan
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from anydml.ir.views import View
 
 
-def direction(recipe: Recipe) -> Recipe:
+def scan_direction(recipe: Recipe) -> Recipe:
     """Where both views of a scan run backwards along its axis, both are turned, and the scan with them.
 
     A scratch result is laid out as the source lies, and its readers find it so: what reverses it again later, even

@@ -1,0 +1,45 @@
+"""The passes, a file each: a recipe becomes another that leaves the same bits in every output, or stays itself.
+
+But for sums and products of floats: in which order an engine adds them up may change with their layout and with what
+is computed beside them, as it may on another engine. And but for attention that a graph spells out, of which
+`attention` says what may change.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anydml.graph.passes.copy_propagation import copy_propagation
+from anydml.graph.passes.cse import cse
+from anydml.graph.passes.dce import dce
+from anydml.graph.passes.fusion import fusion
+from anydml.graph.passes.hoisting import hoisting
+from anydml.graph.passes.index_folding import index_folding
+from anydml.graph.passes.layout_order import layout_order
+from anydml.graph.passes.narrowing import narrowing
+from anydml.graph.passes.part_fusion import part_fusion
+from anydml.graph.passes.row_fusion import row_fusion
+from anydml.graph.passes.scan_direction import scan_direction
+from anydml.graph.passes.store_forwarding import store_forwarding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anydml.graph.recipe import Recipe
+
+
+PASSES: tuple[Callable[[Recipe], Recipe], ...] = (
+    dce,
+    cse,
+    index_folding,
+    hoisting,
+    copy_propagation,
+    narrowing,
+    store_forwarding,
+    part_fusion,
+    layout_order,
+    row_fusion,
+    fusion,
+    scan_direction,
+)
+"""In the order in which they are tried, again and again until none changes anything."""
