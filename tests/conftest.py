@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import re
+import signal
 import zlib
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +79,12 @@ INTERPRETED = {
 
 
 def pytest_configure() -> None:
-    """Have Triton's interpreter prepare each function once, not at every call of it, which takes twice as long."""
+    """Have Triton's interpreter prepare each function once, not at every call of it, which takes twice as long.
+
+    And have programs that tests start take Ctrl-C, which a shell's work in the background ignores.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not is_interpreted() or why_not_interpreted():
         return
     from triton.runtime import interpreter

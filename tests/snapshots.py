@@ -50,6 +50,8 @@ GPUS = {"sm_80": (80, 108), "sm_90": (90, 132)}
 TARGETS = (*CPUS, *GPUS, "recipes")
 QUICK = "ANYDML_TEST_SNAPSHOTS_QUICK"
 """The variable of the environment that leaves the networks out, and so half of the time."""
+DUMP = "ANYDML_TEST_SNAPSHOTS_DUMP"
+"""The variable of the environment that names a folder to write all records to, to see what differs."""
 THREADS = 4
 LARGEST = 2**26
 """Elements of a verb's result in the corpus."""
@@ -82,10 +84,9 @@ class Kernels:
 
 def corpus(engine: str) -> Iterator[tuple[str, str, Any, Any]]:
     """A name, the route, the work and the program for each verb that an engine is asked to plan."""
-    from strides import schedules_of, works
-
     from anydml.engines import find_engine
     from anydml.engines.protocol import join
+    from strides import schedules_of, works
 
     assert schedules_of(engine)
     found = find_engine(engine)
@@ -156,8 +157,9 @@ def nothing_runs() -> Iterator[None]:
 @contextlib.contextmanager
 def on_cpu(target: str, kernels: Kernels, names: dict[int, str]) -> Iterator[None]:
     """Plan for another CPU: kernels are written and never run, and have addresses by the digest of their code."""
-    from anydml.engines.cpu import build, features, team
+    from anydml.engines.cpu import build, features
     from anydml.engines.cpu.kernel import Kernel
+    from anydml.engines.cpu.threads import team
     from anydml.engines.threads import set_num_threads
 
     _, cpu, has = CPUS[target]
@@ -172,11 +174,11 @@ def on_cpu(target: str, kernels: Kernels, names: dict[int, str]) -> Iterator[Non
 
     set_num_threads(THREADS)
     with (
-        mock.patch.object(features, "find_cpu", lambda: (cpu, written)),
-        mock.patch.object(build, "_find_cached", lambda _name: None),
+        mock.patch.object(features, "find_cpu", return_value=(cpu, written)),
+        mock.patch.object(build, "_find_cached", return_value=None),
         mock.patch.object(build._Making, "run", make),
-        mock.patch.object(team, "is_available", lambda: True),
-        mock.patch.object(team, "get_team", lambda: SimpleNamespace(entry=8)),
+        mock.patch.object(team, "is_available", return_value=True),
+        mock.patch.object(team, "get_team", return_value=SimpleNamespace(entry=8)),
     ):
         yield
 
@@ -210,12 +212,16 @@ def cpu_snapshot(target: str, known: dict[str, str]) -> dict[str, Any]:
 
     with on_cpu(target, kernels, names), nothing_runs():
         found: dict[str, list[str]] = {}
+        told: dict[str, list[str]] = {}
         for name, route, work, program in corpus("cpu"):
             tensors = dict(enumerate(tensors_of(program, work.primitives).items()))
             records, _ = bound_records(program, dict(tensors.values()))
             called = [names.get(words[3], "none") for words in records]
             texts = [" ".join(map(word, (words[0], *words[3:]))) for words in records]
             found[name] = [route, digest(*called), digest(*texts)]
+            told[name] = texts
+    if folder := os.environ.get(DUMP):
+        (Path(folder) / f"{target}.json").write_text(json.dumps(told, indent=0))
     return {"kernels": kernels.used, "works": found}
 
 
@@ -224,12 +230,11 @@ def cpu_snapshot(target: str, known: dict[str, str]) -> dict[str, Any]:
 
 def gpu_snapshot(target: str, known: dict[str, str]) -> dict[str, Any]:
     """The routes and the PTX of the corpus on a GPU."""
-    import torch
-    import triton
     from triton.backends.compiler import GPUTarget
 
     from anydml.engines import cuda
-    from anydml.engines.cuda import figures, launch
+    from anydml.engines.cuda import device as figures
+    from anydml.engines.cuda import launch
 
     capability, multiprocessors = GPUS[target]
     of = figures.Figures(0, GPUTarget("cuda", capability, 32), multiprocessors, 8 * 1024)
@@ -239,16 +244,23 @@ def gpu_snapshot(target: str, known: dict[str, str]) -> dict[str, Any]:
 
     def watch(self: Any, *arguments: Any, **options: Any) -> None:
         begin(self, *arguments, **options)
-        fields = (self.pointers, self.numbers, dict(self.constants), self.warps, self.registers, self.fuses, self.stages)
+        fields = (
+            self.pointers,
+            self.numbers,
+            dict(self.constants),
+            self.warps,
+            self.registers,
+            self.fuses,
+            self.stages,
+        )
         made.append(kernels.add(f"{self.function.cache_key} {named(fields)} {is_small(self)}", self))
         made.append(digest(repr((self.numbers, self.programs))))
 
-    assert torch and triton
     with (
-        mock.patch.object(figures, "figures_of", lambda _index: of),
-        mock.patch.object(cuda, "device_count", lambda: 1),
+        mock.patch.object(figures, "figures_of", return_value=of),
+        mock.patch.object(cuda, "device_count", return_value=1),
         mock.patch.object(launch.Kernel, "__init__", watch),
-        mock.patch.object(launch.Kernel, "prepare", lambda _self: None),
+        mock.patch.object(launch.Kernel, "prepare", return_value=None),
         nothing_runs(),
     ):
         found: dict[str, list[str]] = {}
@@ -352,7 +364,8 @@ def main() -> int:
         now = taken(target)
         found = differences(kept(target), now)
         different += bool(found)
-        print(f"{target}: {len(now['works'])} works, {len(now['kernels'])} kernels, {len(found)} differ", *found[:20], sep="\n  ")
+        count = f"{target}: {len(now['works'])} works, {len(now['kernels'])} kernels, {len(found)} differ"
+        sys.stdout.write("\n  ".join([count, *found[:20]]) + "\n")
         if options.write:
             KEPT.mkdir(exist_ok=True)
             lines = json.dumps(now, indent=0, sort_keys=True)

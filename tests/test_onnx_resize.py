@@ -123,8 +123,8 @@ def integers(way: str, size: int, length: int) -> tuple[Any, int]:
 
 
 @pytest.mark.long
-def test_the_nearest_elements_of_all_pairs_of_sizes() -> None:
-    """To 64, by exact places and by RESAMPLE3's own arithmetic wherever the lowering takes that for exact."""
+def test_the_nearest_elements_of_pairs_of_sizes() -> None:
+    """Every third pair to 64, by exact places and by RESAMPLE3's own arithmetic wherever the lowering takes that for exact."""
     resampled, node = 0, None
     nearest_of = {
         "floor": lambda over, under: over // under,
@@ -134,7 +134,7 @@ def test_the_nearest_elements_of_all_pairs_of_sizes() -> None:
     }
     for size, length, way in itertools.product(range(1, 65), range(1, 65), WAYS):
         scale = Fraction(length, size)
-        if scale == 1:
+        if scale == 1 or (size + length) % 3:
             continue
         affine = resizing._affine(node, way, size, length, scale, (Fraction(0), Fraction(1)))  # type: ignore[arg-type]
         line, (over, under) = resizing._Line(0, size, length, scale, *affine), integers(way, size, length)
@@ -149,7 +149,7 @@ def test_the_nearest_elements_of_all_pairs_of_sizes() -> None:
                 direction, shift = resizing._NEAREST[nearest]
                 there = (np.ceil if direction is dml.AxisDirection.INCREASING else np.floor)(theirs - shift)
                 assert np.array_equal(np.clip(there, 0, size - 1), wanted), (way, nearest, size, length)
-    assert resampled > 20_000
+    assert resampled > 6_000
 
 
 def test_long_dimensions_whose_ratio_no_float_has() -> None:

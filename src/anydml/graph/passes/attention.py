@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
-from anydml.graph.passes.draft import Draft, cut_for, joined
+from anydml.graph.passes.draft import Draft, joined
+from anydml.graph.passes.splitting import cut_for
 from anydml.graph.views import trace
 from anydml.ir.attending import Attend
 from anydml.ir.expressions import Expr, call, const, coordinate, fold, load

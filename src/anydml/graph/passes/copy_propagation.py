@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anydml.graph.passes.draft import Draft, cut, joined, redirect
+from anydml.graph.passes.draft import Draft, joined, redirect
+from anydml.graph.passes.splitting import cut
 from anydml.graph.views import MOST_DIMENSIONS, parts_of, straightened, through
 from anydml.ir.patterns import is_copy, is_product
 from anydml.ir.verbs import Reduce

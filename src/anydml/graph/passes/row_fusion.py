@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.enums import DataType
-from anydml.graph.passes.draft import Draft, cut_for, joined
+from anydml.graph.passes.draft import Draft, joined
 from anydml.graph.passes.fusion import (
     MOST_SOURCES,
     MOST_WORK,
@@ -21,6 +21,7 @@ from anydml.graph.passes.fusion import (
     work_of,
 )
 from anydml.graph.passes.prologue_fusion import factor, size_of, unpacks
+from anydml.graph.passes.splitting import cut_for
 from anydml.graph.views import trace
 from anydml.ir.expressions import FOLDS, const, coordinate
 from anydml.ir.fetches import match_gathered

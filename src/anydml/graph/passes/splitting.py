@@ -1,0 +1,62 @@
+"""Splitting: a verb that goes through one dimension as several, as behind a change of shape."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from anydml.graph.passes.fusion import with_leaves
+from anydml.graph.views import trace
+from anydml.ir.expressions import coordinate
+from anydml.ir.trees import fetched
+from anydml.ir.verbs import Computation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.ir.expressions import Expr
+    from anydml.ir.views import View
+
+Cut = TypeVar("Cut", bound=Computation)
+
+
+def cut(made: Cut, parts: Sequence[Sequence[int]]) -> Cut:
+    """A verb of one target with each dimension in parts, given by their sizes; those that it folds are one part."""
+    if all(len(part) == 1 for part in parts):
+        return made
+    firsts = [sum(map(len, parts[:k])) for k in range(len(parts))]
+
+    def cut_view(one: View) -> View:
+        strides = [
+            stride * math.prod(part[i + 1 :])
+            for stride, part in zip(one.strides, parts, strict=True)
+            for i in range(len(part))
+        ]
+        sizes = [n if one.sizes[k] > 1 else 1 for k, part in enumerate(parts) for n in part]
+        return replace(one, sizes=tuple(sizes), strides=tuple(strides))
+
+    def index(k: int) -> Expr:
+        whole = coordinate(firsts[k])
+        for i, size in enumerate(parts[k][1:], start=1):
+            whole = whole * size + coordinate(firsts[k] + i)
+        return whole
+
+    places = fetched(made.value)
+    sources = tuple(one if slot in places else cut_view(one) for slot, one in enumerate(made.sources))
+    value = with_leaves(made.value, {}, {k: index(k) for k in range(len(parts))})
+    return replace(made, sources=sources, target=cut_view(made.target), value=value)
+
+
+def cut_for(made: Cut, view: View) -> Cut:
+    """A reduce whose dimensions are cut where a reader of its target has several for one."""
+    found = trace(view, made.target)
+    kept, parts = len(made.sizes) - made.depth, [[size] for size in made.sizes]
+    for k, steps in enumerate(found.steps[:kept] if found else ()):
+        along = sorted(
+            ((step, view.sizes[m]) for m, step in enumerate(steps) if step and view.sizes[m] > 1), reverse=True
+        )
+        reach = [step * size for step, size in along]
+        if len(along) > 1 and reach == [made.sizes[k], *(step for step, _ in along[:-1])] and along[-1][0] == 1:
+            parts[k] = [size for _, size in along]
+    return cut(made, parts)
