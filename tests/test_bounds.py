@@ -379,7 +379,7 @@ VIEWS = {
 def programs_in(folder: str) -> set[str]:
     """The classes of a folder of programs that are bound: they, or what they are made of, have a method for it."""
     found = set()
-    for path in (Path(dml.__file__).parent / "engines" / folder / "programs").glob("*.py"):
+    for path in (Path(dml.__file__).parent / "engines" / folder).rglob("*.py"):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 methods = {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
@@ -389,7 +389,7 @@ def programs_in(folder: str) -> set[str]:
 
 
 def test_every_program_is_accounted_for() -> None:
-    assert programs_in("cpu") == {*RECORDS}
+    assert programs_in("cpu") - {"Template"} == {*RECORDS}  # which programs are made of
     assert {family for families in RECORDS.values() for family in families} == {*bounds.READERS}
     assert programs_in("cuda") == VIEWS
 

@@ -60,7 +60,7 @@ def test_three_dispatches_become_one_pass(tmp_path: Path) -> None:
                1 pass                                                                   64 bytes
 
         Between the passes: no scratch memory.
-        Rewritten by forward: 2 steps became 1; absorb: 2 steps became 1; direction: 1 step became 1.
+        Rewritten by copy_propagation: 2 steps became 1; store_forwarding: 2 steps became 1; scan_direction: 1 step became 1.
         """)  # fmt: skip # noqa: E501 - as it is printed
 
 

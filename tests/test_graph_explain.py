@@ -47,7 +47,7 @@ def test_a_graph_that_becomes_one_pass() -> None:
                1 pass                                                                               160 bytes
 
         Between the passes: no scratch memory.
-        Rewritten by forward: 3 steps became 1; absorb: 2 steps became 1; direction: 1 step became 1.""")  # fmt: skip # noqa: E501 - as it is printed
+        Rewritten by copy_propagation: 3 steps became 1; store_forwarding: 2 steps became 1; scan_direction: 1 step became 1.""")  # fmt: skip # noqa: E501 - as it is printed
 
 
 def test_a_node_in_several_passes_and_one_that_does_not_run() -> None:
@@ -70,7 +70,7 @@ def test_a_node_in_several_passes_and_one_that_does_not_run() -> None:
                3 passes                                                                                           524 bytes
 
         Between the passes: no scratch memory.
-        Rewritten by forward: 5 steps became 3.
+        Rewritten by copy_propagation: 5 steps became 3.
         idle feeds no output, and does not run.""")  # fmt: skip # noqa: E501 - as it is printed
 
 
@@ -96,7 +96,7 @@ def test_what_is_computed_once_is_told_apart() -> None:
                1 pass                                                              56 bytes
 
         Between the passes: no scratch memory.
-        Rewritten by constants: 1 step computed once.""")  # fmt: skip # noqa: E501 - as it is printed
+        Rewritten by constant_folding: 1 step computed once.""")  # fmt: skip # noqa: E501 - as it is printed
     assert "once 1: running sum along axis 1 of table; 48 bytes (sums)" in texts(picture.svg())
 
 

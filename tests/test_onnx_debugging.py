@@ -198,13 +198,13 @@ def test_a_rewriting_at_fault_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     def doubled(given: Any, *, without: Any = (), **options: Any) -> Any:
         """As if a rewriting were wrong."""
         loaded = front.load(given, without=without, **options)
-        run, factor = loaded.run, 1 if "fuse" in without else 2
+        run, factor = loaded.run, 1 if "fusion" in without else 2
         monkeypatch.setattr(loaded, "run", lambda x: {name: array * factor for name, array in run(x).items()})
         return loaded
 
     monkeypatch.setattr(comparing, "load", doubled)
     result = program("compare", path, "--all")
-    assert "It agrees where a rewriting is left out: --without fuse" in result.stdout
+    assert "It agrees where a rewriting is left out: --without fusion" in result.stdout
     assert "is the first that differs" not in result.stdout
 
 

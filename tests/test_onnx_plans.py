@@ -109,7 +109,7 @@ def test_a_model_loaded_again_is_neither_traced_nor_planned(tmp_path: Path, fold
     held = [max(graph.held.items(), key=lambda at: at[1]) for graph in graphs(again)]
     assert held[0] == held[1]  # the weights, once
     assert held[0][1] >= WEIGHT.nbytes
-    answer(path, without=["fuse"])
+    answer(path, without=["fusion"])
     answer(path, X[:1])
     assert len(traced) == 4  # of which the first two shapes are kept
 

@@ -11,7 +11,7 @@ import pytest
 import anydml as dml
 from agreement import assert_same
 from anydml.engines.protocol import Turning
-from anydml.graph.without import OF_MODELS
+from anydml.graph.without import OF_MODELS, OLD_NAMES, read_without
 from modelling import program
 from onnx_models import model, node, slice_model
 from spellings import SPELLINGS, spell
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Case = Callable[[dml.Graph, Any], Any]
 
-CHANGES_ROUNDING = {"attend", "channels", "divide", "matrices", "scales", "weights"}
+CHANGES_ROUNDING = {"attention", "nhwc_layout", "split_k", "matrix_layout", "scale_folding", "weight_only"}
 """Those whose docstrings say that they round otherwise, or sum in another order."""
 RNG = np.random.default_rng(7)
 
@@ -122,34 +122,36 @@ def activated(g: dml.Graph, x: Any) -> Any:
 
 
 CASES: dict[str, Case] = {
-    "absorb": lambda g, x: reversed_(dml.cumulative_summation(x, axis=3)),
-    "attend": attention,
-    "channels": convolved,
-    "constants": lambda g, x: x + dml.sin(g.constant(numbers(1, 2, 48, 32))),
-    "dead": lambda g, x: dml.sin(dml.split(dml.cumulative_summation(x, axis=3), output_axis_sizes=(1, 1), axis=1)[0]),
-    "direction": lambda g, x: reversed_(dml.cumulative_summation(reversed_(x), axis=3)),
-    "divide": long,
-    "forward": lambda g, x: dml.cumulative_summation(reversed_(x), axis=3),
-    "fuse": lambda g, x: dml.sin(x) * x,
-    "hoist": normalised,
-    "known": lambda g, x: dml.gather(x, g.constant(np.array([5, 4, 3], np.uint32)), axis=3),
-    "layouts": lambda g, x: dml.gemm(x, g.constant(numbers(1, 2, 32, 64))),
-    "matrices": headed,
-    "narrow": lambda g, x: dml.slice(
+    "store_forwarding": lambda g, x: reversed_(dml.cumulative_summation(x, axis=3)),
+    "attention": attention,
+    "nhwc_layout": convolved,
+    "constant_folding": lambda g, x: x + dml.sin(g.constant(numbers(1, 2, 48, 32))),
+    "dce": lambda g, x: dml.sin(dml.split(dml.cumulative_summation(x, axis=3), output_axis_sizes=(1, 1), axis=1)[0]),
+    "scan_direction": lambda g, x: reversed_(dml.cumulative_summation(reversed_(x), axis=3)),
+    "split_k": long,
+    "copy_propagation": lambda g, x: dml.cumulative_summation(reversed_(x), axis=3),
+    "fusion": lambda g, x: dml.sin(x) * x,
+    "hoisting": normalised,
+    "index_folding": lambda g, x: dml.gather(x, g.constant(np.array([5, 4, 3], np.uint32)), axis=3),
+    "prepacking": lambda g, x: dml.gemm(x, g.constant(numbers(1, 2, 32, 64))),
+    "matrix_layout": headed,
+    "narrowing": lambda g, x: dml.slice(
         dml.cumulative_summation(x, axis=3), offsets=(0, 0, 1, 0), sizes=(1, 1, 5, 7), strides=(1,) * 4
     ),
-    "order": lambda g, x: dml.gemm(dml.sin(turned(x)), g.constant(numbers(1, 2, 48, 64))),
-    "outside": lambda g, x: dml.convolution(
+    "layout_order": lambda g, x: dml.gemm(dml.sin(turned(x)), g.constant(numbers(1, 2, 48, 64))),
+    "padding": lambda g, x: dml.convolution(
         x, g.constant(numbers(4, 2, 3, 3)), start_padding=(1, 1), end_padding=(1, 1)
     ),
-    "parts": rotated,
-    "rows": spelled,
-    "scales": lambda g, x: to_bytes(g, dml.cast(summed(g, x), "float32") * g.constant(numbers(1, 1, 1, 40) / 999)),
-    "same": lambda g, x: dml.join([dml.sin(x), dml.sin(x)], axis=1),
-    "tables": activated,
-    "together": lambda g, x: [dml.sin(x), dml.cos(x)],
-    "weights": quantised,
-    "zeros": summed,
+    "part_fusion": rotated,
+    "row_fusion": spelled,
+    "scale_folding": lambda g, x: to_bytes(
+        g, dml.cast(summed(g, x), "float32") * g.constant(numbers(1, 1, 1, 40) / 999)
+    ),
+    "cse": lambda g, x: dml.join([dml.sin(x), dml.sin(x)], axis=1),
+    "lookup_tables": activated,
+    "horizontal_fusion": lambda g, x: [dml.sin(x), dml.cos(x)],
+    "weight_only": quantised,
+    "zero_points": summed,
 }
 
 
@@ -159,12 +161,12 @@ def test_every_one_has_a_case() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_each_acts_and_can_be_left_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    g = dml.Graph("reference" if name == "outside" else "cpu")
-    monkeypatch.setattr(g.device.engine, "reads_outside", name in ("outside", "channels", "divide"))
-    monkeypatch.setattr(g.device.engine, "chooses_layouts", name == "matrices")
-    turning = {dml.DataType.FLOAT32: Turning(needs_constants=False)} if name == "channels" else {}
+    g = dml.Graph("reference" if name == "padding" else "cpu")
+    monkeypatch.setattr(g.device.engine, "reads_outside", name in ("padding", "nhwc_layout", "split_k"))
+    monkeypatch.setattr(g.device.engine, "chooses_layouts", name == "matrix_layout")
+    turning = {dml.DataType.FLOAT32: Turning(needs_constants=False)} if name == "nhwc_layout" else {}
     monkeypatch.setattr(g.device.engine, "turns_channels", turning)
-    if name == "divide":
+    if name == "split_k":
         pytest.importorskip("triton", reason="Triton is not installed: make test EXTRAS='torch triton'")
         from anydml.engines.cuda.gemm import split_k as divide
 
@@ -192,16 +194,16 @@ def test_a_model_without_any_gives_the_same_and_says_nothing(tmp_path: Any) -> N
     assert model.explain().did == {}
     assert "Rewritten" not in model.explain().text()
     assert_same(model.run(given)["y"], load(path).run(given)["y"], "slice")
-    told = program("explain", path, "--without", "forward")
+    told = program("explain", path, "--without", "copy_propagation")
     assert told.exit_code == 0
     assert "forward:" not in told.output
-    assert program("run", path, "--without", "absorb", "--without", "fuse").exit_code == 0
+    assert program("run", path, "--without", "store_forwarding", "--without", "fusion").exit_code == 0
 
 
-@pytest.mark.parametrize("wrong", ["attends", ["fuse", "atend"], 3, [3]])
+@pytest.mark.parametrize("wrong", ["attends", ["fusion", "atend"], 3, [3]])
 def test_an_unknown_name_is_refused_with_those_that_there_are(wrong: Any) -> None:
     g = dml.Graph("reference")
-    with pytest.raises(dml.DescriptionError, match=r"there are absorb, attend, .*, weights") as raised:
+    with pytest.raises(dml.DescriptionError, match=r"there are attention, constant_folding, .*, zero_points") as raised:
         g.compile(dml.sin(g.input(numbers(2))), without=wrong)
     assert raised.value.field == "without"
     with pytest.raises(dml.DescriptionError, match="load: without must name rewritings"):
@@ -214,7 +216,7 @@ def test_the_command_line_lists_the_names(tmp_path: Any) -> None:
     for command in ("run", "compare", "explain"):
         refused = program(command, path, "--without", "nothing")
         assert refused.exit_code == 2
-        assert "there are absorb, attend," in refused.output
+        assert "there are attention, constant_folding," in refused.output
     helped = program("run", "--help").output
     assert all(name in helped for name in dml.rewritings())
 
@@ -247,7 +249,7 @@ def test_channels_stay_side_by_side_through_a_resize(monkeypatch: pytest.MonkeyP
     }
     given = numbers(3, 2, 10, 10)
     made = model(nodes, {"x": ("float32", given.shape)}, constants=constants, opset=19)
-    whole, less = load(made), load(made, without=["channels"])
+    whole, less = load(made), load(made, without=["nhwc_layout"])
     np.testing.assert_allclose(whole.run({"x": given})["y"], less.run({"x": given})["y"], rtol=2e-6, atol=2e-5)
     assert "into b[..., 1:14:2, :1, :]" in str(whole.explain())
     assert "into b[..., 1:14:2, :1, :]" not in str(less.explain())
@@ -263,3 +265,10 @@ def test_maps_between_transposes_lie_in_the_order_of_what_each_reads(engine: str
         ]
         loaded = load(model(nodes, {"x": ("float32", x.shape)}), device=engine)
         np.testing.assert_array_equal(loaded(x), -x.transpose(first).transpose(second), str((first, second)))
+
+
+def test_a_name_that_was_changed_is_taken_with_a_warning() -> None:
+    with pytest.warns(FutureWarning, match="'fuse' is called 'fusion' now"):
+        assert read_without(["fuse", "dce"], "Graph") == {"fusion", "dce"}
+    assert {*OLD_NAMES.values()} == {*dml.rewritings()} - {"whole"}
+    assert OLD_NAMES.keys().isdisjoint(dml.rewritings())

@@ -86,7 +86,7 @@ class Layouts:
     def did(self, others: Mapping[str, str]) -> dict[str, str]:
         """The effects of rewritings, this one after the others."""
         count = len(self.maps)
-        return {**others, "layouts": f"{count} constant{'s' * (count != 1)} laid out once"} if count else {**others}
+        return {**others, "prepacking": f"{count} constant{'s' * (count != 1)} laid out once"} if count else {**others}
 
     def told(self, recipe: Recipe) -> Recipe:
         """The recipe with what is laid out by the name of that."""

@@ -201,7 +201,7 @@ class _Across(Strip):
     def make(self) -> str:
         self.enter()
         lanes, strip, text = self.shape.lanes, self.shape.strip, self.text
-        held = {node for step in self.passes for node in (*step.folds, *step.once)}
+        held = dict.fromkeys(node for step in self.passes for node in (*step.folds, *step.once))
         self.held = {node: text.new(f"alloca [{strip * self.held_width(node)} x i8], align 64") for node in held}
         targets = [*self.by_row, *self.by_element] if self.by_element else []
         self.parts = {view: text.new(f"alloca {vector_of(value, lanes)}, align 64") for view, value in targets}
