@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,6 @@ from anydml.engines import find_engine
 from anydml.engines.cpu.rows import map as planning
 from anydml.enums import DataType
 from anydml.explain.formula import Formula, name_index
-from anydml.graph.passes import fusion as fetching
 from anydml.ir.expressions import Expr, const, coordinate, fetch, fetch_or, fold, given, load
 from anydml.ir.fetches import Gathered, Turned, gathered, match_gathered, match_turned, nearest, nearest_to, settled
 from anydml.ir.trees import fetched
@@ -139,7 +139,7 @@ def test_a_map_is_computed_where_a_gather_takes_it(engine: str) -> None:
 
 
 def test_what_a_gather_alone_does_better_stays_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "NEAR", 1024)
+    monkeypatch.setattr(importlib.import_module("anydml.graph.passes.fusion"), "NEAR", 1024)
     lengths = RNG.integers(0, 300, (70, 1)).astype("u4")
     check_fused("cpu", lambda x, n, y: dml.reverse_subsequences(x, n, 1) + y, ROWS, lengths, ROWS, steps=2)
     check_fused("cpu", lambda x, i, y: dml.gather(x, i, 0) + y, ROWS.ravel(), IDS, ROWS[:, 0], steps=2)

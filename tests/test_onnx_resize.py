@@ -124,7 +124,7 @@ def integers(way: str, size: int, length: int) -> tuple[Any, int]:
 
 @pytest.mark.long
 def test_the_nearest_elements_of_pairs_of_sizes() -> None:
-    """Every third pair to 64, by exact places, and by RESAMPLE3's arithmetic where the lowering takes that for exact."""
+    """Every third pair to 64, by exact places, and by RESAMPLE3's arithmetic where that is exact."""
     resampled, node = 0, None
     nearest_of = {
         "floor": lambda over, under: over // under,
