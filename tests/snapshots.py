@@ -18,6 +18,7 @@ import argparse
 import contextlib
 import functools
 import hashlib
+import inspect
 import json
 import os
 import platform
@@ -253,7 +254,7 @@ def gpu_snapshot(target: str, known: dict[str, str]) -> dict[str, Any]:
             self.fuses,
             self.stages,
         )
-        made.append(kernels.add(f"{self.function.cache_key} {named(fields)} {is_small(self)}", self))
+        made.append(kernels.add(f"{source_of(self.function)} {named(fields)} {is_small(self)}", self))
         made.append(digest(repr((self.numbers, self.programs))))
 
     with (
@@ -268,6 +269,31 @@ def gpu_snapshot(target: str, known: dict[str, str]) -> dict[str, Any]:
             found[name] = [route, digest(*made)]
             made.clear()
     return {"kernels": kernels.used, "works": found}
+
+
+def source_of(function: Any) -> str:
+    """The source of a Triton function and of all that it calls, wherever they lie; values of constants that it reads."""
+    found: dict[str, str] = {}
+    pending = [function]
+    while pending:
+        one = pending.pop()
+        if (text := one.src) in found:
+            continue
+        found[text] = text
+        names = {name: one.fn.__globals__.get(name) for name in one.fn.__code__.co_names}
+        parts = [(name, names.get(name), part) for name, part in re.findall(r"\b(\w+)\.(\w+)", text)]
+        values = [*names.items(), *((part, getattr(of, part, None)) for _, of, part in parts if inspect.ismodule(of))]
+        pending += [value for _, value in values if hasattr(value, "src")]
+        constants = [(name, value) for name, value in values if isinstance(value, (int, float, str, tl_constexpr()))]
+        found[text] += named(sorted(constants))
+    return "\n".join(sorted(found.values()))
+
+
+def tl_constexpr() -> Any:
+    """Triton's type of constants."""
+    import triton.language as tl
+
+    return tl.constexpr
 
 
 def is_small(kernel: Any) -> bool:
