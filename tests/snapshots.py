@@ -272,7 +272,7 @@ def gpu_snapshot(target: str, known: dict[str, str]) -> dict[str, Any]:
 
 
 def source_of(function: Any) -> str:
-    """The source of a Triton function and of all that it calls, wherever they lie; values of constants that it reads."""
+    """The source of a Triton function and of all that it calls, wherever that lies, with the constants it reads."""
     found: dict[str, str] = {}
     pending = [function]
     while pending:

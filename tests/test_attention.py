@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.ir import attending
+from anydml.ir import attention as attending
 from attention import MASKS
 from places import get, put
 

@@ -26,7 +26,7 @@ from anydml.ir.fetches import nearest, turned
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
-from anydml.runtime.carry import scan_with_carry
+from anydml.runtime.chunked_scan import scan_with_carry
 from contractions import draw
 from test_cpu_bands import described as of_planes
 from test_cpu_pixel_bands import beside

@@ -11,7 +11,7 @@ import pytest
 import anydml as dml
 from agreement import assert_agrees, assert_same
 from anydml.engines.cpu.move.scan import LONG_TILE
-from anydml.runtime.carry import scan_with_carry
+from anydml.runtime.chunked_scan import scan_with_carry
 from cases import ENGINES
 from places import get, put
 

@@ -17,7 +17,7 @@ from anydml.ir.fetches import turned
 from anydml.ir.patterns import filled, scaled
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
-from anydml.runtime.carry import carried
+from anydml.runtime.chunked_scan import carried
 from ptx import N, assembly, kernels, rows_of
 
 if TYPE_CHECKING:

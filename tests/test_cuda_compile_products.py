@@ -9,10 +9,10 @@ import pytest
 
 import anydml as dml
 from anydml.ir import expressions as ex
-from anydml.ir.attending import Attend
+from anydml.ir.attention import Attend
+from anydml.ir.blocked_weights import number_in
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
-from anydml.ir.weights import number_in
 
 pytest.importorskip("torch", reason="PyTorch is not installed: make test EXTRAS='torch triton'")
 pytest.importorskip("triton", reason="Triton is not installed: make test EXTRAS='torch triton'")

@@ -12,8 +12,8 @@ from anydml.engines.cuda import CudaEngine, is_interpreted
 from anydml.engines.reference import ReferenceEngine
 from anydml.enums import DataType
 from anydml.ir import expressions as ex
+from anydml.ir.blocked_weights import number_in
 from anydml.ir.verbs import Reduce
-from anydml.ir.weights import number_in
 from places import why_not_interpreted
 
 ProductProgram: Any = pytest.importorskip(

@@ -17,7 +17,7 @@ from anydml.ir.expressions import fold, load
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
 from anydml.memory import reserve_host
-from anydml.runtime.layouts import size_of
+from anydml.runtime.prepacked import size_of
 from contractions import draw, product
 
 if TYPE_CHECKING:

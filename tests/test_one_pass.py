@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.ir.attending import Attend
+from anydml.ir.attention import Attend
 from places import get, put
 
 ATTEND: Any = dml.multihead_attention

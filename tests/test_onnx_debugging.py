@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import anydml as dml
 from anydml.cli.app import app
 from anydml.graph.lower import all_plain, lower_operator
-from anydml.ir.work import work_of
+from anydml.ir.cost import work_of
 from anydml.tensor import TensorDesc
 from onnx_models import helper, model, node, onnx
 

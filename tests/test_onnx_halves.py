@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.ir.weights import match_weights
+from anydml.ir.blocked_weights import match_weights
 from cases import ENGINES
 from onnx_models import helper, model, node, onnx
 

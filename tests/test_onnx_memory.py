@@ -18,8 +18,8 @@ import anydml as dml
 import anydml.onnx
 from anydml.graph.recipe import Recipe
 from anydml.memory import CACHE_LINE, LARGE_PAGE, reserve_host
+from anydml.runtime.constant_program import Once
 from anydml.runtime.constants import Constants
-from anydml.runtime.once import Once
 
 if TYPE_CHECKING:
     from pathlib import Path

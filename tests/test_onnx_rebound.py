@@ -13,8 +13,9 @@ from onnx_models import model, node  # isort: skip - it asks for onnx
 
 import anydml as dml
 import anydml.onnx
-from anydml.runtime import graph, rebound
-from anydml.runtime.layouts import Layouts
+from anydml.runtime import binding_pool as rebound
+from anydml.runtime import graph
+from anydml.runtime.prepacked import Layouts
 
 if TYPE_CHECKING:
     from anydml.onnx import Model

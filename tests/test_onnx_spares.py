@@ -11,7 +11,7 @@ from onnx_models import model, node  # isort: skip - it asks for onnx
 
 import anydml as dml
 import anydml.onnx
-from anydml.runtime.spares import LARGE
+from anydml.runtime.buffer_pool import LARGE
 
 if TYPE_CHECKING:
     from anydml.onnx import Model

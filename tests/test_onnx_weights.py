@@ -21,7 +21,7 @@ from anydml.graph.recipe import Recipe
 from anydml.memory import Buffer, numpy_address, reserve_host
 from anydml.onnx import pieces
 from anydml.runtime import constants
-from anydml.runtime.once import Once
+from anydml.runtime.constant_program import Once
 
 ROWS, COLUMNS = 300_000, 4
 TABLE = np.arange(ROWS * COLUMNS, dtype="float32").reshape(ROWS, COLUMNS)

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from anydml.ir.plan import Loops, merge, order, simplify, squeeze, turn
+from anydml.ir.loops import Loops, merge, order, simplify, squeeze, turn
 
 
 def visits(loops: Loops) -> list[tuple[int, ...]]:

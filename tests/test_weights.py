@@ -17,8 +17,8 @@ from anydml.engines.cpu.quant import column_per_lane as abreast
 from anydml.engines.cpu.quant import weight_only as programs
 from anydml.engines.cpu.quant.column_per_lane import END, Abreast, make_abreast
 from anydml.graph.passes import constant_folding as constants
+from anydml.ir.blocked_weights import match_weights
 from anydml.ir.verbs import Reduce
-from anydml.ir.weights import match_weights
 from anydml.memory import HOST, numpy_address
 from assembled import assembly
 from cases import ENGINES

@@ -13,10 +13,10 @@ from torch.nn import functional
 
 import anydml as dml
 from anydml.enums import DataType
+from anydml.ir.blocked_weights import number_in
 from anydml.ir.expressions import Expr, call, const, coordinate, fold, load, maximum, sqrt
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
-from anydml.ir.weights import number_in
 from benchmarks.cuda.kinds import Call, CudaRow, describe
 from benchmarks.cuda.pool import Pool, Tensor
 

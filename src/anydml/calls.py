@@ -32,7 +32,7 @@ from anydml.node_call import NodeCall
 from anydml.operators.fields import bare_name
 from anydml.operators.reports import CONVERT
 from anydml.runtime.device import Device, device_named
-from anydml.runtime.watching import WATCHER
+from anydml.runtime.profiler_hook import WATCHER
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:

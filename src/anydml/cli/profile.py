@@ -58,7 +58,7 @@ def watch_run(engine: str | None, run: Callable[[], object]) -> Profile:
     """The profile of everything that is bound and dispatched meanwhile."""
     from anydml.runtime.device import Device
     from anydml.runtime.profile import Profile
-    from anydml.runtime.watching import Recorder, watching
+    from anydml.runtime.profiler_hook import Recorder, watching
 
     device = Device(engine)
     recorder = Recorder(device.engine.memory)

@@ -13,8 +13,8 @@ from anydml.broadcasting import without_truths
 from anydml.errors import IndexRangeError
 from anydml.ir.verbs import IndexFault
 from anydml.memory import HOST
+from anydml.runtime.buffer_pool import SpareMemory
 from anydml.runtime.device import Device, device_named
-from anydml.runtime.spares import SpareMemory
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:

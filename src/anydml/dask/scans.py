@@ -13,7 +13,7 @@ from anydml.dask.blocks import Block, device_of, empty, part_of
 from anydml.enums import AxisDirection
 from anydml.operator_type import function_name
 from anydml.operators.cumulative import CumulativeProduct, CumulativeSummation
-from anydml.runtime.carry import scan_with_carry
+from anydml.runtime.chunked_scan import scan_with_carry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

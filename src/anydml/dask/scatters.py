@@ -14,7 +14,7 @@ from anydml.dask.gathers import route_block
 from anydml.dask.routes import Shown, Tuples
 from anydml.dask.walked import dims_of
 from anydml.functions.scattering import scatter_nd
-from anydml.ir.choosing import Scatter as Scattering
+from anydml.ir.verbs import Scatter as Scattering
 from anydml.memory import packed_strides
 from anydml.operator_type import function_name
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.ir.loops import loops_of, simplify
 from anydml.ir.patterns import copy_of
-from anydml.ir.plan import loops_of, simplify
 from anydml.ir.views import View
 from anydml.tapes import cached
 

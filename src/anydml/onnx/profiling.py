@@ -19,9 +19,9 @@ _MOST_RUNS = 1_000_000
 
 def profile_model(make: Callable[[], Model], inputs: Mapping[str, Any], runs: int) -> Profile:
     """Run a model of one's own so often, after a first run that does not count, and tell what the runs took."""
-    import_alone("anydml.runtime.profile", "anydml.runtime.watching")
+    import_alone("anydml.runtime.profile", "anydml.runtime.profiler_hook")
     from anydml.runtime.profile import Profile  # which nothing needs that only runs
-    from anydml.runtime.watching import Recorder, watching
+    from anydml.runtime.profiler_hook import Recorder, watching
 
     faults: list[Fault] = []
     read_int(runs, "runs", faults, 1, _MOST_RUNS)

@@ -19,11 +19,11 @@ from anydml.onnx.feeding import send
 from anydml.onnx.outline import outline_of
 from anydml.onnx.tracing import of_node
 from anydml.onnx.values import OutsideError
+from anydml.runtime.binding_pool import Rebounds
+from anydml.runtime.buffer_pool import LARGE
 from anydml.runtime.graph import CompiledGraph
 from anydml.runtime.launches import in_a_row
-from anydml.runtime.rebound import Rebounds
-from anydml.runtime.spares import LARGE
-from anydml.runtime.watching import WATCHER
+from anydml.runtime.profiler_hook import WATCHER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

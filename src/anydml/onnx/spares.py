@@ -5,8 +5,8 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING
 
-from anydml.runtime.rebound import Arenas
-from anydml.runtime.spares import SpareMemory
+from anydml.runtime.binding_pool import Arenas
+from anydml.runtime.buffer_pool import SpareMemory
 
 if TYPE_CHECKING:
     from anydml.onnx.program import Program

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.enums import DataType
 from anydml.enums import MultiheadAttentionMaskType as Mask
-from anydml.ir.attending import Attend
-from anydml.ir.choosing import Scatter
+from anydml.ir.attention import Attend
 from anydml.ir.expressions import const, coordinate, given, load, maximum, minimum, where
 from anydml.ir.patterns import copy_of
-from anydml.ir.verbs import Map
+from anydml.ir.verbs import Map, Scatter
 from anydml.operators.computed import wide
 from anydml.operators.moved import split, temporary
 

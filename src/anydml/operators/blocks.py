@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.enums import DataType, QuantizationType
 from anydml.errors import Fault
+from anydml.ir.blocked_weights import BYTE, number_in
 from anydml.ir.expressions import const, coordinate, load, maximum, minimum
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
-from anydml.ir.weights import BYTE, number_in
 from anydml.memory import packed_strides
 from anydml.operators.computed import Computed, wide
 from anydml.operators.fields import Input, Inputs, Output, Quantization  # noqa: TC001 - read at run time

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
+from anydml.ir.blocked_weights import BYTE, number_in
 from anydml.ir.expressions import coordinate, load
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
-from anydml.ir.weights import BYTE, number_in
 from anydml.memory import packed_strides
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
 from anydml.errors import Fault
-from anydml.ir.choosing import Scatter
 from anydml.ir.expressions import const, coordinate, fold, given, load, where
 from anydml.ir.patterns import copy_of, filled
-from anydml.ir.verbs import Map, Reduce
+from anydml.ir.verbs import Map, Reduce, Scatter
 from anydml.ir.views import View
 from anydml.operators.computed import Computed, wide
 from anydml.operators.fields import Input, Output, PerDimension  # noqa: TC001 - read at run time

@@ -22,7 +22,7 @@ from anydml.ir.expressions import (
     rint,
     where,
 )
-from anydml.ir.passes import InPasses
+from anydml.ir.pass_by_pass import InPasses
 from anydml.ir.verbs import Map, Reduce, Write
 from anydml.ir.views import View
 from anydml.operators.computed import wide

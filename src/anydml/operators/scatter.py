@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
 from anydml.errors import Fault
-from anydml.ir.choosing import Scatter as Scattering
 from anydml.ir.expressions import const, coordinate, fold, given, load, where
 from anydml.ir.verbs import Reduce
+from anydml.ir.verbs import Scatter as Scattering
 from anydml.ir.views import View
 from anydml.operators.computed import Computed
 from anydml.operators.fields import Input, Output, Uint  # noqa: TC001 - read at run time

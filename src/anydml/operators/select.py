@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.enums import AxisDirection, DataType
 from anydml.errors import Fault
-from anydml.ir.choosing import Scatter, Sort
 from anydml.ir.expressions import const, coordinate, fetch, fold, given, load, where
 from anydml.ir.fetches import gathered
-from anydml.ir.verbs import Map, Reduce, Scan
+from anydml.ir.verbs import Map, Reduce, Scan, Scatter, Sort
 from anydml.ir.views import View
 from anydml.operators.computed import Computed
 from anydml.operators.fields import Direction, Input, Output, Uint  # noqa: TC001 - read at run time

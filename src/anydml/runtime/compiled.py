@@ -24,9 +24,9 @@ from anydml.operators import OperatorDesc
 from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Known
 from anydml.runtime.dispatchable import Compiled
 from anydml.runtime.launches import in_a_row, one_or_all
-from anydml.runtime.layouts import Layouts
-from anydml.runtime.owned import Kept
-from anydml.runtime.watching import WATCHER
+from anydml.runtime.persistent_resource import Kept
+from anydml.runtime.prepacked import Layouts
+from anydml.runtime.profiler_hook import WATCHER
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:

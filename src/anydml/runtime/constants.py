@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from anydml.engines.protocol import Engine
-    from anydml.runtime.once import Job, Once
+    from anydml.runtime.constant_program import Job, Once
 
 Data: TypeAlias = bytes | SharedData
 _SMALL = 65_536

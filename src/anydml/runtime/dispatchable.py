@@ -12,15 +12,15 @@ from anydml.arrays import allocate, view, wrap
 from anydml.arrays.cuda import is_capturing, on_callers_stream
 from anydml.arrays.plain import as_plain, plain_address, plain_key, wrap_plain
 from anydml.arrays.streams import at_home, in_turns
-from anydml.engines.exclusive import one_at_a_time
+from anydml.engines.memory_lock import one_at_a_time
 from anydml.errors import BindingError, Fault, show
 from anydml.locks import cached_property
 from anydml.memory import HOST, numpy_address, packed_strides
 from anydml.runtime.binding import BindingProperties, bind_array, hazards, raise_binding_faults
 from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Layout, are_apart
-from anydml.runtime.common import Common
 from anydml.runtime.launches import one_or_all
-from anydml.runtime.owned import Persistent, kept_layout
+from anydml.runtime.persistent_resource import Persistent, kept_layout
+from anydml.runtime.shared_scratch import Common
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from anydml.memory import Buffer
     from anydml.runtime.binding import Bound
     from anydml.runtime.device import Device
-    from anydml.runtime.layouts import Layouts
-    from anydml.runtime.owned import Kept
+    from anydml.runtime.persistent_resource import Kept
+    from anydml.runtime.prepacked import Layouts
     from anydml.tensor import TensorDesc
 
 

@@ -22,9 +22,9 @@ from anydml.memory import HOST, Buffer, has_fast_address
 from anydml.runtime.constants import Constants
 from anydml.runtime.dispatchable import Compiled
 from anydml.runtime.launches import Steps, in_a_row, one_or_all
-from anydml.runtime.owned import Kept
+from anydml.runtime.persistent_resource import Kept
 from anydml.runtime.planning import plan_graph
-from anydml.runtime.watching import WATCHER
+from anydml.runtime.profiler_hook import WATCHER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

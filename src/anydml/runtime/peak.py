@@ -14,7 +14,7 @@ from anydml.memory import packed_strides
 from anydml.operator_type import OperatorType
 from anydml.operators import find_operator
 from anydml.runtime.device import device_named
-from anydml.runtime.watching import Recorder
+from anydml.runtime.profiler_hook import Recorder
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:

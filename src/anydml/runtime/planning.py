@@ -14,11 +14,11 @@ from anydml.graph.description import SUBJECT
 from anydml.graph.lower import lower
 from anydml.graph.wiring import constants, input_descs, output_descs, slot_names
 from anydml.ir.bounds import are_checked
-from anydml.ir.choosing import Scatter
+from anydml.ir.verbs import Scatter
 from anydml.memory import word_bytes
-from anydml.runtime.layouts import Layouts
-from anydml.runtime.once import Once
-from anydml.runtime.passes import compile_steps
+from anydml.runtime.constant_program import Once
+from anydml.runtime.pass_programs import compile_steps
+from anydml.runtime.prepacked import Layouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

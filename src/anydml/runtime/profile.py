@@ -14,9 +14,9 @@ from anydml.shown import Shown, Table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from anydml.ir.work import Work
+    from anydml.ir.cost import Work
     from anydml.runtime.device import Device
-    from anydml.runtime.watching import Recorder, Span
+    from anydml.runtime.profiler_hook import Recorder, Span
 
 _LONGEST = 60
 """Of the nodes in a table's row."""

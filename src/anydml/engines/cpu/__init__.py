@@ -15,7 +15,7 @@ from anydml.engines.cpu.launch.series import make_series_of
 from anydml.engines.protocol import Turning
 from anydml.engines.threads import get_num_threads
 from anydml.enums import DataType
-from anydml.ir.attending import Attend
+from anydml.ir.attention import Attend
 from anydml.ir.bounds import are_checked
 from anydml.memory import HOST, reserve_host
 

@@ -31,11 +31,10 @@ from anydml.engines.cpu.rows.reduce import plan_reduce
 from anydml.engines.reference import ReferenceEngine
 from anydml.engines.repeated import compile_repeat
 from anydml.enums import DataType
-from anydml.ir.attending import Attend
-from anydml.ir.choosing import Scatter, Sort
+from anydml.ir.attention import Attend
 from anydml.ir.numerics import expand
 from anydml.ir.trees import walk
-from anydml.ir.verbs import Map, Reduce, Repeat, Scan
+from anydml.ir.verbs import Map, Reduce, Repeat, Scan, Scatter, Sort
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,9 +15,9 @@ from anydml.alone import import_alone
 from anydml.engines.protocol import Turning
 from anydml.engines.repeated import compile_repeat
 from anydml.enums import DataType
-from anydml.ir.attending import Attend
+from anydml.ir.attention import Attend
 from anydml.ir.bounds import are_checked, check_fetches
-from anydml.ir.passes import InPasses
+from anydml.ir.pass_by_pass import InPasses
 from anydml.ir.verbs import Repeat
 from anydml.memory import Buffer
 

@@ -10,7 +10,7 @@ from anydml.engines.cuda.launch import ALIGNMENT, Block
 from anydml.engines.cuda.move.copy import CopyProgram
 from anydml.engines.cuda.rows.map import MapProgram
 from anydml.engines.cuda.scratch import DeviceWords
-from anydml.engines.exclusive import one_at_a_time
+from anydml.engines.memory_lock import one_at_a_time
 from anydml.ir.patterns import is_copy
 
 if TYPE_CHECKING:

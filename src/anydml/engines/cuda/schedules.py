@@ -20,10 +20,9 @@ from anydml.engines.cuda.quant.weight_only import WeightsProgram
 from anydml.engines.cuda.rows.map import MapProgram
 from anydml.engines.cuda.rows.reduce import ReduceProgram
 from anydml.engines.cuda.rows.resample import SampleProgram
-from anydml.ir.attending import Attend
-from anydml.ir.choosing import Scatter, Sort
+from anydml.ir.attention import Attend
 from anydml.ir.patterns import is_copy, match_filled, match_scaled
-from anydml.ir.verbs import Map, Reduce, Scan
+from anydml.ir.verbs import Map, Reduce, Scan, Scatter, Sort
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,9 +14,8 @@ from anydml.engines.reference.evaluate import evaluate
 from anydml.engines.reference.reducing import apart, reduce
 from anydml.engines.repeated import compile_repeat
 from anydml.ir.bounds import are_checked, check_fetches
-from anydml.ir.choosing import Scatter, Sort
 from anydml.ir.patterns import is_copy
-from anydml.ir.verbs import IndexFault, Map, Reduce, Repeat, Scan
+from anydml.ir.verbs import IndexFault, Map, Reduce, Repeat, Scan, Scatter, Sort
 from anydml.memory import HOST, numpy_view, reserve_host
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from anydml.ir.choosing import Scatter, Sort
+    from anydml.ir.verbs import Scatter, Sort
 
 Array = np.ndarray[Any, Any]
 

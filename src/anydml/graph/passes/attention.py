@@ -15,7 +15,7 @@ from anydml.enums import DataType
 from anydml.graph.passes.draft import Draft, joined
 from anydml.graph.passes.splitting import cut_for
 from anydml.graph.views import trace
-from anydml.ir.attending import Attend
+from anydml.ir.attention import Attend
 from anydml.ir.expressions import Expr, call, const, coordinate, fold, load
 from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import walk

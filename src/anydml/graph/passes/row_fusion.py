@@ -23,13 +23,13 @@ from anydml.graph.passes.fusion import (
 from anydml.graph.passes.prologue_fusion import factor, size_of, unpacks
 from anydml.graph.passes.splitting import cut_for
 from anydml.graph.views import trace
+from anydml.ir.blocked_weights import match_weights
 from anydml.ir.expressions import FOLDS, const, coordinate
 from anydml.ir.fetches import match_gathered
 from anydml.ir.patterns import is_product, match_contraction, match_lookup
 from anydml.ir.trees import fetched, walk
 from anydml.ir.verbs import Computation, Map, Reduce, Write
 from anydml.ir.views import View
-from anydml.ir.weights import match_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

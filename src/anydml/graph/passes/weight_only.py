@@ -15,18 +15,18 @@ from anydml.enums import DataType
 from anydml.graph.passes.draft import joined
 from anydml.graph.recipe import Recipe, Step, Store, free_name
 from anydml.graph.views import through
+from anydml.ir.blocked_weights import BYTE, has_way, match_dequantised, number_in
 from anydml.ir.expressions import coordinate, fold, load
 from anydml.ir.patterns import is_copy, match_contraction
 from anydml.ir.trees import fetched, rewrite, walk
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
-from anydml.ir.weights import BYTE, has_way, match_dequantised, number_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from anydml.ir.blocked_weights import Dequantised
     from anydml.ir.expressions import Expr
-    from anydml.ir.weights import Dequantised
 
 # How weights of few bits lie along the sum of a product, and the steps that lay constants out so.
 

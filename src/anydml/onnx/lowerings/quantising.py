@@ -11,7 +11,7 @@ import numpy as np
 import anydml as dml
 from anydml.arrays.nibbles import pack
 from anydml.enums import DataType, RoundingMode
-from anydml.ir.weights import has_way
+from anydml.ir.blocked_weights import has_way
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.gathering import take_blocks
 from anydml.onnx.lowerings.moving import convert, spread

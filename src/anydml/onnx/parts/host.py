@@ -18,7 +18,7 @@ from anydml.onnx.parts.part import Part, on_host
 from anydml.onnx.pieces import as_bytes
 from anydml.onnx.tensors import decode_tensor, is_external
 from anydml.onnx.types import ELEMENT_TYPES
-from anydml.runtime.watching import WATCHER
+from anydml.runtime.profiler_hook import WATCHER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,7 +9,7 @@ import numpy as np
 
 from anydml.onnx.parts.quick import MOST_ROWS, Quick, is_large
 from anydml.onnx.values import OutsideError
-from anydml.runtime.watching import WATCHER
+from anydml.runtime.profiler_hook import WATCHER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence

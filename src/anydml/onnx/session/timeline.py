@@ -19,7 +19,7 @@ from anydml.onnx.session.ort_errors import refuse
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from anydml.runtime.watching import Recorder
+    from anydml.runtime.profiler_hook import Recorder
 
 _MOST = 1_000_000
 """Events that are kept, as in ONNX Runtime."""
@@ -48,8 +48,8 @@ class Timeline:
     @contextlib.contextmanager
     def run(self, memory: str) -> Iterator[None]:
         """Time a run, and each of its passes, by the nodes that it is of."""
-        import_alone("anydml.runtime.watching")
-        from anydml.runtime.watching import Recorder, watching  # which nothing needs that only runs
+        import_alone("anydml.runtime.profiler_hook")
+        from anydml.runtime.profiler_hook import Recorder, watching  # which nothing needs that only runs
 
         with self._lock:
             recorder = self._recorders.setdefault(memory, Recorder(memory))

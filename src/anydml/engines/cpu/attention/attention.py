@@ -28,7 +28,7 @@ from anydml.engines.cpu.rows.row import Shape, givens
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.engines.threads import get_num_threads
 from anydml.enums import DataType
-from anydml.ir.attending import Attend
+from anydml.ir.attention import Attend
 from anydml.ir.expressions import const, coordinate, load
 from anydml.ir.numerics import expand
 from anydml.ir.trees import rewrite, walk

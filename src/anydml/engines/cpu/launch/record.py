@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from anydml.ir.plan import Loops
+    from anydml.ir.loops import Loops
     from anydml.ir.views import View
 
 

@@ -14,8 +14,8 @@ from anydml.engines.cpu.launch.record import STREAM_FROM, keeps_lines, outer_wor
 from anydml.engines.cpu.rows.map import MOST_WOVEN, SHORT, plan_map
 from anydml.engines.cpu.rows.row import EVERY
 from anydml.ir.expressions import load
+from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.ir.patterns import is_copy
-from anydml.ir.plan import Loops, loops_of, simplify
 from anydml.ir.verbs import Map, Write
 
 if TYPE_CHECKING:

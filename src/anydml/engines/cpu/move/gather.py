@@ -10,7 +10,7 @@ from anydml.engines.cpu.launch.call import make_dispatch
 from anydml.engines.cpu.launch.record import STREAM_FROM, outer_words
 from anydml.engines.cpu.move.index_check import filled, kind_of, tuple_words
 from anydml.ir.fetches import match_gathered
-from anydml.ir.plan import Loops, merge, order, simplify, squeeze
+from anydml.ir.loops import Loops, merge, order, simplify, squeeze
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

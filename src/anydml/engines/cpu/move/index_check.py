@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.launch.call import make_dispatch
 from anydml.engines.reference import find_outside
-from anydml.ir.plan import Loops, merge, order, squeeze
+from anydml.ir.loops import Loops, merge, order, squeeze
 from anydml.ir.verbs import IndexFault
 from anydml.memory import numpy_view
 

@@ -8,8 +8,8 @@ from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.move.copy import CopyProgram
 from anydml.engines.cpu.rows.lines import OUTER_RANK, SEGMENT, LineProgram, streams, walk_words
 from anydml.ir.fetches import match_turned
+from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.ir.patterns import copy_of
-from anydml.ir.plan import Loops, loops_of, simplify
 
 if TYPE_CHECKING:
     from anydml.ir.fetches import Turned

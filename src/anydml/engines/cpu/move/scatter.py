@@ -11,14 +11,14 @@ from anydml.engines.cpu.move.copy import CopyProgram
 from anydml.engines.cpu.move.gather import PIECES
 from anydml.engines.cpu.move.index_check import filled, kind_of, tuple_words
 from anydml.engines.threads import get_num_threads
+from anydml.ir.loops import Loops
 from anydml.ir.patterns import copy_of
-from anydml.ir.plan import Loops
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.cpu.kernel import Kernel
-    from anydml.ir.choosing import Scatter
+    from anydml.ir.verbs import Scatter
 
 
 LANES = 256

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.launch.call import make_dispatch
 from anydml.engines.cpu.launch.record import outer_words
-from anydml.ir.plan import Loops, merge, order, squeeze
+from anydml.ir.loops import Loops, merge, order, squeeze
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.cpu.kernel import Kernel
-    from anydml.ir.choosing import Sort
+    from anydml.ir.verbs import Sort
 
 
 MOST = 64

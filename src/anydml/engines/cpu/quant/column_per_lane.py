@@ -20,11 +20,11 @@ from anydml.engines.cpu.quant.dot4 import write_byte_pairs, write_word_pairs
 from anydml.engines.cpu.quant.weight_only_kernel import PORTION, find_row, make_units, shuffled
 from anydml.engines.threads import get_num_threads
 from anydml.enums import DataType
+from anydml.ir.blocked_weights import MOST
 from anydml.ir.expressions import coordinate, fetch, given, minimum
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
-from anydml.ir.weights import MOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,18 +17,18 @@ from anydml.engines.cpu.quant.column_per_lane import lanes_abreast
 from anydml.engines.cpu.quant.weight_only import lay_out_words
 from anydml.engines.cpu.quant.weight_only_kernel import PORTION, TOGETHER, shuffled
 from anydml.enums import DataType
+from anydml.ir.blocked_weights import has_way, match_dequantised
 from anydml.ir.expressions import FOLDS, load
 from anydml.ir.trees import rewrite, walk
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
-from anydml.ir.weights import has_way, match_dequantised
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.gemm.operands import Sides
     from anydml.engines.cpu.gemm.program import ContractProgram, Section
+    from anydml.ir.blocked_weights import Dequantised
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map
-    from anydml.ir.weights import Dequantised
 
 # Rows of weights of 4 or 8 bits as FLOAT32: (q - z)·s, each block with its scale.
 #

@@ -35,17 +35,17 @@ from anydml.engines.cpu.quant.weight_only_kernel import (
 )
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.engines.threads import get_num_threads
+from anydml.ir.blocked_weights import has_way, match_weights
 from anydml.ir.patterns import Contraction, copy_of
 from anydml.ir.trees import fetched
 from anydml.ir.views import View
-from anydml.ir.weights import has_way, match_weights
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from anydml.engines.cpu.gemm.program import Section
+    from anydml.ir.blocked_weights import Dequantised
     from anydml.ir.verbs import Map, Reduce
-    from anydml.ir.weights import Dequantised
 
 
 ROWS = 8

@@ -12,7 +12,7 @@ from anydml.engines.cpu.gemm.workspace import RESULT, RIGHT_BYTES, SCRATCH, SUMS
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.quant.dot4 import write_dot, write_small
 from anydml.engines.cpu.rows.walk import VIEWS
-from anydml.ir.weights import MOST
+from anydml.ir.blocked_weights import MOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -13,8 +13,8 @@ from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.launch.call import make_dispatch
 from anydml.engines.cpu.launch.record import STREAM_FROM
 from anydml.engines.cpu.move.copy import CopyProgram
+from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.ir.patterns import copy_of, match_filled, match_scaled
-from anydml.ir.plan import Loops, loops_of, simplify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

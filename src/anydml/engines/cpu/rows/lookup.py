@@ -11,8 +11,8 @@ from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.rows.program import MapProgram
 from anydml.engines.cpu.rows.walk import FIXED, OUTER_RANK, make_rows
+from anydml.ir.loops import Loops, simplify
 from anydml.ir.patterns import match_lookup
-from anydml.ir.plan import Loops, simplify
 
 if TYPE_CHECKING:
     from anydml.ir.verbs import Map

@@ -18,7 +18,7 @@ from anydml.engines.cpu.rows.row import ANYWHERE, EVERY, FetchingRow, Shape, bod
 from anydml.engines.cpu.rows.walk import FIXED, OUTER_RANK, VIEWS, make_rows
 from anydml.enums import DataType
 from anydml.ir.expressions import coordinate, number_of
-from anydml.ir.plan import Loops, simplify
+from anydml.ir.loops import Loops, simplify
 from anydml.ir.trees import walk, write
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from anydml.engines.cpu.rows.reduce_kernel import ROOM, VECTOR, Shape, width_of
 from anydml.engines.cpu.rows.row import Fetched, fetches_of, givens
 from anydml.engines.cpu.rows.segmented_reduce import CutProgram, cut
 from anydml.engines.cpu.rows.walk import FIXED, OUTER_RANK, VIEWS, make_rows
-from anydml.ir.plan import Loops, merge, squeeze
+from anydml.ir.loops import Loops, merge, squeeze
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map
 

@@ -15,8 +15,8 @@ from anydml.engines.cuda.rows.reduce_kernel import Line
 from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, kind_of, over, step_of
 from anydml.enums import DataType
 from anydml.ir.expressions import load
+from anydml.ir.loops import Loops, simplify
 from anydml.ir.numerics import expand
-from anydml.ir.plan import Loops, simplify
 from anydml.ir.trees import rewrite, walk
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from anydml.engines.cuda.device import Figures
     from anydml.engines.cuda.launch import Numbers
-    from anydml.ir.attending import Attend
+    from anydml.ir.attention import Attend
     from anydml.ir.expressions import Expr
     from anydml.ir.views import View
 

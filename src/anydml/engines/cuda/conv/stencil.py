@@ -29,7 +29,7 @@ from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, columns_for
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr
 from anydml.ir.numerics import expand
-from anydml.ir.outside import match_reached
+from anydml.ir.padding import match_reached
 from anydml.ir.patterns import copy_of
 from anydml.ir.trees import walk
 

@@ -14,9 +14,9 @@ from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Block, Kernel
 from anydml.engines.cuda.rows.reduce_kernel import Line
 from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, kind_of, over, step_of
 from anydml.enums import DataType
+from anydml.ir.loops import Loops, simplify
 from anydml.ir.numerics import expand
 from anydml.ir.patterns import copy_of, match_contraction
-from anydml.ir.plan import Loops, simplify
 from anydml.ir.trees import rewrite, walk
 from anydml.ir.views import View
 

@@ -13,8 +13,8 @@ from anydml.engines.cuda.launch import ALIGNMENT, Kernel
 from anydml.engines.cuda.move.copy_kernel import copy_tiles, fill_tiles
 from anydml.engines.cuda.rows.map_kernel import map_tiles
 from anydml.engines.cuda.rows.tiles import MOST_ALIGNED, in_words, kind_of, tiles_of, widest_word
+from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.ir.patterns import copy_of
-from anydml.ir.plan import Loops, loops_of, simplify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

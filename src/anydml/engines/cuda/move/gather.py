@@ -13,9 +13,9 @@ from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
 from anydml.engines.cuda.move.gather_kernel import NONE_OUTSIDE, check_indices, gather_tiles
 from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, fastest_first, kind_of, over, step_of, warps_for
 from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords, shared_words
-from anydml.engines.exclusive import one_at_a_time
+from anydml.engines.memory_lock import one_at_a_time
 from anydml.ir.fetches import match_gathered
-from anydml.ir.plan import Loops, merge, order, simplify, squeeze
+from anydml.ir.loops import Loops, merge, order, simplify, squeeze
 from anydml.ir.verbs import IndexFault
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from anydml.engines.cuda.launch import Kernel
 from anydml.engines.cuda.move.reverse_kernel import reverse_tiles
 from anydml.engines.cuda.rows.tiles import in_words, kind_of, step_of, tiles_of, widest_word
 from anydml.ir.fetches import match_turned
-from anydml.ir.plan import Loops, simplify
+from anydml.ir.loops import Loops, simplify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

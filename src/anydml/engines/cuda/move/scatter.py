@@ -15,7 +15,7 @@ from anydml.engines.cuda.move.scatter_kernel import claim, scatter_lanes, write
 from anydml.engines.cuda.rows.map import MapProgram
 from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, fastest_first, kind_of, over, step_of, warps_for
 from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords
-from anydml.engines.exclusive import one_at_a_time
+from anydml.engines.memory_lock import one_at_a_time
 from anydml.ir.expressions import load
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from anydml.engines.cuda.device import Figures
     from anydml.engines.cuda.launch import Numbers
-    from anydml.ir.choosing import Scatter
+    from anydml.ir.verbs import Scatter
 
 # Scatters, planned: a copy of the base, then the updates.
 

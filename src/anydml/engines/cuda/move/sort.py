@@ -9,15 +9,15 @@ from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
 from anydml.engines.cuda.move.sort_kernel import order_lines, top_lines
 from anydml.engines.cuda.rows.tiles import ceil_power, fastest_first, kind_of
 from anydml.engines.cuda.scratch import DeviceWords
-from anydml.engines.exclusive import one_at_a_time
-from anydml.ir.plan import Loops, merge, order, squeeze
+from anydml.engines.memory_lock import one_at_a_time
+from anydml.ir.loops import Loops, merge, order, squeeze
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.cuda.device import Figures
     from anydml.engines.cuda.launch import Numbers
-    from anydml.ir.choosing import Sort
+    from anydml.ir.verbs import Sort
 
 # Orders, planned: a program for some elements of a line.
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from anydml.engines.cuda.device import Figures
     from anydml.engines.cuda.launch import Numbers
     from anydml.engines.cuda.quant.weight_only import WeightsForm
+    from anydml.ir.blocked_weights import Weights
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Reduce
-    from anydml.ir.weights import Weights
 
 # From a sum of a·q·s, with weights q of 4 bits, to a Triton function that multiplies on tensor cores.
 

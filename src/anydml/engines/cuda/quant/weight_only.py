@@ -13,20 +13,20 @@ from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Kernel
 from anydml.engines.cuda.quant.int4_mma import has_nibbles, nibbles_kernel
 from anydml.engines.cuda.rows.reduce import ReduceProgram
 from anydml.engines.cuda.rows.tiles import ceil_power, kind_of
+from anydml.ir.blocked_weights import match_weights
+from anydml.ir.loops import Loops, simplify
 from anydml.ir.numerics import expand
-from anydml.ir.plan import Loops, simplify
 from anydml.ir.trees import rewrite, walk
-from anydml.ir.weights import match_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.engines.cuda.device import Figures
     from anydml.engines.cuda.launch import Numbers
+    from anydml.ir.blocked_weights import Weights
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Reduce
     from anydml.ir.views import View
-    from anydml.ir.weights import Weights
 
 # From a sum of a·q·s, with weights q of few bits, and the expression around it to a Triton function.
 

@@ -9,8 +9,8 @@ from anydml.engines.cuda.codegen.expressions import bits_of, emit, fetch_align
 from anydml.engines.cuda.launch import Kernel
 from anydml.engines.cuda.move.gather import bind_checked, check_kernel
 from anydml.engines.cuda.rows.tiles import kind_of, walk_of
+from anydml.ir.loops import Loops, simplify
 from anydml.ir.numerics import expand
-from anydml.ir.plan import Loops, simplify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

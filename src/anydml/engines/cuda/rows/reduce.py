@@ -25,12 +25,12 @@ from anydml.engines.cuda.move.gather import bind_checked, check_kernel
 from anydml.engines.cuda.rows.reduce_kernel import Line, Rows
 from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, kind_of, over, step_of
 from anydml.engines.cuda.scratch import DeviceWords
-from anydml.engines.exclusive import one_at_a_time
+from anydml.engines.memory_lock import one_at_a_time
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr, const, fold, load
+from anydml.ir.loops import Loops, simplify
 from anydml.ir.numerics import expand
 from anydml.ir.numerics.exponential import is_not_above_zero
-from anydml.ir.plan import Loops, simplify
 from anydml.ir.trees import rewrite, walk
 from anydml.ir.trees import walk as walk_nodes
 from anydml.ir.verbs import Reduce, Write

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cuda.launch import ALIGNMENT
 from anydml.engines.cuda.rows.tiles_kernel import Reach, Tile
-from anydml.ir.plan import Loops
+from anydml.ir.loops import Loops
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from anydml.memory import Buffer
     from anydml.runtime.graph import CompiledGraph
 
+
 MOST = 2
 """Of those that are kept, for runs at the same time."""
 LARGE = 64 * 1024 * 1024

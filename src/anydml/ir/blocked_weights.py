@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Reduce
 
+
 BYTE, F32 = DataType.UINT8, DataType.FLOAT32
 ROWS = (F32, DataType.FLOAT16)
 """The types of rows and scales."""

@@ -1,4 +1,4 @@
-"""The part of a graph that is computed once, when it is compiled: programs, and the places of tensors between them."""
+"""The constant program of a graph: what is computed once, when it is compiled, and the places of tensors in between."""
 
 from __future__ import annotations
 

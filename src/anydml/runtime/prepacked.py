@@ -1,4 +1,4 @@
-"""Layouts that programs want ahead, of constants: their stores, who writes them, and who reads them."""
+"""Prepacked constants: the layouts that programs want ahead, their stores, who writes them, and who reads them."""
 
 from __future__ import annotations
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Scan
     from anydml.operators import OperatorDesc
 
+
 _SHORT = 8
 """Rows from which on even long ones are added up one element after the other."""
 

@@ -17,6 +17,7 @@ from anydml.memory import packed_strides
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+
 F32, INT64 = DataType.FLOAT32, DataType.INT64
 MOST_SCORES, MOST_BLOCKS = 2**23, 32
 """Scores that are held at once where they are written, 32 MiB of them, unless there were more parts than that."""

@@ -1,4 +1,4 @@
-"""Windows that reach past the ends of a tensor: elements at lines of coordinates, and one number for all outside."""
+"""Padding as a property of reads: elements at lines of coordinates, and one number for all outside a tensor."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.ir.expressions import Expr
+
 
 INT64 = DataType.INT64
 

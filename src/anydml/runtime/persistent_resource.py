@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.arrays.cuda import on_callers_stream
 from anydml.runtime.binding import PERSISTENT_BUFFER_ALIGNMENT
-from anydml.runtime.layouts import size_of
+from anydml.runtime.prepacked import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

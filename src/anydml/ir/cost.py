@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.enums import DataType
-from anydml.ir.attending import Attend
+from anydml.ir.attention import Attend
 from anydml.ir.expressions import FOLDS, FUNCTIONS, Expr, call, load
 from anydml.ir.numerics import expand
 from anydml.ir.trees import walk
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from anydml.ir.verbs import Primitive
     from anydml.ir.views import View
+
 
 _COSTS = dict.fromkeys(("add", "sub", "mul", "div", "rem", "sqrt", *FOLDS), 1) | {"fma": 2}
 """Operations that count as arithmetic: what compares, chooses, converts or rounds does not."""

@@ -1,4 +1,4 @@
-"""Memory of large results, used again once nobody has them: to get it anew takes as long as to fill it."""
+"""The buffer pool: memory of large results, used again once nobody has them; new memory takes as long as to fill it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

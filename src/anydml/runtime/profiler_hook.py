@@ -1,4 +1,4 @@
-"""Who watches: what is bound meanwhile tells how long each of its passes takes, and nothing else is any slower."""
+"""The profiler hook: what is bound meanwhile tells how long each of its passes takes; nothing else is any slower."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.arrays.cuda import load_torch
-from anydml.ir.work import Work, work_of
+from anydml.ir.cost import Work, work_of
 from anydml.memory import HOST
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from anydml.enums import DataType
     from anydml.runtime.compiled import CompiledOperator
     from anydml.runtime.graph import CompiledGraph
+
 
 _MOST_SPANS = 100_000
 """Of the last run that are kept one by one: a loop may have any number."""
