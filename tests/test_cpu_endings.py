@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from anydml.engines.cpu.features import reads_pixels
+from anydml.engines.cpu.gemm import operands
 from anydml.engines.cpu.gemm import selection as contract
-from anydml.engines.cpu.gemm.epilogue import ending_of
+from anydml.engines.cpu.gemm.epilogue import ending_of, fills_lines
+from anydml.engines.cpu.gemm.tile_shapes import tile_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,3 +80,27 @@ def test_the_bits_are_those_of_rows(
     wanted = dml.Graph("reference")
     exact = wanted.compile(make(*map(wanted.input, arrays)))(*arrays)
     np.testing.assert_allclose(found[0], exact, 2e-3 if make is halves else 1e-4, 1e-3)
+
+
+def test_no_row_of_a_map_is_compiled_for_what_tiles_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither where an epilogue is computed in registers nor where sums are the result."""
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("a row of a map is compiled")
+
+    x, weight, bias = numbers(64, 256), numbers(256, 96), np.broadcast_to(numbers(96), (64, 96))
+    pixels = np.ascontiguousarray(numbers(1, 6, 9, 20)).transpose(0, 3, 1, 2)
+    monkeypatch.setattr(operands, "row_kernel", refuse)
+    wanted = {"product": x @ weight, "epilogue": np.clip(x @ weight + bias, -3, 3)}
+    for name, exact in wanted.items():
+        if name == "epilogue" and not fills_lines(tile_for("f32", 64)):
+            continue  # this CPU's tiles leave that to rows
+        graph = dml.Graph("cpu")
+        given = graph.input(x), graph.constant(weight), graph.input(bias)
+        made = biased(*given) if name == "epilogue" else [dml.gemm(*given[:2]), given[2]]
+        found = graph.compile(made)(x, bias)
+        np.testing.assert_allclose(found if name == "epilogue" else found[0], exact, 1e-4, 1e-4)
+    if reads_pixels():
+        graph = dml.Graph("cpu")
+        filters = graph.constant(numbers(32, 20, 1, 1))
+        graph.compile(dml.relu(dml.convolution(graph.input(dml.TensorDesc.of(pixels)), filters)))

@@ -213,7 +213,9 @@ def _program(sides: _Pixels, tile: Tile, panels: Panels | None = None) -> Contra
     x = sides.lie(sides.left)
     left = sides.section((), [x], [0], [x.along(sides.rows)])
     right = panels.section if panels is not None else sides.section((), [], [], [])
-    sections = (left, right, sides.result())
+    is_direct, written = sides.finish is sides.sum, tile.lanes if ending is None else 1
+    is_mapped = not (is_direct or ending) or sides.n % written > 0  # not all is stored by tiles
+    sections = (left, right, sides.result(is_written=is_mapped))
     places = [HEADER + len(WORDS) + len(sides.batch)]
     for section in sections:
         places.append(places[-1] + len(section.words) + len(section.tensors))
@@ -232,9 +234,9 @@ def _program(sides: _Pixels, tile: Tile, panels: Panels | None = None) -> Contra
     words = {
         "m": sides.m, "n": sides.n, "k": sides.k, "row_units": row_units, "column_units": column_units,
         "row_panels": -(-sides.m // tile.rows), "column_panels": -(-sides.n // width), "tile_rows": tile.rows,
-        "tile_columns": width, "block": sides.k, "lanes": tile.lanes, "written": tile.lanes if ending is None else 1,
+        "tile_columns": width, "block": sides.k, "lanes": tile.lanes, "written": written,
         **plain, **ended, "left_mode": PIECES,
-        "right_mode": PANELS, "is_direct": int(sides.finish is sides.sum), "left_at": places[0], "right_at": places[1],
+        "right_mode": PANELS, "is_direct": int(is_direct), "left_at": places[0], "right_at": places[1],
         "result_at": places[2], "rank": len(sides.batch), "together": 1, "filled": 1, "beside": 1,
         "pieces": place_of_pieces(*_pieces(sides) if tile.reads == SPREAD else (*_taps(sides), 1), CHAIN),
         "left_on": 0 if tile.reads == SPREAD else 4, "of_columns": row_units * batch,

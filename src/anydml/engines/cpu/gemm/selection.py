@@ -378,7 +378,9 @@ def _plan(
     is_all = ending is not None and sides.k <= units.block  # no other tile is called
     bound = panels or (known[1] if known else None)
     zeros = octets.zeros if octets else ()
-    sections = (left, right, sides.result(), *zeros)
+    written = 1 if tail else tile.lanes
+    is_mapped = bool(skinny) or not (is_direct or ending) or sides.n % written > 0  # not all is stored by tiles
+    sections = (left, right, sides.result(is_written=is_mapped), *zeros)
     places = [HEADER + len(WORDS) + len(sides.batch)]
     for section in sections:
         places.append(places[-1] + len(section.words) + len(section.tensors))
@@ -390,7 +392,7 @@ def _plan(
         "left_at": places[0], "right_at": places[1], "result_at": places[2], "rank": len(sides.batch),
         "together": FOUR if octets else 1, "line": sides.line, "gap": sides.gap, "beside": beside,
         "fetches": int(tile.fetches), "filled": octets.filled if octets else 1,
-        "written": 1 if tail else tile.lanes, "is_placed": int(is_placed),
+        "written": written, "is_placed": int(is_placed),
         **_tiles(sides, tile, tail, beside, ending, is_all=is_all),
     }  # fmt: skip
     if octets:
