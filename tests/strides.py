@@ -30,7 +30,7 @@ import anydml as dml
 from anydml.engines import find_engine
 from anydml.engines.cpu.features import reads_pixels
 from anydml.engines.cuda import is_interpreted
-from anydml.engines.protocol import join, layouts_of
+from anydml.engines.protocol import Route, join, layouts_of
 from anydml.graph.passes import constant_folding as constants
 from anydml.ir.trees import walk
 from anydml.ir.verbs import IndexFault, Map, Reduce, Repeat, Scan
@@ -489,16 +489,16 @@ def schedules_of(engine: str) -> Any:
 
 
 def name_of(plan: Any) -> str:
-    """A schedule's name: that of its function, or of the program that plans itself."""
-    return str(plan.__qualname__.removesuffix(".plan"))
+    """A route's name: that of its function, or of the program that plans itself."""
+    return str(getattr(plan, "plan", plan).__qualname__.removesuffix(".plan"))
 
 
 def routes_of(engine: str) -> set[str]:
     """All schedules that an engine has."""
     module = schedules_of(engine)
-    ahead = module.AHEAD.values() if isinstance(module.AHEAD, dict) else [module.AHEAD]
+    ahead = module.AHEAD.values() if isinstance(module.AHEAD, dict) else ()
     return {
-        name_of(plan) for plan in itertools.chain(getattr(module, "JOINED", ()), *module.SCHEDULES.values(), *ahead)
+        name_of(route) for route in itertools.chain(getattr(module, "JOINED", ()), *module.SCHEDULES.values(), *ahead)
     }
 
 
@@ -518,8 +518,8 @@ def recording(engine: str, found: list[tuple[str, Work]]) -> Iterator[None]:
 
     def each(table: Any) -> Any:
         if isinstance(table, dict):
-            return {verb: each(plans) for verb, plans in table.items()}
-        return tuple(map(watched, table))
+            return {verb: each(routes) for verb, routes in table.items()}
+        return tuple(one._replace(plan=watched(one.plan)) if isinstance(one, Route) else watched(one) for one in table)
 
     def asked(method: Any) -> Any:
         def compile_it(self: Any, primitives: Any, constants: frozenset[str] = frozenset()) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from anydml.cli.explain_graph import draw_graph
+from anydml.cli.explain_graph import draw_graph, graph_schedules
 from anydml.cli.explain_model import choose, first_inputs
 from anydml.cli.explain_operator import operator_command
 from anydml.cli.files import keep_model, write_text
@@ -85,10 +85,23 @@ def explain() -> None:
     """
 
 
+_SCHEDULES = click.Option(
+    ["--schedules"],
+    is_flag=True,
+    help="Print for each pass the route of the cpu engine's decision table that it takes, and why.",
+)
+
+
+def _check_schedules(schedules: bool, svg: str | None, html: str | None) -> None:
+    if schedules and (svg is not None or html is not None):
+        raise click.UsageError("--schedules prints text: leave --svg and --html out.")
+
+
 def _model_command(path: Path) -> click.Command:
     def run(
         dispatchable: str | None,
         graph: bool,
+        schedules: bool,
         allowed: tuple[Path, ...],
         max_memory: int | None,
         without: tuple[str, ...],
@@ -99,10 +112,14 @@ def _model_command(path: Path) -> click.Command:
         keep_model(path, svg=svg, html=html)
         model = load_model(path, allow_files=allowed, max_memory=max_memory)
         level = feature_level or FeatureLevel.highest()
-        if graph:
+        if graph or schedules:
             if dispatchable is not None:
                 raise click.UsageError("--graph shows all dispatches together: leave --dispatchable out.")
-            show_graph(draw_graph(model, level, without), svg, html)
+            _check_schedules(schedules, svg, html)
+            if schedules:
+                click.echo(graph_schedules(model, level, without))
+            else:
+                show_graph(draw_graph(model, level, without), svg, html)
             return
         if without:
             raise click.UsageError("--without is for --graph: an operator alone is shown as it is described.")
@@ -138,6 +155,7 @@ def _model_command(path: Path) -> click.Command:
             is_flag=True,
             help="Show all dispatches as one compiled graph: its passes over memory, and the memory traffic saved.",
         ),
+        _SCHEDULES,
         click.Option(["--allow-files", "allowed"], type=_FOLDER, multiple=True, help="A folder the model may use too."),
         click.Option(["--max-memory"], type=SIZE, help=MOST),
         WithoutOption(),
@@ -159,6 +177,7 @@ def _onnx_command(path: Path) -> click.Command:
         sizes: tuple[str, ...],
         max_memory: int | None,
         strict: bool,
+        schedules: bool,
         without: tuple[str, ...],
         feature_level: FeatureLevel | None,
         svg: str | None,
@@ -167,15 +186,20 @@ def _onnx_command(path: Path) -> click.Command:
         from anydml.onnx import load
 
         keep_model(path, svg=svg, html=html)
-        device = Device("reference", feature_level=feature_level or FeatureLevel.highest())
+        _check_schedules(schedules, svg, html)
+        device = Device("cpu" if schedules else "reference", feature_level=feature_level or FeatureLevel.highest())
         options: dict[str, Any] = {"max_memory": max_memory, "strict": strict, "without": without}
         model = load(path, device=device, shapes=Given(sizes=sizes).shapes(), **options)
-        show_graph(model.explain(), svg, html)
+        if schedules:
+            click.echo(model.schedules)
+        else:
+            show_graph(model.explain(), svg, html)
 
     params: list[click.Parameter] = [
         click.Option(["--shape", "sizes"], metavar="NAME=SIZES", multiple=True, help=SIZES),
         click.Option(["--max-memory"], type=SIZE, help=MOST),
         click.Option(["--strict"], is_flag=True, help=STRICT),
+        _SCHEDULES,
         WithoutOption(),
         *_DRAWINGS,
     ]

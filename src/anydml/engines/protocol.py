@@ -25,6 +25,16 @@ class Turning(NamedTuple):
     """Whether convolutions that write others read such no faster."""
 
 
+class Route(NamedTuple):
+    """A row of an engine's decision table: the first route that takes a verb carries it out."""
+
+    name: str
+    plan: Callable[..., Program | None]
+    """The program; None where the condition does not hold."""
+    when: str
+    """The condition, in words."""
+
+
 class Program(Protocol):
     """A primitive made ready to run."""
 
@@ -107,6 +117,20 @@ def join(engine: Engine, primitives: Sequence[Primitive], constants: frozenset[s
     """
     joined: Callable[..., Program | None] | None = getattr(engine, "join", None)  # which few engines have
     return joined(primitives, constants) if joined is not None and len(primitives) > 1 else None
+
+
+def route_of(engine: Engine, primitives: Sequence[Primitive], constants: frozenset[str]) -> Route:
+    """The row of an engine's decision table that carries verbs out, as one program where there are several."""
+    find: Callable[..., Route] | None = getattr(engine, "route", None)  # which those have that choose
+    return GENERIC if find is None else find(primitives, constants)
+
+
+GENERIC = Route("reference", lambda *_: None, "any verb: NumPy, over all of it at once")
+"""The only route of an engine that has no others, and the last one of those that have."""
+REPEATED = Route(
+    "loop", lambda *_: None, "verbs that are repeated: each by its own route, in one call where there is one"
+)
+"""The route of a Repeat."""
 
 
 class Engine(Protocol):

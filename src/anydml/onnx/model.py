@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -20,13 +21,14 @@ from anydml.onnx.kept import Kept
 from anydml.onnx.outputs import declared_outputs, with_shapes
 from anydml.onnx.parts.divided import Divided, run_parts, take_value
 from anydml.onnx.parts.segment import looks_at
-from anydml.onnx.parts.telling import picture_of
+from anydml.onnx.parts.telling import graphs_of, picture_of
 from anydml.onnx.profiling import profile_model
 from anydml.onnx.programs import Programs
 from anydml.onnx.recall import Recall
 from anydml.onnx.shapes import Binder, assumed_told
 from anydml.onnx.spares import Spares
 from anydml.onnx.values import NeedsValueError, NowhereError, OutsideError
+from anydml.runtime.schedules import Schedules
 from anydml.shown import Shown
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from anydml.onnx.program import Program
     from anydml.onnx.reading import Source
     from anydml.runtime.device import Device
+    from anydml.runtime.graph import CompiledGraph
     from anydml.runtime.profile import Profile
     from anydml.shown import Table
 
@@ -148,12 +151,27 @@ class Model(Shown):
             return set(error.inputs) - arrays.keys()
         return set()
 
+    @property
+    def schedules(self) -> Schedules:
+        """For each pass the route of the engine's decision table that it takes; open sizes are taken for 2.
+
+        Of a model in parts, those of all parts that are compiled.
+        """
+        return Schedules(itertools.chain.from_iterable(graph.schedules for graph in self._compiled()))
+
     def explain(self) -> GraphPicture:
         """The nodes as DirectML's operators, and the passes over memory that they become; open sizes are taken for 2.
 
         Of a model in parts it has each of them, and what runs on the host between them. It prints as text; `.svg()`
         and `.html()` draw it, and a notebook shows it.
         """
+        compiled = self._compiled()
+        if self._divided is not None:
+            return picture_of(self._divided.parts(), self.name)
+        return compiled[0].explain()
+
+    def _compiled(self) -> list[CompiledGraph]:
+        """The graph, or those of the parts that are compiled, for open sizes of 2 where none is there yet."""
         shapes, assumed = self.assume_shapes({})
         try:
             program = self._find_or_divide(shapes, {})
@@ -164,12 +182,12 @@ class Model(Shown):
                 with contextlib.suppress(DmlError):  # the parts are told whatever they make of numbers made up
                     infos = {name: self.inputs[name] for name in self._required}
                     self.run(make_up(infos, shapes, self.index_limits(shapes), 0, self.max_memory))
-            return picture_of(self._divided.parts(), self.name)
+            return list(graphs_of(self._divided.parts()))
         compiled = None if program is None else program.compiled
         if compiled is None:
             rule = "there is nothing to show: every output is known, or is an input"
             raise ModelError(self.name, Fault(field="", rule=rule))
-        return compiled.explain()
+        return [compiled]
 
     def profile(self, inputs: Mapping[str, Any], *, runs: int = 10) -> Profile:
         """Time, bytes and arithmetic of each pass of a run on these inputs; the model is compiled once more for it.

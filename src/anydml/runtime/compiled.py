@@ -27,6 +27,7 @@ from anydml.runtime.launches import in_a_row, one_or_all
 from anydml.runtime.persistent_resource import Kept
 from anydml.runtime.prepacked import Layouts
 from anydml.runtime.profiler_hook import WATCHER
+from anydml.runtime.schedules import Schedules, schedules_of
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -122,7 +123,9 @@ class CompiledOperator(Compiled):
             check_bounds(recipe, lay_out(recipe), {**kept.inputs(), **kept.outputs()})
         engine = self.device.engine
         dense = frozenset(field for field, tensor in self.owned.items() if _is_dense(tensor))
-        whole = join(engine, [step.primitive for step in recipe.steps], dense)
+        verbs = [step.primitive for step in recipe.steps]
+        whole = join(engine, verbs, dense)
+        self._passes, self._dense = [verbs] if whole else [[verb] for verb in verbs], dense
         if whole is not None:
             stores = {name: store for name, store in recipe.stores.items() if store.kind != "scratch"}
             recipe = Recipe(stores, recipe.steps[-1:])
@@ -133,6 +136,11 @@ class CompiledOperator(Compiled):
         self._programs = [whole] if whole else [engine.compile(step.primitive, dense) for step in recipe.steps]
         self._ahead = Layouts.of(recipe, self._programs)
         self.plan_owned(self._ahead, {field: field for field in self.owned})
+
+    @property
+    def schedules(self) -> Schedules:
+        """For each pass the route of the engine's decision table that it takes, and the condition that chose it."""
+        return schedules_of(self.device.engine, (((self.name,), verbs) for verbs in self._passes), self._dense)
 
     def keep(self, field: str, tensor: TensorDesc) -> Kept:
         """An owned tensor is kept packed."""

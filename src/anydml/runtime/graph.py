@@ -25,6 +25,7 @@ from anydml.runtime.launches import Steps, in_a_row, one_or_all
 from anydml.runtime.persistent_resource import Kept
 from anydml.runtime.planning import plan_graph
 from anydml.runtime.profiler_hook import WATCHER
+from anydml.runtime.schedules import Schedules, schedules_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -232,6 +233,13 @@ class CompiledGraph(Compiled):
     def map_blocks(self, *arrays: Any) -> Any:
         """Lazily on every block of dask arrays, in blocks of the inputs' sizes: see `anydml.dask.map_blocks`."""
         return import_alone("anydml.dask").map_blocks(self, *arrays)  # a layer above, as the arrays are
+
+    @property
+    def schedules(self) -> Schedules:
+        """For each pass the route of the engine's decision table that it takes, and the condition that chose it."""
+        told = self.told
+        passes = ((step.nodes, (step.primitive,)) for step in told.recipe.steps)
+        return schedules_of(self.device.engine, passes, told.constants)
 
     def explain(self) -> GraphPicture:
         """The nodes as they were described and the passes over memory that they became, with the bytes each moves.

@@ -45,6 +45,8 @@ class Told:
     """The steps of a dispatch."""
     did: Mapping[str, str]
     """By the names of rewritings, what each did."""
+    constants: frozenset[str]
+    """The stores that routes may have packed ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,7 @@ class Prepared:
 
         def told() -> Told:
             desc, lowered, did = tell()
-            return Told(desc, lowered, once, recipe, did)
+            return Told(desc, lowered, once, recipe, did, known)
 
         return GraphPlan(
             told,

@@ -22,7 +22,7 @@ from anydml.memory import HOST, reserve_host
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from anydml.engines.protocol import Program
+    from anydml.engines.protocol import Program, Route
     from anydml.ir.verbs import Primitive
 
 
@@ -79,6 +79,11 @@ class CpuEngine:
         """Plan, and find the kernel: compiled, or cached from an earlier process."""
         program: Program = _schedules().schedule(self, primitive, constants)
         return _proved(program, [primitive]) if are_checked() else program
+
+    def route(self, primitives: Sequence[Primitive], constants: frozenset[str]) -> Route:
+        """The row of the decision tables that verbs are carried out by."""
+        found: Route = _schedules().route(primitives, constants)
+        return found
 
     def join(self, primitives: Sequence[Primitive], constants: frozenset[str]) -> Program | None:
         """Planes with padding, and the windows that walk over them, as one."""

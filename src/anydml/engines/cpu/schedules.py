@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.attention.attention import plan_attend, takes_attend
 from anydml.engines.cpu.conv.depthwise import plan_framed, plan_taps
@@ -28,6 +27,7 @@ from anydml.engines.cpu.rows.lines import plan_fill, plan_scaled
 from anydml.engines.cpu.rows.lookup import plan_lookup
 from anydml.engines.cpu.rows.map import plan_map
 from anydml.engines.cpu.rows.reduce import plan_reduce
+from anydml.engines.protocol import GENERIC, REPEATED, Route
 from anydml.engines.reference import ReferenceEngine
 from anydml.engines.repeated import compile_repeat
 from anydml.enums import DataType
@@ -37,42 +37,83 @@ from anydml.ir.trees import walk
 from anydml.ir.verbs import Map, Reduce, Repeat, Scan, Scatter, Sort
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from anydml.engines.protocol import Engine, Program
     from anydml.ir.verbs import Primitive
 
-SCHEDULES: dict[type[Primitive], tuple[Callable[[Any], Program | None], ...]] = {
+SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
     Map: (
-        plan_phases,
-        plan_copy,
-        plan_scaled,
-        plan_fill,
-        plan_lookup,
-        plan_gather,
-        plan_reverse,
-        plan_placed,
-        plan_map,
+        Route("strided phases", plan_phases, "a copy from or to every so manieth element, in several phases"),
+        Route("copy", plan_copy, "bits are moved, and none changes"),
+        Route("scale", plan_scaled, "a conversion of types, with a scale and a bias at most"),
+        Route("fill", plan_fill, "elements are made of their own numbers"),
+        Route("byte lookup", plan_lookup, "a table of 256 is read by bytes that lie side by side"),
+        Route("gather", plan_gather, "elements, rows or blocks are picked by indices"),
+        Route("reverse", plan_reverse, "lines are turned round, each by its length"),
+        Route("placement", plan_placed, "indices depend on a dimension each: padding, nearest neighbours"),
+        Route("map", plan_map, "any expression: a kernel for each tree and layout of rows"),
     ),
-    Reduce: (plan_taps, plan_folded_pixels, plan_unpacked, plan_contract, plan_weights, plan_reduce),
-    Scan: (ScanProgram.plan,),
-    Scatter: (ScatterProgram.plan,),
-    Sort: (TopProgram.plan,),
-    Attend: (plan_attend,),
+    Reduce: (
+        Route(
+            "depthwise or pooling stencil",
+            plan_taps,
+            "windows of few taps over NCHW planes of FLOAT32 or bytes, no sum over channels",
+        ),
+        Route(
+            "NHWC pooling",
+            plan_folded_pixels,
+            "the maximum, minimum or sum of a window, each channel by itself, in NHWC",
+        ),
+        Route("dequantise and GEMM", plan_unpacked, "many rows by weights of 4 or 8 bits"),
+        Route(
+            "GEMM",
+            plan_contract,
+            "a sum of products in FLOAT32 or 32-bit integers: small-M for few rows, packed panels otherwise, "
+            "implicit im2col for windows",
+        ),
+        Route("weight-only GEMV", plan_weights, "few rows by weights of 4 or 8 bits, in exact integer products"),
+        Route("reduction", plan_reduce, "any folds along rows: softmax, normalisations, sums, ARGMAX"),
+    ),
+    Scan: (Route("scan", ScanProgram.plan, "running sums and products"),),
+    Scatter: (Route("scatter", ScatterProgram.plan, "updates where tuples of indices say"),),
+    Sort: (Route("top-k", TopProgram.plan, "the first few places of each line's order"),),
+    Attend: (Route("attention", plan_attend, "product, softmax and product in one pass over the keys"),),
 }
-"""The ways to carry a verb out, in the order in which they are asked; what none takes is the reference's."""
-AHEAD: dict[type[Primitive], tuple[Callable[[Any, frozenset[str]], Program | None], ...]] = {
-    Reduce: (plan_pixels, plan_bands, plan_panels, plan_weights_ahead, plan_unpacked_ahead)
+"""The decision table of each verb, in the order in which routes are asked; what none takes is the reference's."""
+AHEAD: dict[type[Primitive], tuple[Route, ...]] = {
+    Reduce: (
+        Route(
+            "NHWC implicit GEMM",
+            plan_pixels,
+            "a convolution by constant filters whose channels lie last: pixels are rows of A, read in place",
+        ),
+        Route(
+            "direct convolution",
+            plan_bands,
+            "NCHW, constant filters, output channels that fill vectors: row blocks with their halo",
+        ),
+        Route("GEMM, prepacked", plan_panels, "a sum of products with a constant factor: its panels are packed once"),
+        Route("weight-only GEMV, prepacked", plan_weights_ahead, "few rows by constant weights of 4 or 8 bits"),
+        Route("dequantise and GEMM, prepacked", plan_unpacked_ahead, "many rows by constant weights of 4 or 8 bits"),
+    )
 }
-"""Ways that have some of the sources, which are constants, laid out ahead: they are asked before the others."""
-JOINED: tuple[Callable[[Sequence[Primitive], frozenset[str]], Program | None], ...] = (
-    plan_framed,
-    plan_padded_bands,
-    plan_pixel_bands,
-    plan_bordered,
+"""Routes that have constants packed ahead: they are asked before the others, where something is a constant."""
+JOINED: tuple[Route, ...] = (
+    Route(
+        "depthwise or pooling stencil, padded",
+        plan_framed,
+        "padding that only such a stencil reads: margins in scratch",
+    ),
+    Route(
+        "direct convolution, padded",
+        plan_padded_bands,
+        "padding that only a direct convolution reads: lines in scratch",
+    ),
+    Route("NHWC direct convolution, padded", plan_pixel_bands, "padding that only a convolution in NHWC reads"),
+    Route("bordered copy", plan_bordered, "a copy into the middle of a tensor, and fills around it"),
 )
-"""Ways to carry several verbs out together: planes with padding and the windows that walk over them, or a tensor with a
-number around it."""
+"""Routes that carry several verbs out as one program: they are asked before all others."""
 
 _expand = functools.lru_cache(maxsize=256)(expand)
 """It takes some milliseconds, and models have a few functions in many places."""
@@ -88,13 +129,7 @@ def schedule(engine: Engine, primitive: Primitive, constants: frozenset[str]) ->
     if isinstance(primitive, Repeat):
         return compile_repeat(engine, primitive, constants, LoopProgram)
     written = primitive.computing(_expand)
-    program: Program | None = None
-    if not needs_more(written):
-        ahead = AHEAD.get(type(written), ()) if constants and not written.checks else ()
-        found = chain(
-            (plan(written, constants) for plan in ahead), (plan(written) for plan in SCHEDULES[type(written)])
-        )
-        program = next((planned for planned in found if planned is not None), None)
+    _, program = _first(written, constants)
     if program is None:
         return ReferenceEngine().compile(primitive)
     for check in reversed(written.checks):
@@ -102,12 +137,37 @@ def schedule(engine: Engine, primitive: Primitive, constants: frozenset[str]) ->
     return program
 
 
+def _first(written: Primitive, constants: frozenset[str]) -> tuple[Route, Program | None]:
+    """The first route that takes a verb, and its program."""
+    if not needs_more(written):
+        for route in AHEAD.get(type(written), ()) if constants and not written.checks else ():
+            if (program := route.plan(written, constants)) is not None:
+                return route, program
+        for route in SCHEDULES[type(written)]:
+            if (program := route.plan(written)) is not None:
+                return route, program
+    return GENERIC, None
+
+
 def join(primitives: Sequence[Primitive], constants: frozenset[str]) -> Program | None:
     """One program for all of them; None where there is none."""
+    return _first_joined(primitives, constants)[1]
+
+
+def _first_joined(primitives: Sequence[Primitive], constants: frozenset[str]) -> tuple[Route, Program | None]:
     written = [primitive.computing(_expand) for primitive in primitives]
-    if any(map(needs_more, written)):
-        return None
-    return next((program for plan in JOINED if (program := plan(written, constants)) is not None), None)
+    for route in () if any(map(needs_more, written)) else JOINED:
+        if (program := route.plan(written, constants)) is not None:
+            return route, program
+    return GENERIC, None
+
+
+def route(primitives: Sequence[Primitive], constants: frozenset[str]) -> Route:
+    """The row of the decision tables that verbs are carried out by; they are planned for it once more."""
+    if len(primitives) > 1:
+        return _first_joined(primitives, constants)[0]
+    (primitive,) = primitives
+    return REPEATED if isinstance(primitive, Repeat) else _first(primitive.computing(_expand), constants)[0]
 
 
 def needs_more(primitive: Primitive) -> bool:

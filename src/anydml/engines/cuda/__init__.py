@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from anydml.alone import import_alone
-from anydml.engines.protocol import Turning
+from anydml.engines.protocol import REPEATED, Turning
 from anydml.engines.repeated import compile_repeat
 from anydml.enums import DataType
 from anydml.ir.attention import Attend
@@ -22,9 +22,9 @@ from anydml.ir.verbs import Repeat
 from anydml.memory import Buffer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.engines.protocol import Program
+    from anydml.engines.protocol import Program, Route
     from anydml.ir.verbs import Primitive
 
 NEEDS = ("torch", "triton")
@@ -105,6 +105,14 @@ class CudaEngine:
         if isinstance(primitive, Repeat):
             return compile_repeat(self, primitive, constants)
         return plan(primitive, self._figures, constants)
+
+    def route(self, primitives: Sequence[Primitive], constants: frozenset[str]) -> Route:
+        """The row of the decision table that a verb is carried out by."""
+        import_alone("anydml.engines.cuda.schedules")
+        from anydml.engines.cuda.schedules import route
+
+        (primitive,) = primitives
+        return REPEATED if isinstance(primitive, Repeat) else route(primitive, self._figures, constants)
 
     def divided(self, primitive: Primitive) -> tuple[Primitive, ...] | None:
         """The steps that are quicker than one whose sums are long and few; None for most."""

@@ -20,13 +20,12 @@ from anydml.engines.cuda.quant.weight_only import WeightsProgram
 from anydml.engines.cuda.rows.map import MapProgram
 from anydml.engines.cuda.rows.reduce import ReduceProgram
 from anydml.engines.cuda.rows.resample import SampleProgram
+from anydml.engines.protocol import Route
 from anydml.ir.attention import Attend
 from anydml.ir.patterns import is_copy, match_filled, match_scaled
 from anydml.ir.verbs import Map, Reduce, Scan, Scatter, Sort
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from anydml.engines.cuda.device import Figures
     from anydml.engines.protocol import Program
     from anydml.ir.verbs import Primitive
@@ -69,23 +68,52 @@ def _filled(primitive: Map, figures: Figures) -> FillProgram | None:
     return None if simple is None else FillProgram.plan(simple, figures)
 
 
-SCHEDULES: dict[type[Primitive], tuple[Callable[..., Program | None], ...]] = {
-    Map: (_copied, _scaled, _filled, GatherProgram.plan, ReverseProgram.plan, SampleProgram.plan, MapProgram.plan),
-    Reduce: (WeightsProgram.plan, WindowProgram.plan, ProductProgram.plan, TapsProgram.plan, ReduceProgram.plan),
-    Scan: (ScanProgram.plan,),
-    Scatter: (WinnersProgram.plan, ScatterProgram.plan),
-    Sort: (TopProgram.plan, OrderProgram.plan),
-    Attend: (AttendProgram.plan,),
+SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
+    Map: (
+        Route("copy", _copied, "bits are moved, and none changes"),
+        Route("scale", _scaled, "a conversion of types, with a scale and a bias at most"),
+        Route("fill", _filled, "elements are made of their own numbers"),
+        Route("gather", GatherProgram.plan, "elements, rows or blocks are picked by indices"),
+        Route("reverse", ReverseProgram.plan, "lines are turned round, each by its length"),
+        Route("resample", SampleProgram.plan, "each element reads near its place, by a small ratio"),
+        Route("map", MapProgram.plan, "any expression: a generated kernel over tiles of all views"),
+    ),
+    Reduce: (
+        Route("weight-only GEMV", WeightsProgram.plan, "few rows by weights of 4 or 8 bits, read as they lie"),
+        Route("implicit GEMM", WindowProgram.plan, "a sum of products over windows, on tensor cores"),
+        Route("GEMM", ProductProgram.plan, "a sum of products of two matrices, on tensor cores"),
+        Route("stencil", TapsProgram.plan, "folds over windows of few taps: pooling, depthwise convolution"),
+        Route("reduction", ReduceProgram.plan, "any folds along rows: softmax, normalisations, sums, ARGMAX"),
+    ),
+    Scan: (Route("scan", ScanProgram.plan, "running sums and products"),),
+    Scatter: (
+        Route("last-writer scatter", WinnersProgram.plan, "many tuples: the last one of each place is found first"),
+        Route("scatter", ScatterProgram.plan, "few tuples, in their order"),
+    ),
+    Sort: (
+        Route("top-k", TopProgram.plan, "the first few places of each line's order"),
+        Route("rank", OrderProgram.plan, "all places: an element's rank is counted"),
+    ),
+    Attend: (Route("attention", AttendProgram.plan, "product, softmax and product in one pass over the keys"),),
 }
-"""By verb: those for a pattern, which leave what it does not fit, and at last one for everything."""
+"""The decision table of each verb: routes for a pattern, which leave what it does not fit; the last one is generic."""
 AHEAD = (WindowProgram.plan, ProductProgram.plan, TapsProgram.plan)
 """Those that are told the constants, to lay them out ahead."""
 
 
 def plan(primitive: Primitive, figures: Figures, constants: frozenset[str] = frozenset()) -> Program:
-    """The first schedule that takes a primitive."""
-    for schedule in SCHEDULES[type(primitive)]:
-        program = schedule(primitive, figures, *([constants] if schedule in AHEAD else []))
+    """The program of the first route that takes a primitive."""
+    return _first(primitive, figures, constants)[1]
+
+
+def _first(primitive: Primitive, figures: Figures, constants: frozenset[str]) -> tuple[Route, Program]:
+    for route in SCHEDULES[type(primitive)]:
+        program = route.plan(primitive, figures, *([constants] if route.plan in AHEAD else []))
         if program is not None:
-            return program
-    raise AssertionError("the last schedule takes everything")
+            return route, program
+    raise AssertionError("the last route takes everything")
+
+
+def route(primitive: Primitive, figures: Figures, constants: frozenset[str]) -> Route:
+    """The row of the decision table that a primitive is carried out by."""
+    return _first(primitive, figures, constants)[0]

@@ -14,8 +14,11 @@ from anydml.onnx.parts.host import HostPart
 from anydml.onnx.parts.segment import Segment
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from anydml.onnx.parts.part import Part
     from anydml.onnx.parts.whole import Parts
+    from anydml.runtime.graph import CompiledGraph
 
 _MOST_NAMED = 8
 """Nodes of a host part that are named."""
@@ -37,10 +40,22 @@ def picture_of(parts: Parts, title: str, within: str = "") -> GraphPicture:
     return GraphPicture((), (), (), (), {}, 0, (), title, parts=tuple(found))
 
 
+def graphs_of(parts: Parts) -> Iterator[CompiledGraph]:
+    """The graphs that segments compiled last, those of bodies included, in order."""
+    for part in parts:
+        if isinstance(part, Segment) and (compiled := _last(part)) is not None:
+            yield compiled
+        for body in part.bodies.values() if isinstance(part, Flow) else ():
+            yield from graphs_of(body)
+
+
+def _last(segment: Segment) -> CompiledGraph | None:
+    return next((p.compiled for p in reversed(segment.programs) if p.compiled is not None), None)
+
+
 def _passes(segment: Segment, title: str) -> GraphPicture:
     """The passes of the program that a segment compiled last."""
-    compiled = next((p.compiled for p in reversed(segment.programs) if p.compiled is not None), None)
-    if compiled is not None:
+    if (compiled := _last(segment)) is not None:
         return replace(compiled.explain(), title=title)
     return GraphPicture((), (), (), (), {}, 0, ("not compiled yet",) * (not segment.programs), title)
 

@@ -1,0 +1,102 @@
+"""The decision tables of engines, and what they say of compiled operators, graphs and models."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import anydml as dml
+from anydml.cli.app import app
+from anydml.engines.cpu import schedules
+from anydml.engines.cpu.features import reads_pixels
+from anydml.engines.protocol import GENERIC, Route
+from cases import CASES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RNG = np.random.default_rng(0)
+
+
+def numbers(*shape: int) -> np.ndarray[Any, Any]:
+    return RNG.standard_normal(shape).astype("f4")
+
+
+def test_routes_have_names_and_conditions_of_their_own() -> None:
+    tables = [*schedules.SCHEDULES.values(), *schedules.AHEAD.values(), schedules.JOINED]
+    routes = list(itertools.chain.from_iterable(tables))
+    assert all(isinstance(route, Route) and route.name and route.when for route in routes)
+    assert len({route.name for route in routes}) == len({route.plan for route in routes}) == len(routes)
+
+
+def test_a_convolution_says_how_it_is_carried_out() -> None:
+    filters = dml.TensorDesc("float32", (32, 16, 3, 3), flags=dml.TensorFlags.OWNED_BY_DML)
+    desc = dml.Convolution.infer(
+        input_tensor=dml.TensorDesc("float32", (1, 16, 20, 20)), filter_tensor=filters, start_padding=(1, 1),
+        end_padding=(1, 1),
+    )  # fmt: skip
+    (found,) = dml.Device("cpu").compile(desc).schedules
+    assert found.nodes == ("CONVOLUTION",)
+    if reads_pixels():
+        assert found.route == "direct convolution, padded"
+    assert str(found) == f"CONVOLUTION: {found.route} ({found.when})"
+    several = dml.Device("reference").compile(desc).schedules
+    assert {(one.route, one.when) for one in several} == {(GENERIC.name, GENERIC.when)}
+
+
+def test_each_pass_of_a_graph_has_a_route() -> None:
+    g = dml.Graph("cpu")
+    x = g.input(numbers(64, 256), "x")
+    hidden = dml.relu(dml.gemm(x, g.constant(numbers(256, 96))))
+    compiled = g.compile([dml.softmax(hidden), dml.cumulative_summation(hidden, axis=1)])
+    found = compiled.schedules
+    assert len(found) == len(compiled.recipe.steps)
+    assert {"GEMM, prepacked", "reduction", "scan"} <= {one.route for one in found}
+    assert str(found).splitlines()[0].startswith("1. ")
+    np.testing.assert_allclose(compiled(numbers(64, 256))[0].sum(1), 1, 1e-5)  # they were not run, nor changed
+
+
+def test_a_loop_and_a_verb_that_no_route_takes() -> None:
+    (gru,) = [case for case in CASES if case.name == "GRU of small numbers"]
+    found = dml.Device("cpu").compile(gru.desc(dml.DataType.FLOAT32)).schedules
+    assert "loop" in {one.route for one in found}
+    x = dml.TensorDesc("float32", (2, 900))
+    order = dml.TopK1.infer(input_tensor=x, axis=1, k=900, axis_direction="decreasing")
+    assert GENERIC.name in {one.route for one in dml.Device("cpu").compile(order).schedules}
+
+
+def explained(*arguments: object) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["explain", *map(str, arguments)])
+    return result.exit_code, result.output
+
+
+def test_the_command_line_prints_the_routes_of_models(tmp_path: Path) -> None:
+    status, said = explained("examples/models/slice1.json", "--schedules")
+    assert (status, said.splitlines()[0]) == (0, "1. crop: copy (bits are moved, and none changes)")
+    status, said = explained("examples/models/slice1.json", "--schedules", "--svg", tmp_path / "x.svg")
+    assert status == 2
+    assert "--schedules prints text" in said
+    assert not (tmp_path / "x.svg").exists()
+
+
+def test_onnx_models_in_one_piece_and_in_parts(tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="the models are ONNX's")
+    from onnx_models import model, node
+
+    whole = model(
+        [node("MatMul", "x w", "h"), node("Relu", "h", "y")], {"x": ("float32", [3, 64])}, "y", {"w": numbers(64, 32)}
+    )
+    path = tmp_path / "whole.onnx"
+    path.write_bytes(whole.SerializeToString())
+    status, said = explained(path, "--schedules")
+    assert status == 0
+    assert "GEMM" in said
+    parts = model(
+        [node("Relu", "x", "a"), node("Unique", "a", "b"), node("Neg", "b", "y")], {"x": ("float32", [6])}, "y"
+    )
+    found = pytest.importorskip("anydml.onnx").load(parts).schedules
+    assert [one.route for one in found] == ["map", "map"]
