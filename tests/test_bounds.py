@@ -355,14 +355,14 @@ def test_every_family_has_a_sample() -> None:
 
 RECORDS: dict[str, tuple[str, ...]] = {
     "CheckedProgram": ("check",),
-    "ContractProgram": ("abreast", "attend", "bands", "contract", "planes", "weights"),
+    "GemmProgram": ("abreast", "attend", "bands", "contract", "planes", "weights"),
     "CopyProgram": ("copy", "transpose"),
     "CutProgram": ("rows",),
     "GatherProgram": ("gather",),
     "LineProgram": ("reverse", "walk"),
     "LoopProgram": ("repeat",),
     "MapProgram": ("rows",),
-    "PlacedProgram": ("bordered", "placed"),
+    "PlacementProgram": ("bordered", "placed"),
     "ScanProgram": ("scan",),
     "ScatterProgram": ("scatter",),
     "TopProgram": ("top",),

@@ -12,7 +12,7 @@ import anydml as dml
 from anydml.engines.cpu.conv import direct as band_units
 from anydml.engines.cpu.conv import direct as bands
 from anydml.engines.cpu.conv.direct import LONG
-from anydml.engines.cpu.conv.direct_microkernel import BandTile, make_band_tile
+from anydml.engines.cpu.conv.direct_microkernel import DirectTile, make_direct_tile
 from anydml.engines.cpu.features import has_feature, reads_pixels
 from assembled import assembly
 
@@ -117,16 +117,16 @@ def test_vectors_of_eight_lanes(planned: list[Any], monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("cpu", "tile"),
     [
-        ("skylake-avx512", BandTile(1, 14, 2, 16, 32, 3, 0, 4, 4, fetches=True)),
-        ("skylake-avx512", BandTile(1, 29, 1, 16, 16, 3, 0, 8, 4, chain=3)),
-        ("haswell", BandTile(2, 3, 2, 8, 16, 3, 40, 4, 8)),
-        ("skylake-avx512", BandTile(1, 14, 2, 16, 32, 16, 0, 256, 4, is_beside=True)),
-        ("haswell", BandTile(1, 6, 2, 8, 16, 3, 0, 64, 64, is_beside=True, is_each=True)),
+        ("skylake-avx512", DirectTile(1, 14, 2, 16, 32, 3, 0, 4, 4, fetches=True)),
+        ("skylake-avx512", DirectTile(1, 29, 1, 16, 16, 3, 0, 8, 4, chain=3)),
+        ("haswell", DirectTile(2, 3, 2, 8, 16, 3, 40, 4, 8)),
+        ("skylake-avx512", DirectTile(1, 14, 2, 16, 32, 16, 0, 256, 4, is_beside=True)),
+        ("haswell", DirectTile(1, 6, 2, 8, 16, 3, 0, 64, 64, is_beside=True, is_each=True)),
     ],
 )
-def test_no_vector_of_a_tile_is_spilled(cpu: str, tile: BandTile) -> None:
+def test_no_vector_of_a_tile_is_spilled(cpu: str, tile: DirectTile) -> None:
     blocks = re.split(
-        r"^\.LBB\w+:", assembly(make_band_tile(tile), "x86_64-unknown-linux-gnu", cpu), flags=re.MULTILINE
+        r"^\.LBB\w+:", assembly(make_direct_tile(tile), "x86_64-unknown-linux-gnu", cpu), flags=re.MULTILINE
     )
     loop = max(blocks, key=lambda block: block.count("vfmadd"))
     assert loop.count("vfmadd") == tile.rows * tile.vectors * tile.taps
@@ -158,11 +158,11 @@ def test_a_convolution_alone_in_a_graph_reads_planes(planned: list[Any]) -> None
     np.testing.assert_array_equal(found[0], found[1])
 
 
-@pytest.mark.parametrize("what", ["one tap", "few channels", "backward", "long ending"])
+@pytest.mark.parametrize("what", ["one tap", "few channels", "backward", "long epilogue"])
 def test_others_go_other_ways(what: str, planned: list[Any]) -> None:
     window = 1 if what == "one tap" else 3
     outputs = 3 if what == "few channels" else LANES
-    more: dict[str, Any] = {"fused_activation": "tanh"} if what == "long ending" else {}
+    more: dict[str, Any] = {"fused_activation": "tanh"} if what == "long epilogue" else {}
     shape = (4, outputs, 3, 3) if what == "backward" else (outputs, 4, window, window)
     if what == "backward":
         more["direction"] = "backward"

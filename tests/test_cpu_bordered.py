@@ -7,7 +7,7 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu.move import padding as bordered
-from anydml.engines.cpu.move.padding import PlacedProgram
+from anydml.engines.cpu.move.padding import PlacementProgram
 from anydml.ir.patterns import copy_of, filled
 from anydml.ir.views import View
 from guarded import guarded
@@ -38,7 +38,7 @@ def test_constant_padding_is_one_pass(kind: str, sizes: tuple[int, ...], number:
             made(x), np.pad(x, list(zip(start, end, strict=True)), constant_values=np.array(number, kind))
         )
         (program,) = made._programs
-        assert isinstance(program, PlacedProgram)
+        assert isinstance(program, PlacementProgram)
 
 
 def test_parts_of_its_rows_may_be_anyones() -> None:
@@ -65,11 +65,11 @@ def test_nothing_is_read_or_written_past_the_ends(at_end: bool) -> None:
 def test_maps_that_leave_gaps_or_overlap_are_no_border() -> None:
     source, inside = View("x", F32, (4, 8), (8, 1), 0), View("y", F32, (4, 8), (10, 1), 0)
     right = View("y", F32, (4, 2), (10, 1), 8)
-    assert bordered.plan_bordered([copy_of(source, inside), filled(right, 0)])
+    assert bordered.plan_padding([copy_of(source, inside), filled(right, 0)])
     for other in (
         View("y", F32, (4, 1), (10, 1), 9),
         View("y", F32, (4, 2), (10, 1), 7),
         View("z", F32, (4, 2), (10, 1), 8),
     ):
-        assert bordered.plan_bordered([copy_of(source, inside), filled(other, 0)]) is None
-    assert bordered.plan_bordered([copy_of(source, inside), filled(right, 0), filled(right, 1)]) is None
+        assert bordered.plan_padding([copy_of(source, inside), filled(other, 0)]) is None
+    assert bordered.plan_padding([copy_of(source, inside), filled(right, 0), filled(right, 1)]) is None

@@ -14,7 +14,7 @@ from anydml.engines.cpu.gemm import program as contracted
 from anydml.engines.cpu.gemm.macrokernel import WORDS
 from anydml.engines.cpu.gemm.operands import AS_IT_LIES, UNPACKED
 from anydml.engines.cpu.gemm.packing import SPAN
-from anydml.engines.cpu.gemm.program import ContractProgram
+from anydml.engines.cpu.gemm.program import GemmProgram
 from anydml.engines.cpu.gemm.workspace import SCRATCH
 from anydml.engines.reference import ReferenceEngine
 from anydml.ir.expressions import load
@@ -43,7 +43,7 @@ def check(drawn: Drawn) -> bool:
     drawn.target[...] = before
     run(drawn.primitive, drawn.arrays, ReferenceEngine())
     assert got.tobytes() == drawn.target.tobytes(), (drawn.primitive, np.argwhere(got != drawn.target)[:5])
-    return isinstance(program, ContractProgram)
+    return isinstance(program, GemmProgram)
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_rows_are_read_as_they_lie_unless_their_lines_share_places_of_the_cache(
         primitive = product(rows, right, target)
         run(primitive, {"left": rows, "right": right, "target": target})
         program = CpuEngine().compile(primitive)
-        assert isinstance(program, ContractProgram)
+        assert isinstance(program, GemmProgram)
         found.append((program.fixed[WORDS.index("left_mode") - 2], target))
     (packed, one), (near, _), (apart, other) = found
     assert (packed, near, apart) == (AS_IT_LIES, AS_IT_LIES, AS_IT_LIES if IS_ARM else UNPACKED)
@@ -197,7 +197,7 @@ def test_one_row_reads_4096_columns_whole() -> None:
     dml.set_num_threads(1)
     left, right = np.ones((1, 64), np.float32), np.ones((64, 4096), np.float32)
     program = CpuEngine().compile(product(left, right, np.empty((1, 4096), np.float32)))
-    assert isinstance(program, ContractProgram)
+    assert isinstance(program, GemmProgram)
     assert program.fixed[WORDS.index("column_units") - 2] == 1
 
 

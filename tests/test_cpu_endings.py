@@ -11,7 +11,7 @@ import anydml as dml
 from anydml.engines.cpu.features import reads_pixels
 from anydml.engines.cpu.gemm import operands
 from anydml.engines.cpu.gemm import selection as contract
-from anydml.engines.cpu.gemm.epilogue import ending_of, fills_lines
+from anydml.engines.cpu.gemm.epilogue import epilogue_of, fills_lines
 from anydml.engines.cpu.gemm.tile_shapes import tile_for
 
 if TYPE_CHECKING:
@@ -65,12 +65,12 @@ def test_the_bits_are_those_of_rows(
     arrays, found = others(rows), []
     ended = []
 
-    def ending(sides: Any, own: Callable[..., Any] = ending_of) -> Any:
+    def epilogue(sides: Any, own: Callable[..., Any] = epilogue_of) -> Any:
         made = own(sides)
         ended.append((made is not None, sides.line > 0))
         return made
 
-    monkeypatch.setattr(contract, "ending_of", ending)
+    monkeypatch.setattr(contract, "epilogue_of", epilogue)
     for fills in (True, False):
         monkeypatch.setattr(contract, "fills_lines", lambda _tile, fills=fills: fills)
         graph = dml.Graph("cpu")

@@ -16,7 +16,7 @@ from anydml.engines.cpu.conv import nhwc as pixels
 from anydml.engines.cpu.features import has_feature, reads_pixels
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.conv.direct_microkernel import BandTile
+    from anydml.engines.cpu.conv.direct_microkernel import DirectTile
 
 Array = np.ndarray[Any, Any]
 LANES = 16 if has_feature("avx512vl") else 8
@@ -53,11 +53,11 @@ def compute(engine: str, x: Array, filters: Array, bias: Array | None, **more: A
 
 
 @pytest.fixture
-def planned(monkeypatch: pytest.MonkeyPatch) -> list[BandTile]:
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[DirectTile]:
     """The tiles that were asked for."""
-    tiles: list[BandTile] = []
+    tiles: list[DirectTile] = []
 
-    def kernel(tile: BandTile) -> int:
+    def kernel(tile: DirectTile) -> int:
         tiles.append(tile)
         return make(tile)
 
@@ -95,7 +95,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[BandTile]:
 )
 def test_the_reference_has_the_same_bits(
     sizes: tuple[int, ...], outputs: int, window: tuple[int, int], more: dict[str, Any],
-    planned: list[BandTile],
+    planned: list[DirectTile],
 ) -> None:  # fmt: skip
     x = beside(whole(1, *sizes))
     filters = whole(2, outputs, sizes[1] // more.get("group_count", 1), *window)
@@ -107,7 +107,7 @@ def test_the_reference_has_the_same_bits(
     assert all(tile.is_beside for tile in planned)
 
 
-def test_the_input_may_have_gaps(planned: list[BandTile]) -> None:
+def test_the_input_may_have_gaps(planned: list[DirectTile]) -> None:
     """Between places, and between lines: a slice of a larger picture."""
     x = beside(whole(1, 1, 12, 7, 9))[:, 2:10, 1:6, 2:8]
     filters = whole(2, LANES, 8, 3, 3)
@@ -155,7 +155,7 @@ def test_one_tap_of_places_that_share_lines_of_a_cache_is_packed(
     assert bool(planned) == is_read
 
 
-def test_vectors_of_eight_lanes(planned: list[BandTile], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_of_eight_lanes(planned: list[DirectTile], monkeypatch: pytest.MonkeyPatch) -> None:
     """As a CPU without AVX-512 has them."""
     for module in (band_units, pixel_bands):
         monkeypatch.setattr(module, "has_feature", lambda _: False)
@@ -170,7 +170,7 @@ def test_filters_that_groups_share() -> None:
     asked: list[tuple[str, strides.Work]] = []
     with strides.recording("cpu", asked):
         strides.LONGER["CONVOLUTION of padded pixels"]("cpu")
-    (work,) = (work for route, work in asked if route == "plan_pixel_bands")
+    (work,) = (work for route, work in asked if route == "plan_direct_nhwc")
     shared = strides.laid_out(work, "FilterTensor", "one row")
     assert shared is not None
     strides.check("cpu", shared)

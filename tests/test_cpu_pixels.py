@@ -11,9 +11,9 @@ import anydml as dml
 from anydml.engines.cpu.conv import nhwc as pixels
 from anydml.engines.cpu.conv.nhwc_microkernel import TOGETHER, make_unpacked_tile
 from anydml.engines.cpu.features import reads_pixels
-from anydml.engines.cpu.gemm.epilogue import FOLD, SHORT, Ending
+from anydml.engines.cpu.gemm.epilogue import FOLD, SHORT, Epilogue
 from anydml.engines.cpu.gemm.microkernel import CHAIN, Tile
-from anydml.engines.cpu.gemm.program import ContractProgram, pieces
+from anydml.engines.cpu.gemm.program import GemmProgram, pieces
 from anydml.engines.cpu.gemm.tile_shapes import tile_for
 from anydml.ir.expressions import load
 
@@ -158,7 +158,7 @@ def test_channels_alone_fill_vectors_and_lie_in_one_picture(monkeypatch: pytest.
     g.compile(convolved(g, convolved(g, x, channels, 3, group_count=channels), 16, 1))
     each = {tile for tile in tiles if tile.reads == "each"}
     assert {(tile.rows, tile.vectors, tile.lanes) for tile in each} == {(7, 2, LANES)}
-    assert {tile.tail for tile in each if tile.ending is not None} == {0, LANES // 2}
+    assert {tile.tail for tile in each if tile.epilogue is not None} == {0, LANES // 2}
     texts = [make_unpacked_tile(tile) for tile in each if tile.tail]
     assert all("@llvm.masked.load" in text and "@llvm.masked.store" in text for text in texts)
 
@@ -176,10 +176,10 @@ def test_pictures_lie_with_channels_side_by_side_after_the_last_convolution_too(
 
 def test_long_endings_are_computed_where_sums_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sigmoid and a residual: the bits of rows of maps, which a shorter limit leaves them to."""
-    endings: list[Any] = []
+    epilogues: list[Any] = []
 
     def kernel(tile: Any) -> int:
-        endings.append(tile.ending)
+        epilogues.append(tile.epilogue)
         return make(tile)
 
     make = pixels._kernel
@@ -188,20 +188,20 @@ def test_long_endings_are_computed_where_sums_are(monkeypatch: pytest.MonkeyPatc
     given, answers = whole(7, 1, 3, 9, 30), []
     for longest, is_long in ((pixels.LONGEST, True), (SHORT, False)):
         monkeypatch.setattr(pixels, "LONGEST", longest)
-        endings.clear()
+        epilogues.clear()
         g = dml.Graph("cpu")
         first = convolved(g, g.input(given, "x"), 40, 1)
         x = convolved(g, first, 40, 3)
         answers.append(g.compile(convolved(g, x * dml.sigmoid(x) + first, 16, 1))(given))
-        assert any(ending is not None and ending.is_long for ending in endings) == is_long
+        assert any(epilogue is not None and epilogue.is_long for epilogue in epilogues) == is_long
     np.testing.assert_array_equal(*answers)
 
 
 def test_rows_of_the_target_and_of_a_residual_are_fetched_while_sums_are_made() -> None:
     total, residual = (load(number, dml.DataType.FLOAT32) for number in range(2))
-    ending = Ending(total + residual, total, (total, residual), (FOLD, FOLD))
+    epilogue = Epilogue(total + residual, total, (total, residual), (FOLD, FOLD))
     tile = Tile(7, 2, LANES, 0, by_lane=False, reads="spread")
-    plain, ended = (make_unpacked_tile(one).split("main.on:")[1] for one in (tile, tile._replace(ending=ending)))
+    plain, ended = (make_unpacked_tile(one).split("main.on:")[1] for one in (tile, tile._replace(epilogue=epilogue)))
     lines = TOGETHER * (2 * LANES * 4 // 64 + 1)  # a row may begin within a line, and end in another
     assert [plain.count(f"i32 {is_written}, i32 3, i32 1)") for is_written in (0, 1)] == [8, 0]
     assert [ended.count(f"i32 {is_written}, i32 3, i32 1)") for is_written in (0, 1)] == [8 + lines, lines]
@@ -241,4 +241,4 @@ def test_wide_windows_that_lie_apart_are_rows_of_a_reduce(channels: int, is_wind
     desc = dml.Reduce.infer(function="max", input_tensor=dml.TensorDesc.of(x), axes=[1])
     run = dml.Device("cpu").compile(desc)
     np.testing.assert_array_equal(run(x), x.max(1, keepdims=True))
-    assert isinstance(run._programs[-1], ContractProgram) == is_window
+    assert isinstance(run._programs[-1], GemmProgram) == is_window

@@ -10,7 +10,7 @@ import pytest
 from agreement import framed, run
 from agreement import view as view_of
 from anydml.engines import find_engine
-from anydml.engines.cpu.move.padding import PlacedProgram, plan_placed
+from anydml.engines.cpu.move.padding import PlacementProgram, plan_placement
 from anydml.enums import DataType
 from anydml.ir.expressions import absolute, const, coordinate, fetch, given, load, maximum, minimum
 from anydml.ir.verbs import Map
@@ -40,7 +40,7 @@ def test_rows_of_pieces(outer: str, inner: str) -> None:
         x = x.transpose(0, 2, 1) if is_turned else x
         y = np.zeros((2, 44, 44), dtype)
         made = Map((view_of("x", x),), view_of("target", y), fetch(0, view_of("x", x).data_type, indices))
-        assert isinstance(plan_placed(made), PlacedProgram)
+        assert isinstance(plan_placement(made), PlacementProgram)
         ours, wanted = (run(find_engine(engine), made, x=x, target=framed(y)) for engine in ("cpu", "reference"))
         np.testing.assert_array_equal(ours, wanted)
 
@@ -58,6 +58,6 @@ def test_what_is_left_to_others() -> None:
     }
     for name, value in several.items():
         sources = (view_of("x", x), view_of("i", i)) if "memory" in name else (view_of("x", x),)
-        assert plan_placed(Map(sources, view_of("target", y), value)) is None, name
+        assert plan_placement(Map(sources, view_of("target", y), value)) is None, name
     wide = view_of("y", np.zeros((40, 80), "f4")[:, ::2])
-    assert plan_placed(Map((view_of("x", x),), wide, fetch(0, kind, list(at)))) is None
+    assert plan_placement(Map((view_of("x", x),), wide, fetch(0, kind, list(at)))) is None

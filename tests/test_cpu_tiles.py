@@ -13,10 +13,10 @@ from anydml.engines.cpu.conv.stencil import Taps, make_extremes, make_taps
 from anydml.engines.cpu.conv.stencil_vectors import make_dots as make_dots_of_taps
 from anydml.engines.cpu.conv.stencil_vectors import suits_dots
 from anydml.engines.cpu.gemm import tile_shapes as tiles
-from anydml.engines.cpu.gemm.microkernel import BYTES, UNROLLED, Tile, make_tile
+from anydml.engines.cpu.gemm.microkernel import BYTES, UNROLLED, Tile, make_microkernel
 from anydml.engines.cpu.gemm.packing import GROUP, Packing, make_pack
-from anydml.engines.cpu.gemm.small_m import Skinny, make_dots, make_strip
-from anydml.engines.cpu.quant.int8 import Octets, make_mend, make_octets, make_total
+from anydml.engines.cpu.gemm.small_m import SmallM, make_dots, make_strip
+from anydml.engines.cpu.quant.int8 import K4Packing, make_compensation, make_octets, make_total
 from anydml.ir.expressions import load
 from assembled import assembly
 
@@ -94,7 +94,7 @@ LOWER |= {
 def test_no_vector_of_a_tile_is_spilled(name: str) -> None:
     """Stack slots inside the loop over the steps would cost more than arithmetic: 0.28-0.38 of the peak is left."""
     triple, cpu, tile = (TARGETS | LOWER)[name]
-    blocks = re.split(r"^\.LBB\w+:", assembly(make_tile(tile), triple, cpu), flags=re.MULTILINE)
+    blocks = re.split(r"^\.LBB\w+:", assembly(make_microkernel(tile), triple, cpu), flags=re.MULTILINE)
     products = re.compile(r"\b(?:fmla|sdot|vfmadd\w+|vpdpbusd|vpmaddwd)\b")
     loop = max(blocks, key=lambda block: len(products.findall(block)))
     assert len(products.findall(loop)) >= UNROLLED * tile.rows * tile.across
@@ -107,18 +107,18 @@ def test_products_are_compiled_for_every_cpu(name: str) -> None:
     triple, cpu, tile = (TARGETS | OLD)[name]
     columns, number = tile.vectors * tile.lanes, load(0, dml.DataType.FLOAT32)
     panels = ((tile.rows, tile.pitch), (columns, columns))
-    texts = [make_tile(tile)]
+    texts = [make_microkernel(tile)]
     if tile.kind in BYTES:
         for lie, is_left in itertools.product("ptsw", (True, False)):
             is_wide = is_left and tile.kind == "pairs"
-            octets = Octets(
+            octets = K4Packing(
                 lie, True, *panels[not is_left], tile.lanes, tile.by_lane, tile.kind == "i8", is_wide, is_left
             )
             texts += [make_octets(octets), make_total(octets)]
         taps = Taps("fma", 3, 3, 2, 2, 1, 1, 8, tile.by_lane, "u8")
-        texts += [make_mend(), make_taps(taps), *([make_dots_of_taps(taps)] if suits_dots(taps) else [])]
+        texts += [make_compensation(), make_taps(taps), *([make_dots_of_taps(taps)] if suits_dots(taps) else [])]
     else:
-        shape = Skinny(5, tile.lanes, 8, tile.by_lane, False, False, (number,), "p")
+        shape = SmallM(5, tile.lanes, 8, tile.by_lane, False, False, (number,), "p")
         texts += [make_strip(number * 2, shape), make_dots(number * 2, shape)]
         texts += [make_pack(Packing(lie, "f32" if name in OLD else "f16", *panel)) for lie in "pts" for panel in panels]
         for op, step in itertools.product(("fma", "max", "sum"), (1, 2)):
@@ -132,7 +132,7 @@ def test_products_are_compiled_for_every_cpu(name: str) -> None:
 def test_lanes_of_integers_are_added_up_in_pairs_on_an_x86() -> None:
     """LLVM 22 adds the low half of a vector to itself where the lanes that nobody asks for are given."""
     number = load(0, dml.DataType.INT8)
-    shape = Skinny(2, 16, 8, False, False, False, (number,), "p")
+    shape = SmallM(2, 16, 8, False, False, False, (number,), "p")
     written = assembly(make_dots(number.to(dml.DataType.INT32), shape), *TARGETS["AVX-512"][:2])
     assert re.search(r"vpshufd\s+\$238", written)
     assert not re.search(r"vpbroadcastq\s+%xmm\d+, %xmm\d+\n\s+vpaddd", written)

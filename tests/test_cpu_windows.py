@@ -9,7 +9,7 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu.gemm import selection as contract
-from anydml.engines.cpu.gemm.program import ContractProgram
+from anydml.engines.cpu.gemm.program import GemmProgram
 from anydml.engines.protocol import layouts_of
 
 Array = np.ndarray[Any, Any]
@@ -26,7 +26,7 @@ def compare(desc: dml.OperatorDesc, *arrays: Array) -> bool:
     run = CPU.compile(desc)
     got, wanted = run(*arrays), REFERENCE.compile(desc)(*arrays)
     np.testing.assert_array_equal(got, wanted, str(desc))
-    return isinstance(run._programs[-1], ContractProgram)
+    return isinstance(run._programs[-1], GemmProgram)
 
 
 def sizes_of(rng: np.random.Generator) -> dict[str, Any]:

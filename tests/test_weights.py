@@ -15,7 +15,7 @@ from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.gemm.workspace import SCRATCH
 from anydml.engines.cpu.quant import column_per_lane as abreast
 from anydml.engines.cpu.quant import weight_only as programs
-from anydml.engines.cpu.quant.column_per_lane import END, Abreast, make_abreast
+from anydml.engines.cpu.quant.column_per_lane import END, ColumnPerLane, make_column_per_lane
 from anydml.graph.passes import constant_folding as constants
 from anydml.ir.blocked_weights import match_weights
 from anydml.ir.verbs import Reduce
@@ -106,7 +106,7 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_weights_are_read_as_they_lie(case: Weights) -> None:
     made, fed, exact, size = case.compile("cpu")
-    assert programs.plan_weights(product_of(made)) is not None
+    assert programs.plan_weight_only(product_of(made)) is not None
     y = made(*fed)
     assert (np.abs(y - exact) <= 1.2e-7 * size).all()
     plain, *_ = case.compile("cpu", optimise=False)
@@ -126,12 +126,12 @@ def test_weights_are_read_as_they_lie(case: Weights) -> None:
         assert not same.rounded or (
             (found := match_weights(product_of(made))) is not None
             and found.rounded
-            and programs.plan_weights(product_of(made))
+            and programs.plan_weight_only(product_of(made))
             and np.array_equal(same.compile("cpu", optimise=False)[0](*fed), y)
         )
         assert (np.abs(y - exact) <= 4e-7 * size + 1e-6 * same.fused).all()
         assert not same.fused or (
-            made.recipe.steps[-1].primitive is product_of(made) and programs.plan_weights(product_of(made))
+            made.recipe.steps[-1].primitive is product_of(made) and programs.plan_weight_only(product_of(made))
         )
 
 
@@ -146,7 +146,7 @@ def test_results_in_another_order(rows: int) -> None:
     heads = dml.identity(y.reinterpret((4, rows, 6), (6, 24, 1)) * 2)
     made = g.compile(heads)
     assert len(made.recipe.steps) == 1
-    assert programs.plan_weights(product_of(made)) is not None
+    assert programs.plan_weight_only(product_of(made)) is not None
     weights = q * np.repeat(s.astype(float), 32, 1)
     exact, room = (2 * x.astype(float) @ w.T for x, w in ((a, weights), (abs(a), abs(weights))))
     error = abs(made(a) - exact.reshape(rows, 4, 6).swapaxes(0, 1))
@@ -246,11 +246,11 @@ def test_long_columns_abreast_have_room() -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", [Abreast(5, 4, 16, False, False, 8, False), Abreast(8, 2, 16, True, True, 0, False)], ids=str
+    "shape", [ColumnPerLane(5, 4, 16, False, False, 8, False), ColumnPerLane(8, 2, 16, True, True, 0, False)], ids=str
 )
-def test_sums_abreast_stay_in_registers(shape: Abreast) -> None:
+def test_sums_abreast_stay_in_registers(shape: ColumnPerLane) -> None:
     """A store for each sum at the start, after a portion and in the end, and no more: none is put down between."""
-    lines = assembly(make_abreast(shape), "x86_64-unknown-linux-gnu", "skylake-avx512").splitlines()
+    lines = assembly(make_column_per_lane(shape), "x86_64-unknown-linux-gnu", "skylake-avx512").splitlines()
     stores = [
         line for line in lines if line.lstrip().startswith(("vmovaps\t%zmm", "vmovups\t%zmm")) and line.endswith(")")
     ]

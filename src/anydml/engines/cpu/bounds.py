@@ -22,9 +22,9 @@ import numpy as np
 from anydml.engines.cpu.attention import attention as attend
 from anydml.engines.cpu.conv import depthwise as planes
 from anydml.engines.cpu.conv import direct as bands
-from anydml.engines.cpu.conv.direct import BandLine
-from anydml.engines.cpu.conv.direct_microkernel import BandTile
-from anydml.engines.cpu.conv.direct_nhwc import PixelLine
+from anydml.engines.cpu.conv.direct import DirectLine
+from anydml.engines.cpu.conv.direct_microkernel import DirectTile
+from anydml.engines.cpu.conv.direct_nhwc import NhwcLine
 from anydml.engines.cpu.conv.stencil import Taps
 from anydml.engines.cpu.gemm import macrokernel as contract
 from anydml.engines.cpu.gemm.operands import (
@@ -650,15 +650,15 @@ def _bands(record: Record) -> Iterator[Access | None]:
     x, factors, result = _sections(record, bands.WORDS, "x", "weights", "result")
     name = name_at(w["copy"]).split()
     if name[3] == "pixels":
-        line = PixelLine(*map(int, name[4:]))
+        line = NhwcLine(*map(int, name[4:]))
         along, size = (line.places, line.apart), line.size
     else:
-        along, size = (1, 0), BandLine(*map(int, name[5:])).size
+        along, size = (1, 0), DirectLine(*map(int, name[5:])).size
     yield x.walk(0, (w["planes"], w["x_step"]), (w["height"], w["x_down"]), along, width=size)
     panel = w["channels"] * w["channel_bytes"]
     yield factors.walk(0, (w["panels"], w["panel_bytes"]), width=panel)
     # The last panel of a group has what channels there are: its tile says how many.
-    tile = dict(zip(BandTile._fields, name_at(w["last_narrow"]).split()[4:], strict=False))
+    tile = dict(zip(DirectTile._fields, name_at(w["last_narrow"]).split()[4:], strict=False))
     last = int(tile["vectors"]) * int(tile["lanes"]) - (-int(tile["tail"]) % int(tile["lanes"]))
     channels = (w["group_panels"] - 1) * w["columns"] + last
     channels += (w["panels"] // w["group_panels"] - 1) * w["group_columns"]

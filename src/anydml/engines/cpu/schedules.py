@@ -5,24 +5,24 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from anydml.engines.cpu.attention.attention import plan_attend, takes_attend
-from anydml.engines.cpu.conv.depthwise import plan_framed, plan_taps
-from anydml.engines.cpu.conv.direct import plan_bands, plan_padded_bands
-from anydml.engines.cpu.conv.direct_nhwc import plan_pixel_bands
-from anydml.engines.cpu.conv.nhwc import plan_folded_pixels, plan_pixels
+from anydml.engines.cpu.attention.attention import plan_attention, takes_attention
+from anydml.engines.cpu.conv.depthwise import plan_stencil, plan_stencil_padded
+from anydml.engines.cpu.conv.direct import plan_direct, plan_direct_padded
+from anydml.engines.cpu.conv.direct_nhwc import plan_direct_nhwc
+from anydml.engines.cpu.conv.nhwc import plan_nhwc, plan_nhwc_pooling
 from anydml.engines.cpu.features import has_float16, has_fma, has_rounding
-from anydml.engines.cpu.gemm.selection import plan_contract, plan_panels
+from anydml.engines.cpu.gemm.selection import plan_gemm, plan_gemm_prepacked
 from anydml.engines.cpu.launch.loops import LoopProgram
 from anydml.engines.cpu.move.copy import plan_copy, plan_phases
 from anydml.engines.cpu.move.gather import plan_gather
 from anydml.engines.cpu.move.index_check import CheckedProgram
-from anydml.engines.cpu.move.padding import plan_bordered, plan_placed
+from anydml.engines.cpu.move.padding import plan_padding, plan_placement
 from anydml.engines.cpu.move.reverse import plan_reverse
 from anydml.engines.cpu.move.scan import ScanProgram
 from anydml.engines.cpu.move.scatter import ScatterProgram
 from anydml.engines.cpu.move.top_k import TopProgram
-from anydml.engines.cpu.quant.dequantize import plan_unpacked, plan_unpacked_ahead
-from anydml.engines.cpu.quant.weight_only import plan_weights, plan_weights_ahead
+from anydml.engines.cpu.quant.dequantize import plan_dequantize, plan_dequantize_prepacked
+from anydml.engines.cpu.quant.weight_only import plan_weight_only, plan_weight_only_prepacked
 from anydml.engines.cpu.rows.lines import plan_fill, plan_scaled
 from anydml.engines.cpu.rows.lookup import plan_lookup
 from anydml.engines.cpu.rows.map import plan_map
@@ -51,67 +51,73 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
         Route("byte lookup", plan_lookup, "a table of 256 is read by bytes that lie side by side"),
         Route("gather", plan_gather, "elements, rows or blocks are picked by indices"),
         Route("reverse", plan_reverse, "lines are turned round, each by its length"),
-        Route("placement", plan_placed, "indices depend on a dimension each: padding, nearest neighbours"),
+        Route("placement", plan_placement, "indices depend on a dimension each: padding, nearest neighbours"),
         Route("map", plan_map, "any expression: a kernel for each tree and layout of rows"),
     ),
     Reduce: (
         Route(
             "depthwise or pooling stencil",
-            plan_taps,
+            plan_stencil,
             "windows of few taps over NCHW planes of FLOAT32 or bytes, no sum over channels",
         ),
         Route(
             "NHWC pooling",
-            plan_folded_pixels,
+            plan_nhwc_pooling,
             "the maximum, minimum or sum of a window, each channel by itself, in NHWC",
         ),
-        Route("dequantise and GEMM", plan_unpacked, "many rows by weights of 4 or 8 bits"),
+        Route("dequantise and GEMM", plan_dequantize, "many rows by weights of 4 or 8 bits"),
         Route(
             "GEMM",
-            plan_contract,
+            plan_gemm,
             "a sum of products in FLOAT32 or 32-bit integers: small-M for few rows, packed panels otherwise, "
             "implicit im2col for windows",
         ),
-        Route("weight-only GEMV", plan_weights, "few rows by weights of 4 or 8 bits, in exact integer products"),
+        Route("weight-only GEMV", plan_weight_only, "few rows by weights of 4 or 8 bits, in exact integer products"),
         Route("reduction", plan_reduce, "any folds along rows: softmax, normalisations, sums, ARGMAX"),
     ),
     Scan: (Route("scan", ScanProgram.plan, "running sums and products"),),
     Scatter: (Route("scatter", ScatterProgram.plan, "updates where tuples of indices say"),),
     Sort: (Route("top-k", TopProgram.plan, "the first few places of each line's order"),),
-    Attend: (Route("attention", plan_attend, "product, softmax and product in one pass over the keys"),),
+    Attend: (Route("attention", plan_attention, "product, softmax and product in one pass over the keys"),),
 }
 """The decision table of each verb, in the order in which routes are asked; what none takes is the reference's."""
 AHEAD: dict[type[Primitive], tuple[Route, ...]] = {
     Reduce: (
         Route(
             "NHWC implicit GEMM",
-            plan_pixels,
+            plan_nhwc,
             "a convolution by constant filters whose channels lie last: pixels are rows of A, read in place",
         ),
         Route(
             "direct convolution",
-            plan_bands,
+            plan_direct,
             "NCHW, constant filters, output channels that fill vectors: row blocks with their halo",
         ),
-        Route("GEMM, prepacked", plan_panels, "a sum of products with a constant factor: its panels are packed once"),
-        Route("weight-only GEMV, prepacked", plan_weights_ahead, "few rows by constant weights of 4 or 8 bits"),
-        Route("dequantise and GEMM, prepacked", plan_unpacked_ahead, "many rows by constant weights of 4 or 8 bits"),
+        Route(
+            "GEMM, prepacked",
+            plan_gemm_prepacked,
+            "a sum of products with a constant factor: its panels are packed once",
+        ),
+        Route("weight-only GEMV, prepacked", plan_weight_only_prepacked, "few rows by constant weights of 4 or 8 bits"),
+        Route(
+            "dequantise and GEMM, prepacked", plan_dequantize_prepacked, "many rows by constant weights of 4 or 8 bits"
+        ),
     )
 }
 """Routes that have constants packed ahead: they are asked before the others, where something is a constant."""
 JOINED: tuple[Route, ...] = (
     Route(
         "depthwise or pooling stencil, padded",
-        plan_framed,
+        plan_stencil_padded,
         "padding that only such a stencil reads: margins in scratch",
     ),
     Route(
         "direct convolution, padded",
-        plan_padded_bands,
+        plan_direct_padded,
         "padding that only a direct convolution reads: lines in scratch",
     ),
-    Route("NHWC direct convolution, padded", plan_pixel_bands, "padding that only a convolution in NHWC reads"),
-    Route("bordered copy", plan_bordered, "a copy into the middle of a tensor, and fills around it"),
+    Route("NHWC direct convolution, padded", plan_direct_nhwc, "padding that only a convolution in NHWC reads"),
+    Route("bordered copy", plan_padding, "a copy into the middle of a tensor, and fills around it"),
 )
 """Routes that carry several verbs out as one program: they are asked before all others."""
 
@@ -121,7 +127,7 @@ _expand = functools.lru_cache(maxsize=256)(expand)
 
 def takes(primitive: Primitive) -> bool:
     """Whether there is a schedule for a primitive that could be spelled out."""
-    return isinstance(primitive, Attend) and takes_attend(primitive)
+    return isinstance(primitive, Attend) and takes_attention(primitive)
 
 
 def schedule(engine: Engine, primitive: Primitive, constants: frozenset[str]) -> Program:

@@ -14,10 +14,10 @@ from anydml.engines.cpu.attention.online_softmax import SUM, Softening, make_sof
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.features import IS_ARM, has_feature, has_float16, has_fma
-from anydml.engines.cpu.gemm.microkernel import Tile, make_tile
-from anydml.engines.cpu.gemm.operands import NOWHERE, Lie
+from anydml.engines.cpu.gemm.microkernel import Tile, make_microkernel
+from anydml.engines.cpu.gemm.operands import NOWHERE, StridedOperand
 from anydml.engines.cpu.gemm.packing import Packing, make_pack
-from anydml.engines.cpu.gemm.program import ContractProgram, Section
+from anydml.engines.cpu.gemm.program import GemmProgram, Section
 from anydml.engines.cpu.gemm.selection import FLOPS, TURNS
 from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, make_stage, take_scratch
 from anydml.engines.cpu.gemm.workspace import SCRATCH, SUMS_AT
@@ -67,7 +67,7 @@ ROOM = SUMS_AT - HEAD - 4096
 """Bytes of a scratch for all else."""
 
 
-def make_attend() -> str:
+def make_attention() -> str:
     """The text of the kernel."""
     return "\n".join([make_stage(), make_bases(), _make_rescale(), _write_kernel(), DECLARED])
 
@@ -274,7 +274,7 @@ class _Cut(NamedTuple):
     """Queries of a unit for which there is room."""
 
 
-def takes_attend(primitive: Attend) -> bool:
+def takes_attention(primitive: Attend) -> bool:
     """Whether there are queries enough for a panel, and room for one; fewer are quicker with keys as they lie.
 
     But for a cache, of which no more is read so than there is: a query of 32 heads, in groups of 4 that share keys and
@@ -330,13 +330,13 @@ def _cut(primitive: Attend) -> _Cut:
     return _Cut(chunk, room // (4 * (size + wide + 3)) // own.queries * own.queries)
 
 
-def plan_attend(primitive: Attend) -> ContractProgram | None:
+def plan_attention(primitive: Attend) -> GemmProgram | None:
     """One pass over the keys for each panel of queries.
 
     12 heads of 512 x 64 take 27.8 ms, and 28.9 by way of their scores; 32 of 2048 x 128 take 2.09 s, where ONNX Runtime
     takes 2.30 and PyTorch 2.45. Of causal attention the former take 16.6, and 31.9 (one thread of an Arm Neoverse-N1).
     """
-    if not takes_attend(primitive):
+    if not takes_attention(primitive):
         return None
     primitive = _grouped(primitive)
     own, cut = panels(), _cut(primitive)
@@ -367,11 +367,11 @@ def plan_attend(primitive: Attend) -> ContractProgram | None:
     fixed = (
         queries, keys, size, value_size, units, len(batch), own.queries, own.lanes, own.keys, own.rows, columns,
         cut.chunk, int(primitive.limit is not None), int(packs[2][0] == "p"), *(pack.address for _, pack in packs),
-        *(get_kernel(tile.name, functools.partial(make_tile, tile)).address for tile in tiles),
+        *(get_kernel(tile.name, functools.partial(make_microkernel, tile)).address for tile in tiles),
         *places[:-1], *batch,
     )  # fmt: skip
-    return ContractProgram(
-        get_kernel("attend", make_attend), fixed, sections, units * math.prod(batch), _size(primitive)
+    return GemmProgram(
+        get_kernel("attend", make_attention), fixed, sections, units * math.prod(batch), _size(primitive)
     )
 
 
@@ -399,20 +399,25 @@ def _pack(view: View, rows: int, panel: int) -> tuple[str, Kernel]:
 # Sections
 
 
-def _lie(view: View) -> Lie:
+def _lie(view: View) -> StridedOperand:
     width = view.data_type.size_in_bytes
-    return Lie(view.tensor, view.offset * width, tuple(stride * width for stride in view.strides), width)
+    return StridedOperand(view.tensor, view.offset * width, tuple(stride * width for stride in view.strides), width)
 
 
-def _leaf(primitive: Attend, leaf: Expr) -> Lie:
+def _leaf(primitive: Attend, leaf: Expr) -> StridedOperand:
     """How a load beside the sum, or a coordinate, lies along the scores."""
     if leaf.op == "coordinate":
-        return Lie("", 0, tuple(int(k == leaf.value) for k in range(len(primitive.scores))), 1)
+        return StridedOperand("", 0, tuple(int(k == leaf.value) for k in range(len(primitive.scores))), 1)
     return _lie(primitive.beside[int(leaf.value) - 1])
 
 
 def _section(
-    address: int, numbers: Sequence[int], lies: Sequence[Lie], steps: Sequence[int], across: Sequence[int], rank: int
+    address: int,
+    numbers: Sequence[int],
+    lies: Sequence[StridedOperand],
+    steps: Sequence[int],
+    across: Sequence[int],
+    rank: int,
 ) -> Section:
     strides = [lie.strides[k] if lie.strides else 0 for k in range(rank) for lie in lies]
     words = (address, len(lies), len(numbers), *steps, *numbers, *across, *strides)
@@ -457,7 +462,9 @@ def _result(primitive: Attend) -> Section:
     return _mapped(value, [load(0, F32), load(1, F32)], lies, steps, len(primitive.scores) - 2)
 
 
-def _mapped(value: Expr, leaves: Sequence[Expr], lies: Sequence[Lie], steps: Sequence[int], rank: int) -> Section:
+def _mapped(
+    value: Expr, leaves: Sequence[Expr], lies: Sequence[StridedOperand], steps: Sequence[int], rank: int
+) -> Section:
     """The row of a map over some views, the last of which is written."""
     nodes = list(walk(value))
     widths = [*(1 if leaf.op == "coordinate" else leaf.type.size_in_bytes for leaf in leaves if leaf.type)]

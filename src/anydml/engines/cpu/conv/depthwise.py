@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.codegen.function import Steps
-from anydml.engines.cpu.conv.padding import NO_FRAME, match_frame
+from anydml.engines.cpu.conv.padding import NO_FRAME, match_padded_input
 from anydml.engines.cpu.conv.stencil import MOST, Taps, make_extremes, make_taps
 from anydml.engines.cpu.conv.stencil_vectors import (
     make_dots,
@@ -23,9 +23,9 @@ from anydml.engines.cpu.conv.stencil_vectors import (
     suits_masked,
 )
 from anydml.engines.cpu.features import IS_ARM, has_feature
-from anydml.engines.cpu.gemm.epilogue import COLUMN, FOLD, ROW, Ending
-from anydml.engines.cpu.gemm.operands import Sides, byte_less_zero
-from anydml.engines.cpu.gemm.program import ContractProgram
+from anydml.engines.cpu.gemm.epilogue import COLUMN, FOLD, ROW, Epilogue
+from anydml.engines.cpu.gemm.operands import Operands, byte_less_zero
+from anydml.engines.cpu.gemm.program import GemmProgram
 from anydml.engines.cpu.gemm.selection import FLOPS
 from anydml.engines.cpu.gemm.tile_shapes import has_dots, tile_for
 from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, make_stage, take_scratch
@@ -41,8 +41,8 @@ from anydml.ir.verbs import Reduce
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.engines.cpu.conv.padding import Frame
-    from anydml.engines.cpu.gemm.operands import Lie
+    from anydml.engines.cpu.conv.padding import PaddedInput
+    from anydml.engines.cpu.gemm.operands import StridedOperand
     from anydml.engines.cpu.gemm.program import Section
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive
@@ -336,7 +336,7 @@ PART = 4096
 """Results of a part of a plane: the first cache has them, with what they are folded from."""
 
 
-class _Planes(Sides):
+class _Planes(Operands):
     """The last two dimensions that are kept are rows and columns of a plane."""
 
     def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - the class above has it
@@ -355,16 +355,16 @@ class _Found(NamedTuple):
     """Of bytes, what is taken off the input."""
 
 
-def plan_framed(primitives: Sequence[Primitive], constants: frozenset[str]) -> ContractProgram | None:
+def plan_stencil_padded(primitives: Sequence[Primitive], constants: frozenset[str]) -> GemmProgram | None:
     """Planes whose padding is made for a reduce alone, and that reduce; None for others."""
     *maps, last = primitives
-    frame = match_frame(maps)
+    frame = match_padded_input(maps)
     if frame is None or not isinstance(last, Reduce) or last.checks or frame.inner.tensor in constants:
         return None
-    return plan_taps(last, frame)
+    return plan_stencil(last, frame)
 
 
-def plan_taps(primitive: Reduce, frame: Frame | None = None) -> ContractProgram | None:
+def plan_stencil(primitive: Reduce, frame: PaddedInput | None = None) -> GemmProgram | None:
     """Planes of FLOAT32 or bytes, whose windows are small; None where they are not, or lie otherwise.
 
     Whether it is so does not depend on what is computed from the folds, nor on the target: bits are the same.
@@ -387,14 +387,14 @@ def plan_taps(primitive: Reduce, frame: Frame | None = None) -> ContractProgram 
     taps = _taps(sides, found)
     if taps is None or len(sides.lies(sides.finish)) >= VIEWS:
         return None
-    if found.fold.type in _BYTES and (taps.ending is None or frame is not None):
+    if found.fold.type in _BYTES and (taps.epilogue is None or frame is not None):
         return None  # the scratch has sums of 32 bits, and margins of numbers or of zero points
     if frame is not None and not _is_framed(sides, found, taps, frame):
         return None
     return _program(sides, found, taps, frame)
 
 
-def _is_framed(sides: Sides, found: _Found, taps: Taps, frame: Frame) -> bool:
+def _is_framed(sides: Operands, found: _Found, taps: Taps, frame: PaddedInput) -> bool:
     """Whether the input alone has margins, and windows are walked onward in it, from its first element on.
 
     The rows of results are a plane's: those of planes that give one row each are not.
@@ -437,7 +437,7 @@ def _is_byte(fold: Expr, term: Expr) -> bool:
     return fold.op in ("fold_max", "fold_min") and fold.type is term.type and fold.type in _BYTES
 
 
-def _taps(sides: Sides, found: _Found) -> Taps | None:
+def _taps(sides: Operands, found: _Found) -> Taps | None:
     sizes, lie = sides.found.sizes, sides.lie(found.x)
     (rows,), (columns,) = sides.rows, sides.columns
     lanes, most = tile_for("f32", MOST).lanes, math.prod(sizes[k] for k in sides.folded)
@@ -452,11 +452,11 @@ def _taps(sides: Sides, found: _Found) -> Taps | None:
     height, width = (1, *(sizes[k] for k in sides.folded))[-2:]
     distances = (lie.strides[rows] // pitch, lie.strides[columns] // element, below // pitch, beside // element)
     kind = kind_of(found.x.type)
-    taps = Taps(found.op, height, width, *distances, lanes, IS_ARM, kind, ending=_ending(sides))
+    taps = Taps(found.op, height, width, *distances, lanes, IS_ARM, kind, epilogue=_epilogue(sides))
     return taps if max(map(abs, distances)) <= FAR else None
 
 
-def _ending(sides: Sides) -> Ending | None:
+def _epilogue(sides: Operands) -> Epilogue | None:
     """The value computed from folds where they are, if it is short and no read varies along a plane.
 
     Elements that do may lie where the target does: rows that overlap would read them again.
@@ -470,21 +470,21 @@ def _ending(sides: Sides) -> Ending | None:
         elif any(lie.strides[k] for k in plane):
             return None
     is_short = len(list(walk(sides.finish))) <= SHORT and sides.target.along(sides.columns) == sides.target.width
-    return Ending(sides.finish, sides.sum, tuple(leaves), tuple(moves)) if is_short else None
+    return Epilogue(sides.finish, sides.sum, tuple(leaves), tuple(moves)) if is_short else None
 
 
-def _pair(sides: Sides, lie: Lie) -> tuple[int, int]:
+def _pair(sides: Operands, lie: StridedOperand) -> tuple[int, int]:
     """The distances of taps, from line to line and along one."""
     found = [lie.strides[k] for k in sides.folded]
     return (found[0], found[1]) if len(found) == 2 else (0, found[0])
 
 
-def _pitch(sides: Sides, lie: Lie) -> int:
+def _pitch(sides: Operands, lie: StridedOperand) -> int:
     """The common divisor of the distances of lines."""
     return math.gcd(lie.strides[sides.rows[0]], _pair(sides, lie)[0])
 
 
-def _program(sides: Sides, found: _Found, taps: Taps, frame: Frame | None) -> ContractProgram | None:
+def _program(sides: Operands, found: _Found, taps: Taps, frame: PaddedInput | None) -> GemmProgram | None:
     sizes = sides.found.sizes
     (rows,), (columns,) = sides.rows, sides.columns
     height, line = sizes[rows], sizes[columns]
@@ -524,7 +524,7 @@ def _program(sides: Sides, found: _Found, taps: Taps, frame: Frame | None) -> Co
         filler = sides.section((), elements, [0] * len(elements), [0] * len(elements))
         bound = frame.lie(x, sides.batch) or x
     weights, bits, counts, pair = _weights(sides, found, taps)
-    result = sides.result(is_written=taps.ending is None)
+    result = sides.result(is_written=taps.epilogue is None)
     sections: tuple[Section, ...] = (sides.section((), [bound], [0], [0]), weights, result, filler)
     places = [HEADER + len(WORDS) + len(sides.batch)]
     for section in sections:
@@ -543,16 +543,16 @@ def _program(sides: Sides, found: _Found, taps: Taps, frame: Frame | None) -> Co
     elif suits_dots(taps) and has_dots(tile_for("i32", MOST).lanes):
         dots = get_kernel(f"dots of {taps.name}", functools.partial(make_dots, taps)).address
     fixed = (
-        height, line, parts, down, pitch, *counts, *pair, kernel.address, dots, int(taps.ending is not None),
+        height, line, parts, down, pitch, *counts, *pair, kernel.address, dots, int(taps.epilogue is not None),
         int(is_whole), target.strides[rows], *framing, bits, *places[:4],
         len(sides.batch), *(sizes[k] for k in sides.batch),
     )  # fmt: skip
     size = 2 * math.prod(sizes) // FLOPS
     walk_ = get_kernel("planes", functools.partial(make_planes, SCRATCH, RESULT))
-    return ContractProgram(walk_, fixed, sections, sides.count(sides.batch) * parts, size)
+    return GemmProgram(walk_, fixed, sections, sides.count(sides.batch) * parts, size)
 
 
-def _weights(sides: Sides, found: _Found, taps: Taps) -> tuple[Section, int, tuple[int, int], tuple[int, int]]:
+def _weights(sides: Operands, found: _Found, taps: Taps) -> tuple[Section, int, tuple[int, int], tuple[int, int]]:
     """Weights and zero points, what they are, rows and columns of weights, and how far those lie apart."""
     weight = found.weight
     if weight is None:

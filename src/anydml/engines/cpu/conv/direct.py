@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
-from anydml.engines.cpu.conv.direct_microkernel import BandTile, make_band_tile
-from anydml.engines.cpu.conv.padding import match_frame
+from anydml.engines.cpu.conv.direct_microkernel import DirectTile, make_direct_tile
+from anydml.engines.cpu.conv.padding import match_padded_input
 from anydml.engines.cpu.features import has_feature, reads_pixels
-from anydml.engines.cpu.gemm.epilogue import CHEAP, COLUMN, FOLD, SHORT, Ending
+from anydml.engines.cpu.gemm.epilogue import CHEAP, COLUMN, FOLD, SHORT, Epilogue
 from anydml.engines.cpu.gemm.microkernel import CHAIN
-from anydml.engines.cpu.gemm.operands import Sides
+from anydml.engines.cpu.gemm.operands import Operands
 from anydml.engines.cpu.gemm.prepacked import lay_out_places
-from anydml.engines.cpu.gemm.program import ContractProgram, place_of
+from anydml.engines.cpu.gemm.program import GemmProgram, place_of
 from anydml.engines.cpu.gemm.selection import FLOPS, TURNS
 from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, take_scratch
 from anydml.engines.cpu.gemm.workspace import RESULT, RESULT_AT, SCRATCH
@@ -33,8 +33,8 @@ from anydml.ir.verbs import Reduce
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.engines.cpu.conv.padding import Frame
-    from anydml.engines.cpu.gemm.operands import Lie
+    from anydml.engines.cpu.conv.padding import PaddedInput
+    from anydml.engines.cpu.gemm.operands import StridedOperand
     from anydml.ir.verbs import Primitive
 
 # Convolutions of planes, a band of the output's lines at a time. Compiled once for all.
@@ -67,7 +67,7 @@ table goes `piece_on` bytes on with each. Some `group_panels` read the same chan
 `group_bytes` on, for the `group_columns` after theirs; each of a group's panels begins `left_on` bytes on."""
 
 
-def make_bands() -> str:
+def make_direct_conv() -> str:
     """The text of the kernel."""
     text = Steps()
     for i, name in enumerate(WORDS):
@@ -181,7 +181,7 @@ def _multiply(text: Steps) -> None:
         )  # fmt: skip
 
 
-# Bands of a convolution: its dimensions, the shape of its tiles, and how work is cut, whatever way pictures lie.
+# Row blocks of a convolution: its dimensions, the shape of its tiles, and how work is cut, whatever way pictures lie.
 
 
 BATCH, GROUP, CHANNEL, ROW, PLACE, INPUT, DOWN, BESIDE = range(8)
@@ -201,13 +201,13 @@ LATENCY = 8
 LOADS = 1.2
 """Loads of a step that take as long as products: two take a cycle, but they come in pairs seldom."""
 OVERHEAD = 0.5
-"""Cycles of each step of a tile beside its products, that of its call and of its ending included."""
+"""Cycles of each step of a tile beside its products, that of its call and of its epilogue included."""
 MOST_VECTORS = 4
 OFTEN = 16
 """Tiles of a band up to which weights are fetched: more of them find those in the first cache for long."""
 
 
-class Bands(Sides):
+class DirectOperands(Operands):
     """Rows are the places of a line, columns the channels of the output."""
 
     def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - the class above has it
@@ -237,7 +237,7 @@ class Shape(NamedTuple):
         return max(rows * self.vectors, LATENCY, LOADS * (rows + self.vectors)) / 2 + OVERHEAD
 
 
-def shape_of(sides: Bands, lanes: int) -> Shape:
+def shape_of(sides: DirectOperands, lanes: int) -> Shape:
     """The tile that takes the least time."""
     registers = 32 if has_feature("avx512vl") else 16
     line, rows, found = sides.m, sides.found.sizes[ROW], []
@@ -266,9 +266,9 @@ class _Units(NamedTuple):
 
 
 def units_of(
-    sides: Bands, shape: Shape, stride: int, reach: int, pitch: int, *, planes: int, panels: int
+    sides: DirectOperands, shape: Shape, stride: int, reach: int, pitch: int, *, planes: int, panels: int
 ) -> _Units | None:
-    """Bands that the second cache has, and work for every thread; None where a scratch has no room for a band.
+    """Row blocks that the second cache has, and work for every thread; None where a scratch has no room for a band.
 
     Each of some planes has lines `pitch` bytes apart: windows begin `stride` lines apart, and have `reach`.
     """
@@ -291,14 +291,14 @@ def units_of(
     return None
 
 
-def size_of(sides: Bands) -> int:
+def size_of(sides: DirectOperands) -> int:
     """The work, in bytes moved in its time."""
     return 2 * math.prod(sides.found.sizes) // FLOPS
 
 
-def tile_kernel(tile: BandTile) -> int:
+def tile_kernel(tile: DirectTile) -> int:
     """The address of a tile's kernel."""
-    return get_kernel(tile.name, functools.partial(make_band_tile, tile)).address
+    return get_kernel(tile.name, functools.partial(make_direct_tile, tile)).address
 
 
 # The lines of a band of a plane, copied with what is around them: as many stores as a line needs, and no loop for it.
@@ -312,7 +312,7 @@ LONG = 1024
 """Bytes of a line from which on `memcpy` moves it, and the CPU itself finds what comes next."""
 
 
-class BandLine(NamedTuple):
+class DirectLine(NamedTuple):
     """A line of a band, in bytes."""
 
     size: int
@@ -328,7 +328,7 @@ class BandLine(NamedTuple):
         return f"pack lines of a band {' '.join(map(str, self))}"
 
 
-def make_band_lines(line: BandLine) -> str:
+def make_direct_lines(line: DirectLine) -> str:
     """The text of the kernel."""
     text = Steps()
     wide = _piece(line.pitch)
@@ -366,7 +366,7 @@ def _offsets(start: int, stop: int, piece: int) -> list[int]:
     return [min(at, stop - piece) for at in range(start, stop, piece)]
 
 
-def _move(text: Steps, line: BandLine) -> None:
+def _move(text: Steps, line: DirectLine) -> None:
     if line.size >= LONG:
         to, source = text.place(f"here + {line.left}"), text.place("there")
         text.declared["declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"] = None
@@ -396,7 +396,7 @@ FEW = 16
 class _Lines(NamedTuple):
     """The input's lines, in bytes: how they are copied to a band, and how windows walk over that."""
 
-    x: Lie
+    x: StridedOperand
     """Along the batch."""
     x_step: int
     x_down: int
@@ -414,21 +414,21 @@ class _Lines(NamedTuple):
     """Lines of a window."""
 
 
-def plan_bands(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | None:
+def plan_direct(primitive: Reduce, constants: frozenset[str]) -> GemmProgram | None:
     """Windows that lie in a tensor as they are; None for others than of planes, by constant weights."""
     return _plan(primitive, None, constants)
 
 
-def plan_padded_bands(primitives: Sequence[Primitive], constants: frozenset[str]) -> ContractProgram | None:
+def plan_direct_padded(primitives: Sequence[Primitive], constants: frozenset[str]) -> GemmProgram | None:
     """Planes whose padding is made for a convolution alone, and that; None for others."""
     *maps, last = primitives
-    frame = match_frame(maps)
+    frame = match_padded_input(maps)
     if frame is None or not isinstance(last, Reduce) or last.checks or frame.inner.tensor in constants:
         return None
     return _plan(last, frame, constants)
 
 
-def _plan(primitive: Reduce, frame: Frame | None, constants: frozenset[str]) -> ContractProgram | None:
+def _plan(primitive: Reduce, frame: PaddedInput | None, constants: frozenset[str]) -> GemmProgram | None:
     found = match_contraction(primitive) if primitive.depth == 3 and len(primitive.sizes) == 8 else None
     if not reads_pixels() or found is None or found.fold.type is not DataType.FLOAT32 or not all(primitive.sizes):
         return None
@@ -437,14 +437,14 @@ def _plan(primitive: Reduce, frame: Frame | None, constants: frozenset[str]) -> 
             continue
         batch = tuple(k for k in (BATCH, GROUP) if primitive.sizes[k] > 1)
         own = (found.sizes, batch, (PLACE,), (CHANNEL,), (INPUT, DOWN, BESIDE))
-        sides = Bands(primitive, Contraction(found.fold, x, weights, *own))
-        ending, lines = _ending(sides), _lines(sides, frame)
-        if ending is not None and lines is not None:
-            return _program(sides, ending, lines, constants)
+        sides = DirectOperands(primitive, Contraction(found.fold, x, weights, *own))
+        epilogue, lines = _epilogue(sides), _lines(sides, frame)
+        if epilogue is not None and lines is not None:
+            return _program(sides, epilogue, lines, constants)
     return None
 
 
-def _ending(sides: Bands) -> Ending | None:
+def _epilogue(sides: DirectOperands) -> Epilogue | None:
     """The value computed from sums, if it is short and has a number for each channel at most."""
     leaves, lies = sides.leaves(sides.finish)
     nodes, target = list(walk(sides.finish)), sides.target
@@ -458,10 +458,10 @@ def _ending(sides: Bands) -> Ending | None:
         if leaf is not sides.sum and not (is_fixed and along in (0, lie.width)):
             return None
         moves.append(FOLD if leaf is sides.sum else COLUMN if along else "")
-    return Ending(sides.finish, sides.sum, tuple(leaves), tuple(moves))
+    return Epilogue(sides.finish, sides.sum, tuple(leaves), tuple(moves))
 
 
-def _lines(sides: Bands, frame: Frame | None) -> _Lines | None:
+def _lines(sides: DirectOperands, frame: PaddedInput | None) -> _Lines | None:
     """How lines lie; None where windows are walked backward or reach out of a plane, or channels lie otherwise."""
     x, sizes = sides.lie(sides.left), sides.found.sizes
     ways = (ROW, PLACE, DOWN, BESIDE)
@@ -492,13 +492,13 @@ def _lines(sides: Bands, frame: Frame | None) -> _Lines | None:
     )  # fmt: skip
 
 
-def _reach(sides: Bands, *ways: int) -> int:
+def _reach(sides: DirectOperands, *ways: int) -> int:
     """The bytes that all windows read along some dimensions."""
     x, sizes = sides.lie(sides.left), sides.found.sizes
     return 4 + sum((sizes[k] - 1) * x.strides[k] for k in ways)
 
 
-def _program(sides: Bands, ending: Ending, lines: _Lines, constants: frozenset[str]) -> ContractProgram | None:
+def _program(sides: DirectOperands, epilogue: Epilogue, lines: _Lines, constants: frozenset[str]) -> GemmProgram | None:
     sizes, target, x = sides.found.sizes, sides.target, sides.lie(sides.left)
     own, steps = 16 if has_feature("avx512vl") else 8, sizes[DOWN] * sizes[BESIDE]
     lanes = own if sides.n > LEAST_LANES else LEAST_LANES
@@ -516,12 +516,12 @@ def _program(sides: Bands, ending: Ending, lines: _Lines, constants: frozenset[s
     tiles = _tiles(sides, shape, lines, is_fetched=-(-units.rows // shape.lines) * -(-sides.m // shape.places) <= OFTEN)
     last = (sizes[INPUT] - (parts - 1) * together) * sizes[DOWN]
     chain = sizes[DOWN] if is_few else 0
-    ended = [tile._replace(ending=ending, chain=chain, ahead=-(-tile.vectors * lanes // last)) for tile in tiles]
+    ended = [tile._replace(epilogue=epilogue, chain=chain, ahead=-(-tile.vectors * lanes // last)) for tile in tiles]
     kernels = [
         *([0] * len(tiles) if parts == 1 else map(tile_kernel, tiles)),
         *map(tile_kernel, ended),
     ]
-    copy = BandLine(lines.size, lines.left, lines.pitch)
+    copy = DirectLine(lines.size, lines.left, lines.pitch)
     sections = (sides.section((), [lines.x], [0], [0]), panels.section, sides.result(is_written=False))
     at = [HEADER + len(WORDS) + len(sides.batch)]
     for section in sections:
@@ -530,7 +530,7 @@ def _program(sides: Bands, ending: Ending, lines: _Lines, constants: frozenset[s
     words = {
         "channels": sizes[INPUT], "rows": sizes[ROW], "line": sides.m, "bands": units.bands, "chunks": units.chunks,
         "panels": -(-sides.n // width), "count": count, "x_step": lines.x_step, "x_down": lines.x_down,
-        "copy": get_kernel(copy.name, functools.partial(make_band_lines, copy)).address, "top": lines.top,
+        "copy": get_kernel(copy.name, functools.partial(make_direct_lines, copy)).address, "top": lines.top,
         "height": lines.height, "fill": lines.fill, "pitch": lines.pitch, "plane": units.plane,
         "stride": lines.stride, "reach": lines.reach, "together": together, "taps": sizes[DOWN],
         "pieces": place_of((together, sizes[DOWN]), (units.plane, lines.below * lines.pitch)),
@@ -544,16 +544,16 @@ def _program(sides: Bands, ending: Ending, lines: _Lines, constants: frozenset[s
         **dict(zip(TILES, kernels, strict=True)),
     }  # fmt: skip
     fixed = (*(words[name] for name in WORDS[2:]), *(sizes[k] for k in sides.batch))
-    kernel, number = get_kernel("bands", make_bands), units.bands * units.chunks * count
-    return ContractProgram(kernel, fixed, sections, number, size_of(sides), panels.layouts)
+    kernel, number = get_kernel("bands", make_direct_conv), units.bands * units.chunks * count
+    return GemmProgram(kernel, fixed, sections, number, size_of(sides), panels.layouts)
 
 
-def _tiles(sides: Bands, shape: Shape, lines: _Lines, *, is_fetched: bool) -> list[BandTile]:
+def _tiles(sides: DirectOperands, shape: Shape, lines: _Lines, *, is_fetched: bool) -> list[DirectTile]:
     """In the order of the kernel's: for a panel or the last, and for a line's places or the last."""
     x, sizes = sides.lie(sides.left), sides.found.sizes
     down = lines.stride * lines.pitch if shape.lines > 1 else 0
     walk = (sizes[BESIDE], down, x.strides[PLACE], x.strides[BESIDE])
-    tile = BandTile(*shape, shape.width, *walk, fetches=is_fetched)
+    tile = DirectTile(*shape, shape.width, *walk, fetches=is_fetched)
     low = tile._replace(lines=sizes[ROW] % shape.lines or shape.lines, places=sides.m % shape.places or shape.places)
     narrow = (sides.n % shape.width or shape.width) // shape.lanes
     return [each._replace(vectors=vectors) for vectors in (shape.vectors, narrow) for each in (tile, low)]

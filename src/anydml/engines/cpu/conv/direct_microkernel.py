@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.codegen.function import store_some
 from anydml.engines.cpu.conv.nhwc_microkernel import UnpackedText
-from anydml.engines.cpu.gemm.epilogue import EndingText
+from anydml.engines.cpu.gemm.epilogue import EpilogueText
 from anydml.engines.cpu.gemm.microkernel import AHEAD, Tile
 from anydml.engines.cpu.launch.record import LINE
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.codegen.function import Steps
-    from anydml.engines.cpu.gemm.epilogue import Ending
+    from anydml.engines.cpu.gemm.epilogue import Epilogue
 
 
 SOON = 2
@@ -20,7 +20,7 @@ SOON = 2
 channels into 512 of 7 x 7, 3 x 3, take 1.81 ms so, and 2.41 without (one thread, 16 lanes)."""
 
 
-class BandTile(NamedTuple):
+class DirectTile(NamedTuple):
     """The parameters of a tile's text."""
 
     lines: int
@@ -53,7 +53,7 @@ class BandTile(NamedTuple):
     """Whether each channel is multiplied by a number of its own, and not all by one."""
     tail: int = 0
     """Channels of the last vector that there are, where not all."""
-    ending: Ending | None = None
+    epilogue: Epilogue | None = None
     """The computation of results from sums, by the last of a window's tiles; None for others."""
 
     @property
@@ -64,17 +64,17 @@ class BandTile(NamedTuple):
     @property
     def name(self) -> str:
         """The kernel's."""
-        *plain, ending = self
-        return " ".join(["tile of a band", *map(str, plain), *([ending.name] if ending is not None else [])])
+        *plain, epilogue = self
+        return " ".join(["tile of a band", *map(str, plain), *([epilogue.name] if epilogue is not None else [])])
 
 
-def make_band_tile(tile: BandTile) -> str:
+def make_direct_tile(tile: DirectTile) -> str:
     """The text of the kernel."""
     return _BandTile(tile).write()
 
 
 class _BandTile(UnpackedText):
-    def __init__(self, band: BandTile) -> None:
+    def __init__(self, band: DirectTile) -> None:
         super().__init__(Tile(band.rows, band.vectors, band.lanes, 0, by_lane=False))
         self.band = band
 
@@ -108,8 +108,8 @@ class _BandTile(UnpackedText):
         self._go_on()
         text.add("out:")
         names = ("a", "b", "c", "pieces", "count", "first", "soon", "to", "to.step", "section", "bases", "column")
-        if band.ending is not None:
-            self._end(band.ending)
+        if band.epilogue is not None:
+            self._end(band.epilogue)
         else:
             text.add("br i1 %is.first, label %write.last, label %add.last")
             for block in ("add", "write"):
@@ -178,7 +178,7 @@ class _BandTile(UnpackedText):
             step = text.new(f"select i1 {more}, i64 %to.step, i64 0")
             text.add(f"{on} = add i64 {at}, {step}")
 
-    def _end(self, ending: Ending) -> None:
+    def _end(self, epilogue: Epilogue) -> None:
         """Compute results, and write them channel by channel."""
         text, band = self.text, self.band
         text.add("br i1 %is.first, label %finish, label %more", "more:")
@@ -186,7 +186,7 @@ class _BandTile(UnpackedText):
         text.add("br label %finish", "finish:")
         for i, j in self.sums:
             text.add(f"%t{i}.{j} = phi {self.vector} [ %s{i}.{j}.rest, %out ], [ {old[i, j]}, %more ]")
-        made = EndingText(ending, text, band.lanes)
+        made = EpilogueText(epilogue, text, band.lanes)
         if band.tail:
             made.few[band.vectors - 1] = band.tail
         table = len(text.lines)

@@ -23,17 +23,17 @@ from anydml.engines.cpu.conv.direct import (
     ROW,
     TILES,
     WORDS,
-    Bands,
-    make_bands,
+    DirectOperands,
+    make_direct_conv,
 )
-from anydml.engines.cpu.conv.direct_microkernel import BandTile
-from anydml.engines.cpu.conv.padding import match_frame
+from anydml.engines.cpu.conv.direct_microkernel import DirectTile
+from anydml.engines.cpu.conv.padding import match_padded_input
 from anydml.engines.cpu.features import CROWDED, has_feature, reads_pixels
-from anydml.engines.cpu.gemm.epilogue import CHEAP, COLUMN, FOLD, SHORT, Ending
+from anydml.engines.cpu.gemm.epilogue import CHEAP, COLUMN, FOLD, SHORT, Epilogue
 from anydml.engines.cpu.gemm.microkernel import CHAIN
-from anydml.engines.cpu.gemm.operands import Lie
+from anydml.engines.cpu.gemm.operands import StridedOperand
 from anydml.engines.cpu.gemm.prepacked import lay_out_places
-from anydml.engines.cpu.gemm.program import ContractProgram, place_of
+from anydml.engines.cpu.gemm.program import GemmProgram, place_of
 from anydml.engines.cpu.launch.record import HEADER, LINE
 from anydml.engines.cpu.rows.walk import VIEWS
 from anydml.enums import DataType
@@ -44,7 +44,7 @@ from anydml.ir.verbs import Reduce
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.engines.cpu.conv.padding import Frame
+    from anydml.engines.cpu.conv.padding import PaddedInput
     from anydml.ir.verbs import Primitive
 
 # The lines of a band of a picture whose channels lie side by side, copied with the places around them.
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 # the source, `down` bytes apart, and `after` filled ones; `next` has no meaning here.
 
 
-class PixelLine(NamedTuple):
+class NhwcLine(NamedTuple):
     """A line of a band."""
 
     size: int
@@ -75,7 +75,7 @@ class PixelLine(NamedTuple):
         return f"pack lines of pixels {' '.join(map(str, self))}"
 
 
-def make_pixel_lines(line: PixelLine) -> str:
+def make_nhwc_lines(line: NhwcLine) -> str:
     """The text of the kernel."""
     text, whole = Steps(), line.width * line.pitch
     piece = next(size for size in (LINE, LINE // 2, LINE // 4, LINE // 8, 4) if line.pitch % size == 0)
@@ -128,7 +128,7 @@ SOON = 4
 class _Picture(NamedTuple):
     """How a picture lies in a band, and how windows walk over it: in bytes, or in lines."""
 
-    copy: PixelLine
+    copy: NhwcLine
     line: int
     """Bytes of a line."""
     stride: int
@@ -143,10 +143,10 @@ class _Picture(NamedTuple):
     """Bytes from a tap to the next."""
 
 
-def plan_pixel_bands(primitives: Sequence[Primitive], constants: frozenset[str]) -> ContractProgram | None:
+def plan_direct_nhwc(primitives: Sequence[Primitive], constants: frozenset[str]) -> GemmProgram | None:
     """Pictures whose padding is made for a convolution alone, and that; None for others."""
     *maps, last = primitives
-    frame = match_frame(maps, is_beside=True)
+    frame = match_padded_input(maps, is_beside=True)
     if frame is None or not isinstance(last, Reduce) or last.checks or frame.inner.tensor in constants:
         return None
     found = match_contraction(last) if last.depth == 3 and len(last.sizes) == 8 else None
@@ -158,29 +158,29 @@ def plan_pixel_bands(primitives: Sequence[Primitive], constants: frozenset[str])
         is_each = last.sizes[CHANNEL] == last.sizes[INPUT] == 1 < last.sizes[GROUP]
         columns = (GROUP,) if is_each else (CHANNEL,)
         batch = (BATCH,) if last.sizes[BATCH] > 1 else ()
-        sides = Bands(
+        sides = DirectOperands(
             last, Contraction(found.fold, x, weights, found.sizes, batch, (PLACE,), columns, (DOWN, BESIDE, INPUT))
         )
-        ending, picture = _ending(sides), _picture(sides, frame)
-        if ending is not None and picture is not None and _has_filters(sides, is_each=is_each):
-            return _program(sides, ending, picture, frame, constants, is_each=is_each)
+        epilogue, picture = _epilogue(sides), _picture(sides, frame)
+        if epilogue is not None and picture is not None and _has_filters(sides, is_each=is_each):
+            return _program(sides, epilogue, picture, frame, constants, is_each=is_each)
     return None
 
 
-def _has_filters(sides: Bands, *, is_each: bool) -> bool:
+def _has_filters(sides: DirectOperands, *, is_each: bool) -> bool:
     """Whether the weights are filters, those of each group its own: its panels follow those of the one before."""
     strides, is_grouped = sides.lie(sides.right).strides, not is_each and sides.found.sizes[GROUP] > 1
     return not any(strides[k] for k in (BATCH, ROW, PLACE)) and not (is_grouped and not strides[GROUP])
 
 
-def _is_run(sides: Bands, lie: Lie) -> bool:
+def _is_run(sides: DirectOperands, lie: StridedOperand) -> bool:
     """Whether channels lie side by side, those of a group after those of the group before."""
     sizes = sides.found.sizes
     is_own = sizes[CHANNEL] == 1 or lie.strides[CHANNEL] == lie.width
     return is_own and (sizes[GROUP] == 1 or lie.strides[GROUP] == sizes[CHANNEL] * lie.width)
 
 
-def _ending(sides: Bands) -> Ending | None:
+def _epilogue(sides: DirectOperands) -> Epilogue | None:
     """The value computed from sums, if it is short and has a number for each channel at most."""
     leaves, lies = sides.leaves(sides.finish)
     nodes, target = list(walk(sides.finish)), sides.target
@@ -194,10 +194,10 @@ def _ending(sides: Bands) -> Ending | None:
         if leaf is not sides.sum and not (is_fixed and (is_one or _is_run(sides, lie))):
             return None
         moves.append(FOLD if leaf is sides.sum else "" if is_one else COLUMN)
-    return Ending(sides.finish, sides.sum, tuple(leaves), tuple(moves))
+    return Epilogue(sides.finish, sides.sum, tuple(leaves), tuple(moves))
 
 
-def _picture(sides: Bands, frame: Frame) -> _Picture | None:
+def _picture(sides: DirectOperands, frame: PaddedInput) -> _Picture | None:
     """How places lie; None where windows are walked backward, or reach out of a picture."""
     x, sizes, inner = sides.lie(sides.left), sides.found.sizes, frame.inner
     if any(x.strides[k] <= 0 for k in (ROW, PLACE, DOWN, BESIDE) if sizes[k] > 1):
@@ -220,7 +220,7 @@ def _picture(sides: Bands, frame: Frame) -> _Picture | None:
     # Places that would share lines of the first cache lie a line further apart.
     pitch = size + LINE if size % CROWDED == 0 else size
     width = max(width, frame.left + inner.sizes[3])
-    copy = PixelLine(size, 4 * inner.strides[3], pitch, inner.sizes[3], frame.left, width)
+    copy = NhwcLine(size, 4 * inner.strides[3], pitch, inner.sizes[3], frame.left, width)
     reach = (sizes[DOWN] - 1) * (below // line) + 1
     return _Picture(copy, width * pitch, down // line, below // line, reach, apart // 4 * pitch, beside // 4 * pitch)
 
@@ -240,7 +240,7 @@ class _Walk(NamedTuple):
         return math.prod(self.sizes)
 
 
-def _walk(sides: Bands, picture: _Picture, *, is_each: bool) -> _Walk | None:
+def _walk(sides: DirectOperands, picture: _Picture, *, is_each: bool) -> _Walk | None:
     sizes, down = sides.found.sizes, picture.below * picture.line
     if is_each:
         return _Walk((sizes[DOWN],), (down,), sizes[BESIDE], picture.beside)
@@ -258,8 +258,14 @@ def _walk(sides: Bands, picture: _Picture, *, is_each: bool) -> _Walk | None:
 
 
 def _program(
-    sides: Bands, ending: Ending, picture: _Picture, frame: Frame, constants: frozenset[str], *, is_each: bool
-) -> ContractProgram | None:
+    sides: DirectOperands,
+    epilogue: Epilogue,
+    picture: _Picture,
+    frame: PaddedInput,
+    constants: frozenset[str],
+    *,
+    is_each: bool,
+) -> GemmProgram | None:
     sizes, target, x = sides.found.sizes, sides.target, sides.lie(sides.left)
     own = 16 if has_feature("avx512vl") else 8
     lanes = own if sides.n > LEAST_LANES else LEAST_LANES
@@ -272,7 +278,9 @@ def _program(
     units = direct.units_of(
         sides, shape, picture.stride, picture.reach, picture.line, planes=1, panels=per_group * groups
     )
-    grouped = Bands(sides.primitive, sides.found._replace(batch=(*sides.batch, *(() if is_each else (GROUP,)))))
+    grouped = DirectOperands(
+        sides.primitive, sides.found._replace(batch=(*sides.batch, *(() if is_each else (GROUP,))))
+    )
     panels = lay_out_places(grouped if sizes[GROUP] > 1 else sides, width, constants)
     if units is None or panels is None:
         return None
@@ -281,7 +289,7 @@ def _program(
     last = walk.pieces - (parts - 1) * together
     is_fetched = -(-units.rows // shape.lines) * -(-sides.m // shape.places) <= OFTEN
     down = picture.stride * picture.line if shape.lines > 1 else 0
-    tile = BandTile(
+    tile = DirectTile(
         *shape, width, walk.steps, down, picture.apart, walk.beside, fetches=is_fetched and not is_each,
         soon=SOON, is_beside=True, is_each=is_each,
     )  # fmt: skip
@@ -293,9 +301,9 @@ def _program(
         for each in (tile, low)
     ]
     plain = [0] * len(tiles) if parts == 1 else [direct.tile_kernel(one._replace(tail=0)) for one in tiles]
-    ended = [direct.tile_kernel(one._replace(ending=ending, ahead=-(-one.rows // last))) for one in tiles]
+    ended = [direct.tile_kernel(one._replace(epilogue=epilogue, ahead=-(-one.rows // last))) for one in tiles]
     bound = frame.lie(x, sides.batch)
-    weights = sides.section((), [Lie(panels.section.tensors[0][0], 0, (0,) * len(sizes), 4)], [0], [0])
+    weights = sides.section((), [StridedOperand(panels.section.tensors[0][0], 0, (0,) * len(sizes), 4)], [0], [0])
     sections = (sides.section((), [bound or x], [0], [0]), weights, sides.result(is_written=False))
     count = sides.count(sides.batch)
     at = [HEADER + len(WORDS) + len(sides.batch)]
@@ -304,7 +312,7 @@ def _program(
     words = {
         "channels": walk.pieces, "rows": sizes[ROW], "line": sides.m, "bands": units.bands, "chunks": units.chunks,
         "panels": per_group * groups, "count": count, "x_step": 0, "x_down": 4 * frame.inner.strides[2],
-        "copy": get_kernel(picture.copy.name, functools.partial(make_pixel_lines, picture.copy)).address,
+        "copy": get_kernel(picture.copy.name, functools.partial(make_nhwc_lines, picture.copy)).address,
         "top": frame.top, "height": frame.inner.sizes[2], "fill": frame.number, "pitch": picture.line, "plane": 0,
         "stride": picture.stride, "reach": picture.reach, "together": together, "taps": 1,
         "pieces": place_of(walk.sizes, walk.strides), "places_at_once": shape.places, "lines": shape.lines,
@@ -319,6 +327,6 @@ def _program(
     }  # fmt: skip
     fixed = (*(words[name] for name in WORDS[2:]), *(sizes[k] for k in sides.batch))
     number = units.bands * units.chunks * count
-    return ContractProgram(
-        get_kernel("bands", make_bands), fixed, sections, number, direct.size_of(sides), panels.layouts
+    return GemmProgram(
+        get_kernel("bands", make_direct_conv), fixed, sections, number, direct.size_of(sides), panels.layouts
     )

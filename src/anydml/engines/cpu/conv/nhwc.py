@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.conv.nhwc_microkernel import EACH, SPREAD, make_unpacked_tile
 from anydml.engines.cpu.features import CROWDED, reads_pixels
-from anydml.engines.cpu.gemm.epilogue import ending_of
-from anydml.engines.cpu.gemm.macrokernel import WORDS, make_contract
+from anydml.engines.cpu.gemm.epilogue import epilogue_of
+from anydml.engines.cpu.gemm.macrokernel import WORDS, make_macrokernel
 from anydml.engines.cpu.gemm.microkernel import CHAIN, Tile
-from anydml.engines.cpu.gemm.operands import PANELS, PIECES, Sides
+from anydml.engines.cpu.gemm.operands import PANELS, PIECES, Operands
 from anydml.engines.cpu.gemm.prepacked import lay_out_places
-from anydml.engines.cpu.gemm.program import ContractProgram, place_of_pieces
+from anydml.engines.cpu.gemm.program import GemmProgram, place_of_pieces
 from anydml.engines.cpu.gemm.selection import TURNS, size_of
 from anydml.engines.cpu.gemm.tile_shapes import tile_for
 from anydml.engines.cpu.gemm.workspace import LONG
@@ -30,7 +30,7 @@ from anydml.ir.trees import walk
 from anydml.locks import cached_property
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.gemm.epilogue import Ending
+    from anydml.engines.cpu.gemm.epilogue import Epilogue
     from anydml.engines.cpu.gemm.prepacked import Panels
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Reduce
@@ -58,7 +58,7 @@ NEAREST = 640 * 1024
 7 x 7, 3 x 3, take 15.4 ms so, and 16.9 without (a Xeon)."""
 
 
-class _Pixels(Sides):
+class NhwcOperands(Operands):
     """Rows are the places of a line, or of all lines if there are no gaps between them."""
 
     def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - the class above has it
@@ -80,12 +80,12 @@ class _Pixels(Sides):
         self.m, self.n, self.k = map(self.count, (self.rows, self.columns, self.folded))
 
     @cached_property
-    def ending(self) -> Ending | None:
+    def epilogue(self) -> Epilogue | None:
         """The value computed from sums where they are."""
-        return ending_of(self, LONGEST)
+        return epilogue_of(self, LONGEST)
 
 
-def plan_pixels(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | None:
+def plan_nhwc(primitive: Reduce, constants: frozenset[str]) -> GemmProgram | None:
     """Sums over windows with weights that are a constant; None for others, and where channels lie otherwise."""
     found = (
         match_contraction(primitive) if primitive.depth > 1 else None
@@ -105,7 +105,7 @@ def plan_pixels(primitive: Reduce, constants: frozenset[str]) -> ContractProgram
             if own is None:
                 continue
             reads, columns, batch = EACH, (own,), tuple(k for k in found.batch if k != own)
-        sides = _Pixels(primitive, Contraction(found.fold, x, weights, found.sizes, batch, rows, columns, order))
+        sides = NhwcOperands(primitive, Contraction(found.fold, x, weights, found.sizes, batch, rows, columns, order))
         if _suits(sides, reads):
             tile = _tile(sides, reads)
             panels = lay_out_places(sides, tile.vectors * tile.lanes, constants)
@@ -113,7 +113,7 @@ def plan_pixels(primitive: Reduce, constants: frozenset[str]) -> ContractProgram
     return None
 
 
-def plan_folded_pixels(primitive: Reduce) -> ContractProgram | None:
+def plan_nhwc_pooling(primitive: Reduce) -> GemmProgram | None:
     """The largest, the smallest or the sum of a window, for each channel by itself."""
     folds = [node for node in walk(primitive.value) if node.op in FOLDS]
     if not reads_pixels() or len(folds) != 1 or primitive.also or not primitive.is_by_row or not all(primitive.sizes):
@@ -129,7 +129,7 @@ def plan_folded_pixels(primitive: Reduce) -> ContractProgram | None:
     if own is None or not order:
         return None
     rows = tuple(k for k in outer if k != own)
-    sides = _Pixels(primitive, Contraction(fold, x, x, primitive.sizes, (), rows, (own,), order))
+    sides = NhwcOperands(primitive, Contraction(fold, x, x, primitive.sizes, (), rows, (own,), order))
     reads = fold.op.removeprefix("fold_")
     return _program(sides, _tile(sides, reads)) if _suits(sides, reads) else None
 
@@ -146,7 +146,7 @@ def _channel(primitive: Reduce, x: Expr, among: tuple[int, ...]) -> int | None:
     return next((k for k in among if view.strides[k] == target.strides[k] == 1), None)
 
 
-def _suits(sides: _Pixels, reads: str) -> bool:
+def _suits(sides: NhwcOperands, reads: str) -> bool:
     x, target = sides.lie(sides.left), sides.target
     views = len(sides.lies(sides.finish))
     is_ours = sides.m >= LEAST_ROWS and target.width == 4 and target.along(sides.columns) == 4 and views < VIEWS
@@ -161,19 +161,19 @@ def _suits(sides: _Pixels, reads: str) -> bool:
     return is_ours and is_whole and sides.k <= TAPS and not (sides.n >= WIDE and _are_apart(sides))
 
 
-def _are_apart(sides: _Pixels) -> bool:
+def _are_apart(sides: NhwcOperands) -> bool:
     """Whether each window lies before the next, as the rows of a reduce along an axis do."""
     x, sizes = sides.lie(sides.left), sides.found.sizes
     end = max(x.strides[k] * sizes[k] for k in sides.folded)
     return all(x.strides[k] >= end for k in sides.rows)
 
 
-def _tile(sides: _Pixels, reads: str) -> Tile:
+def _tile(sides: NhwcOperands, reads: str) -> Tile:
     """Rows that divide a line into equal parts."""
     own = tile_for("f32", ROWS)
     lanes = own.lanes
     # A tile that computes results from sums writes as many channels as there are; others write whole vectors.
-    while reads != SPREAD and (sides.n < lanes or (sides.n % lanes and sides.ending is None)):
+    while reads != SPREAD and (sides.n < lanes or (sides.n % lanes and sides.epilogue is None)):
         lanes //= 2
     rows = -(-sides.m // -(-sides.m // own.rows))
     vectors = max(tile_for("f32", rows).vectors if rows < own.rows else own.vectors, own.vectors)
@@ -185,7 +185,7 @@ def _tile(sides: _Pixels, reads: str) -> Tile:
     return Tile(rows, vectors, lanes, 0, by_lane=False, reads=reads, steps=length if length <= FEW_STEPS else 0)
 
 
-def _pieces(sides: _Pixels) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+def _pieces(sides: NhwcOperands) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     """Sizes and strides of the pieces, and the steps of each, which lie side by side."""
     x, sizes = sides.lie(sides.left), sides.found.sizes
     outer, length = list(sides.folded), 1
@@ -194,7 +194,7 @@ def _pieces(sides: _Pixels) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     return tuple(sizes[k] for k in outer), tuple(x.strides[k] for k in outer), length
 
 
-def _units(sides: _Pixels, tile: Tile) -> tuple[int, int]:
+def _units(sides: NhwcOperands, tile: Tile) -> tuple[int, int]:
     """Parts of the rows and of the columns: panels stay in the second cache, and there is work for every thread."""
     width = tile.vectors * tile.lanes
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // width)
@@ -206,15 +206,15 @@ def _units(sides: _Pixels, tile: Tile) -> tuple[int, int]:
     return rows, min(column_panels, max(columns, -(-wanted // (batch * rows))))
 
 
-def _program(sides: _Pixels, tile: Tile, panels: Panels | None = None) -> ContractProgram:
+def _program(sides: NhwcOperands, tile: Tile, panels: Panels | None = None) -> GemmProgram:
     width, batch = tile.vectors * tile.lanes, sides.count(sides.batch)
     row_units, column_units = _units(sides, tile)
-    ending = sides.ending
+    epilogue = sides.epilogue
     x = sides.lie(sides.left)
     left = sides.section((), [x], [0], [x.along(sides.rows)])
     right = panels.section if panels is not None else sides.section((), [], [], [])
-    is_direct, written = sides.finish is sides.sum, tile.lanes if ending is None else 1
-    is_mapped = not (is_direct or ending) or sides.n % written > 0  # not all is stored by tiles
+    is_direct, written = sides.finish is sides.sum, tile.lanes if epilogue is None else 1
+    is_mapped = not (is_direct or epilogue) or sides.n % written > 0  # not all is stored by tiles
     sections = (left, right, sides.result(is_written=is_mapped))
     places = [HEADER + len(WORDS) + len(sides.batch)]
     for section in sections:
@@ -227,9 +227,9 @@ def _program(sides: _Pixels, tile: Tile, panels: Panels | None = None) -> Contra
     ]
     plain = dict(zip(names, (_kernel(shape) for shape in shapes), strict=True))
     ended = {name.replace("tile", "last"): 0 for name in names}
-    if ending is not None:
+    if epilogue is not None:
         tails = [0, sides.n % tile.lanes] * 2
-        ends = [shape._replace(ending=ending, tail=tail) for shape, tail in zip(shapes, tails, strict=True)]
+        ends = [shape._replace(epilogue=epilogue, tail=tail) for shape, tail in zip(shapes, tails, strict=True)]
         ended = dict(zip(ended, map(_kernel, ends), strict=True))
     words = {
         "m": sides.m, "n": sides.n, "k": sides.k, "row_units": row_units, "column_units": column_units,
@@ -242,12 +242,12 @@ def _program(sides: _Pixels, tile: Tile, panels: Panels | None = None) -> Contra
         "left_on": 0 if tile.reads == SPREAD else 4, "of_columns": row_units * batch,
     }  # fmt: skip
     fixed = (*(words.get(name, 0) for name in WORDS[2:]), *(sides.found.sizes[k] for k in sides.batch))
-    kernel = get_kernel("contract", make_contract)
+    kernel = get_kernel("contract", make_macrokernel)
     layouts = panels.layouts if panels is not None else {}
-    return ContractProgram(kernel, fixed, sections, row_units * column_units * batch, size_of(sides), layouts)
+    return GemmProgram(kernel, fixed, sections, row_units * column_units * batch, size_of(sides), layouts)
 
 
-def _taps(sides: _Pixels) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _taps(sides: NhwcOperands) -> tuple[tuple[int, ...], tuple[int, ...]]:
     x = sides.lie(sides.left)
     return tuple(sides.found.sizes[k] for k in sides.folded), tuple(x.strides[k] for k in sides.folded)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.codegen.function import load_some
-from anydml.engines.cpu.gemm.epilogue import EndingText
+from anydml.engines.cpu.gemm.epilogue import EpilogueText
 from anydml.engines.cpu.gemm.microkernel import AHEAD, TRIO, TileText
 from anydml.engines.cpu.launch.record import LINE
 from anydml.engines.cpu.rows.reduce_kernel import combine, identity
@@ -81,8 +81,8 @@ class UnpackedText(TileText):
         text.add("br label %piece")
         names = ["a", "b", "b.step", "c", "c.step", "pieces", "first", "astep", "later", "later.step", "none"]
         text.add("last:", "br i1 %is.first, label %write.last, label %add.last")
-        if tile.ending is not None:
-            self.finish(tile.ending, ("write", "add"))
+        if tile.epilogue is not None:
+            self.finish(tile.epilogue, ("write", "add"))
             names += ["to", "to.step", "section", "bases", "row", "column"]
         else:
             for block in ("add", "write"):
@@ -96,12 +96,12 @@ class UnpackedText(TileText):
         It is the target, and what is added to it. Where their next rows are lies on the stack: registers are the
         loop's. 64 channels into 256 of 56 x 56, with as many added, take 1.07 ms so, and 1.35 without (a Xeon).
         """
-        text, tile, ending = self.text, self.tile, self.tile.ending
-        if ending is None or tile.reads != SPREAD:
+        text, tile, epilogue = self.text, self.tile, self.tile.epilogue
+        if epilogue is None or tile.reads != SPREAD:
             return []
         wide = tile.lanes * tile.vectors
-        found = [("to", "%to.step", int(kind_of(ending.value.type)[1:]) // 8 * wide, 1)]
-        for n, (base, across, width) in enumerate(EndingText(ending, text, tile.lanes).elements()):
+        found = [("to", "%to.step", int(kind_of(epilogue.value.type)[1:]) // 8 * wide, 1)]
+        for n, (base, across, width) in enumerate(EpilogueText(epilogue, text, tile.lanes).elements()):
             text.read(f"base_ahead_{n}", base)
             text.read(f"by_ahead_{n}", across)
             text.let(f"ahead_{n}", f"base_ahead_{n} + row * by_ahead_{n} + column * {width}")

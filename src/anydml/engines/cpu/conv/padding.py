@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.gemm.operands import Lie
+from anydml.engines.cpu.gemm.operands import StridedOperand
 from anydml.engines.cpu.rows.map import word_of
 from anydml.ir.patterns import is_copy, is_plain
 from anydml.ir.verbs import Map
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NO_FRAME: tuple[int, ...] = (0,) * 10
 
 
-class Frame(NamedTuple):
+class PaddedInput(NamedTuple):
     """A tensor of planes, packed but for margins: what lies in it, and what is around that."""
 
     name: str
@@ -58,7 +58,7 @@ class Frame(NamedTuple):
         _, _, _, _, top, height, length, _, _, fill = self.words(step, 0, 0)
         return (0, step, 0, 0, top, height, 0, 0, length, fill)
 
-    def lie(self, lie: Lie, batch: Sequence[int]) -> Lie | None:
+    def lie(self, lie: StridedOperand, batch: Sequence[int]) -> StridedOperand | None:
         """How the input lies along the dimensions of the batch, given how the tensor with margins does."""
         width = self.inner.data_type.size_in_bytes
         strides = [0] * len(lie.strides)
@@ -69,15 +69,19 @@ class Frame(NamedTuple):
                     break
             else:
                 return None
-        return Lie(self.inner.tensor, self.inner.offset * width, tuple(strides), width)
+        return StridedOperand(self.inner.tensor, self.inner.offset * width, tuple(strides), width)
 
-    def filler(self, rank: int) -> list[Lie]:
+    def filler(self, rank: int) -> list[StridedOperand]:
         """The element that margins are filled with, if it is one."""
         one = self.element
-        return [] if one is None else [Lie(one.tensor, one.offset * one.data_type.size_in_bytes, (0,) * rank, 1)]
+        return (
+            []
+            if one is None
+            else [StridedOperand(one.tensor, one.offset * one.data_type.size_in_bytes, (0,) * rank, 1)]
+        )
 
 
-def match_frame(primitives: Sequence[Primitive], *, is_beside: bool = False) -> Frame | None:
+def match_padded_input(primitives: Sequence[Primitive], *, is_beside: bool = False) -> PaddedInput | None:
     """Maps that copy planes to the middle of a tensor and fill what is around them; None for others.
 
     Elements of a plane's line lie side by side in both; or `is_beside` asks for channels that do so, in what is copied.
@@ -98,7 +102,7 @@ def match_frame(primitives: Sequence[Primitive], *, is_beside: bool = False) -> 
     if not is_ours or (element is not None and inner.data_type.size_in_bytes != 1):
         return None
     top, left = divmod(target.offset, target.strides[2])
-    return Frame(target.tensor, inner, target.strides, top, left, number, element)
+    return PaddedInput(target.tensor, inner, target.strides, top, left, number, element)
 
 
 def _fill(one: Map) -> tuple[int, View | None] | None:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text
 from anydml.engines.cpu.codegen.function import Steps
-from anydml.engines.cpu.gemm.epilogue import EndingText
+from anydml.engines.cpu.gemm.epilogue import EpilogueText
 from anydml.engines.cpu.rows.reduce_kernel import combine
 from anydml.enums import DataType
 from anydml.ir.expressions import fold, load
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.gemm.epilogue import Ending
+    from anydml.engines.cpu.gemm.epilogue import Epilogue
 
 # The parameters of a kernel of taps.
 
@@ -55,14 +55,14 @@ class Taps(NamedTuple):
     line: int = 0
     has_bytes: bool = False
     """Whether weights are bytes, as they lie, and nothing is taken off the input."""
-    ending: Ending | None = None
+    epilogue: Epilogue | None = None
     """The computation of results from folds; None where they are results."""
 
     @property
     def name(self) -> str:
         """The kernel's."""
-        *plain, ending = self
-        return " ".join(["taps", *map(str, plain), *([ending.name] if ending is not None else [])])
+        *plain, epilogue = self
+        return " ".join(["taps", *map(str, plain), *([epilogue.name] if epilogue is not None else [])])
 
     @property
     def sums(self) -> DataType:
@@ -119,8 +119,8 @@ class TapsText:
         self.width = int(taps.kind[1:]) // 8
         self.vector = f"<{taps.lanes} x {self.sum_scalar}>"
         self.fold = fold("sum" if taps.op == "fma" else taps.op, load(0, taps.sums))
-        self.ending = None if taps.ending is None else EndingText(taps.ending, self.text, taps.lanes)
-        self.result = taps.sums if taps.ending is None else taps.ending.value.type
+        self.epilogue = None if taps.epilogue is None else EpilogueText(taps.epilogue, self.text, taps.lanes)
+        self.result = taps.sums if taps.epilogue is None else taps.epilogue.value.type
         self.weights: list[str] = []
         self.zero = ""
         self.pairs: dict[tuple[str, int], str] = {}
@@ -133,8 +133,8 @@ class TapsText:
         text, taps = self.text, self.taps
         if taps.op == "fma":
             self.take_weights()
-        if self.ending is not None:
-            self.ending.enter()
+        if self.epilogue is not None:
+            self.epilogue.enter()
         if taps.left is not None:
             blank = text.new(f"load {self.scalar}, ptr {text.place('blank')}, align {self.width}")
             self.fill = {n * taps.lanes: text.spread(blank, self.scalar, n * taps.lanes) for n in (1, 2)}
@@ -245,13 +245,13 @@ class TapsText:
         """Write results, by row and vector."""
         text, lanes, kind = self.text, self.taps.lanes, kind_of(self.result)
         width, vector = int(kind[1:]) // 8, f"<{lanes} x {scalar_text(kind)}>"
-        if self.ending is not None:
-            self.ending.clear()
+        if self.epilogue is not None:
+            self.epilogue.clear()
         columns = {group.first + v: (group.at, lanes * v) for group in groups for v in range(group.vectors)}
         for (r, v), total in sums.items():
             value, (at, on) = total, columns[v]
-            if self.ending is not None:
-                value = self.ending.compute(total, r, v, f"first + row + {r}", f"{at} + {on}")
+            if self.epilogue is not None:
+                value = self.epilogue.compute(total, r, v, f"first + row + {r}", f"{at} + {on}")
             place = text.place(f"to + {r} * out_step + {at} * {width} + {width * on}")
             text.add(f"store {vector} {value}, ptr {place}, align {width}")
 

@@ -129,8 +129,8 @@ class WideText(TapsText):
 
     def put(self, sums: dict[tuple[int, int], str], groups: list[Group]) -> None:
         """Write results, by row and vector."""
-        if self.ending is not None:
-            self.ending.clear()
+        if self.epilogue is not None:
+            self.epilogue.clear()
         for (r, v), total in sums.items():
             self.put_vector(total, groups[0], (r, v), f"row + {r}", f"to_{r}")
 
@@ -138,8 +138,8 @@ class WideText(TapsText):
         """Write a vector of results of a row that begins at an address."""
         text, lanes, kind, on = self.text, self.taps.lanes, kind_of(self.result), self.taps.lanes * place[1]
         width, count = int(kind[1:]) // 8, lanes
-        if self.ending is not None:
-            total = self.ending.compute(total, *place, f"first + {row}", f"{group.at} + {on}")
+        if self.epilogue is not None:
+            total = self.epilogue.compute(total, *place, f"first + {row}", f"{group.at} + {on}")
         if group.at.isdigit():
             count = min(self.taps.width - int(group.at) - on, lanes)
         at = text.place(f"{to} + {group.at} * {width} + {width * on}")
@@ -232,12 +232,12 @@ class _Masked(TapsText):
         vector, width = f"<{LANES} x {scalar_text(kind)}>", int(kind[1:]) // 8
         store = f"@llvm.masked.store.v{LANES}{kind if kind[0] == 'f' else f'i{kind[1:]}'}.p0"
         text.declared[f"declare void {store}({vector}, ptr, i32, <{LANES} x i1>)"] = None
-        if self.ending is not None:
-            self.ending.clear()
+        if self.epilogue is not None:
+            self.epilogue.clear()
         for r in range(taps.together):
             value = sums[r]
-            if self.ending is not None:
-                value = self.ending.compute(value, r, 0, f"first + row + {r}", "c")
+            if self.epilogue is not None:
+                value = self.epilogue.compute(value, r, 0, f"first + row + {r}", "c")
             place = text.place(f"to + {r} * out_step + c * {width}")
             text.add(f"call void {store}({vector} {value}, ptr {place}, i32 {width}, <{LANES} x i1> {self.there})")
 
@@ -317,8 +317,8 @@ class _Rolling(WideText):
         text.let(f"{row}_to", f"out + {row} * out_step")
         self._fetch(self.line_of(self.number), group, self.taps.step, is_written=False)
         self._fetch(f"{row}_to", group, 1, is_written=True)
-        if self.ending is not None:
-            self.ending.clear()
+        if self.epilogue is not None:
+            self.epilogue.clear()
         for v in range(group.vectors):
             self.put_vector(found[0, v], group, (0, v), row, f"{row}_to")
         for key, one in self._roll(found).items():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from anydml.engines.cpu.codegen.function import Steps
     from anydml.engines.cpu.gemm.microkernel import Tile
-    from anydml.engines.cpu.gemm.operands import Sides
+    from anydml.engines.cpu.gemm.operands import Operands
     from anydml.ir.expressions import Expr
 
 # Results computed from folds where they are written: a tree in registers, for a vector of a row of a plane at a time.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ROW, COLUMN, FOLD = "row", "column", "fold"
 
 
-class Ending(NamedTuple):
+class Epilogue(NamedTuple):
     """A tree, and how its leaves lie in a plane."""
 
     value: Expr
@@ -48,14 +48,14 @@ class Ending(NamedTuple):
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-class EndingText:
-    """The text of an ending, in a function that has `section`, `bases` and `first`, the number of its first row."""
+class EpilogueText:
+    """The text of an epilogue, in a function that has `section`, `bases` and `first`, the number of its first row."""
 
-    def __init__(self, ending: Ending, text: Steps, lanes: int) -> None:
-        self.ending, self.text, self.lanes = ending, text, lanes
+    def __init__(self, epilogue: Epilogue, text: Steps, lanes: int) -> None:
+        self.epilogue, self.text, self.lanes = epilogue, text, lanes
         self.few: dict[int, int] = {}
         """Of vectors that have not all lanes, by number, how many they have."""
-        self.nodes = list(walk(ending.value))
+        self.nodes = list(walk(epilogue.value))
         self.moves = self._moves()
         self._fixed: dict[Expr, str] = {}
         """The values that are the same for the whole plane."""
@@ -64,7 +64,7 @@ class EndingText:
         self._at = (-1, -1)
 
     def _moves(self) -> dict[Expr, frozenset[str]]:
-        own = dict(zip(self.ending.leaves, self.ending.moves, strict=True))
+        own = dict(zip(self.epilogue.leaves, self.epilogue.moves, strict=True))
         found: dict[Expr, frozenset[str]] = {}
         for node in self.nodes:  # arguments come before what they are arguments of
             moved = frozenset((own[node],)) if own.get(node) else frozenset()
@@ -73,12 +73,12 @@ class EndingText:
 
     def enter(self) -> None:
         """Before all rows: what is the same for a plane."""
-        text, views = self.text, len(self.ending.leaves) + 1  # the target is the last
+        text, views = self.text, len(self.epilogue.leaves) + 1  # the target is the last
         numbers = {node: i for i, node in enumerate(givens(self.nodes))}
         for i, node in enumerate(self.nodes):
             if self.moves[node]:
-                if node.op == "load" and node is not self.ending.fold:
-                    own = self.ending.leaves.index(node)
+                if node.op == "load" and node is not self.epilogue.fold:
+                    own = self.epilogue.leaves.index(node)
                     text.read(f"base_{i}", f"bases + {8 * own}")
                     text.read(f"across_{i}", f"section + {8 * (3 + 2 * views + len(numbers) + own)}")
                 continue
@@ -86,20 +86,20 @@ class EndingText:
                 place = f"section + {8 * (3 + 2 * views + numbers[node])}"
                 self._fixed[node] = self._spread(node, place)
             elif node.op == "load":
-                text.read(f"base.{i}", f"bases + {8 * self.ending.leaves.index(node)}")
+                text.read(f"base.{i}", f"bases + {8 * self.epilogue.leaves.index(node)}")
                 self._fixed[node] = self._spread(node, None, f"base.{i}")
             elif node.op == "coordinate":
-                self._fixed[node] = self._spread(node, f"bases + {8 * self.ending.leaves.index(node)}")
+                self._fixed[node] = self._spread(node, f"bases + {8 * self.epilogue.leaves.index(node)}")
             else:
                 self._fixed[node] = write_node(text, node, self._fixed, self.lanes)
 
     def elements(self) -> list[tuple[str, str, int]]:
         """Of each view with an element for every fold: where its base and its step across stand, and its width."""
-        views, numbers = len(self.ending.leaves) + 1, len(givens(self.nodes))
+        views, numbers = len(self.epilogue.leaves) + 1, len(givens(self.nodes))
         return [
             (f"bases + {8 * i}", f"section + {8 * (3 + 2 * views + numbers + i)}", int(kind_of(leaf.type)[1:]) // 8)
-            for i, (leaf, way) in enumerate(zip(self.ending.leaves, self.ending.moves, strict=True))
-            if way == FOLD and leaf.op == "load" and leaf is not self.ending.fold
+            for i, (leaf, way) in enumerate(zip(self.epilogue.leaves, self.epilogue.moves, strict=True))
+            if way == FOLD and leaf.op == "load" and leaf is not self.epilogue.fold
         ]
 
     def _spread(self, node: Expr, place: str | None, name: str = "") -> str:
@@ -114,7 +114,7 @@ class EndingText:
     def compute(self, fold: str, r: int, v: int, row: str, column: str) -> str:
         """The value of a fold in the row of a number, counted from `first`, and in columns from a number on."""
         self._fold, self._row, self._column, self._at = fold, row, column, (r, v)
-        return self[self.ending.value]
+        return self[self.epilogue.value]
 
     # What `write_node` takes for the names of nodes.
 
@@ -124,7 +124,7 @@ class EndingText:
     def __getitem__(self, node: Expr) -> str:
         if node in self._fixed:
             return self._fixed[node]
-        if node is self.ending.fold:
+        if node is self.epilogue.fold:
             return self._fold
         moved = self.moves[node]
         if FOLD in moved:
@@ -201,7 +201,7 @@ def fills_lines(tile: Tile) -> bool:
     return tile.vectors * tile.lanes * 4 % CACHE_LINE == 0
 
 
-def ending_of(sides: Sides, longest: int = SHORT) -> Ending | None:
+def epilogue_of(sides: Operands, longest: int = SHORT) -> Epilogue | None:
     """The value computed from sums where they are, if it is short, and its reads lie as the results do.
 
     A function of an element alone would be computed for every tile: it is left to rows, which compute it once.
@@ -224,15 +224,15 @@ def ending_of(sides: Sides, longest: int = SHORT) -> Ending | None:
         is_each = leaf is sides.sum or (along and across)
         moves.append(FOLD if is_each else COLUMN if along else ROW if across else "")
     is_long = len(nodes) > SHORT or any(node.op not in CHEAP for node in nodes)
-    return Ending(sides.finish, sides.sum, tuple(leaves), tuple(moves), is_long)
+    return Epilogue(sides.finish, sides.sum, tuple(leaves), tuple(moves), is_long)
 
 
-def may_place(sides: Sides, ending: Ending) -> bool:
+def may_place(sides: Operands, epilogue: Epilogue) -> bool:
     """Whether sums may lie where the results come to lie: as large, and nothing is read that may lie there too.
 
     2048 x 2048 x 2048 with a bias and a rectifier packs its right factor once so, and eight times where a unit has
     room for the sums of 256 rows alone.
     """
     is_alike = sides.target.width == sides.target.along(sides.columns) == SUM_BYTES and not sides.line
-    others = (move for leaf, move in zip(ending.leaves, ending.moves, strict=True) if leaf is not ending.fold)
+    others = (move for leaf, move in zip(epilogue.leaves, epilogue.moves, strict=True) if leaf is not epilogue.fold)
     return is_alike and FOLD not in others

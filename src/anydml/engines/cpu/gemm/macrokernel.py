@@ -61,7 +61,7 @@ SOON = 32
 """Columns for each row of the next panel that is fetched: as many as a tile's, where rows are."""
 
 
-def make_contract() -> str:
+def make_macrokernel() -> str:
     """The text of the kernel."""
     return "\n".join([make_stage(), make_lines(), make_bases(), _write_kernel(), DECLARED])
 
@@ -144,7 +144,7 @@ def _write_unit(text: Steps) -> None:
         text.put("counted", "columns // wide * wide")
     text.read("all_wide", "counted")
     with text.when(f"right_mode >= {STRIP}"):
-        _write_skinny(text)
+        _write_small_m(text)
     with text.loop("k0", 0, f"0 if right_mode >= {STRIP} else k", "block"):
         text.let("steps", "min(block, k - k0)")
         text.put("counted", "steps")
@@ -174,7 +174,7 @@ def _write_unit(text: Steps) -> None:
             _write_panel(text)
 
 
-def _write_skinny(text: Steps) -> None:
+def _write_small_m(text: Steps) -> None:
     """All rows of a few, against columns that are not packed."""
     text.read("skinny", "right")
     text.let("height_s", "m1 - m0")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.codegen.function import Steps, load_some, store_some
 from anydml.engines.cpu.gemm.amx import make_matrices
-from anydml.engines.cpu.gemm.epilogue import EndingText
+from anydml.engines.cpu.gemm.epilogue import EpilogueText
 from anydml.engines.cpu.gemm.packing import LINED
 from anydml.engines.cpu.launch.record import LINE
 from anydml.engines.cpu.quant.dot4 import write_dot, write_pairs, write_small
@@ -19,7 +19,7 @@ from anydml.engines.cpu.quant.dot4 import write_dot, write_pairs, write_small
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from anydml.engines.cpu.gemm.epilogue import Ending
+    from anydml.engines.cpu.gemm.epilogue import Epilogue
 
 # The results of a tile: sums are kept, put down where more is added to them, or results are computed from them.
 
@@ -86,11 +86,11 @@ class TileResults:
             for j in range(self.tile.across):
                 yield (i, j), self.at(row, 4 * self.tile.lanes * j)
 
-    def finish(self, ending: Ending, blocks: tuple[str, ...] = CHAINED) -> None:
+    def finish(self, epilogue: Epilogue, blocks: tuple[str, ...] = CHAINED) -> None:
         """Compute results from the last sums, row by row."""
         text, lanes, sums = self.text, self.tile.lanes, {}
         for block in blocks:
-            if ending.is_long:
+            if epilogue.is_long:
                 self.put_down(block, ".last")
             else:
                 text.add(f"{block}.last:")
@@ -100,14 +100,14 @@ class TileResults:
         for i, j in self.sums if sums else ():
             ways = ", ".join(f"[ {found[i, j]}, %{block}.last ]" for block, found in sums.items())
             text.add(f"%t{i}.{j} = phi {self.vector} {ways}")
-        made = EndingText(ending, text, lanes)
+        made = EpilogueText(epilogue, text, lanes)
         made.few[self.tile.across - 1] = self.tile.present(self.tile.across - 1)
         # Constants are found here: an address that is kept from the start on takes a register of the loop's.
         table = len(text.lines)
         text.table = text.new('call ptr asm sideeffect "", "=r,0"(ptr @numbers)')
         made.enter()
         text.add("%to.entry = inttoptr i64 %to to ptr")
-        if ending.is_long:
+        if epilogue.is_long:
             with text.loop("i_end", 0, self.tile.rows):
                 row, old = (
                     text.new(f"getelementptr i8, ptr %{name}.entry, i64 {text.new(f'mul i64 %i_end, %{name}.step')}")
@@ -135,9 +135,9 @@ class TileResults:
         present = self.tile.present(j)
         return load_some(self.text, self._kind, self.tile.lanes, present, self.at(row, 4 * self.tile.lanes * j), 4)
 
-    def _finish_row(self, made: EndingText, place: str, i: int, row: str, sums: list[str]) -> None:
+    def _finish_row(self, made: EpilogueText, place: str, i: int, row: str, sums: list[str]) -> None:
         """Compute the results of a row, which is the tile's i-th or stands for each, and write them to a place."""
-        lanes, kind = self.tile.lanes, kind_of(made.ending.value.type)
+        lanes, kind = self.tile.lanes, kind_of(made.epilogue.value.type)
         for j, one in enumerate(sums):
             value = made.compute(one, i, j, row, f"column + {lanes * j}")
             at = self.at(place, int(kind[1:]) // 8 * lanes * j)
@@ -261,7 +261,7 @@ class TileRows(TileResults):
 # in a halved one of one row, which has the registers, each half of `UNROLLED` products has a sum of its own: those are
 # added.
 #
-# One with an ending computes results from the sums and writes them elsewhere: `…, to, to.step, section, bases, row,
+# One with an epilogue computes results from the sums and writes them elsewhere: `…, to, to.step, section, bases, row,
 # column)` are where, the words of the result, the addresses of its views, and the place of the tile among all.
 
 
@@ -311,7 +311,7 @@ class Tile(NamedTuple):
     """Lanes of a row's last vector that there are; 0 where all are."""
     is_halved: bool = False
     """Whether products of some steps have sums of their own: ONNX Runtime's error of one row is half of a chain's."""
-    ending: Ending | None = None
+    epilogue: Epilogue | None = None
     """The computation of results from sums; None where they are results, or others compute those."""
 
     @property
@@ -341,11 +341,11 @@ class Tile(NamedTuple):
     @property
     def name(self) -> str:
         """The kernel's."""
-        *plain, ending = self
-        return " ".join(["tile", *map(str, plain), *([ending.name] if ending is not None else [])])
+        *plain, epilogue = self
+        return " ".join(["tile", *map(str, plain), *([epilogue.name] if epilogue is not None else [])])
 
 
-def make_tile(tile: Tile) -> str:
+def make_microkernel(tile: Tile) -> str:
     """The text of the kernel."""
     return make_matrices(tile) if tile.kind == "matrices" else TileText(tile).write()
 
@@ -398,12 +398,12 @@ class TileText(TileRows):
         text.add("last:", "br i1 %is.begun, label %more.last, label %begin.last", "begin.last:")
         text.add("br i1 %is.first, label %write.last, label %add.last")
         names = ["a", "b", "b.step", "c", "c.step", "count", "first", "b.next", "far", "far.step", "a.step"]
-        if tile.ending is None:
+        if tile.epilogue is None:
             for block in CHAINED:
                 self.put_down(block, ".last")
                 text.add("ret void")
         else:
-            self.finish(tile.ending)
+            self.finish(tile.epilogue)
             names += ["to", "to.step", "section", "bases", "row", "column"]
         return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
 

@@ -103,11 +103,11 @@ def pack_left(text: Steps, first: str, start: str, height: str, steps: str, name
 
 SUM_KINDS = {DataType.FLOAT32: "f32", DataType.INT32: "i32", DataType.UINT32: "i32"}
 """Types of sums; integers wrap, whatever their sign."""
-SKINNY = 8
+SMALL_M = 8
 """Rows up to which columns are not packed: they are read once."""
 
 
-class Lie(NamedTuple):
+class StridedOperand(NamedTuple):
     """A view as it lies along the dimensions of a contraction: strides in bytes."""
 
     tensor: str
@@ -148,11 +148,11 @@ def byte_less_zero(value: Expr) -> tuple[Expr, Expr] | None:
     return (leaf, zero) if is_byte else None
 
 
-NOWHERE = Lie("", 0, (), 4)
+NOWHERE = StridedOperand("", 0, (), 4)
 """The layout of numbers in the scratch, where the kernel says."""
 
 
-class Sides:
+class Operands:
     """A contraction with one dimension each of rows, columns and what is folded; all others are of the batch.
 
     Columns may be of several lines, where the target alone has gaps between those, as the middle of a padded one has:
@@ -161,7 +161,7 @@ class Sides:
 
     def __init__(self, primitive: Reduce, found: Contraction, *, has_lines: bool = False) -> None:
         self.primitive, self.found = primitive, found
-        self._lies: dict[Expr, Lie] = {}
+        self._lies: dict[Expr, StridedOperand] = {}
         self.kind = "" if found.fold.type is None else SUM_KINDS.get(found.fold.type, "")
         self.left, self.right = found.left, found.right
         self.sum = load(len(primitive.sources), found.fold.type)  # type: ignore[arg-type]  # asked before
@@ -170,27 +170,27 @@ class Sides:
         target = primitive.target
         strides = (*target.strides, *[0] * (rank - len(target.strides)))
         width = target.data_type.size_in_bytes
-        self.target = Lie(target.tensor, target.offset * width, tuple(s * width for s in strides), width)
+        self.target = StridedOperand(target.tensor, target.offset * width, tuple(s * width for s in strides), width)
         self.line = self.gap = 0
         self._sort(has_lines=has_lines)
 
-    def lie(self, node: Expr) -> Lie:
+    def lie(self, node: Expr) -> StridedOperand:
         """How a load, a coordinate or the sum lies."""
         if (found := self._lies.get(node)) is None:
             found = self._lies[node] = self._lie(node)
         return found
 
-    def _lie(self, node: Expr) -> Lie:
+    def _lie(self, node: Expr) -> StridedOperand:
         rank = len(self.found.sizes)
         if node is self.sum:
-            return Lie("", 0, (0,) * rank, 4)
+            return StridedOperand("", 0, (0,) * rank, 4)
         if node.op == "coordinate":
-            return Lie("", 0, tuple(int(k == node.value) for k in range(rank)), 1)
+            return StridedOperand("", 0, tuple(int(k == node.value) for k in range(rank)), 1)
         view = self.primitive.sources[int(node.value)]
         width = view.data_type.size_in_bytes
-        return Lie(view.tensor, view.offset * width, tuple(s * width for s in view.strides), width)
+        return StridedOperand(view.tensor, view.offset * width, tuple(s * width for s in view.strides), width)
 
-    def lies(self, *values: Expr) -> list[Lie]:
+    def lies(self, *values: Expr) -> list[StridedOperand]:
         """How all that expressions read lies."""
         return [self.lie(node) for node in walk(*values) if node.op in ("load", "coordinate")]
 
@@ -210,7 +210,7 @@ class Sides:
         self.batch = (*found.batch, *more_rows, *more_columns)
         m, n = self.target.along(self.rows), self.target.along(self.columns)
         # A few rows rather than a few columns; and columns that lie side by side in the target.
-        few = min(self.count(self.rows), self.count(self.columns)) <= SKINNY
+        few = min(self.count(self.rows), self.count(self.columns)) <= SMALL_M
         turned = self.count(self.rows) > self.count(self.columns) if few else m == self.target.width != n
         turned = self.windows is self.left if self.windows is not None else turned
         turned = lined == 0 if lined is not None else turned
@@ -280,13 +280,13 @@ class Sides:
         """The elements of some dimensions."""
         return math.prod(self.found.sizes[k] for k in dimensions)
 
-    def _merge(self, dimensions: tuple[int, ...], lies: Sequence[Lie]) -> _Merged:
+    def _merge(self, dimensions: tuple[int, ...], lies: Sequence[StridedOperand]) -> _Merged:
         """The most elements of some dimensions that lie as one does, and the dimensions that do not."""
         runs = self._runs(dimensions, lies)
         best = max(runs, key=self.count, default=())
         return best, tuple(k for run in runs if run is not best for k in run)
 
-    def _runs(self, dimensions: tuple[int, ...], lies: Sequence[Lie]) -> list[tuple[int, ...]]:
+    def _runs(self, dimensions: tuple[int, ...], lies: Sequence[StridedOperand]) -> list[tuple[int, ...]]:
         """The dimensions in runs, each of which lies as one does."""
         runs: list[tuple[int, ...]] = []
         for k in dimensions:
@@ -316,14 +316,14 @@ class Sides:
         step = self.target.along(self.columns)
         return self.mapped(self.finish, self.columns, self.rows, self.target, step, is_written=is_written)
 
-    def leaves(self, value: Expr) -> tuple[list[Expr], list[Lie]]:
+    def leaves(self, value: Expr) -> tuple[list[Expr], list[StridedOperand]]:
         """The reads of a tree, and their layouts. The sum comes first: the driver says where it lies."""
         leaves = [node for node in walk(value) if node.op in ("load", "coordinate")]
         leaves.sort(key=lambda node: node is not self.sum)
         return leaves, [self.lie(node) for node in leaves]
 
     def mapped(
-        self, value: Expr, inner: tuple[int, ...], outer: tuple[int, ...], target: Lie, step: int, *,
+        self, value: Expr, inner: tuple[int, ...], outer: tuple[int, ...], target: StridedOperand, step: int, *,
         is_written: bool = True,
     ) -> Section:  # fmt: skip
         """The section of a map's rows, along some dimensions and across others, to a target with some step.
@@ -343,7 +343,7 @@ class Sides:
         return self.section((address, *numbers), [*lies, target], [*steps, step], across)
 
     def section(
-        self, line: tuple[int, ...], lies: Sequence[Lie], steps: Sequence[int], across: Sequence[int]
+        self, line: tuple[int, ...], lies: Sequence[StridedOperand], steps: Sequence[int], across: Sequence[int]
     ) -> Section:
         """The words of some views; a line is the kernel's address, and the numbers that the user chose."""
         address, *numbers = line or (0,)

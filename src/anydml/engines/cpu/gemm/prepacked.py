@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.gemm.operands import Lie, element_of
+from anydml.engines.cpu.gemm.operands import StridedOperand, element_of
 from anydml.engines.cpu.quant.dot4 import FOUR
 from anydml.enums import DataType
 from anydml.ir.expressions import coordinate, fetch, fold, given, load, maximum, minimum, where
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from anydml.engines.cpu.gemm.microkernel import Tile
-    from anydml.engines.cpu.gemm.operands import Sides
+    from anydml.engines.cpu.gemm.operands import Operands
     from anydml.engines.cpu.gemm.program import Section
-    from anydml.engines.cpu.quant.int8 import OctetPlan
+    from anydml.engines.cpu.quant.int8 import Int8Plan
     from anydml.ir.expressions import Expr
 
 
@@ -42,7 +42,7 @@ class Panels(NamedTuple):
     """The most that two neighbours may add up to, so that bytes are small; 0 where nothing asks."""
 
 
-def lay_out_panels(sides: Sides, width: int, octets: OctetPlan | None, constants: frozenset[str]) -> Panels | None:
+def lay_out_panels(sides: Operands, width: int, octets: Int8Plan | None, constants: frozenset[str]) -> Panels | None:
     """Panels of so many columns; None where the right factor is no constant's elements, or gains nothing.
 
     In the last panel the last column stands for those that there are not: nobody reads what is computed from them.
@@ -82,7 +82,7 @@ def lay_out_panels(sides: Sides, width: int, octets: OctetPlan | None, constants
     return Panels(sides.section((), lies, steps, on), layouts, bytes_of, most if sides.k > 1 else 0)
 
 
-def lay_out_bytes(sides: Sides, octets: OctetPlan, constants: frozenset[str]) -> Panels | None:
+def lay_out_bytes(sides: Operands, octets: Int8Plan, constants: frozenset[str]) -> Panels | None:
     """A left factor of bytes as it lies, with the most that two neighbours add up to; None where nothing asks."""
     view = _constant(sides, octets.left, constants) if octets.small and sides.k > 1 else None
     if view is None:
@@ -117,7 +117,7 @@ def _bound(source: View, name: str, *, flips: bool = False) -> Reduce:
     return Reduce(halves, target, fold("max", maximum(above, 0 - below)), len(source.sizes))
 
 
-def lay_out_places(sides: Sides, width: int, constants: frozenset[str]) -> Panels | None:
+def lay_out_places(sides: Operands, width: int, constants: frozenset[str]) -> Panels | None:
     """Panels of so many columns, whose steps lie in the order of the dimensions that are folded; None as above.
 
     In the last panel the last column stands for those that there are not.
@@ -144,7 +144,7 @@ def lay_out_places(sides: Sides, width: int, constants: frozenset[str]) -> Panel
     return Panels(section, {name: layout}, 4)
 
 
-def lay_out_rows(sides: Sides, tile: Tile, constants: frozenset[str]) -> Panels | None:
+def lay_out_rows(sides: Operands, tile: Tile, constants: frozenset[str]) -> Panels | None:
     """Panels of a tile's rows; None where the left factor is no constant's elements of FLOAT32.
 
     In the last panel the last row stands for those that there are not, and for those past the tile's in each.
@@ -171,7 +171,7 @@ def lay_out_rows(sides: Sides, tile: Tile, constants: frozenset[str]) -> Panels 
     return Panels(section, {target.tensor: layout}, 4)
 
 
-def _constant(sides: Sides, leaf: Expr, constants: frozenset[str]) -> View | None:
+def _constant(sides: Operands, leaf: Expr, constants: frozenset[str]) -> View | None:
     """The view that a factor is a load of; None where it is no constant's, or other views are of that too."""
     sources = sides.primitive.sources
     view = sources[int(leaf.value)] if leaf.op == "load" else None
@@ -179,17 +179,17 @@ def _constant(sides: Sides, leaf: Expr, constants: frozenset[str]) -> View | Non
     return view if view is not None and is_alone and view.tensor in constants else None
 
 
-def _name(sides: Sides, view: View) -> str:
+def _name(sides: Operands, view: View) -> str:
     name = f"{view.tensor} in panels"
     while name in (*(one.tensor for one in sides.primitive.sources), sides.target.tensor):
         name += " more"
     return name
 
 
-def _lie(sides: Sides, view: View, batch: tuple[int, ...]) -> Lie:
+def _lie(sides: Operands, view: View, batch: tuple[int, ...]) -> StridedOperand:
     """How a store lies whose first dimensions are some of the batch."""
     own, width = dict(zip(batch, view.strides, strict=False)), view.data_type.size_in_bytes
-    return Lie(view.tensor, 0, tuple(width * own.get(k, 0) for k in range(len(sides.found.sizes))), width)
+    return StridedOperand(view.tensor, 0, tuple(width * own.get(k, 0) for k in range(len(sides.found.sizes))), width)
 
 
 def _element(source: View, rank: int, width: int, together: int, filled: int, *, flips: bool) -> Expr:

@@ -32,7 +32,7 @@ class Section(NamedTuple):
         return (*self.words[:3], *(0 if tensor else offset for tensor, offset in self.tensors), *self.words[3:])
 
 
-class _Contract(NamedTuple):
+class _Gemm(NamedTuple):
     kernel: Kernel
     fixed: tuple[int, ...]
     """After the scratch, and before the sections."""
@@ -44,7 +44,7 @@ class _Contract(NamedTuple):
     """Constants that are laid out ahead, as the engine's protocol has it."""
 
 
-class ContractProgram(_Contract):
+class GemmProgram(_Gemm):
     """A contraction, planned."""
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import find_rare
 from anydml.engines.cpu.features import IS_ARM
-from anydml.engines.cpu.gemm.epilogue import ending_of, fills_lines, may_place
-from anydml.engines.cpu.gemm.macrokernel import LEFT, RIGHT, WORDS, make_contract
-from anydml.engines.cpu.gemm.microkernel import BYTES, CHAIN, make_tile
+from anydml.engines.cpu.gemm.epilogue import epilogue_of, fills_lines, may_place
+from anydml.engines.cpu.gemm.macrokernel import LEFT, RIGHT, WORDS, make_macrokernel
+from anydml.engines.cpu.gemm.microkernel import BYTES, CHAIN, make_microkernel
 from anydml.engines.cpu.gemm.operands import (
     ALONG_STEPS,
     AS_IT_LIES,
@@ -22,24 +22,24 @@ from anydml.engines.cpu.gemm.operands import (
     NOWHERE,
     PANELS,
     SIDE_BY_SIDE,
-    SKINNY,
+    SMALL_M,
     STRIP,
     SUM_KINDS,
     UNPACKED,
     WINDOWS,
-    Sides,
+    Operands,
     element_of,
 )
 from anydml.engines.cpu.gemm.packing import Packing, make_pack
 from anydml.engines.cpu.gemm.prepacked import lay_out_bytes, lay_out_panels, lay_out_rows
-from anydml.engines.cpu.gemm.program import ContractProgram
-from anydml.engines.cpu.gemm.small_m import SHORT, WIDE, Skinny, make_dots, make_strip
+from anydml.engines.cpu.gemm.program import GemmProgram
+from anydml.engines.cpu.gemm.small_m import SHORT, WIDE, SmallM, make_dots, make_strip
 from anydml.engines.cpu.gemm.tile_shapes import halves, has_dots, matrices_for, most_halved, tile_for
 from anydml.engines.cpu.gemm.workspace import AHEAD, BLOCK, COLUMNS, LONG, PANEL, RIGHT_BYTES, SUM_BYTES
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.quant.dot4 import FOUR
-from anydml.engines.cpu.quant.int8 import plan_octets
+from anydml.engines.cpu.quant.int8 import plan_int8
 from anydml.engines.cpu.rows.map import row_letter, word_of
 from anydml.engines.cpu.rows.row import givens
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
@@ -50,12 +50,12 @@ from anydml.ir.trees import walk, write
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.engines.cpu.gemm.epilogue import Ending
+    from anydml.engines.cpu.gemm.epilogue import Epilogue
     from anydml.engines.cpu.gemm.microkernel import Tile
     from anydml.engines.cpu.gemm.prepacked import Panels
     from anydml.engines.cpu.gemm.program import Section
     from anydml.engines.cpu.kernel import Kernel
-    from anydml.engines.cpu.quant.int8 import OctetPlan
+    from anydml.engines.cpu.quant.int8 import Int8Plan
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map, Reduce
 
@@ -89,18 +89,18 @@ class Units(NamedTuple):
     """The steps that are packed at once."""
 
 
-def size_of(sides: Sides) -> int:
+def size_of(sides: Operands) -> int:
     """The work in arithmetic or, where that takes longer, reads: a row by 127 keys of 64 in 12 heads takes 26 us."""
     batch = sides.count(sides.batch)
     return batch * max(2 * sides.m * sides.n * sides.k // FLOPS, 4 * sides.k * min(sides.m, sides.n))
 
 
-def threads_for(sides: Sides) -> int:
+def threads_for(sides: Operands) -> int:
     """The threads that there is work for."""
     return 1 if size_of(sides) < SMALL else get_num_threads()
 
 
-def units_of(sides: Sides, tile: Tile, mode: int, *, is_direct: bool, is_ahead: bool) -> Units:
+def units_of(sides: Operands, tile: Tile, mode: int, *, is_direct: bool, is_ahead: bool) -> Units:
     """Of units enough for the threads those that take the least time: each packs its rows and its columns."""
     batch, width = sides.count(sides.batch), tile.vectors * tile.lanes
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // width)
@@ -164,7 +164,7 @@ NEARBY_PANELS = 2
 """And the most panels of rows that do."""
 
 
-def is_nearby(sides: Sides, tile: Tile) -> bool:
+def is_nearby(sides: Operands, tile: Tile) -> bool:
     """Whether tiles read the right factor where it lies, in the second cache."""
     if tile.by_lane or sides.m > NEARBY_PANELS * tile.rows or sides.n * sides.k > NEARBY or sides.windows is not None:
         return False
@@ -174,13 +174,13 @@ def is_nearby(sides: Sides, tile: Tile) -> bool:
     return lie.width == lie.along(sides.columns) == CELL
 
 
-def plan_skinny(sides: Sides, tile: Tile) -> tuple[Section, int] | None:
+def plan_small_m(sides: Operands, tile: Tile) -> tuple[Section, int] | None:
     """The section of a right factor that is read once, for a few rows; None where it lies neither way."""
     nodes = list(walk(sides.right))
     leaves = tuple(node for node in nodes if node.op in ("load", "coordinate"))
     is_across = sides.is_across(sides.right, sides.columns)
     is_computed = any(node.op not in ("load", "cast") for node in nodes)
-    most = SKINNY if is_computed else MOST.get(tile.lanes, SKINNY)
+    most = SMALL_M if is_computed else MOST.get(tile.lanes, SMALL_M)
     is_early = is_computed or (not is_across and sides.m <= FEW)
     is_small = sides.n * sides.k < (SMALL_FACTOR if is_early else LARGE) or is_nearby(sides, tile)
     if sides.m > most or is_small or find_rare(nodes):
@@ -192,7 +192,7 @@ def plan_skinny(sides: Sides, tile: Tile) -> tuple[Section, int] | None:
         return None
     is_short = not is_across and sides.k <= SHORT
     is_cut = tile.by_lane and threads_for(sides) > 1
-    shape = Skinny(sides.m, tile.lanes, tile.pitch, tile.by_lane, is_short, is_cut, leaves, letters)
+    shape = SmallM(sides.m, tile.lanes, tile.pitch, tile.by_lane, is_short, is_cut, leaves, letters)
     family, make = ("strip", make_strip) if is_across else ("dots", make_dots)
     key = f"{write(sides.right, numbers=False)} {shape[:6]} {letters}"
     name = f"{family} {hashlib.sha256(key.encode()).hexdigest()[:32]}"
@@ -236,13 +236,13 @@ OFTEN = 4
 need the rest. 128 x 128 x 128 takes 123 us as it lies, and 116 packed (one thread of an N1)."""
 
 
-def plan_contract(primitive: Reduce) -> ContractProgram | None:
+def plan_gemm(primitive: Reduce) -> GemmProgram | None:
     """Tiles over packed panels, or for a few rows the right factor as it lies: sums of FLOAT32 and 32-bit integers."""
     sides = _sides(primitive)
     return None if sides is None else _plan(sides, _tile(sides))
 
 
-def plan_panels(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | None:
+def plan_gemm_prepacked(primitive: Reduce, constants: frozenset[str]) -> GemmProgram | None:
     """Tiles over a factor that is a constant, and is laid out in panels ahead; None for others."""
     sides = _sides(primitive)
     if sides is None:
@@ -251,28 +251,31 @@ def plan_panels(primitive: Reduce, constants: frozenset[str]) -> ContractProgram
     if sides.windows is None:
         # Panels of all products are alike, so that a weight is laid out once for any number of rows.
         wide = tile._replace(vectors=tile_for(sides.kind, SIDE).vectors)
-        panels = lay_out_panels(sides, wide.vectors * wide.lanes, plan_octets(sides, wide), constants)
+        panels = lay_out_panels(sides, wide.vectors * wide.lanes, plan_int8(sides, wide), constants)
         if panels is not None:
             return _plan(sides, wide, panels)
-    octets = plan_octets(sides, tile, constants)
+    octets = plan_int8(sides, tile, constants)
     if octets is not None:
         known = lay_out_bytes(sides, octets, constants) if sides.m > 1 else None
         return None if known is None else _plan(sides, tile, known=(octets, known))
-    is_skinny = sides.windows is None and plan_skinny(sides, tile) is not None
+    is_skinny = sides.windows is None and plan_small_m(sides, tile) is not None
     rows = lay_out_rows(sides, tile, constants) if sides.m > 1 and not is_skinny else None
     return None if rows is None else _plan(sides, tile, ahead=rows)
 
 
-def _tile(sides: Sides) -> Tile:
+def _tile(sides: Operands) -> Tile:
     """The tile for a product, of matrix registers where those take it."""
     matrices = matrices_for(sides.m) if sides.kind == "i32" else None
-    is_taken = matrices is not None and plan_octets(sides, matrices) is not None
+    is_taken = matrices is not None and plan_int8(sides, matrices) is not None
     return matrices if matrices is not None and is_taken else tile_for(sides.kind, sides.m)
 
 
-def plan_sides(
-    primitive: Reduce, weights: Expr, section: Callable[[Sides, tuple[int, ...]], Section], layouts: Mapping[str, Map]
-) -> ContractProgram | None:
+def plan_operands(
+    primitive: Reduce,
+    weights: Expr,
+    section: Callable[[Operands, tuple[int, ...]], Section],
+    layouts: Mapping[str, Map],
+) -> GemmProgram | None:
     """Tiles over panels of weights that rows of a kernel make; `section` has what those read, along a side."""
     sides = _sides(primitive)
     if sides is None or sides.windows is not None or weights not in (sides.left, sides.right):
@@ -280,14 +283,14 @@ def plan_sides(
     return _plan(sides, tile_for(sides.kind, sides.m), made=(weights, section))._replace(layouts=layouts)
 
 
-def _sides(primitive: Reduce) -> Sides | None:
+def _sides(primitive: Reduce) -> Operands | None:
     """The sides of a contraction that there are tiles for."""
     found = match_contraction(primitive)
     if found is None or found.fold.type not in SUM_KINDS or not all(primitive.sizes):
         return None
     if any(node.op == "fetch" for node in walk(primitive.value)):
         return None
-    sides = Sides(primitive, found, has_lines=True)
+    sides = Operands(primitive, found, has_lines=True)
     views = [len(sides.lies(value)) for value in (sides.left, sides.right, sides.finish)]
     # Windows that are multiplied with a single filter, as a depthwise convolution's, are not worth packing: in lines
     # that fill vectors they are read as they lie.
@@ -297,7 +300,7 @@ def _sides(primitive: Reduce) -> Sides | None:
     return sides if is_ours and views[0] and views[1] and max(views) < VIEWS else None
 
 
-def _is_across(sides: Sides) -> bool:
+def _is_across(sides: Operands) -> bool:
     """Whether elements of many products by one row or column lie side by side, and those of each far apart.
 
     4,096 products of 16 x 16 by 16, as samples of a grid by their parts are, take 5.1 ms one after the other, and 0.3
@@ -310,18 +313,18 @@ def _is_across(sides: Sides) -> bool:
 
 
 def _plan(
-    sides: Sides,
+    sides: Operands,
     tile: Tile,
     panels: Panels | None = None,
     ahead: Panels | None = None,
-    known: tuple[OctetPlan, Panels] | None = None,
-    made: tuple[Expr, Callable[[Sides, tuple[int, ...]], Section]] | None = None,
-) -> ContractProgram:
+    known: tuple[Int8Plan, Panels] | None = None,
+    made: tuple[Expr, Callable[[Operands, tuple[int, ...]], Section]] | None = None,
+) -> GemmProgram:
     """With panels of columns or of rows that are laid out ahead, rows of known bytes, or a factor of a kernel's."""
-    octets = plan_octets(sides, tile) if known is None else known[0]
+    octets = plan_int8(sides, tile) if known is None else known[0]
     # One row of bytes alone is multiplied as it is read: two by 4096 x 4096 take 7.3 ms so, and 6.2 packed.
     is_plain = not (panels or made) and sides.windows is None and (not octets or sides.m == 1)
-    skinny = plan_skinny(sides, tile) if is_plain else None
+    skinny = plan_small_m(sides, tile) if is_plain else None
     octets = None if skinny else octets
     are_halves = panels is not None and panels.width == 2
     is_read = are_halves and sides.m <= HALF_ROWS
@@ -339,8 +342,8 @@ def _plan(
     if tile.is_halved:
         beside = min(beside, max(most_halved() // tile.vectors, 1))
     is_ended = not (octets and octets.zeros) and not skinny and beside == 1 and fills_lines(tile)
-    ending = ending_of(sides) if is_ended and tile.kind != "matrices" else None
-    is_placed = ending is not None and may_place(sides, ending)
+    epilogue = epilogue_of(sides) if is_ended and tile.kind != "matrices" else None
+    is_placed = epilogue is not None and may_place(sides, epilogue)
     # Most tiles write the columns that there are; others by whole vectors, and leave the last few to rows of maps.
     tail = 0 if tile.kind == "matrices" or (octets and octets.zeros) else sides.n % tile.lanes
     is_there = (is_direct or is_placed) and sides.n % tile.lanes == tail
@@ -375,11 +378,11 @@ def _plan(
     has_fetches = is_far and is_more and row_panels > 1 and not tile.by_lane
     tile = tile._replace(fetches=has_fetches and tile.kind != "matrices")
     read_lanes = 1 if tile._replace(tail=tail).reads_some else tile.lanes
-    is_all = ending is not None and sides.k <= units.block  # no other tile is called
+    is_all = epilogue is not None and sides.k <= units.block  # no other tile is called
     bound = panels or (known[1] if known else None)
     zeros = octets.zeros if octets else ()
     written = 1 if tail else tile.lanes
-    is_mapped = bool(skinny) or not (is_direct or ending) or sides.n % written > 0  # not all is stored by tiles
+    is_mapped = bool(skinny) or not (is_direct or epilogue) or sides.n % written > 0  # not all is stored by tiles
     sections = (left, right, sides.result(is_written=is_mapped), *zeros)
     places = [HEADER + len(WORDS) + len(sides.batch)]
     for section in sections:
@@ -393,30 +396,32 @@ def _plan(
         "together": FOUR if octets else 1, "line": sides.line, "gap": sides.gap, "beside": beside,
         "fetches": int(tile.fetches), "filled": octets.filled if octets else 1,
         "written": written, "is_placed": int(is_placed),
-        **_tiles(sides, tile, tail, beside, ending, is_all=is_all),
+        **_tiles(sides, tile, tail, beside, epilogue, is_all=is_all),
     }  # fmt: skip
     if octets:
         words["mends"], (words["total_left"], words["total_right"], words["mend"]) = octets.mends, octets.kernels
         words["left_zero_at"], words["right_zero_at"] = places[3:5] if zeros else (0, 0)
     if octets and bound and bound.most:
-        small = _tiles(sides, tile._replace(kind="small"), tail, beside, ending, is_all=is_all)
+        small = _tiles(sides, tile._replace(kind="small"), tail, beside, epilogue, is_all=is_all)
         small["pack_left"], small["total_left"] = octets.small_kernels()
         words |= {f"small_{name}": word for name, word in small.items()}
         words["most"], words["bounded"] = bound.most, LEFT if known else RIGHT
     fixed = (*(words.get(name, 0) for name in WORDS[2:]), *(sides.found.sizes[k] for k in sides.batch))
     number = units.rows * units.columns * sides.count(sides.batch)
     layouts = {name: one for some in (panels, ahead, bound) if some for name, one in some.layouts.items()}
-    return ContractProgram(get_kernel("contract", make_contract), fixed, sections, number, size_of(sides), layouts)
+    return GemmProgram(get_kernel("contract", make_macrokernel), fixed, sections, number, size_of(sides), layouts)
 
 
-def _is_apart(sides: Sides, tile: Tile, packing: Packing, mode: int) -> bool:
+def _is_apart(sides: Operands, tile: Tile, packing: Packing, mode: int) -> bool:
     """Whether tiles read rows as they lie: FLOAT32, not as few as panels are taken beside each other for."""
     is_whole = mode == AS_IT_LIES and packing.kind == tile.kind == "f32" and tile.rows * tile.vectors >= SUMS_AT_ONCE
     beyond = sides.lie(sides.left).along(sides.rows) % ALIKE
     return is_whole and min(beyond, ALIKE - beyond) >= LINE_BYTES
 
 
-def _tiles(sides: Sides, tile: Tile, tail: int, beside: int, ending: Ending | None, *, is_all: bool) -> dict[str, int]:
+def _tiles(
+    sides: Operands, tile: Tile, tail: int, beside: int, epilogue: Epilogue | None, *, is_all: bool
+) -> dict[str, int]:
     """The tiles' kernels by their words: whole ones, narrow, low and small ones; as many that end, and those beside."""
     columns = tile.vectors * tile.lanes
     found: dict[str, int] = {}
@@ -426,7 +431,7 @@ def _tiles(sides: Sides, tile: Tile, tail: int, beside: int, ending: Ending | No
         for vectors, lanes in ((tile.vectors, 0), (-(-(sides.n % columns or columns) // tile.lanes), tail))
     ]
     for shape, name in zip(shapes, ("", "_narrow", "_low", "_small"), strict=True):
-        ended = 0 if ending is None else _tile_kernel(shape._replace(ending=ending))
+        ended = 0 if epilogue is None else _tile_kernel(shape._replace(epilogue=epilogue))
         found |= {f"tile{name}": ended if is_all else _tile_kernel(shape), f"last{name}": ended}
     return {**found, "tile_beside": 0 if beside == 1 else _tile_kernel(tile._replace(panels=beside))}
 
@@ -437,10 +442,10 @@ def _pack_kernel(packing: Packing) -> Kernel:
 
 def _tile_kernel(tile: Tile) -> int:
     """The address of a tile's kernel."""
-    return get_kernel(tile.name, functools.partial(make_tile, tile)).address
+    return get_kernel(tile.name, functools.partial(make_microkernel, tile)).address
 
 
-def _side_by_side(sides: Sides, row_panels: int) -> int:
+def _side_by_side(sides: Operands, row_panels: int) -> int:
     """How columns are brought that are packed as they lie: not at all, or all at once, where they lie side by side."""
     lie = sides.lies(sides.right)[0]
     if lie.along(sides.columns) != lie.width:
@@ -451,13 +456,13 @@ def _side_by_side(sides: Sides, row_panels: int) -> int:
 
 
 def _factor(
-    sides: Sides,
+    sides: Operands,
     value: Expr,
     across: tuple[int, ...],
     panel: int,
     pitch: int,
     lying: str = "",
-    made: tuple[Expr, Callable[[Sides, tuple[int, ...]], Section]] | None = None,
+    made: tuple[Expr, Callable[[Operands, tuple[int, ...]], Section]] | None = None,
 ) -> tuple[Section, int, Packing]:
     """The section of a factor, how it is brought, and how it is packed: as elements lie, which may be given."""
     leaf, kind = element_of(value), sides.kind

@@ -55,7 +55,7 @@ MASKED = {"float": "f32", "i32": "i32"}
 """Elements of which an x86 reads some lanes: 1 x 1000 x 1000 takes 180 us so, and 188 lane by lane."""
 
 
-class Skinny(NamedTuple):
+class SmallM(NamedTuple):
     """The parameters of the text, beside the tree."""
 
     rows: int
@@ -76,7 +76,7 @@ class Skinny(NamedTuple):
 class Reader:
     """The common part of both: the right factor, computed from where its views lie."""
 
-    def __init__(self, value: Expr, shape: Skinny) -> None:
+    def __init__(self, value: Expr, shape: SmallM) -> None:
         self.text, self.shape, self.nodes = Steps(), shape, list(walk(value))
         self.kind = "f32" if kind_of(value.type) == "f32" else "i32"
         self.vector = f"<{shape.lanes} x {SCALARS[self.kind]}>"
@@ -188,7 +188,7 @@ class Reader:
         self.text.add(f"store {self.vector} {value}, ptr {self.text.place(line)}, align 4")
 
 
-def make_strip(value: Expr, shape: Skinny) -> str:
+def make_strip(value: Expr, shape: SmallM) -> str:
     """The text of the kernel for columns that lie side by side."""
     return _Strip(value, shape).write()
 
@@ -301,7 +301,7 @@ SHORT = 128
 """The most steps that are few."""
 
 
-def make_dots(value: Expr, shape: Skinny) -> str:
+def make_dots(value: Expr, shape: SmallM) -> str:
     """The text of the kernel for steps that lie side by side."""
     return _Dots(value, shape).write()
 

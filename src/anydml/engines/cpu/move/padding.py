@@ -40,7 +40,7 @@ FEW = 3
 """Pieces that a row may have whatever they are: of those with margins two are small."""
 
 
-class PlacedProgram(NamedTuple):
+class PlacementProgram(NamedTuple):
     """Rows put together of pieces, planned."""
 
     kernel: Kernel
@@ -58,7 +58,7 @@ class PlacedProgram(NamedTuple):
         return make_dispatch(self.kernel, (*addresses, *self.words), self.units, self.size)
 
 
-def plan_placed(primitive: Map) -> PlacedProgram | None:
+def plan_placement(primitive: Map) -> PlacementProgram | None:
     """Plan a fetch at indices that each depend on a dimension of its own, into rows that lie a step apart."""
     value, target = primitive.value, primitive.target
     if value.op != "fetch" or not is_plain(primitive) or not all(target.sizes):
@@ -94,7 +94,7 @@ def plan_placed(primitive: Map) -> PlacedProgram | None:
     for array in (places, within):
         starts.append(starts[-1] + 8 * len(array))
     numbers = np.concatenate([places * width, within * width, table.ravel()]).tolist()
-    return PlacedProgram(
+    return PlacementProgram(
         get_kernel(f"placed {width}"),
         (source.tensor, target.tensor),
         (source.offset * width, target.offset * width),
@@ -146,7 +146,7 @@ MOST = 2**22
 """Elements of a block at most, of which each is looked at."""
 
 
-def plan_bordered(primitives: Sequence[Primitive], _constants: frozenset[str] = frozenset()) -> PlacedProgram | None:
+def plan_padding(primitives: Sequence[Primitive], _constants: frozenset[str] = frozenset()) -> PlacementProgram | None:
     """A copy into the middle of a tensor and fills around it with one number; None for others."""
     maps = [one for one in primitives if isinstance(one, Map) and is_plain(one)]
     copies, fills = [one for one in maps if is_copy(one)], [one for one in maps if not one.sources]
@@ -180,7 +180,7 @@ def plan_bordered(primitives: Sequence[Primitive], _constants: frozenset[str] = 
     words = (run * width, number - (number >> 63 << 64), len(places), start, start + 16 * blocks, *tables)
     offsets = (source.offset * width, first * width)
     moved = (run * len(places) + size) * blocks * width
-    return PlacedProgram(
+    return PlacementProgram(
         get_kernel("bordered"), (source.tensor, target.tensor), offsets, words, blocks * len(places), moved
     )
 

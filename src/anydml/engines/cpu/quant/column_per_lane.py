@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.features import IS_ARM, has_feature
-from anydml.engines.cpu.gemm.program import ContractProgram
+from anydml.engines.cpu.gemm.program import GemmProgram
 from anydml.engines.cpu.gemm.tile_shapes import has_dots
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.record import HEADER, LINE
@@ -29,7 +29,7 @@ from anydml.ir.views import View
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from anydml.engines.cpu.gemm.operands import Sides
+    from anydml.engines.cpu.gemm.operands import Operands
     from anydml.engines.cpu.gemm.program import Section
 
 # Rows times columns of 4-bit weights that lie abreast: a lane for each column, so that sums are never added across.
@@ -58,7 +58,7 @@ AHEAD = 1024
 """Bytes of a panel's weights that are fetched ahead."""
 
 
-class Abreast(NamedTuple):
+class ColumnPerLane(NamedTuple):
     """The parameters of the text."""
 
     rows: int
@@ -83,13 +83,13 @@ class Abreast(NamedTuple):
         return 8 if self.is_signed else 0
 
 
-def make_abreast(shape: Abreast) -> str:
+def make_column_per_lane(shape: ColumnPerLane) -> str:
     """The text of the kernel."""
     return _Sums(shape).write()
 
 
 class _Sums:
-    def __init__(self, shape: Abreast) -> None:
+    def __init__(self, shape: ColumnPerLane) -> None:
         self.shape, self.text = shape, Steps()
         self.vector = 4 * shape.lanes
         """Bytes."""
@@ -550,9 +550,9 @@ def lay_out_abreast(view: View, name: str, columns: int, on: int, length: int, l
     return Map((source,), target, fetch(0, view.data_type, [column, coordinate(1), coordinate(3)]))
 
 
-def plan_abreast(
-    sides: Sides, shape: Abreast, sections: tuple[Section, ...], layouts: Mapping[str, Map]
-) -> ContractProgram:
+def plan_column_per_lane(
+    sides: Operands, shape: ColumnPerLane, sections: tuple[Section, ...], layouts: Mapping[str, Map]
+) -> GemmProgram:
     """The program; the sections are those of the rows, the weights and the result."""
     lanes, portions, panels = shape.lanes, sides.k // PORTION, -(-sides.n // shape.lanes)
     height = min(sides.m, MOST_ROWS // (4 * sides.k))
@@ -568,7 +568,7 @@ def plan_abreast(
         get_kernel("abreast octets", make_octets) if shape.is_rounded else get_kernel("abreast floats", make_floats)
     )
     kernels = [
-        get_kernel(one.name, functools.partial(make_abreast, one)).address
+        get_kernel(one.name, functools.partial(make_column_per_lane, one)).address
         for one in (shape._replace(rows=rows, panels=wide) for rows in (some, sides.m % some or some))
     ]
     kinds = ("f32", *(("s8" if shape.is_signed else "u8",) if shape.has_zeros else ()))
@@ -584,10 +584,10 @@ def plan_abreast(
         int(bool(layouts)), *(sides.found.sizes[k] for k in sides.batch),
     )  # fmt: skip
     number = batch * row_units * units
-    return ContractProgram(get_kernel("abreast", make_unit), fixed, sections, number, size, layouts)
+    return GemmProgram(get_kernel("abreast", make_unit), fixed, sections, number, size, layouts)
 
 
-def _tile(rows: int, shape: Abreast) -> tuple[int, int]:
+def _tile(rows: int, shape: ColumnPerLane) -> tuple[int, int]:
     """The rows of a tile and its panels, whose sums have room in the registers; tiles are about alike.
 
     4096 x 4096 takes 0.30 ms a row by tiles of 4 x 4, 5 x 4, 6 x 2, 8 x 2 or 12 x 2, and 0.41 by 4 x 2, whose sums wait

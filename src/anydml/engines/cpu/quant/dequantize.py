@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
-from anydml.engines.cpu.gemm.operands import NOWHERE, Lie
-from anydml.engines.cpu.gemm.selection import plan_sides
+from anydml.engines.cpu.gemm.operands import NOWHERE, StridedOperand
+from anydml.engines.cpu.gemm.selection import plan_operands
 from anydml.engines.cpu.quant.column_per_lane import lanes_abreast
 from anydml.engines.cpu.quant.weight_only import lay_out_words
 from anydml.engines.cpu.quant.weight_only_kernel import PORTION, TOGETHER, shuffled
@@ -24,8 +24,8 @@ from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.gemm.operands import Sides
-    from anydml.engines.cpu.gemm.program import ContractProgram, Section
+    from anydml.engines.cpu.gemm.operands import Operands
+    from anydml.engines.cpu.gemm.program import GemmProgram, Section
     from anydml.ir.blocked_weights import Dequantised
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map
@@ -211,13 +211,13 @@ class _Many:
         return 4 if self.parts.data_type.is_half_byte else 8
 
 
-def plan_unpacked(primitive: Reduce) -> ContractProgram | None:
+def plan_dequantize(primitive: Reduce) -> GemmProgram | None:
     """Weights as they lie; None for other reduces."""
     found = _match(primitive)
     return None if found is None else _plan(found, None)
 
 
-def plan_unpacked_ahead(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | None:
+def plan_dequantize_prepacked(primitive: Reduce, constants: frozenset[str]) -> GemmProgram | None:
     """The same bits, from weights that are laid out as products of a few rows read them; None for others."""
     found = _match(primitive) if constants else None
     if found is None or found.leaves[0].tensor not in constants:
@@ -279,12 +279,12 @@ def _whole(primitive: Reduce, right: Expr, kept: int, column: int) -> tuple[Redu
     weights = load(len(sources), DataType.FLOAT32)
     sources.append(View(name, DataType.FLOAT32, (*primitive.sizes[:kept], length), (*strides, 1)))
     target = primitive.target
-    ending = replace(target, sizes=(*target.sizes[:kept], 1), strides=(*target.strides[:kept], 0))
+    epilogue = replace(target, sizes=(*target.sizes[:kept], 1), strides=(*target.strides[:kept], 0))
     value = rewrite(primitive.value, lambda node: weights if node is right else node)
-    return Reduce(tuple(sources), ending, value, 1), weights
+    return Reduce(tuple(sources), epilogue, value, 1), weights
 
 
-def _plan(found: _Many, layout: Map | None) -> ContractProgram | None:
+def _plan(found: _Many, layout: Map | None) -> GemmProgram | None:
     parts, leaves = found.parts, found.leaves
     zeros = ("s8" if leaves[2].data_type.is_signed else "u8") if len(leaves) > 2 else ""
     shape = Unpacked(
@@ -299,15 +299,19 @@ def _plan(found: _Many, layout: Map | None) -> ContractProgram | None:
     )
     kernel = get_kernel(shape.name, functools.partial(make_unpacked, shape))
 
-    def section(sides: Sides, across: tuple[int, ...]) -> Section:
+    def section(sides: Operands, across: tuple[int, ...]) -> Section:
         rank = len(sides.found.sizes)
         lies = []
         for view in leaves:
             width = view.data_type.size_in_bytes
-            lies.append(Lie(view.tensor, view.offset * width, _only(found.column, view.strides, width, rank), width))
-        here = Lie("", 0, (0,) * rank, 1)
+            lies.append(
+                StridedOperand(view.tensor, view.offset * width, _only(found.column, view.strides, width, rank), width)
+            )
+        here = StridedOperand("", 0, (0,) * rank, 1)
         if layout is not None and not shape.abreast:
-            lies[0] = Lie(layout.target.tensor, 0, _only(found.column, layout.target.strides[:1] * rank, 1, rank), 1)
+            lies[0] = StridedOperand(
+                layout.target.tensor, 0, _only(found.column, layout.target.strides[:1] * rank, 1, rank), 1
+            )
         on = [lie.along(across) for lie in lies]
         if layout is None or not shape.abreast:
             return sides.section((kernel.address,), [*lies, here, NOWHERE], [*[0] * len(lies), 1, 4], [*on, 0, 0])
@@ -316,7 +320,7 @@ def _plan(found: _Many, layout: Map | None) -> ContractProgram | None:
         return sides.section(line, [*lies, here, here, NOWHERE], [*[0] * len(lies), 0, 1, 4], [*on, 1, 0, 0])
 
     layouts = {} if layout is None else {layout.target.tensor: layout}
-    return plan_sides(found.primitive, found.weights, section, layouts)
+    return plan_operands(found.primitive, found.weights, section, layouts)
 
 
 def _only(column: int, strides: tuple[int, ...], width: int, rank: int) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from anydml.ir.expressions import const
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.gemm.microkernel import Tile
-    from anydml.engines.cpu.gemm.operands import Sides
+    from anydml.engines.cpu.gemm.operands import Operands
     from anydml.engines.cpu.gemm.program import Section
     from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.expressions import Expr
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # Vectors of bytes as they are packed for products: four steps of each of four rows, of the sign that is multiplied.
 
 
-class Octets(NamedTuple):
+class K4Packing(NamedTuple):
     """The parameters of the texts."""
 
     lie: str
@@ -101,12 +101,12 @@ def zipped(text: Steps, kind: str, a: str, b: str, lanes: range) -> str:
     return text.new(f"shufflevector {kind} {a}, {kind} {b}, <{2 * len(lanes)} x i32> <{mask}>")
 
 
-def flip(text: Steps, shape: Octets, value: str, kind: str = "<4 x i32>") -> str:
+def flip(text: Steps, shape: K4Packing, value: str, kind: str = "<4 x i32>") -> str:
     """Bytes with the other sign, where they are multiplied so."""
     return text.new(f"xor {kind} {value}, splat (i32 {-0x7F7F7F80})") if shape.flips else value
 
 
-def put(text: Steps, shape: Octets, value: str, line: str) -> None:
+def put(text: Steps, shape: K4Packing, value: str, line: str) -> None:
     """Four bytes of each of four rows, as they are packed."""
     parts = widened(text, GROUP, value, is_signed=shape.is_signed) if shape.is_wide else (value,)
     for i, part in enumerate(parts):
@@ -128,7 +128,7 @@ def transpose(text: Steps, rows: list[str]) -> list[str]:
 # Windows packed for products of bytes, four steps at a time: rows may lie anywhere, a table has their distances.
 
 
-def pack_windows(text: Steps, shape: Octets) -> None:
+def pack_windows(text: Steps, shape: K4Packing) -> None:
     """Eight rows at once where they lie side by side or every other one does, otherwise four; they may lie anywhere.
 
     7 x 7 by 2 of 224 x 224 pixels of 3 bytes, by 64 filters, take 2.55 ms so, and 2.94 where each byte is read for
@@ -162,7 +162,7 @@ def pack_windows(text: Steps, shape: Octets) -> None:
 
 
 def _pack_rows(
-    text: Steps, shape: Octets, line: str, rows: range, name: str, step: int = 1, to: str = "target + r * 4"
+    text: Steps, shape: K4Packing, line: str, rows: range, name: str, step: int = 1, to: str = "target + r * 4"
 ) -> None:
     """All steps of some rows, so many bytes from each other, or 0 where a table has their distances."""
     text.let(f"whole_{name}", f"count - count % {FOUR}")
@@ -208,7 +208,7 @@ def _apart(text: Steps, lines: list[str], rows: range) -> str:
 # lines, 64 bytes of each row.
 
 
-def make_octets(shape: Octets) -> str:
+def make_octets(shape: K4Packing) -> str:
     """The text of the packing: `kernel(source, row.step, step, rows, count, target)`, as `pack` has it."""
     text, group = Steps(), shape.group
     if shape.is_lined:
@@ -251,12 +251,12 @@ def make_octets(shape: Octets) -> str:
 _HEAD = "void @kernel(i64 %source, i64 %row_step, i64 %step, i64 %rows, i64 %count, i64 %target)"
 
 
-def _steps(shape: Octets) -> str:
+def _steps(shape: K4Packing) -> str:
     """The packed steps of a panel."""
     return f"(count + {shape.filled - 1}) // {shape.filled} * {shape.filled // FOUR}"
 
 
-def _fill(text: Steps, shape: Octets) -> None:
+def _fill(text: Steps, shape: K4Packing) -> None:
     """Zeros in the packed steps of all panels that there are no bytes for."""
     text.let("filled", _steps(shape))
     with (
@@ -267,7 +267,7 @@ def _fill(text: Steps, shape: Octets) -> None:
         text.put(f"target + (n_f * filled + z_f) * {shape.group} + c_f", 0)
 
 
-def _pack_lines(text: Steps, shape: Octets) -> None:
+def _pack_lines(text: Steps, shape: K4Packing) -> None:
     """Row by row, in lines of 64 bytes; past the end of the steps lies 0."""
     line, line_type, octets = shape.filled, "<16 x i32>", "<64 x i8>"
     text.let("whole", f"count - count % {line}")
@@ -289,13 +289,13 @@ def _pack_lines(text: Steps, shape: Octets) -> None:
                 _put_byte(text, shape, "row + z * step", "last + (z - whole)")
 
 
-def _put_byte(text: Steps, shape: Octets, source: str, target: str) -> None:
+def _put_byte(text: Steps, shape: K4Packing, source: str, target: str) -> None:
     one = text.new(f"load i8, ptr {text.place(source)}")
     one = text.new(f"xor i8 {one}, -128") if shape.flips else one
     text.add(f"store i8 {one}, ptr {text.place(target)}")
 
 
-def _pack_panels(text: Steps, shape: Octets) -> None:
+def _pack_panels(text: Steps, shape: K4Packing) -> None:
     """Whole panels of rows that lie side by side, one after the other: lines of the cache are read once."""
     text.let("panel", f"{_steps(shape)} * {shape.group}")
     text.let("deep", f"count - count % {FOUR}")
@@ -319,7 +319,7 @@ def _pack_panels(text: Steps, shape: Octets) -> None:
         write("z", within(text, "count - deep"))
 
 
-def _store(text: Steps, shape: Octets, octets: str, step: str) -> None:
+def _store(text: Steps, shape: K4Packing, octets: str, step: str) -> None:
     value = flip(text, shape, text.new(f"bitcast <16 x i8> {octets} to <4 x i32>"))
     put(text, shape, value, f"to + {step} // {FOUR} * {shape.group}")
 
@@ -361,7 +361,7 @@ def total_right(text: Steps) -> None:
                 )  # fmt: skip
 
 
-def make_total(shape: Octets) -> str:
+def make_total(shape: K4Packing) -> str:
     """`kernel(panel, steps, rows, target)`: the sum of all bytes of each row or column of a packed panel."""
     text, vector = Steps(), f"<{shape.lanes} x i32>"
     ones = f"splat (i32 {0x01010101})"
@@ -397,7 +397,7 @@ def make_total(shape: Octets) -> str:
     return text.define("void @kernel(i64 %panel, i64 %steps, i64 %rows, i64 %target)")
 
 
-def _to_total(text: Steps, shape: Octets) -> list[str]:
+def _to_total(text: Steps, shape: K4Packing) -> list[str]:
     """The vectors added to the sums of a step: four rows or columns, or a line of one row."""
     vector = f"<{shape.lanes} x i32>"
     if shape.is_lined:
@@ -414,7 +414,7 @@ def _to_total(text: Steps, shape: Octets) -> list[str]:
 # The share of zero points in sums of products of bytes, taken off: `octets` tells how much it is.
 
 
-def make_mend() -> str:
+def make_compensation() -> str:
     """`kernel(c, pitch, rows, columns, ra, za, rb, zb, count, mends)`: what zero points add to sums is taken off them.
 
     The columns' zero points are one where `mends` is 1. Filters have none as a rule: then only a number is taken off,
@@ -477,12 +477,12 @@ def _take_off(text: Steps, lines: list[str], number: str) -> None:
 # Contractions of bytes, planned: how dot instructions take them, and what zero points add.
 
 
-class OctetPlan(NamedTuple):
+class Int8Plan(NamedTuple):
     """A product of bytes."""
 
     factors: tuple[tuple[Section, Kernel], ...]
     """With what packs each."""
-    small: Octets | None
+    small: K4Packing | None
     """How the left factor is packed for a tile of small bytes; None where there is none."""
     zeros: tuple[Section, ...]
     """Of both zero points; empty where there is nothing to mend."""
@@ -510,11 +510,11 @@ class OctetPlan(NamedTuple):
         return (0, 0) if self.small is None else (_pack(self.small).address, _total(self.small))
 
 
-def _pack(shape: Octets) -> Kernel:
+def _pack(shape: K4Packing) -> Kernel:
     return get_kernel(f"octets {shape.name}", functools.partial(make_octets, shape))
 
 
-def _total(shape: Octets) -> int:
+def _total(shape: K4Packing) -> int:
     return get_kernel(f"total {shape.name}", functools.partial(make_total, shape)).address
 
 
@@ -530,7 +530,7 @@ def _is_none(zero: Expr) -> bool:
     return zero.op == "const" and not zero.value
 
 
-def plan_octets(sides: Sides, tile: Tile, constants: frozenset[str] = frozenset()) -> OctetPlan | None:
+def plan_int8(sides: Operands, tile: Tile, constants: frozenset[str] = frozenset()) -> Int8Plan | None:
     """How bytes less their zero points are multiplied by fours; None where they are not, or cannot be."""
     found = [byte_less_zero(value) for value in (sides.left, sides.right)]
     if sides.kind != "i32" or None in found or not multiplies_bytes(tile.lanes):
@@ -566,7 +566,7 @@ def plan_octets(sides: Sides, tile: Tile, constants: frozenset[str] = frozenset(
         flips = (leaf.type is DataType.INT8) != is_signed
         is_lined = is_left and tile.kind == "matrices"
         is_wide = is_left and not (is_lined or has_dots(tile.lanes))
-        shape = Octets(
+        shape = K4Packing(
             lies, flips, panel, pitch, tile.lanes, IS_ARM, has_dots(tile.lanes), is_wide, is_signed, filled, is_lined
         )
         factors.append((sides.section((), [lie], [step], [on]), _pack(shape)))
@@ -576,10 +576,10 @@ def plan_octets(sides: Sides, tile: Tile, constants: frozenset[str] = frozenset(
         leaves.append(leaf)
         offset = 0 if not flips else 128 if leaf.type is DataType.UINT8 else -128
         zeros.append((zero - offset, across))
-    kernels = (*totals, get_kernel("mend", make_mend).address)
+    kernels = (*totals, get_kernel("mend", make_compensation).address)
     if all(_is_none(_folded(value)) for value, _ in zeros):
-        return OctetPlan(tuple(factors), small, (), 0, kernels, leaves[0], leaf, flips, is_turned, filled)
+        return Int8Plan(tuple(factors), small, (), 0, kernels, leaves[0], leaf, flips, is_turned, filled)
     sections = tuple(sides.mapped(value, across, (), NOWHERE, 4) for value, across in zeros)
     is_one = not any(lie.strides[k] for lie in sides.lies(zero) for k in sides.columns)
     mends = 1 if is_one else 2
-    return OctetPlan(tuple(factors), small, sections, mends, kernels, leaves[0], leaf, flips, is_turned, filled)
+    return Int8Plan(tuple(factors), small, sections, mends, kernels, leaves[0], leaf, flips, is_turned, filled)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.features import IS_ARM, has_feature, has_fma, has_rounding
-from anydml.engines.cpu.gemm.operands import NOWHERE, Lie, Sides
-from anydml.engines.cpu.gemm.program import ContractProgram
+from anydml.engines.cpu.gemm.operands import NOWHERE, Operands, StridedOperand
+from anydml.engines.cpu.gemm.program import GemmProgram
 from anydml.engines.cpu.gemm.tile_shapes import has_dots
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.record import HEADER
-from anydml.engines.cpu.quant.column_per_lane import Abreast, lanes_abreast, lay_out_abreast, plan_abreast
+from anydml.engines.cpu.quant.column_per_lane import ColumnPerLane, lanes_abreast, lay_out_abreast, plan_column_per_lane
 from anydml.engines.cpu.quant.weight_only_kernel import (
     MOST_BYTES,
     MOST_RESULTS,
@@ -54,17 +54,17 @@ TURNS = 2
 """Units of columns for each thread."""
 
 
-def plan_weights(primitive: Reduce) -> ContractProgram | None:
+def plan_weight_only(primitive: Reduce) -> GemmProgram | None:
     """Integer products of a few rows with weights as they lie; None where they lie otherwise."""
     return _plan(primitive, frozenset())
 
 
-def plan_weights_ahead(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | None:
+def plan_weight_only_prepacked(primitive: Reduce, constants: frozenset[str]) -> GemmProgram | None:
     """The same bits, from weights that are constants, whose words are laid out ahead; None for others."""
     return _plan(primitive, constants) if constants else None
 
 
-def _plan(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | None:
+def _plan(primitive: Reduce, constants: frozenset[str]) -> GemmProgram | None:
     found = match_weights(primitive)
     if found is None or not (has_rounding() and has_fma()) or not all(primitive.sizes) or fetched(primitive.value):
         return None
@@ -78,7 +78,7 @@ def _plan(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | Non
     rounded = found.rounded
     left_of = found.left if rounded is None else rounded.byte
     both = (left_of, left_of)
-    sides = Sides(
+    sides = Operands(
         primitive, Contraction(found.fold, *both, sizes, (), rows, columns, tuple(k for k in wide if k >= kept))
     )
     planned = _shape(primitive, right)
@@ -99,7 +99,7 @@ def _plan(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | Non
         if laid_out is None or views[0].tensor not in constants:
             return None
         name, on = laid_out.target.tensor, 0 if lanes else laid_out.target.strides[0]
-        lies[0] = Lie(name, 0, tuple(on if k == sides.columns[-1] else 0 for k in range(len(sizes))), 1)
+        lies[0] = StridedOperand(name, 0, tuple(on if k == sides.columns[-1] else 0 for k in range(len(sizes))), 1)
         layouts, shape = {name: laid_out}, shape._replace(is_laid_out=True)
     weights = sides.section((), lies, [shared] * len(lies), [lie.along(sides.columns) for lie in lies])
     if rounded is None:
@@ -114,8 +114,8 @@ def _plan(primitive: Reduce, constants: frozenset[str]) -> ContractProgram | Non
     if not lanes:
         return _program(sides, shape, sections, layouts)
     zero = 0 if shape.has_zeros else shape.zero - shape.raised
-    abreast = Abreast(0, 0, lanes, shape.is_signed, shape.has_zeros, zero, rounded is not None)
-    return plan_abreast(sides, abreast, sections, layouts)
+    abreast = ColumnPerLane(0, 0, lanes, shape.is_signed, shape.has_zeros, zero, rounded is not None)
+    return plan_column_per_lane(sides, abreast, sections, layouts)
 
 
 def _is_by_block(strides: tuple[int, ...], blocks: int) -> bool:
@@ -171,8 +171,8 @@ def _lanes() -> int:
 
 
 def _program(
-    sides: Sides, shape: Quantised, sections: tuple[Section, ...], layouts: Mapping[str, Map]
-) -> ContractProgram:
+    sides: Operands, shape: Quantised, sections: tuple[Section, ...], layouts: Mapping[str, Map]
+) -> GemmProgram:
     portions = sides.k // PORTION
     height = min(sides.m, ROWS if bytes_of(portions, min(sides.m, ROWS)) <= MOST_BYTES else MOST_ROWS)
     # 32 sums of 4-bit weights have room for 31 bits: weights less 8 are at most 8, and less another zero point 15.
@@ -203,4 +203,4 @@ def _program(
         len(sides.batch), int(is_rounded), *(sides.found.sizes[k] for k in sides.batch),
     )  # fmt: skip
     number = batch * row_units * units
-    return ContractProgram(get_kernel("weights", make_weights), fixed, sections, number, size, layouts)
+    return GemmProgram(get_kernel("weights", make_weights), fixed, sections, number, size, layouts)
