@@ -194,7 +194,7 @@ def test_columns_that_lie_abreast(lanes: int, monkeypatch: pytest.MonkeyPatch) -
     for case in (Weights("uint4", 2, 80, 128, 32), Weights("int4", 13, 37, 256, 64, zeros=True)):
         for one in (case, case._replace(rounded=True)):
             made, fed, exact, size = one.compile("cpu")
-            assert "layouts" in made.plan.ahead.did({})
+            assert "prepacking" in made.plan.ahead.did({})
             y = made(*fed)
             assert (np.abs(y - exact) <= 1.2e-7 * size).all(), one
             others, fed, *_ = one._replace(are_inputs=True).compile("cpu")
