@@ -370,7 +370,7 @@ def _write_panels(text: Steps) -> None:
 
 # What products with columns abreast read: rows, by words of steps, and the values of columns, turned.
 #
-# `kernel(a, portions, rows, to, sums, powers, scales, shared)` lays out one of some rows, as `abreast_sums` says.
+# `kernel(a, portions, rows, to, sums, powers, scales, shared)` lays out one of some rows, as the sums read them.
 
 
 FOUR = 4

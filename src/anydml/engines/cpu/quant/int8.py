@@ -198,7 +198,7 @@ def _apart(text: Steps, lines: list[str], rows: range) -> str:
     return text.new(f"bitcast <16 x i8> {value} to <4 x i32>")
 
 
-# Bytes packed for products, four steps at a time, as `fourfold` multiplies them.
+# Bytes packed for products, four steps at a time, as `dot4.py` multiplies them.
 #
 # A packed step is four steps of the folded dimension side by side, 0 where there are no more: the step of a tile, whose
 # elements have 32 bits. Bytes are of the signs that the instruction wants, a byte of the other sign less or plus 128.
@@ -209,7 +209,7 @@ def _apart(text: Steps, lines: list[str], rows: range) -> str:
 
 
 def make_octets(shape: K4Packing) -> str:
-    """The text of the packing: `kernel(source, row.step, step, rows, count, target)`, as `pack` has it."""
+    """The text of the packing: `kernel(source, row.step, step, rows, count, target)`, as `gemm/packing.py` has it."""
     text, group = Steps(), shape.group
     if shape.is_lined:
         _pack_lines(text, shape)

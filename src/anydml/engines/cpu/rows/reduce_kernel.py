@@ -1,10 +1,10 @@
 """Reduces: what happens to the rows along one kept dimension of several views, written in LLVM itself from a tree.
 
-It is `kernel(words, places, count)`, called by the walk of `rows` for rows that follow one another. Its words hold,
+It is `kernel(words, places, count)`, called by the walk of `walk.py` for rows that follow one another. Its words hold,
 after each view's address and its step from row to row, the numbers that the user chose; of what is fetched its step
 from row to row, which the walk does not take, and its source's strides; then of each folded dimension its size and each
 view's stride, outermost first. Targets are the last of the views; a coordinate is one whose address is the number.
-Vectors lie along the innermost folded dimension, in `along`, or across the rows, in `across`.
+Vectors lie along the innermost folded dimension, in `reduce_along.py`, or across the rows, in `reduce_across.py`.
 """
 
 from __future__ import annotations
