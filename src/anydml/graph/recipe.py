@@ -47,7 +47,7 @@ class Step:
 
     @property
     def target(self) -> View:
-        """The view that it writes, or the first one: passes make steps of one target, `horizontal_fusion` joins them at last."""
+        """The view that it writes, or the first one; `horizontal_fusion` joins steps of one target at last."""
         return self.primitive.target
 
     @property

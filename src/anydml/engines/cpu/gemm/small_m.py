@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 # are somewhere in `room`, and are added to `total`, or written there where `first` is 1. They are the bits that tiles
 # give, but for one row on an Arm, which takes one step after the other.
 #
-# Steps that lie side by side are for `make_dots`. Both find the views of the right factor in the words of its section: each
-# one's step along the row, and across.
+# Steps that lie side by side are for `make_dots`. Both find the views of the right factor in the words of its section:
+# each one's step along the row, and across.
 
 
 WIDE = 16
