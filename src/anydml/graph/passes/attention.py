@@ -1,8 +1,8 @@
 """Attention: a product, a softmax of its rows and a product become one pass, where the engine has a way for that.
 
-This rule alone may change bits other than by the order of sums: weights are divided by their sum after they were
+This pass alone may change bits other than by the order of sums: weights are divided by their sum after they were
 multiplied with the values, not before, and those of FLOAT16 are not rounded in between, nor are keys that are scaled as
-they are read. It comes last, of what the others have made of a graph, and an operator that is attention is the same
+they are read. It comes after the rounds of the optimiser, of what those made, and an operator that is attention is the same
 verb without it.
 """
 

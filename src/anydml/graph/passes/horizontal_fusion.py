@@ -1,6 +1,6 @@
 """Horizontal fusion: steps over the same elements become one with several targets, which reads what they share once.
 
-It comes last: the rules before it make steps of one target, and so does whatever comes between them and this.
+It comes after all passes that make steps of one target; only layouts and split-K follow.
 """
 
 from __future__ import annotations

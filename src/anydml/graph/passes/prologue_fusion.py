@@ -1,4 +1,4 @@
-"""Prologue fusion: which maps a product of matrices computes as it reads their sources."""
+"""Prologue fusion, a part of row fusion: which maps a product of matrices computes as it reads their sources."""
 
 from __future__ import annotations
 

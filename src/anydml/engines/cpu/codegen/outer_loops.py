@@ -25,10 +25,6 @@ from anydml.engines.cpu.codegen.translate import word
 from anydml.engines.cpu.launch.record import HEADER
 
 # The dimensions outside a kernel's innermost loops: three words each, size, source stride and target stride.
-#
-# Words of a walk, after the header: source, target, count, source step, target step, segments, segment length, outer
-# rank, then size, source stride and target stride of each outer dimension, outermost first. Addresses and strides are
-# in bytes, counts in elements. A unit is one segment of one row.
 
 
 FIRST = HEADER * 8

@@ -119,7 +119,7 @@ def with_margins(taps: Taps, columns: int, left: int, line: int) -> Taps | None:
     return taps._replace(left=left, over=over) if is_inside and is_read else None
 
 
-# The walk over planes, a part of one at a time, by kernels of `taps`.
+# The walk over planes, a part of one at a time, by the kernels of `stencil.py` and `stencil_vectors.py`.
 
 
 WORDS = (

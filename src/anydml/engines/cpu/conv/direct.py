@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from anydml.engines.cpu.gemm.operands import StridedOperand
     from anydml.ir.verbs import Primitive
 
-# Convolutions of planes, a band of the output's lines at a time. Compiled once for all.
+# Direct convolution, a row block of the output (a "band" below) at a time. Compiled once for all.
 #
 # A unit copies the lines of the input that its band reads to the scratch, which the second cache holds, with their
 # padding; then tiles go over it: a panel of channels after the other, for each a part of the input's channels after the

@@ -1,5 +1,5 @@
-"""Materialised padding: input lines with margins, copied to scratch part by part for the stencil or direct convolution
-that reads them.
+"""Padded inputs, matched: maps that copy planes into the middle of a filled tensor, as one description, from which the
+stencil or a direct convolution reads the input itself.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ class EpilogueText:
         return text.new(f"add {kind} {first}, <{', '.join(f'i64 {k}' for k in range(lanes))}>")
 
 
-# Endings: the values that the tiles of a contraction compute from their sums, and the layout of their reads.
+# Epilogues, planned: the values that tiles compute from their sums, and the layout of what they read.
 
 
 CACHE_LINE = 64

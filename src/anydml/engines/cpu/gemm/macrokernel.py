@@ -1,4 +1,4 @@
-"""Contractions: sums of products over packed panels, a unit of rows and columns at a time. Compiled once for all.
+"""The GEMM macro-kernel: products over packed panels, a work item of rows and columns at a time. Compiled once for all.
 
 A unit packs a block of the right factor, then goes through its panels of rows: each is packed, multiplied tile by tile,
 and finished. Factors and results are `sections` of the words: the row of a map that computes them, their views, and how

@@ -1,4 +1,4 @@
-"""Packing for the tiles of a contraction: rows side by side, step by step along the folded dimension.
+"""Packing of A and B into panels for the microkernel: rows side by side, step by step along K.
 
 `kernel(source, row.step, step, rows, count, target)` lays out the element of row r and step k at target[k·pitch + r],
 converted. Rows come by groups of `GROUP`; in the last group the last row stands for those that there are not: nobody

@@ -1,1 +1,1 @@
-"""Data movement: copies, padding, gathers, scatters, scans, orders. A `*_kernel.py` is loaded only to compile."""
+"""Data movement: copies, padding, gathers, scatters, scans, top-k, NMS. Planners import no `*_kernel.py`."""

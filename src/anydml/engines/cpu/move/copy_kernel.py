@@ -1,6 +1,6 @@
 """Strided copy: contiguous runs, runs backwards, every second element, any strides, one element repeated, transposes.
 
-Words are those of a walk, in `outer.py`.
+Words are those of a walk, in `codegen/outer_loops.py`.
 """
 
 from __future__ import annotations

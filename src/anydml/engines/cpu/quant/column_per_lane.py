@@ -37,12 +37,13 @@ if TYPE_CHECKING:
 # `kernel(weights, scales, zeros, a, sums, powers, to, pitch, count, shared, ahead)` writes the products of some rows
 # with some panels of columns to `to`, rows `pitch` bytes apart. A panel has a column a lane:
 #
-# weights  words of 8 steps, the first in the lowest bits, of all columns side by side; panel after panel scales
-# FLOAT32, `count` of them for each column, of which each is for `shared` portions; of all columns side by side zeros
-# FLOAT32 likewise, where zero points are read a        by words of steps, 8 elements of each row: FLOAT32, or bytes,
-# the four even steps before the odd ones sums     of bytes, by portion, the sum of each row, FLOAT32 powers   of bytes,
-# by portion, the scale of each row; else of each row the power of two that its results are short of ahead    where the
-# scales begin that are turned next: they are fetched meanwhile
+# weights  words of 8 steps, the first in the lowest bits, of all columns side by side; panel after panel
+# scales   FLOAT32, `count` for each column, each for `shared` portions; of all columns side by side
+# zeros    FLOAT32 likewise, where zero points are read
+# a        by words of steps, 8 elements of each row: FLOAT32, or bytes, the four even steps before the odd ones
+# sums     of bytes, by portion, the sum of each row, FLOAT32
+# powers   of bytes, by portion, the scale of each row; else the power of two that a row's results are short of
+# ahead    where the scales begin that are transposed next: they are prefetched meanwhile
 #
 # A portion's products are added up before they are scaled, and then to one of four sums in turn, which are added in
 # pairs in the end. Bytes times 0 .. 15 are added up in 16 bits, which have room for a portion's: 8 · 2 · 15 · 128.

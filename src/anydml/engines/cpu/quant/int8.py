@@ -198,7 +198,7 @@ def _apart(text: Steps, lines: list[str], rows: range) -> str:
     return text.new(f"bitcast <16 x i8> {value} to <4 x i32>")
 
 
-# Bytes packed for products, four steps at a time, as `dot4.py` multiplies them.
+# K4 packing: bytes packed for products, four steps at a time, as `dot4.py` multiplies them.
 #
 # A packed step is four steps of the folded dimension side by side, 0 where there are no more: the step of a tile, whose
 # elements have 32 bits. Bytes are of the signs that the instruction wants, a byte of the other sign less or plus 128.
@@ -411,7 +411,7 @@ def _to_total(text: Steps, shape: K4Packing) -> list[str]:
     return found
 
 
-# The share of zero points in sums of products of bytes, taken off: `octets` tells how much it is.
+# Zero-point compensation: the share of zero points is taken off sums; how much that is stands above `make_octets`.
 
 
 def make_compensation() -> str:

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 # an error of at most 2^-23 of its largest element. Those are cut into three bytes.
 #
 # digits  by `TOGETHER` portions: of each place, the highest bytes last, words of four bytes; for each word of a
-# portion,         as `words` has them, those of all portions side by side. Portions that are left over follow one by
-# one sums    by portion, the sum of its elements times `zero` powers  by portion, the power of two, FLOAT32 odd     set
-# to 1 where an element is no finite number
+#         portion, as `Digits.words` has them, those of all portions side by side; portions left over one by one
+# sums    by portion, the sum of its elements times `zero`
+# powers  by portion, the power of two, FLOAT32
+# odd     set to 1 where an element is no finite number
 #
 # Rows that were rounded to one signed byte each have that for their only digit; the scales, of which each is for
 # `shared` portions, are their powers.

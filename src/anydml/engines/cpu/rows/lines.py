@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Map
     from anydml.ir.views import View
 
-# Walks over lines, planned: what maps, fills and reversals have in common.
+# Walks over lines, planned: what conversions, scales, fills and reversals have in common.
 
 
 SEGMENT = 1024 * 1024

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Maps: what happens along one innermost row of several views, written in LLVM itself from a tree.
 #
-# A row is `kernel(words, places, count)`, called by the walk of `rows`: after each view's address and step its words
+# A row is `kernel(words, places, count)`, called by `walk.py`: after each view's address and step its words
 # hold the numbers that the user chose, then how far ahead lines of targets are fetched, then of each fetch the step of
 # its rows, and its source's strides. Targets are the last of the views; a coordinate is one whose address is the
 # number, and a fetch's source does not move.

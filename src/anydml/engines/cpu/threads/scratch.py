@@ -1,4 +1,4 @@
-"""Memory that kernels work in beside what they are given: a few blocks for the whole process, one for each thread.
+"""Memory that kernels work in beside what they are given: blocks for the whole process, more than threads.
 
 A block's first word says whether somebody is in it; kernels take one for a turn, and give it back.
 """

@@ -44,7 +44,7 @@ _FUTEX = {"x86_64": 202, "aarch64": 98}
 """The system call's number."""
 _FATAL = {signal.SIGSEGV, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
 """Signals of a thread's own doing, which it takes itself; all others are for Python's threads."""
-# As the text in kernels/team.py has them: words of the state.
+# As threads/team_kernel.py has them: words of the state.
 _STOP, _THERE, _PATIENCE, _CELL, _PAUSES, _CALLS = 9, 10, 11, 12, 13, 14
 
 _FOR_EVER = 2**62

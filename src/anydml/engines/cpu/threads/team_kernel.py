@@ -9,7 +9,7 @@ from anydml.engines.cpu.features import IS_ARM
 
 # The jobs of a team, in LLVM: how grains are taken and counted, and how a job is offered and waited for.
 #
-# The state's places are as `kernels/team.py` tells them.
+# The state's places are as told above `make_team`, at the end of this file.
 
 
 _PLACES = """\
@@ -179,7 +179,8 @@ out:
 
 # The threads of a team, in LLVM: how one waits for work and takes part in it, how they are woken, and on which cores.
 #
-# The state's places are as `kernels/team.py` tells them; `@work`, a job's grains, is in `kernels/team_jobs.py`.
+# The state's places are as told above `make_team`, at the end of this file; `@work`, a job's grains, is in
+# the section above.
 
 
 _NAMES = ("get_cpu", "get_cores", "set_cores", "get_number")

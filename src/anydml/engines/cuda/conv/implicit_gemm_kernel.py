@@ -1,4 +1,6 @@
-"""Implicit GEMM's shared Triton functions: which tile a program has, and offsets as the compiler vectorises them."""
+"""Implicit GEMM's shared Triton functions: which tile a program has, and offsets as the compiler vectorises them; and
+`Taps`, what the compiler knows of stencils and resampling.
+"""
 
 from __future__ import annotations
 

@@ -77,12 +77,12 @@ class CopyProgram:
         return self.kernel(word).launch((source - (word - self.width) * self.is_back, target))
 
 
-# Maps, planned: tiles of elements, or a copy where no bit changes.
+# Conversions and scales, planned: tiles of elements, or a copy where no bit changes.
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleProgram:
-    """A map, planned."""
+    """A conversion or a scale, planned."""
 
     primitive: Scaled
     kernel: Kernel
