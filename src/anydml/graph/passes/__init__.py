@@ -1,7 +1,7 @@
 """The passes, a file each: a recipe becomes another that leaves the same bits in every output, or stays itself.
 
-Those of `PASSES` run in rounds, and `graph/optimise.py` runs the others once. `draft`, `splitting` and `prologue_fusion`
-are parts of passes.
+Those of `PASSES` run in rounds, and `graph/optimise.py` runs the others once. `draft`, `splitting` and
+`prologue_fusion` are parts of passes.
 
 But for sums and products of floats: in which order an engine adds them up may change with their layout and with what
 is computed beside them, as it may on another engine. And but for attention that a graph spells out, of which

@@ -2,8 +2,8 @@
 
 This pass alone may change bits other than by the order of sums: weights are divided by their sum after they were
 multiplied with the values, not before, and those of FLOAT16 are not rounded in between, nor are keys that are scaled as
-they are read. It comes after the rounds of the optimiser, of what those made, and an operator that is attention is the same
-verb without it.
+they are read. It comes after the rounds of the optimiser, of what those made, and an operator that is attention is the
+same verb without it.
 """
 
 from __future__ import annotations

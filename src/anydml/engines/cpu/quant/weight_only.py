@@ -1,5 +1,5 @@
-"""Weight-only quantisation: products of few rows with 4- and 8-bit weights, planned. Rows are rounded to integers of three
-int8 digits, with a power of two for each portion, and columns cut into work items.
+"""Weight-only quantisation: products of few rows with 4- and 8-bit weights, planned. Rows are rounded to integers of
+three int8 digits, with a power of two for each portion, and columns cut into work items.
 """
 
 from __future__ import annotations
