@@ -96,7 +96,7 @@ def test_parts_of_a_tensor_are_told_and_become_their_own_passes() -> None:
                5 passes                                                            1.594 KiB
 
         Between the passes: 512 bytes scratch memory.
-        Rewritten by forward: 2 steps became 1; absorb: 4 steps became 2.""")  # fmt: skip # noqa: E501 - as it is printed
+        Rewritten by copy_propagation: 2 steps became 1; store_forwarding: 4 steps became 2.""")  # fmt: skip # noqa: E501 - as it is printed
     assert picture.tensors["cat"].sizes == (13, 8)
 
 

@@ -356,11 +356,12 @@ def sized(quick: dict[str, int], long: dict[str, int]) -> list[Any]:
 
 
 ONNX_LONG = {
-    **dict.fromkeys(("fan", "fan_concat", "grid", "branches", "conditionals", "shapes"), 250),
+    **dict.fromkeys(("fan", "fan_concat", "grid"), 250),
+    **dict.fromkeys(("branches", "conditionals", "shapes"), 1000),  # fewer are compiled in one piece, or known at once
     **dict.fromkeys(("tree", "alike", "fan_sum", "initializers", "constants", "heads", "residual", "windows"), 100),
     **dict.fromkeys(("chain", "transposes"), 100),
 }
-BUILT_LONG = {"fan": 250, "grid": 100, "constants": 100, "reduces": 100, "chain": 100}
+BUILT_LONG = {"fan": 1000, "grid": 100, "constants": 100, "reduces": 100, "chain": 100}
 CHECK_LONG = {"fan": 250, "ladder": 250, "branches": 250, "functions": 250, "slices": 100, "concats": 100}
 
 
