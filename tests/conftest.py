@@ -60,9 +60,11 @@ _KINDS = {
     60: "cpu_engine",
     20: "documents",
     8: "cpu_maps",
-    6: "cpu_gathers benchmarks strides",
+    12: "strides",
+    6: "cpu_gathers benchmarks",
     5: "weights elementwise gradients carry",
     4: "cpu_contract layouts folding casts choosing graph_builder pages browser kernel_processes",
+    2: "model_fuzz explain_maps graph_reduces arrays cpu_tiles",
     3: "cpu_windows cpu_bytes cpu_reduce cpu_expressions moving random targets team team_signals forks model_bounds "
     "cli_explain",
 }

@@ -32,7 +32,7 @@ def test_the_oracle_does_as_the_documents_do(case: Example) -> None:
 
 
 @pytest.mark.parametrize("engines", [ENGINES], ids="+".join)
-@settings(deadline=None, derandomize=False, print_blob=True, max_examples=FEW or (250 if os.environ.get("CI") else 80))
+@settings(deadline=None, derandomize=False, print_blob=True, max_examples=FEW or (250 if os.environ.get("CI") else 40))
 @given(case=moving_cases(MOVING))
 def test_every_layout_gives_what_the_oracle_gives(engines: list[str], case: Case) -> None:
     desc = case.description()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 import pytest
 
@@ -16,6 +15,7 @@ import anydml.onnx  # isort: skip - after the models, which leave this out where
 from anydml.onnx.contrib import CONTRIB  # isort: skip
 from anydml.onnx.library import OPSET_VERSION, node_rules  # isort: skip
 
+ml_dtypes: Any = pytest.importorskip("ml_dtypes", reason="onnx gives numbers of 4 bits as ml_dtypes has them")
 ort: Any = pytest.importorskip("onnxruntime", reason="the node types and the answers are ONNX Runtime's")
 helper, TensorProto = onnx.helper, onnx.TensorProto
 THERE: Any = ort.capi.onnxruntime_pybind11_state

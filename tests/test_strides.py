@@ -44,6 +44,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="pages are guarded as
 
 
 @linux
+@pytest.mark.long
 @pytest.mark.parametrize("engine", TUNED)
 def test_a_layout_of_every_schedule(engine: str) -> None:
     """And that there is a case for every schedule. CI has many; interpreted, or compiled by Triton, that takes long."""
