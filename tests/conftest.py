@@ -58,15 +58,14 @@ def _threads_are_as_they_were() -> Iterator[None]:
 
 _KINDS = {
     60: "cpu_engine",
-    20: "documents",
-    8: "cpu_maps",
+    30: "documents",
     12: "strides",
-    6: "cpu_gathers benchmarks",
-    5: "weights elementwise gradients carry",
-    4: "cpu_contract layouts folding casts choosing graph_builder pages browser kernel_processes",
+    8: "cpu_maps graph_builder",
+    6: "cpu_gathers benchmarks cli_explain moving random elementwise",
+    5: "weights gradients carry",
+    4: "cpu_contract layouts folding casts choosing pages browser kernel_processes",
+    3: "cpu_windows cpu_bytes cpu_reduce cpu_expressions targets team team_signals forks model_bounds",
     2: "model_fuzz explain_maps graph_reduces arrays cpu_tiles",
-    3: "cpu_windows cpu_bytes cpu_reduce cpu_expressions moving random targets team team_signals forks model_bounds "
-    "cli_explain",
 }
 SAMPLED = {f"test_{name}": every for every, names in _KINDS.items() for name in names.split()}
 """Tests that are many of a kind, and compile a kernel or start a process each: outside of CI one in so many runs."""
