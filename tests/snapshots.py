@@ -160,7 +160,7 @@ def on_cpu(target: str, kernels: Kernels, names: dict[int, str]) -> Iterator[Non
     """Plan for another CPU: kernels are written and never run, and have addresses by the digest of their code."""
     from anydml.engines.cpu import build, features
     from anydml.engines.cpu.kernel import Kernel
-    from anydml.engines.cpu.threads import team
+    from anydml.engines.cpu.threads import scratch, team
     from anydml.engines.threads import set_num_threads
 
     _, cpu, has = CPUS[target]
@@ -178,6 +178,7 @@ def on_cpu(target: str, kernels: Kernels, names: dict[int, str]) -> Iterator[Non
         mock.patch.object(features, "find_cpu", return_value=(cpu, written)),
         mock.patch.object(build, "_find_cached", return_value=None),
         mock.patch.object(build._Making, "run", make),
+        mock.patch.object(scratch, "count_cores", return_value=THREADS),
         mock.patch.object(team, "is_available", return_value=True),
         mock.patch.object(team, "get_team", return_value=SimpleNamespace(entry=8)),
     ):
@@ -381,8 +382,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.into:
         (target,) = options.targets
-        if target == "neoverse":  # before anything asks
-            platform.machine = functools.partial(str, "aarch64")
+        # Before anything asks, whatever this machine is.
+        platform.machine = functools.partial(str, "aarch64" if target == "neoverse" else "x86_64")
         options.into.write_text(json.dumps(snapshot(target, kept(target)["kernels"])))
         return 0
     different = 0
