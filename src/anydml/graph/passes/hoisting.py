@@ -95,7 +95,7 @@ def map_ahead(made: Computation, part: Expr, name: str) -> Map:
         view = made.sources[int(node.value)]
         strides = tuple(stride if n > 1 else 0 for stride, n in zip(view.strides, sizes, strict=True))
         instead[int(node.value)] = sources.load(replace(view, sizes=sizes, strides=strides))
-    assert part.type is not None  # noqa: S101 - for type checkers
+    assert part.type is not None  # noqa: S101 - for type checkers: numbers alone are hoisted
     packed = zip(packed_strides(sizes), sizes, strict=True)
     target = View(name, part.type, sizes, tuple(stride if n > 1 else 0 for stride, n in packed))
     return Map(sources.views(), target, with_leaves(part, instead))

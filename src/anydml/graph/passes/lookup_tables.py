@@ -49,7 +49,7 @@ def lookup_tables(recipe: Recipe) -> Recipe:
             continue
         name = free_name(f"{step.target.tensor} by byte", stores)
         made = found.primitive
-        assert isinstance(made, Map)  # noqa: S101 - for type checkers
+        assert isinstance(made, Map)  # noqa: S101 - for type checkers: functions of a byte are maps
         slot = _byte(draft, made)
         assert slot is not None  # noqa: S101 - for type checkers: it was asked before
         table = _table(made, slot, name)
@@ -76,12 +76,12 @@ def _of_byte(draft: Draft, step: Step, functions: dict[str, Step]) -> Step | Non
     for name in dict.fromkeys(view.tensor for view in made.sources):
         if name in functions:
             before = functions[name].primitive
-            assert isinstance(before, Map)  # noqa: S101 - for type checkers
+            assert isinstance(before, Map)  # noqa: S101 - for type checkers: likewise
             whole = inlined(before, made, MOST_SOURCES)
             if whole is None:
                 return None
             made, nodes = whole, joined(functions[name].nodes, nodes)
-    assert isinstance(made, Map)  # noqa: S101 - for type checkers
+    assert isinstance(made, Map)  # noqa: S101 - for type checkers: functions of a byte are maps
     return None if _byte(draft, made) is None else Step(made, nodes)
 
 

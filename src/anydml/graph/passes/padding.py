@@ -16,7 +16,7 @@ from anydml.graph.passes.fusion import with_leaves
 from anydml.graph.views import Trace, trace
 from anydml.ir.expressions import const
 from anydml.ir.fetches import Line
-from anydml.ir.padding import reach
+from anydml.ir.padded_reads import reach
 from anydml.ir.patterns import copy_of, is_copy, match_contraction, match_filled
 from anydml.ir.trees import fetched
 from anydml.ir.verbs import Map, Reduce

@@ -131,7 +131,7 @@ def _take_in(draft: Draft, number: int, makers: Mapping[str, int]) -> None:
         pending.discard(before)
         other = draft.steps[before]
         made = other.primitive
-        assert isinstance(made, Computation)  # noqa: S101 - for type checkers
+        assert isinstance(made, Computation)  # noqa: S101 - for type checkers: as all makers are
         is_product = match_contraction(current) is not None
         may = taken.issuperset(draft.who_reads(other.target.tensor)) and (is_product or not draft.is_constant(other))
         if may and made.checks:  # which stay in their order

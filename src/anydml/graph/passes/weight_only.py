@@ -292,7 +292,7 @@ def _merged(
     that made FLOAT32 of it are given as well.
     """
     product, made = step.primitive, maker.primitive
-    assert isinstance(product, Reduce)  # noqa: S101 - for type checkers
+    assert isinstance(product, Reduce)  # noqa: S101 - for type checkers: others are not followed
     found, weights = match_contraction(product), load(slot, view.data_type).to(DataType.FLOAT32)
     if found is None or weights not in (found.left, found.right) or not isinstance(made, Map) or made.checks:
         return None, []

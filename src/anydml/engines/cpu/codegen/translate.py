@@ -292,9 +292,9 @@ class Body(Expressions):
         for target in node.targets:
             if isinstance(target, ast.Tuple):
                 for part, one in zip(target.elts, value, strict=True):
-                    self.give(part.id, one)  # type: ignore[attr-defined] # a name
+                    self.give(part.id, one)  # type: ignore[attr-defined]  # kernels assign to names alone
             else:
-                self.give(target.id, value)  # type: ignore[attr-defined] # a name
+                self.give(target.id, value)  # type: ignore[attr-defined]  # kernels assign to names alone
 
     def _augassign(self, node: ast.AugAssign) -> None:
         name: Any = node.target

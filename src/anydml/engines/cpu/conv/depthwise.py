@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.codegen.function import Steps
-from anydml.engines.cpu.conv.padding import NO_FRAME, match_padded_input
+from anydml.engines.cpu.conv.padded_input import NO_FRAME, match_padded_input
 from anydml.engines.cpu.conv.stencil import MOST, Taps, make_extremes, make_taps
 from anydml.engines.cpu.conv.stencil_vectors import (
     make_dots,
@@ -41,7 +41,7 @@ from anydml.ir.verbs import Reduce
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.engines.cpu.conv.padding import PaddedInput
+    from anydml.engines.cpu.conv.padded_input import PaddedInput
     from anydml.engines.cpu.gemm.operands import StridedOperand
     from anydml.engines.cpu.gemm.program import Section
     from anydml.ir.expressions import Expr
@@ -339,7 +339,7 @@ PART = 4096
 class _Planes(Operands):
     """The last two dimensions that are kept are rows and columns of a plane."""
 
-    def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - the class above has it
+    def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - as `Operands._sort` takes it
         found = self.found
         self.windows, self.unmerged = None, ()
         self.batch, self.rows, self.columns, self.folded = found.batch, found.rows, found.columns, found.folded
@@ -378,7 +378,7 @@ def plan_stencil(primitive: Reduce, frame: PaddedInput | None = None) -> GemmPro
     batch = tuple(k for k in wide if k < kept and k not in plane)
     if len(plane) < 2 or not 1 <= len(folded) <= 2 or len(batch) > OUTER_RANK:
         return None
-    less = byte_less_zero(found.weight)[1] if found.zero is not None else None  # type: ignore[arg-type, index]  # there are weights
+    less = byte_less_zero(found.weight)[1] if found.zero is not None else None  # type: ignore[arg-type, index]  # a zero point has weights
     others = ((found.weight, plane), (found.zero, (*plane, *folded)), (less, folded))
     if any(one is not None and not varies_along(one, primitive.sources).isdisjoint(over) for one, over in others):
         return None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.conv.direct_microkernel import DirectTile, make_direct_tile
-from anydml.engines.cpu.conv.padding import match_padded_input
+from anydml.engines.cpu.conv.padded_input import match_padded_input
 from anydml.engines.cpu.features import has_feature, reads_pixels
 from anydml.engines.cpu.gemm.epilogue import CHEAP, COLUMN, FOLD, SHORT, Epilogue
 from anydml.engines.cpu.gemm.microkernel import CHAIN
@@ -33,7 +33,7 @@ from anydml.ir.verbs import Reduce
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.engines.cpu.conv.padding import PaddedInput
+    from anydml.engines.cpu.conv.padded_input import PaddedInput
     from anydml.engines.cpu.gemm.operands import StridedOperand
     from anydml.ir.verbs import Primitive
 
@@ -210,7 +210,7 @@ OFTEN = 16
 class DirectOperands(Operands):
     """Rows are the places of a line, columns the channels of the output."""
 
-    def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - the class above has it
+    def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - as `Operands._sort` takes it
         found = self.found
         self.windows, self.unmerged = None, ()
         self.rows, self.columns, self.batch, self.folded = found.rows, found.columns, found.batch, found.folded

@@ -27,7 +27,7 @@ from anydml.engines.cpu.conv.direct import (
     make_direct_conv,
 )
 from anydml.engines.cpu.conv.direct_microkernel import DirectTile
-from anydml.engines.cpu.conv.padding import match_padded_input
+from anydml.engines.cpu.conv.padded_input import match_padded_input
 from anydml.engines.cpu.features import CROWDED, has_feature, reads_pixels
 from anydml.engines.cpu.gemm.epilogue import CHEAP, COLUMN, FOLD, SHORT, Epilogue
 from anydml.engines.cpu.gemm.microkernel import CHAIN
@@ -44,7 +44,7 @@ from anydml.ir.verbs import Reduce
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.engines.cpu.conv.padding import PaddedInput
+    from anydml.engines.cpu.conv.padded_input import PaddedInput
     from anydml.ir.verbs import Primitive
 
 # The lines of a band of a picture whose channels lie side by side, copied with the places around them.

@@ -61,7 +61,7 @@ NEAREST = 640 * 1024
 class NhwcOperands(Operands):
     """Rows are the places of a line, or of all lines if there are no gaps between them."""
 
-    def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - the class above has it
+    def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - as `Operands._sort` takes it
         found = self.found
         self.windows, self.unmerged = None, ()
         results = [*self.lies(self.finish), self.target]

@@ -553,7 +553,7 @@ def plan_int8(sides: Operands, tile: Tile, constants: frozenset[str] = frozenset
         (found[0], True, sides.rows, tile.rows, tile.pitch),
         (found[1], False, sides.columns, columns, columns),
     ):
-        assert part is not None  # noqa: S101 - for type checkers
+        assert part is not None  # noqa: S101 - for type checkers: both factors are bytes
         leaf, zero = part
         if sides.folded and any(lie.along(sides.folded) for lie in sides.lies(zero)):
             return None

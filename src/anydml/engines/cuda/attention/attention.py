@@ -50,7 +50,7 @@ def trees_of(primitive: Attend) -> tuple[Expr, Expr | None]:
     score, limit = (
         None if tree is None else rewrite(expand(tree), bounded) for tree in (primitive.score, primitive.limit)
     )
-    assert score is not None  # noqa: S101 - for type checkers
+    assert score is not None  # noqa: S101 - for type checkers: there is always a score
     return score, limit
 
 
@@ -288,8 +288,8 @@ class AttendProgram:
             size=cuts[2],
             value_size=cuts[3],
             precision="bf16x6" if primitive.target.data_type is DataType.FLOAT32 and not IS_INTERPRETED else "ieee",
-            aligns=tuple(min(alignment_of((size,)), cut) for size, cut in fit),  # type: ignore[arg-type]  # of four
-            is_even=tuple(size % cut == 0 for size, cut in fit),  # type: ignore[arg-type]  # of four
+            aligns=tuple(min(alignment_of((size,)), cut) for size, cut in fit),  # type: ignore[arg-type]  # `fit` has four pairs
+            is_even=tuple(size % cut == 0 for size, cut in fit),  # type: ignore[arg-type]  # `fit` has four pairs
             is_long=any(_reach(view, cuts) >= 2**31 for view in primitive.sources[:TENSORS]),
             stages=shape.stages if is_alone else 1,
         )

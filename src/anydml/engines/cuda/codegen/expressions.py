@@ -227,7 +227,7 @@ def constant(node: Expr) -> str:
 
 def from_bits(text: str, of: DataType | None) -> str:
     """The number whose bits an integer ends with."""
-    assert of is not None  # noqa: S101 - for type checkers
+    assert of is not None  # noqa: S101 - for type checkers: truths are not in memory
     if not of.is_float:
         return f"{text}.to({type_of(of)})"
     return f"{text}.to(tl.int{8 * of.size_in_bytes}).to({type_of(of)}, bitcast=True)"

@@ -19,7 +19,7 @@ from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, kind_of, ov
 from anydml.enums import DataType
 from anydml.ir.expressions import Expr, const, coordinate
 from anydml.ir.numerics import expand
-from anydml.ir.padding import reach
+from anydml.ir.padded_reads import reach
 from anydml.ir.patterns import copy_of
 from anydml.ir.trees import walk as walk_nodes
 from anydml.ir.verbs import Map

@@ -29,7 +29,7 @@ from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, columns_for
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr
 from anydml.ir.numerics import expand
-from anydml.ir.padding import match_reached
+from anydml.ir.padded_reads import match_reached
 from anydml.ir.patterns import copy_of
 from anydml.ir.trees import walk
 
@@ -379,7 +379,7 @@ def emit_taps(
     folds = [node for node in walk(*values, known=leaves) if node.op in FOLDS]
     each = range(of.group.count)
     for number, fold in enumerate(folds):
-        assert fold.type is not None  # noqa: S101 - for type checkers
+        assert fold.type is not None  # noqa: S101 - for type checkers: truths are not folded
         first = f"tl.broadcast_to({constant(neutral(fold))}, ({writer.sizes})).to({type_of(fold.type)})"
         writer.say(*(f"fold{number}_{g} = {first}" for g in each))
     steps = f"tl.static_range(0, {taps})" if taps * of.reach <= FEW else "range(0, shape[2].to(tl.int32))"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.enums import DataType
-from anydml.ir.padding import match_reached
+from anydml.ir.padded_reads import match_reached
 from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import walk
 from anydml.ir.views import View

@@ -217,7 +217,7 @@ def emit_product(
     constants = [f"{name}: tl.constexpr" for name in ("TILE", *(f"LINE{view}" for view in range(last + 1)))]
     further = ["further"] if way == "blocks" and has_more else []
     arguments = [*loads, "target", *further, *numbers, *starts, *chosen, *constants]
-    assert found.fold.type is not None  # noqa: S101 - for type checkers
+    assert found.fold.type is not None  # noqa: S101 - for type checkers: truths are not folded
     kind = type_of(found.fold.type)
     writer.say("@triton.jit", f"def generated_product({', '.join(arguments)}):")
     writer.indent = "    "
@@ -527,8 +527,8 @@ class ProductProgram:
             columns=shape.columns,
             depth=shape.depth,
             precision=shape.precision,
-            aligns=tuple(min(alignment_of((size,)), cut) for size, cut in cuts),  # type: ignore[arg-type]  # of three
-            is_even=tuple(size % cut == 0 for size, cut in cuts),  # type: ignore[arg-type]  # of three
+            aligns=tuple(min(alignment_of((size,)), cut) for size, cut in cuts),  # type: ignore[arg-type]  # `cuts` has three pairs
+            is_even=tuple(size % cut == 0 for size, cut in cuts),  # type: ignore[arg-type]  # `cuts` has three pairs
             is_long=way in ("pointers", "lines") and max(map(self._reach, (0, 1))) >= 2**31,
             is_left_turned=way == "blocks" and not self._lines(0)[0],  # type: ignore[index]  # there are lines where there are blocks
             is_right_turned=self.is_tall if way == "lines" else way == "blocks" and self._lines(1)[0],  # type: ignore[index]  # there are lines where there are blocks

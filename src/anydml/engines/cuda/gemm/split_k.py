@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from anydml.engines.cuda.gemm.gemm import SKINNY
 from anydml.enums import DataType
 from anydml.ir.expressions import Expr, coordinate, load
-from anydml.ir.padding import match_reached
+from anydml.ir.padded_reads import match_reached
 from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import rewrite, walk
 from anydml.ir.verbs import Map, Reduce

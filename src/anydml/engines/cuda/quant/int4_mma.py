@@ -283,16 +283,16 @@ def nibbles_kernel(
 ) -> Kernel | None:  # fmt: skip
     """The kernel, which takes what that of `WeightsProgram` does."""
     columns, units, _, scales = numbers[:4]
-    assert isinstance(columns, int) and isinstance(units, int)  # noqa: S101, PT018 - for type checkers
+    assert isinstance(columns, int) and isinstance(units, int)  # noqa: S101, PT018 - for type checkers: neither is a tuple
     if units % WORDS or block % WORDS:
         return None
     left, rests = leaves
     blocks = units // WORDS
-    assert left.type is not None  # noqa: S101 - for type checkers
+    assert left.type is not None  # noqa: S101 - for type checkers: rows are FLOAT16 or FLOAT32
     each = EACH[left.type]
     warps = min(ceil_power(-(-blocks // each)), MOST_WARPS)
     scale = found.right.scale.type
-    assert scale is not None and isinstance(scales, tuple)  # noqa: S101, PT018 - for type checkers
+    assert scale is not None and isinstance(scales, tuple)  # noqa: S101, PT018 - for type checkers: they are
     is_aligned = scales[1] == 1 and scales[0] * scale.size_in_bytes % ALIGNMENT == 0
     made = emit_nibbles(primitive.value, found, rests, NibblesForm(
         rows=form.rows, warps=warps, kind=left.type, flip=form.flip, zero=int(form.zero),

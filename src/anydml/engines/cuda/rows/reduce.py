@@ -285,7 +285,7 @@ class _Writer(Lines):
         self.indent = outside
         self.names = kept
         for name, one in zip(sums, folds, strict=True):
-            assert one.type is not None  # noqa: S101 - for type checkers
+            assert one.type is not None  # noqa: S101 - for type checkers: truths are not folded
             self.put(one, f"rows.{one.op}({name}).to({type_of(one.type)})")
 
 
@@ -476,7 +476,7 @@ class ReduceProgram:
         sizes = (*walk.rows.sizes, shape.parts)
         sources, places, at = [], [], 0
         for name, node in zip(names, folds, strict=True):
-            assert node.type is not None  # noqa: S101 - for type checkers
+            assert node.type is not None  # noqa: S101 - for type checkers: truths are not folded
             packed = tuple(math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
             sources.append(View(name, node.type, sizes, packed))
             places.append((name, at))

@@ -174,7 +174,7 @@ class _Writer(Lines):
 
     def _line_text(self, line: Line | None, g: int) -> str:
         """A line in 32 bits, as wide as it varies."""
-        assert line is not None  # noqa: S101 - for type checkers
+        assert line is not None  # noqa: S101 - for type checkers: `Sampled` has lines alone
         parts, start = [], line.start
         for dimension, step in line.steps:
             if dimension == self.of.column:
