@@ -87,9 +87,8 @@ def corpus(engine: str) -> Iterator[tuple[str, str, Any, Any]]:
     """A name, the route, the work and the program for each verb that an engine is asked to plan."""
     from anydml.engines import find_engine
     from anydml.engines.protocol import join
-    from strides import schedules_of, works
+    from strides import works
 
-    assert schedules_of(engine)
     found = find_engine(engine)
     asked = [(f"{one.case} / {one.route}", one.route, one.work) for one in works(engine, LARGEST)]
     if not os.environ.get(QUICK):
@@ -274,6 +273,8 @@ def gpu_snapshot(target: str, known: dict[str, str]) -> dict[str, Any]:
 
 def source_of(function: Any) -> str:
     """The source of a Triton function and of all that it calls, wherever that lies, with the constants it reads."""
+    from triton.language import constexpr
+
     found: dict[str, str] = {}
     pending = [function]
     while pending:
@@ -285,16 +286,9 @@ def source_of(function: Any) -> str:
         parts = [(name, names.get(name), part) for name, part in re.findall(r"\b(\w+)\.(\w+)", text)]
         values = [*names.items(), *((part, getattr(of, part, None)) for _, of, part in parts if inspect.ismodule(of))]
         pending += [value for _, value in values if hasattr(value, "src")]
-        constants = [(name, value) for name, value in values if isinstance(value, (int, float, str, tl_constexpr()))]
+        constants = [(name, value) for name, value in values if isinstance(value, (int, float, str, constexpr))]
         found[text] += named(sorted(constants))
     return "\n".join(sorted(found.values()))
-
-
-def tl_constexpr() -> Any:
-    """Triton's type of constants."""
-    import triton.language as tl
-
-    return tl.constexpr
 
 
 def is_small(kernel: Any) -> bool:
@@ -320,9 +314,8 @@ def ptx(kernel: Any) -> str:
 # Recipes
 
 
-def recipe_snapshot(known: dict[str, str]) -> dict[str, Any]:
+def recipe_snapshot() -> dict[str, Any]:
     """The optimised recipes of the benchmark networks on the CPU."""
-    del known
     found = {}
     for name, model, feeds in models():
         if (graph := planned("cpu", model, feeds)) is not None:
@@ -334,7 +327,7 @@ def snapshot(target: str, known: dict[str, str]) -> dict[str, Any]:
     """What planning makes for a target, in a process of its own."""
     if target in CPUS:
         return cpu_snapshot(target, known)
-    return recipe_snapshot(known) if target == "recipes" else gpu_snapshot(target, known)
+    return recipe_snapshot() if target == "recipes" else gpu_snapshot(target, known)
 
 
 def kept(target: str) -> dict[str, Any]:
