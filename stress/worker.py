@@ -36,10 +36,11 @@ def _stumbled(error: Exception) -> bool:
     found: BaseException | None = error
     while found is not None and not isinstance(found, KeyboardInterrupt):
         found = found.__context__
+    frames = traceback.extract_tb(error.__traceback__)
+    if str(error) == "release unlocked lock":  # a Condition of `threading` hit as it waits, which leaves no context
+        found = error if frames[-1].filename == threading.__file__ else None
     ours = str(Path(dml.__file__).parent)
-    return found is not None and not any(
-        frame.filename.startswith(ours) for frame in traceback.extract_tb(error.__traceback__)
-    )
+    return found is not None and not any(frame.filename.startswith(ours) for frame in frames)
 
 
 class Worker:
