@@ -43,6 +43,7 @@ class Child:
         self.role, self.is_ready, self.has_ended = role, False, False
         self.doors, self.pressures = Counter[str](), Counter[str]()
         self.progress, self.oldest = time.monotonic(), (0.0, -1)
+        self._waits: dict[str, float] = {}
         self._stderr = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - as below
         self._log = tempfile.NamedTemporaryFile(dir=folder)  # noqa: SIM115 - it is closed with the child
         given = [
@@ -90,14 +91,18 @@ class Child:
         if tick := message.get("tick"):
             doors, pressures = Counter(tick["doors"]), Counter(tick["pressures"])
             if doors != self.doors:  # pressures go on around a thread that waits for ever
-                self.progress = time.monotonic()
+                self.progress, self._waits = time.monotonic(), watch.waits(self.process.pid)
             report.doors.update(doors - self.doors)
             report.pressures.update(pressures - self.pressures)
             self.doors, self.pressures, self.oldest = doors, pressures, tick["oldest"]
 
     def is_stuck(self) -> bool:
         """Whether it makes no progress, or one of its threads has none."""
-        return time.monotonic() - self.progress > NO_PROGRESS or self.oldest[0] > NO_END
+        idle = time.monotonic() - self.progress
+        if idle > NO_PROGRESS:  # which a thread that waits for a CPU cannot help
+            waits = watch.waits(self.process.pid)
+            idle -= max((seconds - self._waits.get(thread, 0.0) for thread, seconds in waits.items()), default=0.0)
+        return idle > NO_PROGRESS or self.oldest[0] > NO_END
 
     def kill(self) -> None:
         """End it, and it alone."""

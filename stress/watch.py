@@ -38,6 +38,15 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def waits(pid: int) -> dict[str, float]:
+    """The seconds for which each thread of a process was ready to compute and others had the CPU."""
+    found = {}
+    for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):  # a thread that has ended
+            found[path.parent.name] = int(path.read_text().split()[1]) / 1e9
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """Of one moment."""
