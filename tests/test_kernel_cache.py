@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from anydml.engines import cache
+from anydml.engines.common import cache
 from anydml.engines.cpu import build, features, objects
 
 if TYPE_CHECKING:
@@ -358,7 +358,7 @@ declare i64 @llvm.vector.reduce.add.v4i64(<4 x i64>)
 # The version: what a kernel is made of
 
 
-ROOT = Path(cache.__file__).parents[1]
+ROOT = Path(cache.__file__).parents[2]
 
 
 @functools.cache

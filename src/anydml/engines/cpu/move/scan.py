@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.features import IS_ARM, has_lanes
 from anydml.engines.cpu.launch.call import lay_out, make_dispatch
 from anydml.engines.cpu.launch.record import STREAM_FROM, keeps_lines, outer_words
-from anydml.engines.threads import get_num_threads
 from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.memory import numpy_address
 

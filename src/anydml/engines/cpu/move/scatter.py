@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.launch.call import SMALL, make_dispatch
 from anydml.engines.cpu.launch.record import outer_words
 from anydml.engines.cpu.move.copy import CopyProgram
 from anydml.engines.cpu.move.gather import PIECES
 from anydml.engines.cpu.move.index_check import filled, kind_of, tuple_words
-from anydml.engines.threads import get_num_threads
 from anydml.ir.loops import Loops
 from anydml.ir.patterns import copy_of
 
