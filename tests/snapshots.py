@@ -166,7 +166,7 @@ def on_cpu(target: str, kernels: Kernels, names: dict[int, str]) -> Iterator[Non
     written = ",".join(f"+{name}" for name in has.split())
 
     def make(self: Any) -> Any:
-        text, is_python = build.text_of(self.name, self._write)
+        text, is_python = build.text_of(self._write)
         code = kernels.add(text, (text, is_python))
         address = 2**36 + 16 * int(code[:6], 16)
         names[address] = code

@@ -41,9 +41,8 @@ from anydml.engines.cpu.gemm.operands import (
 )
 from anydml.engines.cpu.kernel import name_at
 from anydml.engines.cpu.launch.record import HEADER
-from anydml.engines.cpu.move.gather_kernel import BLOCKS, INDEXED, TUPLES
-from anydml.engines.cpu.move.index_check import CheckedProgram
-from anydml.engines.cpu.move.scatter_kernel import BATCHES, PARTS
+from anydml.engines.cpu.move.index_check import BLOCKS, INDEXED, TUPLES, CheckedProgram
+from anydml.engines.cpu.move.scatter import BATCHES, PARTS
 from anydml.engines.cpu.quant import column_per_lane as abreast
 from anydml.engines.cpu.quant import weight_only_kernel as weights
 from anydml.engines.cpu.quant.dequantize import Unpacked
