@@ -137,7 +137,7 @@ SPAN = figures().gemm.packed_span
 
 
 @pytest.mark.parametrize("k", [SPAN - 1, SPAN, 2 * SPAN + 3])
-    "k", [figures().gemm.packed_span - 1, figures().gemm.packed_span, 2 * figures().gemm.packed_span + 3]
+def test_columns_whose_steps_lie_side_by_side_are_packed_some_steps_at_a_time(k: int) -> None:
     rng = np.random.default_rng(6)
     left, right = (rng.integers(-3, 4, size).astype(np.float32) for size in ((20, k), (70, k)))
     target = np.full((20, 70), 7, np.float32)
