@@ -11,8 +11,8 @@ import pytest
 import anydml as dml
 from anydml.engines.cpu.conv import direct as band_units
 from anydml.engines.cpu.conv import direct as bands
-from anydml.engines.cpu.conv.direct import LONG
 from anydml.engines.cpu.conv.direct_microkernel import DirectTile, make_direct_tile
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_feature, reads_pixels
 from assembled import assembly
 
@@ -93,9 +93,9 @@ def test_bits_do_not_depend_on_bands_or_threads(monkeypatch: pytest.MonkeyPatch)
     desc = described(x, filters, None, start_padding=(1, 1), end_padding=(1, 1))
     before, found = dml.get_num_threads(), []
     try:
-        for threads, band in ((1, band_units.BAND), (1, 1), (3, band_units.BAND)):
+        for threads, band in ((1, figures().conv.band_bytes), (1, 1), (3, figures().conv.band_bytes)):
             dml.set_num_threads(threads)
-            monkeypatch.setattr(band_units, "BAND", band)
+            monkeypatch.setattr(figures().conv, "band_bytes", band)
             monkeypatch.setattr(band_units, "SMALL", 1)
             found.append(dml.Device("cpu").compile(desc).initialize(filters)(x))
     finally:
@@ -134,7 +134,7 @@ def test_no_vector_of_a_tile_is_spilled(cpu: str, tile: DirectTile) -> None:
 
 
 def test_long_lines_are_moved_whole(planned: list[Any]) -> None:
-    x, filters = whole(1, 1, 1, 4, LONG // 4), whole(2, LANES, 1, 2, 2)
+    x, filters = whole(1, 1, 1, 4, figures().conv.memcpy_bytes // 4), whole(2, LANES, 1, 2, 2)
     check(x, filters, None, start_padding=(0, 1))
     assert planned
 

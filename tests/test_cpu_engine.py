@@ -10,8 +10,9 @@ import pytest
 import anydml as dml
 from agreement import answer, assert_same, columns, framed, gathering, padded, slicing, values
 from anydml import calls
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_lanes
-from anydml.engines.cpu.move import copy, gather, scan
+from anydml.engines.cpu.move import scan
 from anydml.enums import NUMPY_TYPES
 from guarded import guarded
 
@@ -36,11 +37,11 @@ def large_from(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     """The kernels for large outputs, at small sizes: nothing is too small for them; on some threads."""
     kind, number = request.param
     if kind != "small":
-        monkeypatch.setattr(copy, "FAR_FROM", 0)
-        monkeypatch.setattr(copy, "IS_ARM", True)
+        monkeypatch.setattr(figures().move, "prefetch_from", 0)
+        monkeypatch.setattr(figures().move, "prefetches", True)
+        monkeypatch.setattr(figures().rows, "streams", True)
     if kind == "past the cache":
-        for program in (copy, gather, scan):
-            monkeypatch.setattr(program, "STREAM_FROM", 0)
+        monkeypatch.setattr(figures().rows, "stream_from", 0)
     monkeypatch.setattr(calls, "known_calls", {})
     before = dml.get_num_threads()
     dml.set_num_threads(number)

@@ -15,7 +15,7 @@ import anydml as dml
 from agreement import assert_same
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.codegen.expressions import find_rare
-from anydml.engines.cpu.rows import map as planning
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.rows.program import MapProgram
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
 from anydml.enums import NUMPY_TYPES, DataType
@@ -168,7 +168,7 @@ def test_more_views_than_a_walk_has_room_for_are_the_references() -> None:
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("stream_from", [0, 2**60])
 def test_large_maps_through_the_threads(monkeypatch: pytest.MonkeyPatch, threads: int, stream_from: int) -> None:
-    monkeypatch.setattr(planning, "STREAM_FROM", stream_from)
+    monkeypatch.setattr(figures().rows, "stream_from", stream_from)
     before = dml.get_num_threads()
     dml.set_num_threads(threads)
     try:

@@ -11,7 +11,7 @@ import pytest
 import test_cpu_maps
 from agreement import values
 from anydml.engines.cpu import CpuEngine
-from anydml.engines.cpu.move import gather
+from anydml.engines.cpu.families import AVX2, NEOVERSE, Family, figures
 from anydml.engines.cpu.move.gather import PLACES, GatherProgram
 from anydml.engines.cpu.move.index_check import CheckedProgram
 from anydml.engines.reference import ReferenceEngine
@@ -52,9 +52,9 @@ def elements(x: Array, indices: Array, y: Array, axis: int, *, clamp: bool = Tru
     ("dtype", "index_type"), [("uint8", "int32"), ("float32", "int64"), ("float32", "uint32"), ("float64", "uint64")]
 )
 def test_elements_along_an_axis(dtype: str, index_type: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gather, "TILE", 16 * np.dtype(dtype).itemsize)
-    for near, axis, layout in itertools.product((0, gather.NEAR), (0, 1), ("packed", "columns")):
-        monkeypatch.setattr(gather, "NEAR", near)
+    monkeypatch.setattr(figures().move, "tile_bytes", 16 * np.dtype(dtype).itemsize)
+    for near, axis, layout in itertools.product((0, figures().move.near), (0, 1), ("packed", "columns")):
+        monkeypatch.setattr(figures().move, "near", near)
         for shape in ((48, 64), (30, 1), (1, 70), (37, 53)):
             x, y = values(shape, dtype), empty(shape, dtype, layout=layout)
             indices = choose(shape, shape[axis], index_type)
@@ -95,11 +95,18 @@ def test_indices_that_every_row_uses_are_checked_once() -> None:
 
 
 @pytest.mark.parametrize("index_type", ["int64", "uint32"])
+def as_on(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gather as the CPUs of a family do."""
+    for name in ("taken_bytes", "long_rows"):
+        monkeypatch.setattr(figures().move, name, getattr(family.move, name))
+    monkeypatch.setattr(figures().rows, "streams", family.rows.streams)
+
+
 @pytest.mark.parametrize("is_arm", [True, False], ids=["in batches", "one by one"])
 def test_rows_as_each_kind_of_cpu_takes_them(
     index_type: str, is_arm: bool, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gather, "IS_ARM", is_arm)
+    as_on(NEOVERSE if is_arm else AVX2, monkeypatch)
     for length, count in itertools.product((4, 8, 16, 25, 128, 1500), (1, 2, 333)):
         x, y = values((60, length), "float32"), empty((count, length), "float32")
         indices = choose((count, 1), 60, index_type)
@@ -114,7 +121,7 @@ def test_rows_as_each_kind_of_cpu_takes_them(
 
 @pytest.mark.parametrize("is_arm", [True, False], ids=["in batches", "one by one"])
 def test_batches_of_rows_as_each_kind_of_cpu_takes_them(is_arm: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gather, "IS_ARM", is_arm)
+    as_on(NEOVERSE if is_arm else AVX2, monkeypatch)
     for length in (8, 16, 40):
         x, y = values((7, 30, length), "float32"), empty((7, 11, length), "float32")
         indices = choose((7, 11, 1), 30, "int64")

@@ -11,8 +11,8 @@ import pytest
 import anydml as dml
 from agreement import assert_same, values
 from anydml.engines.cpu import CpuEngine, schedules
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.move.copy import CopyProgram
-from anydml.engines.cpu.rows import lines
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
 from anydml.enums import NUMPY_TYPES
 from anydml.ir.fetches import turned
@@ -43,8 +43,8 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
 def stores(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both kinds of stores, at any size."""
     if request.param == "past the cache":
-        monkeypatch.setattr(lines, "STREAM_FROM", 0)
-        monkeypatch.setattr(lines, "IS_ARM", True)
+        monkeypatch.setattr(figures().rows, "stream_from", 0)
+        monkeypatch.setattr(figures().rows, "streams", True)
     return str(request.param)
 
 

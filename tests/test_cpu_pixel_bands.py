@@ -13,6 +13,7 @@ import strides
 from anydml.engines.cpu.conv import direct as band_units
 from anydml.engines.cpu.conv import direct_nhwc as pixel_bands
 from anydml.engines.cpu.conv import nhwc as pixels
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_feature, reads_pixels
 
 if TYPE_CHECKING:
@@ -124,9 +125,9 @@ def test_bits_do_not_depend_on_bands_or_threads(groups: int, monkeypatch: pytest
     more = {"start_padding": (1, 1), "end_padding": (1, 1), "group_count": groups}
     before, found = dml.get_num_threads(), []
     try:
-        for threads, band in ((1, band_units.BAND), (1, 1), (3, band_units.BAND)):
+        for threads, band in ((1, figures().conv.band_bytes), (1, 1), (3, figures().conv.band_bytes)):
             dml.set_num_threads(threads)
-            monkeypatch.setattr(band_units, "BAND", band)
+            monkeypatch.setattr(figures().conv, "band_bytes", band)
             monkeypatch.setattr(band_units, "SMALL", 1)
             found.append(compute("cpu", x, filters, None, **more))
     finally:

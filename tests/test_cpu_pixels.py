@@ -10,6 +10,7 @@ import pytest
 import anydml as dml
 from anydml.engines.cpu.conv import nhwc as pixels
 from anydml.engines.cpu.conv.nhwc_microkernel import TOGETHER, make_unpacked_tile
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import reads_pixels
 from anydml.engines.cpu.gemm.epilogue import FOLD, SHORT, Epilogue
 from anydml.engines.cpu.gemm.microkernel import CHAIN, Tile
@@ -114,7 +115,7 @@ def test_panels_that_many_lines_read_stay_in_the_second_cache(monkeypatch: pytes
     monkeypatch.setattr(pixels, "_kernel", kernel)
     monkeypatch.setenv("ANYDML_KEEP_PLANS", "0")
     own, wide = tile_for("f32", pixels.ROWS).vectors, tile_for("f32", 7).vectors
-    for channels, vectors in ((32, wide), (-(-pixels.NEAREST // (9 * 4 * LANES)), own)):
+    for channels, vectors in ((32, wide), (-(-figures().conv.wide_panel_bytes // (9 * 4 * LANES)), own)):
         g = dml.Graph("cpu")
         x = convolved(g, g.input(whole(1, 1, 3, 7, 7), "x"), channels, 1)
         tiles.clear()
@@ -235,7 +236,7 @@ def test_long_sums_are_put_down_after_each_chain() -> None:
         run = 0 if is_down else run
 
 
-@pytest.mark.parametrize(("channels", "is_window"), [(pixels.WIDE, False), (16, True)])
+@pytest.mark.parametrize(("channels", "is_window"), [(figures().conv.window_channels, False), (16, True)])
 def test_wide_windows_that_lie_apart_are_rows_of_a_reduce(channels: int, is_window: bool) -> None:
     x = whole(1, 8, 9, channels)
     desc = dml.Reduce.infer(function="max", input_tensor=dml.TensorDesc.of(x), axes=[1])

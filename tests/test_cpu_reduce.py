@@ -11,6 +11,7 @@ import pytest
 import anydml as dml
 from agreement import assert_same
 from anydml.engines.cpu import CpuEngine
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_lanes
 from anydml.engines.cpu.rows import reduce as planning
 from anydml.engines.cpu.rows import reduce_across as across
@@ -105,8 +106,8 @@ def test_random_trees_and_layouts(part: int) -> None:
 
 def test_random_trees_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """As rows are that are few and long."""
-    monkeypatch.setattr(planning, "SEGMENT", 16)
-    monkeypatch.setattr(planning, "FEW", 1000)
+    monkeypatch.setattr(figures().reduce, "segment", 16)
+    monkeypatch.setattr(figures().reduce, "few_rows", 1000)
     for part in (2, 3):
         test_random_trees_and_layouts(part)
 

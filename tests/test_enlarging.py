@@ -10,7 +10,7 @@ import pytest
 import anydml as dml
 from agreement import assert_same
 from anydml.engines.cpu import CpuEngine
-from anydml.engines.cpu.rows import map as programs
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.rows.map import make_map
 from anydml.engines.cpu.rows.program import MapProgram
 from anydml.engines.cpu.rows.row import Shape
@@ -43,7 +43,10 @@ def woven(number: int, rows: int, count: int) -> Map:
 @pytest.mark.parametrize("number", [2, 3, 5])
 @pytest.mark.parametrize("at_end", [True, False])
 def test_targets_in_turn_are_written_as_one(number: int, at_end: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "SOON_FROM", 0 if at_end else 2**62)  # lines fetched ahead may lie past the end
+    # Lines that are fetched ahead may lie past the end.
+    monkeypatch.setattr(
+        figures().rows, "fetched_written_from", 0 if at_end else 2**62
+    )  # lines fetched ahead may lie past the end
     for count in (1, 17, 48, 55):  # shorter than a vector, past one, whole ones
         x = np.arange(3 * count, dtype=np.float32)
         found = []
@@ -140,7 +143,7 @@ def test_rows_that_are_fetched_are_written_ahead_too(monkeypatch: pytest.MonkeyP
     value = fetch(0, F32, [nearest(load(1, dml.DataType.INT64), 3), coordinate(1)]) * given(3.0, F32)
     made = Map((source, index), View("y", F32, (3, 40), (50, 1)), value)
     for least in (0, 2**62):
-        monkeypatch.setattr(programs, "SOON_FROM", least)
+        monkeypatch.setattr(figures().rows, "fetched_written_from", least)
         out = np.zeros((3, 50), np.float32)
         program = CpuEngine().compile(made)
         program.bind({"x": x.ctypes.data, "i": rows.ctypes.data, "y": out.ctypes.data})()

@@ -13,7 +13,7 @@ import anydml as dml
 from agreement import bits, framed, run
 from agreement import view as view_of
 from anydml.engines import find_engine
-from anydml.engines.cpu.rows import map as planning
+from anydml.engines.cpu.families import figures
 from anydml.enums import DataType
 from anydml.explain.formula import Formula, name_index
 from anydml.ir.expressions import Expr, const, coordinate, fetch, fetch_or, fold, given, load
@@ -107,7 +107,7 @@ def test_a_fetch_in_words() -> None:
 @pytest.fixture
 def far(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are asked for ahead, however small their source."""
-    monkeypatch.setattr(planning, "FAR", 0)
+    monkeypatch.setattr(figures().rows, "fetched_far", 0)
 
 
 @pytest.mark.usefixtures("far")

@@ -31,8 +31,8 @@ def exactly(q: Any, k: Any, v: Any, added: Any, heads: int) -> Any:
 @pytest.fixture
 def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the cpu take few keys at once, so that rows' largest scores come late, and early ones are scaled."""
-    attend = pytest.importorskip("anydml.engines.cpu.attention.attention", reason="it needs what compiles kernels")
-    monkeypatch.setattr(attend, "CHUNK", 16)
+    families = pytest.importorskip("anydml.engines.cpu.families", reason="it needs what compiles kernels")
+    monkeypatch.setattr(families.figures().attention, "keys_at_once", 16)
 
 
 @pytest.mark.usefixtures("short_chunks")

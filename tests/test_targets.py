@@ -11,7 +11,7 @@ import pytest
 import anydml as dml
 from agreement import assert_same, begin, view
 from anydml.engines import find_engine
-from anydml.engines.cpu.rows import reduce as planning
+from anydml.engines.cpu.families import figures
 from anydml.enums import NUMPY_TYPES, DataType
 from anydml.ir.expressions import fold, load
 from anydml.ir.trees import write
@@ -84,8 +84,8 @@ def test_random_targets(engine: str, is_reduce: bool) -> None:
 
 @pytest.mark.skipif("cpu" not in ENGINES, reason="rows are cut on the cpu engine")
 def test_random_targets_of_rows_that_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "SEGMENT", 16)
-    monkeypatch.setattr(planning, "FEW", 1000)
+    monkeypatch.setattr(figures().reduce, "segment", 16)
+    monkeypatch.setattr(figures().reduce, "few_rows", 1000)
     test_random_targets("cpu", True)
 
 

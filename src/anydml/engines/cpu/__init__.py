@@ -11,7 +11,8 @@ from anydml.alone import run_alone
 from anydml.engines.common.engine import Engine, NhwcLayout, Traits
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu import plans
-from anydml.engines.cpu.features import CROWDED, has_float16, multiplies_rounded, reads_pixels
+from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.features import has_float16, multiplies_rounded, reads_pixels
 from anydml.engines.cpu.launch.series import make_series_of
 from anydml.enums import DataType
 from anydml.ir.attention import Attend
@@ -60,7 +61,10 @@ class CpuEngine(Engine):
         get_num_threads()  # imports what a signal handler may need, and is not asked for the first time elsewhere
         any_number = {(DataType.INT8, bits): sys.maxsize for bits in (4, 8) if multiplies_rounded(bits)}
         nhwc = NhwcLayout(
-            needs_constant_weights=True, conflict_bytes=CROWDED, includes_outputs=True, needs_both_sides=True
+            needs_constant_weights=True,
+            conflict_bytes=figures().conv.crowded,
+            includes_outputs=True,
+            needs_both_sides=True,
         )
         self.traits = Traits(
             weight_only_rows={(DataType.FLOAT32, 4): FEW_ROWS, (DataType.FLOAT32, 8): FEW_ROWS, **any_number},

@@ -10,7 +10,7 @@ new family is one more `Family`, with the figures that it has its own of.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.features import IS_ARM, has_feature
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Figures:
     """The figures of one idea: those that are given, and for all others the class's."""
 
-    def __init__(self, **own: int) -> None:
+    def __init__(self, **own: float | str) -> None:
         if unknown := own.keys() - vars(type(self)).keys():
             raise TypeError(f"{type(self).__name__} has no figures {', '.join(sorted(unknown))}")
         vars(self).update(own)
@@ -181,19 +181,247 @@ class SmallM(Figures):
     packed, 14 x 4096 x 4096 9.1 ms, and 12.8; transposed a half to eight tenths (one thread, 16 lanes)."""
 
 
-class Family:
+class Stencil(Figures):
+    """Depthwise convolution and pooling: blocks of results, parts of planes."""
+
+    sums = 8
+    """Registers of sums at once."""
+    wide = 2
+    """Registers of a row at most. On an Arm Neoverse-N1 144 planes of 56 x 56 by 2 take 179 us with 7, and 205 with
+    2."""
+    wide_bytes = 2
+    """The same of bytes: by 1, 652 us with 6 and 459 with 2."""
+    wide_sums = 16
+    """Registers of sums of the blocks of an x86 with 32 registers."""
+    rolling_sums = 16
+    """Registers of sums that roll on from line to line."""
+    rolling_across = 4
+    """Those of a row at most."""
+    most_rows = 8
+    """Rows at most: texts grow with them."""
+    epilogue_nodes = 48
+    """Nodes of what is computed from folds up to which that is done where they are: it is written for each of 12
+    vectors. 144 planes of 56 x 56, convolved with a bias, take 323 us so, and 367 where folds are written first (one
+    thread of an Arm Neoverse-N1)."""
+    margin_bytes = 48 * 1024
+    """Bytes of lines with margins that a part has: the first cache has them, and results."""
+    part = 4096
+    """Results of a part of a plane: the first cache has them, with what they are folded from."""
+    held_weights = 12
+    """Weights at most that registers hold all the time."""
+    prefetch_bytes = 2048
+    """Bytes from a line, of the input or of results, to the one that is fetched meanwhile: 8 x 384 planes of 14 x 14
+    take 0.30 ms so, and 0.39 without."""
+
+
+class Conv(Figures):
+    """Convolution: row blocks of direct ones, panels of weights, cost of tiles."""
+
+    band_bytes = 256 * 1024
+    """Bytes of a band that has several lines: the second cache has it, and sums."""
+    band_sums = 128 * 1024
+    """Bytes of sums of a band that has several lines."""
+    latency = 8
+    """Vectors that are added to at once at least: each waits four cycles for the one before, and there are two
+    units."""
+    loads = 1.2
+    """Loads of a step that take as long as products: two take a cycle, but they come in pairs seldom."""
+    overhead = 0.5
+    """Cycles of each step of a tile beside its products, that of its call and of its epilogue included."""
+    fetched_tiles = 16
+    """Tiles of a band up to which weights are fetched: more of them find those in the first cache for long."""
+    memcpy_bytes = 1024
+    """Bytes of a line from which on `memcpy` moves it, and the CPU itself finds what comes next."""
+    piece = 8
+    """Steps of a piece, which a tile's text has one by one: 256 channels of 14 x 14, 3 x 3, take 1.80 ms so, and 2.02
+    by 16 (one thread, while another is on the same core)."""
+    nhwc_prefetch_lines = 4
+    """Lines of weights or of the input that are fetched to the second cache at each piece."""
+    window_channels = 64
+    """Channels from which on windows that lie apart are a reduce's, which reads memory as it lies: sums of 8 x 64 x
+    1,024 along the second axis take 90 us so, and 136 as windows (one thread of a Xeon)."""
+    panel_bytes = 256 * 1024
+    """Bytes of panels that a unit has at most, if it has several: the second cache keeps them for all of its rows."""
+    wide_panel_bytes = 640 * 1024
+    """Bytes of a panel wider than the CPU's own at most: every line reads all of it. 512 channels into 512 of eight
+    times 7 x 7, 3 x 3, take 15.4 ms so, and 16.9 without (a Xeon)."""
+    crowded = 2048
+    """Bytes between places, or multiples of them, of which a tile's rows do not fit into the ways of a first cache:
+    1,024 channels into 256 of 14 x 14 take 0.85 ms further apart, and 1.12 else (a Xeon of 2.5 GHz)."""
+
+
+class Rows(Figures):
+    """Maps: segments of rows, prefetching, writes past the cache."""
+
+    streams = False
+    """Whether large outputs are written past the cache wherever rows are runs. On a Xeon forward rows of 256 MiB take
+    28.7 ms through the cache and 34 past it, backward ones 67 and 33, for which an x86 streams too; so it does for
+    gathered rows of 16 bytes: of 512, 400,000 take two threads 44 ms past the cache and 35 through it."""
+    fetches_written = True
+    """Whether lines that will be written are fetched ahead."""
+    fetched_written = 2048
+    """Bytes ahead that they are."""
+    fetched_written_from = 2 * 1024 * 1024
+    """Bytes of output from which on they are: in a second cache of 1 MiB it gains nothing."""
+    fetched_bytes = 4096
+    """Bytes of rows to fetch that are asked for ahead: 16,384 rows of 1 KiB, fetched and added to, take 4.6 ms so, 5.9
+    with 1024 bytes and 12.6 without (one thread of an Arm Neoverse-N1)."""
+    fetched_rows = 16
+    """Those rows at most."""
+    prefetch_bytes = 128
+    """Bytes ahead that a large map's first source is fetched, and each source ahead of the one before. For three
+    sources of 64 MiB that is 11.2 ms, 12.2 where all are 384 ahead, and 13.2 without; one thread of an Arm Neoverse-N1
+    takes 3.6 to read one."""
+    segment = 128 * 1024
+    """Bytes of a row, the target's or a source's, that one unit of work goes through."""
+    segment_across = 256
+    """Elements of a row that one unit goes through where a view lies across the rows: as many lines of the cache."""
+    fetched_far = 128 * 1024
+    """Bytes of a source from which on its rows are asked for ahead."""
+    short = 8
+    """Elements of a row below which another dimension is walked along, where that has more: 500 rows of 3 sums take 5
+    us so and 14 by the row, of 8 either way 10, and of 60 bytes 60 and 12."""
+    lookup_segment = 32 * 1024
+    """Bytes of a row that one unit of work goes through where bytes are looked up in a table."""
+    stream_from = 32 * 1024 * 1024
+    """Bytes of output from which on it is written past the cache."""
+
+
+class Reduce(Figures):
+    """Reductions and normalisations: strips, segments, what is kept for the next pass."""
+
+    least_items = 8
+    """Units that strips are to leave, where there is a value for each element, or one for every two segments."""
+    prefetch_bytes = 512
+    """Bytes ahead that are fetched of a strip of `run_strip` elements: it is read as it lies. 16384 x 1024 take 3.5 ms
+    so, and 3.9 with the same column of the next row fetched, as narrow strips have it."""
+    run_strip = 1024
+    """See `prefetch_bytes`."""
+    item_bytes = 64 * 1024
+    """Bytes of rows that one unit of work goes through, if there are several."""
+    strip = 1024
+    """Rows that are folded together where vectors lie across them."""
+    far_strip = 4096
+    """Those whose elements come from far: they are read as they lie. 2048 x 4096 take 2.0 ms so, and 3.6 by 1024 (one
+    thread of an Arm Neoverse-N1)."""
+    narrow_strip = 64
+    """Such rows that one unit has at least, with values for their elements."""
+    segment = 64 * 1024
+    """Elements of a segment of rows that are cut."""
+    near = 1024 * 1024
+    """Bytes of a source that caches hold which are near."""
+    few_rows = 32
+    """Rows, or strips of them, from which on they are not cut."""
+    folded_across = 8
+    """Elements of a row that are folded before the strip's results so far are read and written, where they lie near:
+    512 KiB take 18 us, and 29 one by one. From far they come faster one row of memory after the other: 64 MiB in 3.9
+    ms, not 6.2 (one thread of an Arm Neoverse-N1)."""
+    folded_across_far = 2
+    """Those that come from far, where a fold's type is wider: float64 sums of 64 MiB of float32 take 6.3 ms, not
+    8.3."""
+    folded_along = 4
+    """Vectors folded side by side, so that 4 additions or more are under way: they are 4 registers of an Arm's, or
+    less."""
+    kept_operations = 12
+    """Operations from which on a row's elements are kept for the next pass, and not computed again."""
+    kept_operations_near = 2
+    """The same where vectors lie along the row, and the nearest cache has room: a layer norm of 128 x 1024 takes 105 us
+    so, and 114 computed again (one thread of an Arm Neoverse-N1)."""
+    few_operations = 6
+    """Operations up to which several vectors are folded side by side: what is more keeps the CPU busy by itself."""
+    vectors_at_once = 4
+    """Vectors whose values are computed as one where that takes many operations, and a vector is a register:
+    instructions of several take turns then, and wait less for each other. A softmax of 128 x 1024 takes 54 us so, and
+    62 one by one; 57 by 2 (one thread of a Xeon with AVX-512)."""
+
+
+class Quant(Figures):
+    """Weights of 4 and 8 bits."""
+
+    prefetch_bytes = 1024
+    """Bytes of a panel's weights that are fetched ahead."""
+    items_per_thread = 2
+    """Units of columns for each thread."""
+    most_rows = 8
+    """Rows of a unit at most: their sums are in registers."""
+    columns_in_turn = 64
+    """Columns that all rows take in turn: their weights stay in the second cache, and the digits of some rows in the
+    first."""
+    rows_at_once = 4
+    """Rows whose sums have room in the registers."""
+    chains = 2
+    """Sums that are under way at once and no more, where those of a row's places are."""
+
+
+class Move(Figures):
+    """Copies, gathers and scatters."""
+
+    prefetches = False
+    """Whether copies fetch their input ahead: an x86 does as well by itself."""
+    short_row = 512
+    """Bytes of a row below which that is so from `prefetch_short_from` on: 7,168 rows of 448 take 29 ns each by memcpy
+    and 44 so, and 28,672 of them 93 and 28."""
+    prefetch_short_from = 8 * 1024 * 1024
+    """See `short_row`."""
+    long_rows = "ahead 1"
+    """The kernel that gathers rows of any length: `ahead` fetches the next row's first line, `row` all of it."""
+    prefetch_from = 1024 * 1024
+    """Bytes of output from which on they do."""
+    scan_aligned_from = 128
+    """Columns of a row from which on a running sum down the rows aligns what it writes."""
+    taken_bytes = 32
+    """Bytes of a piece from which on an x86 takes them one after the other."""
+    near = 256 * 1024
+    """Bytes that an index reaches over, up to which elements are read from the cache and need not be fetched ahead."""
+    tile_bytes = 512
+    """Bytes of a row of which each element has its own place along an axis outside: what such a tile reads fits a
+    cache."""
+
+
+class Attention(Figures):
+    """Attention: panels of queries, chunks of keys."""
+
+    lanes = 8
+    """Lanes of the tiles: of a panel's products there are as many sums as registers hold, in tiles for both
+    products."""
+    queries = 16
+    """Of a panel: the columns of the first product, and the rows of the second."""
+    keys = 4
+    """Rows of a tile of the first, whole groups of those that are packed."""
+    rows = 4
+    """Of a tile of the second."""
+    vectors = 2
+    """Of a row there."""
+    keys_at_once = 256
+    """Keys that a panel of queries takes at once: its scores lie in the first cache."""
+    chunk_bytes = 512 * 1024
+    """Bytes of a chunk's keys and values, which lie in the second cache."""
+    least_queries = 96
+    """Queries of a unit at least: each unit packs all keys and values, which takes as long as 8 products an element."""
+
+
+class Family(NamedTuple):
     """What is best on the CPUs of a family."""
 
-    def __init__(self, name: str, gemm: Gemm, small_m: SmallM) -> None:
-        self.name, self.gemm, self.small_m = name, gemm, small_m
+    name: str
+    gemm: Gemm
+    small_m: SmallM = SmallM()
+    conv: Conv = Conv()
+    stencil: Stencil = Stencil()
+    quant: Quant = Quant()
+    rows: Rows = Rows()
+    reduce: Reduce = Reduce()
+    move: Move = Move()
+    attention: Attention = Attention()
 
 
-SSE = Family("sse", Gemm(lanes=4, tile_rows=4), SmallM())
-AVX2 = Family("avx2", Gemm(), SmallM())
+SSE = Family("sse", Gemm(lanes=4, tile_rows=4), attention=Attention(lanes=4, queries=8))
+AVX2 = Family("avx2", Gemm())
 AVX512 = Family(
     "avx512",
     Gemm(lanes=16, registers=32, tile_rows=14, pair_rows=10),
     SmallM(most_rows=14),
+    attention=Attention(lanes=16, queries=32, keys=12, rows=8),
 )
 NEOVERSE = Family(
     "neoverse",
@@ -209,7 +437,11 @@ NEOVERSE = Family(
         right_bytes=768 * 1024,
         first_cache=16384,
     ),
-    SmallM(),
+    stencil=Stencil(sums=16, wide=7),
+    rows=Rows(streams=True, fetches_written=False),
+    reduce=Reduce(folded_along=2),
+    move=Move(prefetches=True, scan_aligned_from=0, taken_bytes=2**62, long_rows="row 1"),
+    attention=Attention(lanes=4, queries=12, keys=8, rows=12),
 )
 """Arm, tuned on a Neoverse-N1."""
 

@@ -17,9 +17,6 @@ import llvmlite
 
 from anydml.engines.common.cache import Entry
 
-CROWDED = 2048
-"""Bytes between places, or multiples of them, of which a tile's rows do not fit into the ways of a first cache: 1,024
-channels into 256 of 14 x 14 take 0.85 ms further apart, and 1.12 else (a Xeon of 2.5 GHz)."""
 IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
 
 

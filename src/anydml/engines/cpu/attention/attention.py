@@ -15,7 +15,7 @@ from anydml.engines.cpu.attention.online_softmax import SUM, Softening, make_sof
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.features import IS_ARM, has_feature, has_float16, has_fma
+from anydml.engines.cpu.features import IS_ARM, has_float16, has_fma
 from anydml.engines.cpu.gemm.microkernel import Tile, make_microkernel
 from anydml.engines.cpu.gemm.operands import NOWHERE, StridedOperand
 from anydml.engines.cpu.gemm.packing import Packing, make_pack
@@ -232,38 +232,6 @@ def _make_rescale() -> str:
 
 
 F32 = DataType.FLOAT32
-CHUNK = 256
-"""Keys that a panel of queries takes at once: its scores lie in the first cache."""
-NEAR = 512 * 1024
-"""Bytes of a chunk's keys and values, which lie in the second cache."""
-FEWEST = 96
-"""Queries of a unit at least: each unit packs all keys and values, which takes as long as 8 products an element."""
-
-
-class Panels(NamedTuple):
-    """Panels that suit a CPU: as many sums as its registers hold, in tiles for both products."""
-
-    lanes: int
-    queries: int
-    """Of a panel: the columns of the first product, and the rows of the second."""
-    keys: int
-    """Rows of a tile of the first, whole groups of those that are packed."""
-    rows: int
-    """Of a tile of the second."""
-    vectors: int
-    """Of a row there."""
-
-
-@functools.cache
-def panels() -> Panels:
-    """Those of this CPU."""
-    if IS_ARM:
-        return Panels(4, 12, 8, 12, 2)
-    if has_feature("avx512f"):
-        return Panels(16, 32, 12, 8, 2)
-    if has_feature("avx2"):
-        return Panels(8, 16, 4, 4, 2)
-    return Panels(4, 8, 4, 4, 2)
 
 
 class _Cut(NamedTuple):
@@ -287,14 +255,14 @@ def takes_attention(primitive: Attend) -> bool:
     known = has_fma() and (kinds == {F32} or (kinds == {DataType.FLOAT16} and has_float16()))
     nodes = list(walk(primitive.seen))
     is_plain = not any(node.op == "fetch" for node in nodes)
-    return fits and known and is_plain and len(nodes) < VIEWS and _cut(primitive).most >= panels().queries
+    return fits and known and is_plain and len(nodes) < VIEWS and _cut(primitive).most >= figures().attention.queries
 
 
 def _fewest(primitive: Attend) -> int:
     """Queries from which on one pass is quicker; of fewer than a panel nothing is read that there is not."""
     nodes = (node for node in walk(primitive.seen) if node.op == "load" and node is not SUM)
     is_apart = all(primitive.beside[int(node.value) - 1].strides[-2] == 0 for node in nodes)
-    return 1 if primitive.limit is not None and is_apart else panels().queries
+    return 1 if primitive.limit is not None and is_apart else figures().attention.queries
 
 
 def _grouped(primitive: Attend) -> Attend:
@@ -320,10 +288,10 @@ def _grouped(primitive: Attend) -> Attend:
 def _cut(primitive: Attend) -> _Cut:
     """The keys of a chunk and the queries of a unit, which do not depend on the number of threads."""
     size, value_size = primitive.depths
-    own = panels()
+    own = figures().attention
     width = own.vectors * own.lanes
     wide = -(-value_size // width) * width
-    chunk = min(max(NEAR // (4 * (size + wide)) // own.keys, 1) * own.keys, CHUNK)
+    chunk = min(max(own.chunk_bytes // (4 * (size + wide)) // own.keys, 1) * own.keys, own.keys_at_once)
     room = workspace().sums_at - HEAD - 4096 - 4 * ((chunk + own.keys) * (size + own.queries) + chunk * wide)
     return _Cut(chunk, room // (4 * (size + wide + 3)) // own.queries * own.queries)
 
@@ -337,7 +305,7 @@ def plan_attention(primitive: Attend) -> GemmProgram | None:
     if not takes_attention(primitive):
         return None
     primitive = _grouped(primitive)
-    own, cut = panels(), _cut(primitive)
+    own, cut = figures().attention, _cut(primitive)
     *batch, queries, keys = primitive.scores
     size, value_size = primitive.depths
     query, key, value = primitive.sources[:3]
@@ -383,7 +351,8 @@ def _units(primitive: Attend, most: int) -> int:
     threads = 1 if _size(primitive) < SMALL else get_num_threads()
     wanted = -(-figures().gemm.items_per_thread * threads // math.prod(batch)) if threads > 1 else 1
     fewest = -(-queries // most)
-    return min(max(fewest, min(wanted, max(queries // FEWEST, 1))), -(-queries // panels().queries))
+    own = figures().attention
+    return min(max(fewest, min(wanted, max(queries // own.least_queries, 1))), -(-queries // own.queries))
 
 
 def _pack(view: View, rows: int, panel: int) -> tuple[str, Kernel]:
@@ -430,7 +399,7 @@ def _tensors(primitive: Attend) -> Section:
 
 def _scores(primitive: Attend, score: Expr) -> Section:
     """The section that computes scores of sums, and their powers."""
-    own, score = panels(), expand(score)
+    own, score = figures().attention, expand(score)
     nodes = list(walk(score))
     leaves = tuple(node for node in nodes if node.op in ("load", "coordinate") and node is not SUM)
     lies = [_leaf(primitive, leaf) for leaf in leaves]

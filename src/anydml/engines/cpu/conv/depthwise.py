@@ -50,17 +50,8 @@ if TYPE_CHECKING:
 # How taps walk over a plane: rows and vectors at once, and whether windows that reach past the input are read so.
 
 
-SUMS = 16 if IS_ARM else 8
-"""Registers of sums at once."""
-WIDE, WIDE_BYTES = (7, 2) if IS_ARM else (2, 2)
-"""Registers of a row at most. On an Arm Neoverse-N1 144 planes of 56 x 56 by 2 take 179 us with 7, and 205 with 2; of
-bytes, by 1, 652 with 6 and 459 with 2."""
-TALL = 8
-"""Rows at most: texts grow with them."""
-WIDEST, SUMS_WIDE = 16, 16
-"""Lanes, and registers of sums, of the blocks of an x86 with 32 registers."""
-ROLLING, ACROSS = 16, 4
-"""Registers of sums that roll on from line to line, and of a row at most."""
+WIDEST = 16
+"""Lanes of the blocks of an x86 with 32 registers."""
 
 
 def in_blocks(taps: Taps, rows: int, columns: int) -> Taps:
@@ -69,17 +60,18 @@ def in_blocks(taps: Taps, rows: int, columns: int) -> Taps:
     if taps.is_by_line:
         together, vectors = 4, min(2, needed)
     else:
-        size = max(taps.lanes // tile_for("f32", TALL).lanes, 1)  # registers of a vector: bytes are summed as 32 bits
-        wide = max((WIDE if taps.kind == "f32" else WIDE_BYTES) // size, 1)
+        of = figures().stencil
+        size = max(taps.lanes // figures().gemm.lanes, 1)  # registers of a vector: bytes are summed as 32 bits
+        wide = max((of.wide if taps.kind == "f32" else of.wide_bytes) // size, 1)
         vectors = -(-needed // -(-needed // wide))
-        together = min(range(1, min(TALL, rows) + 1), key=lambda some: _cost(taps, some, rows, vectors * size))
+        together = min(range(1, min(of.most_rows, rows) + 1), key=lambda some: _cost(taps, some, rows, vectors * size))
     return taps._replace(together=min(together, rows), vectors=vectors, is_single=needed == vectors)
 
 
 def _cost(taps: Taps, some: int, rows: int, registers: int) -> tuple[bool, int]:
     """The cost of rows if some are computed at once: arithmetic, and lines that are read."""
     lines = (some - 1) * abs(taps.down) + (taps.rows - 1) * abs(taps.below) + 1
-    return some * registers > SUMS, -(-rows // some) * taps.columns * (some * taps.rows + lines)
+    return some * registers > figures().stencil.sums, -(-rows // some) * taps.columns * (some * taps.rows + lines)
 
 
 def suits_wide(taps: Taps) -> bool:
@@ -92,9 +84,10 @@ def in_wide_blocks(taps: Taps, rows: int, columns: int, line: int, left: int | N
     lanes = WIDEST if columns > WIDEST // 2 else WIDEST // 2
     needed = -(-columns // lanes)
     is_rolling = taps.down == taps.below == 1 < taps.rows
-    wide = min(ROLLING // taps.rows, ACROSS) if is_rolling else WIDE
+    of = figures().stencil
+    wide = min(of.rolling_sums // taps.rows, of.rolling_across) if is_rolling else of.wide
     vectors = -(-needed // -(-needed // wide))
-    most = 0 if is_rolling else min(SUMS_WIDE // vectors, TALL, rows)
+    most = 0 if is_rolling else min(of.wide_sums // vectors, of.most_rows, rows)
     together = min(range(1, most + 1), key=lambda some: _cost(taps, some, rows, 0), default=0)
     return taps._replace(
         lanes=lanes, vectors=vectors, together=together, left=left, over=0, width=columns, line=line, by_lane=False
@@ -320,18 +313,10 @@ F32, I32 = DataType.FLOAT32, DataType.INT32
 _BYTES = (DataType.INT8, DataType.UINT8)
 BYTES = 8
 """Bytes at once at least: as many of 16 bits fill a vector of an Arm's."""
-SHORT = 48
-"""Nodes of what is computed from folds up to which that is done where they are: it is written for each of 12 vectors.
-144 planes of 56 x 56, convolved with a bias, take 323 us so, and 367 where folds are written first (one thread of an
-Arm Neoverse-N1)."""
 FAR = 16
 """The distances of taps at most: what is further apart is no window, and each has a kernel of its own."""
-NEAR = 48 * 1024
-"""Bytes of lines with margins that a part has: the first cache has them, and results."""
 TOGETHER = 4
 """Rows of a part at least."""
-PART = 4096
-"""Results of a part of a plane: the first cache has them, with what they are folded from."""
 
 
 class _Planes(Operands):
@@ -467,7 +452,8 @@ def _epilogue(sides: Operands) -> Epilogue | None:
             moves[v] = {sides.rows[0]: ROW, sides.columns[0]: COLUMN}.get(int(leaf.value), "")
         elif any(lie.strides[k] for k in plane):
             return None
-    is_short = len(list(walk(sides.finish))) <= SHORT and sides.target.along(sides.columns) == sides.target.width
+    is_run = sides.target.along(sides.columns) == sides.target.width
+    is_short = len(list(walk(sides.finish))) <= figures().stencil.epilogue_nodes and is_run
     return Epilogue(sides.finish, sides.sum, tuple(leaves), tuple(moves)) if is_short else None
 
 
@@ -489,7 +475,7 @@ def _program(sides: Operands, found: _Found, taps: Taps, frame: PaddedInput | No
     x, target = sides.lie(found.x), sides.target
     results = [*sides.lies(sides.finish), target]
     is_whole = all(lie.strides[rows] == lie.strides[columns] * line for lie in results)
-    parts = min(max(-(-height * line // PART), 1), height // TOGETHER)
+    parts = min(max(-(-height * line // figures().stencil.part), 1), height // TOGETHER)
     framing, filler, bound = NO_FRAME, sides.section((), [], [], []), x
     down, pitch = x.strides[rows], _pitch(sides, x)
     taps = in_blocks(taps, height // parts, line)
@@ -509,7 +495,7 @@ def _program(sides: Operands, found: _Found, taps: Taps, frame: PaddedInput | No
     elif frame is not None:
         pitch, (below, _) = frame.line * x.width, _pair(sides, x)
         step, reach = x.strides[rows] // pitch, (taps.rows - 1) * below // pitch + 1
-        parts = min(max(parts, -(-height * step * pitch // NEAR)), height // TOGETHER)
+        parts = min(max(parts, -(-height * step * pitch // figures().stencil.margin_bytes)), height // TOGETHER)
         size = ((-(-height // parts) - 1) * step + reach) * pitch
         if size > workspace().sums_at - figures().gemm.result_bytes - 4096:
             return None

@@ -186,23 +186,11 @@ def _multiply(text: Steps) -> None:
 
 BATCH, GROUP, CHANNEL, ROW, PLACE, INPUT, DOWN, BESIDE = range(8)
 """The dimensions of a convolution of planes, as its operator writes it: what is kept, then what is summed."""
-BAND = 256 * 1024
-"""Bytes of a band that has several lines: the second cache has it, and sums."""
-SUMS = 128 * 1024
-"""Bytes of sums of a band that has several lines."""
 LEAST_LANES = 8
 """Channels that fill a vector at least."""
 LEAST_PLACES = 4
 """Places of a line from which on it is worth a tile."""
-LATENCY = 8
-"""Vectors that are added to at once at least: each waits four cycles for the one before, and there are two units."""
-LOADS = 1.2
-"""Loads of a step that take as long as products: two take a cycle, but they come in pairs seldom."""
-OVERHEAD = 0.5
-"""Cycles of each step of a tile beside its products, that of its call and of its epilogue included."""
 MOST_VECTORS = 4
-OFTEN = 16
-"""Tiles of a band up to which weights are fetched: more of them find those in the first cache for long."""
 
 
 class DirectOperands(Operands):
@@ -232,7 +220,8 @@ class Shape(NamedTuple):
     def time(self) -> float:
         """Cycles of a step."""
         rows = self.lines * self.places
-        return max(rows * self.vectors, LATENCY, LOADS * (rows + self.vectors)) / 2 + OVERHEAD
+        of = figures().conv
+        return max(rows * self.vectors, of.latency, of.loads * (rows + self.vectors)) / 2 + of.overhead
 
 
 def shape_of(sides: DirectOperands, lanes: int) -> Shape:
@@ -276,7 +265,9 @@ def units_of(
     threads = 1 if size_of(sides) < SMALL else get_num_threads()
     wanted = 1 if threads == 1 else figures().gemm.items_per_thread * threads
     for bands in range(min(groups, -(-wanted // count)), groups + 1):
-        room, sums = (BAND, SUMS) if bands < groups else (workspace().result_at - BAND_AT, figures().gemm.result_bytes)
+        room, sums = figures().conv.band_bytes, figures().conv.band_sums
+        if bands >= groups:
+            room, sums = workspace().result_at - BAND_AT, figures().gemm.result_bytes
         rows = shape.lines * -(-groups // bands)
         # An odd number of the cache's lines: channels lie at different places of it then.
         size = ((rows - 1) * stride + reach) * pitch
@@ -304,10 +295,6 @@ def tile_kernel(tile: DirectTile) -> int:
 # `kernel(source, down, next, to, before, count, after, fill)` writes `before` lines that are filled, `count` lines of
 # the source, `down` bytes apart, and `after` filled ones. Meanwhile the lines `next` bytes on are fetched: another
 # plane's.
-
-
-LONG = 1024
-"""Bytes of a line from which on `memcpy` moves it, and the CPU itself finds what comes next."""
 
 
 class DirectLine(NamedTuple):
@@ -365,7 +352,7 @@ def _offsets(start: int, stop: int, piece: int) -> list[int]:
 
 
 def _move(text: Steps, line: DirectLine) -> None:
-    if line.size >= LONG:
+    if line.size >= figures().conv.memcpy_bytes:
         to, source = text.place(f"here + {line.left}"), text.place("there")
         text.declared["declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"] = None
         text.add(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {line.size}, i1 false)")
@@ -511,7 +498,8 @@ def _program(sides: DirectOperands, epilogue: Epilogue, lines: _Lines, constants
     is_few = FEW > sizes[INPUT] > 1 == sizes[GROUP]
     parts = 1 if is_few else -(-sizes[INPUT] // (CHAIN // steps))
     together = -(-sizes[INPUT] // parts)
-    tiles = _tiles(sides, shape, lines, is_fetched=-(-units.rows // shape.lines) * -(-sides.m // shape.places) <= OFTEN)
+    is_fetched = -(-units.rows // shape.lines) * -(-sides.m // shape.places) <= figures().conv.fetched_tiles
+    tiles = _tiles(sides, shape, lines, is_fetched=is_fetched)
     last = (sizes[INPUT] - (parts - 1) * together) * sizes[DOWN]
     chain = sizes[DOWN] if is_few else 0
     ended = [tile._replace(epilogue=epilogue, chain=chain, ahead=-(-tile.vectors * lanes // last)) for tile in tiles]

@@ -18,7 +18,6 @@ from anydml.engines.cpu.conv.direct import (
     INPUT,
     LEAST_LANES,
     LEAST_PLACES,
-    OFTEN,
     PLACE,
     ROW,
     TILES,
@@ -28,7 +27,8 @@ from anydml.engines.cpu.conv.direct import (
 )
 from anydml.engines.cpu.conv.direct_microkernel import DirectTile
 from anydml.engines.cpu.conv.padded_input import match_padded_input
-from anydml.engines.cpu.features import CROWDED, has_feature, reads_pixels
+from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.features import has_feature, reads_pixels
 from anydml.engines.cpu.gemm.epilogue import CHEAP, COLUMN, FOLD, SHORT, Epilogue
 from anydml.engines.cpu.gemm.microkernel import CHAIN
 from anydml.engines.cpu.gemm.operands import StridedOperand
@@ -114,15 +114,10 @@ def make_nhwc_lines(line: NhwcLine) -> str:
 # them as they lie. Filters are for all channels, for a group of them, or for each channel by itself.
 
 
-PIECE = 8
-"""Steps of a piece, which a tile's text has one by one: 256 channels of 14 x 14, 3 x 3, take 1.80 ms so, and 2.02 by 16
-(one thread, while another is on the same core)."""
 LONGEST = 32
 """The same where no number up to that divides a run of steps."""
 LEAST_PIECE = 3
 """Steps of a piece at least, where there are as many."""
-SOON = 4
-"""Lines of weights or of the input that are fetched to the second cache at each piece."""
 
 
 class _Picture(NamedTuple):
@@ -218,7 +213,7 @@ def _picture(sides: DirectOperands, frame: PaddedInput) -> _Picture | None:
         return None
     size = 4 * inner.sizes[1]
     # Places that would share lines of the first cache lie a line further apart.
-    pitch = size + LINE if size % CROWDED == 0 else size
+    pitch = size + LINE if size % figures().conv.crowded == 0 else size
     width = max(width, frame.left + inner.sizes[3])
     copy = NhwcLine(size, 4 * inner.strides[3], pitch, inner.sizes[3], frame.left, width)
     reach = (sizes[DOWN] - 1) * (below // line) + 1
@@ -247,7 +242,7 @@ def _walk(sides: DirectOperands, picture: _Picture, *, is_each: bool) -> _Walk |
     channels = sizes[INPUT]
     is_whole = sizes[BESIDE] == 1 or picture.beside == 4 * channels
     run = channels * sizes[BESIDE] if is_whole else channels
-    steps = max((k for k in range(1, PIECE + 1) if run % k == 0), default=1)
+    steps = max((k for k in range(1, figures().conv.piece + 1) if run % k == 0), default=1)
     if steps < min(LEAST_PIECE, run):
         steps = max(k for k in range(1, LONGEST + 1) if run % k == 0)
     if steps < min(LEAST_PIECE, run):
@@ -287,11 +282,11 @@ def _program(
     parts = -(-walk.pieces // max(CHAIN // walk.steps, 1))
     together = -(-walk.pieces // parts)
     last = walk.pieces - (parts - 1) * together
-    is_fetched = -(-units.rows // shape.lines) * -(-sides.m // shape.places) <= OFTEN
+    is_fetched = -(-units.rows // shape.lines) * -(-sides.m // shape.places) <= figures().conv.fetched_tiles
     down = picture.stride * picture.line if shape.lines > 1 else 0
     tile = DirectTile(
         *shape, width, walk.steps, down, picture.apart, walk.beside, fetches=is_fetched and not is_each,
-        soon=SOON, is_beside=True, is_each=is_each,
+        soon=figures().conv.nhwc_prefetch_lines, is_beside=True, is_each=is_each,
     )  # fmt: skip
     low = tile._replace(lines=sizes[ROW] % shape.lines or shape.lines, places=sides.m % shape.places or shape.places)
     narrow, tail = -(-(sides.n % width or width) // lanes), sides.n % lanes

@@ -11,7 +11,7 @@ from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.conv.nhwc_microkernel import EACH, SPREAD, make_unpacked_tile
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.features import CROWDED, reads_pixels
+from anydml.engines.cpu.features import reads_pixels
 from anydml.engines.cpu.gemm.epilogue import epilogue_of
 from anydml.engines.cpu.gemm.macrokernel import WORDS, make_macrokernel
 from anydml.engines.cpu.gemm.microkernel import CHAIN, Tile
@@ -46,16 +46,8 @@ LONGEST = 160
 """Nodes of what is computed from sums at most where they are: rows of maps would take the few channels of a place."""
 TAPS = CHAIN
 """Numbers of a channel that are folded at most."""
-WIDE = 64
-"""Channels from which on windows that lie apart are a reduce's, which reads memory as it lies: sums of 8 x 64 x 1,024
-along the second axis take 90 us so, and 136 as windows (one thread of a Xeon)."""
 ROWS = 4096
 """Rows for which a CPU's own tile is taken."""
-NEAR = 256 * 1024
-"""Bytes of panels that a unit has at most, if it has several: the second cache keeps them for all of its rows."""
-NEAREST = 640 * 1024
-"""Bytes of a panel wider than the CPU's own at most: every line reads all of it. 512 channels into 512 of eight times
-7 x 7, 3 x 3, take 15.4 ms so, and 16.9 without (a Xeon)."""
 
 
 class NhwcOperands(Operands):
@@ -154,11 +146,12 @@ def _suits(sides: NhwcOperands, reads: str) -> bool:
     if reads == SPREAD:
         # Places that share lines of the first cache are packed as a product's rows are, if a window has one: 1,024
         # channels into 256 of eight times 14 x 14 take 9.2 ms as they lie, and 7.6 so (a Xeon).
-        is_ours = is_ours and (_pieces(sides)[0] != () or x.along(sides.rows) % CROWDED != 0)
+        is_ours = is_ours and (_pieces(sides)[0] != () or x.along(sides.rows) % figures().conv.crowded != 0)
         return is_ours and sides.n >= tile_for("f32", ROWS).lanes and _pieces(sides)[2] >= min(LEAST_STEPS, sides.k)
     # Channels lie side by side, and no window goes along them.
     is_whole = sides.n % 4 == 0 and all(x.strides[k] >= 4 * sides.n for k in sides.folded)
-    return is_ours and is_whole and sides.k <= TAPS and not (sides.n >= WIDE and _are_apart(sides))
+    is_wide = sides.n >= figures().conv.window_channels
+    return is_ours and is_whole and sides.k <= TAPS and not (is_wide and _are_apart(sides))
 
 
 def _are_apart(sides: NhwcOperands) -> bool:
@@ -177,7 +170,7 @@ def _tile(sides: NhwcOperands, reads: str) -> Tile:
         lanes //= 2
     rows = -(-sides.m // -(-sides.m // own.rows))
     vectors = max(tile_for("f32", rows).vectors if rows < own.rows else own.vectors, own.vectors)
-    if 4 * sides.k * vectors * lanes > NEAREST:
+    if 4 * sides.k * vectors * lanes > figures().conv.wide_panel_bytes:
         vectors = own.vectors
     if reads != SPREAD:
         vectors = min(own.vectors, -(-sides.n // lanes))
@@ -200,7 +193,7 @@ def _units(sides: NhwcOperands, tile: Tile) -> tuple[int, int]:
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // width)
     threads = 1 if size_of(sides) < SMALL else get_num_threads()
     wanted = 1 if threads == 1 else figures().gemm.items_per_thread * threads
-    most = max(min(NEAR // (4 * sides.k * width), figures().gemm.skinny_columns // width), 1)
+    most = max(min(figures().conv.panel_bytes // (4 * sides.k * width), figures().gemm.skinny_columns // width), 1)
     batch, columns = sides.count(sides.batch), -(-column_panels // most)
     rows = min(row_panels, -(-wanted // (batch * columns)))
     return rows, min(column_panels, max(columns, -(-wanted // (batch * rows))))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text
 from anydml.engines.cpu.codegen.function import load_part, store_some
 from anydml.engines.cpu.conv.stencil import MOST, Group, Taps, TapsText, line_name
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.launch.record import LINE
 from anydml.engines.cpu.quant.dot4 import FOUR, write_dot
 
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 #
 # The text knows how long rows of results and lines of the input are: elements that a line does not have are 0, nothing
 # is computed twice, and planes may be narrower than a vector. Weights stay in registers.
-
-
-HELD = 12
-"""Weights at most that registers hold all the time."""
 
 
 def make_wide(taps: Taps) -> str:
@@ -45,7 +42,8 @@ class WideText(TapsText):
         """Those that registers hold."""
         text, taps = self.text, self.taps
         count = taps.rows * taps.columns
-        spread = [super(WideText, self).weight(tap, "float") for tap in range(count if count <= HELD else 0)]
+        held = count if count <= figures().stencil.held_weights else 0
+        spread = [super(WideText, self).weight(tap, "float") for tap in range(held)]
         # Or LLVM reads each where it is used.
         self.held = [text.new(f'call {self.vector} asm sideeffect "", "=v,0"({self.vector} {one})') for one in spread]
 
@@ -278,9 +276,6 @@ class _Masked(TapsText):
 # longest, since most lie across two lines of the cache.
 
 
-AHEAD = 2048
-"""Bytes from a line, of the input or of results, to the one that is fetched meanwhile: 8 x 384 planes of 14 x 14 take
-0.30 ms so, and 0.39 without."""
 Sums = dict[tuple[int, int], str]
 """By row and vector: a line is the last of row 0, and the last but one of row 1. Those that are 0 yet are left out."""
 
@@ -330,7 +325,7 @@ class _Rolling(WideText):
     def _fetch(self, line: str, group: Group, step: int, *, is_written: bool) -> None:
         """Have a block's part of a line fetched that follows in a while."""
         for byte in range(0, 4 * step * self.taps.lanes * group.vectors, LINE):
-            place = self.text.place(f"{line} + {group.at} * {4 * step} + {AHEAD + byte}")
+            place = self.text.place(f"{line} + {group.at} * {4 * step} + {figures().stencil.prefetch_bytes + byte}")
             self.text.fetch(place, is_written=is_written)
 
     def _roll(self, sums: Sums) -> Sums:

@@ -20,10 +20,6 @@ LINE = 64
 """Bytes of a line of the cache."""
 
 
-STREAM_FROM = 32 * 1024 * 1024
-"""Bytes of output from which on it is written past the cache."""
-
-
 def outer_words(loops: Loops, width: int, dimensions: int) -> list[int]:
     """The words of outer dimensions: size, then the stride of each view in bytes."""
     words = []

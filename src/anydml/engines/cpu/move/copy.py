@@ -27,10 +27,10 @@ from anydml.engines.cpu.codegen.language import (
     store_bits,
 )
 from anydml.engines.cpu.codegen.outer_loops import FIRST, OUTER, find_row, make_walk
-from anydml.engines.cpu.features import IS_ARM
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.launch.call import make_dispatch
-from anydml.engines.cpu.launch.record import STREAM_FROM, keeps_lines, outer_words
-from anydml.engines.cpu.rows.map import MOST_WOVEN, SHORT, plan_map
+from anydml.engines.cpu.launch.record import keeps_lines, outer_words
+from anydml.engines.cpu.rows.map import MOST_WOVEN, plan_map
 from anydml.engines.cpu.rows.row import EVERY
 from anydml.ir.expressions import load
 from anydml.ir.loops import Loops, loops_of, simplify
@@ -44,11 +44,6 @@ if TYPE_CHECKING:
     from anydml.engines.cpu.rows.program import MapProgram
     from anydml.ir.views import View
 
-FAR_FROM = 1024 * 1024
-"""Bytes of output from which on the input is fetched ahead, on Arm: x86 does as well by itself."""
-SHORT_ROW, SHORT_FAR_FROM = 512, 8 * 1024 * 1024
-"""Bytes of a row below which that is so from more bytes on: 7,168 rows of 448 take 29 ns each by memcpy and 44 so, and
-28,672 of them 93 and 28."""
 SEGMENT = 1024 * 1024
 """Bytes of a row that one unit of work copies."""
 
@@ -84,11 +79,12 @@ class CopyProgram(NamedTuple):
         kind = kinds.get(source_step, "gathered") if target_step == 1 else "strided"
         large = ""
         if kind in ("run", "backward", "second", "second_back") and count * width >= 256:
-            # On a Xeon forward rows of 256 MiB take 28.7 ms through the cache and 34 past it, backward ones 67 and 33.
-            is_past = IS_ARM or kind.endswith(("backward", "back"))
-            large += " stream" if is_past and size // 2 >= STREAM_FROM else ""
-            least = SHORT_FAR_FROM if kind == "run" and count * width < SHORT_ROW else FAR_FROM
-            is_far = IS_ARM and size // 2 >= least and (kind != "run" or count * width < SEGMENT)
+            is_past = figures().rows.streams or kind.endswith(("backward", "back"))
+            large += " stream" if is_past and size // 2 >= figures().rows.stream_from else ""
+            of = figures().move
+            is_short = kind == "run" and count * width < of.short_row
+            least = of.prefetch_short_from if is_short else of.prefetch_from
+            is_far = of.prefetches and size // 2 >= least and (kind != "run" or count * width < SEGMENT)
             large += " far" if is_far else ""
         segments = -(-count * width // SEGMENT)
         length = -(-count // segments)
@@ -118,7 +114,7 @@ class CopyProgram(NamedTuple):
         )  # fmt: skip
         units = outer.count * (-(-loops.sizes[last] // RUN) + 1)
         plain = f"transpose {width}"
-        if size // 2 >= STREAM_FROM and keeps_lines(primitive.target):
+        if size // 2 >= figures().rows.stream_from and keeps_lines(primitive.target):
             return cls(primitive, get_copy(f"{plain} stream"), words, offsets, units, size, plain)
         return cls(primitive, get_copy(plain), words, offsets, units, size)
 
@@ -190,7 +186,7 @@ def _turn(woven: View, other: View, most: int) -> int | None:
     for k, (size, stride) in enumerate(zip(woven.sizes, woven.strides, strict=True)):
         if stride == 1 and 2 <= size <= most:
             long = zip(woven.sizes, woven.strides, other.strides, strict=True)
-            is_run = any(n >= SHORT and own == size and by == 1 for n, own, by in long)
+            is_run = any(n >= figures().rows.short and own == size and by == 1 for n, own, by in long)
             return k if is_run else None
     return None
 

@@ -34,9 +34,9 @@ from anydml.engines.cpu.codegen.language import (
 )
 from anydml.engines.cpu.codegen.outer_loops import FIRST, find_row
 from anydml.engines.cpu.codegen.translate import word
-from anydml.engines.cpu.features import IS_ARM
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.launch.call import make_dispatch
-from anydml.engines.cpu.launch.record import STREAM_FROM, outer_words
+from anydml.engines.cpu.launch.record import outer_words
 from anydml.engines.cpu.move.index_check import BLOCKS, INDEXED, TUPLES, filled, make_clamped, tuple_words
 from anydml.ir.fetches import match_gathered
 from anydml.ir.loops import Loops, merge, order, simplify, squeeze
@@ -52,12 +52,6 @@ ALIGNED = 16
 """The alignment of rows that are written past the cache."""
 PIECES = (1, 2, 4, 8, 16, 32, 64)
 """Bytes that a gather copies in one step."""
-TAKEN = 32
-"""Bytes of a piece from which on an x86 takes them one after the other."""
-NEAR = 256 * 1024
-"""Bytes that an index reaches over, up to which elements are read from the cache and need not be fetched ahead."""
-TILE = 512
-"""Bytes of a row of which each element has its own place along an axis outside: what such a tile reads fits a cache."""
 
 
 class GatherProgram(NamedTuple):
@@ -96,7 +90,7 @@ class GatherProgram(NamedTuple):
             count, steps = block.sizes[-1], (block.strides[0][-1], block.strides[1][-1])
         shape, pieces = f"any {width}", count * width
         if outer == 0 and steps == (1, 1):
-            shape = f"piece {pieces}" if pieces in PIECES else "row 1" if IS_ARM else "ahead 1"
+            shape = f"piece {pieces}" if pieces in PIECES else figures().move.long_rows
             count = count if pieces in PIECES else pieces
         kind = kind_of(indices.data_type)
         indexed = [
@@ -106,11 +100,11 @@ class GatherProgram(NamedTuple):
         ]
         reach = abs(primitive.indexed_sizes[0] * source.strides[batch]) * width
         if depth == 1 and shape.startswith("piece") and pieces <= 8 and tuples.sizes:
-            if tuples.strides[1][-1] == 0 and reach <= NEAR:
+            if tuples.strides[1][-1] == 0 and reach <= figures().move.near:
                 shape = f"near {pieces}"
-            elif tuples.strides[1][-1] and reach > NEAR:
-                tuples = _tiled(tuples, TILE // pieces)
-        elif depth == 1 and shape.startswith("piece") and pieces >= TAKEN and not IS_ARM:
+            elif tuples.strides[1][-1] and reach > figures().move.near:
+                tuples = _tiled(tuples, figures().move.tile_bytes // pieces)
+        elif depth == 1 and shape.startswith("piece") and pieces >= figures().move.taken_bytes:
             shape = f"take {pieces}"
         before = (depth, indices.strides[-1] * index_width, count, steps[0] * width, steps[1] * width)
         after = (*filled(indexed, 16), *tuple_words(tuples, index_width, width))
@@ -120,10 +114,8 @@ class GatherProgram(NamedTuple):
         kernel = _get_gather(shape, kind, "checked" if is_checked and shape.startswith("take") else "")
         stream = None
         lies_well = all(s * width % ALIGNED == 0 for s in target.strides[:rank]) and pieces % ALIGNED == 0
-        # Not past the cache on an x86, but for the shortest: two threads of a Xeon take 44 ms for 400,000 rows of 512
-        # bytes so, and 35 ms without; for 6,400,000 of 16 bytes it is the other way round.
-        is_quicker = IS_ARM or pieces == ALIGNED
-        if is_quicker and not shape.startswith("any") and move_size // 2 >= STREAM_FROM and lies_well:
+        is_quicker = figures().rows.streams or pieces == ALIGNED
+        if is_quicker and not shape.startswith("any") and move_size // 2 >= figures().rows.stream_from and lies_well:
             stream = _get_gather(shape, kind, "stream")
         return cls(primitive, kernel, offsets, words, tuples.count, move_size, stream)
 

@@ -40,9 +40,10 @@ from anydml.engines.cpu.codegen.language import (
 )
 from anydml.engines.cpu.codegen.outer_loops import find_row
 from anydml.engines.cpu.codegen.translate import word
-from anydml.engines.cpu.features import IS_ARM, has_lanes, rounds_to_float16
+from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.features import has_lanes, rounds_to_float16
 from anydml.engines.cpu.launch.call import lay_out, make_dispatch
-from anydml.engines.cpu.launch.record import HEADER, STREAM_FROM, keeps_lines, outer_words
+from anydml.engines.cpu.launch.record import HEADER, keeps_lines, outer_words
 from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.memory import numpy_address
 
@@ -106,7 +107,7 @@ class ScanProgram(NamedTuple):
             deep = "" if tile >= loops.sizes[-1] == abs(steps[1]) else " deep"
             deep = " narrow" if loops.sizes[-1] < COLUMNS else deep
             columns = f"scan columns {name}{deep}"
-            return cls._plan_across(primitive, columns, along, loops, widths, tile, stream=IS_ARM)
+            return cls._plan_across(primitive, columns, along, loops, widths, tile, stream=figures().rows.streams)
         rank = len(loops.sizes)
         words = (*along, 1, 0, 0, 1, rank, 0, *outer_words(_first_two(loops), width, rank))
         kernel = get_scan(f"scan lines {name}")
@@ -137,7 +138,7 @@ class ScanProgram(NamedTuple):
         words = (*along, across, *steps, tiles, rank, tile, *outer_words(_first_two(loops), width, rank))
         *outer, far = _steps(loops, widths) or (0,)
         units, kernel = tiles * math.prod(loops.sizes[:rank]), get_scan(name)
-        if stream and size // 2 >= STREAM_FROM and keeps_lines(primitive.target):
+        if stream and size // 2 >= figures().rows.stream_from and keeps_lines(primitive.target):
             kernel = get_scan(f"{name} stream")
         offsets = _offsets(loops, widths)
         return cls(primitive, kernel, words, offsets, units, size, unaligned=name, tallies=(far, *outer))
@@ -498,7 +499,7 @@ def make_rows(kind: str, function: str, exclusive: bool, carried: bool, reverse:
     fours = tally.make_rows(4, reverse=reverse, exclusive=exclusive, stream=False)
     load_total, store_total = tally.load_total, tally.store_total
     stack = make_stack(64)
-    aligned_from = 0 if IS_ARM or stream else 8 * ROW_BLOCK
+    aligned_from = 0 if stream else figures().move.scan_aligned_from
     width, total_width = tally.width, tally.total_width
     block = ROW_BLOCK * width
     forward = -1 if reverse else 1
@@ -556,7 +557,7 @@ def make_columns(kind: str, function: str, exclusive: bool, carried: bool, depth
     of every row. The rows after are fetched ahead on x86, where it takes up to 20 % less time, and not on Arm, where it
     takes as much more; the target's too, with which 8 x 64 x 1,024 take 210 us, and 390 without (a Xeon).
     """
-    fetches, is_narrow, by_lanes = not IS_ARM, depth == NARROW, has_lanes()
+    fetches, is_narrow, by_lanes = figures().rows.fetches_written, depth == NARROW, has_lanes()
     tally = Tally(kind, function)
     load, combine, start = tally.load, tally.make_combine(), tally.start
     clear, store, zero = starts_with_zero(tally, exclusive), tally.store, tally.zero

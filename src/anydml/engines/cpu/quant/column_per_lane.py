@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.gemm.program import GemmProgram
 from anydml.engines.cpu.gemm.tile_shapes import has_dots
@@ -55,8 +56,6 @@ WORDS = PORTION // STEPS
 """Of a portion."""
 TURNS = 4
 """Sums of a result, taken in turn: one alone would be half as precise after 4,096 steps."""
-AHEAD = 1024
-"""Bytes of a panel's weights that are fetched ahead."""
 
 
 class ColumnPerLane(NamedTuple):
@@ -149,7 +148,7 @@ class _Sums:
         for v in range(self.shape.panels):
             text.let(f"at_{k}_{v}", f"weights + {v} * panel + word_{k} * {self.vector}")
             found.append(text.new(f"load {self.ints}, ptr {text.place(f'at_{k}_{v}')}, align 4"))
-            text.fetch(text.place(f"at_{k}_{v} + {AHEAD}"))
+            text.fetch(text.place(f"at_{k}_{v} + {figures().quant.prefetch_bytes}"))
         return found
 
     # Rows of FLOAT32
@@ -522,8 +521,6 @@ def _transposed(text: Steps, rows: list[str]) -> list[str]:
 
 BITS = 4
 """Of a weight."""
-ITEMS_PER_THREAD = 2
-"""Units of columns for each thread."""
 
 
 def lanes_abreast(bits: int) -> int:
@@ -562,7 +559,7 @@ def plan_column_per_lane(
     wide = min(wide, panels, MOST_PANELS // bytes_of_panel(portions, lanes))
     batch, row_units = sides.count(sides.batch), -(-sides.m // height)
     size = sides.n * sides.k // 2 * sides.m * batch
-    wanted = 1 if size < SMALL else -(-ITEMS_PER_THREAD * get_num_threads() // (batch * row_units))
+    wanted = 1 if size < SMALL else -(-figures().quant.items_per_thread * get_num_threads() // (batch * row_units))
     least = -(-2 * panels * lanes * 4 * height // MOST_RESULTS)  # twice, as one unit may have a panel more
     units = min(max(wanted, least), panels // wide)
     row_of = (

@@ -20,7 +20,6 @@ from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.quant.column_per_lane import ColumnPerLane, lanes_abreast, lay_out_abreast, plan_column_per_lane
 from anydml.engines.cpu.quant.weight_only_kernel import (
-    MOST_ROWS,
     PORTION,
     TOGETHER,
     WORDS,
@@ -46,12 +45,6 @@ if TYPE_CHECKING:
     from anydml.engines.cpu.gemm.program import Section
     from anydml.ir.blocked_weights import Dequantised
     from anydml.ir.verbs import Map, Reduce
-
-
-ROWS = 8
-"""Rows of a unit at most: their sums are in registers."""
-TURNS = 2
-"""Units of columns for each thread."""
 
 
 def plan_weight_only(primitive: Reduce) -> GemmProgram | None:
@@ -174,7 +167,9 @@ def _program(
     sides: Operands, shape: Quantised, sections: tuple[Section, ...], layouts: Mapping[str, Map]
 ) -> GemmProgram:
     portions = sides.k // PORTION
-    height = min(sides.m, ROWS if bytes_of(portions, min(sides.m, ROWS)) <= figures().gemm.right_bytes else MOST_ROWS)
+    of = figures().quant
+    most = min(sides.m, of.most_rows)
+    height = most if bytes_of(portions, most) <= figures().gemm.right_bytes else min(sides.m, of.rows_at_once)
     # 32 sums of 4-bit weights have room for 31 bits: weights less 8 are at most 8, and less another zero point 15.
     is_even = shape.bits == 8 or (shape.zero == 8 and not shape.has_zeros)
     digits = Digits(23 if is_even else 22, shape.bits == 4, 1 if shape.bits == 8 or shape.has_zeros else -shape.zero)
@@ -184,7 +179,7 @@ def _program(
         if is_rounded
         else get_kernel(digits.name, functools.partial(make_digits, digits))
     )
-    some = min(height, MOST_ROWS)
+    some = min(height, figures().quant.rows_at_once)
     kernels = [
         get_kernel(f"quantised {one.name}", functools.partial(make_quantised, one)).address
         for one in (shape._replace(rows=rows) for rows in (some, sides.m % some or some))
@@ -192,7 +187,7 @@ def _program(
     plain = get_kernel(f"plainly {shape.name}", functools.partial(make_plain, shape)).address
     batch, row_units = sides.count(sides.batch), -(-sides.m // height)
     size = sides.n * sides.k * shape.bits // 8 * sides.m * batch
-    wanted = 1 if size < SMALL else -(-TURNS * get_num_threads() // (batch * row_units))
+    wanted = 1 if size < SMALL else -(-figures().quant.items_per_thread * get_num_threads() // (batch * row_units))
     units = min(max(wanted, -(-sides.n * height // (figures().gemm.result_bytes // 4))), sides.n)
     places = [HEADER + len(WORDS) + len(sides.batch)]
     for section in sections:

@@ -207,9 +207,6 @@ WORDS = (
 )  # fmt: skip
 """After the header, and before the batch's sizes; `height` are the rows of a unit, `some` those of `columns_of`, of
 which `columns_low` takes what is left, and `_at` the words at which sections stand."""
-NEAR = 64
-"""Columns that all rows take in turn: their weights stay in the second cache, and the digits of some rows in the
-first."""
 
 # Where things lie in a scratch: its lock, whether rows are odd, a row, the digits, sums and powers, the results.
 _ODD = 64
@@ -246,10 +243,10 @@ def _write_unit(text: Steps) -> None:
             "sums + r * portions * 4", "powers + r * portions * 4", f"scratch + {_ODD} + r * 8",
             "scales_of_row", "shared",
         )  # fmt: skip
-    with text.loop("j", 0, "columns", NEAR), text.loop("i", 0, "rows", "some"):
+    with text.loop("j", 0, "columns", figures().quant.columns_in_turn), text.loop("i", 0, "rows", "some"):
         text.let("used", "columns_of if rows - i >= some else columns_low")
         text.invoke(
-            "used", "right", "right_bases", "n0 + j", f"min({NEAR}, columns - j)",
+            "used", "right", "right_bases", "n0 + j", f"min({figures().quant.columns_in_turn}, columns - j)",
             f"digit_memory + i * portions * {PLACES * PORTION}", "sums + i * portions * 4", "powers + i * portions * 4",
             "result_memory + i * pitch + j * 4", "pitch", "portions",
         )  # fmt: skip
@@ -361,10 +358,6 @@ def shuffled(text: Steps, a: str, b: str, lanes: list[int], scalar: str, count: 
 # digits of a row follow those of the row before.
 
 
-MOST_ROWS = 4
-"""Rows whose sums have room in the registers."""
-CHAINED = 2
-"""Sums that are under way at once and no more, where those of a row's places are."""
 DIGIT_WORDS = PORTION // 4
 """Words of four bytes of a portion's digits."""
 SUMS = f"<{TOGETHER} x float>"
@@ -575,7 +568,7 @@ class _Columns:
 
         8 rows take 9.4 ms so in place of 10.2, and one 1.43 in place of 1.25 (Arm Neoverse-N1).
         """
-        return self.shape.is_arm and self.shape.bits == 4 and count > CHAINED
+        return self.shape.is_arm and self.shape.bits == 4 and count > figures().quant.chains
 
     def _above(self, above: str, start: str) -> str:
         """Where a place's sum begins, given that of the place above."""

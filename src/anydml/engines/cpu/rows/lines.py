@@ -19,9 +19,8 @@ from llvmlite import ir
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import F64, I32, I64, convert, kind_of, scalar_of
 from anydml.engines.cpu.codegen.outer_loops import make_line_walk
-from anydml.engines.cpu.features import IS_ARM
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.launch.call import make_dispatch
-from anydml.engines.cpu.launch.record import STREAM_FROM
 from anydml.engines.cpu.move.copy import CopyProgram
 from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.ir.patterns import copy_of, match_filled, match_scaled
@@ -110,7 +109,8 @@ def find_lines(line: str, loops: Loops, width: int) -> tuple[str, str]:
     Not on an x86: two threads of a Xeon take 12.8 ms for 16 M float32 to int32 so, and 11.6 without; 13 and 9 to fill.
     """
     is_run = bool(loops.sizes) and loops.strides[1][-1] == 1 and loops.sizes[-1] * width >= LONG_ROW
-    stream = f"{line} stream" if IS_ARM and is_run and loops.count * width >= STREAM_FROM else ""
+    of = figures().rows
+    stream = f"{line} stream" if of.streams and is_run and loops.count * width >= of.stream_from else ""
     for name in filter(None, (line, stream)):
         get_line(name)
     return line, stream

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.rows.program import MapProgram
@@ -150,10 +151,6 @@ def _look_up_four(text: Steps, parts: list[str], x: str, lanes: int) -> str:
 # Bytes looked up in a table, planned: rows of one kernel, by the walk of maps.
 
 
-SEGMENT = 32 * 1024
-"""Bytes of a row that one unit of work goes through."""
-
-
 def plan_lookup(primitive: Map) -> MapProgram | None:
     """Look up bytes that lie side by side, as what is looked up does; None for others."""
     found = match_lookup(primitive)
@@ -172,7 +169,7 @@ def plan_lookup(primitive: Map) -> MapProgram | None:
     if len(outer) > OUTER_RANK:
         return None
     steps = [row[element] for row in loops.strides]
-    segment = max(SEGMENT // length, 1) if length else SEGMENT
+    segment = max(figures().rows.lookup_segment // length, 1) if length else figures().rows.lookup_segment
     number = math.prod(outer)
     table = [word for k, size in enumerate(outer) for word in (size, *(row[k] for row in loops.strides))]
     get_kernel("rows", make_rows)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text, write_tree
-from anydml.engines.cpu.features import IS_ARM
-from anydml.engines.cpu.launch.record import HEADER, LINE, STREAM_FROM
+from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.launch.record import HEADER, LINE
 from anydml.engines.cpu.rows.program import MapProgram
 from anydml.engines.cpu.rows.row import ANYWHERE, EVERY, FetchingRow, Shape, body_of, fetch_steps, givens, moving
 from anydml.engines.cpu.rows.walk import FIXED, OUTER_RANK, VIEWS, make_rows
@@ -39,12 +39,6 @@ if TYPE_CHECKING:
 # A row goes by whole vectors. What is left at its end is computed first, by a vector that overlaps the last whole one,
 # and written last: in place, every element is read before it is written. A row that is shorter than a vector goes by
 # way of the stack, where its last element is repeated, so that nothing is computed of what nobody gave.
-
-
-PREFETCH_BYTES = 128
-"""Bytes ahead that a large map's first source is fetched, and each source ahead of the one before. For three sources of
-64 MiB that is 11.2 ms, 12.2 where all are 384 ahead, and 13.2 without; one thread of an Arm Neoverse-N1 takes 3.6 to
-read one."""
 
 
 def make_map(values: Sequence[Expr], shape: Shape) -> str:
@@ -216,7 +210,8 @@ class _Row(FetchingRow):
                 self.found[node] = text.new(f"add {view.vector} {each}, %on{name}")
             elif view.is_moved:
                 if self.shape.stream and view.row == "p" and view.width * self.lanes >= LINE:
-                    self.prefetch(self.at(f"%q{name}", "%i", view.width), PREFETCH_BYTES * (int(name) + 1))
+                    ahead = figures().rows.prefetch_bytes * (int(name) + 1)
+                    self.prefetch(self.at(f"%q{name}", "%i", view.width), ahead)
                 self.found[node] = self.read(view, f"%q{name}", f"%q.step{name}")
         for value in self.values:
             if nodes := list(walk(value, known=self.found)):
@@ -262,26 +257,11 @@ class _Row(FetchingRow):
 # Maps of any expression, planned: a kernel for each tree, and for how its views' innermost rows lie.
 
 
-SEGMENT = 128 * 1024
-"""Bytes of a row, the target's or a source's, that one unit of work goes through."""
-ACROSS = 256
-"""Elements of a row that one unit goes through where a view lies across the rows: as many lines of the cache."""
-AHEAD, MOST_AHEAD = 4096, 16
-"""Bytes of rows to fetch that are asked for ahead, and rows at most: 16,384 rows of 1 KiB, fetched and added to, take
-4.6 ms so, 5.9 with 1024 bytes and 12.6 without (one thread of an Arm Neoverse-N1)."""
-FAR = 128 * 1024
-"""Bytes of a source from which on its rows are asked for ahead."""
-SOON, SOON_FROM = 2048, 2 * 1024 * 1024
-"""Bytes ahead that lines to be written are fetched, and bytes of output from which on they are: in a second cache of
-1 MiB it gains nothing."""
 VECTOR = 64
 """Bytes of a vector of the widest type in a tree."""
 FLOATS = [t for t in DataType if t.is_float]
 MOST_WOVEN = 8
 """Targets that are written as one at most: each takes a vector, and half of a shuffle for every other."""
-SHORT = 8
-"""Elements of a row below which another dimension is walked along, where that has more: 500 rows of 3 sums take 5 us so
-and 14 by the row, of 8 either way 10, and of 60 bytes 60 and 12."""
 MOST_MOVES = 96
 """Lanes of all strided views together: each is moved for itself, and takes 1 ms to compile."""
 FEW = 4
@@ -298,7 +278,10 @@ def plan_map(primitive: Map) -> MapProgram | None:
     sources = [None if leaf.op == "coordinate" else primitive.sources[int(leaf.value)] for leaf in leaves]
     views = (*sources, *targets)
     widths = [1 if view is None else view.data_type.size_in_bytes for view in views]
-    loops = _lengthen(simplify(_loops(leaves, sources, targets), len(leaves)), min(VECTOR // widest_of(nodes), SHORT))
+    of = figures().rows
+    loops = _lengthen(
+        simplify(_loops(leaves, sources, targets), len(leaves)), min(VECTOR // widest_of(nodes), of.short)
+    )
     *outer, count = loops.sizes or (1,)
     if len(views) > VIEWS or len(outer) > OUTER_RANK:
         return None
@@ -309,7 +292,7 @@ def plan_map(primitive: Map) -> MapProgram | None:
     woven = _woven(loops, targets)
     rows = "".join((*letters, *("w" if woven > 1 else row_letter(step) for step in steps[len(leaves) :])))
     is_across, weight = bool(outer) and "s" in rows, min(1 + len(nodes) // 8, 16)
-    length = ACROSS if is_across else max(SEGMENT // max(widths) // weight // VECTOR, 1) * VECTOR
+    length = of.segment_across if is_across else max(of.segment // max(widths) // weight // VECTOR, 1) * VECTOR
     body = body_of(values, leaves, rows)
     lanes = lanes_of(body, widest_of(body), rows, count if outer else VECTOR)
     soon = _soon(loops, targets, rows[len(leaves) :], woven)
@@ -373,24 +356,30 @@ def _soon(loops: Loops, targets: Sequence[View], letters: str, woven: int) -> li
     takes 2.5 ms so, and 4.9 without; long rows take 0.85 to 1.0 of their time (one thread of a Xeon).
     """
     strides, widths = loops.strides[-len(targets) :], [target.data_type.size_in_bytes for target in targets]
-    if IS_ARM or "s" in letters or not loops.sizes or loops.count * sum(widths) < SOON_FROM:
+    of = figures().rows
+    is_small = loops.count * sum(widths) < of.fetched_written_from
+    if not of.fetches_written or "s" in letters or not loops.sizes or is_small:
         return []
-    is_long = len(loops.sizes) == 1 or loops.sizes[-1] * widths[0] * woven > 2 * SOON
-    return [SOON if is_long else row[-2] * width for row, width in list(zip(strides, widths, strict=True))[::woven]]
+    is_long = len(loops.sizes) == 1 or loops.sizes[-1] * widths[0] * woven > 2 * of.fetched_written
+    pairs = list(zip(strides, widths, strict=True))[::woven]
+    return [of.fetched_written if is_long else row[-2] * width for row, width in pairs]
 
 
 def _comes_from_far(shape: Shape, sources: Sequence[View | None]) -> bool:
     """Whether rows are fetched from more than the cache holds."""
     leaves = zip(shape.leaves, shape.rows, sources, strict=False)
     found = [source for leaf, row, source in leaves if leaf.op == "fetch" and row == "p" and source is not None]
-    return any(math.prod(source.sizes) * source.data_type.size_in_bytes >= FAR for source in found)
+    far = figures().rows.fetched_far
+    return any(math.prod(source.sizes) * source.data_type.size_in_bytes >= far for source in found)
 
 
 def _words_ahead(loops: Loops, widths: Sequence[int], sources: int) -> list[int]:
     """How many rows there are, how many ahead is asked for, how many lines of each; each source's stride onward."""
     size = loops.sizes[-1] * widths[-1]
     strides = (row[-2] * width for row, width in zip(loops.strides[:sources], widths, strict=False))
-    return [loops.sizes[-2], max(min(AHEAD // size, MOST_AHEAD), 1), min(-(-size // LINE), AHEAD // LINE), *strides, 1]
+    of = figures().rows
+    rows = max(min(of.fetched_bytes // size, of.fetched_rows), 1)
+    return [loops.sizes[-2], rows, min(-(-size // LINE), of.fetched_bytes // LINE), *strides, 1]
 
 
 def _loops(leaves: tuple[Expr, ...], sources: list[View | None], targets: Sequence[View]) -> Loops:
@@ -455,7 +444,7 @@ def _lengthen(loops: Loops, least: int) -> Loops:
 def _streams(loops: Loops, width: int) -> bool:
     """Whether the target is written past the cache."""
     is_run = bool(loops.sizes) and loops.strides[-1][-1] == 1 and loops.sizes[-1] * width >= LONG_ROW
-    return IS_ARM and is_run and loops.count * width >= STREAM_FROM
+    return figures().rows.streams and is_run and loops.count * width >= figures().rows.stream_from
 
 
 def word_of(node: Expr) -> int:

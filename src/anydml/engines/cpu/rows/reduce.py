@@ -10,8 +10,9 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.features import IS_ARM, has_lanes
-from anydml.engines.cpu.launch.record import HEADER, STREAM_FROM
+from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.features import has_lanes
+from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.rows.map import LONG_ROW, digest, plan_map, word_of
 from anydml.engines.cpu.rows.program import MapProgram
 from anydml.engines.cpu.rows.reduce_across import make_across
@@ -178,25 +179,8 @@ def _is_across(walk_: Walk, nodes: list[Expr]) -> bool:
 # Reduces of any expression, planned: a kernel for each tree, and for how its views' rows lie.
 
 
-UNIT = 64 * 1024
-"""Bytes of rows that one unit of work goes through, if there are several."""
-STRIP = 1024
-"""Rows that are folded together where vectors lie across them."""
-FAR_STRIP = 4096
-"""Those whose elements come from far: they are read as they lie. 2048 x 4096 take 2.0 ms so, and 3.6 by 1024 (one
-thread of an Arm Neoverse-N1)."""
-NARROW = 64
-"""Such rows that one unit has at least, with values for their elements."""
-WIDTHS, UNITS = (FAR_STRIP, STRIP, 256), 8
-"""Those with a value for each: as many as leave so many units, or one for every two segments."""
-SEGMENT = 64 * 1024
-"""Elements of a segment of rows that are cut."""
 WINDOW = 25
 """Elements of a window that are folded at once."""
-NEAR = 1024 * 1024
-"""Bytes of a source that caches hold which are near."""
-FEW = 32
-"""Rows, or strips of them, from which on they are not cut."""
 MANY = 256
 """Elements of rows past which FLOAT32 is added up in float64, where vectors lie across the rows: a softmax along 8,192
 elements is 3 units of its last digit off, and 40 in FLOAT32."""
@@ -216,19 +200,20 @@ def plan_reduce(primitive: Reduce) -> Program | None:
 def _segments(primitive: Reduce, reads: Reads) -> tuple[int, int] | None:
     """The dimension to cut and the elements of a segment, where rows are few and long."""
     kept, folded, widths = reads.walk
-    if kept.count * folded.count < 4 * SEGMENT or not any(map(any, folded.strides)):
+    of = figures().reduce
+    if kept.count * folded.count < 4 * of.segment or not any(map(any, folded.strides)):
         return None
-    beside, few = 1, FEW
+    beside, few = 1, of.few_rows
     if reads.is_across:
-        is_narrow = not primitive.is_by_row and folded.count * max(widths) * NARROW <= ROOM
-        beside, few = (NARROW, FEW // 4) if is_narrow else (STRIP, FEW)
+        is_narrow = not primitive.is_by_row and folded.count * max(widths) * of.narrow_strip <= ROOM
+        beside, few = (of.narrow_strip, of.few_rows // 4) if is_narrow else (of.strip, of.few_rows)
         beside = min(beside, kept.sizes[-1])
     if kept.count // beside >= few:
         return None
     first = len(primitive.sizes) - primitive.depth
     dimension = max(range(first, len(primitive.sizes)), key=lambda k: primitive.sizes[k])
     size = primitive.sizes[dimension]
-    length = max(SEGMENT // beside // (folded.count // size), 1)
+    length = max(of.segment // beside // (folded.count // size), 1)
     return (dimension, length) if size >= 2 * length else None
 
 
@@ -243,13 +228,15 @@ def _plan_whole(primitive: Reduce) -> MapProgram | None:
         return None
     shape = _shape(primitive, reads)
     weight = min(1 + len(nodes) // 8, 16)
-    length = max(UNIT // (folded.count * sum(widths) * weight), 1)
+    of = figures().reduce
+    length = max(of.item_bytes // (folded.count * sum(widths) * weight), 1)
     if shape.strip:
-        least = NARROW
+        least = of.narrow_strip
         if primitive.is_by_row:
-            units = min(UNITS, kept.count * folded.count // (2 * SEGMENT))
-            enough = (width for width in WIDTHS if math.prod(outer) * -(-count // width) >= units)
-            least = next(enough, WIDTHS[-1])
+            units = min(of.least_items, kept.count * folded.count // (2 * of.segment))
+            widest = (of.far_strip, of.strip, 256)
+            enough = (width for width in widest if math.prod(outer) * -(-count // width) >= units)
+            least = next(enough, widest[-1])
         length = -(-max(length, least) // shape.lanes) * shape.lanes
     numbers = [word_of(node) for node in givens(nodes)]
     for leaf, view, width, row in zip(reads.leaves, reads.views, widths, kept.strides, strict=False):
@@ -312,7 +299,7 @@ def _shape(primitive: Reduce, reads: Reads) -> Shape:
         early="n" * len(primitive.targets),
         keep="stack",
         long=folded.count > MANY if is_across else folded.sizes[-1] > 2 * BLOCK,
-        far=is_across and kept.count * folded.count * max(widths) > NEAR,
+        far=is_across and kept.count * folded.count * max(widths) > figures().reduce.near,
         stream=not primitive.also and _streams(reads.walk, letters),
         masked=masked,
         window=folded.sizes if is_across and len(folded.sizes) > 1 and folded.count <= WINDOW else (),
@@ -355,10 +342,11 @@ def _early(primitive: Reduce, reads: Reads, shape: Shape) -> Shape:
 def _strip(shape: Shape, passes: list[Pass], row: int) -> int:
     """Rows that are folded together: fewer where there is room for what is kept of them, or they are gathered."""
     held = sum(width_of(node) for step in passes for node in (*step.folds, *step.once)) or 1
-    most = min(FAR_STRIP if shape.far else STRIP, ROOM // 2 // held)  # a kernel has 64 KiB of stack
+    of = figures().reduce
+    most = min(of.far_strip if shape.far else of.strip, ROOM // 2 // held)  # a kernel has 64 KiB of stack
     if "s" in shape.letters:
         most = shape.lanes
-    elif row and NARROW * row <= ROOM:
+    elif row and of.narrow_strip * row <= ROOM:
         most = min(most, ROOM // row)
     return max(most // shape.lanes, 1) * shape.lanes
 
@@ -382,7 +370,9 @@ def _streams(walk_: Walk, letters: str) -> bool:
     kept, folded, widths = walk_
     along = folded if any(folded.strides[-1]) else kept
     is_run = letters[-1] == "p" and along.sizes[-1] * widths[-1] >= LONG_ROW
-    return IS_ARM and is_run and any(folded.strides[-1]) and kept.count * folded.count * widths[-1] >= STREAM_FROM
+    of = figures().rows
+    is_large = kept.count * folded.count * widths[-1] >= of.stream_from
+    return of.streams and is_run and any(folded.strides[-1]) and is_large
 
 
 def _kernel(values: tuple[Expr, ...], shape: Shape) -> Kernel:

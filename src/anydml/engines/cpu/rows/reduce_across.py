@@ -7,11 +7,10 @@ import itertools
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text
-from anydml.engines.cpu.features import IS_ARM, has_feature
+from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.features import has_feature
 from anydml.engines.cpu.launch.record import LINE
 from anydml.engines.cpu.rows.reduce_kernel import (
-    SMALL,
-    TOGETHER,
     VECTOR,
     Writer,
     combine,
@@ -31,11 +30,6 @@ if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
 
 # The vectors of a strip of rows: where they begin, and their results so far, which lie on the stack.
-
-
-AHEAD, RUN = 512, 1024
-"""Bytes ahead that are fetched of a strip of so many elements: it is read as it lies. 16384 x 1024 take 3.5 ms so, and
-3.9 with the same column of the next row fetched, as narrow strips have it."""
 
 
 class Strip(Writer):
@@ -160,8 +154,10 @@ class Strip(Writer):
     def fetch_next(self, step: Pass, places: Sequence[str], column: str, count: int) -> None:
         """Ask for what is read next: further along the strip, or the rows' elements that are so many on."""
         for view in self.packed(step):
-            is_run = self.shape.strip >= RUN
-            on = self.move(places[view], str(AHEAD) if is_run else self.times(self.strides[-1][view], count))
+            of = figures().reduce
+            is_run = self.shape.strip >= of.run_strip
+            ahead = str(of.prefetch_bytes) if is_run else self.times(self.strides[-1][view], count)
+            on = self.move(places[view], ahead)
             self._fetch_all(view, self.move(on, self.times(column, self.widths[view])))
 
     def fetch_targets(self, places: Sequence[str], column: str) -> None:
@@ -182,14 +178,6 @@ class Strip(Writer):
 # A strip is a number of vectors, each with a place of its own on the stack. The last vector of the kernel's rows ends
 # with them, and overlaps the one before, or rows before the kernel's own: what it computes of those is right, or made
 # of elements that were written in place meanwhile, and not written again.
-
-
-BESIDE = 8
-"""Elements of a row that are folded before the strip's results so far are read and written, where they lie near: 512
-KiB take 18 us, and 29 one by one. From far they come faster one row of memory after the other: 64 MiB in 3.9 ms, not
-6.2 (one thread of an Arm Neoverse-N1)."""
-BESIDE_WIDE = 2
-"""Those that come from far, where a fold's type is wider: float64 sums of 64 MiB of float32 take 6.3 ms, not 8.3."""
 
 
 def make_across(values: Sequence[Expr], shape: Shape) -> str:
@@ -223,7 +211,7 @@ class _Across(Strip):
         for step in self.passes:
             self._prepare(step, known)
             known.update((*step.folds, *step.once))
-            if step.folds and self.shape.window and size_of(step) <= SMALL:
+            if step.folds and self.shape.window and size_of(step) <= figures().reduce.few_operations:
                 self._fold_window(step)
                 continue
             if not step.folds:
@@ -363,7 +351,7 @@ class _Across(Strip):
             column = self.column(slot)
             for there in moved if is_fetched else []:
                 self.fetch_next(step, there, column, len(moved))
-            if self.shape.masked and size_of(step) > SMALL:
+            if self.shape.masked and size_of(step) > figures().reduce.few_operations:
                 new = self._vectors(step, moved, numbers, slot, column)
             else:
                 each = zip(moved, numbers, strict=True)
@@ -372,20 +360,21 @@ class _Across(Strip):
                 value = combine_all(text, one, [values[k] for values in new], self.shape.lanes)
                 self.combine(one, slot, value)
 
-        self.slots(body, TOGETHER if self._is_wide(step) else 1)
+        self.slots(body, figures().reduce.vectors_at_once if self._is_wide(step) else 1)
 
     def _is_wide(self, step: Pass) -> bool:
         """Whether several vectors are computed as one: 8 x 64 x 1,024 take 0.70 ms so, and 1.15 one by one."""
         is_packed = {*self.shape.letters} <= {*"pr"} and not self.shape.masked
-        return size_of(step) > SMALL and is_packed and has_feature("avx512f")
+        return size_of(step) > figures().reduce.few_operations and is_packed and has_feature("avx512f")
 
     def _beside(self, step: Pass) -> int:
         """The elements of a row that are folded side by side."""
-        if size_of(step) > SMALL:
-            return TOGETHER if self.shape.masked else 1
+        if size_of(step) > figures().reduce.few_operations:
+            return figures().reduce.vectors_at_once if self.shape.masked else 1
         widest = max((width_of(fold) for fold in step.folds), default=0)
         is_wide = any(self.widths[view] < widest for view in self.packed(step))
-        return (BESIDE_WIDE if is_wide else 1) if self.shape.far else BESIDE
+        of = figures().reduce
+        return (of.folded_across_far if is_wide else 1) if self.shape.far else of.folded_across
 
     def _write(self, step: Pass, places: Sequence[str], number: str) -> None:
         text = self.text
@@ -398,7 +387,7 @@ class _Across(Strip):
 
             def body(slot: str) -> None:
                 column = self.column(slot)
-                if not (IS_ARM or self.shape.masked or self.shape.stream):
+                if figures().rows.fetches_written and not (self.shape.masked or self.shape.stream):
                     self.fetch_targets(moved[0], column)
                 found = self._vectors(step, moved, numbers, slot, column)
                 for values, there in zip(found, moved, strict=True):
@@ -407,7 +396,8 @@ class _Across(Strip):
             self.slots(body)
             return []
 
-        beside, size = TOGETHER if self.shape.masked and size_of(step) > SMALL else 1, self.sizes[-1]
+        is_wide = self.shape.masked and size_of(step) > figures().reduce.few_operations
+        beside, size = figures().reduce.vectors_at_once if is_wide else 1, self.sizes[-1]
         many = text.new(f"and i64 {size}, {-beside}")
         self.loop("0", many, beside, [], lambda i, _: write(i, beside))
         if beside > 1:

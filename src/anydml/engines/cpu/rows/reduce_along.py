@@ -7,10 +7,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.codegen.expressions import kind_of, number_text, scalar_text
-from anydml.engines.cpu.features import IS_ARM, has_feature
+from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.features import has_feature
 from anydml.engines.cpu.rows.reduce_kernel import (
-    SMALL,
-    TOGETHER,
     VECTOR,
     Writer,
     across,
@@ -129,8 +128,6 @@ def write_first(
 # in place, every element is read before it is written.
 
 
-BESIDE = 2 if IS_ARM else 4
-"""Vectors folded side by side, so that 4 additions or more are under way: they are 4 registers of an Arm's, or less."""
 BLOCK = 2048
 """Elements of a long row that are folded for themselves: their sum is as precise as a short row's."""
 
@@ -144,7 +141,7 @@ class _Along(Writer):
     def make(self) -> str:
         folds = [fold for step in self.passes for fold in step.folds]
         self._finds_nan = {fold: finds_nan(fold, self.values) for fold in folds}
-        self._is_busy = any(size_of(step) > SMALL for step in self.passes if step.folds)
+        self._is_busy = any(size_of(step) > figures().reduce.few_operations for step in self.passes if step.folds)
         """Whether a pass that folds keeps the CPU busy, and asks for memory meanwhile."""
         self.enter()
         self.loop("0", "%n", 1, [], self._row)
@@ -258,10 +255,10 @@ class _Along(Writer):
         return text.new(f"sub i64 {size}, {over}"), text.new(f"sub i64 {size}, {lanes}"), over
 
     def _fold(self, step: Pass, places: Sequence[str], same: dict[Expr, str], lanes: int) -> None:
-        text, is_busy = self.text, size_of(step) > SMALL
+        text, is_busy = self.text, size_of(step) > figures().reduce.few_operations
         is_written = self._is_before_writing(step) and not self.shape.stream
         is_wide = is_busy and self._is_packed(step) and has_feature("avx512f")
-        beside = (TOGETHER if is_wide else 1) if is_busy else BESIDE
+        beside = (figures().reduce.vectors_at_once if is_wide else 1) if is_busy else figures().reduce.folded_along
         all_same = self._same(step, places, lanes * beside) if is_wide else {}
         whole, last, over = self._split(lanes)
         kinds = [vector_of(fold, lanes) for fold in step.folds] * beside

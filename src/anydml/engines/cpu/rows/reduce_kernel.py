@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.codegen.expressions import kind_of, number_text, scalar_text, write_tree
 from anydml.engines.cpu.codegen.function import Text
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.rows.row import givens, write_lanes, write_start
 from anydml.enums import DataType
@@ -31,13 +32,6 @@ if TYPE_CHECKING:
 #
 # Folds that need no other fold share the first pass, those that need these the second, and so on; where there is a
 # value for each element a last pass computes it.
-
-
-DEAR = 12
-"""Operations from which on a row's elements are kept for the next pass, and not computed again."""
-CHEAP = 2
-"""Those where vectors lie along the row, and the nearest cache has room: a layer norm of 128 x 1024 takes 105 us so,
-and 114 computed again (one thread of an Arm Neoverse-N1)."""
 
 
 class Pass(NamedTuple):
@@ -182,7 +176,9 @@ class Shape(NamedTuple):
         """The work on a row."""
         by_element = [value for value, letter in zip(values, self.by_row, strict=True) if letter == "n"]
         early = [value for value, letter in zip(values, self.early, strict=True) if letter == "y"]
-        dear = CHEAP if self.keep == "stack" and not self.strip else DEAR if self.keep else 0
+        of = figures().reduce
+        is_near = self.keep == "stack" and not self.strip
+        dear = of.kept_operations_near if is_near else of.kept_operations if self.keep else 0
         return find_passes(values, by_element, self.varying, dear=dear, early=early)
 
 
@@ -274,12 +270,6 @@ VECTOR = 64
 """Bytes of a vector of the widest type in a pass."""
 ROOM = 32 * 1024
 """Bytes on the stack for what is kept of rows."""
-SMALL = 6
-"""Operations up to which several vectors are folded side by side: what is more keeps the CPU busy by itself."""
-TOGETHER = 4
-"""Vectors whose values are computed as one where that takes many operations, and a vector is a register: instructions
-of several take turns then, and wait less for each other. A softmax of 128 x 1024 takes 54 us so, and 62 one by one; 57
-by 2 (one thread of a Xeon with AVX-512)."""
 
 
 class Writer:
