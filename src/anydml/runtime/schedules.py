@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anydml.engines.protocol import routes_of
-from anydml.ir.patterns import match_contraction
+from anydml.ir.contraction import match_contraction
 from anydml.ir.verbs import Reduce
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _sizes(verb: Primitive) -> str:
     if not isinstance(verb, Reduce):
         return f"{' x '.join(map(str, sizes)) or 1} of {kind}"
     if (found := match_contraction(verb)) is not None:
-        m, n, k, batch = (math.prod(sizes[i] for i in some) for some in found[-3:] + found[-4:-3])
+        (m, n, k), batch = found.shape, found.count(found.batch)
         return f"M {m}, N {n}, K {k}{f', batch {batch}' if batch > 1 else ''} of {kind}"
     kept = len(sizes) - verb.depth
     return f"{math.prod(sizes[:kept])} rows by {math.prod(sizes[kept:])} of {kind}"

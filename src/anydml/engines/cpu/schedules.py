@@ -17,17 +17,10 @@ from anydml.engines.reference import ReferenceEngine
 from anydml.enums import DataType
 from anydml.ir.attention import Attend
 from anydml.ir.blocked_weights import match_dequantised, match_weights
+from anydml.ir.contraction import match_contraction, varies_along
 from anydml.ir.expressions import FOLDS
 from anydml.ir.numerics import expand
-from anydml.ir.patterns import (
-    is_copy,
-    is_plain,
-    match_contraction,
-    match_filled,
-    match_lookup,
-    match_scaled,
-    varies_along,
-)
+from anydml.ir.patterns import is_copy, is_plain, match_filled, match_lookup, match_scaled
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map, Reduce, Repeat, Scan, Scatter, Sort
 
@@ -35,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.engines.protocol import Engine, Program
+    from anydml.ir.contraction import Contraction
     from anydml.ir.expressions import Expr
-    from anydml.ir.patterns import Contraction
     from anydml.ir.verbs import Primitive
 
 # Maps
@@ -180,7 +173,7 @@ def is_padded_direct(verbs: Sequence[Primitive], constants: frozenset[str]) -> b
 
 
 def is_padded_nhwc(verbs: Sequence[Primitive], constants: frozenset[str]) -> bool:
-    """Padding that only a convolution in NHWC reads, of 8 channels and of lines of 4 pixels or more: lines in scratch."""
+    """Padding that only a convolution in NHWC reads, of 8 channels and lines of 4 pixels or more: lines in scratch."""
     *_, last = verbs
     if not _is_padded(verbs, constants) or not _is_convolution(last, constants):  # type: ignore[arg-type]  # as above
         return False

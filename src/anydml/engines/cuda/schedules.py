@@ -16,8 +16,9 @@ from anydml.engines.protocol import Route
 from anydml.enums import DataType
 from anydml.ir.attention import Attend
 from anydml.ir.blocked_weights import match_weights
+from anydml.ir.contraction import match_contraction
 from anydml.ir.numerics import expand
-from anydml.ir.patterns import is_copy, match_contraction, match_filled, match_scaled
+from anydml.ir.patterns import is_copy, match_filled, match_scaled
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map, Reduce, Scan, Scatter, Sort
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from anydml.engines.cuda.device import Figures
     from anydml.engines.cuda.move.copy import CopyProgram, FillProgram, ScaleProgram
     from anydml.engines.protocol import Program
-    from anydml.ir.patterns import Contraction
+    from anydml.ir.contraction import Contraction
     from anydml.ir.verbs import Primitive
 
 # Maps

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.graph.recipe import Recipe
-from anydml.ir.patterns import match_contraction
+from anydml.ir.contraction import match_contraction
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View

@@ -33,8 +33,8 @@ from anydml.engines.cpu.gemm.workspace import RESULT, SCRATCH, SUMS_AT
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.enums import DataType
+from anydml.ir.contraction import Contraction, varies_along
 from anydml.ir.expressions import FOLDS
-from anydml.ir.patterns import Contraction, varies_along
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Reduce
 

@@ -26,7 +26,7 @@ from anydml.engines.cpu.launch.record import HEADER, LINE
 from anydml.engines.cpu.rows.walk import VIEWS
 from anydml.engines.cpu.schedules import BATCH, BESIDE, CHANNEL, DOWN, GROUP, INPUT, LEAST_LANES, PLACE, ROW
 from anydml.engines.threads import get_num_threads
-from anydml.ir.patterns import Contraction, match_contraction
+from anydml.ir.contraction import Contraction, match_contraction
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Reduce
 

@@ -23,8 +23,8 @@ from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.engines.threads import get_num_threads
+from anydml.ir.contraction import Contraction, match_contraction
 from anydml.ir.expressions import FOLDS
-from anydml.ir.patterns import Contraction, match_contraction
 from anydml.ir.trees import walk
 from anydml.locks import cached_property
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.engines.cpu.codegen.function import Steps
+    from anydml.ir.contraction import Contraction
     from anydml.ir.expressions import Expr
-    from anydml.ir.patterns import Contraction
     from anydml.ir.verbs import Reduce
 
 # How a contraction's kernel brings its factors: packed, computed by rows of maps, or as they lie.

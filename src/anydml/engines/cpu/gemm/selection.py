@@ -44,7 +44,7 @@ from anydml.engines.cpu.rows.map import row_letter, word_of
 from anydml.engines.cpu.rows.row import givens
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.engines.threads import get_num_threads
-from anydml.ir.patterns import match_contraction
+from anydml.ir.contraction import match_contraction
 from anydml.ir.trees import walk, write
 
 if TYPE_CHECKING:

@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Sort
 
 
-MOST = 64
-"""Elements that are wanted, as the kernel has it: beyond, all are sorted."""
-
-
 class TopProgram(NamedTuple):
     """The first few of an order, planned."""
 
@@ -31,8 +27,8 @@ class TopProgram(NamedTuple):
     size: int
 
     @classmethod
-    def plan(cls, primitive: Sort) -> TopProgram | None:
-        """One unit for each line; None where many are wanted."""
+    def plan(cls, primitive: Sort) -> TopProgram:
+        """One unit for each line."""
         source, target, axis = primitive.source, primitive.target, primitive.axis
         wanted, count = target.sizes[axis], source.sizes[axis]
         widths = (source.data_type.size_in_bytes, target.data_type.size_in_bytes)

@@ -36,7 +36,8 @@ from anydml.engines.cpu.quant.weight_only_kernel import (
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.engines.threads import get_num_threads
 from anydml.ir.blocked_weights import has_way, match_weights
-from anydml.ir.patterns import Contraction, copy_of
+from anydml.ir.contraction import Contraction
+from anydml.ir.patterns import copy_of
 from anydml.ir.trees import fetched
 from anydml.ir.views import View
 
