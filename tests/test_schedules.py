@@ -95,9 +95,42 @@ def test_each_pass_of_a_graph_has_a_route() -> None:
     compiled = g.compile([dml.softmax(hidden), dml.cumulative_summation(hidden, axis=1)])
     found = compiled.schedules
     assert len(found) == len(compiled.recipe.steps)
-    assert {"GEMM, prepacked", "reduction", "scan"} <= {one.route for one in found}
+    routes = {"GEMM, prepacked / prepacked panels", "reduction / along rows", "scan"}
+    assert routes <= {one.route for one in found}
     assert str(found).splitlines()[0].startswith("1. ")
     np.testing.assert_allclose(compiled(numbers(64, 256))[0].sum(1), 1, 1e-5)  # they were not run, nor changed
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "is_transposed", "way", "condition"),
+    [
+        (1, 256, 300, False, "small-M", "side by side"),
+        (1, 256, 300, True, "small-M dot products", "along K"),
+        (200, 300, 400, False, "packed panels", "whatever is left"),
+    ],
+)
+def test_a_product_says_how_its_right_factor_is_read(
+    m: int, n: int, k: int, is_transposed: bool, way: str, condition: str
+) -> None:
+    b = dml.TensorDesc("float32", (1, 1, n, k) if is_transposed else (1, 1, k, n))
+    desc = dml.Gemm.infer(
+        a_tensor=dml.TensorDesc("float32", (1, 1, m, k)), b_tensor=b,
+        trans_b="transpose" if is_transposed else "none",
+    )  # fmt: skip
+    (found,) = dml.Device("cpu").compile(desc).schedules
+    assert found.route == f"GEMM / {way}"
+    assert condition in found.when
+    assert found.values == f"M {m}, N {n}, K {k} of FLOAT32"
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "way"),
+    [((64, 512), (1,), "along rows"), ((512, 64), (0,), "across rows"), ((2, 300_000), (1,), "segmented")],
+)
+def test_a_reduction_says_which_way_vectors_lie(shape: tuple[int, int], axes: tuple[int], way: str) -> None:
+    desc = dml.Reduce.infer(input_tensor=dml.TensorDesc("float32", shape), axes=axes, function="sum")
+    (found,) = dml.Device("cpu").compile(desc).schedules
+    assert found.route == f"reduction / {way}"
 
 
 def test_a_loop_and_a_verb_that_no_route_takes() -> None:
