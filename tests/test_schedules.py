@@ -104,8 +104,8 @@ def test_each_pass_of_a_graph_has_a_route() -> None:
 @pytest.mark.parametrize(
     ("m", "n", "k", "is_transposed", "way", "condition"),
     [
-        (1, 256, 300, False, "small-M", "side by side"),
-        (1, 256, 300, True, "small-M dot products", "along K"),
+        (1, 600, 600, False, "small-M", "side by side"),
+        (1, 600, 600, True, "small-M dot products", "along K"),
         (200, 300, 400, False, "packed panels", "whatever is left"),
     ],
 )
