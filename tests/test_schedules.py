@@ -16,9 +16,9 @@ from click.testing import CliRunner
 
 import anydml as dml
 from anydml.cli.app import app
+from anydml.engines.common.program import GENERIC, TAKEN, Route, always, choose
 from anydml.engines.cpu import schedules
 from anydml.engines.cpu.features import reads_pixels
-from anydml.engines.protocol import GENERIC, TAKEN, Route, always, choose
 from cases import CASES
 
 if TYPE_CHECKING:

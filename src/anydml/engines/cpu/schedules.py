@@ -11,8 +11,8 @@ import math
 from typing import TYPE_CHECKING
 
 from anydml.alone import import_alone
+from anydml.engines.common.program import GENERIC, REPEATED, Route
 from anydml.engines.cpu.features import has_feature, has_float16, has_fma, has_rounding, reads_pixels
-from anydml.engines.protocol import GENERIC, REPEATED, Route
 from anydml.engines.reference import ReferenceEngine
 from anydml.enums import DataType
 from anydml.ir.attention import Attend
@@ -27,7 +27,7 @@ from anydml.ir.verbs import Map, Reduce, Repeat, Scan, Scatter, Sort
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.engines.protocol import Engine, Program
+    from anydml.engines.common.program import Engine, Program
     from anydml.ir.contraction import Contraction
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive
@@ -252,7 +252,7 @@ def _fetches(verb: Reduce) -> bool:
 
 
 MOST_WANTED = 64
-"""Places that are kept in order as a line is read."""
+"""Elements each of which takes its place by a walk past the smaller ones: of more, all are sorted."""
 
 
 def is_top_k(verb: Sort) -> bool:
@@ -357,9 +357,9 @@ def takes(primitive: Primitive) -> bool:
 def schedule(engine: Engine, primitive: Primitive, constants: frozenset[str]) -> Program:
     """Plan, and find the kernel: compiled, or cached from an earlier process."""
     if isinstance(primitive, Repeat):
-        import_alone("anydml.engines.repeated", f"{_PACKAGE}.launch.loops")
+        import_alone("anydml.engines.common.repeat", f"{_PACKAGE}.launch.loops")
+        from anydml.engines.common.repeat import compile_repeat
         from anydml.engines.cpu.launch.loops import LoopProgram  # which few graphs need
-        from anydml.engines.repeated import compile_repeat
 
         return compile_repeat(engine, primitive, constants, LoopProgram)
     written = primitive.computing(_expand)

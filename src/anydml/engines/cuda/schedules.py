@@ -11,8 +11,8 @@ import math
 from typing import TYPE_CHECKING
 
 from anydml.alone import import_alone
+from anydml.engines.common.program import Route
 from anydml.engines.cuda import is_interpreted
-from anydml.engines.protocol import Route
 from anydml.enums import DataType
 from anydml.ir.attention import Attend
 from anydml.ir.blocked_weights import match_weights
@@ -23,9 +23,9 @@ from anydml.ir.trees import walk
 from anydml.ir.verbs import Map, Reduce, Scan, Scatter, Sort
 
 if TYPE_CHECKING:
+    from anydml.engines.common.program import Program
     from anydml.engines.cuda.device import Figures
     from anydml.engines.cuda.move.copy import CopyProgram, FillProgram, ScaleProgram
-    from anydml.engines.protocol import Program
     from anydml.ir.contraction import Contraction
     from anydml.ir.verbs import Primitive
 

@@ -9,6 +9,7 @@ import hashlib
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.engines.common.program import Route, choose
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.features import IS_ARM, has_lanes
 from anydml.engines.cpu.launch.record import HEADER, STREAM_FROM
@@ -20,7 +21,6 @@ from anydml.engines.cpu.rows.reduce_kernel import ROOM, VECTOR, Shape, width_of
 from anydml.engines.cpu.rows.row import Fetched, fetches_of, givens
 from anydml.engines.cpu.rows.segmented_reduce import CutProgram, cut
 from anydml.engines.cpu.rows.walk import FIXED, OUTER_RANK, VIEWS, make_rows
-from anydml.engines.protocol import Route, choose
 from anydml.ir.loops import Loops, merge, squeeze
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map
@@ -28,9 +28,9 @@ from anydml.ir.verbs import Map
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from anydml.engines.common.program import Program
     from anydml.engines.cpu.kernel import Kernel
     from anydml.engines.cpu.rows.reduce_kernel import Pass
-    from anydml.engines.protocol import Program
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Reduce
     from anydml.ir.views import View
