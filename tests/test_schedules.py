@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import anydml as dml
 from anydml.cli.app import app
-from anydml.engines.common.program import GENERIC, TAKEN, Route, always, choose
+from anydml.engines.common.routes import GENERIC, TAKEN, Route, always, choose
 from anydml.engines.cpu import schedules
 from anydml.engines.cpu.features import reads_pixels
 from cases import CASES

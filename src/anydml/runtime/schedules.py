@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from anydml.engines.common.program import routes_of
+from anydml.engines.common.routes import routes_of
 from anydml.ir.contraction import match_contraction
 from anydml.ir.verbs import Reduce
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from anydml.engines.common.program import Engine
+    from anydml.engines.common.engine import Engine
     from anydml.ir.verbs import Primitive
 
 

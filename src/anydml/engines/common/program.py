@@ -1,84 +1,16 @@
-"""An engine, as the runtime sees it."""
+"""What an engine makes of verbs: programs to be bound to memory."""
 
 from __future__ import annotations
 
-import operator
-from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from anydml.alone import import_alone
+from anydml.errors import BindingError, Fault
+from anydml.locks import make_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.enums import DataType
-    from anydml.ir.verbs import Map, Primitive, Reduce
-    from anydml.memory import Buffer
-
-
-class Turning(NamedTuple):
-    """How an engine would have pictures lie with the channels of a place side by side."""
-
-    needs_constants: bool
-    """Whether by constant weights alone."""
-    crowded: int = 0
-    """Bytes: places so far apart, or multiples of it, share lines of a cache, and lie further apart; 0 for none."""
-    has_results: bool = False
-    """Whether those that no convolution reads lie so too, where one writes them that reads such."""
-    needs_both: bool = False
-    """Whether convolutions that write others read such no faster."""
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """A row of an engine's decision table.
-
-    Rows are asked in their order: the first one whose condition holds carries a verb out, but where its planner has no
-    room for it or no kernel, which is seldom.
-    """
-
-    name: str
-    when: Callable[..., object]
-    """The condition; its docstring has it in words."""
-    plan: str = ""
-    """The planner, `module:name` in the engine's package, imported where the condition holds: it gives the program, or
-    None. Without one the row is a way that a planner chooses."""
-    measured: str = ""
-    """The time it takes, and what other ways take."""
-
-    def ask(self, package: str, *given: object) -> Program | None:
-        """The program of an engine, whose package is named; None where the condition does not hold."""
-        if not self.when(*given):
-            return None
-        module, _, name = self.plan.partition(":")
-        program: Program | None = operator.attrgetter(name)(import_alone(f"{package}.{module}"))(*given)
-        if program is None and (taken := TAKEN.get()):
-            taken.clear()  # of a planner that declines
-        return program
-
-    @property
-    def condition(self) -> str:
-        """The condition in words: the first paragraph of its docstring."""
-        text = " ".join((self.when.__doc__ or "").partition("\n\n")[0].split()).removesuffix(".")
-        return text[:1].lower() + text[1:] if text[1:2].islower() else text
-
-
-TAKEN: ContextVar[list[Route] | None] = ContextVar("taken", default=None)
-"""Where the ways that planners choose are noted, for who asks."""
-
-
-def choose(ways: Sequence[Route], *given: object) -> Route:
-    """The first way whose condition holds, which the last one's always does."""
-    found = next(way for way in ways if way.when(*given))
-    if (taken := TAKEN.get()) is not None:
-        taken.append(found)
-    return found
-
-
-def always(*_: object) -> bool:
-    """Whatever is left."""
-    return True
+    from anydml.ir.verbs import Map, Reduce
 
 
 class Program(Protocol):
@@ -110,118 +42,25 @@ def direct_of(program: Program, tensors: Sequence[str]) -> Callable[..., Any] | 
     return None if make is None else make(tensors)
 
 
-def series_of(
-    engine: Engine, bind: Callable[[Sequence[int]], Sequence[Callable[[], Any]]], count: int
-) -> Callable[..., Any] | None:
-    """A function of so many of NumPy's host arrays, which runs what `bind` gives for their addresses.
-
-    It gives None; something else where a step would raise an error, which a binding does. None where an engine has no
-    such function for what it is to run.
-    """
-    make = getattr(engine, "series", None)  # which few engines have
-    return None if make is None else make(bind, count)
+# Launches that have memory of their own, or write over what they read: one at a time, from whatever threads.
 
 
-class Plans(Protocol):
-    """Where an engine keeps plans on disk, by a key that is a word."""
+class _Exclusive:
+    __slots__ = ("_launch", "_lock", "_subject")
 
-    def read(self, key: str) -> bytes | None:
-        """The kept bytes; None where there are none, or other code wrote them."""
+    def __init__(self, launch: Callable[[], Any], subject: str, lock: Any) -> None:
+        self._launch, self._subject, self._lock = launch, subject, lock
 
-    def can_write(self) -> bool:
-        """Whether there is a place for plans."""
-
-    def write(self, key: str, data: bytes) -> None:
-        """Keep something, where that can be."""
-
-    def dump(self, found: object, name: Callable[[Any], Any]) -> bytes:
-        """Programs, and what holds them, as bytes; what `name` gives another name than None has that in its place."""
-
-    def load(self, data: bytes, find: Callable[[Any], Any]) -> Any:
-        """The object that was dumped; `find` gives named parts. Any error says that it cannot be had."""
+    def __call__(self) -> Any:
+        lock = self._lock
+        if lock._is_owned():  # noqa: SLF001 - no public question says by whom
+            rule = "this binding is running already, on the same thread"
+            way_out = "bind again for a signal's handler, a destructor or a callback that dispatches meanwhile"
+            raise BindingError(self._subject, Fault(field="", rule=rule, way_out=way_out))
+        with lock:
+            return self._launch()
 
 
-def plans_of(engine: Engine) -> Plans | None:
-    """Where an engine keeps plans; None for one that keeps none."""
-    found: Plans | None = getattr(engine, "plans", None)  # which few engines have
-    return found
-
-
-def replayed(engine: Engine, launch: Callable[[], Any]) -> Callable[[], Any]:
-    """A row of launches that is run again and again, in a quicker way where an engine has one.
-
-    None of them may have the host look at what is computed.
-    """
-    make: Callable[[Callable[[], Any]], Callable[[], Any]] | None = getattr(engine, "replayed", None)
-    return launch if make is None else make(launch)
-
-
-def join(engine: Engine, primitives: Sequence[Primitive], constants: frozenset[str]) -> Program | None:
-    """An operator's primitives as one program, which writes the last one's target alone; None where there is none.
-
-    The other tensors that they write are read by nobody else, and what they read is not written meanwhile.
-    """
-    joined: Callable[..., Program | None] | None = getattr(engine, "join", None)  # which few engines have
-    return joined(primitives, constants) if joined is not None and len(primitives) > 1 else None
-
-
-def routes_of(engine: Engine, primitives: Sequence[Primitive], constants: frozenset[str]) -> Sequence[Route]:
-    """The row of an engine's decision table that carries verbs out, as one program where there are several.
-
-    After it come the ways that its planner chose. They are planned once more.
-    """
-    find: Callable[..., Route] | None = getattr(engine, "route", None)  # which those have that choose
-    if find is None:
-        return [GENERIC]
-    taken = list[Route]()
-    token = TAKEN.set(taken)
-    try:
-        return [find(primitives, constants), *dict.fromkeys(taken)]
-    finally:
-        TAKEN.reset(token)
-
-
-def any_verb(*_: object) -> bool:
-    """Any verb: NumPy, over all of it at once."""
-    return True
-
-
-def is_repeated(*_: object) -> bool:
-    """Verbs that are repeated: each by its own route, in one call where there is one."""
-    return True
-
-
-GENERIC = Route("reference", any_verb)
-"""The only route of an engine that has no others, and the last one of those that have."""
-REPEATED = Route("loop", is_repeated)
-"""The route of a Repeat."""
-
-
-class Engine(Protocol):
-    """An implementation of the primitives."""
-
-    name: str
-    memory: str
-    """Where the tensors lie that it works on: `cpu`, `cuda:0`."""
-    reads_weights: Mapping[tuple[DataType, int], int]
-    """By the type of rows and the bits of a weight, how many rows are multiplied with weights as they lie; those that
-    were rounded to 8 bits are INT8, or as others without it."""
-    unpacks_weights: bool
-    """Whether more rows are multiplied with such weights as well, which are dequantised as they are read."""
-    reads_outside: bool
-    """Whether windows past a tensor's ends are quicker to read than a tensor with room around it is to write."""
-    looks_up_bytes: bool
-    """Whether a byte is looked up in a table in less time than most of what is computed of it takes."""
-    chooses_layouts: bool
-    """Whether what passes between products and attention lies best as those like it."""
-    turns_channels: Mapping[DataType, Turning]
-    """By the type of pictures whose channels convolutions read best side by side: how."""
-
-    def takes(self, primitive: Primitive) -> bool:
-        """Whether it has a way for a primitive that can be spelled out; others it takes anyway."""
-
-    def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
-        """Plan a primitive and pick its kernels; the bytes of tensors that are constants never change."""
-
-    def reserve(self, size: int) -> Buffer:
-        """Bytes of that memory, which their owner keeps; what they hold is not said."""
+def one_at_a_time(launch: Callable[[], Any], subject: str, lock: Any = None) -> Callable[[], Any]:
+    """The same launch, for which a second thread waits until the first is done; so does every launch with its lock."""
+    return _Exclusive(launch, subject, lock or make_lock())

@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from anydml.alone import import_alone
-from anydml.engines.common.program import GENERIC, REPEATED, Route
+from anydml.engines.common.routes import GENERIC, REPEATED, Route
 from anydml.engines.cpu.features import has_feature, has_float16, has_fma, has_rounding, reads_pixels
 from anydml.engines.reference import ReferenceEngine
 from anydml.enums import DataType
@@ -27,7 +27,8 @@ from anydml.ir.verbs import Map, Reduce, Repeat, Scan, Scatter, Sort
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.engines.common.program import Engine, Program
+    from anydml.engines.common.engine import Engine
+    from anydml.engines.common.program import Program
     from anydml.ir.contraction import Contraction
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive

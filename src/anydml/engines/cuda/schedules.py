@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from anydml.alone import import_alone
-from anydml.engines.common.program import Route
+from anydml.engines.common.routes import Route
 from anydml.engines.cuda import is_interpreted
 from anydml.enums import DataType
 from anydml.ir.attention import Attend

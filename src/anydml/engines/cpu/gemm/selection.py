@@ -8,7 +8,7 @@ import functools
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.common.program import Route, always, choose
+from anydml.engines.common.routes import Route, always, choose
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import find_rare

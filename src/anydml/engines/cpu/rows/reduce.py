@@ -9,7 +9,7 @@ import hashlib
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.common.program import Route, choose
+from anydml.engines.common.routes import Route, choose
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.features import IS_ARM, has_lanes
 from anydml.engines.cpu.launch.record import HEADER, STREAM_FROM
