@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from anydml.engines.cpu import families, features
-from anydml.engines.cpu.families import AVX2, AVX512, NEOVERSE, SSE, Family, Gemm
+from anydml.engines.cpu.families import AVX2, AVX512, NEOVERSE, SSE, Family, Figures, Gemm
 from anydml.engines.cpu.gemm import workspace as layout
 
 FAMILIES = (SSE, AVX2, AVX512, NEOVERSE)
@@ -43,3 +46,15 @@ def test_tiles_fit_registers_and_a_scratch(family: Family, monkeypatch: pytest.M
     assert list(found) == sorted(found)
     assert found.left_at - layout.RIGHT_AT >= of.right_bytes
     assert found.size - found.sums_at == of.sum_bytes
+
+
+def test_every_figure_is_read() -> None:
+    folder = Path(families.__file__).parent
+    read = {
+        word
+        for path in folder.rglob("*.py")
+        if path.name != "families.py"
+        for word in re.findall(r"\.(\w+)", path.read_text(encoding="utf-8"))
+    }
+    for group in Figures.__subclasses__():
+        assert {name for name in vars(group) if not name.startswith("_")} <= read, group
