@@ -8,8 +8,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anydml.engines.common.dialect import bits_of
 from anydml.engines.cuda.attention.attention_kernel import Attention
-from anydml.engines.cuda.codegen.expressions import Lines, bits_of, bounded, from_bits, function_of, text_of
+from anydml.engines.cuda.codegen.expressions import TritonLines, bounded, load_text
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
 from anydml.engines.cuda.rows.reduce_kernel import Line
 from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, kind_of, over, step_of
@@ -78,8 +79,7 @@ def emit_attend(
     constants = [f"{name}: tl.constexpr" for name in ("TILE", *(f"LINE{view}" for view in range(last + 1)))]
     writer = _Writer(leaves, spans, is_alone=is_alone)
     arguments = [*(f"p{view}" for view in range(TENSORS)), *loads, "target", *numbers, *starts, *chosen, *constants]
-    writer.say("@triton.jit", f"def generated_attend({', '.join(arguments)}):")
-    writer.indent = "    "
+    writer.define("attend", arguments)
     writer.say(f"block, matrix = attention.block(shape, {limit is not None}, TILE)")
     writer.say("row = products.within(block, TILE.rows)")
     for number, name in enumerate(("queries", "stop", "size", "value_size")):
@@ -89,8 +89,7 @@ def emit_attend(
     for view in range(TENSORS):
         writer.say(f"at{view} = products.to_matrix(p{view}, matrix, sizes, matrix{view}, LINE{view}.align)")
     writer.say(f"query = {_tile(0, 'row, term, queries, size', 0, 2)}")
-    for node, name in zip(given, chosen, strict=True):
-        writer.put(node, from_bits(f"{name}.to(tl.int64)", node.type))
+    writer.take_given(given, chosen)
     writer.say("whole = stop // TILE.keys")
     if limit is not None:
         writer.compute(limit)
@@ -112,7 +111,7 @@ def emit_attend(
     writer.say("found = (total / sums).to(target.dtype.element_ty)")
     place = writer.place("target", last, True, True, "number")
     writer.say(f"tl.store({place}, found, mask=is_row & (number < value_size)[None, :])")
-    return EmittedAttention(function_of("\n".join(writer.lines) + "\n"), tuple(given))
+    return EmittedAttention(writer.function(), tuple(given))
 
 
 def _write_keys(writer: _Writer, score: Expr, seen: str | None) -> None:
@@ -143,7 +142,7 @@ def _tile(view: int, what: str, rows: int, columns: int) -> str:
     return f"attention.tile(at{view}, {what}, strides{view}, {', '.join(even)}, TILE.is_long, LINE{view})"
 
 
-class _Writer(Lines):
+class _Writer(TritonLines):
     def __init__(self, leaves: Iterable[Expr], spans: Callable[[int], tuple[bool, bool]], *, is_alone: bool) -> None:
         self.leaves, self.spans = {leaf: view for view, leaf in enumerate(leaves, TENSORS)}, spans
         super().__init__()
@@ -167,15 +166,14 @@ class _Writer(Lines):
         """The nodes of a tree that have no names yet."""
         for node in walk(value, known=self.names):
             if node not in self.leaves:
-                self.put(node, text_of(node, self.names))
+                self.operate(node)
                 continue
             view, spans = self.leaves[node], self.spans(self.leaves[node])
             base = f"p{view}" if node.op == "load" else f"start{view}.to(tl.int64)"
             masks = ("is_row", "" if self.has_all else "is_column")
             inside = [name for name, varies in zip(masks, spans, strict=True) if varies and name]
-            masked = f", mask={' & '.join(inside)}, other=0" if inside else ""
             place = self.place(base, view, *spans)
-            self.put(node, f"tl.load({place}{masked})" if node.op == "load" else place)
+            self.put(node, load_text(place, inside) if node.op == "load" else place)
 
 
 # Attention, planned: one pass over the keys for every block of queries.

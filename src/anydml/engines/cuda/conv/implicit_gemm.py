@@ -8,7 +8,8 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cuda.codegen.expressions import bits_of, bounded
+from anydml.engines.common.dialect import bits_of
+from anydml.engines.cuda.codegen.expressions import bounded
 from anydml.engines.cuda.conv.implicit_gemm_emit import Ranks, emit_window, names_of
 from anydml.engines.cuda.conv.implicit_gemm_kernel import Window
 from anydml.engines.cuda.conv.stencil import MOST_TAPS

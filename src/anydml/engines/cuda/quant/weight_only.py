@@ -8,7 +8,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anydml.engines.cuda.codegen.expressions import bits_of, bounded, from_bits, function_of, text_of
+from anydml.engines.common.dialect import bits_of
+from anydml.engines.cuda.codegen.expressions import TRITON, bounded, function_of, given_text
 from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Kernel
 from anydml.engines.cuda.quant.int4_mma import has_nibbles, nibbles_kernel
 from anydml.engines.cuda.rows.reduce import ReduceProgram
@@ -78,7 +79,7 @@ def emit_weights(value: Expr, found: Weights, lefts: Sequence[Expr], rests: Sequ
     names: dict[Expr, str] = {}
     for node, name in zip(given, chosen, strict=True):
         names[node] = f"v_{name}"
-        lines.append(f"    v_{name} = {from_bits(f'{name}.to(tl.int64)', node.type)}")
+        lines.append(f"    v_{name} = {given_text(name, node)}")
     lines += [f"    total{m} = tl.full((TILE.units, TILE.columns), 0, tl.float32)" for m in range(form.rows)]
     lines.append(f"    for first in range(0, units.to(tl.int32), {form.times} * TILE.units):")
     lines += [f"        {line}" for line in _step(found, lefts, has_zeros, names, form)]
@@ -129,7 +130,7 @@ def _step(
                     lines.append(f"x{k} = tl.load({at}{along})")
                 for number, node in enumerate(walk(found.left, known=names)):
                     names[node] = f"y{number}"
-                    lines.append(f"y{number} = {text_of(node, names)}")
+                    lines.append(f"y{number} = {TRITON.text(node, names)}")
                 four = ", ".join(f"a{4 * i + k}" for k in range(4))
                 lines.append(f"{four} = weights.four({names[found.left]})")
             numbers = ", ".join(f"a{k}" for k in range(each))
@@ -149,7 +150,7 @@ def _finish(value: Expr, fold: Expr, rests: Sequence[Expr], given: Mapping[Expr,
         lines.append(f"{names[node]} = tl.load({place}, mask=is_column)")
     for number, node in enumerate(walk(value, known=names)):
         names[node] = f"f{m}_{number}"
-        lines.append(f"{names[node]} = {text_of(node, names)}")
+        lines.append(f"{names[node]} = {TRITON.text(node, names)}")
     place = f"target + {m} * strides_target[0] + column.to(tl.int64) * strides_target[1]"
     lines.append(f"tl.store({place}, {names[value]}, mask=is_column)")
     return lines

@@ -10,17 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.engines.common.dialect import bits_of
 from anydml.engines.common.program import one_at_a_time
-from anydml.engines.cuda.codegen.expressions import (
-    Lines,
-    bits_of,
-    bounded,
-    constant,
-    from_bits,
-    function_of,
-    text_of,
-    type_of,
-)
+from anydml.engines.cuda.codegen.expressions import TRITON, TritonLines, bounded, load_text
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
 from anydml.engines.cuda.move.gather import bind_checked, check_kernel
 from anydml.engines.cuda.rows.reduce_kernel import Line, Rows
@@ -111,7 +103,7 @@ def emit_rows(
     """
     writer = _Writer([rewrite(value, bounded) for value in values], form, spans, verdicts)
     return EmittedRows(
-        function_of(writer.text()),
+        writer.made(),
         tuple(int(node.value) for node in writer.loads),
         tuple(int(node.value) for node in writer.coordinates),
         tuple(writer.given),
@@ -119,7 +111,7 @@ def emit_rows(
     )
 
 
-class _Writer(Lines):
+class _Writer(TritonLines):
     def __init__(
         self, values: list[Expr], form: Form, spans: Callable[[Expr], tuple[bool, bool]], verdicts: int
     ) -> None:
@@ -139,7 +131,7 @@ class _Writer(Lines):
             self.varies[node] = self.spans[node][1] if is_leaf else below and not is_fold
         super().__init__()
 
-    def text(self) -> str:
+    def made(self) -> Any:
         written = self.folds if self.form.is_parted else self.values
         views = range(len(self.views) + (0 if self.form.is_parted else len(written)))
         targets = [f"target{number}" for number in range(len(written))]
@@ -150,15 +142,10 @@ class _Writer(Lines):
         chosen = [f"given{number}" for number in range(len(self.given))]
         chosen_strides = [f"strides_{name}" for name in self.fetches.values()]
         constants = [f"{name}: tl.constexpr" for name in ("TILE", *(f"LINE{view}" for view in views))]
-        self.say(
-            "@triton.jit",
-            f"def generated_reduce({', '.join([*pointers, *numbers, *starts, *chosen, *chosen_strides, *constants])}):",
-        )
-        self.indent = "    "
+        self.define("reduce", [*pointers, *numbers, *starts, *chosen, *chosen_strides, *constants])
         for guard in self.guards:
             self.say(f"if tl.load({guard}) != NONE_OUTSIDE:", "    return")
-        for node, number in zip(self.given, chosen, strict=True):
-            self.put(node, from_bits(f"{number}.to(tl.int64)", node.type))
+        self.take_given(self.given, chosen)
         if self.form.is_parted:
             self.say("tile, part = rows.parted(parts)")
         else:
@@ -175,7 +162,7 @@ class _Writer(Lines):
             self.whole()
         else:
             self.chunks()
-        return "\n".join(self.lines) + "\n"
+        return self.function()
 
     # One chunk of a row, or all of it
 
@@ -184,9 +171,12 @@ class _Writer(Lines):
         if not self.form.is_even:
             self.say("there = rows.there(number, length, TILE)")
 
-    def mask(self, by_row: bool, along: bool) -> str:
-        parts = ["is_row"] * (by_row and not self.form.is_full) + ["there"] * (along and not self.form.is_even)
-        return f", mask={' & '.join(parts)}" if parts else ""
+    def masks(self, by_row: bool, along: bool) -> list[str]:
+        return ["is_row"] * (by_row and not self.form.is_full) + ["there"] * (along and not self.form.is_even)
+
+    def write(self, place: str, value: str, *spans: bool) -> None:
+        masks = " & ".join(self.masks(*spans))
+        self.say(f"tl.store({place}, {value}{f', mask={masks}' if masks else ''})")
 
     def compute(self, nodes: Sequence[Expr]) -> None:
         for node in nodes:
@@ -199,7 +189,7 @@ class _Writer(Lines):
             elif self.is_shared(node):
                 self.put(node, "rows.divided({}, {})".format(*(self.names[arg] for arg in node.args)))
             elif node.op != "given":
-                self.put(node, text_of(node, self.names))
+                self.operate(node)
 
     def is_shared(self, node: Expr) -> bool:
         """Whether elements are divided by what is folded of their row: one inverse serves all of them."""
@@ -211,20 +201,20 @@ class _Writer(Lines):
     def leaf(self, node: Expr) -> str:
         view, (by_row, along) = self.views[node], self.spans[node]
         place = f"rows.along(at{view}, number, sizes, strides{view}, LINE{view})" if along else f"at{view}"
-        return f"tl.load({place}{self.mask(by_row, along)})" if node.op == "load" else place
+        return load_text(place, self.masks(by_row, along), "") if node.op == "load" else place
 
     def fetched(self, node: Expr) -> str:
         """Elements at computed places."""
         name, length = self.fetches[node], "TILE.length" if self.varies[node] else "1"
         indices = (f"{self.names[index]} * strides_{name}[{k}]" for k, index in enumerate(node.args))
         offset = f"rows.spread({' + '.join(indices)}, TILE.rows, {length})"
-        return f"tl.load({name} + {offset}{self.mask(True, self.varies[node])})"
+        return load_text(f"{name} + {offset}", self.masks(True, self.varies[node]), "")
 
     def filled(self, fold: Expr) -> str:
         """The folded value, as a whole tile; outside of rows the neutral element."""
         name = self.names[fold.args[0]]
         if not self.form.is_even:
-            name = f"tl.where(there, {name}, {constant(neutral(fold))})"
+            name = f"tl.where(there, {name}, {TRITON.constant(neutral(fold))})"
         return f"rows.spread({name}, TILE.rows, TILE.length)"
 
     def store(self, *, by_row: bool) -> None:
@@ -234,10 +224,10 @@ class _Writer(Lines):
                 continue
             name = self.names[value]
             if by_row:
-                self.say(f"tl.store(at{view}, rows.spread({name}, TILE.rows, 1){self.mask(True, False)})")
+                self.write(f"at{view}", f"rows.spread({name}, TILE.rows, 1)", True, False)
                 continue
             place = f"rows.along(at{view}, number, sizes, strides{view}, LINE{view})"
-            self.say(f"tl.store({place}, rows.spread({name}, TILE.rows, TILE.length){self.mask(True, True)})")
+            self.write(place, f"rows.spread({name}, TILE.rows, TILE.length)", True, True)
 
     # The two ways
 
@@ -257,7 +247,7 @@ class _Writer(Lines):
         if self.form.is_parted:
             for number, fold in enumerate(self.folds):
                 place = f"target{number} + row.to(tl.int64)[:, None] * parts + part"
-                self.say(f"tl.store({place}, {self.names[fold]}{self.mask(True, False)})")
+                self.write(place, self.names[fold], True, False)
         else:
             self.loop([])
 
@@ -272,7 +262,7 @@ class _Writer(Lines):
                 return
         sums = [f"sum{next(self.fresh)}" for _ in folds]
         for name, one in zip(sums, folds, strict=True):
-            self.say(f"{name} = rows.spread(rows.wide({constant(neutral(one))}), TILE.rows, TILE.length)")
+            self.say(f"{name} = rows.spread(rows.wide({TRITON.constant(neutral(one))}), TILE.rows, TILE.length)")
         self.say("for step in range(begin, end):")
         outside, kept = self.indent, dict(self.names)
         self.indent += "    "
@@ -285,8 +275,7 @@ class _Writer(Lines):
         self.indent = outside
         self.names = kept
         for name, one in zip(sums, folds, strict=True):
-            assert one.type is not None  # noqa: S101 - for type checkers: truths are not folded
-            self.put(one, f"rows.{one.op}({name}).to({type_of(one.type)})")
+            self.put(one, f"rows.{one.op}({name}).to({TRITON.types[one.type]})")
 
 
 # Rows that become FLOAT16, in fewer operations an element: short rows are bound by them, and not by memory.
