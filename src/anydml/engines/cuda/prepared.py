@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.common.program import one_at_a_time
-from anydml.engines.cuda.launch import ALIGNMENT, Block
+from anydml.engines.common.tiles import ALIGNMENT
+from anydml.engines.cuda.launch import Block
 from anydml.engines.cuda.move.copy import CopyProgram
 from anydml.engines.cuda.rows.map import MapProgram
 from anydml.engines.cuda.scratch import DeviceWords

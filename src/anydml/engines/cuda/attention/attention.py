@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.engines.common.dialect import bits_of
+from anydml.engines.common.tiles import alignment_of, ceil_power, over, step_of
 from anydml.engines.cuda.attention.attention_kernel import Attention
 from anydml.engines.cuda.codegen.expressions import TritonLines, bounded, load_text
-from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
+from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, kind_of
 from anydml.engines.cuda.rows.reduce_kernel import Line
-from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, kind_of, over, step_of
 from anydml.enums import DataType
 from anydml.ir.expressions import load
 from anydml.ir.loops import Loops, simplify
@@ -23,8 +23,8 @@ from anydml.ir.trees import rewrite, walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
-    from anydml.engines.cuda.launch import Numbers
     from anydml.ir.attention import Attend
     from anydml.ir.expressions import Expr
     from anydml.ir.views import View

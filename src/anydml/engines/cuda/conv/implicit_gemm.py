@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.common.dialect import bits_of
+from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, over, step_of
 from anydml.engines.cuda.codegen.expressions import bounded
 from anydml.engines.cuda.conv.implicit_gemm_emit import Ranks, emit_window, names_of
 from anydml.engines.cuda.conv.implicit_gemm_kernel import Window
 from anydml.engines.cuda.conv.stencil import MOST_TAPS
 from anydml.engines.cuda.conv.windows import Walked, walk_of
-from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Block, Kernel
+from anydml.engines.cuda.launch import IS_INTERPRETED, Block, Kernel, kind_of
 from anydml.engines.cuda.prepared import Prepared
-from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, kind_of, over, step_of
 from anydml.enums import DataType
 from anydml.ir.expressions import Expr, const, coordinate
 from anydml.ir.numerics import expand
@@ -29,10 +29,10 @@ from anydml.ir.views import View
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.conv.implicit_gemm_emit import Way
     from anydml.engines.cuda.conv.windows import Axis, WindowWalk
     from anydml.engines.cuda.device import Figures
-    from anydml.engines.cuda.launch import Numbers
     from anydml.engines.cuda.prepared import Bases
     from anydml.ir.verbs import Reduce
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.common.dialect import bits_of
+from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, columns_for, over, step_of
 from anydml.engines.cuda.codegen.expressions import (
     TRITON,
     TritonLines,
@@ -20,10 +21,9 @@ from anydml.engines.cuda.codegen.expressions import (
 )
 from anydml.engines.cuda.conv.implicit_gemm_kernel import Taps
 from anydml.engines.cuda.conv.windows import walked_by
-from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Kernel
+from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, kind_of
 from anydml.engines.cuda.prepared import Prepared
 from anydml.engines.cuda.rows.reduce import levels_of, neutral
-from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, columns_for, kind_of, over, step_of
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr
 from anydml.ir.numerics import expand
@@ -34,9 +34,9 @@ from anydml.ir.trees import walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.conv.windows import Axis, Walked
     from anydml.engines.cuda.device import Figures
-    from anydml.engines.cuda.launch import Numbers
     from anydml.engines.cuda.prepared import Bases
     from anydml.ir.verbs import Map, Reduce
     from anydml.ir.views import View

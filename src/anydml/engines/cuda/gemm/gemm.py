@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from anydml.engines.common.dialect import bits_of
+from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, over, step_of
 from anydml.engines.cuda.codegen.expressions import TRITON, TritonLines, bounded, load_text
 from anydml.engines.cuda.gemm.gemm_kernel import Product
-from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Block, Kernel
+from anydml.engines.cuda.launch import IS_INTERPRETED, Block, Kernel, kind_of
 from anydml.engines.cuda.rows.reduce_kernel import Line
-from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, kind_of, over, step_of
 from anydml.enums import DataType
 from anydml.ir.contraction import match_contraction
 from anydml.ir.loops import Loops, simplify
@@ -25,8 +25,8 @@ from anydml.ir.views import View
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
-    from anydml.engines.cuda.launch import Numbers
     from anydml.ir.contraction import Contraction
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map, Reduce

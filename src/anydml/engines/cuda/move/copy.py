@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.engines.cuda.launch import ALIGNMENT, Kernel
+from anydml.engines.common.tiles import ALIGNMENT, MOST_ALIGNED, in_words, tiles_of, widest_word
+from anydml.engines.cuda.launch import Kernel, kind_of
 from anydml.engines.cuda.move.copy_kernel import copy_tiles, fill_tiles
 from anydml.engines.cuda.rows.map_kernel import map_tiles
-from anydml.engines.cuda.rows.tiles import MOST_ALIGNED, in_words, kind_of, tiles_of, widest_word
 from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.ir.patterns import copy_of
 
@@ -57,7 +57,7 @@ class CopyProgram:
     def kernel(self, word: int) -> Kernel:
         """The kernel that moves words of so many bytes."""
         if word not in self.kernels:
-            tiles = tiles_of(in_words(self.loops, word // self.width, 0, 1), word, self.figures)
+            tiles = tiles_of(in_words(self.loops, word // self.width, 0, 1), word, self.figures.tile)
             constants = {"TILE": tiles.tile, "TURN": self.width if self.is_back else word}
             pointers = (f"u{8 * word}",) * 2
             self.kernels[word] = Kernel(
@@ -99,7 +99,7 @@ class ScaleProgram:
         loops = simplify(loops_of(primitive.source, primitive.target), 1)
         # As many read at once as are written: more would go through shared memory to the threads that write them.
         together = ALIGNMENT // widths[1] if widths[0] < widths[1] else MOST_ALIGNED
-        tiles = tiles_of(loops, max(widths), figures, together=together)
+        tiles = tiles_of(loops, max(widths), figures.tile, together=together)
         numbers = (*tiles.numbers, bits_of(primitive.scale), bits_of(primitive.bias))
         constants = {"TILE": tiles.tile, "SCALED": not primitive.is_conversion}
         kernel = Kernel(
@@ -176,7 +176,7 @@ class FillProgram:
     def kernel(self, word: int) -> Kernel:
         """The kernel that writes words of so many bytes."""
         if word not in self.kernels:
-            tiles = tiles_of(in_words(self.loops, word // self.width, 1), word, self.figures)
+            tiles = tiles_of(in_words(self.loops, word // self.width, 1), word, self.figures.tile)
             kind, start, delta = self._sequence(word)
             numbers = (*tiles.numbers, self.loops.offsets[0], start, delta)
             self.kernels[word] = Kernel(

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from anydml.engines.common.program import one_at_a_time
-from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
+from anydml.engines.common.tiles import alignment_of, ceil_power, fastest_first, over, step_of, warps_for
+from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, kind_of
 from anydml.engines.cuda.move.gather_kernel import NONE_OUTSIDE, check_indices, gather_tiles
-from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, fastest_first, kind_of, over, step_of, warps_for
 from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords, shared_words
 from anydml.ir.fetches import match_gathered
 from anydml.ir.loops import Loops, merge, order, simplify, squeeze

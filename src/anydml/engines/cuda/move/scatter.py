@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.common.program import one_at_a_time
-from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
+from anydml.engines.common.tiles import alignment_of, ceil_power, fastest_first, over, step_of, warps_for
+from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, kind_of
 from anydml.engines.cuda.move.copy import CopyProgram
 from anydml.engines.cuda.move.gather import bind_checked, check_kernel
 from anydml.engines.cuda.move.scatter_kernel import claim, scatter_lanes, write
 from anydml.engines.cuda.rows.map import MapProgram
-from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, fastest_first, kind_of, over, step_of, warps_for
 from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords
 from anydml.ir.expressions import load
 from anydml.ir.patterns import copy_of
@@ -23,8 +23,8 @@ from anydml.ir.verbs import Map
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
-    from anydml.engines.cuda.launch import Numbers
     from anydml.ir.verbs import Scatter
 
 # Scatters, planned: a copy of the base, then the updates.

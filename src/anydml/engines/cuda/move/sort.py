@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.common.program import one_at_a_time
-from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
+from anydml.engines.common.tiles import ceil_power, fastest_first
+from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, kind_of
 from anydml.engines.cuda.move.sort_kernel import order_lines, top_lines
-from anydml.engines.cuda.rows.tiles import ceil_power, fastest_first, kind_of
 from anydml.engines.cuda.scratch import DeviceWords
 from anydml.ir.loops import Loops, merge, order, squeeze
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
-    from anydml.engines.cuda.launch import Numbers
     from anydml.ir.verbs import Sort
 
 # Orders, planned: a program for some elements of a line.

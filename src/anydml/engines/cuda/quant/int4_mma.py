@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.engines.common.tiles import ALIGNMENT, ceil_power
 from anydml.engines.cuda.codegen.expressions import TRITON, TritonLines
-from anydml.engines.cuda.launch import ALIGNMENT, HOPPER, IS_INTERPRETED, Kernel
-from anydml.engines.cuda.rows.tiles import ceil_power
+from anydml.engines.cuda.launch import HOPPER, IS_INTERPRETED, Kernel
 from anydml.enums import DataType
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
-    from anydml.engines.cuda.launch import Numbers
     from anydml.engines.cuda.quant.weight_only import WeightsForm
     from anydml.ir.blocked_weights import Weights
     from anydml.ir.expressions import Expr

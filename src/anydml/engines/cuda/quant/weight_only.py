@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.engines.common.dialect import bits_of
+from anydml.engines.common.tiles import ALIGNMENT, ceil_power
 from anydml.engines.cuda.codegen.expressions import TRITON, bounded, function_of, given_text
-from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Kernel
+from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, kind_of
 from anydml.engines.cuda.quant.int4_mma import has_nibbles, nibbles_kernel
 from anydml.engines.cuda.rows.reduce import ReduceProgram
-from anydml.engines.cuda.rows.tiles import ceil_power, kind_of
 from anydml.ir.blocked_weights import match_weights
 from anydml.ir.loops import Loops, simplify
 from anydml.ir.numerics import expand
@@ -22,8 +22,8 @@ from anydml.ir.trees import rewrite, walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
-    from anydml.engines.cuda.launch import Numbers
     from anydml.ir.blocked_weights import Weights
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Reduce

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.common.dialect import bits_of
+from anydml.engines.common.tiles import alignment_of, walk_of
 from anydml.engines.cuda.codegen.expressions import TRITON, bounded, function_of, given_text
-from anydml.engines.cuda.launch import Kernel
+from anydml.engines.cuda.launch import Kernel, kind_of
 from anydml.engines.cuda.move.gather import bind_checked, check_kernel
-from anydml.engines.cuda.rows.tiles import alignment_of, kind_of, walk_of
 from anydml.ir.loops import Loops, simplify
 from anydml.ir.numerics import expand
 from anydml.ir.trees import rewrite, walk
@@ -151,7 +151,7 @@ class MapProgram:
         views = (*read, *targets)
         widths = [view.data_type.size_in_bytes for view in views]
         widths[len(read) : len(read)] = [0 for _ in counted]
-        walk = walk_of(loops, widths, figures, is_heavy=made.operations > SHORT)
+        walk = walk_of(loops, widths, figures.tile, is_heavy=made.operations > SHORT)
         starts = [loops.offsets[k] // walk.reaches[k].align for k in range(len(read), first)]
         fetched = [primitive.sources[int(node.value)] for node in made.fetches]
         strides = [tuple(stride // fetch_align(view) for stride in view.strides) for view in fetched]

@@ -12,15 +12,14 @@ import numpy as np
 
 from anydml.engines.common.dialect import bits_of
 from anydml.engines.common.program import one_at_a_time
+from anydml.engines.common.tiles import RowWalk, alignment_of, ceil_power, leaves_of, over, row_walk_of, step_of
 from anydml.engines.cuda.codegen.expressions import TRITON, TritonLines, bounded, load_text
-from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
+from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, kind_of
 from anydml.engines.cuda.move.gather import bind_checked, check_kernel
 from anydml.engines.cuda.rows.reduce_kernel import Line, Rows
-from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, kind_of, over, step_of
 from anydml.engines.cuda.scratch import DeviceWords
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr, const, fold, load
-from anydml.ir.loops import Loops, simplify
 from anydml.ir.numerics import expand
 from anydml.ir.numerics.exponential import is_not_above_zero
 from anydml.ir.trees import rewrite, walk
@@ -31,8 +30,8 @@ from anydml.ir.views import View
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
-    from anydml.engines.cuda.launch import Numbers
     from anydml.ir.verbs import Check
 
 # From an expression with folds to a Triton function: some rows a program, whole ones or a chunk at a time.
@@ -85,12 +84,6 @@ def levels_of(*values: Expr) -> dict[Expr, int]:
     for node in walk(*values):
         found[node] = max((found[arg] for arg in node.args), default=0) + (node.op in FOLDS)
     return found
-
-
-def leaves_of(*values: Expr) -> list[list[Expr]]:
-    """The loads, the coordinates and the user's numbers of trees."""
-    nodes = list(walk(*values))
-    return [[node for node in nodes if node.op == op] for op in ("load", "coordinate", "given")]
 
 
 def emit_rows(
@@ -344,56 +337,6 @@ PARTS = "partial folds {}"
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
-    """A reduce's views, walked together: the rows' places, then those along a row."""
-
-    rows: Loops
-    along: Loops
-    views: tuple[View, ...]
-    """The views that are read, by load, and the targets."""
-    leaves: tuple[Expr, ...]
-    """The loads and the coordinates."""
-
-    @property
-    def loads(self) -> int:
-        """How many of the views are read."""
-        return sum(leaf.op == "load" for leaf in self.leaves)
-
-    @property
-    def is_across(self) -> bool:
-        """Whether the neighbours in memory are of different rows: columns."""
-        along, rows = ([row[-1] if row else 0 for row in of.strides[: self.loads]] for of in (self.along, self.rows))
-        return any(abs(step) == 1 for step in rows) and not any(abs(step) == 1 for step in along)
-
-    def spans(self, leaf: Expr) -> tuple[bool, bool]:
-        """Whether a leaf varies from row to row, and along a row."""
-        view = self.leaves.index(leaf)
-        return any(self.rows.strides[view]), any(self.along.strides[view])
-
-
-def walk_of(primitive: Reduce, values: Sequence[Expr]) -> Walk:
-    """Simplify the rows and what is along them, each for itself; the largest source leads."""
-    loads, coordinates, _ = leaves_of(*values)
-    read = [primitive.sources[int(node.value)] for node in loads]
-    sizes, kept = primitive.sizes, len(primitive.sizes) - primitive.depth
-    targets = primitive.targets
-    none = (0,) * primitive.depth
-    written = [(*t.strides[:kept], *none) if primitive.has_rows(t) else t.strides for t in targets]
-    # A coordinate is a view of its own numbers: 0 at first, 1 a step along its dimension, 0 along the others.
-    counted = [tuple(int(k == node.value) for k in range(len(sizes))) for node in coordinates]
-    strides = (*(view.strides for view in read), *counted, *written)
-    offsets = (*(view.offset for view in read), *(0 for _ in counted), *(target.offset for target in targets))
-    lead = max(range(len(read)), key=lambda v: _elements(read[v]), default=len(strides) - len(targets))
-    along = simplify(Loops(sizes[kept:], tuple(row[kept:] for row in strides), offsets), lead)
-    rows = simplify(Loops(sizes[:kept], tuple(row[:kept] for row in strides), along.offsets), lead)
-    return Walk(rows, along, (*read, *targets), (*loads, *coordinates))
-
-
-def _elements(view: View) -> int:
-    return math.prod(size for size, stride in zip(view.sizes, view.strides, strict=True) if stride)
-
-
-@dataclass(frozen=True, slots=True)
 class Shape:
     """How a reduce is cut."""
 
@@ -405,7 +348,7 @@ class Shape:
     """The most that a thread may use."""
 
 
-def shape_of(walk: Walk, is_once: bool, is_simple: bool, operations: int, figures: Figures) -> Shape:
+def shape_of(walk: RowWalk, is_once: bool, is_simple: bool, operations: int, figures: Figures) -> Shape:
     """Tiles of a few thousand elements, whole rows where they are read more than once.
 
     Rows so few that they leave multiprocessors idle are parted, where the folds are simple.
@@ -448,7 +391,7 @@ class ReduceProgram:
         """Simplify, cut, and compile the kernels for memory that is aligned."""
         primitive = primitive.computing(lambda value: expand(rewrite(value, shortened)))
         values = primitive.values
-        walk, levels = walk_of(primitive, values), max(levels_of(*values).values())
+        walk, levels = row_walk_of(primitive, values), max(levels_of(*values).values())
         folds = _folds(values)
         is_simple = (
             primitive.is_by_row
@@ -532,7 +475,7 @@ def _replaced(value: Expr, folds: Mapping[Expr, Expr], slots: Mapping[Expr, Expr
 
 
 def _step(
-    walk: Walk, shape: Shape, primitive: Reduce, figures: Figures, parted: list[str] | None = None
+    walk: RowWalk, shape: Shape, primitive: Reduce, figures: Figures, parted: list[str] | None = None
 ) -> tuple[Kernel, tuple[tuple[str, int], ...]]:
     """A kernel, and what its pointers point to."""
     length, is_whole = walk.along.count, shape.length >= walk.along.count
