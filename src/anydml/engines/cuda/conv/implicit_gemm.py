@@ -13,10 +13,10 @@ from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, ove
 from anydml.engines.cuda.codegen.expressions import bounded
 from anydml.engines.cuda.conv.implicit_gemm_emit import Ranks, emit_window, names_of
 from anydml.engines.cuda.conv.implicit_gemm_kernel import Window
-from anydml.engines.cuda.conv.stencil import MOST_TAPS
 from anydml.engines.cuda.conv.windows import Walked, walk_of
 from anydml.engines.cuda.launch import IS_INTERPRETED, Block, Kernel, kind_of
 from anydml.engines.cuda.prepared import Prepared
+from anydml.engines.cuda.schedules import MOST_TAPS
 from anydml.enums import DataType
 from anydml.ir.expressions import Expr, const, coordinate
 from anydml.ir.numerics import expand
