@@ -112,7 +112,7 @@ def written(primitive: Map) -> tuple[str, list[int]]:
     def at(view: int, indices: list[str]) -> str:
         return offset(indices, [f"strides[{view}][{k}]" for k in range(len(indices))], f"here + memory[{view}][1]")
 
-    bits = []
+    bits: list[int] = []
     for node in walk(primitive.value):
         if node.op == "load":
             lines.put(node, f"memory[{node.value}][0][{at(int(node.value), names)}]")

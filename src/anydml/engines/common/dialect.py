@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.enums import DataType
+from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,6 +53,14 @@ class Dialect:
         table = self.truths if node.type is None else self.floats if node.type.is_float else self.integers
         words = {"source": self.types[node.args[0].type]} if node.type is None else self._words(node)
         return table[node.op].format(*(names[arg] for arg in node.args), **words)
+
+    def tree(self, value: Expr, names: dict[Expr, str], prefix: str) -> list[str]:
+        """Lines for the nodes of a tree that have no names yet, which are numbered; they read no memory."""
+        lines = []
+        for number, node in enumerate(walk(value, known=names)):
+            lines.append(self.let.format(f"{prefix}{number}", self.text(node, names)))
+            names[node] = f"{prefix}{number}"
+        return lines
 
     def _words(self, node: Expr) -> dict[str, str]:
         of = node.type

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
     from anydml.enums import DataType
+    from anydml.ir.views import View
 
 HOPPER = 90
 """The first architecture on which a kernel may get ready while the one before runs, and ask for memory."""
@@ -164,6 +165,28 @@ class Kernel:
         ]
         numbers = map(_interpreted_number, self.numbers)
         return functools.partial(_interpret, self.function[(self.programs,)], *memory, *numbers, *constants)
+
+
+Bases = tuple[tuple[str, int], ...]
+"""By pointer the tensor, and the offset of the first element in it, in bytes."""
+
+
+def bases_of(views: Sequence[View], offsets: Sequence[int]) -> Bases:
+    """The pointers of views, whose first elements lie at offsets in elements."""
+    pairs = zip(views, offsets, strict=True)
+    return tuple((view.tensor, offset * view.data_type.size_in_bytes) for view, offset in pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelProgram:
+    """A verb that is one kernel."""
+
+    kernel: Kernel
+    bases: Bases
+
+    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
+        """Put the addresses in."""
+        return self.kernel.launch([places[tensor] + offset for tensor, offset in self.bases])
 
 
 class _Described:

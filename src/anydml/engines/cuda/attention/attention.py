@@ -5,14 +5,12 @@ Planned, and written as a Triton function with the expression of its scores.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.common.dialect import bits_of
 from anydml.engines.common.tiles import alignment_of, ceil_power, over, step_of
 from anydml.engines.cuda.attention.attention_kernel import Attention
-from anydml.engines.cuda.codegen.expressions import TritonLines, bounded, load_text
-from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, kind_of
+from anydml.engines.cuda.codegen.expressions import Emitted, TritonLines, bounded, load_text
+from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, KernelProgram, bases_of, kind_of
 from anydml.engines.cuda.rows.reduce_kernel import Line
 from anydml.enums import DataType
 from anydml.ir.expressions import load
@@ -21,7 +19,7 @@ from anydml.ir.numerics import expand
 from anydml.ir.trees import rewrite, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
@@ -35,15 +33,6 @@ if TYPE_CHECKING:
 SUM = load(0, DataType.FLOAT32)
 TENSORS = 3
 """The views before those of scores: the query, the key, the value."""
-
-
-@dataclass(frozen=True, slots=True)
-class EmittedAttention:
-    """A kernel, and what it is to be given."""
-
-    function: Any
-    """Takes pointers, the walk's numbers, the coordinates' first ones, the user's numbers, TILE and a Line a view."""
-    given: tuple[Expr, ...]
 
 
 def trees_of(primitive: Attend) -> tuple[Expr, Expr | None]:
@@ -63,7 +52,7 @@ def leaves_of(primitive: Attend) -> list[Expr]:
 
 def emit_attend(
     primitive: Attend, spans: Callable[[int], tuple[bool, bool]], *, has_rest: bool, is_alone: bool = False
-) -> EmittedAttention:
+) -> Emitted:
     """A kernel; `spans` says if a view varies from query to query, and from key to key.
 
     `has_rest` where tiles do not fill the keys, or queries do not see them all: those come in a loop of their own.
@@ -111,7 +100,7 @@ def emit_attend(
     writer.say("found = (total / sums).to(target.dtype.element_ty)")
     place = writer.place("target", last, True, True, "number")
     writer.say(f"tl.store({place}, found, mask=is_row & (number < value_size)[None, :])")
-    return EmittedAttention(writer.function(), tuple(given))
+    return Emitted(writer.function(), tuple(given))
 
 
 def _write_keys(writer: _Writer, score: Expr, seen: str | None) -> None:
@@ -239,13 +228,10 @@ def shape_of(primitive: Attend, multiprocessors: int) -> Shape:
     return Shape(64, 64, 4, 3) if is_wide else Shape(64, 128, 4, 3)
 
 
-@dataclass(frozen=True, slots=True)
-class AttendProgram:
+class AttendProgram(KernelProgram):
     """An attention, planned."""
 
-    kernel: Kernel
-    places: tuple[tuple[str, int], ...]
-    """By pointer, the tensor, and where in it the first matrix begins, in bytes."""
+    __slots__ = ()
 
     @classmethod
     def plan(cls, primitive: Attend, figures: Figures) -> AttendProgram:
@@ -292,7 +278,7 @@ class AttendProgram:
             stages=shape.stages if is_alone else 1,
         )
         starts = [offset for offset, view in zip(batch.offsets, views, strict=True) if view is None]
-        fixed: Numbers = (sizes, batch.sizes[::-1] or (1,), *numbers, *starts, *map(bits_of, made.given))
+        fixed: Numbers = (sizes, batch.sizes[::-1] or (1,), *numbers, *starts, *made.numbers)
         read = [(view, offset) for offset, view in zip(batch.offsets, views, strict=True) if view is not None]
         kernel = Kernel(
             made.function, tuple(kind_of(view.data_type) for view, _ in read), fixed,
@@ -300,11 +286,7 @@ class AttendProgram:
             batch.count * -(-sizes[0] // shape.rows), shape.warps, figures, stages=1 if is_alone else shape.stages,
         )  # fmt: skip
         kernel.prepare()
-        return cls(kernel, tuple((view.tensor, offset * view.data_type.size_in_bytes) for view, offset in read))
-
-    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in."""
-        return self.kernel.launch([places[tensor] + offset for tensor, offset in self.places])
+        return cls(kernel, bases_of(*zip(*read, strict=True)))
 
 
 def _reach(view: View, cuts: tuple[int, ...]) -> int:

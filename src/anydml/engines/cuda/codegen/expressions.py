@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import itertools
 import linecache
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import triton
 import triton.language as tl
 
-from anydml.engines.common.dialect import Dialect, Lines, offset
+from anydml.engines.common.dialect import Dialect, Lines, bits_of, offset
 from anydml.engines.cuda.attention import attention_kernel as attention
 from anydml.engines.cuda.codegen import arithmetic_kernel as arithmetic
 from anydml.engines.cuda.conv import implicit_gemm_kernel as windows
@@ -93,6 +94,28 @@ def function_of(text: str) -> Any:
     space = {**NAMES, "__name__": __name__}
     exec(compile(text, name, "exec"), space)  # noqa: S102 - text of our own, of names and numbers
     return next(found for name, found in space.items() if name.startswith("generated_"))
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """A generated function, and the leaves of its expression that it takes arguments for."""
+
+    function: Any
+    """Takes pointers, the walk's numbers, the coordinates' first ones, the user's numbers, strides, and constants."""
+    given: tuple[Expr, ...]
+    """The user's numbers."""
+    slots: tuple[int, ...] = ()
+    """The sources that it reads."""
+    dimensions: tuple[int, ...] = ()
+    """The dimensions whose coordinates it computes with: views of the walk after the sources."""
+    fetches: tuple[Expr, ...] = ()
+    """Fetched values, each by a pointer and its source's strides."""
+    operations: int = 0
+
+    @property
+    def numbers(self) -> list[int]:
+        """The user's numbers as arguments."""
+        return list(map(bits_of, self.given))
 
 
 class TritonLines(Lines):

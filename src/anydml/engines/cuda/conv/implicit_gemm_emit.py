@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from anydml.engines.cuda.codegen.expressions import TRITON, function_of, given_text, load_text, split, weighted
+from anydml.engines.cuda.codegen.expressions import TRITON, Emitted, function_of, given_text, load_text, split, weighted
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
@@ -29,15 +29,6 @@ class Ranks:
     """Dimensions of the source that windows may lie outside of."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmittedWindow:
-    """A kernel, and what it is to be given."""
-
-    function: Any
-    """Takes pointers, the walk's numbers, the user's numbers, and TILE."""
-    given: tuple[Expr, ...]
-
-
 def emit_window(
     value: Expr,
     fold: Expr,
@@ -48,7 +39,7 @@ def emit_window(
     is_turned: bool,
     has_blocks: bool = False,
     has_parts: bool = False,
-) -> EmittedWindow:
+) -> Emitted:
     """A kernel; `dimensions` names the coordinates: `r0` of places, the fastest first, `column` and `group`.
 
     `lines_of` has for each load outside of the sum, and for the target, how many places always lie beside one another.
@@ -119,7 +110,7 @@ def emit_window(
         shape = f"TILE.columns, TILE.{part}" if is_turned else f"TILE.{part}, TILE.columns"
         lines.append(f"    full = tl.broadcast_to({names[value]}, ({shape}))")
         lines.append(f"    tl.store({place('target', len(loads))}, full, mask=there)")
-    return EmittedWindow(function_of("\n".join(lines) + "\n"), tuple(given))
+    return Emitted(function_of("\n".join(lines) + "\n"), tuple(given))
 
 
 PARTS = ("rows", "beside")

@@ -8,10 +8,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.common.dialect import bits_of
 from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, columns_for, over, step_of
 from anydml.engines.cuda.codegen.expressions import (
     TRITON,
+    Emitted,
     TritonLines,
     bounded,
     load_text,
@@ -21,7 +21,7 @@ from anydml.engines.cuda.codegen.expressions import (
 )
 from anydml.engines.cuda.conv.implicit_gemm_kernel import Taps
 from anydml.engines.cuda.conv.windows import walked_by
-from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, kind_of
+from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Kernel, bases_of, kind_of
 from anydml.engines.cuda.prepared import Prepared
 from anydml.engines.cuda.rows.reduce import levels_of, neutral
 from anydml.enums import DataType
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.conv.windows import Axis, Walked
     from anydml.engines.cuda.device import Figures
-    from anydml.engines.cuda.prepared import Bases
     from anydml.ir.verbs import Map, Reduce
     from anydml.ir.views import View
 
@@ -333,18 +332,9 @@ FEW = 16
 """Taps that are written out."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmittedTaps:
-    """A kernel, and what it is to be given."""
-
-    function: Any
-    """Takes pointers, the walk's numbers, the user's numbers, and TILE."""
-    given: tuple[Expr, ...]
-
-
 def emit_taps(
     values: Sequence[Expr], leaves: Mapping[Expr, Walked], of: Dimensions, taps: int, *, is_apart: bool
-) -> EmittedTaps:
+) -> Emitted:
     """A kernel for trees of operations and folds, one for each target; leaves are what is read.
 
     A few taps are written out, so that all of them are on their way at once. `is_apart` where a thread has results that
@@ -385,7 +375,7 @@ def emit_taps(
         writer.known |= {(fold, g, 0): f"fold{number}_{g}" for number, fold in enumerate(folds)}
     for number, value in enumerate(values):
         writer.store(number, [writer.compute(value, g, 0) for g in each])
-    return EmittedTaps(writer.function(), tuple(given))
+    return Emitted(writer.function(), tuple(given))
 
 
 class _Writer(Elements):
@@ -641,7 +631,7 @@ def _kernel(
     )  # fmt: skip
     fixed: Numbers = (
         (count, width, taps, sizes[group.dimension]), tuple(counts) or (1,), tuple(sizes[k] for k in of.taps) or (1,),
-        *numbers, *map(bits_of, made.given),
+        *numbers, *made.numbers,
     )  # fmt: skip
     kinds = [*(leaf.kind for leaf in leaves.values()), *(target.data_type for target in targets)]
     programs = -(-count // down) * -(-width // across)
@@ -650,8 +640,7 @@ def _kernel(
     for leaf, word in zip(leaves.values(), words, strict=True):
         before = word and next(axis.first for axis in leaf.axes if of.column in axis.steps) % word
         bases.append((leaf.tensor, (leaf.start - before) * leaf.kind.size_in_bytes))
-    bases += [(target.tensor, target.offset * target.data_type.size_in_bytes) for target in targets]
-    return kernel, tuple(bases)
+    return kernel, (*bases, *bases_of(targets, [target.offset for target in targets]))
 
 
 def _tile(count: int, width: int, group: Group, *, has_weights: bool) -> tuple[int, int]:

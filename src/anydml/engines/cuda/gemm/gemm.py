@@ -8,9 +8,8 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from anydml.engines.common.dialect import bits_of
 from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, over, step_of
-from anydml.engines.cuda.codegen.expressions import TRITON, TritonLines, bounded, load_text
+from anydml.engines.cuda.codegen.expressions import TRITON, Emitted, TritonLines, bounded, load_text
 from anydml.engines.cuda.gemm.gemm_kernel import Product
 from anydml.engines.cuda.launch import IS_INTERPRETED, Block, Kernel, kind_of
 from anydml.engines.cuda.rows.reduce_kernel import Line
@@ -190,19 +189,10 @@ class Parts:
         return [(part, leaf) for part in AROUND for leaf in getattr(self, part)]
 
 
-@dataclass(frozen=True, slots=True)
-class EmittedProduct:
-    """A kernel, and what it is to be given."""
-
-    function: Any
-    """Takes pointers, the walk's numbers, the coordinates' first ones, the user's numbers, TILE and a Line a view."""
-    given: tuple[Expr, ...]
-
-
 def emit_product(
     value: Expr, found: Contraction, way: Way, is_small: bool, spans: Callable[[int], tuple[bool, bool]],
     *, has_more: bool = False,
-) -> EmittedProduct:  # fmt: skip
+) -> Emitted:  # fmt: skip
     """A kernel; `spans` says if a view varies down a tile, and across it, `has_more` if tiles have columns beside.
 
     `is_small` where factors are integers of -255 to 255: as FLOAT16 they have exact products, of which 256 have an
@@ -247,7 +237,7 @@ def emit_product(
         writer.compute("rest", value)
         full = f"tl.broadcast_to({writer.names[value]}, (TILE.rows, TILE.{part}))"
         writer.say(f"tl.store({writer.place('target', last, 'rest', True, True)}, {full}, mask=is_row & is_column)")
-    return EmittedProduct(writer.function(), tuple(given))
+    return Emitted(writer.function(), tuple(given))
 
 
 class _Writer(TritonLines):
@@ -537,7 +527,7 @@ class ProductProgram:
             apart,
             *numbers,
             *starts,
-            *map(bits_of, made.given),
+            *made.numbers,
         )
         constants = {"TILE": tile} | {f"LINE{view}": line for view, line in enumerate(lines)}
         tiles = math.prod(-(-size // cut) for size, cut in cuts[:2])

@@ -234,24 +234,10 @@ class GatherProgram:
         chosen, batch_strides = over(chosen, source_align), over(batch_strides, source_align)
         target_strides = over(target_strides, target_align)
         numbers = (
-            self.tuples.count,
-            index_strides[0],
-            target_strides[0],
-            tuple_sizes,
-            index_strides,
-            batch_strides,
-            target_strides,
-            self.primitive.indices.strides[-1],
-            self.primitive.indexed_sizes,
-            chosen,
-            elements,
-            sources[0],
-            targets[0],
-            blocks,
-            block_sizes,
-            sources,
-            targets,
-        )
+            self.tuples.count, index_strides[0], target_strides[0], tuple_sizes, index_strides, batch_strides,
+            target_strides, self.primitive.indices.strides[-1], self.primitive.indexed_sizes, chosen,
+            elements, sources[0], targets[0], blocks, block_sizes, sources, targets,
+        )  # fmt: skip
         pointers = (f"u{8 * word}", self._index_type, f"u{8 * word}", "i64")
         programs = blocks * -(-self.tuples.count // tuple_tile)
         warps = warps_for(element_tile * tuple_tile, 1 if element_tile == 1 else 4)

@@ -232,9 +232,7 @@ class _Writer(TritonLines):
             names[node] = f"r{k}"
             place = f"rest{k} + line * strides_rest{k}[0] + column * strides_rest{k}[1]"
             self.say(f"r{k} = tl.load({place}, mask=inside)")
-        for number, node in enumerate(walk(self.value, known=names)):
-            names[node] = f"f{number}"
-            self.say(f"f{number} = {TRITON.text(node, names)}")
+        self.say(*TRITON.tree(self.value, names, "f"))
         place = "target + line * strides_target[0] + column * strides_target[1]"
         self.say(f"tl.store({place}, {names[self.value]}, mask=inside)")
 

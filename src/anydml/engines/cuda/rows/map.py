@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.common.dialect import bits_of
 from anydml.engines.common.tiles import alignment_of, walk_of
-from anydml.engines.cuda.codegen.expressions import TRITON, bounded, function_of, given_text
-from anydml.engines.cuda.launch import Kernel, kind_of
+from anydml.engines.cuda.codegen.expressions import TRITON, Emitted, bounded, function_of, given_text
+from anydml.engines.cuda.launch import Bases, Kernel, bases_of, kind_of
 from anydml.engines.cuda.move.gather import bind_checked, check_kernel
 from anydml.ir.loops import Loops, simplify
 from anydml.ir.numerics import expand
@@ -24,23 +23,6 @@ if TYPE_CHECKING:
 
 
 # From an expression to a Triton function: the text of one that walks its views, and computes a node a line.
-
-
-@dataclass(frozen=True, slots=True)
-class Emitted:
-    """A kernel, and what it is to be given."""
-
-    function: Any
-    """Takes pointers, a walk's numbers, the coordinates' first ones, the user's numbers, strides, TILE, and REACHes."""
-    slots: tuple[int, ...]
-    """The sources that it reads."""
-    dimensions: tuple[int, ...]
-    """The dimensions whose coordinates it computes with: views of the walk after the sources."""
-    given: tuple[Expr, ...]
-    """The user's numbers."""
-    operations: int
-    fetches: tuple[Expr, ...]
-    """Fetched values, each by a pointer and its source's strides."""
 
 
 def emit(
@@ -99,7 +81,7 @@ def emit(
     ]
     slots, dimensions = (tuple(int(node.value) for node in of) for of in (loads, coordinates))
     operations = sum(bool(node.args) for node in nodes)
-    return Emitted(function_of("\n".join(lines) + "\n"), slots, dimensions, tuple(given), operations, tuple(fetches))
+    return Emitted(function_of("\n".join(lines) + "\n"), tuple(given), slots, dimensions, tuple(fetches), operations)
 
 
 def _fetch(node: Expr, pointer: str, names: dict[Expr, str], source: View) -> str:
@@ -130,8 +112,7 @@ class MapProgram:
     """A map, planned."""
 
     kernel: Kernel
-    bases: tuple[tuple[str, int], ...]
-    """By pointer the tensor, and the offset of the first element in it, in bytes."""
+    bases: Bases
     checks: tuple[Check, ...] = ()
 
     @classmethod
@@ -158,7 +139,7 @@ class MapProgram:
         kernel = Kernel(
             made.function,
             (*(kind_of(view.data_type) for view in (*views, *fetched)), *("i64" for _ in primitive.checks)),
-            (*walk.numbers, *starts, *map(bits_of, made.given), *strides),
+            (*walk.numbers, *starts, *made.numbers, *strides),
             {"TILE": walk.tile} | {f"REACH{view}": each for view, each in enumerate(walk.reaches)},
             walk.programs,
             walk.warps,
@@ -169,11 +150,7 @@ class MapProgram:
         for check in primitive.checks:
             check_kernel(check, figures).prepare()
         firsts = (*loops.offsets[: len(read)], *loops.offsets[first:], *(view.offset for view in fetched))
-        bases = (
-            (view.tensor, first * view.data_type.size_in_bytes)
-            for view, first in zip((*views, *fetched), firsts, strict=True)
-        )
-        return cls(kernel, tuple(bases), primitive.checks)
+        return cls(kernel, bases_of((*views, *fetched), firsts), primitive.checks)
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in."""

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.engines.common.dialect import bits_of
-from anydml.engines.common.program import one_at_a_time
 from anydml.engines.common.tiles import RowWalk, alignment_of, ceil_power, leaves_of, over, row_walk_of, step_of
-from anydml.engines.cuda.codegen.expressions import TRITON, TritonLines, bounded, load_text
-from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, kind_of
+from anydml.engines.cuda.codegen.expressions import TRITON, Emitted, TritonLines, bounded, load_text
+from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Kernel, bases_of, kind_of
 from anydml.engines.cuda.move.gather import bind_checked, check_kernel
 from anydml.engines.cuda.rows.reduce_kernel import Line, Rows
 from anydml.engines.cuda.scratch import DeviceWords
@@ -53,19 +51,6 @@ class Form:
     """Whether tiles fill the rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmittedRows:
-    """A kernel, and what it is to be given."""
-
-    function: Any
-    """Takes pointers, a walk's numbers, the coordinates' first ones, the user's numbers, TILE, and a LINE a view."""
-    slots: tuple[int, ...]
-    dimensions: tuple[int, ...]
-    given: tuple[Expr, ...]
-    fetches: tuple[Expr, ...]
-    """Fetched values, each by a pointer and its source's strides."""
-
-
 def neutral(fold: Expr) -> Expr:
     """The neutral element of a fold: -0.0 and not 0.0, which would make a sum of -0.0 alone 0.0."""
     kind = fold.type
@@ -88,18 +73,18 @@ def levels_of(*values: Expr) -> dict[Expr, int]:
 
 def emit_rows(
     values: Sequence[Expr], form: Form, spans: Callable[[Expr], tuple[bool, bool]], verdicts: int = 0
-) -> EmittedRows:
+) -> Emitted:
     """A kernel for trees of operations and folds, one for each target.
 
     `spans` says if a leaf varies from row to row, and along a row. It writes nothing where one of so many verdicts
     finds a fault.
     """
     writer = _Writer([rewrite(value, bounded) for value in values], form, spans, verdicts)
-    return EmittedRows(
+    return Emitted(
         writer.made(),
+        tuple(writer.given),
         tuple(int(node.value) for node in writer.loads),
         tuple(int(node.value) for node in writer.coordinates),
-        tuple(writer.given),
         tuple(writer.fetches),
     )
 
@@ -380,7 +365,7 @@ def shape_of(walk: RowWalk, is_once: bool, is_simple: bool, operations: int, fig
 class ReduceProgram:
     """A reduce, planned."""
 
-    steps: tuple[tuple[Kernel, tuple[tuple[str, int], ...]], ...]
+    steps: tuple[tuple[Kernel, Bases], ...]
     """Kernels one after the other, with the tensor of each pointer, and the first element's offset in it, in bytes."""
     scratch: tuple[tuple[str, int], ...] = ()
     """Tensors of the program's own, and where they begin, in bytes; the last is where all of them end."""
@@ -451,14 +436,7 @@ class ReduceProgram:
             kernel.launch([*(held[tensor] + offset for tensor, offset in bases), *verdicts])
             for kernel, bases in self.steps
         ]
-
-        def dispatch() -> None:
-            words.enter()
-            for start in starts:
-                start()
-            words.leave()
-
-        return one_at_a_time(dispatch, "reduce")
+        return words.around(starts, "reduce")
 
 
 def _folds(values: Sequence[Expr]) -> list[Expr]:
@@ -476,7 +454,7 @@ def _replaced(value: Expr, folds: Mapping[Expr, Expr], slots: Mapping[Expr, Expr
 
 def _step(
     walk: RowWalk, shape: Shape, primitive: Reduce, figures: Figures, parted: list[str] | None = None
-) -> tuple[Kernel, tuple[tuple[str, int], ...]]:
+) -> tuple[Kernel, Bases]:
     """A kernel, and what its pointers point to."""
     length, is_whole = walk.along.count, shape.length >= walk.along.count
     values, targets = primitive.values, primitive.targets
@@ -503,7 +481,7 @@ def _step(
     starts = walk.rows.offsets[len(made.slots) : first]
     numbers: Numbers = (
         walk.rows.count, length, shape.parts, chunks, walk.rows.sizes[::-1] or (1,), walk.along.sizes[::-1] or (1,),
-        *(row[::-1] for row in rows), *starts, *map(bits_of, made.given),
+        *(row[::-1] for row in rows), *starts, *made.numbers,
         *(view.strides for view in fetched),
     )  # fmt: skip
     is_long = max(walk.rows.count + shape.rows, length + shape.length) >= 2**31
@@ -519,11 +497,10 @@ def _step(
     kernel.prepare()
     for check in primitive.checks:
         check_kernel(check, figures).prepare()
-    pairs = zip(walk.views, (*walk.rows.offsets[: len(made.slots)], *walk.rows.offsets[first:]), strict=True)
-    bases = [(view.tensor, offset * view.data_type.size_in_bytes) for view, offset in pairs]
+    bases = bases_of(walk.views, (*walk.rows.offsets[: len(made.slots)], *walk.rows.offsets[first:]))
     if parted:
-        bases[len(made.slots) :] = [(name, 0) for name in parted]
-    return kernel, (*bases, *((view.tensor, view.offset * view.data_type.size_in_bytes) for view in fetched))
+        bases = (*bases[: len(made.slots)], *((name, 0) for name in parted))
+    return kernel, (*bases, *bases_of(fetched, [view.offset for view in fetched]))
 
 
 def _alignment(across: tuple[int, ...], along: tuple[int, ...]) -> int:

@@ -12,7 +12,7 @@ from anydml.engines.common.dialect import offset
 from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, columns_for
 from anydml.engines.cuda.codegen.expressions import TRITON, TritonLines, put_together
 from anydml.engines.cuda.conv.implicit_gemm_kernel import Taps
-from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, kind_of
+from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, KernelProgram, bases_of, kind_of
 from anydml.enums import DataType
 from anydml.ir.expressions import given, maximum, minimum
 from anydml.ir.fetches import line_of
@@ -20,7 +20,7 @@ from anydml.ir.numerics import expand
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from anydml.engines.cuda.device import Figures
     from anydml.ir.expressions import Expr
@@ -272,12 +272,10 @@ AGAIN = 2
 """Groups of a thread: FLOAT32 by 2 takes 127 us so, and 139 with one; copying as much takes 123."""
 
 
-@dataclass(frozen=True, slots=True)
-class SampleProgram:
+class SampleProgram(KernelProgram):
     """A map that reads near its place, planned."""
 
-    kernel: Kernel
-    bases: tuple[tuple[str, int], ...]
+    __slots__ = ()
 
     @classmethod
     def plan(cls, primitive: Map, figures: Figures) -> SampleProgram | None:
@@ -308,12 +306,7 @@ class SampleProgram:
         tile = Taps(down, across, (), ())
         kernel = Kernel(emit_samples(values, found), kinds, (), {"TILE": tile}, programs, 4, figures, fuses=False)
         kernel.prepare()
-        bases = ((view.tensor, view.offset * view.data_type.size_in_bytes) for view in (source, target))
-        return cls(kernel, tuple(bases))
-
-    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in."""
-        return self.kernel.launch([places[tensor] + offset for tensor, offset in self.bases])
+        return cls(kernel, bases_of((source, target), (source.offset, target.offset)))
 
 
 def near_of(node: Expr, source: View) -> tuple[Near, ...] | None:
