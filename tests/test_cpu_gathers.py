@@ -94,7 +94,6 @@ def test_indices_that_every_row_uses_are_checked_once() -> None:
     assert (program.tuples, program.program.tuples) == (9, 50 * 9)
 
 
-@pytest.mark.parametrize("index_type", ["int64", "uint32"])
 def as_on(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gather as the CPUs of a family do."""
     for name in ("taken_bytes", "long_rows"):
@@ -102,6 +101,7 @@ def as_on(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures().rows, "streams", family.rows.streams)
 
 
+@pytest.mark.parametrize("index_type", ["int64", "uint32"])
 @pytest.mark.parametrize("is_arm", [True, False], ids=["in batches", "one by one"])
 def test_rows_as_each_kind_of_cpu_takes_them(
     index_type: str, is_arm: bool, threads: int, monkeypatch: pytest.MonkeyPatch
