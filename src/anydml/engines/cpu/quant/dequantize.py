@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.codegen.function import Steps
+from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.gemm.operands import NOWHERE, StridedOperand
 from anydml.engines.cpu.gemm.selection import plan_operands
 from anydml.engines.cpu.quant.column_per_lane import lanes_abreast
+from anydml.engines.cpu.quant.digits import PORTION, TOGETHER
 from anydml.engines.cpu.quant.weight_only import lay_out_words
-from anydml.engines.cpu.quant.weight_only_kernel import PORTION, TOGETHER, shuffled
 from anydml.enums import DataType
 from anydml.ir.blocked_weights import has_way, match_dequantised
 from anydml.ir.expressions import FOLDS, load
@@ -24,6 +24,9 @@ from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.engines.cpu.codegen.function import Value
     from anydml.engines.cpu.gemm.operands import Operands
     from anydml.engines.cpu.gemm.program import GemmProgram, Section
     from anydml.ir.blocked_weights import Dequantised
@@ -34,9 +37,6 @@ if TYPE_CHECKING:
 #
 # `kernel(words, places, count)` is a row as a map's is. The places are those of a column's weights, its scales and its
 # zero points, where there are such; then the first step itself, and where the FLOAT32 go. Steps come by whole portions.
-
-
-_HEAD = "void @kernel(i64 %words, i64 %places, i64 %count)"
 
 
 class Unpacked(NamedTuple):
@@ -66,7 +66,7 @@ class Unpacked(NamedTuple):
     @property
     def kind(self) -> str:
         """In which a number less another has room: a byte for 4 bits."""
-        return "i8" if self.bits == 4 else "i16"
+        return "i32" if self.abreast else "i8" if self.bits == 4 else "i16"
 
     @property
     def width(self) -> int:
@@ -76,117 +76,90 @@ class Unpacked(NamedTuple):
 
 def make_unpacked(shape: Unpacked) -> str:
     """The text of the kernel."""
-    text = Steps()
-    more = (*(("zeros",) if shape.zeros else ()), *(("column",) if shape.abreast else ()))
-    names = ("weights", "scales", *more, "first", "to")
-    for i, name in enumerate(names):
-        text.read(name, f"places + {8 * i}")
-    if shape.abreast:
-        text.read("panel", f"words + {16 * len(names)}")
-        text.let("own", f"weights + column // {shape.abreast} * panel + column % {shape.abreast} * 4")
-        with text.loop("at", 0, "count", PORTION):
-            text.let("step", "first + at")
-            _write_words(text, shape)
-        text.add("ret void")
-        return text.define(_HEAD)
-    together = TOGETHER if shape.is_laid_out else 1
-    with text.loop("at", 0, "count", PORTION * together):
-        text.let("step", "first + at")
-        text.let("here", f"weights + step // {PORTION} * {shape.width}")
-        _write_portions(text, shape, together)
-    text.add("ret void")
-    return text.define(_HEAD)
+    return _Unpacking(shape).write()
 
 
-def _write_words(text: Steps, shape: Unpacked) -> None:
-    """A portion of a column that lies abreast of others: each word has 8 steps."""
-    scale, zero = _of_block(text, shape, 0)
-    by, less = _spread(text, "float", [scale], 8), _spread(text, "i32", [_widened(text, shape, zero)], 8)
-    ups, downs = (f"<{', '.join(f'i32 {n}' for n in bits)}>" for bits in (range(28, -1, -4), range(0, 29, 4)))
-    for w in range(PORTION // 8):
-        place = text.place(f"own + (step // 8 + {w}) * {4 * shape.abreast}")
-        word = text.spread(text.new(f"load i32, ptr {place}, align 4"), "i32", 8)
-        if shape.is_signed:
-            number = text.new(f"ashr <8 x i32> {text.new(f'shl <8 x i32> {word}, {ups}')}, splat (i32 28)")
-        else:
-            number = text.new(f"and <8 x i32> {text.new(f'lshr <8 x i32> {word}, {downs}')}, splat (i32 15)")
-        real = text.new(f"sitofp <8 x i32> {text.new(f'sub <8 x i32> {number}, {less}')} to <8 x float>")
-        real = text.new(f"fmul <8 x float> {real}, {by}")
-        text.add(f"store <8 x float> {real}, ptr {text.place(f'to + at * 4 + {32 * w}')}, align 4")
+class _Unpacking:
+    def __init__(self, shape: Unpacked) -> None:
+        self.shape, self.f = shape, Function("kernel", "words places count")
 
+    def write(self) -> str:
+        f, shape = self.f, self.shape
+        words, places, count = f.args
+        more = (*(("zeros",) if shape.zeros else ()), *(("column",) if shape.abreast else ()))
+        names = ("weights", "scales", *more, "first", "to")
+        self.at = {name: f.load("i64", places + 8 * i) for i, name in enumerate(names)}
+        together = TOGETHER if shape.is_laid_out and not shape.abreast else 1
+        if shape.abreast:
+            panel, column = f.load("i64", words + 16 * len(names)), self.at["column"]
+            own = self.at["weights"] + column // shape.abreast * panel + column % shape.abreast * 4
+        with f.loop(0, count, PORTION * together) as k:
+            step, to = self.at["first"] + k, self.at["to"] + k * 4
+            if shape.abreast:
+                self._write_words(own, step, to)
+            else:
+                here = self.at["weights"] + step // PORTION * shape.width
+                self._write_portions(here, step, to, together)
+        return f.end()
 
-def _widened(text: Steps, shape: Unpacked, zero: str) -> str:
-    """A zero point in 32 bits."""
-    kind = "sext" if shape.zeros == "s8" else "zext"
-    return text.new(f"{kind} i8 {zero} to i32") if shape.zeros else zero
+    def _of_block(self, step: Value) -> tuple[Value, Value]:
+        """The scale of a portion's weights, and the number that is taken off them."""
+        f, shape, block = self.f, self.shape, step // self.shape.block
+        scale = f.load(shape.scale, self.at["scales"] + block * (4 if shape.scale == "float" else 2), align=1)
+        zero = f.value(shape.zero, shape.kind)
+        if shape.zeros:
+            byte = f.load("i8", self.at["zeros"] + block)
+            zero = f.cast("sext" if shape.zeros == "s8" else "zext", byte, shape.kind)
+        return f.cast("fpext", scale, "float"), zero
 
+    def _write_words(self, own: Value, step: Value, to: Value) -> None:
+        """A portion of a column that lies abreast of others: each word has 8 steps."""
+        f, shape = self.f, self.shape
+        scale, zero = self._of_block(step)
+        by, less = self._spread([scale], 8), self._spread([zero], 8)
+        for w in range(PORTION // 8):
+            word = f.splat(f.load("i32", own + (step // 8 + w) * (4 * shape.abreast)), 8)
+            if shape.is_signed:
+                number = f.binary("ashr", word << f.vector("i32", range(28, -1, -4)), 28)
+            else:
+                number = word >> f.vector("i32", range(0, 29, 4)) & 15
+            f.store(f.cast("sitofp", number - less, "float") * by, to + 32 * w)
 
-def _of_block(text: Steps, shape: Unpacked, portion: int) -> tuple[str, str]:
-    """The scale of a portion's weights, and the number that is taken off them."""
-    text.let(f"block_{portion}", f"(step + {PORTION * portion}) // {shape.block}")
-    size = 4 if shape.scale == "float" else 2
-    scale = text.new(f"load {shape.scale}, ptr {text.place(f'scales + block_{portion} * {size}')}, align 1")
-    scale = scale if shape.scale == "float" else text.new(f"fpext half {scale} to float")
-    return scale, _zero(text, shape, portion)
-
-
-def _write_portions(text: Steps, shape: Unpacked, together: int) -> None:
-    """One portion, or four whose words lie together: a vector has a run of the same steps of one, two or all four."""
-    scales, zeros = zip(*(_of_block(text, shape, p) for p in range(together)), strict=True)
-    kind, per = shape.kind, max(together * shape.bits // 8, 1)  # portions of a vector
-    length = 16 // per
-    by = [_spread(text, "float", [scale], length) for scale in scales]
-    less = [_spread(text, kind, list(zeros[p : p + per]), 16) for p in range(0, together, per)]
-    for start in range(0, shape.width * together, 16):
-        octets = text.new(f"load <16 x i8>, ptr {text.place(f'here + {start}')}, align 1")
-        for k, part in enumerate(_numbers(text, shape, octets)):
-            value = part
-            if kind == "i16":
-                value = text.new(f"{'sext' if shape.is_signed else 'zext'} <16 x i8> {part} to <16 x i16>")
-            value = text.new(f"sub <16 x {kind}> {value}, {less[k % len(less)]}")
-            for r in range(per):
-                one = shuffled(text, value, "poison", list(range(r * length, (r + 1) * length)), kind, 16)
-                whole = text.new(f"sext <{length} x {kind}> {one} to <{length} x i32>")
-                real = text.new(f"sitofp <{length} x i32> {whole} to <{length} x float>")
-                portion = (k * per + r) % together
-                real = text.new(f"fmul <{length} x float> {real}, {by[portion]}")
+    def _write_portions(self, here: Value, step: Value, to: Value, together: int) -> None:
+        """One portion, or four whose words lie together: a vector has a run of steps of one, two or all four."""
+        f, shape = self.f, self.shape
+        scales, zeros = zip(*(self._of_block(step + PORTION * p) for p in range(together)), strict=True)
+        per = max(together * shape.bits // 8, 1)  # portions of a vector
+        length = 16 // per
+        by = [self._spread([scale], length) for scale in scales]
+        less = [self._spread(zeros[p : p + per], 16) for p in range(0, together, per)]
+        for start in range(0, shape.width * together, 16):
+            octets = f.load("<16 x i8>", here + start)
+            for k, part in enumerate(self._numbers(octets)):
+                wide = f.cast("sext" if shape.is_signed else "zext", part, shape.kind) - less[k % len(less)]
                 on = start * 8 // shape.bits // together + (16 * k if together == 1 else 0)
-                to = text.place(f"to + at * 4 + {4 * (PORTION * portion + on)}")
-                text.add(f"store <{length} x float> {real}, ptr {to}, align 4")
+                for r in range(per):
+                    portion = (k * per + r) % together
+                    one = f.cast("sext", f.shuffle(wide, None, range(r * length, (r + 1) * length)), "i32")
+                    f.store(f.cast("sitofp", one, "float") * by[portion], to + 4 * (PORTION * portion + on))
 
+    def _numbers(self, octets: Value) -> list[Value]:
+        """The weights in 16 bytes as a byte each, in their order."""
+        if self.shape.bits == 8:
+            return [octets]
+        orders = ([lane for i in range(k, k + 8) for lane in (i, 16 + i)] for k in (0, 8))
+        halves = [self.f.shuffle(octets & 15, octets >> 4, order) for order in orders]
+        return [(half ^ 8) - 8 for half in halves] if self.shape.is_signed else halves
 
-def _zero(text: Steps, shape: Unpacked, portion: int) -> str:
-    """The numbers taken off a portion's weights."""
-    if not shape.zeros:
-        return str(shape.zero)
-    byte = text.new(f"load i8, ptr {text.place(f'zeros + block_{portion}')}, align 1")
-    return byte if shape.bits == 4 else text.new(f"{'sext' if shape.zeros == 's8' else 'zext'} i8 {byte} to i16")
-
-
-def _numbers(text: Steps, shape: Unpacked, octets: str) -> list[str]:
-    """The weights in 16 bytes as a byte each, in their order."""
-    if shape.bits == 8:
-        return [octets]
-    low = text.new(f"and <16 x i8> {octets}, splat (i8 15)")
-    high = text.new(f"lshr <16 x i8> {octets}, splat (i8 4)")
-    halves = [
-        shuffled(text, low, high, [lane for i in range(k, k + 8) for lane in (i, 16 + i)], "i8", 16) for k in (0, 8)
-    ]
-    if not shape.is_signed:
-        return halves
-    raised = [text.new(f"xor <16 x i8> {half}, splat (i8 8)") for half in halves]
-    return [text.new(f"sub <16 x i8> {half}, splat (i8 8)") for half in raised]
-
-
-def _spread(text: Steps, kind: str, values: list[str], lanes: int) -> str:
-    """A vector with each value as often as another."""
-    if not values[0].startswith("%"):
-        return f"splat ({kind} {values[0]})"
-    found = "poison"
-    for i, value in enumerate(values):
-        found = text.new(f"insertelement <{lanes} x {kind}> {found}, {kind} {value}, i32 {i}")
-    order = [i * len(values) // lanes for i in range(lanes)]
-    return shuffled(text, found, "poison", order, kind, lanes)
+    def _spread(self, values: Sequence[Value], lanes: int) -> Value:
+        """A vector with each value as often as another."""
+        f, kind = self.f, vector_of(lanes, values[0].type)
+        if not values[0].startswith("%"):
+            return f.value(f"splat ({values[0].typed})", kind)
+        found = f.value("poison", kind)
+        for i, value in enumerate(values):
+            found = f.insert(found, value, i)
+        return f.shuffle(found, None, [i * len(values) // lanes for i in range(lanes)])
 
 
 # Products of many rows with weights of few bits, planned: tiles over panels of what a kernel dequantises.

@@ -1,12 +1,12 @@
-"""Weight-only quantisation: kernels that multiply 4- and 8-bit weights in quantisation blocks with int8 digits of
-FLOAT32 rows, and the scalar fallback for rows with infinities or NaN.
+"""Products of rows with 4- and 8-bit weights by dot instructions: rows of FLOAT32 become whole numbers of three int8
+digits, rows of int8 are one digit, and columns of weights are multiplied with those exactly, portion by portion.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from anydml.engines.cpu.codegen.function import Steps
+from anydml.engines.cpu.codegen.function import Function, Steps, vector_of
 from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, make_stage, take_scratch
 from anydml.engines.cpu.gemm.workspace import RESULT, RIGHT_BYTES, SCRATCH, SUMS_AT
 from anydml.engines.cpu.launch.record import HEADER
@@ -17,6 +17,8 @@ from anydml.ir.blocked_weights import MOST
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.engines.cpu.codegen.function import Value
+
 # Rows of FLOAT32 as whole numbers of three signed bytes each: what integer dot products multiply exactly.
 #
 # `kernel(a, portions, digits, sums, powers, odd, scales, shared)` takes a row in portions of `PORTION` elements. A
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 # an error of at most 2^-23 of its largest element. Those are cut into three bytes.
 #
 # digits  by `TOGETHER` portions: of each place, the highest bytes last, words of four bytes; for each word of a
-#         portion, as `Digits.words` has them, those of all portions side by side; portions left over one by one
+#         portion, as `Digits.order` has them, those of all portions side by side; portions left over one by one
 # sums    by portion, the sum of its elements times `zero`
 # powers  by portion, the power of two, FLOAT32
 # odd     set to 1 where an element is no finite number
@@ -43,10 +45,6 @@ _LOW, _INFINITY = 23, 0x7F800000
 """The exponent's bits below which a power would be too small to write, and the bits of infinity."""
 
 
-_NAMES = ("a", "portions", "digits", "sums", "powers", "odd", "scales", "shared")
-_HEAD = f"void @kernel({', '.join(f'i64 %{name}' for name in _NAMES)})"
-
-
 class Digits(NamedTuple):
     """The parameters of the text."""
 
@@ -62,87 +60,52 @@ class Digits(NamedTuple):
         return f"digits {self.size} {int(self.is_paired)} {self.zero}"
 
     @property
-    def words(self) -> list[list[int]]:
-        """The elements of each word."""
+    def order(self) -> list[int]:
+        """The elements word by word."""
         if not self.is_paired:
-            return [list(range(start, start + 4)) for start in range(0, PORTION, 4)]
-        return [list(range(start + half, start + 8, 2)) for start in range(0, PORTION, 8) for half in (0, 1)]
+            return list(range(PORTION))
+        return [k for start in range(0, PORTION, 8) for half in (0, 1) for k in range(start + half, start + 8, 2)]
 
 
-def make_digits(shape: Digits) -> str:
-    """The text of the kernel."""
-    text = Steps()
-    floats, ints, octets = (f"<{PORTION} x {kind}>" for kind in ("float", "i32", "i8"))
-    text.let("whole", f"portions - portions % {TOGETHER}")
-    with text.loop("p", 0, "portions"):
-        a = text.new(f"load {floats}, ptr {text.place(f'a + p * {4 * PORTION}')}, align 4")
-        mask = ", ".join(f"i32 {k}" for word in shape.words for k in word)
-        a = text.new(f"shufflevector {floats} {a}, {floats} poison, <{PORTION} x i32> <{mask}>")
-        bits = text.new(f"and {ints} {text.new(f'bitcast {floats} {a} to {ints}')}, splat (i32 {0x7FFFFFFF})")
-        most = _reduced(text, "umax", bits)
-        before, yes, on = text.label("before"), text.label("odd"), text.label("on")
-        text.add(f"br label %{before}", f"{before}:")
-        test = text.new(f"icmp uge i32 {most}, {_INFINITY}")
-        text.add(f"br i1 {test}, label %{yes}, label %{on}", f"{yes}:")
-        text.put("odd", 1)
-        text.add(f"br label %{on}", f"{on}:")
-        # From a little above the largest on, so that three signed bytes have room: 127·(2^16 + 2^8 + 1).
-        near = text.new(f"fmul float {text.new(f'bitcast i32 {most} to float')}, 0x3FF0200000000000")
-        exponent = text.new(f"lshr i32 {text.new(f'bitcast float {near} to i32')}, 23")
-        small = text.new(f"icmp ult i32 {exponent}, {_LOW}")
-        exponent = text.new(f"select i1 {small}, i32 {_LOW}, i32 {exponent}")
-        power = text.new(f"shl i32 {text.new(f'sub i32 {exponent}, {shape.size - 1}')}, 23")
-        text.add(f"store i32 {power}, ptr {text.place('powers + p * 4')}")
-        up = text.new(f"shl i32 {text.new(f'sub i32 {2 * 127 + shape.size - 1}, {exponent}')}, 23")
-        factor = text.spread(text.new(f"bitcast i32 {up} to float"), "float", PORTION)
-        whole = text.call("roundeven", floats, [text.new(f"fmul {floats} {a}, {factor}")])
-        # What is no finite number becomes whatever: nobody reads what is computed with it.
-        number = text.new(f"freeze {ints} {text.new(f'fptosi {floats} {whole} to {ints}')}")
-        total = text.new(f"mul i32 {_reduced(text, 'add', number)}, {shape.zero}")
-        text.add(f"store i32 {total}, ptr {text.place('sums + p * 4')}")
-        text.let("side", f"{TOGETHER} if p < whole else 1")
-        text.let("first", f"digits + (p - p % side) * {PLACES * PORTION} + p % side * 4")
-        for place in range(PLACES):
-            low = text.new(f"trunc {ints} {number} to {octets}")
-            _store_words(text, low, f"first + side * {PORTION * place}")
-            number = text.new(f"ashr {ints} {text.new(f'add {ints} {number}, splat (i32 128)')}, splat (i32 8)")
-    text.add("ret void")
-    return text.define(_HEAD)
+def make_digits(shape: Digits, *, is_rounded: bool = False) -> str:
+    """The text of the kernel for rows of FLOAT32, or of signed bytes that they were rounded to."""
+    f = Function("kernel", "a portions digits sums powers odd scales shared")
+    a, portions, digits, sums, powers, odd, scales, shared = f.args
+    places = 1 if is_rounded else PLACES
+    whole = portions - portions % TOGETHER
+    with f.loop(0, portions) as p:
+        if is_rounded:
+            octets = f.load(vector_of(PORTION, "i8"), a + p * PORTION)
+            number = f.cast("sext", octets, "i32")
+        else:
+            row = f.shuffle(f.load(vector_of(PORTION, "float"), a + p * (4 * PORTION)), None, shape.order)
+            power, number = _as_whole_numbers(f, row, shape.size, odd)
+        f.store(f.reduce("add", number) * shape.zero, sums + p * 4)
+        f.store(f.load("i32", scales + p // shared * 4) if is_rounded else power, powers + p * 4)
+        side = f.select(p < whole, f.value(TOGETHER, "i64"), 1)
+        first = digits + (p - p % side) * (places * PORTION) + p % side * 4
+        for place in range(places):
+            if place:
+                number = f.binary("ashr", number + 128, 8)
+            low = f.shuffle(octets, None, shape.order) if is_rounded else f.cast("trunc", number, "i8")
+            words = f.bitcast(low, vector_of(PORTION // 4, "i32"))
+            for w in range(PORTION // 4):  # apart by as many as are side by side
+                f.store(f.extract(words, w), first + side * (PORTION * place) + side * (4 * w))
+    return f.end()
 
 
-def make_rounded(shape: Digits) -> str:
-    """The text of the kernel for rows of signed bytes."""
-    text = Steps()
-    octets, mask = f"<{PORTION} x i8>", ", ".join(f"i32 {k}" for word in shape.words for k in word)
-    text.let("whole", f"portions - portions % {TOGETHER}")
-    with text.loop("p", 0, "portions"):
-        a = text.new(f"load {octets}, ptr {text.place(f'a + p * {PORTION}')}, align 1")
-        total = _reduced(text, "add", text.new(f"sext {octets} {a} to <{PORTION} x i32>"))
-        total = text.new(f"mul i32 {total}, {shape.zero}")
-        text.add(f"store i32 {total}, ptr {text.place('sums + p * 4')}")
-        power = text.new(f"load i32, ptr {text.place('scales + p // shared * 4')}")
-        text.add(f"store i32 {power}, ptr {text.place('powers + p * 4')}")
-        a = text.new(f"shufflevector {octets} {a}, {octets} poison, <{PORTION} x i32> <{mask}>")
-        text.let("side", f"{TOGETHER} if p < whole else 1")
-        text.let("first", f"digits + (p - p % side) * {PORTION} + p % side * 4")
-        _store_words(text, a, "first")
-    text.add("ret void")
-    return text.define(_HEAD)
-
-
-def _store_words(text: Steps, octets: str, first: str) -> None:
-    """The words of a portion, apart by as many as are side by side."""
-    words = text.new(f"bitcast <{PORTION} x i8> {octets} to <{PORTION // 4} x i32>")
-    for w in range(PORTION // 4):
-        word = text.new(f"extractelement <{PORTION // 4} x i32> {words}, i32 {w}")
-        text.add(f"store i32 {word}, ptr {text.place(f'{first} + side * {4 * w}')}, align 4")
-
-
-def _reduced(text: Steps, function: str, vector: str) -> str:
-    """The largest or the sum of a portion's whole numbers."""
-    name, kind = f"@llvm.vector.reduce.{function}.v{PORTION}i32", f"<{PORTION} x i32>"
-    text.declared[f"declare i32 {name}({kind})"] = None
-    return text.new(f"call i32 {name}({kind} {vector})")
+def _as_whole_numbers(f: Function, row: Value, size: int, odd: Value) -> tuple[Value, Value]:
+    """A portion's power of two, as the bits of a FLOAT32, and its elements over that."""
+    most = f.reduce("umax", f.bitcast(row, vector_of(PORTION, "i32")) & 0x7FFFFFFF)
+    with f.when(f.compare("uge", most, _INFINITY)):
+        f.store(1, odd)
+    # From a little above the largest on, so that three signed bytes have room: 127·(2^16 + 2^8 + 1).
+    exponent = f.bitcast(f.bitcast(most, "float") * (1 + 2**-7), "i32") >> 23
+    exponent = f.select(f.compare("ult", exponent, _LOW), _LOW, exponent)
+    factor = f.splat(f.bitcast(2 * 127 + size - 1 - exponent << 23, "float"), PORTION)
+    number = f.cast("fptosi", f.overloaded("roundeven", row * factor), "i32")
+    # What is no finite number becomes whatever: nobody reads what is computed with it.
+    return exponent - (size - 1) << 23, f.made(number.type, f"freeze {number.typed}")
 
 
 # The units of products with weights of few bits: what all of them begin with, whichever way they multiply.
@@ -263,93 +226,6 @@ def _write_unit(text: Steps) -> None:
     text.invoke("@stage", "result", "result_bases", "m0", "n0", "rows", "columns", 0, "result_memory", "pitch")
 
 
-# Weights' bytes, and their products with digits, four to a sum: by a CPU's dot instructions, or by others.
-
-
-FOUR = f"<{TOGETHER} x i32>"
-
-
-def read_weights(text: Steps, shape: Quantised, base: str, name: str, count: int) -> list[str]:
-    """The weights of some portions in vectors of bytes, word by word as the digits lie."""
-    words = []  # by four: of one portion those that follow one another, of more one of each
-    for start in range(0, shape.width, 16):
-        places = [f"{base} + ({name} + {u}) * {shape.width} + {start}" for u in range(count)]
-        if shape.is_laid_out:
-            places = [f"{base} + {name} * {shape.width} + {TOGETHER * start + 16 * u}" for u in range(count)]
-        found = [text.new(f"load {FOUR}, ptr {text.place(place)}, align 1") for place in places]
-        words += found if count == 1 or shape.is_laid_out else _transposed(text, found)
-    halves: list[str] = []
-    for word in words:
-        octets = text.new(f"bitcast {FOUR} {word} to <16 x i8>")
-        if shape.raised:
-            octets = text.new(f"xor <16 x i8> {octets}, splat (i8 {-120 if shape.bits == 4 else -128})")
-        if shape.bits == 8:
-            halves.append(octets)
-            continue
-        low = text.new(f"and <16 x i8> {octets}, splat (i8 15)")
-        high = text.new(f"lshr <16 x i8> {octets}, splat (i8 4)")
-        # Of one portion a word of the one comes after one of the other.
-        pairs = [[*range(4 * k, 4 * k + 4), *range(16 + 4 * k, 20 + 4 * k)] for k in range(4)]
-        halves += [low, high] if count > 1 else [
-            shuffled(text, low, high, [*pairs[k], *pairs[k + 1]], "i8", 16) for k in (0, 2)
-        ]  # fmt: skip
-    if shape.lanes == TOGETHER:
-        return halves
-    return [shuffled(text, a, b, list(range(32)), "i8", 16) for a, b in zip(halves[::2], halves[1::2], strict=True)]
-
-
-def _transposed(text: Steps, rows: list[str]) -> list[str]:
-    """Four words of four portions as four portions of each word."""
-    a, b, c, d = rows
-    pairs = [
-        shuffled(text, x, y, lanes, "i32", 4) for x, y in ((a, b), (c, d)) for lanes in ([0, 4, 1, 5], [2, 6, 3, 7])
-    ]
-    return [
-        shuffled(text, pairs[k], pairs[k + 2], lanes, "i32", 4)
-        for k in (0, 1)
-        for lanes in ([0, 1, 4, 5], [2, 3, 6, 7])
-    ]
-
-
-def add_fours(text: Steps, shape: Quantised, weight: str, digit: str, total: str) -> str:
-    """Add the products of four bytes each to 32-bit sums: weights as they are raised, digits signed."""
-    ints, octets = f"<{shape.lanes} x i32>", f"<{4 * shape.lanes} x i8>"
-    if shape.dots:
-        a, b = (text.new(f"bitcast {octets} {x} to {ints}") for x in (weight, digit))
-        return write_dot(text, shape.lanes, shape.is_arm, a, b, total)
-    if shape.bits == 4:
-        return text.new(f"add {ints} {total}, {_fours(text, shape, weight, digit)}")
-    low = _fours(text, shape, text.new(f"and {octets} {weight}, splat (i8 15)"), digit)
-    high = _fours(text, shape, text.new(f"lshr {octets} {weight}, splat (i8 4)"), digit)
-    both = text.new(f"add {ints} {low}, {text.new(f'shl {ints} {high}, splat (i32 4)')}")
-    return text.new(f"add {ints} {total}, {both}")
-
-
-def _fours(text: Steps, shape: Quantised, weight: str, digit: str) -> str:
-    """The sums of four products of bytes that are at most 15 with signed ones: two of them fit 16 bits."""
-    lanes, octets = shape.lanes, f"<{4 * shape.lanes} x i8>"
-    if not shape.is_arm:
-        a, b = (text.new(f"bitcast {octets} {x} to <{lanes} x i32>") for x in (weight, digit))
-        return write_small(text, lanes, a, b, "zeroinitializer")
-    count = 4 * lanes
-    a, b = (text.new(f"sext {octets} {x} to <{count} x i16>") for x in (weight, digit))
-    value = text.new(f"mul <{count} x i16> {a}, {b}")
-    value = _pairs(text, value, "i16", count)
-    return _pairs(text, text.new(f"sext <{count // 2} x i16> {value} to <{count // 2} x i32>"), "i32", count // 2)
-
-
-def _pairs(text: Steps, value: str, scalar: str, count: int) -> str:
-    """The sums of neighbours."""
-    a, b = (shuffled(text, value, "poison", list(range(k, count, 2)), scalar, count) for k in (0, 1))
-    return text.new(f"add <{count // 2} x {scalar}> {a}, {b}")
-
-
-def shuffled(text: Steps, a: str, b: str, lanes: list[int], scalar: str, count: int) -> str:
-    """Lanes of two vectors of so many."""
-    kind, mask = f"<{count} x {scalar}>", ", ".join(f"i32 {lane}" for lane in lanes)
-    return text.new(f"shufflevector {kind} {a}, {kind} {b}, <{len(lanes)} x i32> <{mask}>")
-
-
 # Columns of weights of 4 or 8 bits times a few rows of digits: integer products, scaled portion by portion.
 #
 # `kernel(right, bases, n0, columns, digits, sums, powers, total, pitch, portions)` writes the rows of some columns to
@@ -367,10 +243,10 @@ CHAINED = 2
 """Sums that are under way at once and no more, where those of a row's places are."""
 DIGIT_WORDS = PORTION // 4
 """Words of four bytes of a portion's digits."""
-SUMS = f"<{TOGETHER} x float>"
+SUMS, FOUR = vector_of(TOGETHER, "float"), vector_of(TOGETHER, "i32")
 
-Place: TypeAlias = tuple[int, str]
-"""A row, and a column by its name."""
+Place: TypeAlias = tuple[int, int]
+"""A row, and a column of those that are multiplied at once."""
 
 
 class Quantised(NamedTuple):
@@ -419,149 +295,186 @@ class Quantised(NamedTuple):
         takes_signed = self.is_arm and self.dots
         return 0 if self.is_signed == takes_signed else -128 if takes_signed else 128
 
-
-def make_quantised(shape: Quantised) -> str:
-    """The text of the kernel."""
-    return _Columns(shape).write()
-
-
-def read_section(text: Steps, views: tuple[str, ...]) -> None:
-    """Where the views of weights begin, how far columns are apart, and how many portions share a scale."""
-    for i, name in enumerate(views):
-        text.read(f"{name}_base", f"bases + {8 * i}")
-        text.read(f"{name}_on", f"right + {24 + 8 * (2 * len(views) + i)}")
-    text.read("shared", f"right + {24 + 8 * len(views)}")
+    @property
+    def extended(self) -> str:
+        """How numbers become wider."""
+        return "sext" if self.is_signed else "zext"
 
 
 class _Columns:
+    """A kernel that reads columns of weights: where their views begin, and how far columns are apart."""
+
+    def __init__(self, shape: Quantised, arguments: str) -> None:
+        self.shape, self.f = shape, Function("kernel", f"right bases n0 columns {arguments}")
+        right, bases, self.n0, self.columns, *_ = self.f.args
+        count = len(shape.views)
+        self.base = [self.f.load("i64", bases + 8 * i) for i in range(count)]
+        self.on = [self.f.load("i64", right + 24 + 8 * (2 * count + i)) for i in range(count)]
+        self.shared = self.f.load("i64", right + 24 + 8 * count)
+
+    def views(self, column: Value) -> list[Value]:
+        """Where the views of a column begin."""
+        return [base + (self.n0 + column) * on for base, on in zip(self.base, self.on, strict=True)]
+
+
+def make_quantised(shape: Quantised) -> str:
+    """The text of the kernel."""
+    return _Products(shape).write()
+
+
+class _Products(_Columns):
     def __init__(self, shape: Quantised) -> None:
-        self.shape, self.text = shape, Steps()
-        self.ints, self.octets = f"<{shape.lanes} x i32>", f"<{4 * shape.lanes} x i8>"
+        super().__init__(shape, "digits sums powers total pitch portions")
+        *_, self.digits, self.sums, self.powers, self.total, self.pitch, self.portions = self.f.args
+        self.octets, self.ints = vector_of(4 * shape.lanes, "i8"), vector_of(shape.lanes, "i32")
 
     def write(self) -> str:
-        text = self.text
-        read_section(text, self.shape.views)
-        text.let("whole", f"portions - portions % {TOGETHER}")
+        f, shape = self.f, self.shape
+        self.whole = self.portions - self.portions % TOGETHER
         # Two columns at once have more sums under way than one, where there is room for them, and memory streams two
         # faster than four: one row takes 1.2 ms in place of 1.6, and rounded to bytes 0.66 in place of 0.70 or 0.76. An
         # Arm has the registers: its 8 rows take 8.4 ms in place of 9.4, as digits are read half as often.
-        is_wide = self.shape.is_arm and self.shape.bits == 4
-        beside = 2 if is_wide or self.shape.places == 1 or self.shape.rows == 1 else 1
-        text.let("most", f"columns - columns % {beside}")
-        with text.loop("n", 0, "most", beside):
-            self._columns("n", beside)
+        beside = 2 if (shape.is_arm and shape.bits == 4) or shape.places == 1 or shape.rows == 1 else 1
+        most = self.columns - self.columns % beside
+        with f.loop(0, most, beside) as n:
+            self._columns(n, beside)
         if beside > 1:
-            with text.loop("o", "most", "columns"):
-                self._columns("o", 1)
-        text.add("ret void")
-        names = ("right", "bases", "n0", "columns", "digits", "sums", "powers", "total", "pitch", "portions")
-        return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+            with f.loop(most, self.columns) as n:
+                self._columns(n, 1)
+        return f.end()
 
-    def _columns(self, at: str, count: int) -> None:
-        text = self.text
-        for c in range(count):
-            for name in self.shape.views:
-                text.let(f"{name}_{at}{c}", f"{name}_base + (n0 + {at} + {c}) * {name}_on")
-        places = {(i, f"{at}{c}"): (i, c) for i in range(self.shape.rows) for c in range(count)}
-        sums = self._sums(f"{at}p", "0", "whole", TOGETHER, dict.fromkeys(places, "zeroinitializer"))
-        for place, value in self._sums(f"{at}q", "whole", "portions", 1, sums).items():
-            i, c = places[place]
-            to = text.place(f"total + {i} * pitch + ({at} + {c}) * 4")
-            text.add(f"store float {self._fold(value)}, ptr {to}")
+    def _columns(self, column: Value, count: int) -> None:
+        f = self.f
+        self.at = [self.views(column + c) for c in range(count)]
+        sums = {(i, c): f.zero(SUMS) for i in range(self.shape.rows) for c in range(count)}
+        for start, stop, step in ((0, self.whole, TOGETHER), (self.whole, self.portions, 1)):
+            with f.loop(start, stop, step, carry=sums) as p:
+                sums.update(self._portions(p, step, sums))
+        for (i, c), value in sums.items():
+            for lanes in (2, 1):  # the sum of all lanes, in pairs
+                value += f.shuffle(value, None, [lanes + k if k < lanes else -1 for k in range(TOGETHER)])
+            f.store(f.extract(value, 0), self.total + self.pitch * i + (column + c) * 4)
 
-    def _sums(self, name: str, start: str, stop: str, step: int, given: dict[Place, str]) -> dict[Place, str]:
-        """The sums of some rows and columns after some portions."""
-        text = self.text
-        before, head, body, after = (text.label(name) for _ in range(4))
-        first, last = text.value(start), text.value(stop)
-        text.add(f"br label %{before}", f"{before}:", f"br label %{head}", f"{head}:")
-        text.add(f"%{name} = phi i64 [ {first}, %{before} ], [ %{name}.on, %{body} ]")
-        for s, value in enumerate(given.values()):
-            text.add(f"%{name}.s{s} = phi {SUMS} [ {value}, %{before} ], [ %{name}.t{s}, %{body} ]")
-        test = text.new(f"icmp slt i64 %{name}, {last}")
-        text.add(f"br i1 {test}, label %{body}, label %{after}", f"{body}:")
-        made = self._portions(name, step, {place: f"%{name}.s{s}" for s, place in enumerate(given)})
-        for s, value in enumerate(made.values()):
-            text.add(f"%{name}.t{s} = bitcast {SUMS} {value} to {SUMS}")
-        text.add(f"%{name}.on = add i64 %{name}, {step}", f"br label %{head}", f"{after}:")
-        return {place: f"%{name}.s{s}" for s, place in enumerate(given)}
-
-    def _portions(self, name: str, count: int, sums: dict[Place, str]) -> dict[Place, str]:
+    def _portions(self, p: Value, count: int, sums: dict[Place, Value]) -> dict[Place, Value]:
         """Some portions, for some rows and columns: a lane of the sums for each portion."""
-        text, shape = self.text, self.shape
-        rows, columns = list(dict.fromkeys(i for i, _ in sums)), list(dict.fromkeys(c for _, c in sums))
-        weights = {c: read_weights(text, shape, f"weights_{c}", name, count) for c in columns}
+        f, shape, rows, columns = self.f, self.shape, range(self.shape.rows), range(len(self.at))
+        weights = [self._weights(self.at[c][0], p, count) for c in columns]
         if count > 1:
             for c in columns:  # of the column that takes this one's place
-                place = text.place(f"weights_{c} + {name} * {shape.width} + {len(columns)} * weights_on")
-                text.fetch(place)
-        parts: dict[Place, list[str]] = {place: [] for place in sums}
-        taken = {i: self._of_row("sums", "i32", i, name, count) for i in rows}
+                f.prefetch(self.at[c][0] + p * shape.width + self.on[0] * len(columns))
+        parts: dict[Place, list[Value]] = {place: [] for place in sums}
+        taken = [self._of_row(self.sums, "i32", i, p, count) for i in rows]
         for digit in reversed(range(shape.places)):
             # What is taken off is where the lowest digits begin: 4 rows rounded to bytes take 1.65 ms so, not 1.8.
-            starts = {i: "zeroinitializer" if digit or self._is_apart else self._wide(taken[i]) for i in rows}
+            starts = [f.zero(self.ints) if digit or self._is_apart else self._wide(taken[i]) for i in rows]
             totals = {(i, c): starts[i] for i, c in sums}
             if digit < shape.places - 1 and self._is_chained(len(sums)):
                 totals = {one: self._above(parts[one].pop(), total) for one, total in totals.items()}
             for v in range(count * DIGIT_WORDS // shape.lanes):
                 for i in rows:
-                    at = f"digits + {i} * portions * {PLACES * PORTION} + {name} * {shape.places * PORTION}"
-                    at += f" + {count * PORTION * digit + 4 * shape.lanes * v}"
-                    factor = text.new(f"load {self.octets}, ptr {text.place(at)}, align 4")
+                    at = self.digits + self.portions * i * (PLACES * PORTION) + p * (shape.places * PORTION)
+                    factor = f.load(self.octets, at + (count * PORTION * digit + 4 * shape.lanes * v), align=4)
                     for c in columns:
-                        totals[i, c] = add_fours(text, shape, weights[c][v], factor, totals[i, c])
+                        totals[i, c] = self._add_fours(weights[c][v], factor, totals[i, c])
             for one, total in totals.items():
                 parts[one].append(total)
-        scales = {c: self._by_scale(f"scales_{c}", name, count, "float", 4) for c in columns}
-        zeros = {c: self._zeros(f"zeros_{c}", name, count) for c in columns}
-        powers = {i: self._of_row("powers", "float", i, name, count) for i in rows}
-        made = {}
-        for i, c in sums:
-            number = self._number(parts[i, c], count, taken[i], zeros[c])
-            factor = text.new(f"fmul {SUMS} {scales[c]}, {powers[i]}")
-            made[i, c] = text.call("fma", SUMS, [number, factor, sums[i, c]])
-        return made
+        scales = [self._by_scale(self.at[c][1], p, count, "float") for c in columns]
+        zeros = [self._zeros(self.at[c][-1], p, count) for c in columns]
+        powers = [self._of_row(self.powers, "float", i, p, count) for i in rows]
+        return {
+            (i, c): f.overloaded(
+                "fma", self._number(parts[i, c], count, taken[i], zeros[c]), scales[c] * powers[i], old
+            )
+            for (i, c), old in sums.items()
+        }
 
-    def _of_row(self, base: str, kind: str, i: int, name: str, count: int) -> str:
+    def _of_row(self, base: Value, scalar: str, i: int, p: Value, count: int) -> Value:
         """The values that some portions of a row have one of, each in its lane."""
-        place = self.text.place(f"{base} + ({i} * portions + {name}) * 4")
-        return self._padded(self.text.new(f"load <{count} x {kind}>, ptr {place}, align 4"), kind, count)
+        return self._padded(self.f.load(vector_of(count, scalar), base + (self.portions * i + p) * 4))
 
-    def _wide(self, four: str) -> str:
+    def _wide(self, four: Value) -> Value:
         """The same with 0 in the lanes that a dot product has more."""
-        if self.shape.lanes == TOGETHER:
-            return four
-        return self._shuffled(four, "zeroinitializer", list(range(self.shape.lanes)), "i32", TOGETHER)
+        lanes = self.shape.lanes
+        return four if lanes == TOGETHER else self.f.shuffle(four, self.f.zero(FOUR), range(lanes))
 
-    def _shuffled(self, a: str, b: str, lanes: list[int], scalar: str, count: int) -> str:
-        return shuffled(self.text, a, b, lanes, scalar, count)
+    # Weights' bytes, and their products with digits, four to a sum: by a CPU's dot instructions, or by others.
+
+    def _weights(self, base: Value, p: Value, count: int) -> list[Value]:
+        """The weights of some portions in vectors of bytes, word by word as the digits lie."""
+        f, shape = self.f, self.shape
+        words: list[Value] = []  # by four: of one portion those that follow one another, of more one of each
+        for start in range(0, shape.width, 16):
+            if shape.is_laid_out:
+                places = [base + p * shape.width + (TOGETHER * start + 16 * u) for u in range(count)]
+            else:
+                places = [base + (p + u) * shape.width + start for u in range(count)]
+            found = [f.load(FOUR, place, align=1) for place in places]
+            words += found if count == 1 or shape.is_laid_out else f.transpose(found)
+        halves: list[Value] = []
+        for word in words:
+            octets = f.bitcast(word, "<16 x i8>")
+            if shape.raised:
+                octets ^= -120 if shape.bits == 4 else -128
+            if shape.bits == 8:
+                halves.append(octets)
+                continue
+            low, high = octets & 15, octets >> 4
+            # Of one portion a word of the one comes after one of the other.
+            pairs = [[*range(4 * k, 4 * k + 4), *range(16 + 4 * k, 20 + 4 * k)] for k in range(4)]
+            one = [f.shuffle(low, high, [*pairs[k], *pairs[k + 1]]) for k in (0, 2)] if count == 1 else []
+            halves += one or [low, high]
+        if shape.lanes == TOGETHER:
+            return halves
+        return [f.shuffle(a, b, range(32)) for a, b in zip(halves[::2], halves[1::2], strict=True)]
+
+    def _add_fours(self, weight: Value, digit: Value, total: Value) -> Value:
+        """Add the products of four bytes each to 32-bit sums: weights as they are raised, digits signed."""
+        f, shape = self.f, self.shape
+        if shape.dots:
+            a, b = (f.bitcast(x, self.ints) for x in (weight, digit))
+            return f.value(write_dot(f, shape.lanes, shape.is_arm, a, b, total), self.ints)
+        if shape.bits == 4:
+            return total + self._fours(weight, digit)
+        return total + (self._fours(weight & 15, digit) + (self._fours(weight >> 4, digit) << 4))
+
+    def _fours(self, weight: Value, digit: Value) -> Value:
+        """The sums of four products of bytes that are at most 15 with signed ones: two of them fit 16 bits."""
+        f = self.f
+        if not self.shape.is_arm:
+            a, b = (f.bitcast(x, self.ints) for x in (weight, digit))
+            return f.value(write_small(f, self.shape.lanes, a, b, "zeroinitializer"), self.ints)
+        product = f.cast("sext", weight, "i16") * f.cast("sext", digit, "i16")
+        return self._pairs(f.cast("sext", self._pairs(product), "i32"))
+
+    def _pairs(self, value: Value) -> Value:
+        """The sums of neighbours."""
+        a, b = (self.f.shuffle(value, None, range(k, value.lanes, 2)) for k in (0, 1))
+        return a + b
 
     # Scales
 
-    def _by_scale(self, base: str, name: str, count: int, scalar: str, width: int) -> str:
+    def _by_scale(self, base: Value, p: Value, count: int, scalar: str) -> Value:
         """The values that there is one of for each scale, in the lane of each portion."""
-        text, shared = self.text, self.shape.shared
-        first = text.place(f"{base} + {name} // {shared if shared < TOGETHER else 'shared'} * {width}")
+        shared = self.shape.shared
         few = max(count // shared, 1)
-        loaded = text.new(f"load <{few} x {scalar}>, ptr {first}, align {width}")
+        first = base + p // (shared if shared < TOGETHER else self.shared) * (4 if scalar == "float" else 1)
+        loaded = self.f.load(vector_of(few, scalar), first)
         if few != count:
-            loaded = self._shuffled(loaded, "poison", [u // shared for u in range(count)], scalar, few)
-        return self._padded(loaded, scalar, count)
+            loaded = self.f.shuffle(loaded, None, [u // shared for u in range(count)])
+        return self._padded(loaded)
 
-    def _zeros(self, base: str, name: str, count: int) -> str:
-        """Zero points of the weights as they are multiplied; empty where there are none."""
-        text, shape = self.text, self.shape
-        if not shape.has_zeros:
-            return ""
-        octets = self._by_scale(base, name, count, "i8", 1)
-        wide = text.new(f"{'sext' if shape.is_signed else 'zext'} <{TOGETHER} x i8> {octets} to {FOUR}")
-        return text.new(f"add {FOUR} {wide}, splat (i32 {shape.raised})") if shape.raised else wide
+    def _zeros(self, base: Value, p: Value, count: int) -> Value:
+        """Zero points of the weights as they are multiplied."""
+        if not self.shape.has_zeros:
+            return self.f.value(self.shape.zero, FOUR)
+        return self.f.cast(self.shape.extended, self._by_scale(base, p, count, "i8"), "i32") + self.shape.raised
 
-    def _padded(self, vector: str, scalar: str, count: int) -> str:
+    def _padded(self, vector: Value) -> Value:
         """The same with 0 in the lanes of portions that there are not."""
+        count = vector.lanes
         if count == TOGETHER:
             return vector
-        return self._shuffled(vector, "zeroinitializer", [min(k, count) for k in range(TOGETHER)], scalar, count)
+        return self.f.shuffle(vector, self.f.zero(vector.type), [min(k, count) for k in range(TOGETHER)])
 
     # Sums
 
@@ -577,58 +490,37 @@ class _Columns:
         """
         return self.shape.is_arm and self.shape.bits == 4 and count > CHAINED
 
-    def _above(self, above: str, start: str) -> str:
+    def _above(self, above: Value, start: Value) -> Value:
         """Where a place's sum begins, given that of the place above."""
-        up = self.text.new(f"shl {self.ints} {above}, splat (i32 8)")
-        return up if start == "zeroinitializer" else self.text.new(f"add {self.ints} {up}, {start}")
+        return above << 8 if start == "zeroinitializer" else (above << 8) + start
 
-    def _number(self, parts: list[str], count: int, sums: str, zeros: str) -> str:
+    def _number(self, parts: list[Value], count: int, sums: Value, zeros: Value) -> Value:
         """The sums of products less the zero point's, FLOAT32."""
-        text, shape = self.text, self.shape
+        f, shape = self.f, self.shape
         whole, *others = parts
-        low = others.pop() if shape.bits == 8 and others else ""  # 32 bits have no room for all three
+        low = others.pop() if shape.bits == 8 and others else None  # 32 bits have no room for all three
         for other in others:
-            whole = text.new(f"add {self.ints} {text.new(f'shl {self.ints} {whole}, splat (i32 8)')}, {other}")
-        if not low:
-            together = self._together(whole, count)
-            if self._is_apart:
-                less = text.new(f"mul {FOUR} {sums}, {zeros or f'splat (i32 {shape.zero})'}")
-                together = text.new(f"sub {FOUR} {together}, {less}")
-            return self._float(together)
+            whole = (whole << 8) + other
+        if low is None:
+            total = self._together(whole, count)
+            return f.cast("sitofp", total - sums * zeros if self._is_apart else total, "float")
         most, least = (self._together(x, count) for x in (whole, low))
-        if zeros or shape.zero:
+        if shape.has_zeros or shape.zero:
             # Whole numbers are exact, however much larger than the result what is taken off is.
-            zero = zeros or f"splat (i32 {shape.zero})"
-            high = text.new(f"ashr {FOUR} {text.new(f'add {FOUR} {sums}, splat (i32 128)')}, splat (i32 8)")
-            rest = text.new(f"sub {FOUR} {sums}, {text.new(f'shl {FOUR} {high}, splat (i32 8)')}")
-            most = text.new(f"sub {FOUR} {most}, {text.new(f'mul {FOUR} {high}, {zero}')}")
-            least = text.new(f"sub {FOUR} {least}, {text.new(f'mul {FOUR} {rest}, {zero}')}")
-        return text.call("fma", SUMS, [self._float(most), "splat (float 256.0)", self._float(least)])
+            high = f.binary("ashr", sums + 128, 8)
+            most, least = most - high * zeros, least - (sums - (high << 8)) * zeros
+        most, least = (f.cast("sitofp", x, "float") for x in (most, least))
+        return f.overloaded("fma", most, f.value(256, SUMS), least)
 
-    def _float(self, number: str) -> str:
-        return self.text.new(f"sitofp {FOUR} {number} to {SUMS}")
-
-    def _together(self, total: str, count: int) -> str:
+    def _together(self, total: Value, count: int) -> Value:
         """The sums of portions, each in its lane: of one portion all lanes are in the first."""
-        text, lanes = self.text, self.shape.lanes
+        f = self.f
         if count == 1:
-            name = f"@llvm.vector.reduce.add.v{lanes}i32"
-            text.declared[f"declare i32 {name}({self.ints})"] = None
-            one = text.new(f"call i32 {name}({self.ints} {total})")
-            return text.new(f"insertelement {FOUR} zeroinitializer, i32 {one}, i32 0")
-        if lanes > TOGETHER:
-            a, b = (self._shuffled(total, "poison", list(range(k, k + 4)), "i32", lanes) for k in (0, 4))
-            return text.new(f"add {FOUR} {a}, {b}")
+            return f.insert(f.zero(FOUR), f.reduce("add", total), 0)
+        if self.shape.lanes > TOGETHER:
+            a, b = (f.shuffle(total, None, range(k, k + 4)) for k in (0, 4))
+            return a + b
         return total
-
-    def _fold(self, value: str) -> str:
-        """The sum of all lanes, in pairs."""
-        text = self.text
-        for lanes in (2, 1):
-            mask = ", ".join(f"i32 {lanes + k if k < lanes else 'poison'}" for k in range(TOGETHER))
-            other = text.new(f"shufflevector {SUMS} {value}, {SUMS} poison, {FOUR} <{mask}>")
-            value = text.new(f"fadd {SUMS} {value}, {other}")
-        return text.new(f"extractelement {SUMS} {value}, i32 0")
 
 
 # A row times columns of weights of few bits in FLOAT32, one by one: for rows with infinities, which have no digits.
@@ -636,44 +528,32 @@ class _Columns:
 
 def make_plain(shape: Quantised) -> str:
     """The text of `kernel(right, bases, n0, columns, a, total, portions)`."""
-    text = Steps()
-    read_section(text, shape.views)
-    with text.loop("n", 0, "columns"):
-        for name in shape.views:
-            text.let(name, f"{name}_base + (n0 + n) * {name}_on")
-        to = text.place("total + n * 4")
-        text.add(f"store float 0.0, ptr {to}")
-        with text.loop("k", 0, f"portions * {PORTION}"):
-            text.let("scale", f"k // ({PORTION} * shared)")
-            number = text.new(f"sub i32 {_weight(text, shape)}, {_zero(text, shape)}")
-            number = text.new(f"sitofp i32 {number} to float")
-            scale = text.new(f"load float, ptr {text.place('scales + scale * 4')}")
-            a = text.new(f"load float, ptr {text.place('a + k * 4')}")
-            product = text.new(f"fmul float {a}, {text.new(f'fmul float {number}, {scale}')}")
-            old = text.new(f"load float, ptr {to}")
-            text.add(f"store float {text.new(f'fadd float {old}, {product}')}, ptr {to}")
-    text.add("ret void")
-    names = ("right", "bases", "n0", "columns", "a", "total", "portions")
-    return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+    columns = _Columns(shape, "a total portions")
+    f = columns.f
+    *_, a, total, portions = f.args
+    with f.loop(0, columns.columns) as n:
+        weights, scales, *zeros = columns.views(n)
+        to = total + n * 4
+        f.store(f.value(0, "float"), to)
+        with f.loop(0, portions * PORTION) as k:
+            block = k // (columns.shared * PORTION)
+            zero = f.value(shape.zero - shape.raised, "i32")
+            if zeros:
+                zero = f.cast(shape.extended, f.load("i8", zeros[0] + block), "i32")
+            number = f.cast("sitofp", _weight(f, shape, weights, k) - zero, "float")
+            product = f.load("float", a + k * 4) * (number * f.load("float", scales + block * 4))
+            f.store(f.load("float", to) + product, to)
+    return f.end()
 
 
-def _weight(text: Steps, shape: Quantised) -> str:
-    at = f"k * {shape.bits} // 8"
+def _weight(f: Function, shape: Quantised, weights: Value, k: Value) -> Value:
+    at = k * shape.bits // 8
     if shape.is_laid_out:
-        text.let("portion", f"k // {PORTION}")
-        text.let("byte", f"k % {PORTION} * {shape.bits} // 8")
-        whole = f"(portion - portion % {TOGETHER}) * {shape.width}"
-        at = f"{whole} + byte // 4 * {4 * TOGETHER} + portion % {TOGETHER} * 4 + byte % 4"
-    byte = text.new(f"load i8, ptr {text.place(f'weights + {at}')}")
+        portion, byte = k // PORTION, k % PORTION * shape.bits // 8
+        whole = (portion - portion % TOGETHER) * shape.width
+        at = whole + byte // 4 * (4 * TOGETHER) + portion % TOGETHER * 4 + byte % 4
+    byte = f.load("i8", weights + at)
     if shape.bits == 4:
-        shift = text.new(f"trunc i64 {text.value('k % 2 * 4')} to i8")
-        byte = text.new(f"and i8 {text.new(f'lshr i8 {byte}, {shift}')}, 15")
-        byte = text.new(f"sub i8 {text.new(f'xor i8 {byte}, 8')}, 8") if shape.is_signed else byte
-    return text.new(f"{'sext' if shape.is_signed else 'zext'} i8 {byte} to i32")
-
-
-def _zero(text: Steps, shape: Quantised) -> str:
-    if not shape.has_zeros:
-        return str(shape.zero - shape.raised)
-    byte = text.new(f"load i8, ptr {text.place('zeros + scale')}")
-    return text.new(f"{'sext' if shape.is_signed else 'zext'} i8 {byte} to i32")
+        byte = byte >> f.cast("trunc", k % 2 * 4, "i8") & 15
+        byte = (byte ^ 8) - 8 if shape.is_signed else byte
+    return f.cast(shape.extended, byte, "i32")

@@ -17,7 +17,7 @@ from anydml.engines.cpu.gemm.tile_shapes import has_dots
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.quant.column_per_lane import ColumnPerLane, lanes_abreast, lay_out_abreast, plan_column_per_lane
-from anydml.engines.cpu.quant.weight_only_kernel import (
+from anydml.engines.cpu.quant.digits import (
     MOST_BYTES,
     MOST_RESULTS,
     MOST_ROWS,
@@ -30,7 +30,6 @@ from anydml.engines.cpu.quant.weight_only_kernel import (
     make_digits,
     make_plain,
     make_quantised,
-    make_rounded,
     make_weights,
 )
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
@@ -181,7 +180,7 @@ def _program(
     digits = Digits(23 if is_even else 22, shape.bits == 4, 1 if shape.bits == 8 or shape.has_zeros else -shape.zero)
     is_rounded = shape.places == 1
     digits_of = (
-        get_kernel(f"rounded {digits.name}", functools.partial(make_rounded, digits))
+        get_kernel(f"rounded {digits.name}", functools.partial(make_digits, digits, is_rounded=True))
         if is_rounded
         else get_kernel(digits.name, functools.partial(make_digits, digits))
     )
