@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from anydml.engines import cache
+from anydml.engines.common import cache
 from anydml.engines.cpu import build, features, objects
 from anydml.engines.cpu.rows.lines import get_line, make_line
 
@@ -359,7 +359,7 @@ declare i64 @llvm.vector.reduce.add.v4i64(<4 x i64>)
 # The version: what a kernel is made of
 
 
-ROOT = Path(cache.__file__).parents[1]
+ROOT = Path(cache.__file__).parents[2]
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from anydml.engines import cache
+from anydml.engines.common import cache
 
 posix = pytest.mark.skipif(os.name != "posix", reason="Windows has neither users, limits nor these locks")
 as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root becomes another user")
@@ -27,7 +27,7 @@ SUMS = "[2000. 2000. 2000.]"
 SLOW = """
 import os, sys, time
 from pathlib import Path
-from anydml.engines import cache
+from anydml.engines.common import cache
 from anydml.engines.cpu import build
 compile_it, until = build._compile, Path(os.environ.get("UNTIL", "none"))
 def compile_slowly(name, write):

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from anydml.engines.common.program import layouts_of
+from anydml.engines.common.repeat import RepeatProgram
 from anydml.engines.cpu.attention import attention as attend
 from anydml.engines.cpu.conv import depthwise as planes
 from anydml.engines.cpu.conv import direct as bands
@@ -47,15 +49,13 @@ from anydml.engines.cpu.quant.dequantize import Unpacked
 from anydml.engines.cpu.quant.digits import PORTION, Quantised
 from anydml.engines.cpu.rows.segmented_reduce import CutProgram
 from anydml.engines.cpu.rows.walk import FIXED
-from anydml.engines.protocol import layouts_of
 from anydml.engines.reference import ReferenceProgram
-from anydml.engines.repeated import RepeatProgram
 from anydml.ir.bounds import BoundsError, Span, check_fetches, reaches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from anydml.engines.protocol import Program
+    from anydml.engines.common.program import Program
     from anydml.ir.verbs import Primitive
 
 APART = 40

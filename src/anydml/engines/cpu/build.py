@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import llvmlite
 
 from anydml.alone import run_alone, without_collection
-from anydml.engines.cache import Entry, source_digests
+from anydml.engines.common.cache import Entry, source_digests
 from anydml.engines.cpu.features import find_cpu, load_llvm, make_machine
 from anydml.engines.cpu.kernel import TEXTS, Kernel
 from anydml.engines.cpu.objects import load_object

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+from anydml.engines.common.program import GENERIC, REPEATED, Route
+from anydml.engines.common.repeat import compile_repeat
 from anydml.engines.cpu.attention.attention import plan_attention, takes_attention
 from anydml.engines.cpu.conv.depthwise import plan_stencil, plan_stencil_padded
 from anydml.engines.cpu.conv.direct import plan_direct, plan_direct_padded
@@ -21,15 +23,17 @@ from anydml.engines.cpu.move.reverse import plan_reverse
 from anydml.engines.cpu.move.scan import ScanProgram
 from anydml.engines.cpu.move.scatter import ScatterProgram
 from anydml.engines.cpu.move.top_k import TopProgram
-from anydml.engines.cpu.quant.dequantize import plan_dequantize, plan_dequantize_prepacked
-from anydml.engines.cpu.quant.weight_only import plan_weight_only, plan_weight_only_prepacked
+from anydml.engines.cpu.quant.weight_only import (
+    plan_dequantize,
+    plan_dequantize_prepacked,
+    plan_weight_only,
+    plan_weight_only_prepacked,
+)
 from anydml.engines.cpu.rows.lines import plan_fill, plan_scaled
 from anydml.engines.cpu.rows.lookup import plan_lookup
 from anydml.engines.cpu.rows.map import plan_map
 from anydml.engines.cpu.rows.reduce import plan_reduce
-from anydml.engines.protocol import GENERIC, REPEATED, Route
 from anydml.engines.reference import ReferenceEngine
-from anydml.engines.repeated import compile_repeat
 from anydml.enums import DataType
 from anydml.ir.attention import Attend
 from anydml.ir.numerics import expand
@@ -39,7 +43,8 @@ from anydml.ir.verbs import Map, Reduce, Repeat, Scan, Scatter, Sort
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.engines.protocol import Engine, Program
+    from anydml.engines.common.engine import Engine
+    from anydml.engines.common.program import Program
     from anydml.ir.verbs import Primitive
 
 SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {

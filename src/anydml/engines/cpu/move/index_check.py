@@ -27,8 +27,8 @@ from anydml.memory import numpy_view
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.engines.common.program import Program
     from anydml.engines.cpu.kernel import Kernel
-    from anydml.engines.protocol import Program
     from anydml.ir.verbs import Check
     from anydml.ir.views import View
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from llvmlite import ir
 
+from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import round_to_odd
 from anydml.engines.cpu.codegen.language import (
@@ -42,7 +43,6 @@ from anydml.engines.cpu.codegen.translate import word
 from anydml.engines.cpu.features import IS_ARM, has_lanes, rounds_to_float16
 from anydml.engines.cpu.launch.call import lay_out, make_dispatch
 from anydml.engines.cpu.launch.record import HEADER, STREAM_FROM, keeps_lines, outer_words
-from anydml.engines.threads import get_num_threads
 from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.memory import numpy_address
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.codegen.language import load_word, quotient, remainder, smaller
@@ -23,7 +24,6 @@ from anydml.engines.cpu.launch.record import outer_words
 from anydml.engines.cpu.move.copy import CopyProgram
 from anydml.engines.cpu.move.gather import PIECES, make_block
 from anydml.engines.cpu.move.index_check import BLOCKS, INDEXED, TUPLES, filled, make_index, tuple_words
-from anydml.engines.threads import get_num_threads
 from anydml.ir.loops import Loops
 from anydml.ir.patterns import copy_of
 

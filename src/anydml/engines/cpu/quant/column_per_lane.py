@@ -4,34 +4,16 @@ across lanes.
 
 from __future__ import annotations
 
-import functools
-import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Function, Steps, vector_of
-from anydml.engines.cpu.features import IS_ARM, has_feature
-from anydml.engines.cpu.gemm.program import GemmProgram
-from anydml.engines.cpu.gemm.tile_shapes import has_dots
-from anydml.engines.cpu.launch.call import SMALL
-from anydml.engines.cpu.launch.record import HEADER, LINE
+from anydml.engines.cpu.launch.record import LINE
 from anydml.engines.cpu.quant.digits import PORTION, Digits, find_row, make_units
 from anydml.engines.cpu.quant.dot4 import write_byte_pairs, write_word_pairs
-from anydml.engines.threads import get_num_threads
-from anydml.enums import DataType
 from anydml.ir.blocked_weights import MOST
-from anydml.ir.expressions import coordinate, fetch, given, minimum
-from anydml.ir.patterns import copy_of
-from anydml.ir.verbs import Map
-from anydml.ir.views import View
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from anydml.engines.cpu.codegen.function import Value
-    from anydml.engines.cpu.gemm.operands import Operands
-    from anydml.engines.cpu.gemm.program import Section
 
 # Rows times columns of 4-bit weights that lie abreast: a lane for each column, so that sums are never added across.
 #
@@ -347,7 +329,7 @@ def _write_panels(text: Steps) -> None:
 
 _LARGE = 0x77000000
 """The bits of 2^111."""
-_ROW = "a portions rows to sums powers scales shared"
+_ARGUMENTS = "a portions rows to sums powers scales shared"
 
 
 def make_floats() -> str:
@@ -356,7 +338,7 @@ def make_floats() -> str:
     A portion of numbers near the largest would add up to infinity before it is scaled: a row of such is multiplied with
     a power of two, and `powers` is the one that its results are multiplied with in turn, 1 for others.
     """
-    f = Function("kernel", _ROW)
+    f = Function("kernel", _ARGUMENTS)
     a, portions, rows, to, _, powers, *_ = f.args
     floats, bits = vector_of(PORTION, "float"), vector_of(PORTION, "i32")
     most = f.stack(bits)
@@ -378,7 +360,7 @@ def make_floats() -> str:
 
 def make_octets() -> str:
     """The same for a row that was rounded to signed bytes, with a scale for `shared` portions each."""
-    f = Function("kernel", _ROW)
+    f = Function("kernel", _ARGUMENTS)
     a, portions, rows, to, sums, powers, scales, shared = f.args
     order = Digits(0, is_paired=True, zero=0).order
     with f.loop(0, portions) as p:
@@ -431,81 +413,7 @@ def make_turned(shape: Turned) -> str:
     return f.end()
 
 
-# Products with 4-bit weights on CPUs without dot instructions, planned: a lane for each column.
-#
-# With 16 lanes FLOAT32 takes 8 instructions for 128 weights and a row, bytes 5, and integers of three bytes, which CPUs
-# with dot instructions multiply, 36 of 8 lanes.
-
-
-BITS = 4
-"""Of a weight."""
-ITEMS_PER_THREAD = 2
-"""Units of columns for each thread."""
-
-
-def lanes_abreast(bits: int) -> int:
-    """Columns of a panel of weights of some bits; 0 where they are multiplied otherwise."""
-    return _lanes() if bits == BITS else 0
-
-
-def _lanes() -> int:
-    if IS_ARM or not has_feature("avx2") or has_dots(8):
-        return 0
-    return 16 if has_feature("avx512f") and has_feature("avx512bw") else 8
-
-
-def lay_out_abreast(view: View, name: str, columns: int, on: int, length: int, lanes: int) -> Map:
-    """How words of 8 weights are laid out for panels. Columns lie `on` bytes apart, and have so many weights.
-
-    The last column stands for those that the last panel has too many.
-    """
-    sizes = (-(-columns // lanes), length // STEPS, lanes, 4)
-    target = View(name, view.data_type, sizes, tuple(math.prod(sizes[k + 1 :]) for k in range(len(sizes))))
-    if columns % lanes == 0:
-        return copy_of(replace(view, sizes=sizes, strides=(lanes * on, 4, on, 1)), target)
-    column = minimum(coordinate(0) * lanes + coordinate(2), given(columns - 1, DataType.INT64))
-    source = replace(view, sizes=(columns, length // STEPS, 4), strides=(on, 4, 1))
-    return Map((source,), target, fetch(0, view.data_type, [column, coordinate(1), coordinate(3)]))
-
-
-def plan_column_per_lane(
-    sides: Operands, shape: ColumnPerLane, sections: tuple[Section, ...], layouts: Mapping[str, Map]
-) -> GemmProgram:
-    """The program; the sections are those of the rows, the weights and the result."""
-    lanes, portions, panels = shape.lanes, sides.k // PORTION, -(-sides.n // shape.lanes)
-    height = min(sides.m, MOST_ROWS // (4 * sides.k))
-    some, wide = _tile(height, shape)
-    height = height if height == sides.m else height - height % some
-    wide = min(wide, panels, MOST_PANELS // bytes_of_panel(portions, lanes))
-    batch, row_units = sides.count(sides.batch), -(-sides.m // height)
-    size = sides.n * sides.k // 2 * sides.m * batch
-    wanted = 1 if size < SMALL else -(-ITEMS_PER_THREAD * get_num_threads() // (batch * row_units))
-    least = -(-2 * panels * lanes * 4 * height // MOST_RESULTS)  # twice, as one unit may have a panel more
-    units = min(max(wanted, least), panels // wide)
-    row_of = (
-        get_kernel("abreast octets", make_octets) if shape.is_rounded else get_kernel("abreast floats", make_floats)
-    )
-    kernels = [
-        get_kernel(one.name, functools.partial(make_column_per_lane, one)).address
-        for one in (shape._replace(rows=rows, panels=wide) for rows in (some, sides.m % some or some))
-    ]
-    kinds = ("f32", *(("s8" if shape.is_signed else "u8",) if shape.has_zeros else ()))
-    turns = [
-        get_kernel(one.name, functools.partial(make_turned, one)).address for one in (Turned(lanes, k) for k in kinds)
-    ]
-    places = [HEADER + len(FIELDS) + len(sides.batch)]
-    for section in sections:
-        places.append(places[-1] + len(section.words) + len(section.tensors))
-    fixed = (
-        sides.m, sides.n, portions, row_units, units, height, some, wide, lanes, row_of.address, *kernels,
-        turns[0], turns[1] if shape.has_zeros else 0, *places[:3], len(sides.batch), int(shape.is_rounded),
-        int(bool(layouts)), *(sides.found.sizes[k] for k in sides.batch),
-    )  # fmt: skip
-    number = batch * row_units * units
-    return GemmProgram(get_kernel("abreast", make_unit), fixed, sections, number, size, layouts)
-
-
-def _tile(rows: int, shape: ColumnPerLane) -> tuple[int, int]:
+def tile_of(rows: int, shape: ColumnPerLane) -> tuple[int, int]:
     """The rows of a tile and its panels, whose sums have room in the registers; tiles are about alike.
 
     4096 x 4096 takes 0.30 ms a row by tiles of 4 x 4, 5 x 4, 6 x 2, 8 x 2 or 12 x 2, and 0.41 by 4 x 2, whose sums wait

@@ -22,10 +22,10 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from anydml.alone import run_alone
-from anydml.engines.cores import count_cores
+from anydml.engines.common.cores import count_cores
+from anydml.engines.common.threads import get_num_threads, number_cell
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.threads.team_kernel import GRAINS, PAUSES, STATE_BYTES, make_team
-from anydml.engines.threads import get_num_threads, number_cell
 from anydml.memory import keep_for_ever
 
 if TYPE_CHECKING:
