@@ -22,14 +22,14 @@ from anydml.engines.cpu.conv.stencil_vectors import (
     suits_dots,
     suits_masked,
 )
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.gemm.epilogue import COLUMN, FOLD, ROW, Epilogue
 from anydml.engines.cpu.gemm.operands import Operands, byte_less_zero
 from anydml.engines.cpu.gemm.program import GemmProgram
-from anydml.engines.cpu.gemm.selection import FLOPS
 from anydml.engines.cpu.gemm.tile_shapes import has_dots, tile_for
 from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, make_stage, take_scratch
-from anydml.engines.cpu.gemm.workspace import RESULT, SCRATCH, SUMS_AT
+from anydml.engines.cpu.gemm.workspace import workspace
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.enums import DataType
@@ -328,8 +328,6 @@ FAR = 16
 """The distances of taps at most: what is further apart is no window, and each has a kernel of its own."""
 NEAR = 48 * 1024
 """Bytes of lines with margins that a part has: the first cache has them, and results."""
-FRAMED = SUMS_AT - RESULT - 4096
-"""Bytes of them that a scratch has room for."""
 TOGETHER = 4
 """Rows of a part at least."""
 PART = 4096
@@ -355,13 +353,11 @@ class _Found(NamedTuple):
     """Of bytes, what is taken off the input."""
 
 
-def plan_stencil_padded(primitives: Sequence[Primitive], constants: frozenset[str]) -> GemmProgram | None:
+def plan_stencil_padded(primitives: Sequence[Primitive], _constants: frozenset[str]) -> GemmProgram | None:
     """Planes whose padding is made for a reduce alone, and that reduce; None for others."""
     *maps, last = primitives
     frame = match_padded_input(maps)
-    if frame is None or not isinstance(last, Reduce) or last.checks or frame.inner.tensor in constants:
-        return None
-    return plan_stencil(last, frame)
+    return None if frame is None or not isinstance(last, Reduce) else plan_stencil(last, frame)
 
 
 def plan_stencil(primitive: Reduce, frame: PaddedInput | None = None) -> GemmProgram | None:
@@ -370,13 +366,13 @@ def plan_stencil(primitive: Reduce, frame: PaddedInput | None = None) -> GemmPro
     Whether it is so does not depend on what is computed from the folds, nor on the target: bits are the same.
     """
     found = _match(primitive)
-    if found is None or not all(primitive.sizes) or any(node.op == "fetch" for node in walk(primitive.value)):
+    if found is None or any(node.op == "fetch" for node in walk(primitive.value)):
         return None
     kept = len(primitive.sizes) - primitive.depth
     wide = [k for k, size in enumerate(primitive.sizes) if size > 1]
     plane, folded = tuple(k for k in wide if k < kept)[-2:], tuple(k for k in wide if k >= kept)
     batch = tuple(k for k in wide if k < kept and k not in plane)
-    if len(plane) < 2 or not 1 <= len(folded) <= 2 or len(batch) > OUTER_RANK:
+    if len(batch) > OUTER_RANK:
         return None
     less = byte_less_zero(found.weight)[1] if found.zero is not None else None  # type: ignore[arg-type, index]  # a zero point has weights
     others = ((found.weight, plane), (found.zero, (*plane, *folded)), (less, folded))
@@ -412,10 +408,7 @@ def _is_framed(sides: Operands, found: _Found, taps: Taps, frame: PaddedInput) -
 
 def _match(primitive: Reduce) -> _Found | None:
     """The one fold of a reduce of one value a row: of loads, or the sum of their products with weights."""
-    folds = [node for node in walk(primitive.value) if node.op in FOLDS]
-    if len(folds) != 1 or primitive.also or not primitive.is_by_row:
-        return None
-    (fold,) = folds
+    (fold,) = [node for node in walk(primitive.value) if node.op in FOLDS]
     (term,) = fold.args
     is_plain = fold.type is F32 and fold.op in ("fold_max", "fold_min", "fold_sum")
     if term.op == "load" and (is_plain or _is_byte(fold, term)):
@@ -440,14 +433,14 @@ def _is_byte(fold: Expr, term: Expr) -> bool:
 def _taps(sides: Operands, found: _Found) -> Taps | None:
     sizes, lie = sides.found.sizes, sides.lie(found.x)
     (rows,), (columns,) = sides.rows, sides.columns
-    lanes, most = tile_for("f32", MOST).lanes, math.prod(sizes[k] for k in sides.folded)
+    lanes = tile_for("f32", MOST).lanes
     lanes = lanes if found.x.type is F32 else max(lanes, BYTES)
     while 4 < lanes > sizes[columns]:
         lanes //= 2
     (below, beside), pitch = _pair(sides, lie), _pitch(sides, lie)
-    is_long = lanes <= sizes[columns] <= RESULT // (8 * TOGETHER) and sizes[rows] >= TOGETHER
+    is_long = lanes <= sizes[columns] <= figures().gemm.result_bytes // (8 * TOGETHER) and sizes[rows] >= TOGETHER
     element = lie.width
-    if not (is_long and pitch and lie.strides[columns] in (element, 2 * element) and most <= MOST):
+    if not (is_long and pitch and lie.strides[columns] in (element, 2 * element)):
         return None
     height, width = (1, *(sizes[k] for k in sides.folded))[-2:]
     distances = (lie.strides[rows] // pitch, lie.strides[columns] // element, below // pitch, beside // element)
@@ -513,7 +506,7 @@ def _program(sides: Operands, found: _Found, taps: Taps, frame: PaddedInput | No
         step, reach = x.strides[rows] // pitch, (taps.rows - 1) * below // pitch + 1
         parts = min(max(parts, -(-height * step * pitch // NEAR)), height // TOGETHER)
         size = ((-(-height // parts) - 1) * step + reach) * pitch
-        if size > FRAMED:
+        if size > workspace().sums_at - figures().gemm.result_bytes - 4096:
             return None
         taps = in_blocks(taps, height // parts, line)
         framing, pitch = frame.words(step, reach, size), _pitch(sides, x)
@@ -547,8 +540,8 @@ def _program(sides: Operands, found: _Found, taps: Taps, frame: PaddedInput | No
         int(is_whole), target.strides[rows], *framing, bits, *places[:4],
         len(sides.batch), *(sizes[k] for k in sides.batch),
     )  # fmt: skip
-    size = 2 * math.prod(sizes) // FLOPS
-    walk_ = get_kernel("planes", functools.partial(make_planes, SCRATCH, RESULT))
+    size = 2 * math.prod(sizes) // figures().gemm.flops_per_byte
+    walk_ = get_kernel("planes", functools.partial(make_planes, workspace().size, figures().gemm.result_bytes))
     return GemmProgram(walk_, fixed, sections, sides.count(sides.batch) * parts, size)
 
 

@@ -13,19 +13,19 @@ from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.conv.direct_microkernel import DirectTile, make_direct_tile
 from anydml.engines.cpu.conv.padded_input import match_padded_input
-from anydml.engines.cpu.features import has_feature, reads_pixels
+from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.features import has_feature
 from anydml.engines.cpu.gemm.epilogue import CHEAP, COLUMN, FOLD, SHORT, Epilogue
 from anydml.engines.cpu.gemm.microkernel import CHAIN
 from anydml.engines.cpu.gemm.operands import Operands
 from anydml.engines.cpu.gemm.prepacked import lay_out_places
 from anydml.engines.cpu.gemm.program import GemmProgram, place_of
-from anydml.engines.cpu.gemm.selection import FLOPS, TURNS
 from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, take_scratch
-from anydml.engines.cpu.gemm.workspace import RESULT, RESULT_AT, SCRATCH
+from anydml.engines.cpu.gemm.workspace import workspace
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.record import HEADER, LINE
 from anydml.engines.cpu.rows.walk import VIEWS
-from anydml.enums import DataType
+from anydml.engines.cpu.schedules import BATCH, BESIDE, CHANNEL, DOWN, GROUP, INPUT, LEAST_LANES, PLACE, ROW
 from anydml.ir.contraction import Contraction, match_contraction
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Reduce
@@ -81,9 +81,9 @@ def make_direct_conv() -> str:
     text.let("pieces_down", "stride * pitch")
     text.let("groups", "(rows + lines - 1) // lines")
     text.let("across", "(line + places_at_once - 1) // places_at_once")
-    take_scratch(text, SCRATCH)
+    take_scratch(text, workspace().size)
     text.let("band", f"scratch + {BAND_AT}")
-    text.let("sums", f"scratch + {RESULT_AT}")
+    text.let("sums", f"scratch + {workspace().result_at}")
     with text.loop("unit", "begin", "end"):
         _look_ahead(text)
         text.let("part", "unit % bands")
@@ -184,18 +184,10 @@ def _multiply(text: Steps) -> None:
 # Row blocks of a convolution: its dimensions, the shape of its tiles, and how work is cut, whatever way pictures lie.
 
 
-BATCH, GROUP, CHANNEL, ROW, PLACE, INPUT, DOWN, BESIDE = range(8)
-"""The dimensions of a convolution of planes, as its operator writes it: what is kept, then what is summed."""
 BAND = 256 * 1024
 """Bytes of a band that has several lines: the second cache has it, and sums."""
-ROOM = RESULT_AT - BAND_AT
-"""Bytes of a band that a scratch has room for."""
 SUMS = 128 * 1024
 """Bytes of sums of a band that has several lines."""
-LEAST_LANES = 8
-"""Channels that fill a vector at least."""
-LEAST_PLACES = 4
-"""Places of a line from which on it is worth a tile."""
 LATENCY = 8
 """Vectors that are added to at once at least: each waits four cycles for the one before, and there are two units."""
 LOADS = 1.2
@@ -276,9 +268,9 @@ def units_of(
     groups, across = -(-sizes[ROW] // shape.lines), -(-sides.m // shape.places)
     count = sides.count(sides.batch)
     threads = 1 if size_of(sides) < SMALL else get_num_threads()
-    wanted = 1 if threads == 1 else TURNS * threads
+    wanted = 1 if threads == 1 else figures().gemm.items_per_thread * threads
     for bands in range(min(groups, -(-wanted // count)), groups + 1):
-        room, sums = (BAND, SUMS) if bands < groups else (ROOM, RESULT)
+        room, sums = (BAND, SUMS) if bands < groups else (workspace().result_at - BAND_AT, figures().gemm.result_bytes)
         rows = shape.lines * -(-groups // bands)
         # An odd number of the cache's lines: channels lie at different places of it then.
         size = ((rows - 1) * stride + reach) * pitch
@@ -293,7 +285,7 @@ def units_of(
 
 def size_of(sides: DirectOperands) -> int:
     """The work, in bytes moved in its time."""
-    return 2 * math.prod(sides.found.sizes) // FLOPS
+    return 2 * math.prod(sides.found.sizes) // figures().gemm.flops_per_byte
 
 
 def tile_kernel(tile: DirectTile) -> int:
@@ -423,17 +415,14 @@ def plan_direct_padded(primitives: Sequence[Primitive], constants: frozenset[str
     """Planes whose padding is made for a convolution alone, and that; None for others."""
     *maps, last = primitives
     frame = match_padded_input(maps)
-    if frame is None or not isinstance(last, Reduce) or last.checks or frame.inner.tensor in constants:
-        return None
-    return _plan(last, frame, constants)
+    return None if frame is None or not isinstance(last, Reduce) else _plan(last, frame, constants)
 
 
 def _plan(primitive: Reduce, frame: PaddedInput | None, constants: frozenset[str]) -> GemmProgram | None:
-    found = match_contraction(primitive) if primitive.depth == 3 and len(primitive.sizes) == 8 else None
-    if not reads_pixels() or found is None or found.fold.type is not DataType.FLOAT32 or not all(primitive.sizes):
-        return None
+    found = match_contraction(primitive)
+    assert found is not None  # noqa: S101 - for type checkers: the condition of the route
     for x, weights, columns in ((found.left, found.right, found.columns), (found.right, found.left, found.rows)):
-        if x.op != "load" or weights.op != "load" or columns != (CHANNEL,):
+        if columns != (CHANNEL,):
             continue
         batch = tuple(k for k in (BATCH, GROUP) if primitive.sizes[k] > 1)
         own = (found.sizes, batch, (PLACE,), (CHANNEL,), (INPUT, DOWN, BESIDE))
@@ -502,8 +491,6 @@ def _program(sides: DirectOperands, epilogue: Epilogue, lines: _Lines, constants
     sizes, target, x = sides.found.sizes, sides.target, sides.lie(sides.left)
     own, steps = 16 if has_feature("avx512vl") else 8, sizes[DOWN] * sizes[BESIDE]
     lanes = own if sides.n > LEAST_LANES else LEAST_LANES
-    if sides.n % lanes or not 1 < steps <= CHAIN or sides.m < LEAST_PLACES:
-        return None
     shape = shape_of(sides, lanes)
     width, count = shape.width, -(-sides.n // shape.width)
     units = units_of(sides, shape, lines.stride, lines.reach, lines.pitch, planes=sizes[INPUT], panels=count)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature, has_fma, has_rounding
 from anydml.engines.cpu.gemm.operands import NOWHERE, Operands, StridedOperand
 from anydml.engines.cpu.gemm.program import GemmProgram
@@ -210,7 +211,7 @@ def _by_digits(
     """Rows as digits, times columns by dot instructions."""
     most = digits.MOST_ROWS
     height = min(
-        sides.m, ROWS if digits.bytes_of(sides.k // PORTION, min(sides.m, ROWS)) <= digits.MOST_BYTES else most
+        sides.m, ROWS if digits.bytes_of(sides.k // PORTION, min(sides.m, ROWS)) <= figures().gemm.right_bytes else most
     )
     # 32 sums of 4-bit weights have room for 31 bits: weights less 8 are at most 8, and less another zero point 15.
     is_even = shape.bits == 8 or (shape.zero == 8 and not shape.has_zeros)
@@ -224,7 +225,7 @@ def _by_digits(
     return _program(
         sides, sections, layouts, digits.WORDS, get_kernel("weights", digits.make_weights), height,
         size=sides.n * sides.k * shape.bits // 8 * sides.m * sides.count(sides.batch),
-        least=-(-sides.n * height // digits.MOST_RESULTS), most=sides.n,
+        least=-(-sides.n * height // (figures().gemm.result_bytes // 4)), most=sides.n,
         some=some, columns_of=kernels[0], columns_low=kernels[1], is_rounded=is_rounded,
         digits=get_kernel(name, functools.partial(digits.make_digits, row, is_rounded=is_rounded)).address,
         plainly=get_kernel(f"plainly {shape.name}", functools.partial(digits.make_plain, shape)).address,
