@@ -18,6 +18,7 @@ from anydml.engines.reference.evaluate import evaluate
 from anydml.enums import NUMPY_TYPES, DataType
 from anydml.ir import legalise as of
 from anydml.ir.expressions import FOLDS, LEAVES, OPERATIONS, Expr, const, coordinate, fold, load, sqrt
+from anydml.ir.numerics.parts import Pair
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map, Reduce, Write
 from anydml.ir.views import View
@@ -285,7 +286,7 @@ def evaluated(pair: tuple[Expr, ...], *arrays: Array) -> list[Fraction | None]:
 def test_double_floats_have_46_bits(given: list[tuple[float, ...]]) -> None:
     lows = [[a, b * 2.0**-30, c, d * 2.0**-66] for a, b, c, d in given]
     arrays = [np.array(part, np.float32) for part in zip(*lows, strict=True)]
-    a, b = (of.Pair(load(2 * k, F32), load(2 * k + 1, F32)) for k in range(2))
+    a, b = (Pair(load(2 * k, F32), load(2 * k + 1, F32)) for k in range(2))
     a, b = (of.double_sum(pair, of.double(0.0)) for pair in (a, b))  # as pairs are
     numbers_of = list(zip(evaluated(a, *arrays), evaluated(b, *arrays), strict=True))
     for made, exact in (
