@@ -9,7 +9,7 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu.conv import nhwc as pixels
-from anydml.engines.cpu.conv.nhwc_microkernel import TOGETHER, make_unpacked_tile
+from anydml.engines.cpu.conv.microkernel import TOGETHER, make_unpacked_tile
 from anydml.engines.cpu.features import reads_pixels
 from anydml.engines.cpu.gemm.epilogue import FOLD, SHORT, Epilogue
 from anydml.engines.cpu.gemm.microkernel import CHAIN, Tile

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
-from anydml.engines.cpu.conv.direct_microkernel import DirectTile, make_direct_tile
+from anydml.engines.cpu.conv.microkernel import DirectTile, make_direct_tile
 from anydml.engines.cpu.conv.padded_input import match_padded_input
 from anydml.engines.cpu.features import has_feature, reads_pixels
 from anydml.engines.cpu.gemm.epilogue import CHEAP, COLUMN, FOLD, SHORT, Epilogue

@@ -26,7 +26,7 @@ from anydml.engines.cpu.conv.direct import (
     DirectOperands,
     make_direct_conv,
 )
-from anydml.engines.cpu.conv.direct_microkernel import DirectTile
+from anydml.engines.cpu.conv.microkernel import DirectTile
 from anydml.engines.cpu.conv.padded_input import match_padded_input
 from anydml.engines.cpu.features import CROWDED, has_feature, reads_pixels
 from anydml.engines.cpu.gemm.epilogue import CHEAP, COLUMN, FOLD, SHORT, Epilogue

@@ -8,7 +8,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.conv.nhwc_microkernel import EACH, SPREAD, make_unpacked_tile
+from anydml.engines.cpu.conv.microkernel import EACH, SPREAD, make_unpacked_tile
 from anydml.engines.cpu.features import CROWDED, reads_pixels
 from anydml.engines.cpu.gemm.epilogue import epilogue_of
 from anydml.engines.cpu.gemm.macrokernel import WORDS, make_macrokernel
