@@ -10,8 +10,9 @@ from anydml.explain.layout import clean
 from anydml.explain.values import write_number, write_single
 from anydml.explain.view_words import word_sizes, word_verb, word_view
 from anydml.ir.attention import Attend
+from anydml.ir.contraction import match_contraction
 from anydml.ir.fetches import Gathered, Turned, match_gathered, match_turned
-from anydml.ir.patterns import Filled, is_copy, match_contraction, match_filled, match_scaled
+from anydml.ir.patterns import Filled, is_copy, match_filled, match_scaled
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map, Primitive, Reduce, Repeat, Scan, Scatter, Sort
 

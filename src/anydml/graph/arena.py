@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from anydml.graph.check import byte_span
 from anydml.ir.bounds import BoundsError, Span, check_views
-from anydml.ir.patterns import adds_to_product, is_copy
+from anydml.ir.contraction import adds_to_product
+from anydml.ir.patterns import is_copy
 from anydml.ir.verbs import Reduce
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.engines.reference.evaluate import AT_ONCE, evaluate
-from anydml.ir.patterns import match_contraction
+from anydml.ir.contraction import match_contraction
 from anydml.ir.trees import loads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anydml.ir.contraction import Contraction
     from anydml.ir.expressions import Expr
-    from anydml.ir.patterns import Contraction
     from anydml.ir.verbs import Reduce
 
 Array = np.ndarray[Any, Any]

@@ -16,8 +16,8 @@ from anydml.graph.passes.draft import Draft, joined
 from anydml.graph.passes.splitting import cut_for
 from anydml.graph.views import trace
 from anydml.ir.attention import Attend
+from anydml.ir.contraction import match_contraction
 from anydml.ir.expressions import Expr, call, const, coordinate, fold, load
-from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.graph.recipe import Recipe
-    from anydml.ir.patterns import Contraction
+    from anydml.ir.contraction import Contraction
     from anydml.ir.verbs import Primitive
 
 

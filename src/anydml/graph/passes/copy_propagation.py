@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from anydml.graph.passes.draft import Draft, joined, redirect
 from anydml.graph.passes.splitting import cut
 from anydml.graph.views import MOST_DIMENSIONS, parts_of, straightened, through
-from anydml.ir.patterns import is_copy, is_product
+from anydml.ir.contraction import is_product
+from anydml.ir.patterns import is_copy
 from anydml.ir.verbs import Reduce
 
 if TYPE_CHECKING:

@@ -14,9 +14,10 @@ from anydml.graph.passes.draft import Draft, joined
 from anydml.graph.passes.fusion import MOST_SOURCES, MOST_WORK, Sources, with_leaves, work
 from anydml.graph.passes.row_fusion import WORK_IN_ROWS, merged_with, work_in_passes
 from anydml.ir.blocked_weights import match_weights
+from anydml.ir.contraction import is_product
 from anydml.ir.expressions import load
 from anydml.ir.fetches import match_gathered, match_turned
-from anydml.ir.patterns import is_copy, is_product, match_filled, match_scaled
+from anydml.ir.patterns import is_copy, match_filled, match_scaled
 from anydml.ir.trees import fetched
 from anydml.ir.verbs import Computation, Map, Reduce, Write
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from anydml.graph.passes.draft import Draft, redirect
 from anydml.graph.recipe import distinct_sizes
 from anydml.graph.views import through
-from anydml.ir.patterns import is_plain, is_product
+from anydml.ir.contraction import is_product
+from anydml.ir.patterns import is_plain
 from anydml.ir.trees import fetched, walk
 from anydml.ir.verbs import Map, Reduce
 from anydml.memory import packed_strides

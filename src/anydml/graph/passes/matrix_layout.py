@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from anydml.graph.recipe import Recipe, Step
 from anydml.graph.views import trace
 from anydml.ir.attention import Attend
-from anydml.ir.patterns import match_contraction
+from anydml.ir.contraction import match_contraction
 from anydml.ir.verbs import Reduce
 
 if TYPE_CHECKING:

@@ -14,10 +14,11 @@ from anydml.graph.passes.dce import dce
 from anydml.graph.passes.draft import Draft, joined
 from anydml.graph.passes.fusion import with_leaves
 from anydml.graph.views import Trace, trace
+from anydml.ir.contraction import match_contraction
 from anydml.ir.expressions import const
 from anydml.ir.fetches import Line
 from anydml.ir.padded_reads import reach
-from anydml.ir.patterns import copy_of, is_copy, match_contraction, match_filled
+from anydml.ir.patterns import copy_of, is_copy, match_filled
 from anydml.ir.trees import fetched
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View

@@ -10,7 +10,8 @@ from anydml.graph.passes.draft import Draft
 from anydml.graph.passes.narrowing import cut_to, packed
 from anydml.graph.recipe import Step, Store, free_name
 from anydml.graph.views import through, trace
-from anydml.ir.patterns import is_copy, is_plain, is_product
+from anydml.ir.contraction import is_product
+from anydml.ir.patterns import is_copy, is_plain
 from anydml.ir.trees import fetched
 from anydml.ir.verbs import Computation, Map
 from anydml.ir.views import Cut, View

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from anydml.graph.passes.fusion import REPEATED_WORK, inlined, work
 from anydml.graph.recipe import distinct_sizes
-from anydml.ir.patterns import match_contraction
+from anydml.ir.contraction import match_contraction
 from anydml.ir.verbs import Map
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from anydml.graph.passes.draft import joined
 from anydml.graph.recipe import Recipe, Step, Store, free_name
 from anydml.graph.views import through
 from anydml.ir.blocked_weights import BYTE, has_way, match_dequantised, number_in
+from anydml.ir.contraction import match_contraction
 from anydml.ir.expressions import coordinate, fold, load
-from anydml.ir.patterns import is_copy, match_contraction
+from anydml.ir.patterns import is_copy
 from anydml.ir.trees import fetched, rewrite, walk
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View

@@ -17,8 +17,8 @@ from anydml.graph.passes.fusion import Sources, with_leaves
 from anydml.graph.passes.hoisting import name_ahead, number_ahead, reading
 from anydml.graph.passes.index_folding import numbers_of
 from anydml.graph.recipe import Step, Store
+from anydml.ir.contraction import match_contraction, varies_along
 from anydml.ir.expressions import fold
-from anydml.ir.patterns import match_contraction, varies_along
 from anydml.ir.trees import loads, walk
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View

@@ -37,7 +37,7 @@ from anydml.engines.cpu.gemm.program import GemmProgram, place_of
 from anydml.engines.cpu.launch.record import HEADER, LINE
 from anydml.engines.cpu.rows.walk import VIEWS
 from anydml.enums import DataType
-from anydml.ir.patterns import Contraction, match_contraction
+from anydml.ir.contraction import Contraction, match_contraction
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Reduce
 

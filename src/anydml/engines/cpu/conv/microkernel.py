@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.codegen.expressions import kind_of
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.epilogue import EpilogueText
-from anydml.engines.cpu.gemm.microkernel import AHEAD, TRIO, RegisterTile, Tile
+from anydml.engines.cpu.gemm.microkernel import TRIO, RegisterTile, Tile
 from anydml.engines.cpu.launch.record import LINE
 from anydml.engines.cpu.rows.reduce_kernel import combine, identity
 from anydml.enums import DataType
@@ -160,7 +161,7 @@ class _PixelTile(PiecesTile):
         for u in range(steps):
             columns = self.columns(at["b"])
             for j in range(tile.vectors if is_fetched else 0):
-                f.prefetch(at["b"] + (AHEAD + 4 * tile.lanes * j))
+                f.prefetch(at["b"] + (figures().gemm.prefetch_bytes + 4 * tile.lanes * j))
             for i in range(tile.rows):
                 factor = f.splat(f.load("float", self._row(here, i, 4 * u)), tile.lanes)
                 self.add_row(i, factor, columns, sums)
@@ -353,7 +354,7 @@ class _BandTile(PiecesTile):
         first, wide = 4 * band.width * tap, 4 * band.lanes
         columns = [f.load(self.vector, b + (first + wide * j)) for j in range(band.vectors)]
         for line in range(0, wide * band.vectors if band.fetches else 0, LINE):
-            f.prefetch(b + (AHEAD + first + line))
+            f.prefetch(b + (figures().gemm.prefetch_bytes + first + line))
         for i in range(band.rows):
             offset = i // band.places * band.down + i % band.places * band.apart + tap * band.beside
             if not band.is_each:

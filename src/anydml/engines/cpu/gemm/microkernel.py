@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.codegen.function import Function, vector_of
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.amx import make_matrices
 from anydml.engines.cpu.gemm.epilogue import EpilogueText
 from anydml.engines.cpu.gemm.packing import LINED
@@ -48,13 +49,9 @@ if TYPE_CHECKING:
 
 CHAIN = 128
 """Products that are added up one after the other: a sum of such sums has a smaller error than one of all."""
-AHEAD = 1024
-"""Bytes ahead that packed columns are fetched, a line for each step: a hundredth of the time (Arm Neoverse-N1)."""
 BYTES = ("i8", "pairs", "small", "matrices")
 """The kinds of tiles whose elements are four bytes."""
 SCALARS = {"f32": "float", "f16": "float", "i32": "i32", **dict.fromkeys(BYTES, "i32")}
-MOST_LINES = 2
-"""Lines of columns that are fetched for a step at most: others come by themselves, a stream of the CPU's."""
 
 
 class Tile(NamedTuple):
@@ -224,9 +221,6 @@ class RegisterTile:
 
 UNROLLED = LINED // 2
 """Steps at once: a hundredth quicker than 4."""
-MANY = 16
-"""Sums of a tile from which on rows are fetched as well, where an x86 reads them: they lie in the second cache, for the
-columns of a tile take the first. 256 x 256 x 256 takes 270 us so, and 284 without (one thread, 16 lanes)."""
 TRIO = 3
 """Rows that share a pointer: an x86 adds a stride, or twice that, as it reads."""
 
@@ -245,7 +239,7 @@ class Microkernel(RegisterTile):
         """Bytes of a column's step."""
         self.row_bytes = 4 * (tile.rows if tile.is_lined else tile.pitch * (2 if tile.kind == "pairs" else 1))
         """Of a step of all packed rows."""
-        self.fetches_rows = not tile.by_lane and len(self.keys) >= MANY
+        self.fetches_rows = not tile.by_lane and len(self.keys) >= figures().gemm.fetched_rows_sums
         self.fetches_next = (tile.is_lined or tile.is_apart) and tile.panels == 1
 
     def write(self) -> str:
@@ -341,9 +335,10 @@ class Microkernel(RegisterTile):
             for line in range(-(-4 * tile.lanes * tile.vectors // LINE)):
                 f.prefetch(b + self.ahead + LINE * line)
         else:
-            lines = min(-(-self.width * tile.lanes * tile.vectors * UNROLLED // LINE), MOST_LINES * UNROLLED)
+            of = figures().gemm
+            lines = min(-(-self.width * tile.lanes * tile.vectors * UNROLLED // LINE), of.prefetch_lines * UNROLLED)
             for line in range(lines * step // UNROLLED, lines * (step + 1) // UNROLLED):
-                f.prefetch(first + (AHEAD + LINE * line))
+                f.prefetch(first + (of.prefetch_bytes + LINE * line))
         if self.fetches_rows and tile.is_apart:
             for i in range(2 * step, min(2 * step + 2, tile.rows)):
                 f.prefetch(self._row(here, 0, i) + LINE)

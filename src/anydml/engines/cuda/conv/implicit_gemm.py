@@ -359,7 +359,7 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures, *, has_blocks
         beside=shape.beside,
     )
     high = -(-rows // shape.high)
-    count = -(-terms // shape.depth) if is_few else blocks * walk.count(walk.taps)
+    count = -(-terms // shape.depth) if is_few else blocks * found.count(walk.taps)
     fixed: Numbers = (
         (rows, columns, channels, count, terms, high),
         tuple(sizes[k] for k in walk.rows),

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.enums import DataType
+from anydml.ir.contraction import match_contraction
 from anydml.ir.padded_reads import match_reached
-from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import walk
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from anydml.ir.contraction import Contraction
     from anydml.ir.expressions import Expr
-    from anydml.ir.patterns import Contraction
     from anydml.ir.verbs import Reduce
 
 
@@ -136,19 +136,16 @@ class WindowWalk:
         """Of both factors in memory."""
         return self.left.kind
 
-    def count(self, dimensions: Sequence[int]) -> int:
-        """The elements of some dimensions."""
-        return math.prod(self.found.sizes[k] for k in dimensions)
-
     @property
     def shape(self) -> tuple[int, int, int]:
         """Places, channels of the result, terms."""
-        return self.count(self.rows), self.count(self.found.columns), self.run * self.count(self.taps)
+        rows, columns, _ = self.found.shape
+        return rows, columns, self.run * self.found.count(self.taps)
 
     @property
     def groups(self) -> int:
         """How many convolutions there are beside one another."""
-        return self.count(self.found.batch)
+        return self.found.count(self.found.batch)
 
     @property
     def channels(self) -> int | None:
@@ -165,7 +162,7 @@ def walk_of(primitive: Reduce) -> WindowWalk | None:
     if found is None or not found.folded or found.fold.type is not DataType.FLOAT32:
         return None
     if len(found.rows) < len(found.columns):
-        found = found._replace(left=found.right, right=found.left, rows=found.columns, columns=found.rows)
+        found = found.transposed
     kept, depth = len(found.sizes) - primitive.depth, primitive.depth
     # As operators have it: the last dimensions of places are walked by the taps, whose first are channels.
     pairs = {kept + i: kept - depth + i for i in range(1, depth) if kept - depth + i >= 0}

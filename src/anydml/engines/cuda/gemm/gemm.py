@@ -14,9 +14,10 @@ from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Block, Kernel
 from anydml.engines.cuda.rows.reduce_kernel import Line
 from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, kind_of, over, step_of
 from anydml.enums import DataType
+from anydml.ir.contraction import match_contraction
 from anydml.ir.loops import Loops, simplify
 from anydml.ir.numerics import expand
-from anydml.ir.patterns import copy_of, match_contraction
+from anydml.ir.patterns import copy_of
 from anydml.ir.trees import rewrite, walk
 from anydml.ir.views import View
 
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
     from anydml.engines.cuda.device import Figures
     from anydml.engines.cuda.launch import Numbers
+    from anydml.ir.contraction import Contraction
     from anydml.ir.expressions import Expr
-    from anydml.ir.patterns import Contraction
     from anydml.ir.verbs import Map, Reduce
 
 # How products of matrices are cut into tiles: what did best on a H200.
@@ -378,11 +379,6 @@ def matrices_of(primitive: Reduce, found: Contraction) -> Matrices | None:
     return Matrices(rows, columns, terms, batch, parts, (*read, primitive.target))
 
 
-def turned(found: Contraction) -> Contraction:
-    """The same with the factors' roles exchanged: the transposed result."""
-    return found._replace(left=found.right, right=found.left, rows=found.columns, columns=found.rows)
-
-
 # Products of matrices, planned: the reduces that sum left·right, with whatever is computed of each sum.
 
 
@@ -443,10 +439,10 @@ class ProductProgram:
         factors_are_small = is_small(found.left) and is_small(found.right)
         if kind is None and found.fold.type is not DataType.FLOAT32 and not factors_are_small:
             return None
-        rows, columns = (math.prod(found.sizes[k] for k in group) for group in (found.rows, found.columns))
+        rows, columns, _ = found.shape
         is_large = min(rows, columns) > SKINNY
         if min(rows, SKINNY + 1) > columns or (is_large and _is_better_turned(primitive, found)):
-            found = turned(found)
+            found = found.transposed
         matrices = matrices_of(primitive, found)
         if matrices is None:
             return None

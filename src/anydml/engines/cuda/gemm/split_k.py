@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.engines.cuda.gemm.gemm import SKINNY
 from anydml.enums import DataType
+from anydml.ir.contraction import match_contraction
 from anydml.ir.expressions import Expr, coordinate, load
 from anydml.ir.padded_reads import match_reached
-from anydml.ir.patterns import match_contraction
 from anydml.ir.trees import rewrite, walk
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
@@ -44,7 +43,7 @@ def divide(primitive: Primitive, multiprocessors: int) -> tuple[Reduce, Map] | N
     outside = [node for node in walk(primitive.value, known=(found.fold,)) if node.op == "fetch"]
     if kind is None or kind is not _kind(found.right) or outside:
         return None
-    rows, columns, terms = (math.prod(sizes[k] for k in of) for of in (found.rows, found.columns, found.folded))
+    rows, columns, terms = found.shape
     tiles = -(-rows // TILE) * -(-columns // TILE)
     count = MOST
     while count > 1 and (sizes[kept] % count or terms // count < LEAST or count * tiles > 2 * multiprocessors):

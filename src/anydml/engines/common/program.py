@@ -1,0 +1,84 @@
+"""What an engine makes of verbs: programs to be bound to memory, chosen by the routes of a decision table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from anydml.errors import BindingError, Fault
+from anydml.locks import make_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from anydml.ir.verbs import Map, Reduce
+
+
+class Program(Protocol):
+    """A primitive made ready to run."""
+
+    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
+        """Attach each tensor to its memory, given by the address of its first element. The result dispatches.
+
+        What is bound was checked before, and whoever binds keeps it alive. A dispatch validates nothing but the
+        values of indices, which it does before it writes.
+        """
+
+
+def layouts_of(program: Program) -> Mapping[str, Map | Reduce]:
+    """Layouts that a program wants ahead: by a name of its own, the verb of one constant that writes it, packed.
+
+    When it is bound, the name has its place. What its layouts are of, it reads no more itself.
+    """
+    found: Mapping[str, Map | Reduce] = getattr(program, "layouts", {})  # which few programs have
+    return found
+
+
+def direct_of(program: Program, tensors: Sequence[str]) -> Callable[..., Any] | None:
+    """A function that runs a program on NumPy's host arrays, one for each tensor in order; None where it must be bound.
+
+    They were checked before, as those that are bound are.
+    """
+    make = getattr(program, "direct", None)  # which few programs have
+    return None if make is None else make(tensors)
+
+
+class Route(NamedTuple):
+    """A row of an engine's decision table: the first route that takes a verb carries it out."""
+
+    name: str
+    plan: Callable[..., Program | None]
+    """The program; None where the condition does not hold."""
+    when: str
+    """The condition, in words."""
+
+
+GENERIC = Route("reference", lambda *_: None, "any verb: NumPy, over all of it at once")
+"""The only route of an engine that has no others, and the last one of those that have."""
+REPEATED = Route(
+    "loop", lambda *_: None, "verbs that are repeated: each by its own route, in one call where there is one"
+)
+"""The route of a Repeat."""
+
+
+# Launches that have memory of their own, or write over what they read: one at a time, from whatever threads.
+
+
+class _Exclusive:
+    __slots__ = ("_launch", "_lock", "_subject")
+
+    def __init__(self, launch: Callable[[], Any], subject: str, lock: Any) -> None:
+        self._launch, self._subject, self._lock = launch, subject, lock
+
+    def __call__(self) -> Any:
+        lock = self._lock
+        if lock._is_owned():  # noqa: SLF001 - no public question says by whom
+            rule = "this binding is running already, on the same thread"
+            way_out = "bind again for a signal's handler, a destructor or a callback that dispatches meanwhile"
+            raise BindingError(self._subject, Fault(field="", rule=rule, way_out=way_out))
+        with lock:
+            return self._launch()
+
+
+def one_at_a_time(launch: Callable[[], Any], subject: str, lock: Any = None) -> Callable[[], Any]:
+    """The same launch, for which a second thread waits until the first is done; so does every launch with its lock."""
+    return _Exclusive(launch, subject, lock or make_lock())
