@@ -14,7 +14,7 @@ from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.conv.microkernel import DirectTile, make_direct_tile
 from anydml.engines.cpu.conv.padded_input import match_padded_input
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.features import has_feature, reads_pixels
+from anydml.engines.cpu.features import has_feature
 from anydml.engines.cpu.gemm.epilogue import CHEAP, COLUMN, FOLD, SHORT, Epilogue
 from anydml.engines.cpu.gemm.microkernel import CHAIN
 from anydml.engines.cpu.gemm.operands import Operands
@@ -25,7 +25,7 @@ from anydml.engines.cpu.gemm.workspace import workspace
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.record import HEADER, LINE
 from anydml.engines.cpu.rows.walk import VIEWS
-from anydml.enums import DataType
+from anydml.engines.cpu.schedules import BATCH, BESIDE, CHANNEL, DOWN, GROUP, INPUT, LEAST_LANES, PLACE, ROW
 from anydml.ir.contraction import Contraction, match_contraction
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Reduce
@@ -184,16 +184,10 @@ def _multiply(text: Steps) -> None:
 # Row blocks of a convolution: its dimensions, the shape of its tiles, and how work is cut, whatever way pictures lie.
 
 
-BATCH, GROUP, CHANNEL, ROW, PLACE, INPUT, DOWN, BESIDE = range(8)
-"""The dimensions of a convolution of planes, as its operator writes it: what is kept, then what is summed."""
 BAND = 256 * 1024
 """Bytes of a band that has several lines: the second cache has it, and sums."""
 SUMS = 128 * 1024
 """Bytes of sums of a band that has several lines."""
-LEAST_LANES = 8
-"""Channels that fill a vector at least."""
-LEAST_PLACES = 4
-"""Places of a line from which on it is worth a tile."""
 LATENCY = 8
 """Vectors that are added to at once at least: each waits four cycles for the one before, and there are two units."""
 LOADS = 1.2
@@ -421,17 +415,14 @@ def plan_direct_padded(primitives: Sequence[Primitive], constants: frozenset[str
     """Planes whose padding is made for a convolution alone, and that; None for others."""
     *maps, last = primitives
     frame = match_padded_input(maps)
-    if frame is None or not isinstance(last, Reduce) or last.checks or frame.inner.tensor in constants:
-        return None
-    return _plan(last, frame, constants)
+    return None if frame is None or not isinstance(last, Reduce) else _plan(last, frame, constants)
 
 
 def _plan(primitive: Reduce, frame: PaddedInput | None, constants: frozenset[str]) -> GemmProgram | None:
-    found = match_contraction(primitive) if primitive.depth == 3 and len(primitive.sizes) == 8 else None
-    if not reads_pixels() or found is None or found.fold.type is not DataType.FLOAT32 or not all(primitive.sizes):
-        return None
+    found = match_contraction(primitive)
+    assert found is not None  # noqa: S101 - for type checkers: the condition of the route
     for x, weights, columns in ((found.left, found.right, found.columns), (found.right, found.left, found.rows)):
-        if x.op != "load" or weights.op != "load" or columns != (CHANNEL,):
+        if columns != (CHANNEL,):
             continue
         batch = tuple(k for k in (BATCH, GROUP) if primitive.sizes[k] > 1)
         own = (found.sizes, batch, (PLACE,), (CHANNEL,), (INPUT, DOWN, BESIDE))
@@ -500,8 +491,6 @@ def _program(sides: DirectOperands, epilogue: Epilogue, lines: _Lines, constants
     sizes, target, x = sides.found.sizes, sides.target, sides.lie(sides.left)
     own, steps = 16 if has_feature("avx512vl") else 8, sizes[DOWN] * sizes[BESIDE]
     lanes = own if sides.n > LEAST_LANES else LEAST_LANES
-    if sides.n % lanes or not 1 < steps <= CHAIN or sides.m < LEAST_PLACES:
-        return None
     shape = shape_of(sides, lanes)
     width, count = shape.width, -(-sides.n // shape.width)
     units = units_of(sides, shape, lines.stride, lines.reach, lines.pitch, planes=sizes[INPUT], panels=count)

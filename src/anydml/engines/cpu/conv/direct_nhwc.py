@@ -9,26 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.conv import direct
-from anydml.engines.cpu.conv.direct import (
-    BATCH,
-    BESIDE,
-    CHANNEL,
-    DOWN,
-    GROUP,
-    INPUT,
-    LEAST_LANES,
-    LEAST_PLACES,
-    OFTEN,
-    PLACE,
-    ROW,
-    TILES,
-    WORDS,
-    DirectOperands,
-    make_direct_conv,
-)
+from anydml.engines.cpu.conv.direct import OFTEN, TILES, WORDS, DirectOperands, make_direct_conv
 from anydml.engines.cpu.conv.microkernel import DirectTile
 from anydml.engines.cpu.conv.padded_input import match_padded_input
-from anydml.engines.cpu.features import CROWDED, has_feature, reads_pixels
+from anydml.engines.cpu.features import CROWDED, has_feature
 from anydml.engines.cpu.gemm.epilogue import CHEAP, COLUMN, FOLD, SHORT, Epilogue
 from anydml.engines.cpu.gemm.microkernel import CHAIN
 from anydml.engines.cpu.gemm.operands import StridedOperand
@@ -36,7 +20,7 @@ from anydml.engines.cpu.gemm.prepacked import lay_out_places
 from anydml.engines.cpu.gemm.program import GemmProgram, place_of
 from anydml.engines.cpu.launch.record import HEADER, LINE
 from anydml.engines.cpu.rows.walk import VIEWS
-from anydml.enums import DataType
+from anydml.engines.cpu.schedules import BATCH, BESIDE, CHANNEL, DOWN, GROUP, INPUT, LEAST_LANES, PLACE, ROW
 from anydml.ir.contraction import Contraction, match_contraction
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Reduce
@@ -147,14 +131,10 @@ def plan_direct_nhwc(primitives: Sequence[Primitive], constants: frozenset[str])
     """Pictures whose padding is made for a convolution alone, and that; None for others."""
     *maps, last = primitives
     frame = match_padded_input(maps, is_beside=True)
-    if frame is None or not isinstance(last, Reduce) or last.checks or frame.inner.tensor in constants:
-        return None
-    found = match_contraction(last) if last.depth == 3 and len(last.sizes) == 8 else None
-    if not reads_pixels() or found is None or found.fold.type is not DataType.FLOAT32 or not all(last.sizes):
+    found = match_contraction(last) if isinstance(last, Reduce) else None
+    if frame is None or found is None or not isinstance(last, Reduce):
         return None
     for x, weights in ((found.left, found.right), (found.right, found.left)):
-        if x.op != "load" or weights.op != "load":
-            continue
         is_each = last.sizes[CHANNEL] == last.sizes[INPUT] == 1 < last.sizes[GROUP]
         columns = (GROUP,) if is_each else (CHANNEL,)
         batch = (BATCH,) if last.sizes[BATCH] > 1 else ()
@@ -270,7 +250,7 @@ def _program(
     own = 16 if has_feature("avx512vl") else 8
     lanes = own if sides.n > LEAST_LANES else LEAST_LANES
     walk = _walk(sides, picture, is_each=is_each)
-    if sides.n < LEAST_LANES or sides.m < LEAST_PLACES or walk is None or (is_each and sides.k > CHAIN):
+    if walk is None or (is_each and sides.k > CHAIN):
         return None
     shape = direct.shape_of(sides, lanes)
     width = shape.width
