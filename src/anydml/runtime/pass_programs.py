@@ -23,7 +23,7 @@ def join_steps(engine: Engine, recipe: Recipe, constants: frozenset[str]) -> tup
     """A recipe in which verbs that an engine has one program for are one step, and those programs by number.
 
     Asked for are the maps that write parts of a store, with the one reduce that reads it: padding, and what reads it.
-    Maps whose store is read otherwise are asked for by themselves.
+    Maps alone are asked for where they are all that there is; in the midst of networks that was not measured.
     """
     writers, readers = dict[str, list[int]](), dict[str, list[int]]()
     for number, step in enumerate(recipe.steps):
@@ -39,15 +39,18 @@ def join_steps(engine: Engine, recipe: Recipe, constants: frozenset[str]) -> tup
         reading = readers.get(store, [])
         is_own = recipe.stores[store].kind == "scratch" and len(reading) == 1
         is_folded = is_own and isinstance(recipe.steps[reading[0]].primitive, Reduce)
-        for group in [[*several, *reading], several] if is_folded else [several]:
-            if gone.intersection(group) or any(number < several[-1] for number in reading):
-                continue
-            verbs = [recipe.steps[number].primitive for number in group]
-            if (program := engine.join(verbs, constants)) is not None:
-                nodes = tuple(dict.fromkeys(node for number in group for node in recipe.steps[number].nodes))
-                made[group[-1]] = Step(Joined.of(verbs), nodes), program
-                gone.update(group)
-                break
+        if is_folded:
+            group = [*several, *reading]
+        elif len(several) == len(recipe.steps):
+            group = several
+        else:
+            continue
+        verbs = [recipe.steps[number].primitive for number in group]
+        program = None if gone.intersection(group) else engine.join(verbs, constants)
+        if program is not None:
+            nodes = tuple(dict.fromkeys(node for number in group for node in recipe.steps[number].nodes))
+            made[group[-1]] = Step(Joined.of(verbs), nodes), program
+            gone.update(group)
     if not made:
         return recipe, {}
     kept = [number for number in range(len(recipe.steps)) if number in made or number not in gone]
