@@ -12,7 +12,6 @@ from anydml.engines.cuda.codegen.expressions import bits_of, bounded
 from anydml.engines.cuda.conv.implicit_gemm_emit import Ranks, emit_window, names_of
 from anydml.engines.cuda.conv.implicit_gemm_kernel import Window
 from anydml.engines.cuda.conv.stencil import MOST_TAPS
-from anydml.engines.cuda.conv.windows import Walked, walk_of
 from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Block, Kernel
 from anydml.engines.cuda.prepared import Prepared
 from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, kind_of, over, step_of
@@ -24,16 +23,17 @@ from anydml.ir.patterns import copy_of
 from anydml.ir.trees import walk as walk_nodes
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
+from anydml.ir.windows import Walked, walk_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.engines.cuda.conv.implicit_gemm_emit import Way
-    from anydml.engines.cuda.conv.windows import Axis, WindowWalk
     from anydml.engines.cuda.device import Figures
     from anydml.engines.cuda.launch import Numbers
     from anydml.engines.cuda.prepared import Bases
     from anydml.ir.verbs import Reduce
+    from anydml.ir.windows import Axis, WindowWalk
 
 # How the factors of a convolution are laid out first: channels beside one another, and few of them with their line.
 #

@@ -21,7 +21,6 @@ from anydml.engines.cuda.codegen.expressions import (
 )
 from anydml.engines.cuda.conv.implicit_gemm_emit import split, weighted
 from anydml.engines.cuda.conv.implicit_gemm_kernel import Taps
-from anydml.engines.cuda.conv.windows import walked_by
 from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Kernel
 from anydml.engines.cuda.prepared import Prepared
 from anydml.engines.cuda.rows.reduce import levels_of, neutral
@@ -32,16 +31,17 @@ from anydml.ir.numerics import expand
 from anydml.ir.padded_reads import match_reached
 from anydml.ir.patterns import copy_of
 from anydml.ir.trees import walk
+from anydml.ir.windows import walked_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.engines.cuda.conv.windows import Axis, Walked
     from anydml.engines.cuda.device import Figures
     from anydml.engines.cuda.launch import Numbers
     from anydml.engines.cuda.prepared import Bases
     from anydml.ir.verbs import Map, Reduce
     from anydml.ir.views import View
+    from anydml.ir.windows import Axis, Walked
 
 # Which results of a fold over windows a thread has: several in a row, so that they share what is read.
 
