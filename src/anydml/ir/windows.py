@@ -26,6 +26,28 @@ MOST_ROWS, MOST_TERMS = 4, 4
 """Dimensions of places, and of terms: those of volumes in a batch."""
 
 
+class ConvolutionAxes(NamedTuple):
+    """The dimensions of a convolution's walk, as its operator writes it: what is kept, then what is summed."""
+
+    outer: tuple[int, ...]
+    """The batch, and the groups."""
+    channel: int
+    """The channels of the output, of a group."""
+    places: tuple[int, ...]
+    inputs: int
+    """The channels of the input, of a group."""
+    taps: tuple[int, ...]
+    """Those of the window, each along the place of its number."""
+
+    @classmethod
+    def of(cls, rank: int, depth: int) -> ConvolutionAxes:
+        """Those of a walk of so many dimensions, of which the last are summed; other walks may lack some."""
+        kept = rank - depth
+        first = kept - depth
+        places = tuple(range(first + 1, kept))
+        return cls(tuple(range(first)), first, places, kept, tuple(range(kept + 1, rank)))
+
+
 class Axis(NamedTuple):
     """A dimension of a source, with the line of indices that a walk reads there: first + Σ coordinate·step."""
 
@@ -163,9 +185,8 @@ def walk_of(primitive: Reduce) -> WindowWalk | None:
         return None
     if len(found.rows) < len(found.columns):
         found = found.transposed
-    kept, depth = len(found.sizes) - primitive.depth, primitive.depth
-    # As operators have it: the last dimensions of places are walked by the taps, whose first are channels.
-    pairs = {kept + i: kept - depth + i for i in range(1, depth) if kept - depth + i >= 0}
+    axes = ConvolutionAxes.of(len(found.sizes), primitive.depth)
+    pairs = {tap: place for tap, place in zip(axes.taps, axes.places, strict=True) if place >= 0}
     nodes = [factor.args[0] if factor.op == "cast" else factor for factor in (found.left, found.right)]
     left, right = (walked_by(node, primitive.sources, pairs) for node in nodes)
     if left is None or right is None or right.limits or left.kind is not right.kind:

@@ -24,7 +24,7 @@ from anydml.engines.cpu.conv.stencil_vectors import (
 )
 from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.gemm.epilogue import COLUMN, FOLD, ROW, Epilogue
-from anydml.engines.cpu.gemm.operands import Operands, byte_less_zero
+from anydml.engines.cpu.gemm.operands import Operands
 from anydml.engines.cpu.gemm.program import GemmProgram
 from anydml.engines.cpu.gemm.selection import FLOPS
 from anydml.engines.cpu.gemm.tile_shapes import has_dots, tile_for
@@ -33,7 +33,7 @@ from anydml.engines.cpu.gemm.workspace import RESULT, SCRATCH, SUMS_AT
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.enums import DataType
-from anydml.ir.contraction import Contraction, varies_along
+from anydml.ir.contraction import Contraction, byte_less_zero, varies_along
 from anydml.ir.expressions import FOLDS
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Reduce
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.engines.cpu.conv.padded_input import PaddedInput
-    from anydml.engines.cpu.gemm.operands import StridedOperand
     from anydml.engines.cpu.gemm.program import Section
+    from anydml.ir.contraction import StridedOperand
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive
 
@@ -336,15 +336,6 @@ PART = 4096
 """Results of a part of a plane: the first cache has them, with what they are folded from."""
 
 
-class _Planes(Operands):
-    """The last two dimensions that are kept are rows and columns of a plane."""
-
-    def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - as `Operands._sort` takes it
-        found = self.found
-        self.windows, self.unmerged = None, ()
-        self.batch, self.rows, self.columns, self.folded = found.batch, found.rows, found.columns, found.folded
-
-
 class _Found(NamedTuple):
     op: str
     x: Expr
@@ -383,7 +374,8 @@ def plan_stencil(primitive: Reduce, frame: PaddedInput | None = None) -> GemmPro
     if any(one is not None and not varies_along(one, primitive.sources).isdisjoint(over) for one, over in others):
         return None
     both = (found.x, found.x)  # weights have no part in how a plane lies
-    sides = _Planes(primitive, Contraction(found.fold, *both, primitive.sizes, batch, plane[:1], plane[1:], folded))
+    # The last two dimensions that are kept are rows and columns of a plane.
+    sides = Operands(primitive, Contraction(found.fold, *both, primitive.sizes, batch, plane[:1], plane[1:], folded))
     taps = _taps(sides, found)
     if taps is None or len(sides.lies(sides.finish)) >= VIEWS:
         return None

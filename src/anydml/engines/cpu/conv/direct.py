@@ -26,15 +26,16 @@ from anydml.engines.cpu.launch.record import HEADER, LINE
 from anydml.engines.cpu.rows.walk import VIEWS
 from anydml.engines.threads import get_num_threads
 from anydml.enums import DataType
-from anydml.ir.contraction import Contraction, match_contraction
+from anydml.ir.contraction import match_contraction
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Reduce
+from anydml.ir.windows import ConvolutionAxes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from anydml.engines.cpu.conv.padded_input import PaddedInput
-    from anydml.engines.cpu.gemm.operands import StridedOperand
+    from anydml.ir.contraction import Contraction, StridedOperand
     from anydml.ir.verbs import Primitive
 
 # Direct convolution, a row block of the output (a "band" below) at a time. Compiled once for all.
@@ -184,8 +185,9 @@ def _multiply(text: Steps) -> None:
 # Row blocks of a convolution: its dimensions, the shape of its tiles, and how work is cut, whatever way pictures lie.
 
 
-BATCH, GROUP, CHANNEL, ROW, PLACE, INPUT, DOWN, BESIDE = range(8)
-"""The dimensions of a convolution of planes, as its operator writes it: what is kept, then what is summed."""
+(BATCH, GROUP), CHANNEL, (ROW, PLACE), INPUT, (DOWN, BESIDE) = ConvolutionAxes.of(8, 3)
+"""The dimensions of a convolution of planes. Rows of the product are the places of a line, columns the channels of the
+output."""
 BAND = 256 * 1024
 """Bytes of a band that has several lines: the second cache has it, and sums."""
 ROOM = RESULT_AT - BAND_AT
@@ -207,14 +209,13 @@ OFTEN = 16
 """Tiles of a band up to which weights are fetched: more of them find those in the first cache for long."""
 
 
-class DirectOperands(Operands):
-    """Rows are the places of a line, columns the channels of the output."""
-
-    def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - as `Operands._sort` takes it
-        found = self.found
-        self.windows, self.unmerged = None, ()
-        self.rows, self.columns, self.batch, self.folded = found.rows, found.columns, found.batch, found.folded
-        self.m, self.n, self.k = map(self.count, (self.rows, self.columns, self.folded))
+def match_planes(primitive: Reduce) -> Iterator[Contraction]:
+    """A convolution of planes of FLOAT32, by which factor is the input: the left one is, and the right one weights."""
+    axes = ConvolutionAxes.of(len(primitive.sizes), primitive.depth)
+    found = match_contraction(primitive) if len(axes.places) == 2 == len(axes.outer) else None
+    if not reads_pixels() or found is None or found.fold.type is not DataType.FLOAT32 or not all(primitive.sizes):
+        return
+    yield from (one for one in (found, found.transposed) if one.left.op == one.right.op == "load")
 
 
 class Shape(NamedTuple):
@@ -237,7 +238,7 @@ class Shape(NamedTuple):
         return max(rows * self.vectors, LATENCY, LOADS * (rows + self.vectors)) / 2 + OVERHEAD
 
 
-def shape_of(sides: DirectOperands, lanes: int) -> Shape:
+def shape_of(sides: Operands, lanes: int) -> Shape:
     """The tile that takes the least time."""
     registers = 32 if has_feature("avx512vl") else 16
     line, rows, found = sides.m, sides.found.sizes[ROW], []
@@ -266,7 +267,7 @@ class _Units(NamedTuple):
 
 
 def units_of(
-    sides: DirectOperands, shape: Shape, stride: int, reach: int, pitch: int, *, planes: int, panels: int
+    sides: Operands, shape: Shape, stride: int, reach: int, pitch: int, *, planes: int, panels: int
 ) -> _Units | None:
     """Row blocks that the second cache has, and work for every thread; None where a scratch has no room for a band.
 
@@ -291,7 +292,7 @@ def units_of(
     return None
 
 
-def size_of(sides: DirectOperands) -> int:
+def size_of(sides: Operands) -> int:
     """The work, in bytes moved in its time."""
     return 2 * math.prod(sides.found.sizes) // FLOPS
 
@@ -429,22 +430,18 @@ def plan_direct_padded(primitives: Sequence[Primitive], constants: frozenset[str
 
 
 def _plan(primitive: Reduce, frame: PaddedInput | None, constants: frozenset[str]) -> GemmProgram | None:
-    found = match_contraction(primitive) if primitive.depth == 3 and len(primitive.sizes) == 8 else None
-    if not reads_pixels() or found is None or found.fold.type is not DataType.FLOAT32 or not all(primitive.sizes):
-        return None
-    for x, weights, columns in ((found.left, found.right, found.columns), (found.right, found.left, found.rows)):
-        if x.op != "load" or weights.op != "load" or columns != (CHANNEL,):
+    for found in match_planes(primitive):
+        if found.columns != (CHANNEL,):
             continue
         batch = tuple(k for k in (BATCH, GROUP) if primitive.sizes[k] > 1)
-        own = (found.sizes, batch, (PLACE,), (CHANNEL,), (INPUT, DOWN, BESIDE))
-        sides = DirectOperands(primitive, Contraction(found.fold, x, weights, *own))
+        sides = Operands(primitive, found._replace(batch=batch, rows=(PLACE,), folded=(INPUT, DOWN, BESIDE)))
         epilogue, lines = _epilogue(sides), _lines(sides, frame)
         if epilogue is not None and lines is not None:
             return _program(sides, epilogue, lines, constants)
     return None
 
 
-def _epilogue(sides: DirectOperands) -> Epilogue | None:
+def _epilogue(sides: Operands) -> Epilogue | None:
     """The value computed from sums, if it is short and has a number for each channel at most."""
     leaves, lies = sides.leaves(sides.finish)
     nodes, target = list(walk(sides.finish)), sides.target
@@ -461,7 +458,7 @@ def _epilogue(sides: DirectOperands) -> Epilogue | None:
     return Epilogue(sides.finish, sides.sum, tuple(leaves), tuple(moves))
 
 
-def _lines(sides: DirectOperands, frame: PaddedInput | None) -> _Lines | None:
+def _lines(sides: Operands, frame: PaddedInput | None) -> _Lines | None:
     """How lines lie; None where windows are walked backward or reach out of a plane, or channels lie otherwise."""
     x, sizes = sides.lie(sides.left), sides.found.sizes
     ways = (ROW, PLACE, DOWN, BESIDE)
@@ -492,13 +489,13 @@ def _lines(sides: DirectOperands, frame: PaddedInput | None) -> _Lines | None:
     )  # fmt: skip
 
 
-def _reach(sides: DirectOperands, *ways: int) -> int:
+def _reach(sides: Operands, *ways: int) -> int:
     """The bytes that all windows read along some dimensions."""
     x, sizes = sides.lie(sides.left), sides.found.sizes
     return 4 + sum((sizes[k] - 1) * x.strides[k] for k in ways)
 
 
-def _program(sides: DirectOperands, epilogue: Epilogue, lines: _Lines, constants: frozenset[str]) -> GemmProgram | None:
+def _program(sides: Operands, epilogue: Epilogue, lines: _Lines, constants: frozenset[str]) -> GemmProgram | None:
     sizes, target, x = sides.found.sizes, sides.target, sides.lie(sides.left)
     own, steps = 16 if has_feature("avx512vl") else 8, sizes[DOWN] * sizes[BESIDE]
     lanes = own if sides.n > LEAST_LANES else LEAST_LANES
@@ -548,7 +545,7 @@ def _program(sides: DirectOperands, epilogue: Epilogue, lines: _Lines, constants
     return GemmProgram(kernel, fixed, sections, number, size_of(sides), panels.layouts)
 
 
-def _tiles(sides: DirectOperands, shape: Shape, lines: _Lines, *, is_fetched: bool) -> list[DirectTile]:
+def _tiles(sides: Operands, shape: Shape, lines: _Lines, *, is_fetched: bool) -> list[DirectTile]:
     """In the order of the kernel's: for a panel or the last, and for a line's places or the last."""
     x, sizes = sides.lie(sides.left), sides.found.sizes
     down = lines.stride * lines.pitch if shape.lines > 1 else 0

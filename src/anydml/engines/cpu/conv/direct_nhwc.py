@@ -23,21 +23,20 @@ from anydml.engines.cpu.conv.direct import (
     ROW,
     TILES,
     WORDS,
-    DirectOperands,
     make_direct_conv,
+    match_planes,
 )
 from anydml.engines.cpu.conv.direct_microkernel import DirectTile
 from anydml.engines.cpu.conv.padded_input import match_padded_input
-from anydml.engines.cpu.features import CROWDED, has_feature, reads_pixels
+from anydml.engines.cpu.features import CROWDED, has_feature
 from anydml.engines.cpu.gemm.epilogue import CHEAP, COLUMN, FOLD, SHORT, Epilogue
 from anydml.engines.cpu.gemm.microkernel import CHAIN
-from anydml.engines.cpu.gemm.operands import StridedOperand
+from anydml.engines.cpu.gemm.operands import Operands
 from anydml.engines.cpu.gemm.prepacked import lay_out_places
 from anydml.engines.cpu.gemm.program import GemmProgram, place_of
 from anydml.engines.cpu.launch.record import HEADER, LINE
 from anydml.engines.cpu.rows.walk import VIEWS
-from anydml.enums import DataType
-from anydml.ir.contraction import Contraction, match_contraction
+from anydml.ir.contraction import StridedOperand
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Reduce
 
@@ -149,38 +148,32 @@ def plan_direct_nhwc(primitives: Sequence[Primitive], constants: frozenset[str])
     frame = match_padded_input(maps, is_beside=True)
     if frame is None or not isinstance(last, Reduce) or last.checks or frame.inner.tensor in constants:
         return None
-    found = match_contraction(last) if last.depth == 3 and len(last.sizes) == 8 else None
-    if not reads_pixels() or found is None or found.fold.type is not DataType.FLOAT32 or not all(last.sizes):
-        return None
-    for x, weights in ((found.left, found.right), (found.right, found.left)):
-        if x.op != "load" or weights.op != "load":
-            continue
+    for found in match_planes(last):
         is_each = last.sizes[CHANNEL] == last.sizes[INPUT] == 1 < last.sizes[GROUP]
         columns = (GROUP,) if is_each else (CHANNEL,)
         batch = (BATCH,) if last.sizes[BATCH] > 1 else ()
-        sides = DirectOperands(
-            last, Contraction(found.fold, x, weights, found.sizes, batch, (PLACE,), columns, (DOWN, BESIDE, INPUT))
-        )
+        own = found._replace(batch=batch, rows=(PLACE,), columns=columns, folded=(DOWN, BESIDE, INPUT))
+        sides = Operands(last, own)
         epilogue, picture = _epilogue(sides), _picture(sides, frame)
         if epilogue is not None and picture is not None and _has_filters(sides, is_each=is_each):
             return _program(sides, epilogue, picture, frame, constants, is_each=is_each)
     return None
 
 
-def _has_filters(sides: DirectOperands, *, is_each: bool) -> bool:
+def _has_filters(sides: Operands, *, is_each: bool) -> bool:
     """Whether the weights are filters, those of each group its own: its panels follow those of the one before."""
     strides, is_grouped = sides.lie(sides.right).strides, not is_each and sides.found.sizes[GROUP] > 1
     return not any(strides[k] for k in (BATCH, ROW, PLACE)) and not (is_grouped and not strides[GROUP])
 
 
-def _is_run(sides: DirectOperands, lie: StridedOperand) -> bool:
+def _is_run(sides: Operands, lie: StridedOperand) -> bool:
     """Whether channels lie side by side, those of a group after those of the group before."""
     sizes = sides.found.sizes
     is_own = sizes[CHANNEL] == 1 or lie.strides[CHANNEL] == lie.width
     return is_own and (sizes[GROUP] == 1 or lie.strides[GROUP] == sizes[CHANNEL] * lie.width)
 
 
-def _epilogue(sides: DirectOperands) -> Epilogue | None:
+def _epilogue(sides: Operands) -> Epilogue | None:
     """The value computed from sums, if it is short and has a number for each channel at most."""
     leaves, lies = sides.leaves(sides.finish)
     nodes, target = list(walk(sides.finish)), sides.target
@@ -197,7 +190,7 @@ def _epilogue(sides: DirectOperands) -> Epilogue | None:
     return Epilogue(sides.finish, sides.sum, tuple(leaves), tuple(moves))
 
 
-def _picture(sides: DirectOperands, frame: PaddedInput) -> _Picture | None:
+def _picture(sides: Operands, frame: PaddedInput) -> _Picture | None:
     """How places lie; None where windows are walked backward, or reach out of a picture."""
     x, sizes, inner = sides.lie(sides.left), sides.found.sizes, frame.inner
     if any(x.strides[k] <= 0 for k in (ROW, PLACE, DOWN, BESIDE) if sizes[k] > 1):
@@ -240,7 +233,7 @@ class _Walk(NamedTuple):
         return math.prod(self.sizes)
 
 
-def _walk(sides: DirectOperands, picture: _Picture, *, is_each: bool) -> _Walk | None:
+def _walk(sides: Operands, picture: _Picture, *, is_each: bool) -> _Walk | None:
     sizes, down = sides.found.sizes, picture.below * picture.line
     if is_each:
         return _Walk((sizes[DOWN],), (down,), sizes[BESIDE], picture.beside)
@@ -258,7 +251,7 @@ def _walk(sides: DirectOperands, picture: _Picture, *, is_each: bool) -> _Walk |
 
 
 def _program(
-    sides: DirectOperands,
+    sides: Operands,
     epilogue: Epilogue,
     picture: _Picture,
     frame: PaddedInput,
@@ -278,9 +271,7 @@ def _program(
     units = direct.units_of(
         sides, shape, picture.stride, picture.reach, picture.line, planes=1, panels=per_group * groups
     )
-    grouped = DirectOperands(
-        sides.primitive, sides.found._replace(batch=(*sides.batch, *(() if is_each else (GROUP,))))
-    )
+    grouped = Operands(sides.primitive, sides.found._replace(batch=(*sides.batch, *(() if is_each else (GROUP,)))))
     panels = lay_out_places(grouped if sizes[GROUP] > 1 else sides, width, constants)
     if units is None or panels is None:
         return None

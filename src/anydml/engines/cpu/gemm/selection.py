@@ -27,6 +27,7 @@ from anydml.engines.cpu.gemm.operands import (
     SUM_KINDS,
     UNPACKED,
     WINDOWS,
+    MergedOperands,
     Operands,
     element_of,
 )
@@ -290,7 +291,7 @@ def _sides(primitive: Reduce) -> Operands | None:
         return None
     if any(node.op == "fetch" for node in walk(primitive.value)):
         return None
-    sides = Operands(primitive, found, has_lines=True)
+    sides = MergedOperands(primitive, found, has_lines=True)
     views = [len(sides.lies(value)) for value in (sides.left, sides.right, sides.finish)]
     # Windows that are multiplied with a single filter, as a depthwise convolution's, are not worth packing: in lines
     # that fill vectors they are read as they lie.

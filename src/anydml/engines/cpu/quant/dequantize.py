@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
-from anydml.engines.cpu.gemm.operands import NOWHERE, StridedOperand
+from anydml.engines.cpu.gemm.operands import NOWHERE
 from anydml.engines.cpu.gemm.selection import plan_operands
 from anydml.engines.cpu.quant.column_per_lane import lanes_abreast
 from anydml.engines.cpu.quant.weight_only import lay_out_words
 from anydml.engines.cpu.quant.weight_only_kernel import PORTION, TOGETHER, shuffled
 from anydml.enums import DataType
 from anydml.ir.blocked_weights import has_way, match_dequantised
+from anydml.ir.contraction import StridedOperand
 from anydml.ir.expressions import FOLDS, load
 from anydml.ir.trees import rewrite, walk
 from anydml.ir.verbs import Reduce

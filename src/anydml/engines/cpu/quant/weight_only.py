@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.features import IS_ARM, has_feature, has_fma, has_rounding
-from anydml.engines.cpu.gemm.operands import NOWHERE, Operands, StridedOperand
+from anydml.engines.cpu.gemm.operands import NOWHERE, MergedOperands
 from anydml.engines.cpu.gemm.program import GemmProgram
 from anydml.engines.cpu.gemm.tile_shapes import has_dots
 from anydml.engines.cpu.launch.call import SMALL
@@ -36,7 +36,7 @@ from anydml.engines.cpu.quant.weight_only_kernel import (
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.engines.threads import get_num_threads
 from anydml.ir.blocked_weights import has_way, match_weights
-from anydml.ir.contraction import Contraction
+from anydml.ir.contraction import Contraction, StridedOperand
 from anydml.ir.patterns import copy_of
 from anydml.ir.trees import fetched
 from anydml.ir.views import View
@@ -44,6 +44,7 @@ from anydml.ir.views import View
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from anydml.engines.cpu.gemm.operands import Operands
     from anydml.engines.cpu.gemm.program import Section
     from anydml.ir.blocked_weights import Dequantised
     from anydml.ir.verbs import Map, Reduce
@@ -79,7 +80,7 @@ def _plan(primitive: Reduce, constants: frozenset[str]) -> GemmProgram | None:
     rounded = found.rounded
     left_of = found.left if rounded is None else rounded.byte
     both = (left_of, left_of)
-    sides = Operands(
+    sides = MergedOperands(
         primitive, Contraction(found.fold, *both, sizes, (), rows, columns, tuple(k for k in wide if k >= kept))
     )
     planned = _shape(primitive, right)
