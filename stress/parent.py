@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 NO_PROGRESS = 60.0
 """Seconds after which a child that has done no item is ended."""
 NO_END = 300.0
-"""Seconds after which one is ended of which a single item has not ended: a queue of compilations is shorter."""
+"""Seconds that one has computed, after which it is ended, since an item began that has not ended: a queue of
+compilations is shorter."""
 LINE = 10.0
 LINES = 400
 """Of stderr that are shown: a trace of every thread is long."""
@@ -115,7 +116,8 @@ class Child:
         self.process.send_signal(signal.SIGUSR1)
         time.sleep(1)
         self.kill()
-        text = f"no progress for {time.monotonic() - self.progress:.0f} s\n{self.stderr()}"
+        text = f"no progress for {time.monotonic() - self.progress:.0f} s, an item for {self.oldest[0]:.0f}\n"
+        text += self.stderr()
         report.fault({"kind": "hang", "text": text, **self.under_way()}, self.role)
 
     def under_way(self) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def _outcome(run: Callable[[], list[Array]]) -> list[Array] | dml.DmlError:
     try:
         return [np.asarray(array).ravel() for array in run()]
     except dml.DmlError as error:
-        if isinstance(error.__cause__, MemoryError):  # which befalls the one engine and not the other
+        if isinstance(error.__cause__, MemoryError | SystemError):  # which befall the one engine and not the other
             raise error.__cause__ from None
         return error
 

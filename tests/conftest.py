@@ -14,8 +14,8 @@ import pytest
 from hypothesis import is_hypothesis_test, seed
 
 from anydml import calls, engines
+from anydml.engines.common.threads import get_num_threads, set_num_threads
 from anydml.engines.cuda import is_interpreted
-from anydml.engines.threads import get_num_threads, set_num_threads
 from anydml.operator_type import OperatorType
 from anydml.operators import OPERATORS
 from anydml.runtime.device import device_named

@@ -12,7 +12,7 @@ from anydml.memory import Buffer, packed_strides
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from anydml.engines.protocol import Turning
+    from anydml.engines.common.program import Turning
 
 
 class OnGpu:

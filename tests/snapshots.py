@@ -86,7 +86,7 @@ class Kernels:
 def corpus(engine: str) -> Iterator[tuple[str, str, Any, Any]]:
     """A name, the route, the work and the program for each verb that an engine is asked to plan."""
     from anydml.engines import find_engine
-    from anydml.engines.protocol import join
+    from anydml.engines.common.program import join
     from strides import works
 
     found = find_engine(engine)
@@ -157,16 +157,16 @@ def nothing_runs() -> Iterator[None]:
 @contextlib.contextmanager
 def on_cpu(target: str, kernels: Kernels, names: dict[int, str]) -> Iterator[None]:
     """Plan for another CPU: kernels are written and never run, and have addresses by the digest of their code."""
+    from anydml.engines.common.threads import set_num_threads
     from anydml.engines.cpu import build, features
     from anydml.engines.cpu.kernel import Kernel
     from anydml.engines.cpu.threads import scratch, team
-    from anydml.engines.threads import set_num_threads
 
     _, cpu, has = CPUS[target]
     written = ",".join(f"+{name}" for name in has.split())
 
     def make(self: Any) -> Any:
-        text, is_python = build.text_of(self.name, self._write)
+        text, is_python = build.text_of(self._write)
         code = kernels.add(text, (text, is_python))
         address = 2**36 + 16 * int(code[:6], 16)
         names[address] = code

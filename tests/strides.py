@@ -28,9 +28,9 @@ import numpy as np
 
 import anydml as dml
 from anydml.engines import find_engine
+from anydml.engines.common.program import Route, join, layouts_of
 from anydml.engines.cpu.features import reads_pixels
 from anydml.engines.cuda import is_interpreted
-from anydml.engines.protocol import Route, join, layouts_of
 from anydml.graph.passes import constant_folding as constants
 from anydml.ir.trees import walk
 from anydml.ir.verbs import IndexFault, Map, Reduce, Repeat, Scan

@@ -18,6 +18,9 @@ import pytest
 
 from anydml import alone
 from anydml.engines.cpu import build
+from anydml.engines.cpu.move.copy import get_copy
+from anydml.engines.cpu.move.scan import get_scan
+from anydml.engines.cpu.rows.lines import get_line
 from cold import ANSWER, run
 
 if TYPE_CHECKING:
@@ -37,7 +40,7 @@ def compile_with(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[C
     def prepare(meanwhile: Callable[[str], None]) -> list[str]:
         names: list[str] = []
 
-        def compile_it(name: str, write: Callable[[], str] | None) -> bytes:
+        def compile_it(name: str, write: Callable[[], Any]) -> bytes:
             names.append(name)
             meanwhile(name)
             return original(name, write)
@@ -55,7 +58,7 @@ def in_thread(work: Callable[[], Any]) -> threading.Thread:
 
 
 def test_kernels_of_a_name_are_loaded_once() -> None:
-    assert build.get_kernel("copy run 4") is build.get_kernel("copy run 4")
+    assert get_copy("copy run 4") is get_copy("copy run 4")
 
 
 def test_threads_that_start_together_have_one_kernel(compile_with: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +71,7 @@ def test_threads_that_start_together_have_one_kernel(compile_with: Any, monkeypa
 
         def get(found: list[Any] = found, ready: threading.Barrier = ready) -> None:
             ready.wait()
-            found.append(build.get_kernel(NAME))
+            found.append(get_line(NAME))
 
         for thread in [in_thread(get) for _ in range(4)]:
             thread.join(60)
@@ -84,11 +87,11 @@ def test_a_call_from_within_a_compilation(compile_with: Any) -> None:
     def nest(name: str) -> None:
         depth.append(name)
         if len(depth) < 4:
-            build.get_kernel(OTHER if len(depth) % 2 else NAME)
+            get_line(OTHER if len(depth) % 2 else NAME)
 
     compile_with(nest)
-    kernel = build.get_kernel(NAME)
-    assert kernel is build.get_kernel(NAME)
+    kernel = get_line(NAME)
+    assert kernel is get_line(NAME)
     assert len(depth) == 4
 
 
@@ -102,7 +105,7 @@ def test_finalisers_run_after_a_compilation(compile_with: Any) -> None:
             self.own = self
 
         def __del__(self) -> None:
-            seen.append((alone._is_gc_paused, build.get_kernel(OTHER).name))
+            seen.append((alone._is_gc_paused, get_line(OTHER).name))
 
     def make_garbage(name: str) -> None:
         if name == NAME:
@@ -112,7 +115,7 @@ def test_finalisers_run_after_a_compilation(compile_with: Any) -> None:
             assert seen == []
 
     compile_with(make_garbage)
-    build.get_kernel(NAME)
+    get_line(NAME)
     assert gc.isenabled()
     gc.collect()
     assert seen == [(False, OTHER)]
@@ -125,13 +128,13 @@ def test_a_call_by_who_holds_the_lock_of_llvmlite(compile_with: Any) -> None:
 
     def get() -> None:
         begun.set()
-        build.get_kernel(OTHER)
+        get_line(OTHER)
 
     with llvm.ffi.lib._lock:
         thread = in_thread(get)
         begun.wait(60)
         time.sleep(0.05)
-        assert build.get_kernel("scan lines i32 sum").name == "scan lines i32 sum"
+        assert get_scan("scan lines i32 sum").name == "scan lines i32 sum"
     thread.join(60)
     assert not thread.is_alive()
 
@@ -142,7 +145,7 @@ def test_without_a_thread_the_caller_compiles(compile_with: Any, monkeypatch: py
 
     names = compile_with(lambda _: None)
     monkeypatch.setattr("_thread.start_new_thread", fail)
-    assert build.get_kernel(NAME).name == NAME
+    assert get_line(NAME).name == NAME
     assert names == [NAME]
 
 
@@ -153,14 +156,14 @@ def test_an_error_is_the_callers(compile_with: Any) -> None:
     compile_with(fail)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
-            build.get_kernel(NAME)
+            get_line(NAME)
 
 
 def test_the_compiling_thread_has_a_stack_of_its_own_size(compile_with: Any) -> None:
     before = threading.stack_size(128 * 1024)
     try:
         compile_with(lambda _: None)
-        build.get_kernel("transpose 4")
+        get_copy("transpose 4")
         assert threading.stack_size() == 128 * 1024
     finally:
         threading.stack_size(before)
@@ -174,7 +177,7 @@ def test_a_module_may_need_a_kernel_while_it_is_imported(
     def import_it(_: str) -> None:
         importlib.import_module("needs_a_kernel")
 
-    code = f"from anydml.engines.cpu import build; found = build.get_kernel({NAME!r}).name"
+    code = f"from anydml.engines.cpu.rows.lines import get_line; found = get_line({NAME!r}).name"
     (tmp_path / "needs_a_kernel.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
     compile_with(import_it)
@@ -244,7 +247,8 @@ def test_an_interrupt_while_a_kernel_is_loaded_leaves_no_lock_behind(tmp_path: P
 import random, signal, threading
 import llvmlite.binding.ffi as ffi
 from anydml.engines.cpu import build
-build.get_kernel("line move 4")
+from anydml.engines.cpu.rows.lines import get_line
+get_line("line move 4")
 signal.signal(signal.SIGALRM, signal.default_int_handler)
 free = []
 def look():
@@ -255,7 +259,7 @@ for _ in range(60):
         signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-4, 3e-3))
         while True:
             build._kernels.clear()
-            build.get_kernel("line move 4")
+            get_line("line move 4")
     except KeyboardInterrupt: pass
     thread = threading.Thread(target=look)
     thread.start()

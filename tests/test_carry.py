@@ -10,7 +10,7 @@ import pytest
 
 import anydml as dml
 from agreement import assert_agrees, assert_same
-from anydml.engines.cpu.move.scan import LONG_TILE
+from anydml.engines.cpu.move.scan import TILE
 from anydml.runtime.chunked_scan import scan_with_carry
 from cases import ENGINES
 from places import get, put
@@ -137,7 +137,7 @@ def test_float64(engine: str) -> None:
 class TestLongRows:
     """Rows so long, and so few, that threads share them."""
 
-    count = 11 * LONG_TILE + 5
+    count = 11 * TILE + 5
 
     def draw(self, rows: int) -> Array:
         chance = np.random.default_rng(3)
@@ -147,7 +147,7 @@ class TestLongRows:
     @pytest.mark.parametrize(("exclusive", "decreasing"), [(False, False), (True, True)])
     def test_cut_between_tiles(self, exclusive: bool, decreasing: bool) -> None:
         x = self.draw(2)
-        cut = self.count - 2 * LONG_TILE if decreasing else 2 * LONG_TILE
+        cut = self.count - 2 * TILE if decreasing else 2 * TILE
         wanted = whole_scan(x, 1, exclusive, decreasing, False, "cpu")
         for threads in (1, 3):
             dml.set_num_threads(threads)
@@ -160,8 +160,8 @@ class TestLongRows:
             assert_same(carry.astype("f4"), y[:, [0 if decreasing else -1]]) if not exclusive else None
 
     def test_cut_into_long_blocks(self) -> None:
-        x = np.tile(self.draw(1), 2)[:, : 16 * LONG_TILE + 77]
-        got, carry = by_blocks(x, 1, [0, 8 * LONG_TILE, x.shape[1] - 77, x.shape[1]], "cpu", whole=x.shape)
+        x = np.tile(self.draw(1), 2)[:, : 16 * TILE + 77]
+        got, carry = by_blocks(x, 1, [0, 8 * TILE, x.shape[1] - 77, x.shape[1]], "cpu", whole=x.shape)
         wanted = whole_scan(x, 1, False, False, False, "cpu")
         assert_same(got, wanted)
         assert_same(carry.astype("f4"), wanted[:, -1:])
@@ -169,12 +169,12 @@ class TestLongRows:
     def test_few_rows_of_many(self) -> None:
         x = self.draw(9)
         wanted = whole_scan(x, 1, False, False, False, "cpu")
-        got = [by_blocks(x[r : r + 3], 1, [0, 9 * LONG_TILE, self.count], "cpu", whole=x.shape)[0] for r in (0, 3, 6)]
+        got = [by_blocks(x[r : r + 3], 1, [0, 9 * TILE, self.count], "cpu", whole=x.shape)[0] for r in (0, 3, 6)]
         assert_same(np.concatenate(got), wanted)
 
     def test_half_floats_and_integers_are_exact(self) -> None:
         for x in (self.draw(1).clip(-4, 4).astype("f2"), self.draw(1).view("i4")):
-            got, _ = by_blocks(x, 1, [0, 1000, 9 * LONG_TILE, self.count], "cpu")
+            got, _ = by_blocks(x, 1, [0, 1000, 9 * TILE, self.count], "cpu")
             assert_same(got, whole_scan(x, 1, False, False, False, "cpu"))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.threads import get_num_threads, set_num_threads
+from anydml.engines.common.threads import get_num_threads, set_num_threads
 from places import get, is_on_gpu, put
 
 RNG = np.random.default_rng(18)

@@ -263,7 +263,7 @@ def test_running_sums_down_some_columns(dtype: str, by_lanes: bool, monkeypatch:
         program = run._programs[-1]
         assert isinstance(program, scan.ScanProgram)
         is_by_line = " lines " in program.kernel.name
-        assert is_by_line == (width < scan.BLOCK and not (by_lanes and has_lanes()))
+        assert is_by_line == (width < scan.COLUMNS and not (by_lanes and has_lanes()))
         run.bind(x, out=out[10:-10].reshape(x.shape)).dispatch()
         np.testing.assert_array_equal(out[10:-10].reshape(x.shape), REFERENCE.compile(desc)(x))
         assert not out[:10].any()

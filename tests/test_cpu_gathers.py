@@ -12,8 +12,7 @@ import test_cpu_maps
 from agreement import values
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.move import gather
-from anydml.engines.cpu.move.gather import GatherProgram
-from anydml.engines.cpu.move.gather_kernel import PLACES
+from anydml.engines.cpu.move.gather import PLACES, GatherProgram
 from anydml.engines.cpu.move.index_check import CheckedProgram
 from anydml.engines.reference import ReferenceEngine
 from anydml.ir.fetches import gathered

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from anydml.engines.common.program import layouts_of
 from anydml.engines.cpu.gemm import selection as contract
 from anydml.engines.cpu.gemm.program import GemmProgram
-from anydml.engines.protocol import layouts_of
 
 Array = np.ndarray[Any, Any]
 CPU, REFERENCE = dml.Device("cpu"), dml.Device("reference")

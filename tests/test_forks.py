@@ -72,7 +72,7 @@ def test_a_child_of_a_process_whose_compilation_lasts(tmp_path: Path) -> None:
     """A fork waits for a while, no longer; the child then has none of the locks, whoever holds them."""
     code = """
 from anydml import alone
-from anydml.engines import cache
+from anydml.engines.common import cache
 from anydml.engines.cpu import build
 import llvmlite.binding as llvm
 answer(2)

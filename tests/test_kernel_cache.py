@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from anydml.engines import cache
+from anydml.engines.common import cache
 from anydml.engines.cpu import build, features, objects
+from anydml.engines.cpu.rows.lines import get_line, make_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,7 +32,7 @@ as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, re
 
 @pytest.fixture(scope="module")
 def codes() -> dict[str, bytes]:
-    return {name: build._compile(name) for name in (NAME, OTHER)}
+    return {name: build._compile(name, functools.partial(make_line, name[5:])) for name in (NAME, OTHER)}
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def get(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     def get(name: str = NAME) -> Any:
         monkeypatch.setattr(build, "_kernels", {})
         cache._prepare.cache_clear()
-        return build.get_kernel(name)
+        return get_line(name)
 
     return get
 
@@ -358,7 +359,7 @@ declare i64 @llvm.vector.reduce.add.v4i64(<4 x i64>)
 # The version: what a kernel is made of
 
 
-ROOT = Path(cache.__file__).parents[1]
+ROOT = Path(cache.__file__).parents[2]
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from anydml.engines import cache
+from anydml.engines.common import cache
 
 posix = pytest.mark.skipif(os.name != "posix", reason="Windows has neither users, limits nor these locks")
 as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root becomes another user")
@@ -27,10 +27,10 @@ SUMS = "[2000. 2000. 2000.]"
 SLOW = """
 import os, sys, time
 from pathlib import Path
-from anydml.engines import cache
+from anydml.engines.common import cache
 from anydml.engines.cpu import build
 compile_it, until = build._compile, Path(os.environ.get("UNTIL", "none"))
-def compile_slowly(name, write=None):
+def compile_slowly(name, write):
     print("compiling", name, flush=True)
     deadline = time.monotonic() + float(os.environ["SECONDS"])
     while time.monotonic() < deadline and not until.exists():
@@ -38,7 +38,7 @@ def compile_slowly(name, write=None):
     return compile_it(name, write)
 build._compile = compile_slowly
 """
-SHOW = "print(build.get_kernel(sys.argv[1]).name)"
+SHOW = "from anydml.engines.cpu.rows.lines import get_line; print(get_line(sys.argv[1]).name)"
 GET = SLOW + SHOW
 LOGGED = "import logging; logging.basicConfig(level='INFO', format='%(name)s %(levelname)s %(message)s')\n"
 
@@ -244,7 +244,8 @@ def test_no_descriptor_is_left_open(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 ANSWERS = """
 import logging, numpy as np, anydml as dml
 from anydml.engines.cpu import build
-build._compile("scan lines f32 sum")
+from anydml.engines.cpu.move.scan import make_lines
+build._compile("scan lines f32 sum", lambda: make_lines("f32", "sum", False, False))
 import anydml.engines.cpu.schedules  # the user that this becomes may not read it
 logging.basicConfig(level="INFO")
 BECOME

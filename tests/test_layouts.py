@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from anydml.engines.common.program import layouts_of
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.gemm.selection import SIDE
 from anydml.engines.cpu.gemm.tile_shapes import multiplies_bytes, tile_for
-from anydml.engines.protocol import layouts_of
 from anydml.ir.expressions import fold, load
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View

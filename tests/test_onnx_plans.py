@@ -18,7 +18,7 @@ from onnx_models import model, node  # isort: skip - it asks for onnx
 
 import anydml as dml
 import anydml.onnx
-from anydml.engines import cache
+from anydml.engines.common import cache
 from anydml.engines.cpu import plans
 from anydml.onnx import plans as onnx_plans
 from anydml.onnx import programs

@@ -14,9 +14,9 @@ from onnx_models import model, node  # isort: skip - it asks for onnx
 
 import anydml as dml
 import anydml.onnx
-from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.launch.call import make_dispatch
 from anydml.engines.cpu.launch.series import make_series_of
+from anydml.engines.cpu.move.copy import get_copy
 from anydml.engines.cpu.threads import team
 from anydml.onnx.program import Program
 
@@ -123,7 +123,7 @@ def test_none_is_counted_as_often_as_it_is_given(size: int) -> None:
 
 @pytest.mark.parametrize("word", ["address % 64", "address % 2", "-address", "2 * address", "(address, address)"])
 def test_words_that_do_not_move_with_an_address_are_bound(word: str) -> None:
-    kernel = get_kernel("copy run 4")
+    kernel = get_copy("copy run 4")
 
     def bind(addresses: Sequence[int]) -> list[Callable[[], Any]]:
         found = eval(word, {"address": addresses[0]})  # noqa: S307 - of this file's own

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.repeated import RepeatProgram
+from anydml.engines.common.repeat import RepeatProgram
 from places import get, put
 from recurrent import GATES
 

@@ -10,7 +10,7 @@ import pytest
 
 import anydml as dml
 from agreement import assert_same
-from anydml.engines.protocol import Turning
+from anydml.engines.common.program import Turning
 from anydml.graph.without import OF_MODELS, OLD_NAMES, read_without
 from modelling import program
 from onnx_models import model, node, slice_model

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 import anydml as dml
 from anydml.cli.app import app
+from anydml.engines.common.program import GENERIC, Route
 from anydml.engines.cpu import schedules
 from anydml.engines.cpu.features import reads_pixels
-from anydml.engines.protocol import GENERIC, Route
 from cases import CASES
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.cores import read_quota
+from anydml.engines.common.cores import read_quota
 from anydml.engines.cpu.threads import team
 from anydml.engines.cpu.threads.team_kernel import SLOTS
 from threading_helpers import KINDS, LINUX, reversing, run_python, summing
@@ -255,7 +255,7 @@ def test_quotas_of_control_groups(files: dict[str, str], wanted: float | None, t
 
 
 def test_a_quota_bounds_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    from anydml.engines import cores
+    from anydml.engines.common import cores
 
     monkeypatch.setattr(cores, "read_quota", lambda: 0.2)
     assert cores.count_cores() == 1

@@ -135,7 +135,7 @@ def test_a_long_sum_asks_for_no_more_threads_than_it_has_tiles(monkeypatch: pyte
     before = dml.get_num_threads()
     dml.set_num_threads(64)
     try:
-        x = np.ones(8 * scan.LONG_TILE + 1, np.int32)
+        x = np.ones(8 * scan.TILE + 1, np.int32)
         assert dml.cumulative_summation(x, 0)[-1] == len(x)
     finally:
         dml.set_num_threads(before)

@@ -166,15 +166,15 @@ def test_threads_that_dispatch_first_at_once_have_one_team() -> None:
     code = """
 from anydml.engines.cpu.threads import team
 both, found, get_kernel = threading.Barrier(2), [], team.get_kernel
-def get_together(name):
-    kernel = get_kernel(name)
+def get_together(name, write):
+    kernel = get_kernel(name, write)
     if threading.current_thread() in threads:
         threads.remove(threading.current_thread())
         both.wait(20)
     return kernel
 def ask():
     found.append(team.get_team())
-get_kernel("team")
+get_kernel("team", team.make_team)
 team.get_kernel = get_together
 threads = [threading.Thread(target=ask) for _ in range(2)]
 every = list(threads)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.engines.common.program import layouts_of
 from anydml.engines.cuda import CudaEngine, scratch
-from anydml.engines.protocol import layouts_of
 from anydml.ir.bounds import BoundsError, Span, reaches
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.gemm.tile_shapes import tile_for
 from anydml.engines.cpu.launch.call import make_dispatch
 from anydml.engines.cpu.launch.record import HEADER
+from anydml.engines.cpu.move.copy import get_copy
 
 if TYPE_CHECKING:
     from benchmarks.cpu.rows import CpuRow
@@ -186,7 +187,7 @@ def copy_limit(count: int, threads: int) -> Callable[[], object]:
     parts = max(threads, min(count // 2**22, 4 * threads))
     # The words of a walk over one row in so many segments, which the kernel gives to memcpy.
     words = (source.ctypes.data, target.ctypes.data, count, 1, 1, parts, -(-count // parts), 0)
-    dispatch = make_dispatch(get_kernel("copy run 1"), words, parts, 2 * count)
+    dispatch = make_dispatch(get_copy("copy run 1"), words, parts, 2 * count)
 
     def copy(_keep: Any = (source, target)) -> None:
         dispatch()

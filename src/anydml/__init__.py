@@ -8,7 +8,7 @@ array([ 2.,  3.,  6., 11.], dtype=float32)
 from anydml import functions as _functions
 from anydml.alone import import_alone as _import
 from anydml.builder import Graph
-from anydml.engines.threads import get_num_threads, set_num_threads
+from anydml.engines.common.threads import get_num_threads, set_num_threads
 from anydml.enums import (
     AxisDirection,
     ConvolutionDirection,

@@ -16,7 +16,7 @@ from anydml import onnx as onnx
 from anydml import pydirectml as pydirectml
 from anydml.explaining import explain as explain
 from anydml.builder import Graph as Graph
-from anydml.engines.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads
+from anydml.engines.common.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from anydml.enums import AxisDirection as AxisDirection, ConvolutionDirection as ConvolutionDirection, ConvolutionMode as ConvolutionMode, DataType as DataType, DepthSpaceOrder as DepthSpaceOrder, Feature as Feature, FeatureLevel as FeatureLevel, IndexMode as IndexMode, InterpolationMode as InterpolationMode, IsInfinityMode as IsInfinityMode, MatrixTransform as MatrixTransform, MultiheadAttentionMaskType as MultiheadAttentionMaskType, PaddingMode as PaddingMode, QuantizationType as QuantizationType, RandomGeneratorType as RandomGeneratorType, RecurrentNetworkDirection as RecurrentNetworkDirection, ReduceFunction as ReduceFunction, RoundingMode as RoundingMode
 from anydml.errors import BindingError as BindingError, DescriptionError as DescriptionError, DmlError as DmlError, EngineMissingError as EngineMissingError, Fault as Fault, FeatureLevelError as FeatureLevelError, IndexRangeError as IndexRangeError, ModelError as ModelError, ModelFileError as ModelFileError, Place as Place, UnsupportedError as UnsupportedError
 from anydml.expression import Expression as Expression

@@ -23,7 +23,7 @@ from anydml.broadcasting import (
     without_truths,
 )
 from anydml.describing import Call, argument_of, name_slots
-from anydml.engines.threads import number_cell
+from anydml.engines.common.threads import number_cell
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, show
 from anydml.expression import Expression

@@ -14,7 +14,7 @@ from anydml.cli.console import write_json
 from anydml.cli.onnx_inputs import Given, feed, input_options, is_onnx
 from anydml.cli.progress import each
 from anydml.cli.types import ENGINE, printable
-from anydml.engines.cache import PLANS, find_folder, is_kept
+from anydml.engines.common.cache import PLANS, find_folder, is_kept
 from anydml.memory import word_bytes
 from anydml.models import load_model
 from anydml.shown import counted

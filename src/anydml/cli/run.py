@@ -24,7 +24,7 @@ from anydml.cli.profile import check_profile, profile_option, tell_profile, watc
 from anydml.cli.run_json import JsonListener
 from anydml.cli.types import ENGINE, LEVEL, SIZE
 from anydml.cli.without import without_option
-from anydml.engines.threads import MOST_THREADS, set_num_threads
+from anydml.engines.common.threads import MOST_THREADS, set_num_threads
 from anydml.enums import FeatureLevel
 from anydml.errors import show
 from anydml.models import Timing, load_model

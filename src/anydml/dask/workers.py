@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from distributed import WorkerPlugin
 from tornado.ioloop import PeriodicCallback
 
-from anydml.engines.cache import Entry
-from anydml.engines.cores import count_cores
-from anydml.engines.threads import set_num_threads
+from anydml.engines.common.cache import Entry
+from anydml.engines.common.cores import count_cores
+from anydml.engines.common.threads import set_num_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

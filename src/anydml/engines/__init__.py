@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anydml.alone import import_alone, run_alone
+from anydml.engines.common.threads import get_num_threads
 from anydml.engines.reference import ReferenceEngine
-from anydml.engines.threads import get_num_threads
 from anydml.errors import EngineMissingError, Fault, show
 from anydml.spelling import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anydml.engines.protocol import Engine
+    from anydml.engines.common.program import Engine
 
 _CPU_NEEDS = ("llvmlite",)
 

@@ -30,7 +30,7 @@ from anydml.graph.recipe import Recipe
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from anydml.engines.protocol import Engine, Turning
+    from anydml.engines.common.program import Engine, Turning
     from anydml.enums import DataType
     from anydml.ir.verbs import Primitive
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.arrays.shared import SharedData
-from anydml.engines.protocol import plans_of
+from anydml.engines.common.program import plans_of
 from anydml.locks import cached_property
 from anydml.onnx.library import VERSION
 from anydml.onnx.program import Program

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.arrays import ArrayView
-    from anydml.engines.protocol import Program
+    from anydml.engines.common.program import Program
     from anydml.ir.verbs import Scan
     from anydml.operators import OperatorDesc
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.alone import import_alone
-from anydml.engines.protocol import direct_of, join
+from anydml.engines.common.program import direct_of, join
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, IndexRangeError, show
 from anydml.graph.arena import check_bounds, lay_out

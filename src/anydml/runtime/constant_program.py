@@ -11,7 +11,7 @@ from anydml.locks import cached_property
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from anydml.engines.protocol import Engine, Program
+    from anydml.engines.common.program import Engine, Program
     from anydml.graph.recipe import Recipe, Step
 
 

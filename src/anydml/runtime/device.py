@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from anydml.engines import find_engine
-from anydml.engines.threads import number_cell
+from anydml.engines.common.threads import number_cell
 from anydml.enums import DataType, Feature, FeatureLevel
 from anydml.errors import DescriptionError, Fault, FeatureLevelError, show
 from anydml.flags import ExecutionFlags

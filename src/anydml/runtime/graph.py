@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from anydml.alone import import_alone
-from anydml.engines.protocol import replayed, series_of
+from anydml.engines.common.program import replayed, series_of
 from anydml.enums import DataType
 from anydml.errors import BindingError, DescriptionError, Fault, IndexRangeError, show
 from anydml.flags import ExecutionFlags

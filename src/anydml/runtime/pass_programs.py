@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.engines.protocol import plans_of
+from anydml.engines.common.program import plans_of
 from anydml.ir.verbs import Repeat
 from anydml.rebuilding import Rebuilt
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from anydml.engines.protocol import Engine, Program
+    from anydml.engines.common.program import Engine, Program
     from anydml.ir.verbs import Primitive
     from anydml.ir.views import View
 

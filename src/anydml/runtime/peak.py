@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.arrays import allocate
-from anydml.engines.threads import get_num_threads
+from anydml.engines.common.threads import get_num_threads
 from anydml.enums import DataType
 from anydml.memory import packed_strides
 from anydml.operator_type import OperatorType

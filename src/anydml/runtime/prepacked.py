@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.protocol import layouts_of
+from anydml.engines.common.program import layouts_of
 from anydml.graph.recipe import Recipe, Step, Store, free_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from anydml.engines.protocol import Program
+    from anydml.engines.common.program import Program
     from anydml.ir.verbs import Map, Reduce
     from anydml.ir.views import View
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from anydml.engines.protocol import route_of
+from anydml.engines.common.program import route_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from anydml.engines.protocol import Engine
+    from anydml.engines.common.program import Engine
     from anydml.ir.verbs import Primitive
 
 

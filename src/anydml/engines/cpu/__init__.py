@@ -9,11 +9,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from anydml.alone import run_alone
+from anydml.engines.common.program import Turning
+from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu import plans
 from anydml.engines.cpu.features import CROWDED, has_float16, multiplies_rounded, reads_pixels
 from anydml.engines.cpu.launch.series import make_series_of
-from anydml.engines.protocol import Turning
-from anydml.engines.threads import get_num_threads
 from anydml.enums import DataType
 from anydml.ir.attention import Attend
 from anydml.ir.bounds import are_checked
@@ -22,7 +22,7 @@ from anydml.memory import HOST, reserve_host
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from anydml.engines.protocol import Program, Route
+    from anydml.engines.common.program import Program, Route
     from anydml.ir.verbs import Primitive
 
 

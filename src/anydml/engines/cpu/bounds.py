@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from anydml.engines.common.program import layouts_of
+from anydml.engines.common.repeat import RepeatProgram
 from anydml.engines.cpu.attention import attention as attend
 from anydml.engines.cpu.conv import depthwise as planes
 from anydml.engines.cpu.conv import direct as bands
@@ -39,24 +41,21 @@ from anydml.engines.cpu.gemm.operands import (
 )
 from anydml.engines.cpu.kernel import name_at
 from anydml.engines.cpu.launch.record import HEADER
-from anydml.engines.cpu.move.gather_kernel import BLOCKS, INDEXED, TUPLES
-from anydml.engines.cpu.move.index_check import CheckedProgram
-from anydml.engines.cpu.move.scatter_kernel import BATCHES, PARTS
+from anydml.engines.cpu.move.index_check import BLOCKS, INDEXED, TUPLES, CheckedProgram
+from anydml.engines.cpu.move.scatter import BATCHES, PARTS
 from anydml.engines.cpu.quant import column_per_lane as abreast
 from anydml.engines.cpu.quant import weight_only_kernel as weights
 from anydml.engines.cpu.quant.dequantize import Unpacked
 from anydml.engines.cpu.quant.weight_only_kernel import PORTION, Quantised
 from anydml.engines.cpu.rows.segmented_reduce import CutProgram
 from anydml.engines.cpu.rows.walk import FIXED
-from anydml.engines.protocol import layouts_of
 from anydml.engines.reference import ReferenceProgram
-from anydml.engines.repeated import RepeatProgram
 from anydml.ir.bounds import BoundsError, Span, check_fetches, reaches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from anydml.engines.protocol import Program
+    from anydml.engines.common.program import Program
     from anydml.ir.verbs import Primitive
 
 APART = 40

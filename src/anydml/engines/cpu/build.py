@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import llvmlite
 
 from anydml.alone import run_alone, without_collection
-from anydml.engines.cache import Entry, source_digests
+from anydml.engines.common.cache import Entry, source_digests
 from anydml.engines.cpu.features import find_cpu, load_llvm, make_machine
 from anydml.engines.cpu.kernel import TEXTS, Kernel
 from anydml.engines.cpu.objects import load_object
@@ -73,10 +73,10 @@ def _by_llvm(code: bytes) -> Callable[[str], int]:
     return found
 
 
-def get_kernel(name: str, write: Callable[[], str] | None = None) -> Kernel:
+def get_kernel(name: str, write: Callable[[], Any]) -> Kernel:
     """The kernel of a name, such as `copy run 4`: from the cache, or compiled and cached.
 
-    `write` gives the text of a kernel that its name does not describe, but identifies: `map` and a digest.
+    `write` gives its text, or the Python function to be translated; the name says which of those that there are it is.
     """
     kernel = _kernels.get(name)
     if kernel is None:
@@ -109,7 +109,7 @@ def _find_cached(name: str) -> Kernel | None:
 class _Making:
     """A kernel that this process does not have yet."""
 
-    def __init__(self, name: str, write: Callable[[], str] | None) -> None:
+    def __init__(self, name: str, write: Callable[[], Any]) -> None:
         self.name, self.note, self.shown, self.is_begun, self._write = name, "", "", False, write
 
     def run(self) -> Kernel:
@@ -168,16 +168,18 @@ def version() -> str:
     return hashlib.sha256(repr((source_digests().kernels, *around)).encode()).hexdigest()[:16]
 
 
-def text_of(name: str, write: Callable[[], str] | None = None) -> tuple[str, bool]:
+def text_of(write: Callable[[], Any]) -> tuple[str, bool]:
     """A kernel as LLVM IR, and whether it was Python, which is left to the optimiser."""
-    family, _, rest = name.partition(" ")
-    is_python = write is None and family not in TEXTS
-    text = write() if write is not None else _translate(name) if is_python else _write_text(family, rest)
-    return text, is_python
+    made = write()
+    if isinstance(made, str):
+        return made, False
+    from anydml.engines.cpu.codegen.translate import translate
+
+    return translate(made), True
 
 
-def _compile(name: str, write: Callable[[], str] | None = None) -> bytes:
-    text, is_python = text_of(name, write)
+def _compile(name: str, write: Callable[[], Any]) -> bytes:
+    text, is_python = text_of(write)
     if name.partition(" ")[0] not in TEXTS:
         text += _ENTRY.format(offset=bytes.__basicsize__ - 1, count=COUNT)
     machine = make_machine()
@@ -207,22 +209,6 @@ def _called(assembly: str) -> set[str]:
     # On an x86 a call may be of an address that is loaded first.
     called = set(re.findall(r"^\s+(?:bl|b|callq?|jmp|movabsq)\s+\$?\"?([A-Za-z_][\w.]*)", assembly, re.MULTILINE))
     return called - set(re.findall(r"^\"?([A-Za-z_][\w.]*)\"?:", assembly, re.MULTILINE))
-
-
-def _write_text(family: str, rest: str) -> str:
-    """A kernel that is written in LLVM."""
-    from anydml.engines.cpu.rows.line_kernel import make_line
-    from anydml.engines.cpu.threads.team_kernel import make_team
-
-    return make_team() if family == "team" else make_line(rest)
-
-
-def _translate(name: str) -> str:
-    """A kernel that is written in Python."""
-    from anydml.engines.cpu.codegen.registry import make_kernel
-    from anydml.engines.cpu.codegen.translate import translate
-
-    return translate(make_kernel(name))
 
 
 def _optimise(text: str, machine: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 
 import llvmlite
 
-from anydml.engines.cache import Entry
+from anydml.engines.common.cache import Entry
 
 CROWDED = 2048
 """Bytes between places, or multiples of them, of which a tile's rows do not fit into the ways of a first cache: 1,024

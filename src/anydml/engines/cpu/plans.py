@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.alone import import_alone
-from anydml.engines.cache import PLANS, UNFINISHED, Entry, source_digests
+from anydml.engines.common.cache import PLANS, UNFINISHED, Entry, source_digests
+from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import version
-from anydml.engines.threads import get_num_threads
 from anydml.ir.bounds import are_checked
 
 if TYPE_CHECKING:

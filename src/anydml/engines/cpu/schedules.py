@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+from anydml.engines.common.program import GENERIC, REPEATED, Route
+from anydml.engines.common.repeat import compile_repeat
 from anydml.engines.cpu.attention.attention import plan_attention, takes_attention
 from anydml.engines.cpu.conv.depthwise import plan_stencil, plan_stencil_padded
 from anydml.engines.cpu.conv.direct import plan_direct, plan_direct_padded
@@ -27,9 +29,7 @@ from anydml.engines.cpu.rows.lines import plan_fill, plan_scaled
 from anydml.engines.cpu.rows.lookup import plan_lookup
 from anydml.engines.cpu.rows.map import plan_map
 from anydml.engines.cpu.rows.reduce import plan_reduce
-from anydml.engines.protocol import GENERIC, REPEATED, Route
 from anydml.engines.reference import ReferenceEngine
-from anydml.engines.repeated import compile_repeat
 from anydml.enums import DataType
 from anydml.ir.attention import Attend
 from anydml.ir.numerics import expand
@@ -39,7 +39,7 @@ from anydml.ir.verbs import Map, Reduce, Repeat, Scan, Scatter, Sort
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.engines.protocol import Engine, Program
+    from anydml.engines.common.program import Engine, Program
     from anydml.ir.verbs import Primitive
 
 SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {

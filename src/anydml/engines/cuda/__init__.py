@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from anydml.alone import import_alone
-from anydml.engines.protocol import REPEATED, Turning
-from anydml.engines.repeated import compile_repeat
+from anydml.engines.common.program import REPEATED, Turning
+from anydml.engines.common.repeat import compile_repeat
 from anydml.enums import DataType
 from anydml.ir.attention import Attend
 from anydml.ir.bounds import are_checked, check_fetches
@@ -24,7 +24,7 @@ from anydml.memory import Buffer
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.engines.protocol import Program, Route
+    from anydml.engines.common.program import Program, Route
     from anydml.ir.verbs import Primitive
 
 NEEDS = ("torch", "triton")

@@ -15,7 +15,7 @@ import triton.language as tl
 from triton.compiler import ASTSource
 
 from anydml.alone import import_alone
-from anydml.engines.cache import Entry
+from anydml.engines.common.cache import Entry
 from anydml.engines.cuda.dependent_launch import WAIT
 from anydml.errors import EngineMissingError, Fault, show
 from anydml.memory import numpy_view

@@ -6,20 +6,20 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.common.memory_lock import one_at_a_time
 from anydml.engines.cuda.launch import ALIGNMENT, Block
 from anydml.engines.cuda.move.copy import CopyProgram
 from anydml.engines.cuda.rows.map import MapProgram
 from anydml.engines.cuda.scratch import DeviceWords
-from anydml.engines.memory_lock import one_at_a_time
 from anydml.ir.patterns import is_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Self
 
+    from anydml.engines.common.program import Program
     from anydml.engines.cuda.device import Figures
     from anydml.engines.cuda.launch import Kernel
-    from anydml.engines.protocol import Program
     from anydml.ir.verbs import Map
     from anydml.ir.views import View
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anydml.engines.common.program import Route
 from anydml.engines.cuda.attention.attention import AttendProgram
 from anydml.engines.cuda.conv.implicit_gemm import WindowProgram
 from anydml.engines.cuda.conv.stencil import TapsProgram
@@ -20,14 +21,13 @@ from anydml.engines.cuda.quant.weight_only import WeightsProgram
 from anydml.engines.cuda.rows.map import MapProgram
 from anydml.engines.cuda.rows.reduce import ReduceProgram
 from anydml.engines.cuda.rows.resample import SampleProgram
-from anydml.engines.protocol import Route
 from anydml.ir.attention import Attend
 from anydml.ir.patterns import is_copy, match_filled, match_scaled
 from anydml.ir.verbs import Map, Reduce, Scan, Scatter, Sort
 
 if TYPE_CHECKING:
+    from anydml.engines.common.program import Program
     from anydml.engines.cuda.device import Figures
-    from anydml.engines.protocol import Program
     from anydml.ir.verbs import Primitive
 
 

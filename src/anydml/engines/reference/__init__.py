@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.engines.common.repeat import compile_repeat
 from anydml.engines.reference.choosing import scatter, sort
 from anydml.engines.reference.evaluate import evaluate
 from anydml.engines.reference.reducing import apart, reduce
-from anydml.engines.repeated import compile_repeat
 from anydml.ir.bounds import are_checked, check_fetches
 from anydml.ir.patterns import is_copy
 from anydml.ir.verbs import IndexFault, Map, Reduce, Repeat, Scan, Scatter, Sort
@@ -21,7 +21,7 @@ from anydml.memory import HOST, numpy_view, reserve_host
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.engines.protocol import Program, Turning
+    from anydml.engines.common.program import Program, Turning
     from anydml.enums import DataType
     from anydml.ir.verbs import Check, Primitive
     from anydml.ir.views import View

@@ -20,7 +20,7 @@ from anydml.ir.windows import ConvolutionAxes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from anydml.engines.protocol import Turning
+    from anydml.engines.common.program import Turning
     from anydml.enums import DataType
     from anydml.graph.recipe import Step
 

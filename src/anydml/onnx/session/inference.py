@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from anydml.engines.threads import get_num_threads
+from anydml.engines.common.threads import get_num_threads
 from anydml.errors import BindingError, DmlError, Fault, printable, show
 from anydml.graph.without import rewritings
 from anydml.locks import cached_property

@@ -7,7 +7,7 @@ import operator
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.threads import MOST_THREADS
+from anydml.engines.common.threads import MOST_THREADS
 from anydml.errors import Fault, UnsupportedError, show
 from anydml.onnx.session.ort_errors import UnknownField, refuse, refuse_type, renamed
 from anydml.onnx.session.ort_value import OrtValue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from anydml.engines.threads import get_num_threads, number_cell
+from anydml.engines.common.threads import get_num_threads, number_cell
 from anydml.locks import make_lock
 
 _lock = make_lock()

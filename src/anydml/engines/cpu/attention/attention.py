@@ -10,6 +10,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.attention.online_softmax import SUM, Softening, make_soften
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
@@ -26,7 +27,6 @@ from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.rows.map import VECTOR, digest, lanes_of, row_kernel, row_letter, widest_of, word_of
 from anydml.engines.cpu.rows.row import Shape, givens
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
-from anydml.engines.threads import get_num_threads
 from anydml.enums import DataType
 from anydml.ir.attention import Attend
 from anydml.ir.contraction import StridedOperand, operand_of

@@ -8,6 +8,7 @@ import functools
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.conv.direct_microkernel import DirectTile, make_direct_tile
@@ -24,7 +25,6 @@ from anydml.engines.cpu.gemm.workspace import RESULT, RESULT_AT, SCRATCH
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.record import HEADER, LINE
 from anydml.engines.cpu.rows.walk import VIEWS
-from anydml.engines.threads import get_num_threads
 from anydml.enums import DataType
 from anydml.ir.contraction import match_contraction
 from anydml.ir.trees import walk

@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.conv.nhwc_microkernel import EACH, SPREAD, make_unpacked_tile
 from anydml.engines.cpu.features import CROWDED, reads_pixels
@@ -22,7 +23,6 @@ from anydml.engines.cpu.gemm.workspace import LONG
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
-from anydml.engines.threads import get_num_threads
 from anydml.enums import DataType
 from anydml.ir.contraction import Contraction, match_contraction
 from anydml.ir.expressions import FOLDS

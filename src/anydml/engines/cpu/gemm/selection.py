@@ -8,6 +8,7 @@ import functools
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import find_rare
 from anydml.engines.cpu.features import IS_ARM
@@ -44,7 +45,6 @@ from anydml.engines.cpu.quant.int8 import plan_int8
 from anydml.engines.cpu.rows.map import row_letter, word_of
 from anydml.engines.cpu.rows.row import givens
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
-from anydml.engines.threads import get_num_threads
 from anydml.ir.contraction import match_contraction
 from anydml.ir.trees import walk, write
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.gemm.workspace import SCRATCH
@@ -15,7 +16,6 @@ from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.threads import pool, team
 from anydml.engines.cpu.threads.scratch import PAGE, get_scratch
 from anydml.engines.cpu.threads.team_kernel import CHUNK, PART
-from anydml.engines.threads import get_num_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.common.repeat import RepeatProgram
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.launch.call import (
@@ -19,13 +20,12 @@ from anydml.engines.cpu.launch.call import (
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.launch.series import count, kernels_of, leave
 from anydml.engines.cpu.threads import team
-from anydml.engines.repeated import RepeatProgram
 from anydml.memory import has_fast_address, numpy_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.engines.repeated import Part
+    from anydml.engines.common.repeat import Part
 
 # Steps of a loop in one call: what each reads is put in its place, kernels run, and what they give is put in a row.
 #

@@ -1,10 +1,23 @@
-"""Index checks, planned: the pass before a map that may raise."""
+"""Tuples of indices, as gathers and scatters walk them, and their check: the pass before a map that may raise.
+
+Words after the header: source, indices, target, coordinates, coordinate step (bytes between the coordinates of a
+tuple), block count, block source step, block target step, rank of the tuples, rank of the block's outer dimensions;
+then size and source stride of each indexed dimension (8 pairs); size, index stride, source stride and target stride
+of each dimension of tuples (8 fours); size, source stride and target stride of the block's outer dimensions (8
+threes). A unit is one tuple.
+"""
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from llvmlite import ir
+
 from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.codegen.expressions import kind_of
+from anydml.engines.cpu.codegen.language import larger, load_word, make_load, quotient, remainder, smaller
+from anydml.engines.cpu.codegen.outer_loops import FIRST
 from anydml.engines.cpu.launch.call import make_dispatch
 from anydml.engines.reference import find_outside
 from anydml.ir.loops import Loops, merge, order, squeeze
@@ -14,10 +27,15 @@ from anydml.memory import numpy_view
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.engines.common.program import Program
     from anydml.engines.cpu.kernel import Kernel
-    from anydml.engines.protocol import Program
     from anydml.ir.verbs import Check
     from anydml.ir.views import View
+
+
+INDEXED = FIRST + 8 * 10
+TUPLES = INDEXED + 8 * 16
+BLOCKS = TUPLES + 8 * 32
 
 
 class CheckedProgram(NamedTuple):
@@ -43,7 +61,9 @@ class CheckedProgram(NamedTuple):
             *tuple_words(tuples, width, 0),
             *filled((), 24),
         )
-        return cls(check, get_kernel(f"check {kind_of(indices)}"), words, tuples.count, program)
+        kind = kind_of(indices.data_type)
+        kernel = get_kernel(f"check {kind}", functools.partial(make_check, kind))
+        return cls(check, kernel, words, tuples.count, program)
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in."""
@@ -85,11 +105,6 @@ class _Checked:
         return find_outside(self._check, indices) or IndexFault((), (), 0, 0, self._check.node)
 
 
-def kind_of(indices: View) -> str:
-    """The type of indices as kernels name it."""
-    return f"{'i' if indices.data_type.is_signed else 'u'}{indices.data_type.size_in_bytes * 8}"
-
-
 def _tuples(indices: View) -> Loops:
     """The tuples that differ, in the order of their memory: those that are read again need no second look."""
     own = [k for k, stride in enumerate(indices.strides[:-1]) if stride]
@@ -109,3 +124,88 @@ def tuple_words(loops: Loops, index_width: int, width: int) -> list[int]:
 def filled(words: Sequence[int], length: int) -> list[int]:
     """Words, and as many more as there is room for."""
     return [*words, *[0] * (length - len(words))]
+
+
+# Kernels: indices of any type, clamped or checked.
+
+
+def _make_load_index(kind: str) -> Any:
+    """load(address, offset): an index as a signed word; a UINT64 of 2^63 and more reads as a negative number."""
+    width, signed = int(kind[1:]) // 8, kind[0] == "i"
+
+    def widen(builder: Any, value: Any) -> Any:
+        if width == 8:
+            return value
+        return (builder.sext if signed else builder.zext)(value, ir.IntType(64))
+
+    return make_load(ir.IntType(8 * width), widen)
+
+
+def make_index(kind: str) -> Any:
+    """index(address, offset, size): an index as one of its dimension, or -1 where it is outside."""
+    load, signed = _make_load_index(kind), kind[0] == "i"
+
+    def index(address: int, offset: int, size: int) -> Any:
+        i = load(address, offset)
+        if signed and i < 0:
+            i += size
+        return i if 0 <= i < size else -1
+
+    return index
+
+
+def make_clamped(kind: str) -> Any:
+    """clamped(address, offset, size): the nearest index of the dimension."""
+    load, signed = _make_load_index(kind), kind[0] == "i"
+
+    def clamped(address: int, offset: int, size: int) -> Any:
+        i = load(address, offset)
+        if signed:
+            if i < 0:
+                i += size
+            return smaller(larger(i, 0), size - 1)
+        return size - 1 if i < 0 else smaller(i, size - 1)
+
+    return clamped
+
+
+def make_check(kind: str) -> Any:
+    """The kernel that returns the first tuple of a range with an index outside, counted from 1; 0 for none."""
+    index, width = make_index(kind), int(kind[1:]) // 8
+
+    def kernel(words: int, begin: int, end: int) -> int:
+        indices, coordinates = load_word(words, FIRST + 8), load_word(words, FIRST + 24)
+        coordinate_step = load_word(words, FIRST + 32)
+        rank = load_word(words, FIRST + 64)
+        inner = load_word(words, TUPLES + 32 * (rank - 1)) if rank > 0 else 1
+        step = load_word(words, TUPLES + 32 * (rank - 1) + 8) if rank > 0 else 0
+        unit = begin
+        while unit < end:  # one row of tuples at a time
+            rest = quotient(unit, inner)
+            first = unit - rest * inner
+            count = smaller(inner - first, end - unit)
+            base = indices + first * step
+            for k in range(rank - 2, -1, -1):
+                size = load_word(words, TUPLES + 32 * k)
+                base += remainder(rest, size) * load_word(words, TUPLES + 32 * k + 8)
+                rest = quotient(rest, size)
+            for k in range(coordinates):
+                size = load_word(words, INDEXED + 16 * k)
+                at = base + k * coordinate_step
+                outside = 0
+                if step == width:  # known, so that it goes by the vector
+                    for i in range(count):
+                        outside += 1 if index(at, i * width, size) < 0 else 0
+                else:
+                    for i in range(count):
+                        outside += 1 if index(at, i * step, size) < 0 else 0
+                if outside:  # rare: find the first tuple, whichever its coordinate
+                    for i in range(count):
+                        for j in range(coordinates):
+                            where = base + j * coordinate_step
+                            if index(where, i * step, load_word(words, INDEXED + 16 * j)) < 0:
+                                return unit + i + 1
+            unit += count
+        return 0
+
+    return kernel

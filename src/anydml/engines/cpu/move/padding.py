@@ -1,13 +1,15 @@
-"""Padding and placement, planned as one pass: PADDING's modes, gradients of slices, nearest-neighbour enlargement."""
+"""Padding and placement as one pass: PADDING's modes, gradients of slices, nearest-neighbour enlargement."""
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.codegen.language import copy_row, load_bits, load_word, quotient, store_bits, store_word
 from anydml.engines.cpu.gemm.program import distances
 from anydml.engines.cpu.launch.call import make_dispatch
 from anydml.engines.cpu.launch.record import HEADER
@@ -95,7 +97,7 @@ def plan_placement(primitive: Map) -> PlacementProgram | None:
         starts.append(starts[-1] + 8 * len(array))
     numbers = np.concatenate([places * width, within * width, table.ravel()]).tolist()
     return PlacementProgram(
-        get_kernel(f"placed {width}"),
+        get_kernel(f"placed {width}", functools.partial(make_placed, width)),
         (source.tensor, target.tensor),
         (source.offset * width, target.offset * width),
         (len(row), pitch * width, len(within), len(pieces), *starts, *numbers),
@@ -181,7 +183,12 @@ def plan_padding(primitives: Sequence[Primitive], _constants: frozenset[str] = f
     offsets = (source.offset * width, first * width)
     moved = (run * len(places) + size) * blocks * width
     return PlacementProgram(
-        get_kernel("bordered"), (source.tensor, target.tensor), offsets, words, blocks * len(places), moved
+        get_kernel("bordered", make_bordered),
+        (source.tensor, target.tensor),
+        offsets,
+        words,
+        blocks * len(places),
+        moved,
     )
 
 
@@ -212,3 +219,95 @@ def _block(views: Sequence[View], outer: int, first: int) -> int:
         strides = view.strides[outer:]
         np.lib.stride_tricks.as_strided(seen[view.offset - first :], view.sizes[outer:], strides)[...] = True
     return size if seen.all() else 0
+
+
+# Rows copied into a tensor that is filled around them, as a padded image's are, in one pass.
+#
+# Words, after the header: source, target, the bytes of a row, a word of the numbers that are filled in, the rows of a
+# block, then where the tables of blocks and of rows begin, in bytes. A block has its place in the source and in
+# the target, a row the same within its block, and the bytes that are filled before and after it. A unit is a row, which
+# has 8 bytes or more: what is filled may reach into it, since it is written after that.
+
+
+FIRST = HEADER * 8
+
+
+def make_bordered() -> Any:
+    """The kernel, for elements of any size that a word has a whole number of."""
+
+    def kernel(words: int, begin: int, end: int) -> int:
+        source, target = load_word(words, FIRST), load_word(words, FIRST + 8)
+        size, number, inner = load_word(words, FIRST + 16), load_word(words, FIRST + 24), load_word(words, FIRST + 32)
+        blocks, rows = words + load_word(words, FIRST + 40), words + load_word(words, FIRST + 48)
+        block = quotient(begin, inner)
+        row = begin - block * inner
+        for _ in range(begin, end):
+            place, own = blocks + 16 * block, rows + 32 * row
+            start = source + load_word(place, 0) + load_word(own, 0)
+            there = target + load_word(place, 8) + load_word(own, 8)
+            before, after = load_word(own, 16), load_word(own, 24)
+            for i in range(0, before, 8):
+                store_word(there - before, i, number)
+            for i in range(0, after, 8):
+                store_word(there + size + after - 8, -i, number)
+            copy_row(there, start, size)
+            row += 1
+            if row == inner:
+                row = 0
+                block += 1
+        return 0
+
+    return kernel
+
+
+# Rows put together of pieces of other rows, as a padded or an enlarged image's are.
+#
+# Words, after the header: source, target, the elements of a row, the bytes from one row of the target to the next, the
+# number of places within an outer one, the pieces, then where the tables of places, of inner places and of pieces
+# begin, in bytes. A place is the bytes from the source's first element. A piece is a first byte of the target's row,
+# one of the source's, a count of elements, and the bytes from one to the next in the source. A unit is a row: one of
+# the same place as the row before it is a copy of that.
+
+
+def make_placed(width: int) -> Any:
+    """The kernel for elements of some bytes."""
+    load, store = load_bits[width], store_bits[width]
+
+    def kernel(words: int, begin: int, end: int) -> int:
+        source, target = load_word(words, FIRST), load_word(words, FIRST + 8)
+        size, pitch = load_word(words, FIRST + 16) * width, load_word(words, FIRST + 24)
+        inner, pieces = load_word(words, FIRST + 32), load_word(words, FIRST + 40)
+        places, within = words + load_word(words, FIRST + 48), words + load_word(words, FIRST + 56)
+        table = words + load_word(words, FIRST + 64)
+        last, outer = -1, quotient(begin, inner)
+        own = begin - outer * inner
+        for unit in range(begin, end):
+            row = source + load_word(places, 8 * outer) + load_word(within, 8 * own)
+            own += 1
+            if own == inner:  # or each row would take a division
+                own = 0
+                outer += 1
+            there = target + unit * pitch
+            if row == last and pieces > 1:
+                copy_row(there, there - pitch, size)
+                continue
+            last = row
+            for k in range(pieces):
+                place, start = there + load_word(table, 32 * k), row + load_word(table, 32 * k + 8)
+                count, step = load_word(table, 32 * k + 16), load_word(table, 32 * k + 24)
+                if step == width:
+                    copy_row(place, start, count * width)
+                elif count <= 4:  # a margin, which the loop below takes three times as long for
+                    store(place, 0, load(start, 0))
+                    if count > 1:
+                        store(place, width, load(start, step))
+                    if count > 2:
+                        store(place, 2 * width, load(start, 2 * step))
+                    if count > 3:
+                        store(place, 3 * width, load(start, 3 * step))
+                else:
+                    for i in range(count):
+                        store(place, i * width, load(start, i * step))
+        return 0
+
+    return kernel

@@ -1,12 +1,31 @@
-"""Reversals, planned: the walk is chosen by where the axis lies, and by whether rows have one length."""
+"""Reversals: the walk whose rows lie along the axis or across it, and columns that each have a length.
+
+Words are those of the walk over lines, with two parameters that its line does not read; then the lengths' address,
+the bytes of a length, their stride in each of the eight outer dimensions, where the axis is among those (-1 where it
+is the innermost dimension), its size, the source's and the target's strides along it, and the lengths' step along
+the innermost dimension.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
 
 from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.codegen.language import (
+    I64,
+    larger,
+    load_word,
+    make_load,
+    make_stack,
+    quotient,
+    smaller,
+    store_word,
+)
+from anydml.engines.cpu.codegen.outer_loops import FIRST, PARAMETERS, call_line, make_walk
 from anydml.engines.cpu.move.copy import CopyProgram
-from anydml.engines.cpu.rows.lines import OUTER_RANK, SEGMENT, LineProgram, streams, walk_words
+from anydml.engines.cpu.rows.lines import OUTER_RANK, SEGMENT, LineProgram, find_lines, walk_words
 from anydml.ir.fetches import match_turned
 from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.ir.patterns import copy_of
@@ -15,9 +34,8 @@ if TYPE_CHECKING:
     from anydml.ir.fetches import Turned
     from anydml.ir.verbs import Map
 
-
 COLUMNS, BLOCK = 4096, 256
-"""The most columns in a tile, and its rows, as the kernel for columns that have a length each has them."""
+"""Of columns that have a length each: the most in a tile, and the rows that it goes down the axis."""
 
 
 def plan_reverse(verb: Map) -> CopyProgram | LineProgram | None:
@@ -42,13 +60,12 @@ def plan_reverse(verb: Map) -> CopyProgram | LineProgram | None:
     words, units = walk_words(loops, (width, width), COLUMNS * width if in_columns else SEGMENT)
     strides = [s * length_width for s in loops.strides[2]]
     byte_count = others.count * size * width
-    line = f"line move {width}"
-    stream = f"{line} stream" if streams(loops, width, byte_count) else ""
-    get_kernel(line), stream and get_kernel(stream)
+    line, stream = find_lines(f"line move {width}", loops, width)
+    walk = get_kernel("reverse columns", make_reverse_columns) if in_columns else get_kernel("reverse", make_reverse)
     return LineProgram(
         views=(source, target, lengths),
         offsets=(loops.offsets[0] * width, loops.offsets[1] * width, loops.offsets[2] * length_width),
-        walk=get_kernel("reverse columns" if in_columns else "reverse"),
+        walk=walk,
         line=line,
         words=words,
         parameters=(0, 0),
@@ -79,3 +96,122 @@ def _insert(loops: Loops, at: int, size: int, along: tuple[int, int]) -> Loops:
     """The axis as one more dimension, along which a length is the same."""
     strides = tuple((*row[:at], step, *row[at:]) for row, step in zip(loops.strides, (*along, 0), strict=True))
     return Loops((*loops.sizes[:at], size, *loops.sizes[at:]), strides, loops.offsets)
+
+
+# Kernels.
+
+
+LENGTHS = PARAMETERS + 8 * 2
+AXIS = LENGTHS + 8 * 10
+LINE = 64
+ROWS = 32
+"""Rows that columns of unlike lengths go down in turn, as many columns as a line of the cache holds.
+
+Column by column, the lines that are written stay in the cache until they are whole."""
+_load_4 = make_load(ir.IntType(32), lambda builder, value: builder.zext(value, I64))
+
+
+def load_length(words: int, address: int) -> Any:
+    """A length, at most the size of the axis; a UINT64 of 2^63 and more reads as a negative number."""
+    length = load_word(address, 0) if load_word(words, LENGTHS + 8) == 8 else _load_4(address, 0)
+    size = load_word(words, AXIS + 8)
+    return size if length < 0 else smaller(length, size)
+
+
+def find_lengths(words: int, at: int) -> Any:
+    """Where the length of a row lies."""
+    address = load_word(words, LENGTHS)
+    for k in range(load_word(words, FIRST + 56)):
+        address += load_word(at, 8 * k) * load_word(words, LENGTHS + 16 + 8 * k)
+    return address
+
+
+def turn(
+    words: int, first: int, source: int, target: int, count: int, length: int, source_step: int, target_step: int
+) -> None:
+    """Move elements first .. first + count along the axis, of which those below the length are turned round."""
+    turned = larger(smaller(length - first, count), 0)
+    if turned > 0:
+        last = source + (length - 1 - 2 * first) * source_step
+        call_line(words, last, target, turned, -source_step, target_step)
+    if turned < count:
+        from_here, to_here = source + turned * source_step, target + turned * target_step
+        call_line(words, from_here, to_here, count - turned, source_step, target_step)
+
+
+def make_reverse() -> Any:
+    """The kernel for rows that have one length each."""
+
+    def row(
+        words: int,
+        at: int,
+        first: int,
+        source: int,
+        target: int,
+        count: int,
+        source_step: int,
+        target_step: int,
+        after: int,
+    ) -> None:
+        length, axis = load_length(words, find_lengths(words, at)), load_word(words, AXIS)
+        if axis < 0:
+            turn(words, first, source, target, count, length, source_step, target_step)
+            return
+        i = load_word(at, 8 * axis)
+        on = (length - 1 - 2 * i) * load_word(words, AXIS + 16) if i < length else 0
+        call_line(words, source + on, target, count, source_step, target_step)
+
+    return make_walk(row)
+
+
+def make_reverse_columns() -> Any:
+    """The kernel for an axis outside columns that have a length each: a unit is a tile of columns and rows.
+
+    Columns beside one another are moved together where their lengths are equal, unless few are. The words' axis is
+    here counted in blocks.
+    """
+    stack = make_stack(16 * (COLUMNS + 1))
+
+    def row(
+        words: int,
+        at: int,
+        first: int,
+        source: int,
+        target: int,
+        count: int,
+        source_step: int,
+        target_step: int,
+        after: int,
+    ) -> None:
+        top, source_axis = load_word(at, 8 * load_word(words, AXIS)) * BLOCK, load_word(words, AXIS + 16)
+        bottom = smaller(top + BLOCK, load_word(words, AXIS + 8))
+        target_axis, lengths_step = load_word(words, AXIS + 24), load_word(words, AXIS + 32)
+        lengths, runs = find_lengths(words, at) + first * lengths_step, stack()
+        number, before = 0, -1
+        for j in range(count):
+            length = load_length(words, lengths + j * lengths_step)
+            if length != before:
+                store_word(runs, 16 * number, j)
+                store_word(runs, 16 * number + 8, length)
+                number, before = number + 1, length
+        store_word(runs, 16 * number, count)
+        together = larger(quotient(LINE, larger(target_step, -target_step)), 1)
+        if number * together <= count:
+            for i in range(top, bottom):
+                for r in range(number):
+                    j, length = load_word(runs, 16 * r), load_word(runs, 16 * r + 8)
+                    from_row = length - 1 - i if i < length else i
+                    from_here = source + from_row * source_axis + j * source_step
+                    to_here = target + i * target_axis + j * target_step
+                    call_line(words, from_here, to_here, load_word(runs, 16 * r + 16) - j, source_step, target_step)
+            return
+        for low in range(0, count, together):
+            for i in range(top, bottom, ROWS):
+                from_here, to_here = source + i * source_axis, target + i * target_axis
+                height = smaller(ROWS, bottom - i)
+                for j in range(low, smaller(low + together, count)):
+                    length = load_length(words, lengths + j * lengths_step)
+                    s, t = from_here + j * source_step, to_here + j * target_step
+                    turn(words, i, s, t, height, length, source_axis, target_axis)
+
+    return make_walk(row)

@@ -1,4 +1,6 @@
-"""Running sums and products, planned: the kernel is chosen by where the axis lies."""
+"""Running sums and products: by lines, by rows four at a time, by tiles of columns, and of one long row that all
+threads share; the kernel is chosen by where the axis lies.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,41 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from llvmlite import ir
 
+from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.features import IS_ARM, has_lanes
+from anydml.engines.cpu.codegen.expressions import round_to_odd
+from anydml.engines.cpu.codegen.language import (
+    POINTER,
+    copy_bytes,
+    fence,
+    load_acquire,
+    load_lanes,
+    load_vector,
+    load_word,
+    make_load,
+    make_stack,
+    make_store,
+    offset_by,
+    pause,
+    prefetch,
+    prefetch_target,
+    quotient,
+    scratch,
+    smaller,
+    store_lanes,
+    store_release,
+    store_vector,
+    store_word,
+    take_ticket,
+    transpose_four,
+)
+from anydml.engines.cpu.codegen.outer_loops import find_row
+from anydml.engines.cpu.codegen.translate import word
+from anydml.engines.cpu.features import IS_ARM, has_lanes, rounds_to_float16
 from anydml.engines.cpu.launch.call import lay_out, make_dispatch
-from anydml.engines.cpu.launch.record import STREAM_FROM, keeps_lines, outer_words
-from anydml.engines.threads import get_num_threads
+from anydml.engines.cpu.launch.record import HEADER, STREAM_FROM, keeps_lines, outer_words
 from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.memory import numpy_address
 
@@ -21,13 +52,6 @@ if TYPE_CHECKING:
     from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.verbs import Scan
     from anydml.ir.views import View
-
-
-LONG_TILE = 4 * 4112
-"""Elements in a tile of a long row, as its kernel has it."""
-COLUMN_TILE = 4096
-BLOCK = 16
-"""Columns that are done at once, as their kernel has it."""
 
 
 class ScanProgram(NamedTuple):
@@ -73,19 +97,19 @@ class ScanProgram(NamedTuple):
             turned = " reverse" if steps == (-1, -1) else ""
             # A product of some numbers may be infinite where that of all is 0, so those of floats go from the first on.
             is_whole = kind[0] == "f" and (primitive.function == "product" or primitive.in_turn)
-            if loops.count < 8 and count >= 8 * LONG_TILE and not is_whole:
-                kernel = get_kernel(f"scan long {name}{turned}")
+            if loops.count < 8 and count >= 8 * TILE and not is_whole:
+                kernel = get_scan(f"scan long {name}{turned}")
                 return cls(primitive, kernel, (*along, 1, 0, 0, 1, 0), offsets, 1, size, _places(loops, widths))
             return cls._plan_across(primitive, f"scan rows {name}{turned}", along, loops, widths, 4, stream=True)
         if loops.sizes and loops.strides[0][-1] == loops.strides[1][-1] == 1 and loops.sizes[-1] >= _least_columns():
             tile = _column_tile(loops)
             deep = "" if tile >= loops.sizes[-1] == abs(steps[1]) else " deep"
-            deep = " narrow" if loops.sizes[-1] < BLOCK else deep
+            deep = " narrow" if loops.sizes[-1] < COLUMNS else deep
             columns = f"scan columns {name}{deep}"
             return cls._plan_across(primitive, columns, along, loops, widths, tile, stream=IS_ARM)
         rank = len(loops.sizes)
         words = (*along, 1, 0, 0, 1, rank, 0, *outer_words(_first_two(loops), width, rank))
-        kernel = get_kernel(f"scan lines {name}")
+        kernel = get_scan(f"scan lines {name}")
         return cls(primitive, kernel, words, offsets, loops.count, size, tallies=(0, *_steps(loops, widths)))
 
     @classmethod
@@ -112,9 +136,9 @@ class ScanProgram(NamedTuple):
         tiles = -(-across // tile)
         words = (*along, across, *steps, tiles, rank, tile, *outer_words(_first_two(loops), width, rank))
         *outer, far = _steps(loops, widths) or (0,)
-        units, kernel = tiles * math.prod(loops.sizes[:rank]), get_kernel(name)
+        units, kernel = tiles * math.prod(loops.sizes[:rank]), get_scan(name)
         if stream and size // 2 >= STREAM_FROM and keeps_lines(primitive.target):
-            kernel = get_kernel(f"{name} stream")
+            kernel = get_scan(f"{name} stream")
         offsets = _offsets(loops, widths)
         return cls(primitive, kernel, words, offsets, units, size, unaligned=name, tallies=(far, *outer))
 
@@ -132,12 +156,30 @@ class ScanProgram(NamedTuple):
         words = (source, target, *self.words, *ends, *self.tallies)
         kernel = self.kernel
         if self.unaligned and target % self.primitive.target.data_type.size_in_bytes:
-            kernel = get_kernel(self.unaligned)
+            kernel = get_scan(self.unaligned)
         return make_dispatch(kernel, words, self.units, self.size)
 
     def _ends(self) -> tuple[View | None, ...]:
         """The tallies before and after, where they are handed on."""
         return (self.primitive.before, self.primitive.after) if self.primitive.after else ()
+
+
+def get_scan(name: str) -> Kernel:
+    """The kernel of a name, such as `scan columns f32 sum exclusive deep stream`."""
+
+    def make() -> Any:
+        _, shape, kind, function, *flags = name.split()
+        options: list[int] = ["exclusive" in flags, "carried" in flags]
+        if shape in ("rows", "long"):
+            options.append("reverse" in flags)
+        if shape == "columns":
+            options.append(NARROW if "narrow" in flags else 2 if "deep" in flags else 1)
+        if shape in ("rows", "columns"):
+            options.append("stream" in flags)
+        makers: dict[str, Any] = {"lines": make_lines, "rows": make_rows, "columns": make_columns, "long": make_long}
+        return makers[shape](kind, function, *options)
+
+    return get_kernel(name, make)
 
 
 def _offsets(loops: Loops, widths: Sequence[int]) -> tuple[int, ...]:
@@ -166,7 +208,7 @@ def _places(loops: Loops, widths: Sequence[int]) -> tuple[tuple[int, ...], ...]:
 
 def _least_columns() -> int:
     """Columns from which on they are done by the vector."""
-    return 2 if has_lanes() else BLOCK
+    return 2 if has_lanes() else COLUMNS
 
 
 def _column_tile(loops: Loops) -> int:
@@ -186,7 +228,7 @@ class _Long:
 
     def __init__(self, kernel: Kernel, rows: list[tuple[tuple[int, ...], list[int]]], count: int, size: int) -> None:
         self._kernel, self._rows, self._size = kernel, rows, size
-        self._tiles = -(-count // LONG_TILE)
+        self._tiles = -(-count // TILE)
 
     @property
     def records(self) -> list[bytes]:
@@ -198,3 +240,522 @@ class _Long:
         for row, ends in self._rows:
             chain = np.zeros(2 + 2 * self._tiles, np.int64)
             make_dispatch(self._kernel, (*row, numpy_address(chain), *ends, 0), workers, self._size)()
+
+
+# The arithmetic of running sums and products: elements widened, combined and rounded, alone and by the vector.
+
+
+class Tally:
+    """The arithmetic of a running sum or product over one kind of element.
+
+    Floats are widened to float64 and rounded when they are written; integers wrap in their own width.
+    """
+
+    def __init__(self, kind: str, function: str) -> None:
+        self.kind, self.function = kind, function
+        self.width = int(kind[1:]) // 8
+        self.is_float = kind[0] == "f"
+        bits: Any = ir.IntType(8 * self.width)
+        self.element = {"f16": ir.HalfType(), "f32": ir.FloatType(), "f64": ir.DoubleType()}.get(kind, bits)
+        self.total = ir.DoubleType() if self.is_float else bits
+        self.total_width = 8 if self.is_float else self.width
+        # -0.0 is what leaves every float as it is, -0.0 included.
+        start = 1 if function == "product" else -0.0 if self.is_float else 0
+        self.start, self.zero = ir.Constant(self.total, start), ir.Constant(self.total, 0)
+        self.load = make_load(self.element, self.widen)
+        self.store = make_store(lambda builder, value: self.narrow(builder, value, self.element))
+        self.load_total = make_load(self.total)
+        self.store_total = store_word
+
+    def widen(self, builder: Any, value: Any) -> Any:
+        """An element, or a vector of them, as totals."""
+        if not self.is_float or self.element == self.total:
+            return value
+        kind = ir.VectorType(self.total, value.type.count) if isinstance(value.type, ir.VectorType) else self.total
+        return builder.fpext(value, kind)
+
+    def narrow(self, builder: Any, value: Any, kind: Any) -> Any:
+        """A total as an element, rounded once."""
+        if not self.is_float or self.element == self.total:
+            return value
+        if self.kind == "f16" and not rounds_to_float16():
+            value = round_to_odd(builder, value)
+        return builder.fptrunc(value, kind)
+
+    def combine(self, builder: Any, total: Any, value: Any) -> Any:
+        """Take a value in."""
+        if self.is_float:
+            return builder.fadd(total, value) if self.function == "sum" else builder.fmul(total, value)
+        return builder.add(total, value) if self.function == "sum" else builder.mul(total, value)
+
+    def make_combine(self) -> Any:
+        """combine(total, value) for single elements."""
+
+        @word
+        def combine(builder: Any, total: Any, value: Any) -> Any:
+            return self.combine(builder, total, value)
+
+        return combine
+
+    def make_rows(self, columns: int, *, reverse: bool, exclusive: bool, stream: bool) -> Any:
+        """rows(target, target_step, source, source_step, totals): four rows at once, some columns on.
+
+        Rows are turned into columns in registers, because one row alone waits for each addition to end. With
+        `reverse` the addresses are those of the last columns. The four totals go on. With `stream` the columns are
+        written past the cache, and the targets must be aligned to them.
+        """
+        elements, totals_kind = ir.VectorType(self.element, 4), ir.VectorType(self.total, 4)
+
+        @word
+        def rows(builder: Any, target: Any, target_step: Any, source: Any, source_step: Any, totals: Any) -> None:
+            targets, sources = [target], [source]
+            for _ in range(3):
+                targets.append(builder.add(targets[-1], target_step))
+                sources.append(builder.add(sources[-1], source_step))
+            place = builder.inttoptr(totals, POINTER)
+            total = builder.load(place, typ=totals_kind)
+            total.align = 8
+            starts = [start * self.width for start in range(0, columns, 4)]
+            written = []
+            for start in reversed(starts) if reverse else starts:
+                block = [load_vector(builder, offset_by(builder, source, start), elements) for source in sources]
+                results = []
+                for column in reversed(transpose_four(builder, block)) if reverse else transpose_four(builder, block):
+                    after = self.combine(builder, total, self.widen(builder, column))
+                    results.append(self.narrow(builder, total if exclusive else after, elements))
+                    total = after
+                written.append((start, transpose_four(builder, results[::-1] if reverse else results)))
+            for i, target in enumerate(targets):  # a whole line of each row at a time
+                for start, block in sorted(written, key=lambda pair: pair[0]):
+                    where = offset_by(builder, target, start)
+                    store_vector(builder, block[i], where, 4 * self.width if stream else 1, stream=stream)
+            builder.store(total, place).align = 8
+
+        return rows
+
+    def make_reduce(self, width: int) -> Any:
+        """reduce(source, totals): take so many elements into as many totals."""
+        elements, totals_kind = ir.VectorType(self.element, width), ir.VectorType(self.total, width)
+
+        @word
+        def reduce(builder: Any, source: Any, totals: Any) -> None:
+            place = builder.inttoptr(totals, POINTER)
+            total = builder.load(place, typ=totals_kind)
+            total.align = 8
+            value = self.widen(builder, load_vector(builder, source, elements))
+            builder.store(self.combine(builder, total, value), place).align = 8
+
+        return reduce
+
+    def make_columns(self, width: int, height: int, *, exclusive: bool, stream: bool, partly: bool = False) -> Any:
+        """columns(target, target_step, source, source_step, totals): some columns, some rows on.
+
+        With `stream` they are written past the cache, and the target must be aligned to them. With `partly` a last
+        argument is the number of columns, of as many as there are totals: the others are neither read nor written.
+        """
+        elements, totals_kind = ir.VectorType(self.element, width), ir.VectorType(self.total, width)
+
+        @word
+        def columns(
+            builder: Any, target: Any, target_step: Any, source: Any, source_step: Any, totals: Any, *count: Any
+        ) -> None:
+            place = builder.inttoptr(totals, POINTER)
+            total = builder.load(place, typ=totals_kind)
+            total.align = 8
+            mask = _first_lanes(builder, count[0], width) if partly else None
+            for _ in range(height):
+                if mask is None:
+                    element = load_vector(builder, source, elements)
+                else:  # the other totals stay as they are
+                    element = load_lanes(builder, source, mask, ir.Constant(elements, [self.start.constant] * width))
+                after = self.combine(builder, total, self.widen(builder, element))
+                result = self.narrow(builder, total if exclusive else after, elements)
+                if mask is None:
+                    store_vector(builder, result, target, width * self.width if stream else 1, stream=stream)
+                else:
+                    store_lanes(builder, result, target, mask)
+                total = after
+                source, target = builder.add(source, source_step), builder.add(target, target_step)
+            builder.store(total, place).align = 8
+
+        return columns
+
+
+def _first_lanes(builder: Any, count: Any, width: int) -> Any:
+    """Which lanes are the first so many."""
+    kind = ir.VectorType(ir.IntType(32), width)
+    some = ir.Constant(kind, ir.Undefined)
+    one = builder.insert_element(some, builder.trunc(count, ir.IntType(32)), ir.Constant(ir.IntType(32), 0))
+    return builder.icmp_unsigned(
+        "<", ir.Constant(kind, list(range(width))), builder.shuffle_vector(one, some, ir.Constant(kind, None))
+    )
+
+
+# Running sums and products: lines of any layout, rows four at a time, and columns by the tile.
+#
+# Words after the header: source, target, length of the axis, source step, target step (along the axis), count across,
+# source step across, target step across, tiles across, outer rank, width of a tile, then size, source stride and target
+# stride of each outer dimension. Steps are in bytes and signed: a scan from the end starts there. Where tallies are
+# handed on, the words end with the addresses of those before, or 0, and after, with the step from one to the next
+# across, and with their stride in each outer dimension.
+
+
+FIRST = HEADER * 8
+OUTER = FIRST + 8 * 11
+ROW_BLOCK = 16
+"""Columns of a row done at once: a cache line of FLOAT32."""
+COLUMN_TILE = 4096
+"""Columns whose totals fit the first cache as float64."""
+COLUMNS = 16
+"""Columns done at once: whole lines are written."""
+NARROW = 8
+"""Rows done at once of less than that many: their totals stay in registers meanwhile."""
+
+
+def starts_with_zero(tally: Tally, exclusive: bool) -> bool:
+    """Whether the first element written is 0.0 though the total starts at -0.0: an exclusive sum of floats."""
+    return exclusive and tally.is_float and tally.function == "sum"
+
+
+def make_line(tally: Tally, exclusive: bool) -> Any:
+    """line(source, source step, target, target step, count, total): one line, by the element; the total after it."""
+    load, store, combine = tally.load, tally.store, tally.make_combine()
+
+    def line(source: int, source_step: int, target: int, target_step: int, count: int, total: Any) -> Any:
+        for i in range(count):
+            after = combine(total, load(source, i * source_step))
+            store(target, i * target_step, total if exclusive else after)
+            total = after
+        return total
+
+    return line
+
+
+def make_opening(tally: Tally) -> Any:
+    """opening(before, on): the total that a line starts with, some bytes on from an address, which may be 0."""
+    load_total, start = tally.load_total, tally.start
+
+    def opening(before: int, on: int) -> Any:
+        total = start
+        if before != 0:
+            total = load_total(before, on)
+        return total
+
+    return opening
+
+
+def find_tallies(words: int, rank: int, at: int, first: int) -> tuple[int, int, int]:
+    """Where the tallies before and after a line lie, and the bytes from one to the next."""
+    table = OUTER + 24 * rank
+    before, step = load_word(words, table), load_word(words, table + 16)
+    on = first * step
+    for k in range(rank):
+        on += load_word(at, 8 * k) * load_word(words, table + 24 + 8 * k)
+    return before + on if before != 0 else 0, load_word(words, table + 8) + on, step
+
+
+def no_tallies(words: int, rank: int, at: int, first: int) -> tuple[int, int, int]:
+    """The same for a scan of whole lines."""
+    return 0, 0, 0
+
+
+def make_lines(kind: str, function: str, exclusive: bool, carried: bool) -> Any:
+    """Lines of any layout, one by one. A unit is a line."""
+    tally = Tally(kind, function)
+    line, opening, store_total = make_line(tally, exclusive), make_opening(tally), tally.store_total
+    clear, store, zero = starts_with_zero(tally, exclusive), tally.store, tally.zero
+    find = find_tallies if carried else no_tallies
+
+    def kernel(words: int, begin: int, end: int) -> int:
+        count, rank = load_word(words, FIRST + 16), load_word(words, FIRST + 72)
+        source_step, target_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
+        at = scratch()
+        for unit in range(begin, end):
+            source_on, target_on = find_row(words, OUTER, rank, unit, at)
+            source, target = load_word(words, FIRST) + source_on, load_word(words, FIRST + 8) + target_on
+            before, after, _ = find(words, rank, at, 0)
+            total = line(source, source_step, target, target_step, count, opening(before, 0))
+            if carried:
+                store_total(after, 0, total)
+            if clear and before == 0:
+                store(target, 0, zero)
+        return 0
+
+    return kernel
+
+
+def make_rows(kind: str, function: str, exclusive: bool, carried: bool, reverse: bool, stream: bool) -> Any:
+    """Contiguous rows, four at a time. A unit is four rows of one outer step; across lie the rows.
+
+    The blocks of columns are aligned to the lines of the first row's target, but for short rows on an x86; for `stream`
+    to those of every row's. What is left goes by fours: FLOAT16 of 16,384 x 77 takes 1.7 ms so, and 2.4 one by one.
+    """
+    tally = Tally(kind, function)
+    line, opening = make_line(tally, exclusive), make_opening(tally)
+    clear, store, zero = starts_with_zero(tally, exclusive), tally.store, tally.zero
+    find = find_tallies if carried else no_tallies
+    rows = tally.make_rows(ROW_BLOCK, reverse=reverse, exclusive=exclusive, stream=stream)
+    fours = tally.make_rows(4, reverse=reverse, exclusive=exclusive, stream=False)
+    load_total, store_total = tally.load_total, tally.store_total
+    stack = make_stack(64)
+    aligned_from = 0 if IS_ARM or stream else 8 * ROW_BLOCK
+    width, total_width = tally.width, tally.total_width
+    block = ROW_BLOCK * width
+    forward = -1 if reverse else 1
+    step, stride, lead = forward * width, forward * block, block - width if reverse else 0
+    short_lead = 3 * width if reverse else 0
+
+    def kernel(words: int, begin: int, end: int) -> int:
+        count, across = load_word(words, FIRST + 16), load_word(words, FIRST + 40)
+        source_across, target_across = load_word(words, FIRST + 48), load_word(words, FIRST + 56)
+        groups, rank = load_word(words, FIRST + 64), load_word(words, FIRST + 72)
+        totals, at = stack(), scratch()
+        for unit in range(begin, end):
+            rest = quotient(unit, groups)
+            first = (unit - rest * groups) * 4
+            source_on, target_on = find_row(words, OUTER, rank, rest, at)
+            source = load_word(words, FIRST) + source_on + first * source_across
+            target = load_word(words, FIRST + 8) + target_on + first * target_across
+            before, after, far = find(words, rank, at, first)
+            height = smaller(4, across - first)
+            head = 0
+            if count >= aligned_from:
+                head = (target + width) % block // width if reverse else -target % block // width
+            head = smaller(head, count) if height == 4 else count
+            whole = (count - head) // ROW_BLOCK
+            done = head + whole * ROW_BLOCK
+            for r in range(height):
+                s, t = source + r * source_across, target + r * target_across
+                store_total(totals, r * total_width, line(s, step, t, step, head, opening(before, r * far)))
+            s, t = source + head * step - lead, target + head * step - lead
+            for i in range(whole):
+                rows(t + i * stride, target_across, s + i * stride, source_across, totals)
+            few = (count - done) // 4
+            s, t = source + done * step - short_lead, target + done * step - short_lead
+            for i in range(few):
+                fours(t + i * 4 * step, target_across, s + i * 4 * step, source_across, totals)
+            done += few * 4
+            for r in range(height):
+                s, t = source + r * source_across + done * step, target + r * target_across + done * step
+                total = line(s, step, t, step, count - done, load_total(totals, r * total_width))
+                if carried:
+                    store_total(after, r * far, total)
+                if clear and before == 0:
+                    store(target + r * target_across, 0, zero)
+        return 0
+
+    return kernel
+
+
+def make_columns(kind: str, function: str, exclusive: bool, carried: bool, depth: int, stream: bool) -> Any:
+    """An axis across contiguous columns. A unit is a tile of columns of one outer step, down the whole axis.
+
+    A depth of 2 takes two rows at once, which is quicker where a row of the tile is not all of a row in memory, and
+    slower where it is (measured on Arm, 16 M elements: 6.1 ms against 7.4, and 10.4 against 5.8); NARROW is for rows
+    that are no whole block. Blocks of columns are aligned to the lines of the target's first row; for `stream` to those
+    of every row. The rows after are fetched ahead on x86, where it takes up to 20 % less time, and not on Arm, where it
+    takes as much more; the target's too, with which 8 x 64 x 1,024 take 210 us, and 390 without (a Xeon).
+    """
+    fetches, is_narrow, by_lanes = not IS_ARM, depth == NARROW, has_lanes()
+    tally = Tally(kind, function)
+    load, combine, start = tally.load, tally.make_combine(), tally.start
+    clear, store, zero = starts_with_zero(tally, exclusive), tally.store, tally.zero
+    find = find_tallies if carried else no_tallies
+    columns = tally.make_columns(COLUMNS, depth, exclusive=exclusive, stream=stream)
+    some, few = (tally.make_columns(COLUMNS, d, exclusive=exclusive, stream=False, partly=True) for d in (depth, 1))
+    load_total, store_total = tally.load_total, tally.store_total
+    width, total_width = tally.width, tally.total_width
+    stack, block = make_stack(COLUMN_TILE * total_width + 64 + COLUMNS * total_width), COLUMNS * width
+
+    def one_by_one(source: int, target: int, totals: int, low: int, high: int) -> None:
+        for j in range(low, high):
+            total = load_total(totals, j * total_width)
+            after = combine(total, load(source, j * width))
+            store(target, j * width, total if exclusive else after)
+            store_total(totals, j * total_width, after)
+
+    def some_columns(
+        source: int, source_step: int, target: int, target_step: int, totals: int, low: int, high: int
+    ) -> None:
+        # Fewer than a block, `depth` rows of them.
+        if by_lanes:
+            if low < high:
+                s, t = source + low * width, target + low * width
+                some(t, target_step, s, source_step, totals + low * total_width, high - low)
+        else:
+            for k in range(depth):
+                one_by_one(source + k * source_step, target + k * target_step, totals, low, high)
+
+    def one_row(source: int, target: int, totals: int, wide: int) -> None:
+        if by_lanes:
+            for j in range(0, wide, COLUMNS):
+                s, t, number = source + j * width, target + j * width, smaller(COLUMNS, wide - j)
+                few(t, 0, s, 0, totals + j * total_width, number)
+        else:
+            one_by_one(source, target, totals, 0, wide)
+
+    def move_totals(target: int, target_step: int, source: int, source_step: int, number: int) -> None:
+        if target_step == source_step:  # as they lie side by side on the stack
+            copy_bytes(target, source, number * total_width)
+        else:
+            for j in range(number):
+                store_total(target, j * target_step, load_total(source, j * source_step))
+
+    def kernel(words: int, begin: int, end: int) -> int:
+        count, across = load_word(words, FIRST + 16), load_word(words, FIRST + 40)
+        source_step, target_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
+        tiles, rank, tile = load_word(words, FIRST + 64), load_word(words, FIRST + 72), load_word(words, FIRST + 80)
+        memory, at = stack(), scratch()
+        deep = count // depth * depth
+        for unit in range(begin, end):
+            rest = quotient(unit, tiles)
+            low = (unit - rest * tiles) * tile
+            wide = smaller(tile, across - low)
+            source_on, target_on = find_row(words, OUTER, rank, rest, at)
+            source = load_word(words, FIRST) + source_on + low * width
+            target = load_word(words, FIRST + 8) + target_on + low * width
+            head = 0 if is_narrow else smaller(-target % block // width, wide)
+            blocks = (wide - head) // COLUMNS
+            done = head + blocks * COLUMNS
+            totals = memory + -(head * total_width) % 64  # those of whole blocks are aligned
+            before, after, far = find(words, rank, at, low)
+            if before != 0:
+                move_totals(totals, total_width, before, far, wide)
+            else:
+                for j in range(wide):
+                    store_total(totals, j * total_width, start)
+            for i in range(0, deep, depth):
+                s, t = source + i * source_step, target + i * target_step
+                if not is_narrow:
+                    some_columns(s, source_step, t, target_step, totals, 0, head)
+                    for j in range(head, done, COLUMNS):
+                        if fetches:
+                            for k in range(depth):
+                                prefetch(s + (depth + k) * source_step + j * width)
+                                if not stream:
+                                    prefetch_target(t + (depth + k) * target_step + j * width)
+                        columns(t + j * width, target_step, s + j * width, source_step, totals + j * total_width)
+                some_columns(s, source_step, t, target_step, totals, done, wide)
+            for i in range(deep, count):
+                one_row(source + i * source_step, target + i * target_step, totals, wide)
+            if carried:
+                move_totals(after, far, totals, total_width, wide)
+            if clear and before == 0:
+                for j in range(wide):
+                    store(target, j * width, zero)
+        return 0
+
+    return kernel
+
+
+# Running sums and products of one long row, which all threads share.
+#
+# Words after the header: those of a scan of any kind, with the address of the chain in the place of a tile's width;
+# where tallies are handed on, then the address of the one before, or 0, of the one after, and 0.
+
+
+PIECES, PIECE = 4, 4112
+"""A tile of a long row: pieces that are added up side by side, not a power of two apart, for the cache's sake.
+
+Fixed, so that the answer does not depend on the number of threads."""
+TILE = PIECES * PIECE
+PATIENCE = 200
+"""Pauses, of 10 to 45 ns, for which a tile's total is waited for: about as long as it takes to add the tile up."""
+
+
+def make_long(kind: str, function: str, exclusive: bool, carried: bool, reverse: bool) -> Any:
+    """One long contiguous row. A unit is a worker, which takes tiles in turn until none is left.
+
+    The chain is a ticket, then for each tile the total of everything up to it and, one word on, whether it is there.
+    A worker adds its tile up, takes the total before it, passes its own on, and only then writes: each element is
+    fetched from memory once. Whoever has a tile may have lost its core; those after it wait some microseconds, then add
+    that tile up themselves, to the same bits. Nobody waits for a thread that does not run.
+    """
+    tally = Tally(kind, function)
+    line, start, opening = make_line(tally, exclusive), tally.start, make_opening(tally)
+    clear, store, zero = starts_with_zero(tally, exclusive), tally.store, tally.zero
+    find = find_tallies if carried else no_tallies
+    rows = tally.make_rows(ROW_BLOCK, reverse=reverse, exclusive=exclusive, stream=False)
+    reduce, combine = tally.make_reduce(ROW_BLOCK), tally.make_combine()
+    load_total, store_total = tally.load_total, tally.store_total
+    stack = make_stack(320)
+    width, total_width = tally.width, tally.total_width
+    block = ROW_BLOCK * width
+    forward = -1 if reverse else 1
+    lead = block - width if reverse else 0
+    step = forward * width
+
+    def add_up(source: int, sums: int, lanes: int) -> None:
+        # The total of each piece, in lanes of which the order is fixed.
+        for p in range(PIECES):
+            for j in range(ROW_BLOCK):
+                store_total(lanes, j * total_width, start)
+            for i in range(PIECE // ROW_BLOCK):
+                reduce(source + (p * PIECE + i * ROW_BLOCK) * step - lead, lanes)
+            whole = start
+            for j in range(ROW_BLOCK):
+                whole = combine(whole, load_total(lanes, j * total_width))
+            store_total(sums, p * total_width, whole)
+
+    def find_total(chain: int, t: int, source: int, before: int, sums: int, lanes: int) -> Any:
+        # The total of everything before tile t.
+        link = chain + 16 * t
+        tries = 0
+        while tries < PATIENCE and load_acquire(link - 8) == 0:
+            pause()
+            tries += 1
+        known = t
+        while known > 0 and load_acquire(chain + 16 * known - 8) == 0:
+            known -= 1
+        carry = opening(before, 0)
+        if known > 0:
+            carry = load_total(chain + 16 * known - 16, 0)
+        for k in range(known, t):
+            add_up(source + k * TILE * step, sums, lanes)
+            fence()  # in place its elements are written as soon as its total is there
+            if load_acquire(chain + 16 * k + 8):
+                carry = load_total(chain + 16 * k, 0)
+            else:
+                for p in range(PIECES):
+                    carry = combine(carry, load_total(sums, p * total_width))
+        return carry
+
+    def kernel(words: int, begin: int, end: int) -> int:
+        source, target = load_word(words, FIRST), load_word(words, FIRST + 8)
+        count, ticket = load_word(words, FIRST + 16), load_word(words, FIRST + 80)
+        before, after, _ = find(words, 0, 0, 0)
+        chain = ticket + 16
+        tiles = quotient(count + TILE - 1, TILE)
+        totals = stack()
+        sums, others, lanes = totals + 64, totals + 128, totals + 192
+        while True:
+            t = take_ticket(ticket)
+            if t >= tiles:
+                return 0
+            first = t * TILE
+            s, d = source + first * step, target + first * step
+            length = smaller(TILE, count - first)
+            if length < TILE:  # the last one: nobody needs its total
+                total = line(s, step, d, step, length, find_total(chain, t, source, before, others, lanes))
+                if carried:
+                    store_total(after, 0, total)
+                if clear and t == 0 and before == 0:
+                    store(d, 0, zero)
+                continue
+            add_up(s, sums, lanes)
+            carry = find_total(chain, t, source, before, others, lanes)
+            for p in range(PIECES):
+                store_total(totals, p * total_width, carry)
+                carry = combine(carry, load_total(sums, p * total_width))
+            store_total(chain + 16 * t, 0, carry)
+            store_release(chain + 16 * t + 8, 1)
+            if carried and t == tiles - 1:
+                store_total(after, 0, carry)
+            fence()  # before the tile is written: who still adds it up, in place, then sees that its total is there
+            for i in range(PIECE // ROW_BLOCK):
+                at = forward * i * block - lead
+                rows(d + at, PIECE * step, s + at, PIECE * step, totals)
+            if clear and t == 0 and before == 0:
+                store(d, 0, zero)
+
+    return kernel

@@ -9,6 +9,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.features import IS_ARM, has_feature
@@ -18,7 +19,6 @@ from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.record import HEADER, LINE
 from anydml.engines.cpu.quant.dot4 import write_byte_pairs, write_word_pairs
 from anydml.engines.cpu.quant.weight_only_kernel import PORTION, find_row, make_units, shuffled
-from anydml.engines.threads import get_num_threads
 from anydml.enums import DataType
 from anydml.ir.blocked_weights import MOST
 from anydml.ir.expressions import coordinate, fetch, given, minimum

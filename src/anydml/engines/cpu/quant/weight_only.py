@@ -9,6 +9,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.features import IS_ARM, has_feature, has_fma, has_rounding
 from anydml.engines.cpu.gemm.operands import NOWHERE, MergedOperands
@@ -34,7 +35,6 @@ from anydml.engines.cpu.quant.weight_only_kernel import (
     make_weights,
 )
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
-from anydml.engines.threads import get_num_threads
 from anydml.ir.blocked_weights import has_way, match_weights
 from anydml.ir.contraction import Contraction, StridedOperand
 from anydml.ir.patterns import copy_of

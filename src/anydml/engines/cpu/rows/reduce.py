@@ -27,9 +27,9 @@ from anydml.ir.verbs import Map
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from anydml.engines.common.program import Program
     from anydml.engines.cpu.kernel import Kernel
     from anydml.engines.cpu.rows.reduce_kernel import Pass
-    from anydml.engines.protocol import Program
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Reduce
     from anydml.ir.views import View

@@ -18,7 +18,7 @@ from anydml.memory import numpy_address
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.engines.protocol import Program
+    from anydml.engines.common.program import Program
 
 
 TEMPORARY = "a temporary of a reduce:"

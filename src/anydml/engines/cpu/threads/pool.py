@@ -9,7 +9,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from anydml.alone import start_thread
-from anydml.engines.threads import get_num_threads
+from anydml.engines.common.threads import get_num_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anydml.engines.cores import count_cores
+from anydml.engines.common.cores import count_cores
+from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.gemm.workspace import SCRATCH
-from anydml.engines.threads import get_num_threads
 from anydml.memory import keep_for_ever
 
 PAGE = 4096

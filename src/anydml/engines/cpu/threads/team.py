@@ -22,10 +22,10 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from anydml.alone import run_alone
-from anydml.engines.cores import count_cores
+from anydml.engines.common.cores import count_cores
+from anydml.engines.common.threads import get_num_threads, number_cell
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.threads.team_kernel import GRAINS, PAUSES, STATE_BYTES
-from anydml.engines.threads import get_num_threads, number_cell
+from anydml.engines.cpu.threads.team_kernel import GRAINS, PAUSES, STATE_BYTES, make_team
 from anydml.memory import keep_for_ever
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Team:
     """The threads of this process."""
 
     def __init__(self) -> None:
-        code = get_kernel("team")
+        code = get_kernel("team", make_team)
         self.entry = code.address
         """The function that Python calls with the words of a kernel."""
         self.share = code.find("divide")
@@ -178,7 +178,7 @@ class Cancellable:
     def __init__(self, kernel: int, words: int, units: int, threads: int) -> None:
         """`words` is the address of the kernel's words."""
         self._libc, self._threads = ctypes.CDLL(None), list[ctypes.c_ulong]()
-        self._entry = get_kernel("team").find("cancellable")
+        self._entry = get_kernel("team", make_team).find("cancellable")
         self._over = (ctypes.c_uint64 * 8)()
         """A semaphore."""
         self._libc.sem_init(self._over, 0, 0)
@@ -248,7 +248,7 @@ _team: Team | None = None
 def get_team() -> Team:
     """The team of this process, of which the threads are started by the first dispatch that needs them."""
     if _team is None:
-        get_kernel("team")  # which may take long, and says so
+        get_kernel("team", make_team)  # which may take long, and says so
     return _team or run_alone(_make)
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import triton.language as tl
 
+from anydml.engines.common.memory_lock import one_at_a_time
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
 from anydml.engines.cuda.move.look_back_kernel import HEADER
 from anydml.engines.cuda.move.scan_kernel import CHUNK, scan_row, scan_tiles
 from anydml.engines.cuda.rows.tiles import MOST_ALIGNED, alignment_of, ceil_power, fastest_first, over
 from anydml.engines.cuda.scratch import NO_TALLIES, NO_WORDS, DeviceWords
-from anydml.engines.memory_lock import one_at_a_time
 from anydml.ir.loops import Loops, loops_of, simplify
 
 if TYPE_CHECKING:

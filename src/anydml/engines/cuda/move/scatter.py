@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.common.memory_lock import one_at_a_time
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
 from anydml.engines.cuda.move.copy import CopyProgram
 from anydml.engines.cuda.move.gather import bind_checked, check_kernel
@@ -15,7 +16,6 @@ from anydml.engines.cuda.move.scatter_kernel import claim, scatter_lanes, write
 from anydml.engines.cuda.rows.map import MapProgram
 from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, fastest_first, kind_of, over, step_of, warps_for
 from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords
-from anydml.engines.memory_lock import one_at_a_time
 from anydml.ir.expressions import load
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.engines.common.memory_lock import one_at_a_time
 from anydml.engines.cuda.codegen.expressions import (
     Lines,
     bits_of,
@@ -25,7 +26,6 @@ from anydml.engines.cuda.move.gather import bind_checked, check_kernel
 from anydml.engines.cuda.rows.reduce_kernel import Line, Rows
 from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, kind_of, over, step_of
 from anydml.engines.cuda.scratch import DeviceWords
-from anydml.engines.memory_lock import one_at_a_time
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr, const, fold, load
 from anydml.ir.loops import Loops, simplify

@@ -19,8 +19,8 @@ would wait for the module for ever. It is 0 until it is first asked for."""
 def _from_environment() -> int:
     given = os.environ.get("ANYDML_NUM_THREADS", "")
     if not given:
-        import_alone("anydml.engines.cores")
-        from anydml.engines.cores import count_cores  # whose paths take 8 ms of `import anydml`
+        import_alone("anydml.engines.common.cores")
+        from anydml.engines.common.cores import count_cores  # whose paths take 8 ms of `import anydml`
 
         return min(count_cores(), MOST_THREADS)
     return _read(int(given) if given.strip().isdecimal() else given, "ANYDML_NUM_THREADS", "threads")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.protocol import layouts_of
+from anydml.engines.common.program import layouts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.engines.protocol import Engine, Program
+    from anydml.engines.common.program import Engine, Program
     from anydml.ir.verbs import Computation, Map, Reduce, Repeat
     from anydml.ir.views import View
 

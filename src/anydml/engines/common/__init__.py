@@ -1,0 +1,1 @@
+"""What engines share: traits, programs, the kernel cache, the number of threads."""
