@@ -12,7 +12,7 @@ from anydml.memory import numpy_address
 from places import Moved, get, put
 
 if TYPE_CHECKING:
-    from anydml.engines.common.program import Engine
+    from anydml.engines.common.engine import Engine
     from anydml.ir.verbs import Primitive
 
 Array = np.ndarray[Any, Any]

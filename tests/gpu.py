@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from types import MappingProxyType, SimpleNamespace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from anydml.enums import NUMPY_TYPES, DataType
+from anydml.engines.common.engine import Engine
+from anydml.enums import NUMPY_TYPES
 from anydml.memory import Buffer, packed_strides
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-
-    from anydml.engines.common.program import Turning
 
 
 class OnGpu:
@@ -54,24 +53,15 @@ class Recorder:
         return lambda: self._engine.ran.append(dict(places))
 
 
-class Gpu:
+class Gpu(Engine):
     """An engine that runs nothing."""
 
     name = "cuda"
-    reads_weights: Mapping[tuple[DataType, int], int] = MappingProxyType({})
-    unpacks_weights = False
-    reads_outside = False
-    looks_up_bytes = False
-    chooses_layouts = False
-    turns_channels: Mapping[DataType, Turning] = MappingProxyType({})
 
     def __init__(self, index: int = 0) -> None:
         self.memory = f"cuda:{index}"
         self.bound: list[dict[str, int]] = []
         self.ran: list[dict[str, int]] = []
-
-    def takes(self, primitive: object) -> bool:
-        return False
 
     def compile(self, primitive: object, constants: frozenset[str] = frozenset()) -> Recorder:
         return Recorder(self)

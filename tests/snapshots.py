@@ -86,7 +86,6 @@ class Kernels:
 def corpus(engine: str) -> Iterator[tuple[str, str, Any, Any]]:
     """A name, the route, the work and the program for each verb that an engine is asked to plan."""
     from anydml.engines import find_engine
-    from anydml.engines.common.program import join
     from strides import works
 
     found = find_engine(engine)
@@ -97,7 +96,7 @@ def corpus(engine: str) -> Iterator[tuple[str, str, Any, Any]]:
     for name, route, work in asked:
         numbers[name] = numbers.get(name, 0) + 1
         is_one = len(work.primitives) == 1
-        program = found.compile(work.primitives[0], work.constants) if is_one else join(found, *work)
+        program = found.compile(work.primitives[0], work.constants) if is_one else found.join(*work)
         yield f"{name} {numbers[name]}", route, work, program
 
 

@@ -28,7 +28,7 @@ import numpy as np
 
 import anydml as dml
 from anydml.engines import find_engine
-from anydml.engines.common.program import Route, join, layouts_of
+from anydml.engines.common.program import Route, layouts_of
 from anydml.engines.cpu.features import reads_pixels
 from anydml.engines.cuda import is_interpreted
 from anydml.graph.passes import constant_folding as constants
@@ -314,7 +314,7 @@ def run(engine: str, work: Work, memories: Memories) -> bool:
     """Run it as the runtime does, layouts of constants first; False where no way takes the verbs together."""
     found = find_engine(engine)
     is_one = len(work.primitives) == 1
-    program = found.compile(work.primitives[0], work.constants) if is_one else join(found, *work)
+    program = found.compile(work.primitives[0], work.constants) if is_one else found.join(*work)
     if program is None:
         return False
     layouts = [replace(one, target=one.target.named(name)) for name, one in layouts_of(program).items()]

@@ -21,7 +21,7 @@ from anydml.memory import numpy_address
 from places import why_not_interpreted
 
 if TYPE_CHECKING:
-    from anydml.engines.common.program import Engine
+    from anydml.engines.common.engine import Engine
     from anydml.ir.verbs import Map
 
 if reason := why_not_interpreted():

@@ -101,7 +101,8 @@ def test_products_that_may_round_their_rows(rows: int, zeros: bool) -> None:
     exact, rounded = found
     mine, theirs = (np.sqrt(np.mean((y - exact) ** 2)) for y in (rounded, session.run(None, {"A": feeds["A"]})[0]))
     assert mine <= 1.02 * theirs
-    reads = dml.Device("cpu").engine.reads_weights  # some CPUs round no more rows than others are read as they lie
+    # Some CPUs round no more rows than others are read as they lie.
+    reads = dml.Device("cpu").engine.traits.weight_only_rows
     assert bool(mine) == (rows <= reads.get((dml.DataType.INT8, 4), reads[dml.DataType.FLOAT32, 4]))
 
 

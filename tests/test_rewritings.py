@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import anydml as dml
 from agreement import assert_same
-from anydml.engines.common.program import Turning
+from anydml.engines.common.engine import NhwcLayout
 from anydml.graph.without import OF_MODELS, OLD_NAMES, read_without
 from modelling import program
 from onnx_models import model, node, slice_model
@@ -162,17 +163,20 @@ def test_every_one_has_a_case() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_each_acts_and_can_be_left_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     g = dml.Graph("reference" if name == "padding" else "cpu")
-    monkeypatch.setattr(g.device.engine, "reads_outside", name in ("padding", "nhwc_layout", "split_k"))
-    monkeypatch.setattr(g.device.engine, "chooses_layouts", name == "matrix_layout")
-    turning = {dml.DataType.FLOAT32: Turning(needs_constants=False)} if name == "nhwc_layout" else {}
-    monkeypatch.setattr(g.device.engine, "turns_channels", turning)
+    traits = replace(
+        g.device.engine.traits,
+        masks_padding=name in ("padding", "nhwc_layout", "split_k"),
+        chooses_matrix_layouts=name == "matrix_layout",
+        nhwc={dml.DataType.FLOAT32: NhwcLayout()} if name == "nhwc_layout" else {},
+    )
+    monkeypatch.setattr(g.device.engine, "traits", traits)
     if name == "split_k":
         pytest.importorskip("triton", reason="Triton is not installed: make test EXTRAS='torch triton'")
         from anydml.engines.cuda.gemm import split_k as divide
 
         monkeypatch.setattr(divide, "LEAST", 16)
         monkeypatch.setattr(divide, "ANOTHER", 0)
-        monkeypatch.setattr(g.device.engine, "divided", lambda step: divide.divide(step, 132), raising=False)
+        monkeypatch.setattr(g.device.engine, "split_k", lambda step: divide.divide(step, 132))
     given = numbers(1, 2, 48, 32)
     made = CASES[name](g, g.input(given, "x"))
     whole, less = (g.compile(made, without=without) for without in ((), [name]))
@@ -234,9 +238,9 @@ def test_what_exporters_spell_out_becomes_few_passes(name: str) -> None:
 def test_channels_stay_side_by_side_through_a_resize(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of several pictures: their number and their channels are dimensions of their own in what it becomes."""
     engine = dml.Device("cpu").engine
-    monkeypatch.setattr(engine, "chooses_layouts", True)
-    monkeypatch.setattr(engine, "reads_outside", True)
-    monkeypatch.setattr(engine, "turns_channels", {dml.DataType.FLOAT32: Turning(needs_constants=False)})
+    nhwc = {dml.DataType.FLOAT32: NhwcLayout()}
+    traits = replace(engine.traits, chooses_matrix_layouts=True, masks_padding=True, nhwc=nhwc)
+    monkeypatch.setattr(engine, "traits", traits)
     nodes = [
         node("Conv", "x first", "a"),
         node("Resize", "a - scales", "b", mode="linear"),

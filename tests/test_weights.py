@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 import anydml as dml
 from anydml.arrays.nibbles import pack
 from anydml.engines import find_engine
-from anydml.engines.cpu import CpuEngine, schedules
+from anydml.engines.cpu import FEW_ROWS as FEW
+from anydml.engines.cpu import schedules
 from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.gemm.workspace import SCRATCH
 from anydml.engines.cpu.quant import column_per_lane as abreast
@@ -23,7 +25,6 @@ from anydml.memory import HOST, numpy_address
 from assembled import assembly
 from cases import ENGINES
 
-FEW = CpuEngine.reads_weights[dml.DataType.FLOAT32, 4]
 LIMITS = {"uint4": (0, 16), "int4": (-8, 8), "uint8": (0, 256), "int8": (-128, 128)}
 
 
@@ -209,7 +210,9 @@ def test_columns_that_lie_abreast(lanes: int, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("kind", ["uint4", "int4", "uint8"])
 def test_rounded_rows_are_read_as_such_however_many(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the bits that a few of them have; on a CPU that takes others for many, those are as near."""
-    monkeypatch.setattr(find_engine("cpu"), "reads_weights", {**CpuEngine.reads_weights, (dml.DataType.INT8, 4): 2**40})
+    rows = dict.fromkeys(((dml.DataType.FLOAT32, 4), (dml.DataType.FLOAT32, 8)), FEW)
+    traits = replace(find_engine("cpu").traits, weight_only_rows={**rows, (dml.DataType.INT8, 4): 2**40})
+    monkeypatch.setattr(find_engine("cpu"), "traits", traits)
     case = Weights(kind, FEW + 9, 37, 256, 64, zeros=True, rounded=True)
     made, fed, exact, size = case.compile("cpu")
     found = match_weights(product_of(made))

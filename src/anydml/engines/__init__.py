@@ -18,7 +18,7 @@ from anydml.spelling import suggest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anydml.engines.common.program import Engine
+    from anydml.engines.common.engine import Engine
 
 _CPU_NEEDS = ("llvmlite",)
 

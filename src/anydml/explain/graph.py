@@ -7,11 +7,12 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.engines.reference import ReferenceEngine
 from anydml.explain.graph_picture import Became, GraphPicture, Pass, Tensor, group_passes, label_stores
 from anydml.explain.graph_words import short, word_kind, word_step
 from anydml.graph.arena import lay_out
 from anydml.graph.lower import lower
-from anydml.graph.optimise import Plain, rewrite
+from anydml.graph.optimise import rewrite
 from anydml.graph.recipe import Recipe
 from anydml.graph.views import trace
 from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names, used_nodes
@@ -47,7 +48,7 @@ class Recipes(NamedTuple):
 def recipes_of(desc: GraphDesc, without: Collection[str] = ()) -> Recipes:
     """The recipes of a graph in which nothing is at fault, compiled without some rewritings."""
     before = lower(desc)
-    once, after, did = rewrite(before, Plain(), without)
+    once, after, did = rewrite(before, ReferenceEngine(), without)
     return Recipes(before, after, once, did)
 
 

@@ -7,11 +7,9 @@ import inspect
 import math
 import operator
 import sys
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.graph.guard import guard
-from anydml.graph.lower import all_plain
 from anydml.graph.passes import PASSES
 from anydml.graph.passes.attention import attention
 from anydml.graph.passes.constant_folding import split_constants
@@ -30,21 +28,7 @@ from anydml.graph.recipe import Recipe
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from anydml.engines.common.program import Engine, Turning
-    from anydml.enums import DataType
-    from anydml.ir.verbs import Primitive
-
-
-class Plain(NamedTuple):
-    """An engine's answers where it has no ways of its own."""
-
-    takes: Callable[[Primitive], bool] = all_plain
-    reads_weights: Mapping[tuple[DataType, int], int] = MappingProxyType({})
-    unpacks_weights: bool = False
-    reads_outside: bool = False
-    looks_up_bytes: bool = False
-    chooses_layouts: bool = False
-    turns_channels: Mapping[DataType, Turning] = MappingProxyType({})
+    from anydml.engines.common.engine import Engine
 
 
 class Rewritten(NamedTuple):
@@ -122,9 +106,10 @@ def optimise(recipe: Recipe, without: Collection[str] = (), did: dict[str, list[
     return recipe
 
 
-def rewrite(recipe: Recipe, engine: Engine | Plain, without: Collection[str] = ()) -> Rewritten:
+def rewrite(recipe: Recipe, engine: Engine, without: Collection[str] = ()) -> Rewritten:
     """The recipe that an engine runs in place of another, without some rewritings."""
     did: dict[str, list[int]] = {}
+    traits = engine.traits
 
     def apply(rule: Callable[..., Recipe], given: Recipe, *options: object) -> Recipe:
         name = name_of(rule)
@@ -132,23 +117,22 @@ def rewrite(recipe: Recipe, engine: Engine | Plain, without: Collection[str] = (
         _count(name, given, found, did)
         return found
 
-    recipe = apply(read_weights, recipe, engine.reads_weights)
-    recipe = apply(read_outside, recipe) if engine.reads_outside else recipe
-    recipe = apply(lookup_tables, recipe) if engine.looks_up_bytes else recipe
+    recipe = apply(read_weights, recipe, traits.weight_only_rows)
+    recipe = apply(read_outside, recipe) if traits.masks_padding else recipe
+    recipe = apply(lookup_tables, recipe) if traits.uses_lookup_tables else recipe
     recipe = apply(scale_folding, apply(zero_points, optimise(recipe, without, did)))
     recipe = apply(attention, recipe, engine.takes)
     if name_of(split_constants) in without:
         once, always = Recipe({}, ()), recipe
     else:
         unpack = None
-        if engine.unpacks_weights and name_of(read_weights) not in without:
-            unpack = functools.partial(read_weights, few=engine.reads_weights, are_many=True)
+        if traits.fuses_dequantization and name_of(read_weights) not in without:
+            unpack = functools.partial(read_weights, few=traits.weight_only_rows, are_many=True)
         once, always = split_constants(recipe, unpack)
     always = apply(horizontal_fusion, guard(always))
-    always = apply(nhwc_layout, always, engine.turns_channels)
-    always = apply(matrix_layout, always) if engine.chooses_layouts else always
-    if (divided := getattr(engine, "divided", None)) is not None:  # which few engines have
-        always = apply(split_k, always, divided)
+    always = apply(nhwc_layout, always, traits.nhwc)
+    always = apply(matrix_layout, always) if traits.chooses_matrix_layouts else always
+    always = apply(split_k, always, engine.split_k)
     told = {name: f"{_steps(gone)} became {made}" for name, (gone, made) in did.items()}
     if once.steps:
         told[name_of(split_constants)] = f"{_steps(len(once.steps))} computed once"

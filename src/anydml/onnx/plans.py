@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.arrays.shared import SharedData
-from anydml.engines.common.program import plans_of
 from anydml.locks import cached_property
 from anydml.onnx.library import VERSION
 from anydml.onnx.program import Program
@@ -57,7 +56,7 @@ class PlansOnDisk:
         is_large = len(source.proto.graph.node) >= FEWEST_NODES
         # Where memory is short, less is computed while a model is traced.
         is_kept = is_large and source.beside.limit.left >= MOST_FOLDED_BYTES
-        self._plans = plans_of(device.engine) if is_kept else None
+        self._plans = device.engine.plans if is_kept else None
 
     def find(
         self, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, np.ndarray[Any, Any]], spares: Spares

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from anydml.engines.common.memory_lock import one_at_a_time
+from anydml.engines.common.program import one_at_a_time
 from anydml.errors import BindingError, Fault, show
 from anydml.flags import ExecutionFlags
 from anydml.runtime.binding import hazards, raise_binding_faults

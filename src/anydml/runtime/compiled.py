@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.alone import import_alone
-from anydml.engines.common.program import direct_of, join
+from anydml.engines.common.program import direct_of
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, IndexRangeError, show
 from anydml.graph.arena import check_bounds, lay_out
@@ -117,14 +117,14 @@ class CompiledOperator(Compiled):
             from anydml.graph.passes.horizontal_fusion import horizontal_fusion
             from anydml.graph.passes.padding import read_outside
 
-            recipe = read_outside(recipe) if self.device.engine.reads_outside else recipe
+            recipe = read_outside(recipe) if self.device.engine.traits.masks_padding else recipe
             recipe = horizontal_fusion(guard(optimise(recipe)))
         if are_checked():
             check_bounds(recipe, lay_out(recipe), {**kept.inputs(), **kept.outputs()})
         engine = self.device.engine
         dense = frozenset(field for field, tensor in self.owned.items() if _is_dense(tensor))
         verbs = [step.primitive for step in recipe.steps]
-        whole = join(engine, verbs, dense)
+        whole = engine.join(verbs, dense) if len(verbs) > 1 else None
         self._passes, self._dense = [verbs] if whole else [[verb] for verb in verbs], dense
         if whole is not None:
             stores = {name: store for name, store in recipe.stores.items() if store.kind != "scratch"}

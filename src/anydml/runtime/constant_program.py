@@ -11,7 +11,8 @@ from anydml.locks import cached_property
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from anydml.engines.common.program import Engine, Program
+    from anydml.engines.common.engine import Engine
+    from anydml.engines.common.program import Program
     from anydml.graph.recipe import Recipe, Step
 
 

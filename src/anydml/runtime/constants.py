@@ -17,7 +17,7 @@ from anydml.memory import HOST, Buffer
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from anydml.engines.common.program import Engine
+    from anydml.engines.common.engine import Engine
     from anydml.runtime.constant_program import Job, Once
 
 Data: TypeAlias = bytes | SharedData

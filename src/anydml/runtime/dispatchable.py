@@ -12,7 +12,7 @@ from anydml.arrays import allocate, view, wrap
 from anydml.arrays.cuda import is_capturing, on_callers_stream
 from anydml.arrays.plain import as_plain, plain_address, plain_key, wrap_plain
 from anydml.arrays.streams import at_home, in_turns
-from anydml.engines.common.memory_lock import one_at_a_time
+from anydml.engines.common.program import one_at_a_time
 from anydml.errors import BindingError, Fault, show
 from anydml.locks import cached_property
 from anydml.memory import HOST, numpy_address, packed_strides

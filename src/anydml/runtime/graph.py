@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from anydml.alone import import_alone
-from anydml.engines.common.program import replayed, series_of
 from anydml.enums import DataType
 from anydml.errors import BindingError, DescriptionError, Fault, IndexRangeError, show
 from anydml.flags import ExecutionFlags
@@ -153,7 +152,7 @@ class CompiledGraph(Compiled):
         """The same, in an engine's way for rows of launches; a step that has the host look at indices is in none."""
         if WATCHER.get():
             return launch
-        replay = functools.partial(replayed, self.device.engine)
+        replay = self.device.engine.replayed
         if not self.plan.has_checks:
             return replay(launch)
         is_checked = [bool(step.primitive.checks) for step in self.recipe.steps]
@@ -195,7 +194,7 @@ class CompiledGraph(Compiled):
             places = dict(zip(self._bound_fields, addresses, strict=False))
             return self.plan.ahead.bind(self.plan.programs, self._placed(places, scratch))
 
-        return series_of(self.device.engine, bind, len(self._bound_fields) + bool(self.temporary_size))
+        return self.device.engine.series(bind, len(self._bound_fields) + bool(self.temporary_size))
 
     # Arrays
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.engines.common.program import plans_of
 from anydml.ir.verbs import Repeat
 from anydml.rebuilding import Rebuilt
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from anydml.engines.common.program import Engine, Program
+    from anydml.engines.common.engine import Engine
+    from anydml.engines.common.program import Program
     from anydml.ir.verbs import Primitive
     from anydml.ir.views import View
 
 
 def compile_steps(engine: Engine, primitives: Sequence[Primitive], constants: frozenset[str]) -> list[Program]:
     """A program for each; the layers of a network are alike, and to plan one takes 20 times as long as to rename it."""
-    if plans_of(engine) is None:  # whose programs are more than data
+    if engine.plans is None:  # whose programs are more than data
         return [engine.compile(primitive, constants) for primitive in primitives]
     planned: dict[Hashable, tuple[Program, Rebuilt]] = {}
     back: dict[str, str] = {}

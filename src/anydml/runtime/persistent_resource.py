@@ -12,7 +12,8 @@ from anydml.runtime.prepacked import size_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from anydml.engines.common.program import Engine, Program
+    from anydml.engines.common.engine import Engine
+    from anydml.engines.common.program import Program
     from anydml.ir.verbs import Map, Reduce
     from anydml.memory import Buffer
     from anydml.runtime.binding import Bound

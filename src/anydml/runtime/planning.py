@@ -23,7 +23,8 @@ from anydml.runtime.prepacked import Layouts
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from anydml.engines.common.program import Engine, Plans, Program
+    from anydml.engines.common.engine import Engine, Plans
+    from anydml.engines.common.program import Program
     from anydml.graph.arena import Arena
     from anydml.graph.description import GraphDesc
     from anydml.graph.recipe import Recipe

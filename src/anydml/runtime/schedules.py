@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from anydml.engines.common.program import route_of
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from anydml.engines.common.program import Engine
+    from anydml.engines.common.engine import Engine
     from anydml.ir.verbs import Primitive
 
 
@@ -41,5 +39,5 @@ def schedules_of(
     engine: Engine, passes: Iterable[tuple[Sequence[str], Sequence[Primitive]]], constants: frozenset[str]
 ) -> Schedules:
     """The routes of passes, each given by the names of its nodes and by its verbs, which are planned once more."""
-    routes = ((tuple(nodes), route_of(engine, verbs, constants)) for nodes, verbs in passes)
+    routes = ((tuple(nodes), engine.route(verbs, constants)) for nodes, verbs in passes)
     return Schedules(Schedule(nodes, route.name, route.when) for nodes, route in routes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.arrays.streams import Turns
-from anydml.engines.common.memory_lock import one_at_a_time
+from anydml.engines.common.program import one_at_a_time
 from anydml.locks import make_lock
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from anydml.engines.common.program import layouts_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.engines.common.program import Engine, Program
+    from anydml.engines.common.engine import Engine
+    from anydml.engines.common.program import Program
     from anydml.ir.verbs import Computation, Map, Reduce, Repeat
     from anydml.ir.views import View
 

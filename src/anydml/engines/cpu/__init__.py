@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from anydml.alone import run_alone
-from anydml.engines.common.program import Turning
+from anydml.engines.common.engine import Engine, NhwcLayout, Traits
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu import plans
 from anydml.engines.cpu.features import CROWDED, has_float16, multiplies_rounded, reads_pixels
@@ -20,10 +19,15 @@ from anydml.ir.bounds import are_checked
 from anydml.memory import HOST, reserve_host
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from anydml.engines.common.program import Program, Route
     from anydml.ir.verbs import Primitive
+    from anydml.memory import Buffer
+
+FEW_ROWS = 32
+"""Up to so many rows read packed weights: 32 by 4096 x 4096 of 4 bits take 40 ms so, and 47 where those are dequantised
+first (one thread of an N1)."""
 
 
 @functools.cache
@@ -44,32 +48,30 @@ def _proved(program: Program, primitives: Sequence[Primitive]) -> Program:
     return program
 
 
-class CpuEngine:
+class CpuEngine(Engine):
     """Compiled kernels over the host's memory."""
 
     name = "cpu"
     memory = HOST
-    # 32 rows by 4096 x 4096 of 4 bits take 40 ms so, and 47 where they are dequantised first (one thread of an N1).
-    reads_weights: Mapping[tuple[DataType, int], int] = MappingProxyType(
-        {(DataType.FLOAT32, 4): 32, (DataType.FLOAT32, 8): 32}
-    )
-    unpacks_weights = True
-    reads_outside = False
-    looks_up_bytes = True
-    chooses_layouts = False
-    turns_channels: Mapping[DataType, Turning] = MappingProxyType({})
-    reserve = staticmethod(reserve_host)
     plans = plans
-    series = staticmethod(make_series_of)
 
     def __init__(self) -> None:
         has_float16()  # asks LLVM, which nothing may interrupt: engines are made on a thread of their own
         get_num_threads()  # imports what a signal handler may need, and is not asked for the first time elsewhere
         any_number = {(DataType.INT8, bits): sys.maxsize for bits in (4, 8) if multiplies_rounded(bits)}
-        self.reads_weights = MappingProxyType({**self.reads_weights, **any_number})
-        if reads_pixels():
-            turning = Turning(needs_constants=True, crowded=CROWDED, has_results=True, needs_both=True)
-            self.turns_channels = MappingProxyType({DataType.FLOAT32: turning})
+        nhwc = NhwcLayout(
+            needs_constant_weights=True, conflict_bytes=CROWDED, includes_outputs=True, needs_both_sides=True
+        )
+        self.traits = Traits(
+            weight_only_rows={(DataType.FLOAT32, 4): FEW_ROWS, (DataType.FLOAT32, 8): FEW_ROWS, **any_number},
+            fuses_dequantization=True,
+            uses_lookup_tables=True,
+            nhwc={DataType.FLOAT32: nhwc} if reads_pixels() else {},
+        )
+
+    def reserve(self, size: int) -> Buffer:
+        """So many bytes of the host's memory."""
+        return reserve_host(size)
 
     def takes(self, primitive: Primitive) -> bool:
         """Whether there is a schedule for a primitive that could be spelled out."""
@@ -89,3 +91,9 @@ class CpuEngine:
         """Planes with padding, and the windows that walk over them, as one."""
         program: Program | None = _schedules().join(primitives, constants)
         return _proved(program, primitives) if program is not None and are_checked() else program
+
+    def series(
+        self, bind: Callable[[Sequence[int]], Sequence[Callable[[], Any]]], count: int
+    ) -> Callable[..., Any] | None:
+        """One native call for all steps, where each of them is a kernel and its record."""
+        return make_series_of(bind, count)

@@ -39,7 +39,8 @@ from anydml.ir.verbs import Map, Reduce, Repeat, Scan, Scatter, Sort
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.engines.common.program import Engine, Program
+    from anydml.engines.common.engine import Engine
+    from anydml.engines.common.program import Program
     from anydml.ir.verbs import Primitive
 
 SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {

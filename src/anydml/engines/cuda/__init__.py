@@ -8,11 +8,11 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import os
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from anydml.alone import import_alone
-from anydml.engines.common.program import REPEATED, Turning
+from anydml.engines.common.engine import Engine, NhwcLayout, Traits
+from anydml.engines.common.program import REPEATED
 from anydml.engines.common.repeat import compile_repeat
 from anydml.enums import DataType
 from anydml.ir.attention import Attend
@@ -22,7 +22,7 @@ from anydml.ir.verbs import Repeat
 from anydml.memory import Buffer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from anydml.engines.common.program import Program, Route
     from anydml.ir.verbs import Primitive
@@ -63,17 +63,10 @@ def device_label(index: int) -> str:
     return f"{found.name}, {found.multi_processor_count} multiprocessors"
 
 
-class CudaEngine:
+class CudaEngine(Engine):
     """Triton kernels over the memory of one device."""
 
     name = "cuda"
-    unpacks_weights = False
-    reads_outside = True
-    looks_up_bytes = False
-    chooses_layouts = True
-    turns_channels: Mapping[DataType, Turning] = MappingProxyType(
-        dict.fromkeys((DataType.FLOAT16, DataType.FLOAT32), Turning(needs_constants=False))
-    )
 
     def __init__(self, index: int = 0) -> None:
         import_alone("anydml.engines.cuda.device", "anydml.engines.cuda.launch")
@@ -86,7 +79,12 @@ class CudaEngine:
         few = dict.fromkeys(itertools.product((DataType.FLOAT32, DataType.FLOAT16), (4, 8)), 8)
         if is_interpreted() or self._figures.target.arch >= HOPPER:
             few[DataType.FLOAT16, 4] = 16
-        self.reads_weights: Mapping[tuple[DataType, int], int] = few
+        self.traits = Traits(
+            weight_only_rows=few,
+            masks_padding=True,
+            chooses_matrix_layouts=True,
+            nhwc={DataType.FLOAT16: NhwcLayout(), DataType.FLOAT32: NhwcLayout()},
+        )
 
     def takes(self, primitive: Primitive) -> bool:
         """Whether there is a schedule for a primitive that could be spelled out."""
@@ -114,7 +112,7 @@ class CudaEngine:
         (primitive,) = primitives
         return REPEATED if isinstance(primitive, Repeat) else route(primitive, self._figures, constants)
 
-    def divided(self, primitive: Primitive) -> tuple[Primitive, ...] | None:
+    def split_k(self, primitive: Primitive) -> tuple[Primitive, ...] | None:
         """The steps that are quicker than one whose sums are long and few; None for most."""
         import_alone("anydml.engines.cuda.gemm.split_k")
         from anydml.engines.cuda.gemm.split_k import divide

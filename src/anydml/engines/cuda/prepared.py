@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.common.memory_lock import one_at_a_time
+from anydml.engines.common.program import one_at_a_time
 from anydml.engines.cuda.launch import ALIGNMENT, Block
 from anydml.engines.cuda.move.copy import CopyProgram
 from anydml.engines.cuda.rows.map import MapProgram

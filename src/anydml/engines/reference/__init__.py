@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.engines.common.engine import Engine
 from anydml.engines.common.repeat import compile_repeat
 from anydml.engines.reference.choosing import scatter, sort
 from anydml.engines.reference.evaluate import evaluate
@@ -21,30 +21,23 @@ from anydml.memory import HOST, numpy_view, reserve_host
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.engines.common.program import Program, Turning
-    from anydml.enums import DataType
+    from anydml.engines.common.program import Program
     from anydml.ir.verbs import Check, Primitive
     from anydml.ir.views import View
+    from anydml.memory import Buffer
 
 Array = np.ndarray[Any, Any]
 
 
-class ReferenceEngine:
-    """Plain NumPy."""
+class ReferenceEngine(Engine):
+    """Plain NumPy. Every verb is spelled out: the plainest is the oracle."""
 
     name = "reference"
     memory = HOST
-    reads_weights: Mapping[tuple[DataType, int], int] = MappingProxyType({})
-    unpacks_weights = False
-    reads_outside = False
-    looks_up_bytes = False
-    chooses_layouts = False
-    turns_channels: Mapping[DataType, Turning] = MappingProxyType({})
-    reserve = staticmethod(reserve_host)
 
-    def takes(self, primitive: Primitive) -> bool:  # noqa: ARG002 - of the protocol
-        """Everything is spelled out: the plainest is the oracle."""
-        return False
+    def reserve(self, size: int) -> Buffer:
+        """So many bytes of the host's memory."""
+        return reserve_host(size)
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Nothing to plan."""

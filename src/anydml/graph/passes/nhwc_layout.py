@@ -20,7 +20,7 @@ from anydml.ir.windows import ConvolutionAxes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from anydml.engines.common.program import Turning
+    from anydml.engines.common.engine import NhwcLayout
     from anydml.enums import DataType
     from anydml.graph.recipe import Step
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FEW = 16
 """Channels below which a convolution has no need of them side by side."""
 LINE = 64
-"""Bytes that places lie further apart which would share lines of a cache."""
+"""Bytes that pixels are padded by which would share cache sets."""
 
 
 class _Pictures(NamedTuple):
@@ -64,7 +64,7 @@ class _Pictures(NamedTuple):
         return View(view.tensor, view.data_type, view.sizes, tuple(strides), offset)
 
 
-def nhwc_layout(recipe: Recipe, kinds: Mapping[DataType, Turning]) -> Recipe:
+def nhwc_layout(recipe: Recipe, kinds: Mapping[DataType, NhwcLayout]) -> Recipe:
     """Turn the stores that convolutions of many channels read, and those beside them in other steps.
 
     `kinds` has the types of such pictures, and how each is to lie.
@@ -76,7 +76,7 @@ def nhwc_layout(recipe: Recipe, kinds: Mapping[DataType, Turning]) -> Recipe:
         view.tensor: one
         for step in recipe.steps
         for view, one in _read_by_convolution(step, recipe, kinds, seen)
-        if not kinds[view.data_type].needs_constants or _has_constant(step, recipe)
+        if not kinds[view.data_type].needs_constant_weights or _has_constant(step, recipe)
     }
     before = -1
     while len(found) > before:
@@ -107,16 +107,18 @@ def nhwc_layout(recipe: Recipe, kinds: Mapping[DataType, Turning]) -> Recipe:
     return Recipe(stores, tuple(steps))
 
 
-def _is_alone(name: str, recipe: Recipe, kinds: Mapping[DataType, Turning], found: Mapping[str, _Pictures]) -> bool:
+def _is_alone(name: str, recipe: Recipe, kinds: Mapping[DataType, NhwcLayout], found: Mapping[str, _Pictures]) -> bool:
     """Whether pictures are copied from such as lie otherwise, and no convolution of them writes such as lie so.
 
-    An engine that `needs_both` reads them as they are then: 64 channels into 64 of 56 x 56, 3 x 3, in a graph of their
-    own take 1.9 ms so, and 3.1 turned (a Xeon).
+    An engine that `needs_both_sides` reads them as they are then: 64 channels into 64 of 56 x 56, 3 x 3, in a graph
+    of their own take 1.9 ms so, and 3.1 turned (a Xeon).
     """
     touching = [step.primitive for step in recipe.steps if any(view.tensor == name for view in step.primitive.views)]
     writers = [made for made in touching if any(target.tensor == name for target in made.targets)]
     readers = [made for made in touching if made not in writers]
-    is_needed = any(kinds[view.data_type].needs_both for made in readers for view in made.views if view.tensor == name)
+    is_needed = any(
+        kinds[view.data_type].needs_both_sides for made in readers for view in made.views if view.tensor == name
+    )
     is_copied = all(
         isinstance(made, Map) and not any(view.tensor in found for view in made.sources) for made in writers
     )
@@ -127,7 +129,7 @@ def _has_constant(step: Step, recipe: Recipe) -> bool:
     return any(recipe.stores[view.tensor].kind == "constant" for view in step.sources)
 
 
-def _views(recipe: Recipe, kinds: Mapping[DataType, Turning]) -> dict[str, list[View]]:
+def _views(recipe: Recipe, kinds: Mapping[DataType, NhwcLayout]) -> dict[str, list[View]]:
     """By store of such pictures between steps, its views; but those of steps that need rows side by side."""
     seen: dict[str, list[View]] = {name: [] for name, store in recipe.stores.items() if store.kind == "scratch"}
     for step in recipe.steps:
@@ -141,15 +143,15 @@ def _views(recipe: Recipe, kinds: Mapping[DataType, Turning]) -> dict[str, list[
     return {name: views for name, views in seen.items() if len({view.data_type for view in views}) == 1}
 
 
-def _pictures(view: View, axis: int, recipe: Recipe, kinds: Mapping[DataType, Turning]) -> _Pictures | None:
+def _pictures(view: View, axis: int, recipe: Recipe, kinds: Mapping[DataType, NhwcLayout]) -> _Pictures | None:
     """A store as pictures, whose channels a dimension of a view goes along."""
-    width, crowded = view.data_type.size_in_bytes, kinds[view.data_type].crowded
+    width, conflict = view.data_type.size_in_bytes, kinds[view.data_type].conflict_bytes
     elements = recipe.stores[view.tensor].size_in_bytes // width
     count, places = view.sizes[axis], view.strides[axis]
     if count < 2 or places < 1 or elements % (count * places):
         return None
-    is_crowded = crowded and count * width % crowded == 0
-    return _Pictures(count, places, count + LINE // width if is_crowded else count)
+    conflicts = conflict and count * width % conflict == 0
+    return _Pictures(count, places, count + LINE // width if conflicts else count)
 
 
 def _axes_along(made: Map | Reduce, way: int) -> Iterator[tuple[View, int]]:
@@ -165,7 +167,7 @@ def _axes_along(made: Map | Reduce, way: int) -> Iterator[tuple[View, int]]:
 
 
 def _read_by_convolution(
-    step: Step, recipe: Recipe, kinds: Mapping[DataType, Turning], seen: Mapping[str, list[View]]
+    step: Step, recipe: Recipe, kinds: Mapping[DataType, NhwcLayout], seen: Mapping[str, list[View]]
 ) -> Iterator[tuple[View, _Pictures]]:
     """The pictures that a convolution reads."""
     if (made := _convolution(step)) is None:
@@ -188,7 +190,7 @@ def _convolution(step: Step) -> Reduce | None:
 def _written_by_convolution(
     step: Step,
     recipe: Recipe,
-    kinds: Mapping[DataType, Turning],
+    kinds: Mapping[DataType, NhwcLayout],
     found: Mapping[str, _Pictures],
     seen: Mapping[str, list[View]],
 ) -> Iterator[tuple[View, _Pictures]]:
@@ -199,7 +201,7 @@ def _written_by_convolution(
     if (made := _convolution(step)) is None:
         return
     target, axes = made.target, ConvolutionAxes.of(len(made.sizes), made.depth)
-    if target.tensor not in seen or target.tensor in found or not kinds[target.data_type].has_results:
+    if target.tensor not in seen or target.tensor in found or not kinds[target.data_type].includes_outputs:
         return
     axis = axes.channel
     if axis < 1 or math.prod(made.sizes[1:axis]) > 1 or made.sizes[axis] < FEW:
@@ -214,7 +216,7 @@ def _written_by_convolution(
 def _beside(
     step: Step,
     recipe: Recipe,
-    kinds: Mapping[DataType, Turning],
+    kinds: Mapping[DataType, NhwcLayout],
     found: Mapping[str, _Pictures],
     seen: Mapping[str, list[View]],
 ) -> Iterator[tuple[View, _Pictures]]:

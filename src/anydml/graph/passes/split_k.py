@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from anydml.ir.views import View
 
 
-def split_k(recipe: Recipe, divided: Callable[[Primitive], Sequence[Primitive] | None]) -> Recipe:
+def split_k(recipe: Recipe, split: Callable[[Primitive], Sequence[Primitive] | None]) -> Recipe:
     """Take the steps that an engine has in place of one."""
     stores, steps = dict(recipe.stores), list[Step]()
     for step in recipe.steps:
-        found = divided(step.primitive)
+        found = split(step.primitive)
         if found is None:
             steps.append(step)
             continue

@@ -166,7 +166,7 @@ def matmul_bits(node: Node) -> list[Value]:
     rows = node.tracer.reshape(packed, (columns, count * block * bits // 8))
 
     is_packed = zeros is not None and not zeros.element.data_type.is_float
-    reads = node.tracer.graph.device.engine.reads_weights
+    reads = node.tracer.graph.device.engine.traits.weight_only_rows
     # FLOAT16 would round each weight. An engine that reads weights of FLOAT32 alone as they lie is faster so, too: one
     # row by 4096 x 8192 takes 1.6 ms, where it took 3.0 (two threads, AVX-512); 64 rows take 1.3 times as long.
     if (DataType.FLOAT16, bits) not in reads or (zeros is not None and not is_packed):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from anydml.engines.common.memory_lock import one_at_a_time
+from anydml.engines.common.program import one_at_a_time
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
 from anydml.engines.cuda.move.gather_kernel import NONE_OUTSIDE, check_indices, gather_tiles
 from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, fastest_first, kind_of, over, step_of, warps_for

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import triton.language as tl
 
-from anydml.engines.common.memory_lock import one_at_a_time
+from anydml.engines.common.program import one_at_a_time
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
 from anydml.engines.cuda.move.look_back_kernel import HEADER
 from anydml.engines.cuda.move.scan_kernel import CHUNK, scan_row, scan_tiles

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.common.memory_lock import one_at_a_time
+from anydml.engines.common.program import one_at_a_time
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
 from anydml.engines.cuda.move.copy import CopyProgram
 from anydml.engines.cuda.move.gather import bind_checked, check_kernel

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.engines.common.memory_lock import one_at_a_time
+from anydml.engines.common.program import one_at_a_time
 from anydml.engines.cuda.codegen.expressions import (
     Lines,
     bits_of,
