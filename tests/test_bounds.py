@@ -17,7 +17,7 @@ from anydml.engines import cpu as engine
 from anydml.engines.cpu import bounds
 from anydml.engines.cpu.features import IS_ARM, has_feature, reads_pixels
 from anydml.engines.cpu.launch.record import HEADER
-from anydml.engines.cpu.quant import column_per_lane as abreast
+from anydml.engines.cpu.quant import weight_only
 from anydml.engines.reference.evaluate import evaluate
 from anydml.graph import arena
 from anydml.ir.bounds import BoundsError, Span, check_fetches, check_views, reach
@@ -326,7 +326,7 @@ def test_a_wrong_record_is_found(family: str, planned: list[Planned], monkeypatc
     if not is_there:
         pytest.skip(why)
     if family == "abreast":
-        monkeypatch.setattr(abreast, "_lanes", lambda: 8)
+        monkeypatch.setattr(weight_only, "_columns_of_panel", lambda bits: 8 if bits == 4 else 0)
     SAMPLES[family]()
     seen = changed = 0
     for records, tensors in (one.records() for one in planned):

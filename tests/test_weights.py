@@ -15,7 +15,6 @@ from anydml.engines.cpu import FEW_ROWS as FEW
 from anydml.engines.cpu import schedules
 from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.gemm.workspace import workspace
-from anydml.engines.cpu.quant import column_per_lane as abreast
 from anydml.engines.cpu.quant import weight_only as programs
 from anydml.engines.cpu.quant.column_per_lane import END, ColumnPerLane, make_column_per_lane
 from anydml.graph.passes import constant_folding as constants
@@ -179,7 +178,7 @@ def test_other_engines_have_what_they_stand_for(case: Weights, engine: str, monk
 def test_cpus_without_dot_instructions(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "has_dots", lambda _: False)
     monkeypatch.setattr(programs, "_lanes", lambda: lanes)
-    monkeypatch.setattr(abreast, "_lanes", lambda: 0)
+    monkeypatch.setattr(programs, "_columns_of_panel", lambda _: 0)
     for case in CASES[2::7] + CASES[::7]:
         made, fed, exact, size = case.compile("cpu")
         assert (np.abs(made(*fed) - exact) <= 1.2e-7 * size).all(), case
@@ -191,7 +190,7 @@ def test_columns_that_lie_abreast(lanes: int, monkeypatch: pytest.MonkeyPatch) -
     """Laid out ahead or turned as they are read: the same bits, for rows and panels that are left over too."""
     if lanes == 16 and not has_feature("avx512bw"):
         pytest.skip("this CPU has no such vectors")
-    monkeypatch.setattr(abreast, "_lanes", lambda: lanes)
+    monkeypatch.setattr(programs, "_columns_of_panel", lambda bits: lanes if bits == 4 else 0)
     for case in (Weights("uint4", 2, 80, 128, 32), Weights("int4", 13, 37, 256, 64, zeros=True)):
         for one in (case, case._replace(rounded=True)):
             made, fed, exact, size = one.compile("cpu")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,14 +45,15 @@ class Dialect:
     quotient: str = "{0} // {1}"
     remainder: str = "{0} % {1}"
     """Of indices, which are not negative."""
+    _known: dict[DataType, dict[str, str]] = field(default_factory=dict, init=False, repr=False)
 
     def text(self, node: Expr, names: Mapping[Expr, str]) -> str:
         """A node that reads no memory, of arguments that have names."""
         if node.op == "const":
             return self.constant(node)
         table = self.truths if node.type is None else self.floats if node.type.is_float else self.integers
-        words = {"source": self.types[node.args[0].type]} if node.type is None else self._words(node)
-        return table[node.op].format(*(names[arg] for arg in node.args), **words)
+        source = self.types[node.args[0].type]
+        return table[node.op].format(*(names[arg] for arg in node.args), source=source, **self._words(node.type))
 
     def tree(self, value: Expr, names: dict[Expr, str], prefix: str) -> list[str]:
         """Lines for the nodes of a tree that have no names yet, which are numbered; they read no memory."""
@@ -62,14 +63,17 @@ class Dialect:
             names[node] = f"{prefix}{number}"
         return lines
 
-    def _words(self, node: Expr) -> dict[str, str]:
-        of = node.type
-        assert of is not None  # noqa: S101 - for type checkers: truths have no words
-        width, kind, bits = 8 * of.size_in_bytes, self.types[of], self.bits_type(of)
-        ones = -1 if of.is_signed else 2**width - 1
-        numbers = {"sign": (-1 << (width - 1), bits), "zero": (0, kind), "ones": (ones, kind)}
-        found = {name: self.literal.format(value=number, type=type) for name, (number, type) in numbers.items()}
-        return found | {"type": kind, "bits": bits, "source": self.types[node.args[0].type]}
+    def _words(self, of: DataType | None) -> Mapping[str, str]:
+        """What texts may name of a type; made once: a tree has 100 nodes of one type."""
+        if of is None:
+            return {}
+        if of not in self._known:
+            width, kind, bits = 8 * of.size_in_bytes, self.types[of], self.bits_type(of)
+            ones = -1 if of.is_signed else 2**width - 1
+            numbers = {"sign": (-1 << (width - 1), bits), "zero": (0, kind), "ones": (ones, kind)}
+            found = {name: self.literal.format(value=number, type=type) for name, (number, type) in numbers.items()}
+            self._known[of] = found | {"type": kind, "bits": bits}
+        return self._known[of]
 
     def bits_type(self, of: DataType) -> str:
         """The signed integer as wide as a type."""

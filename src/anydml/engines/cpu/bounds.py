@@ -44,9 +44,9 @@ from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.move.index_check import BLOCKS, INDEXED, TUPLES, CheckedProgram
 from anydml.engines.cpu.move.scatter import BATCHES, PARTS
 from anydml.engines.cpu.quant import column_per_lane as abreast
-from anydml.engines.cpu.quant import weight_only_kernel as weights
+from anydml.engines.cpu.quant import digits as weights
 from anydml.engines.cpu.quant.dequantize import Unpacked
-from anydml.engines.cpu.quant.weight_only_kernel import PORTION, Quantised
+from anydml.engines.cpu.quant.digits import PORTION, Quantised
 from anydml.engines.cpu.rows.segmented_reduce import CutProgram
 from anydml.engines.cpu.rows.walk import FIXED
 from anydml.engines.reference import ReferenceProgram

@@ -305,7 +305,7 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
     Reduce: (
         Route("depthwise or pooling stencil", is_stencil, "conv.depthwise:plan_stencil"),
         Route("NHWC pooling", is_nhwc_pooling, "conv.nhwc:plan_nhwc_pooling"),
-        Route("dequantise and GEMM", is_dequantised, "quant.dequantize:plan_dequantize"),
+        Route("dequantise and GEMM", is_dequantised, "quant.weight_only:plan_dequantize"),
         Route("GEMM", is_product, "gemm.selection:plan_gemm"),
         Route("weight-only GEMV", is_weight_only, "quant.weight_only:plan_weight_only"),
         Route("reduction", is_reduce, "rows.reduce:plan_reduce"),
@@ -333,7 +333,7 @@ AHEAD: dict[type[Primitive], tuple[Route, ...]] = {
             is_weight_only_by_constant,
             "quant.weight_only:plan_weight_only_prepacked",
         ),
-        Route("dequantise and GEMM, prepacked", is_dequantised_constant, "quant.dequantize:plan_dequantize_prepacked"),
+        Route("dequantise and GEMM, prepacked", is_dequantised_constant, "quant.weight_only:plan_dequantize_prepacked"),
     )
 }
 """Routes that have constants packed ahead: they are asked before the others, where something is a constant."""

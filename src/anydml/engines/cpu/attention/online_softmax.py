@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.codegen.expressions import kind_of, number_text, scalar_text, write_tree
 from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.features import IS_ARM
-from anydml.engines.cpu.rows.row import givens
+from anydml.engines.cpu.rows.row import givens, load_leaf
 from anydml.enums import DataType
 from anydml.ir.expressions import fold, load
 from anydml.ir.numerics.exponential import exp
@@ -114,17 +114,7 @@ class _Soften:
             return each if letter == "r" else text.new(f"add <{lanes} x i64> {each}, %on{v}")
         scalar = scalar_text(kind_of(leaf.type))
         place = text.new(f"inttoptr i64 {at} to ptr")
-        if letter == "p":
-            return text.new(f"load <{lanes} x {scalar}>, ptr {place}, align 1")
-        if letter == "r":
-            return text.spread(text.new(f"load {scalar}, ptr {place}, align 1"), scalar, lanes)
-        value = "poison"
-        for lane in range(lanes):
-            if lane:
-                place = text.new(f"getelementptr i8, ptr {place}, i64 %across{v}")
-            one = text.new(f"load {scalar}, ptr {place}, align 1")
-            value = text.new(f"insertelement <{lanes} x {scalar}> {value}, {scalar} {one}, i32 {lane}")
-        return value
+        return load_leaf(text, letter, scalar, place, f"%across{v}", lanes)
 
     def _score(self, key: str) -> str:
         found = {**self.known, SUM: self._load(self.text.place(self._place(key)))}

@@ -549,8 +549,11 @@ class Function(Text):
         return None if there == range(lanes) else self.vector("i1", [k in there for k in range(lanes)])
 
     def shuffle(self, a: Value, b: Value | None, order: Sequence[int]) -> Value:
-        """Lanes of one vector, or of two: those of the second are counted after the first's."""
-        kind, chosen = vector_of(len(order), a.scalar), ", ".join(f"i32 {lane}" for lane in order)
+        """Lanes of one vector, or of two: those of the second are counted after the first's; of -1 any will do."""
+        kind, chosen = (
+            vector_of(len(order), a.scalar),
+            ", ".join(f"i32 {lane if lane >= 0 else 'poison'}" for lane in order),
+        )
         other = "poison" if b is None else b
         return self.made(kind, f"shufflevector {a.typed}, {a.type} {other}, <{len(order)} x i32> <{chosen}>")
 

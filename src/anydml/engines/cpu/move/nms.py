@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.codegen.function import Steps
+from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.gemm.tile_shapes import tile_for
 from anydml.engines.cpu.launch.call import make_dispatch
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.memory import numpy_address
+
+if TYPE_CHECKING:
+    from anydml.engines.cpu.codegen.function import Value
 
 # Boxes picked by their scores, one after the other: each drops those that it overlaps by more than a part.
 #
@@ -24,132 +28,83 @@ WORDS = ("boxes", "scores", "picked", "counts", "places", "first", "most", "rows
 which fill vectors; a place whose box overlaps none; how many are picked at most; the rows for which boxes are the same;
 and the part, as the bits of a float. Of boxes there are, place by place, the lowest x, the lowest y, the highest x, the
 highest y and the area, each for all places."""
-_LESS = "0x3FEFFFFE00000000"
-"""A little less than 1, by 2^-20."""
-_NONE = "0xFFF0000000000000"
-"""-inf, as LLVM writes it."""
+_LESS = 1 - 2.0**-20
+"""A little less than 1."""
 
 
 def make_suppress(lanes: int) -> str:
     """The text of the kernel, for vectors of so many lanes."""
-    return _Text(lanes).write()
+    return _Suppression(lanes).write()
 
 
-class _Text:
+class _Suppression:
     def __init__(self, lanes: int) -> None:
-        self.text, self.lanes = Steps(), lanes
-        self.floats, self.places, self.bits = (f"<{lanes} x {kind}>" for kind in ("float", "i32", "i1"))
-        self.none = f"splat (float {_NONE})"
+        self.f, self.lanes = Function("kernel", "words begin end", "i64"), lanes
+        self.floats, self.ints = vector_of(lanes, "float"), vector_of(lanes, "i32")
+        self.none = self.f.value(-math.inf, self.floats)
 
     def write(self) -> str:
-        text = self.text
-        for i, name in enumerate(WORDS):
-            text.read(name, f"words + {8 * (HEADER + i)}")
-        text.room("state", 2)
-        part = text.new(f"bitcast i32 {text.new('trunc i64 %overlap to i32')} to float")
-        self.part = text.spread(part, "float", self.lanes)
+        f = self.f
+        words, begin, end = f.args
+        boxes, scores, picked, counts, self.places, first, most, rows, overlap = (
+            f.load("i64", words + 8 * (HEADER + i)) for i in range(len(WORDS))
+        )
+        self.part = f.splat(f.bitcast(f.cast("trunc", overlap, "i32"), "float"), self.lanes)
         # A product says of most places that they overlap less, which a division takes four times as long for.
-        self.less = text.new(f"fmul {self.floats} {self.part}, splat (float {_LESS})")
-        with text.loop("unit", "begin", "end"):
-            text.let("own", "boxes + unit // rows * places * 20")
-            text.let("row", "scores + unit * places * 4")
-            text.put("state", "first")
-            text.put("state + 8", 0)
-            self._pick_all()
-            text.read("count", "state + 8")
-            text.put("counts + unit * 8", "count")
-        text.add("ret i64 0")
-        return text.define("i64 @kernel(i64 %words, i64 %begin, i64 %end)")
+        self.less = self.part * _LESS
+        with f.loop(begin, end) as unit:
+            self.own, self.row = boxes + unit // rows * self.places * 20, scores + unit * self.places * 4
+            last, made = [first], [f.value(0, "i64")]
+            with f.forever(carry=(last, made)):
+                best, where = self._look(last[0])
+                top = self._largest(best)
+                f.leave_if(top.eq(-math.inf))
+                number = f.select(best.eq(f.splat(top, self.lanes)), where, 2**31 - 1)
+                place = f.cast("zext", f.reduce("umin", number), "i64")
+                f.store(place, picked + (unit * most + made[0]) * 8)
+                f.store(f.value(-math.inf, "float"), self.row + place * 4)
+                last[0], made[0] = place, made[0] + 1
+                f.leave_if(made[0] >= most)
+            f.store(made[0], counts + unit * 8)
+        return f.end(0)
 
-    def _pick_all(self) -> None:
-        text = self.text
-        turn, found, done = (text.label(name) for name in ("turn", "found", "done"))
-        text.add(f"br label %{turn}", f"{turn}:")
-        text.read("last", "state")
-        text.read("made", "state + 8")
-        self.chosen = [
-            text.spread(self._load("float", f"{_side(k)} + last * 4"), "float", self.lanes) for k in range(5)
-        ]
-        self._look()
-        most = self._reduced("fmax", "float", f"v{self.lanes}f32", f"{self.floats} %best")
-        text.add(f"%is.none = fcmp oeq float {most}, {_NONE}")
-        text.add(f"br i1 %is.none, label %{done}, label %{found}", f"{found}:")
-        is_most = text.new(f"fcmp oeq {self.floats} %best, {text.spread(most, 'float', self.lanes)}")
-        where = text.new(f"select {self.bits} {is_most}, {self.places} %where, {self.places} splat (i32 {2**31 - 1})")
-        place = self._reduced("umin", "i32", f"v{self.lanes}i32", f"{self.places} {where}")
-        text.add(f"%place = zext i32 {place} to i64")
-        text.put("picked + (unit * most + made) * 8", "place")
-        text.add(f"store float {_NONE}, ptr {text.place('row + place * 4')}, align 4")
-        text.put("state", "place")
-        text.put("state + 8", "made + 1")
-        more = text.new(f"icmp slt i64 {text.value('made + 1')}, %most")
-        text.add(f"br i1 {more}, label %{turn}, label %{done}", f"{done}:")
-
-    def _look(self) -> None:
+    def _look(self, last: Value) -> tuple[Value, Value]:
         """At all places: those that the last box overlaps too much are dropped, of the others the best is kept."""
-        text, floats, bits, places = self.text, self.floats, self.bits, self.places
-        before, head, body, near, on, after = map(text.label, ("before", "head", "body", "near", "on", "after"))
-        text.add(f"br label %{before}", f"{before}:", f"br label %{head}", f"{head}:")
-        text.add(f"%i = phi i64 [ 0, %{before} ], [ %i.on, %{on} ]")
-        text.add(f"%best = phi {floats} [ {self.none}, %{before} ], [ %best.on, %{on} ]")
-        text.add(f"%where = phi {places} [ zeroinitializer, %{before} ], [ %where.on, %{on} ]")
-        text.add("%is.more = icmp slt i64 %i, %places", f"br i1 %is.more, label %{body}, label %{after}", f"{body}:")
-        score = self._load(floats, "row + i * 4")
-        lows = [self._choice("ogt", self._load(floats, f"{_side(k)} + i * 4"), self.chosen[k]) for k in (0, 1)]
-        highs = [self._choice("olt", self._load(floats, f"{_side(k)} + i * 4"), self.chosen[k]) for k in (2, 3)]
-        sides = [text.new(f"fsub {floats} {high}, {low}") for low, high in zip(lows, highs, strict=True)]
-        tests = [text.new(f"fcmp ogt {floats} {side}, zeroinitializer") for side in sides]
-        area = self._load(floats, f"{_side(4)} + i * 4")
-        both = text.new(f"fmul {floats} {sides[0]}, {sides[1]}")
-        either = text.new(f"fsub {floats} {text.new(f'fadd {floats} {area}, {self.chosen[4]}')}, {both}")
-        tests.append(text.new(f"fcmp ogt {floats} {both}, {text.new(f'fmul {floats} {either}, {self.less}')}"))
-        are_near = self._all([*tests, text.new(f"fcmp ogt {floats} {score}, {self.none}")])
-        is_near = self._reduced("or", "i1", f"v{self.lanes}i1", f"{bits} {are_near}")
-        text.add(f"br i1 {is_near}, label %{near}, label %{on}", f"{near}:")
-        left = self._drop(are_near, (both, either, area), score)
-        text.add(f"br label %{on}", f"{on}:", f"%kept = phi {floats} [ {score}, %{body} ], [ {left}, %{near} ]")
-        is_better = text.new(f"fcmp ogt {floats} %kept, %best")
-        first = text.spread(text.new("trunc i64 %i to i32"), "i32", self.lanes)
-        here = text.new(f"add {places} {first}, <{', '.join(f'i32 {k}' for k in range(self.lanes))}>")
-        text.add(f"%best.on = select {bits} {is_better}, {floats} %kept, {floats} %best")
-        text.add(f"%where.on = select {bits} {is_better}, {places} {here}, {places} %where")
-        text.add(f"%i.on = add i64 %i, {self.lanes}", f"br label %{head}", f"{after}:")
+        f = self.f
+        chosen = [f.splat(f.load("float", self._side(k) + last * 4), self.lanes) for k in range(5)]
+        found = [self.none, f.zero(self.ints)]
+        with f.loop(0, self.places, self.lanes, carry=found) as i:
+            at = self.row + i * 4
+            score = [f.load(self.floats, at)]
+            lows, highs, (area,) = (
+                [f.load(self.floats, self._side(k) + i * 4) for k in several] for several in ((0, 1), (2, 3), (4,))
+            )
+            sides = [
+                f.select(high < chosen[2 + k], high, chosen[2 + k]) - f.select(low > chosen[k], low, chosen[k])
+                for k, (low, high) in enumerate(zip(lows, highs, strict=True))
+            ]
+            both = sides[0] * sides[1]
+            either = area + chosen[4] - both
+            near = (sides[0] > 0) & (sides[1] > 0) & (both > either * self.less) & (score[0] > self.none)
+            with f.when(f.reduce("or", near), carry=score):
+                sizes = (both > 0) & (either > 0) & (area > 0) & (chosen[4] > 0)
+                is_dropped = near & sizes & (both / either > self.part)
+                score[0] = f.select(is_dropped, self.none, score[0])
+                f.store(score[0], at)
+            here = f.splat(f.cast("trunc", i, "i32"), self.lanes) + f.vector("i32", range(self.lanes))
+            is_better = score[0] > found[0]
+            found[:] = f.select(is_better, score[0], found[0]), f.select(is_better, here, found[1])
+        return found[0], found[1]
 
-    def _drop(self, near: str, areas: tuple[str, str, str], score: str) -> str:
-        """The scores that are left, given the areas of both boxes, of either and of the one."""
-        text, floats = self.text, self.floats
-        both, either, _ = areas
-        tests = [text.new(f"fcmp ogt {floats} {one}, zeroinitializer") for one in (*areas, self.chosen[4])]
-        part = text.new(f"fdiv {floats} {both}, {either}")
-        dropped = self._all([near, *tests, text.new(f"fcmp ogt {floats} {part}, {self.part}")])
-        left = text.new(f"select {self.bits} {dropped}, {floats} {self.none}, {floats} {score}")
-        text.add(f"store {floats} {left}, ptr {text.place('row + i * 4')}, align 4")
-        return left
+    def _largest(self, vector: Value) -> Value:
+        """The largest lane, none of which is NaN."""
+        name = f"@llvm.vector.reduce.fmax.v{self.lanes}f32"
+        self.f.declared[f"declare float {name}({vector.type})"] = None
+        return self.f.made("float", f"call nnan float {name}({vector.typed})")
 
-    def _load(self, kind: str, line: str) -> str:
-        return self.text.new(f"load {kind}, ptr {self.text.place(line)}, align 4")
-
-    def _choice(self, sign: str, one: str, other: str) -> str:
-        test = self.text.new(f"fcmp {sign} {self.floats} {one}, {other}")
-        return self.text.new(f"select {self.bits} {test}, {self.floats} {one}, {self.floats} {other}")
-
-    def _all(self, tests: list[str]) -> str:
-        found = tests[0]
-        for test in tests[1:]:
-            found = self.text.new(f"and {self.bits} {found}, {test}")
-        return found
-
-    def _reduced(self, name: str, kind: str, suffix: str, given: str) -> str:
-        """The lanes of a vector as one."""
-        vector = given.rpartition(" ")[0]
-        self.text.declared[f"declare {kind} @llvm.vector.reduce.{name}.{suffix}({vector})"] = None
-        flag = "nnan " if kind == "float" else ""
-        return self.text.new(f"call {flag}{kind} @llvm.vector.reduce.{name}.{suffix}({given})")
-
-
-def _side(k: int) -> str:
-    """Where numbers of all boxes begin."""
-    return f"own + {4 * k} * places"
+    def _side(self, k: int) -> Value:
+        """Where numbers of all boxes begin."""
+        return self.own + self.places * (4 * k)
 
 
 # Boxes picked by their scores, as networks of detection end: a kernel for each row of scores.

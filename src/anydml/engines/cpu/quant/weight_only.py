@@ -1,12 +1,20 @@
-"""Weight-only quantisation: products of few rows with 4- and 8-bit weights, planned. Rows are rounded to integers of
-three int8 digits, with a power of two for each portion, and columns cut into work items.
+"""Weight-only quantisation, planned: products with weights of 4 and 8 bits, in blocks that have a scale each.
+
+Which kernel takes one, in order:
+
+    weights are dequantised, and their products rounded: many rows    panels of `dequantize.py`, multiplied by GEMM
+    4 bits, on an x86 without dot instructions                        `column_per_lane.py`
+    others                                                            `digits.py`, by dot instructions
+
+The packer is `lay_out_words`: constants are laid out once, for all of these alike.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from anydml.engines.common.threads import get_num_threads
@@ -15,93 +23,159 @@ from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature, has_fma, has_rounding
 from anydml.engines.cpu.gemm.operands import NOWHERE, MergedOperands
 from anydml.engines.cpu.gemm.program import GemmProgram
+from anydml.engines.cpu.gemm.selection import plan_operands
 from anydml.engines.cpu.gemm.tile_shapes import has_dots
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.record import HEADER
-from anydml.engines.cpu.quant.column_per_lane import ColumnPerLane, lanes_abreast, lay_out_abreast, plan_column_per_lane
-from anydml.engines.cpu.quant.weight_only_kernel import (
-    MOST_ROWS,
-    PORTION,
-    TOGETHER,
-    WORDS,
-    Digits,
-    Quantised,
-    bytes_of,
-    make_digits,
-    make_plain,
-    make_quantised,
-    make_rounded,
-    make_weights,
-)
+from anydml.engines.cpu.quant import column_per_lane, digits
+from anydml.engines.cpu.quant.column_per_lane import STEPS, ColumnPerLane, Turned
+from anydml.engines.cpu.quant.dequantize import Unpacked, make_unpacked
+from anydml.engines.cpu.quant.digits import PORTION, SECTIONS, TOGETHER, Digits, Quantised
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
-from anydml.ir.blocked_weights import has_way, match_weights
+from anydml.enums import DataType
+from anydml.ir.blocked_weights import has_way, match_dequantised, match_weights
 from anydml.ir.contraction import Contraction, StridedOperand
+from anydml.ir.expressions import FOLDS, coordinate, fetch, given, load, minimum
 from anydml.ir.patterns import copy_of
-from anydml.ir.trees import fetched
+from anydml.ir.trees import fetched, rewrite, walk
+from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from anydml.engines.cpu.gemm.operands import Operands
     from anydml.engines.cpu.gemm.program import Section
+    from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.blocked_weights import Dequantised
-    from anydml.ir.verbs import Map, Reduce
+    from anydml.ir.expressions import Expr
 
-
-ROWS = 8
-"""Rows of a unit at most: their sums are in registers."""
-TURNS = 2
+ITEMS_PER_THREAD = 2
 """Units of columns for each thread."""
+ROWS = 8
+"""Rows of a unit of digits at most: their sums are in registers."""
 
 
-def plan_weight_only(primitive: Reduce) -> GemmProgram | None:
+# The weights: how blocks lie along the sum, and how words are laid out.
+
+
+def _views_of(primitive: Reduce, weights: Dequantised) -> list[View] | None:
+    """Of the weights, the scales and the zero points that are read; None where blocks do not lie along the sum."""
+    depth, is_paired = primitive.depth, weights.data_type.is_half_byte
+    blocks, *inner = primitive.sizes[-depth:]
+    views = [primitive.sources[int(leaf.value)] for leaf in _leaves(weights)]
+    byte, *others = (view.strides[-depth:] for view in views)
+    is_half = not is_paired or (inner[1:] == [2] and weights.half == len(primitive.sizes) - 1)
+    if depth != 2 + is_paired or not is_half or not has_way(math.prod(inner), blocks):
+        return None
+    first = int(blocks == 1)  # which has no stride
+    is_along = byte[first:] == (inner[0], 1, 0)[first:depth] and all(_is_by_block(x, blocks) for x in others)
+    return views if is_along else None
+
+
+def _leaves(weights: Dequantised) -> list[Expr]:
+    """The loads of the weights, the scales and the zero points."""
+    parts = (weights.byte, weights.scale, weights.zero)
+    return [leaf for leaf in parts if leaf is not None and leaf.op == "load"]
+
+
+def _is_by_block(strides: tuple[int, ...], blocks: int) -> bool:
+    """Whether there is one for each block along the sum, side by side; that of a single block has no stride."""
+    return not any(strides[1:]) and (blocks == 1 or strides[0] == 1)
+
+
+def _bits(weights: Dequantised) -> int:
+    return 4 if weights.data_type.is_half_byte else 8
+
+
+def _columns_of_panel(bits: int) -> int:
+    """Columns that lie abreast in a panel; 0 where weights are multiplied otherwise.
+
+    With 16 lanes FLOAT32 takes 8 instructions for 128 weights and a row, bytes 5, and integers of three bytes, which
+    CPUs with dot instructions multiply, 36 of 8 lanes.
+    """
+    if bits != 4 or IS_ARM or not has_feature("avx2") or has_dots(8):
+        return 0
+    return 16 if has_feature("avx512f") and has_feature("avx512bw") else 8
+
+
+def _lanes() -> int:
+    """Of dot products."""
+    return 8 if not IS_ARM and has_feature("avx2") else 4
+
+
+def _new_name(stem: str, primitive: Reduce) -> str:
+    """A tensor's name that no other has."""
+    while stem in (*(one.tensor for one in primitive.sources), primitive.target.tensor):
+        stem += " more"
+    return stem
+
+
+def lay_out_words(primitive: Reduce, view: View, column: int, length: int, bits: int) -> Map | None:
+    """How words of weights are laid out: of `TOGETHER` portions, or of a panel's columns; None where some are left.
+
+    In a panel words have 8 steps, and the last column stands for those that the last panel has too many.
+    """
+    if [one.tensor for one in primitive.sources].count(view.tensor) > 1:
+        return None
+    columns, on, lanes = primitive.sizes[column], view.strides[column], _columns_of_panel(bits)
+    width = PORTION * bits // 8
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    if lanes:
+        sizes, strides = (-(-columns // lanes), length // STEPS, lanes, 4), (lanes * on, 4, on, 1)
+    elif length % (PORTION * TOGETHER) == 0:
+        sizes = (columns, length // (PORTION * TOGETHER), width // 4, TOGETHER, 4)
+        strides = (on, TOGETHER * width, 4, width, 1)
+    else:
+        return None
+    packed = tuple(math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
+    target = View(_new_name(f"{view.tensor} in words", primitive), view.data_type, sizes, packed)
+    if not lanes or columns % lanes == 0:
+        return copy_of(replace(view, sizes=sizes, strides=strides), target)
+    last = minimum(coordinate(0) * lanes + coordinate(2), given(columns - 1, DataType.INT64))
+    source = replace(view, sizes=(columns, length // STEPS, 4), strides=(on, 4, 1))
+    return Map((source,), target, fetch(0, view.data_type, [last, coordinate(1), coordinate(3)]))
+
+
+# Exact products of q with rows: a sum of a·q·s, in which nothing is rounded between a and q.
+
+
+def plan_weight_only(primitive: Reduce, constants: frozenset[str] = frozenset()) -> GemmProgram | None:
     """Integer products of a few rows with weights as they lie; None where they lie otherwise."""
-    return _plan(primitive, frozenset())
-
-
-def plan_weight_only_prepacked(primitive: Reduce, constants: frozenset[str]) -> GemmProgram | None:
-    """The same bits, from weights that are constants, whose words are laid out ahead; None for others."""
-    return _plan(primitive, constants) if constants else None
-
-
-def _plan(primitive: Reduce, constants: frozenset[str]) -> GemmProgram | None:
     found = match_weights(primitive)
     if found is None or not (has_rounding() and has_fma()) or not all(primitive.sizes) or fetched(primitive.value):
         return None
-    right, sizes, kept = found.right, primitive.sizes, len(primitive.sizes) - primitive.depth
-    leaves = [leaf for leaf in (right.byte, right.scale, right.zero) if leaf is not None and leaf.op == "load"]
-    views = [primitive.sources[int(leaf.value)] for leaf in leaves]
+    right, rounded, sizes, kept = found.right, found.rounded, primitive.sizes, len(primitive.sizes) - primitive.depth
+    views = _views_of(primitive, right)
+    if views is None:
+        return None
     wide = [k for k, size in enumerate(sizes) if size > 1]
     columns = tuple(k for k in wide if k < kept and any(view.strides[k] for view in views))
     rows = tuple(k for k in wide if k < kept and k not in columns)
     # The weights' own views lie otherwise along the sum: the left factor stands for both.
-    rounded = found.rounded
-    left_of = found.left if rounded is None else rounded.byte
-    both = (left_of, left_of)
-    sides = MergedOperands(
-        primitive, Contraction(found.fold, *both, sizes, (), rows, columns, tuple(k for k in wide if k >= kept))
-    )
-    planned = _shape(primitive, right)
+    both = (found.left, found.left) if rounded is None else (rounded.byte, rounded.byte)
+    folded = tuple(k for k in wide if k >= kept)
+    sides = MergedOperands(primitive, Contraction(found.fold, *both, sizes, (), rows, columns, folded))
     several = [len(sides.lies(value)) for value in (sides.left, sides.finish)]
     is_ours = set(sides.columns) <= set(columns) and not sides.unmerged and len(sides.batch) <= OUTER_RANK
-    if planned is None or not (is_ours and sides.columns) or not several[0] or max(several) >= VIEWS:
+    if not (is_ours and sides.columns) or not several[0] or max(several) >= VIEWS:
         return None
-    shared, shape = planned
-    if rounded is not None:
-        shape = shape._replace(places=1)
-    lies = [sides.lie(leaf) for leaf in leaves]
-    lanes = lanes_abreast(shape.bits)
-    layouts: dict[str, Map] = {}
+    lies, layouts, lanes = (
+        [sides.lie(leaf) for leaf in _leaves(right)],
+        dict[str, Map](),
+        _columns_of_panel(_bits(right)),
+    )
     if constants:
         column = sides.columns[-1]
         is_batched = len(sides.columns) > 1 or any(views[0].strides[k] for k in sides.batch)
-        laid_out = None if is_batched else lay_out_words(primitive, views[0], column, sides.k, shape.bits)
+        laid_out = None if is_batched else lay_out_words(primitive, views[0], column, sides.k, _bits(right))
         if laid_out is None or views[0].tensor not in constants:
             return None
         name, on = laid_out.target.tensor, 0 if lanes else laid_out.target.strides[0]
-        lies[0] = StridedOperand(name, 0, tuple(on if k == sides.columns[-1] else 0 for k in range(len(sizes))), 1)
-        layouts, shape = {name: laid_out}, shape._replace(is_laid_out=True)
+        lies[0] = StridedOperand(name, 0, tuple(on if k == column else 0 for k in range(len(sizes))), 1)
+        layouts = {name: laid_out}
+    shared = math.prod(sizes[kept + 1 :]) // PORTION
     weights = sides.section((), lies, [shared] * len(lies), [lie.along(sides.columns) for lie in lies])
     if rounded is None:
         left = sides.mapped(sides.left, sides.folded, sides.rows, NOWHERE, 4)
@@ -112,96 +186,230 @@ def _plan(primitive: Reduce, constants: frozenset[str]) -> GemmProgram | None:
             return None
         left = sides.section((), pair, [1, 0], [lie.along(sides.rows) for lie in pair])
     sections = (left, weights, sides.result())
-    if not lanes:
-        return _program(sides, shape, sections, layouts)
-    zero = 0 if shape.has_zeros else shape.zero - shape.raised
-    abreast = ColumnPerLane(0, 0, lanes, shape.is_signed, shape.has_zeros, zero, rounded is not None)
-    return plan_column_per_lane(sides, abreast, sections, layouts)
-
-
-def _is_by_block(strides: tuple[int, ...], blocks: int) -> bool:
-    """Whether there is one for each block along the sum, side by side; that of a single block has no stride."""
-    return not any(strides[1:]) and (blocks == 1 or strides[0] == 1)
-
-
-def lay_out_words(primitive: Reduce, view: View, column: int, length: int, bits: int) -> Map | None:
-    """How the words of weights are laid out, for `TOGETHER` portions or for panels; None where some are left over."""
-    tensors, lanes = [one.tensor for one in primitive.sources], lanes_abreast(bits)
-    if tensors.count(view.tensor) > 1:
-        return None
-    name = f"{view.tensor} in words"
-    while name in (*tensors, primitive.target.tensor):
-        name += " more"
+    zero = 0 if right.zero is None or right.has_zeros else int(right.zero.value)
     if lanes:
-        return lay_out_abreast(view, name, primitive.sizes[column], view.strides[column], length, lanes)
-    if length % (PORTION * TOGETHER):
-        return None
-    width = PORTION * bits // 8
-    sizes = (primitive.sizes[column], length // (PORTION * TOGETHER), width // 4, TOGETHER, 4)
-    source = replace(view, sizes=sizes, strides=(view.strides[column], TOGETHER * width, 4, width, 1))
-    strides = tuple(math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
-    return copy_of(source, View(name, view.data_type, sizes, strides))
-
-
-def _shape(primitive: Reduce, right: Dequantised) -> tuple[int, Quantised] | None:
-    """The portions that share a scale, and what the kernels are written for; None where weights lie otherwise."""
-    depth, is_paired = primitive.depth, right.data_type.is_half_byte
-    blocks, *inner = primitive.sizes[-depth:]
-    byte, *scales = (
-        primitive.sources[int(leaf.value)].strides[-depth:]
-        for leaf in (right.byte, right.scale, right.zero)
-        if leaf is not None and leaf.op == "load"
-    )
-    is_half = not is_paired or (inner[1:] == [2] and right.half == len(primitive.sizes) - 1)
-    if depth != 2 + is_paired or not is_half or not has_way(math.prod(inner), blocks):
-        return None
-    first = int(blocks == 1)  # which has no stride
-    if byte[first:] != (inner[0], 1, 0)[first:depth] or not all(_is_by_block(x, blocks) for x in scales):
-        return None
-    shared = math.prod(inner) // PORTION
-    zero = 0 if right.zero is None or right.zero.op == "load" else int(right.zero.value)
+        by_lane = ColumnPerLane(0, 0, lanes, right.data_type.is_signed, right.has_zeros, zero, rounded is not None)
+        return _by_lane(sides, by_lane, sections, layouts)
     shape = Quantised(
-        rows=0, lanes=_lanes(), bits=4 if is_paired else 8, is_signed=right.data_type.is_signed,
-        has_zeros=len(scales) > 1, zero=0, shared=min(shared, TOGETHER), dots=has_dots(_lanes()), is_arm=IS_ARM,
+        rows=0, lanes=_lanes(), bits=_bits(right),
+        is_signed=right.data_type.is_signed, has_zeros=right.has_zeros, zero=zero, shared=min(shared, TOGETHER),
+        dots=has_dots(_lanes()), is_arm=IS_ARM,
+        places=digits.PLACES if rounded is None else 1, is_laid_out=bool(layouts),
     )  # fmt: skip
-    return shared, shape._replace(zero=0 if shape.has_zeros else zero + shape.raised)
+    if not shape.has_zeros:
+        shape = shape._replace(zero=zero + shape.raised)
+    return _by_digits(sides, shape, sections, layouts)
 
 
-def _lanes() -> int:
-    return 8 if not IS_ARM and has_feature("avx2") else 4
+def plan_weight_only_prepacked(primitive: Reduce, constants: frozenset[str]) -> GemmProgram | None:
+    """The same bits, from weights that are constants, whose words are laid out ahead; None for others."""
+    return plan_weight_only(primitive, constants) if constants else None
+
+
+def _by_digits(
+    sides: Operands, shape: Quantised, sections: tuple[Section, ...], layouts: Mapping[str, Map]
+) -> GemmProgram:
+    """Rows as digits, times columns by dot instructions."""
+    most = digits.MOST_ROWS
+    height = min(
+        sides.m, ROWS if digits.bytes_of(sides.k // PORTION, min(sides.m, ROWS)) <= figures().gemm.right_bytes else most
+    )
+    # 32 sums of 4-bit weights have room for 31 bits: weights less 8 are at most 8, and less another zero point 15.
+    is_even = shape.bits == 8 or (shape.zero == 8 and not shape.has_zeros)
+    row = Digits(23 if is_even else 22, shape.bits == 4, 1 if shape.bits == 8 or shape.has_zeros else -shape.zero)
+    is_rounded, some = shape.places == 1, min(height, most)
+    name = f"rounded {row.name}" if is_rounded else row.name
+    kernels = [
+        get_kernel(f"quantised {one.name}", functools.partial(digits.make_quantised, one)).address
+        for one in (shape._replace(rows=rows) for rows in (some, sides.m % some or some))
+    ]
+    return _program(
+        sides, sections, layouts, digits.WORDS, get_kernel("weights", digits.make_weights), height,
+        size=sides.n * sides.k * shape.bits // 8 * sides.m * sides.count(sides.batch),
+        least=-(-sides.n * height // (figures().gemm.result_bytes // 4)), most=sides.n,
+        some=some, columns_of=kernels[0], columns_low=kernels[1], is_rounded=is_rounded,
+        digits=get_kernel(name, functools.partial(digits.make_digits, row, is_rounded=is_rounded)).address,
+        plainly=get_kernel(f"plainly {shape.name}", functools.partial(digits.make_plain, shape)).address,
+    )  # fmt: skip
+
+
+def _by_lane(
+    sides: Operands, shape: ColumnPerLane, sections: tuple[Section, ...], layouts: Mapping[str, Map]
+) -> GemmProgram:
+    """Panels of columns, a lane for each."""
+    lanes, panels = shape.lanes, -(-sides.n // shape.lanes)
+    height = min(sides.m, column_per_lane.MOST_ROWS // (4 * sides.k))
+    some, wide = column_per_lane.tile_of(height, shape)
+    height = height if height == sides.m else height - height % some
+    room = column_per_lane.MOST_PANELS // column_per_lane.bytes_of_panel(sides.k // PORTION, lanes)
+    wide = min(wide, panels, room)
+    name, make = "abreast floats", column_per_lane.make_floats
+    if shape.is_rounded:
+        name, make = "abreast octets", column_per_lane.make_octets
+    kernels = [
+        get_kernel(one.name, functools.partial(column_per_lane.make_column_per_lane, one)).address
+        for one in (shape._replace(rows=rows, panels=wide) for rows in (some, sides.m % some or some))
+    ]
+    kinds = ("f32", *(("s8" if shape.is_signed else "u8",) if shape.has_zeros else ()))
+    turns = [
+        get_kernel(one.name, functools.partial(column_per_lane.make_turned, one)).address
+        for one in (Turned(lanes, kind) for kind in kinds)
+    ]
+    return _program(
+        sides, sections, layouts, column_per_lane.FIELDS, get_kernel("abreast", column_per_lane.make_unit), height,
+        size=sides.n * sides.k // 2 * sides.m * sides.count(sides.batch),
+        # Twice, as one unit may have a panel more.
+        least=-(-2 * panels * lanes * 4 * height // column_per_lane.MOST_RESULTS), most=panels // wide,
+        some=some, wide=wide, lanes=lanes, row_of=get_kernel(name, make).address, columns_of=kernels[0],
+        columns_low=kernels[1], turn_values=turns[0], turn_zeros=turns[1] if shape.has_zeros else 0,
+        is_rounded=shape.is_rounded, is_laid_out=bool(layouts),
+    )  # fmt: skip
 
 
 def _program(
-    sides: Operands, shape: Quantised, sections: tuple[Section, ...], layouts: Mapping[str, Map]
+    sides: Operands,
+    sections: tuple[Section, ...],
+    layouts: Mapping[str, Map],
+    fields: Sequence[str],
+    kernel: Kernel,
+    height: int,
+    *,
+    size: int,
+    least: int,
+    most: int,
+    **known: int,
 ) -> GemmProgram:
-    portions = sides.k // PORTION
-    height = min(sides.m, ROWS if bytes_of(portions, min(sides.m, ROWS)) <= figures().gemm.right_bytes else MOST_ROWS)
-    # 32 sums of 4-bit weights have room for 31 bits: weights less 8 are at most 8, and less another zero point 15.
-    is_even = shape.bits == 8 or (shape.zero == 8 and not shape.has_zeros)
-    digits = Digits(23 if is_even else 22, shape.bits == 4, 1 if shape.bits == 8 or shape.has_zeros else -shape.zero)
-    is_rounded = shape.places == 1
-    digits_of = (
-        get_kernel(f"rounded {digits.name}", functools.partial(make_rounded, digits))
-        if is_rounded
-        else get_kernel(digits.name, functools.partial(make_digits, digits))
-    )
-    some = min(height, MOST_ROWS)
-    kernels = [
-        get_kernel(f"quantised {one.name}", functools.partial(make_quantised, one)).address
-        for one in (shape._replace(rows=rows) for rows in (some, sides.m % some or some))
-    ]
-    plain = get_kernel(f"plainly {shape.name}", functools.partial(make_plain, shape)).address
+    """The program of a kernel whose words have names; `least` and `most` are units of columns."""
     batch, row_units = sides.count(sides.batch), -(-sides.m // height)
-    size = sides.n * sides.k * shape.bits // 8 * sides.m * batch
-    wanted = 1 if size < SMALL else -(-TURNS * get_num_threads() // (batch * row_units))
-    units = min(max(wanted, -(-sides.n * height // (figures().gemm.result_bytes // 4))), sides.n)
-    places = [HEADER + len(WORDS) + len(sides.batch)]
-    for section in sections:
-        places.append(places[-1] + len(section.words) + len(section.tensors))
-    fixed = (
-        sides.m, sides.n, portions, row_units, units, height, some,
-        digits_of.address, *kernels, plain, *places[:3],
-        len(sides.batch), int(is_rounded), *(sides.found.sizes[k] for k in sides.batch),
-    )  # fmt: skip
-    number = batch * row_units * units
-    return GemmProgram(get_kernel("weights", make_weights), fixed, sections, number, size, layouts)
+    wanted = 1 if size < SMALL else -(-ITEMS_PER_THREAD * get_num_threads() // (batch * row_units))
+    units = min(max(wanted, least), most)
+    lengths = (len(section.words) + len(section.tensors) for section in sections)
+    places = itertools.accumulate(lengths, initial=HEADER + len(fields) + len(sides.batch))
+    known |= {f"{name}_at": place for name, place in zip(SECTIONS, places, strict=False)}
+    known |= {"m": sides.m, "n": sides.n, "portions": sides.k // PORTION, "height": height, "rank": len(sides.batch)}
+    known |= {"row_units": row_units, "column_units": units}
+    own = (int(known[name]) for name in fields[2:])  # the first two are the scratch's
+    fixed = (*own, *(sides.found.sizes[k] for k in sides.batch))
+    return GemmProgram(kernel, fixed, sections, batch * row_units * units, size, layouts)
+
+
+# Products of many rows with q·s, rounded as if weights had been dequantised before: GEMM over panels of what a kernel
+# dequantises.
+
+
+@dataclass(frozen=True, slots=True)
+class _Dequantised:
+    """A product as it would be with weights that were dequantised before, and what those are dequantised from."""
+
+    primitive: Reduce
+    weights: Expr
+    """The stand-in for the dequantised ones."""
+    parts: Dequantised
+    leaves: Sequence[View]
+    """Of the weights, the scales and the zero points, where there are such."""
+    column: int
+    block: int
+
+
+def plan_dequantize(primitive: Reduce) -> GemmProgram | None:
+    """Weights as they lie; None for other reduces."""
+    found = _match_dequantised(primitive)
+    return None if found is None else _by_panels(found, None)
+
+
+def plan_dequantize_prepacked(primitive: Reduce, constants: frozenset[str]) -> GemmProgram | None:
+    """The same bits, from weights that are laid out as products of a few rows read them; None for others."""
+    found = _match_dequantised(primitive) if constants else None
+    if found is None or found.leaves[0].tensor not in constants:
+        return None
+    length, bits = found.primitive.sizes[-1], _bits(found.parts)
+    layout = lay_out_words(primitive, found.leaves[0], found.column, length, bits)
+    return None if layout is None else _by_panels(found, layout)
+
+
+def _match_dequantised(primitive: Reduce) -> _Dequantised | None:
+    """A sum of a·(q·s), where q·s is rounded, of weights and scales that lie side by side along the sum."""
+    folds = [node for node in walk(primitive.value) if node.op in FOLDS]
+    if primitive.also or len(folds) != 1 or folds[0].op != "fold_sum" or folds[0].args[0].op != "mul":
+        return None
+    right = folds[0].args[0].args[1]
+    parts = match_dequantised(*right.args) if right.op == "mul" else None
+    if parts is None or not all(primitive.sizes) or primitive.depth != 2 + parts.data_type.is_half_byte:
+        return None
+    kept, leaves = len(primitive.sizes) - primitive.depth, _views_of(primitive, parts)
+    if leaves is None or not _is_in_one_piece(primitive, right, kept):
+        return None
+    columns = [k for k in range(kept) if primitive.sizes[k] > 1 and any(view.strides[k] for view in leaves)]
+    if len(columns) != 1:
+        return None
+    block = math.prod(primitive.sizes[kept + 1 :])
+    return _Dequantised(*_whole(primitive, right, kept, columns[0]), parts, leaves, columns[0], block)
+
+
+def _is_in_one_piece(primitive: Reduce, right: Expr, kept: int) -> bool:
+    """Whether all but the weights lies along the sum as if that were one dimension."""
+    others = [node for node in walk(primitive.value, known=[right]) if node is not right]
+    if any(node.op == "fetch" or (node.op == "coordinate" and node.value >= kept) for node in others):
+        return False
+    views = [primitive.sources[int(node.value)] for node in others if node.op == "load"]
+    pairs = [(k, k + 1) for k in range(kept, len(primitive.sizes) - 1)]
+    return all(view.strides[a] == view.strides[b] * view.sizes[b] for view in views for a, b in pairs)
+
+
+def _whole(primitive: Reduce, right: Expr, kept: int, column: int) -> tuple[Reduce, Expr]:
+    """The product with its sum in one piece, and the load that stands for the weights."""
+    length = math.prod(primitive.sizes[kept:])
+
+    def together(view: View) -> View:
+        return replace(view, sizes=(*view.sizes[:kept], length), strides=(*view.strides[:kept], view.strides[-1]))
+
+    sources = [together(view) for view in primitive.sources]
+    strides = tuple(length if k == column else 0 for k in range(kept))
+    weights = load(len(sources), DataType.FLOAT32)
+    name = _new_name("weights", primitive)
+    sources.append(View(name, DataType.FLOAT32, (*primitive.sizes[:kept], length), (*strides, 1)))
+    target = primitive.target
+    epilogue = replace(target, sizes=(*target.sizes[:kept], 1), strides=(*target.strides[:kept], 0))
+    value = rewrite(primitive.value, lambda node: weights if node is right else node)
+    return Reduce(tuple(sources), epilogue, value, 1), weights
+
+
+def _by_panels(found: _Dequantised, layout: Map | None) -> GemmProgram | None:
+    """Panels that are dequantised as GEMM packs them."""
+    parts, leaves = found.parts, found.leaves
+    zeros = ("s8" if leaves[2].data_type.is_signed else "u8") if len(leaves) > 2 else ""
+    shape = Unpacked(
+        bits=_bits(parts),
+        is_signed=parts.data_type.is_signed,
+        block=found.block,
+        zero=0 if parts.zero is None or zeros else int(parts.zero.value),
+        zeros=zeros,
+        scale="half" if leaves[1].data_type is DataType.FLOAT16 else "float",
+        is_laid_out=layout is not None,
+        abreast=_columns_of_panel(_bits(parts)) if layout is not None else 0,
+    )
+    kernel = get_kernel(shape.name, functools.partial(make_unpacked, shape))
+
+    def section(sides: Operands, across: tuple[int, ...]) -> Section:
+        rank = len(sides.found.sizes)
+
+        def by_column(tensor: str, offset: int, stride: int, width: int) -> StridedOperand:
+            strides = tuple(stride * width if k == found.column else 0 for k in range(rank))
+            return StridedOperand(tensor, offset * width, strides, width)
+
+        lies = [
+            by_column(view.tensor, view.offset, view.strides[found.column], view.data_type.size_in_bytes)
+            for view in leaves
+        ]
+        here = StridedOperand("", 0, (0,) * rank, 1)
+        if layout is None or not shape.abreast:
+            if layout is not None:
+                lies[0] = by_column(layout.target.tensor, 0, layout.target.strides[0], 1)
+            on = [lie.along(across) for lie in lies]
+            return sides.section((kernel.address,), [*lies, here, NOWHERE], [*[0] * len(lies), 1, 4], [*on, 0, 0])
+        on = [0, *(lie.along(across) for lie in lies[1:])]
+        lies[0], line = here._replace(tensor=layout.target.tensor), (kernel.address, layout.target.strides[0])
+        return sides.section(line, [*lies, here, here, NOWHERE], [*[0] * len(lies), 0, 1, 4], [*on, 1, 0, 0])
+
+    layouts = {} if layout is None else {layout.target.tensor: layout}
+    return plan_operands(found.primitive, found.weights, section, layouts)

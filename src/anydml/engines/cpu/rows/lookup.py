@@ -79,17 +79,12 @@ def _widths() -> tuple[int, ...]:
 
 def _write_masked(text: Steps, parts: list[str]) -> None:
     """Up to so many bytes from `m` on."""
-    vector, truths = f"<{MASKED} x i8>", f"<{MASKED} x i1>"
+    vector = f"<{MASKED} x i8>"
     left = text.new(f"trunc i64 {text.value(f'min(bytes - m, {MASKED})')} to i8")
     counts = ", ".join(f"i8 {k}" for k in range(MASKED))
     mask = text.new(f"icmp ult {vector} <{counts}>, {text.spread(left, 'i8', MASKED)}")
-    load, store = (f"@llvm.masked.{name}.v{MASKED}i8.p0" for name in ("load", "store"))
-    text.declared[f"declare {vector} {load}(ptr, i32, {truths}, {vector})"] = None
-    text.declared[f"declare void {store}({vector}, ptr, i32, {truths})"] = None
-    source, target = text.place("start + m"), text.place("to + m")
-    x = text.new(f"call {vector} {load}(ptr {source}, i32 1, {truths} {mask}, {vector} zeroinitializer)")
-    found = _look_up(text, parts, x, MASKED)
-    text.add(f"call void {store}({vector} {found}, ptr {target}, i32 1, {truths} {mask})")
+    found = _look_up(text, parts, text.load_lanes(vector, text.place("start + m"), mask), MASKED)
+    text.store_lanes(vector, found, text.place("to + m"), mask)
 
 
 def _write_vector(text: Steps, parts: list[str], width: int) -> None:

@@ -312,7 +312,7 @@ def _shape(primitive: Reduce, reads: Reads) -> Shape:
     letters = "".join({0: "r", 1: "p"}.get(row[-1], "s") for row in along.strides)
     for v, leaf in enumerate(reads.leaves):
         if is_across and leaf.op == "load" and along.strides[v][-1] == 2:
-            letters = f"{letters[:v]}d{letters[v + 1 :]}"
+            letters = f"{letters[:v]}e{letters[v + 1 :]}"
         if leaf.op == "fetch":
             letters = f"{letters[:v]}{'u' if letters[v] == 'p' else 'a'}{letters[v + 1 :]}"
     most = VECTOR // (max(map(width_of, nodes)) if is_across else 1)

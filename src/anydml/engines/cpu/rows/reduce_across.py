@@ -174,7 +174,7 @@ class Strip(Writer):
     def _fetch_all(self, view: int, place: str, *, to_write: bool = False) -> None:
         """Ask for the lines of a view's vector."""
         for on in range(0, self.shape.lanes * self.widths[view], LINE):
-            self.fetch(self.move(place, str(on)) if on else place, to_write=to_write)
+            self.text.fetch(self.move(place, str(on)) if on else place, is_written=to_write)
 
 
 # Reduces whose vectors lie across the rows: a strip of rows is folded together, its results so far on the stack.

@@ -371,13 +371,13 @@ class _Along(Writer):
     def _fetch_next(self, step: Pass, places: Sequence[str], i: str) -> None:
         """Ask for the next row."""
         for view in self.packed(step):
-            self.fetch(self.move(self.move(places[view], self.row_steps[view]), self.times(i, self.widths[view])))
+            self.text.fetch(self.move(self.move(places[view], self.row_steps[view]), self.times(i, self.widths[view])))
 
     def _fetch_targets(self, places: Sequence[str], i: str) -> None:
         """Ask for what is written soon."""
         for view, _ in self.by_element:
             if self.shape.letters[view] == "p":
-                self.fetch(self.move(places[view], self.times(i, self.widths[view])), to_write=True)
+                self.text.fetch(self.move(places[view], self.times(i, self.widths[view])), is_written=True)
 
     def _write(self, step: Pass, places: Sequence[str], same: dict[Expr, str], lanes: int) -> None:
         whole, last, over = self._split(lanes)

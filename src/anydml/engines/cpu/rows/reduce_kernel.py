@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.codegen.expressions import kind_of, number_text, scalar_text, write_tree
 from anydml.engines.cpu.codegen.function import Text
 from anydml.engines.cpu.features import IS_ARM
-from anydml.engines.cpu.rows.row import givens, write_lanes, write_start
+from anydml.engines.cpu.rows.row import givens, load_leaf, store_leaf, write_lanes, write_start
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, LEAVES
 from anydml.ir.expressions import fold as make_fold
@@ -145,7 +145,7 @@ class Shape(NamedTuple):
     starts: dict[Expr, Expr]
     """Loads of lines that begin, in each row, where a fetch says."""
     letters: str
-    """One for each leaf, then for each target, along the vectors: p for packed, r for repeated, d for every other one,
+    """One for each leaf, then for each target, along the vectors: p for packed, r for repeated, e for every other one,
     s for strided; of other fetches u for usually packed, a for anywhere."""
     varies: str
     """Whether each of them varies along the row: y or n."""
@@ -285,7 +285,7 @@ by 2 (one thread of a Xeon with AVX-512)."""
 class Writer:
     """A kernel in the making."""
 
-    mask: str
+    mask = ""
     """Which lanes there are rows for, where not for all."""
 
     def __init__(self, values: Sequence[Expr], shape: Shape) -> None:
@@ -382,10 +382,6 @@ class Writer:
             for v, (place, step) in enumerate(zip(places, steps, strict=True))
         ]
 
-    def fetch(self, place: str, *, to_write: bool = False) -> None:
-        """Ask for a line that is read soon, or written."""
-        self.text.fetch(place, is_written=to_write)
-
     def started(self, places: Sequence[str]) -> list[str]:
         """The places of all views, those of lines that are fetched where indices say that they begin."""
         early: dict[Expr, str] = {}
@@ -422,42 +418,17 @@ class Writer:
             counts = ", ".join(f"i64 {k}" for k in range(lanes))
             on = text.new(f"mul <{lanes} x i64> {text.spread(step, 'i64', lanes)}, <{counts}>")
             return text.new(f"add <{lanes} x i64> {each}, {on}")
-        if letter == "r":
-            return text.spread(text.new(f"load {kind}, ptr {place}, align 1"), kind, lanes)
-        if letter == "p":
-            at = self.move(place, self.times(index, self.widths[view]))
-            if self.shape.masked:
-                return text.load_lanes(f"<{lanes} x {kind}>", at, self.mask)
-            return text.new(f"load <{lanes} x {kind}>, ptr {at}, align 1")
-        at, value = self.move(place, self.times(index, step)), "poison"
-        if letter == "d" and lanes > 1:  # every other one: of two vectors, which reach no further than the last
-            last = self.move(at, str((lanes - 1) * self.widths[view]))
-            both = ", ".join(
-                f"<{lanes} x {kind}> {text.new(f'load <{lanes} x {kind}>, ptr {p}, align 1')}" for p in (at, last)
-            )
-            chosen = ", ".join(f"i32 {e if e < lanes else e + 1}" for e in range(0, 2 * lanes, 2))
-            return text.new(f"shufflevector {both}, <{lanes} x i32> <{chosen}>")
-        for lane in range(lanes):
-            at = self.move(at, step) if lane else at
-            element = text.new(f"load {kind}, ptr {at}, align 1")
-            value = text.new(f"insertelement <{lanes} x {kind}> {value}, {kind} {element}, i32 {lane}")
-        return value
+        at = place if letter == "r" else self._along(view, place, index, step)
+        return load_leaf(text, letter, kind, at, step, lanes, self.mask)
 
     def write(self, view: int, value: str, place: str, index: str, step: str, lanes: int, hint: str = "") -> None:
         """A target's vector at an index along the vectors."""
-        kind, width, text = self.kinds[view], self.widths[view], self.text
-        if self.shape.letters[view] == "p":
-            at = self.move(place, self.times(index, width))
-            if self.shape.masked:
-                text.store_lanes(f"<{lanes} x {kind}>", value, at, self.mask)
-            else:
-                text.add(f"store <{lanes} x {kind}> {value}, ptr {at}, align 1{hint}")
-            return
-        at = self.move(place, self.times(index, step))
-        for lane in range(lanes):
-            at = self.move(at, step) if lane else at
-            element = text.new(f"extractelement <{lanes} x {kind}> {value}, i32 {lane}")
-            text.add(f"store {kind} {element}, ptr {at}, align 1")
+        letter, kind, at = self.shape.letters[view], self.kinds[view], self._along(view, place, index, step)
+        store_leaf(self.text, letter, kind, value, at, step, lanes, mask=self.mask, hint=hint)
+
+    def _along(self, view: int, place: str, index: str, step: str) -> str:
+        """The place at an index along the vectors."""
+        return self.move(place, self.times(index, self.widths[view] if self.shape.letters[view] == "p" else step))
 
     def tree(self, roots: Sequence[Expr], found: dict[Expr, str], lanes: int) -> list[str]:
         """The vectors of some roots, given those of what they stop at."""

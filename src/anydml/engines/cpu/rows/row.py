@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text, write_node
-from anydml.engines.cpu.codegen.function import Text
+from anydml.engines.cpu.codegen.function import Text, lanes_in
 from anydml.engines.cpu.launch.record import LINE
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr, load
@@ -63,6 +63,78 @@ def body_of(values: Sequence[Expr], leaves: Sequence[Expr], rows: str) -> list[E
 def moving(node: Expr, rows: Mapping[Expr, str]) -> list[int]:
     """Which indices of a fetch are not the same along a row, given the letters of leaves."""
     return [k for k, index in enumerate(node.args) if any(rows.get(part, "r") != "r" for part in walk(index))]
+
+
+# The leaf reader: how a vector of a view is read and written, by how its elements lie.
+
+
+def load_leaf(text: Text, letter: str, scalar: str, place: str, step: str, lanes: int, mask: str = "") -> str:
+    """The vector whose first element lies at a place: packed, of which a mask may leave lanes out, repeated, one of
+    `EVERY` few elements, or a step apart."""
+    vector = f"<{lanes} x {scalar}>"
+    if letter == "p":
+        return text.load_lanes(vector, place, mask) if mask else text.new(f"load {vector}, ptr {place}, align 1")
+    if letter == "r":
+        return text.spread(text.new(f"load {scalar}, ptr {place}, align 1"), scalar, lanes)
+    if letter in EVERY and lanes > 1:  # of as many vectors the last ends with the last element that is needed
+        every, width = EVERY[letter], _WIDTHS[scalar]
+        last, before = (lanes - 1) * (every - 1), lanes * (every - 1)
+        places = (
+            text.new(f"getelementptr i8, ptr {place}, i64 {start * width}")
+            for start in (*range(0, before, lanes), last)
+        )
+        found = [text.new(f"load {vector}, ptr {one}, align 1") for one in places]
+        order = [at if at < before else before + at - last for at in range(0, every * lanes, every)]
+        return choose_lanes(text, scalar, found, order, lanes)
+    value = "poison"
+    for lane in range(lanes):
+        place = text.new(f"getelementptr i8, ptr {place}, i64 {step}") if lane else place
+        element = text.new(f"load {scalar}, ptr {place}, align 1")
+        value = text.new(f"insertelement {vector} {value}, {scalar} {element}, i32 {lane}")
+    return value
+
+
+def store_leaf(
+    text: Text,
+    letter: str,
+    scalar: str,
+    value: str,
+    place: str,
+    step: str,
+    lanes: int,
+    *,
+    mask: str = "",
+    hint: str = "",
+) -> None:
+    """Write a vector: packed, with a mask or with metadata, or each element a step from the one before."""
+    vector = f"<{lanes} x {scalar}>"
+    if letter == "p" and mask:
+        text.store_lanes(vector, value, place, mask)
+    elif letter == "p":
+        text.add(f"store {vector} {value}, ptr {place}, align 1{hint}")
+    else:
+        for lane in range(lanes):
+            place = text.new(f"getelementptr i8, ptr {place}, i64 {step}") if lane else place
+            element = text.new(f"extractelement {vector} {value}, i32 {lane}")
+            text.add(f"store {scalar} {element}, ptr {place}, align 1")
+
+
+def choose_lanes(text: Text, scalar: str, values: Sequence[str], order: Sequence[int], lanes: int) -> str:
+    """Elements of several vectors that follow one another, as one vector."""
+
+    def shuffled(a: str, b: str, order: Sequence[int]) -> str:
+        kind, places = f"<{lanes} x {scalar}>", ", ".join(f"i32 {k}" for k in order)
+        return text.new(f"shufflevector {kind} {a}, {kind} {b}, <{len(order)} x i32> <{places}>")
+
+    while len(values) > 2:
+        values = [*values, "poison"] if len(values) % 2 else values
+        values = [shuffled(a, b, range(2 * lanes)) for a, b in zip(values[::2], values[1::2], strict=True)]
+        lanes *= 2
+    return shuffled(values[0], values[1], order)
+
+
+_WIDTHS = {"i8": 1, "i16": 2, "half": 2, "i32": 4, "float": 4, "i64": 8, "double": 8}
+"""Bytes of scalars."""
 
 
 class RowView:
@@ -127,59 +199,20 @@ class RowText:
 
     def read(self, view: RowView, base: str, step: str) -> str:
         """The vector at %i."""
-        if view.row == "p":
-            return self.text.new(f"load {view.vector}, ptr {self.at(base, '%i', view.width)}, align 1")
-        if view.row in EVERY:
-            return self._every(view, base)
-        place, value = self.at(base, "%i", step), "poison"
-        for lane in range(self.lanes):
-            if lane:
-                place = self.text.new(f"getelementptr i8, ptr {place}, i64 {step}")
-            element = self.text.new(f"load {view.scalar}, ptr {place}, align 1")
-            value = self.text.new(f"insertelement {view.vector} {value}, {view.scalar} {element}, i32 {lane}")
-        return value
-
-    def _every(self, view: RowView, base: str) -> str:
-        """Elements some apart, from %i on. Of as many vectors the last ends with the last that is needed."""
-        text, lanes, step = self.text, self.lanes, view.every
-        first, last, before = self.at(base, "%i", step * view.width), (lanes - 1) * (step - 1), lanes * (step - 1)
-        starts = [*range(0, before, lanes), last]
-        places = (text.new(f"getelementptr i8, ptr {first}, i64 {start * view.width}") for start in starts)
-        found = [text.new(f"load {view.vector}, ptr {place}, align 1") for place in places]
-        order = [at if at < before else before + at - last for at in range(0, step * lanes, step)]
-        return self._chosen(view.scalar, found, order)
+        place = self.at(base, "%i", step if view.row == "s" else view.every * view.width)
+        return load_leaf(self.text, view.row, view.scalar, place, step, self.lanes)
 
     def weave(self, values: Sequence[str]) -> str:
         """Vectors element beside element, as one: LLVM has few shuffles for it, and an Arm one store."""
         (view, *_), lanes, number = self.targets.values(), self.lanes, len(values)
-        return self._chosen(view.scalar, values, [k * lanes + i for i in range(lanes) for k in range(number)])
-
-    def _chosen(self, scalar: str, values: Sequence[str], order: Sequence[int]) -> str:
-        """Elements of several vectors that follow one another, as one vector."""
-        lanes = self.lanes
-        while len(values) > 2:
-            values = [*values, "poison"] if len(values) % 2 else values
-            pairs = zip(values[::2], values[1::2], strict=True)
-            values = [self._shuffled(scalar, lanes, *pair, range(2 * lanes)) for pair in pairs]
-            lanes *= 2
-        return self._shuffled(scalar, lanes, values[0], values[1], order)
-
-    def _shuffled(self, scalar: str, lanes: int, a: str, b: str, order: Sequence[int]) -> str:
-        kind, places = f"<{lanes} x {scalar}>", ", ".join(f"i32 {k}" for k in order)
-        return self.text.new(f"shufflevector {kind} {a}, {kind} {b}, <{len(order)} x i32> <{places}>")
+        order = [k * lanes + i for i in range(lanes) for k in range(number)]
+        return choose_lanes(self.text, view.scalar, values, order, lanes)
 
     def write_target(self, view: RowView, value: str, base: str, index: str, step: str, hint: str = "") -> None:
         """A target's vector at an index, or several targets' woven one."""
-        text = self.text
-        if view.row in "pw":
-            text.add(f"store {view.vector} {value}, ptr {self.at(base, index, view.apart)}, align 1{hint}")
-            return
-        place = self.at(base, index, step)
-        for lane in range(self.lanes):
-            if lane:
-                place = text.new(f"getelementptr i8, ptr {place}, i64 {step}")
-            element = text.new(f"extractelement {view.vector} {value}, i32 {lane}")
-            text.add(f"store {view.scalar} {element}, ptr {place}, align 1")
+        is_run = view.row in "pw"
+        place, lanes = self.at(base, index, view.apart if is_run else step), lanes_in(view.vector)
+        store_leaf(self.text, "p" if is_run else "s", view.scalar, value, place, step, lanes, hint=hint)
 
 
 # Fetches in a row of a map: rows that lie one element after the other, and elements that lie anywhere.
