@@ -9,13 +9,13 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu import CpuEngine, plans
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.gemm import program as contracted
 from anydml.engines.cpu.gemm.macrokernel import WORDS
 from anydml.engines.cpu.gemm.operands import AS_IT_LIES, UNPACKED
-from anydml.engines.cpu.gemm.packing import SPAN
 from anydml.engines.cpu.gemm.program import GemmProgram
-from anydml.engines.cpu.gemm.workspace import SCRATCH
+from anydml.engines.cpu.gemm.workspace import workspace
 from anydml.engines.reference import ReferenceEngine
 from anydml.ir.expressions import load
 from anydml.ir.verbs import Reduce
@@ -73,9 +73,9 @@ def test_large_products_stay_within_their_scratch(
     All threads share one scratch here, and nothing is written past it.
     """
     dml.set_num_threads(number)
-    memory = np.zeros(SCRATCH + 8 * 2**20, np.uint8)
+    memory = np.zeros(workspace().size + 8 * 2**20, np.uint8)
     start = -memory.ctypes.data % 64
-    memory[start + SCRATCH :] = 77
+    memory[start + workspace().size :] = 77
     monkeypatch.setattr(contracted, "get_scratch", lambda: (memory.ctypes.data + start, 1))
     m, n, k = shape
     rng = np.random.default_rng(0)
@@ -85,7 +85,7 @@ def test_large_products_stay_within_their_scratch(
     wanted = left.astype(np.float32) @ right.astype(np.float32)
     np.testing.assert_array_equal(target[:, :n], wanted.astype(dtype))
     assert (target[:, n:] == 7).all()
-    assert (memory[start + SCRATCH :] == 77).all()
+    assert (memory[start + workspace().size :] == 77).all()
     assert not memory[start : start + 8].any()  # which is free again
 
 
@@ -131,6 +131,9 @@ def test_errors_are_no_larger_than_those_of_onnx_runtime(shape: tuple[int, int, 
         return float(np.sqrt(np.mean((x - exact) ** 2)))
 
     assert error(arrays["target"]) <= 1.02 * error(theirs)  # a sum's last bits are chance, for both
+
+
+SPAN = figures().gemm.packed_span
 
 
 @pytest.mark.parametrize("k", [SPAN - 1, SPAN, 2 * SPAN + 3])

@@ -14,14 +14,14 @@ from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.attention.online_softmax import SUM, Softening, make_soften
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature, has_float16, has_fma
 from anydml.engines.cpu.gemm.microkernel import Tile, make_microkernel
 from anydml.engines.cpu.gemm.operands import NOWHERE
 from anydml.engines.cpu.gemm.packing import Packing, make_pack
 from anydml.engines.cpu.gemm.program import GemmProgram, Section
-from anydml.engines.cpu.gemm.selection import FLOPS, TURNS
 from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, make_stage, take_scratch
-from anydml.engines.cpu.gemm.workspace import SCRATCH, SUMS_AT
+from anydml.engines.cpu.gemm.workspace import workspace
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.rows.map import VECTOR, digest, lanes_of, row_kernel, row_letter, widest_of, word_of
@@ -64,8 +64,6 @@ ONE = 0x3F800000
 """The bits of 1.0."""
 HEAD = 64
 """Bytes before what a unit keeps in its scratch: the scratch's lock."""
-ROOM = SUMS_AT - HEAD - 4096
-"""Bytes of a scratch for all else."""
 
 
 def make_attention() -> str:
@@ -92,7 +90,7 @@ def _write_kernel() -> str:
     text.room("places", VIEWS)
     text.room("leaves", VIEWS)
     text.room("seen", 2)
-    take_scratch(text, SCRATCH)
+    take_scratch(text, workspace().size)
     text.let("wide", "(value_size + value_columns - 1) // value_columns * value_columns")
     text.let("out_pitch", "wide * 4")
     text.let("score_pitch", "panel * 4")
@@ -327,7 +325,7 @@ def _cut(primitive: Attend) -> _Cut:
     width = own.vectors * own.lanes
     wide = -(-value_size // width) * width
     chunk = min(max(NEAR // (4 * (size + wide)) // own.keys, 1) * own.keys, CHUNK)
-    room = ROOM - 4 * ((chunk + own.keys) * (size + own.queries) + chunk * wide)
+    room = workspace().sums_at - HEAD - 4096 - 4 * ((chunk + own.keys) * (size + own.queries) + chunk * wide)
     return _Cut(chunk, room // (4 * (size + wide + 3)) // own.queries * own.queries)
 
 
@@ -377,14 +375,14 @@ def plan_attention(primitive: Attend) -> GemmProgram | None:
 
 
 def _size(primitive: Attend) -> int:
-    return 2 * math.prod(primitive.scores) * sum(primitive.depths) // FLOPS
+    return 2 * math.prod(primitive.scores) * sum(primitive.depths) // figures().gemm.flops_per_byte
 
 
 def _units(primitive: Attend, most: int) -> int:
     """Parts of the queries: as many as there is room for, or as threads want where each has enough to do."""
     *batch, queries, _ = primitive.scores
     threads = 1 if _size(primitive) < SMALL else get_num_threads()
-    wanted = -(-TURNS * threads // math.prod(batch)) if threads > 1 else 1
+    wanted = -(-figures().gemm.items_per_thread * threads // math.prod(batch)) if threads > 1 else 1
     fewest = -(-queries // most)
     return min(max(fewest, min(wanted, max(queries // FEWEST, 1))), -(-queries // panels().queries))
 

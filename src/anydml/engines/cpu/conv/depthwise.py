@@ -22,13 +22,13 @@ from anydml.engines.cpu.conv.stencil_vectors import (
     suits_dots,
     suits_masked,
 )
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.gemm.operands import Operands
 from anydml.engines.cpu.gemm.program import GemmProgram
-from anydml.engines.cpu.gemm.selection import FLOPS
 from anydml.engines.cpu.gemm.tile_shapes import has_dots, tile_for
 from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, make_stage, take_scratch
-from anydml.engines.cpu.gemm.workspace import RESULT, SCRATCH, SUMS_AT
+from anydml.engines.cpu.gemm.workspace import workspace
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.enums import DataType
@@ -329,8 +329,6 @@ FAR = 16
 """The distances of taps at most: what is further apart is no window, and each has a kernel of its own."""
 NEAR = 48 * 1024
 """Bytes of lines with margins that a part has: the first cache has them, and results."""
-FRAMED = SUMS_AT - RESULT - 4096
-"""Bytes of them that a scratch has room for."""
 TOGETHER = 4
 """Rows of a part at least."""
 PART = 4096
@@ -438,7 +436,7 @@ def _taps(sides: Operands, found: _Found) -> Taps | None:
     while 4 < lanes > sizes[columns]:
         lanes //= 2
     (below, beside), pitch = _pair(sides, lie), _pitch(sides, lie)
-    is_long = lanes <= sizes[columns] <= RESULT // (8 * TOGETHER) and sizes[rows] >= TOGETHER
+    is_long = lanes <= sizes[columns] <= figures().gemm.result_bytes // (8 * TOGETHER) and sizes[rows] >= TOGETHER
     element = lie.width
     if not (is_long and pitch and lie.strides[columns] in (element, 2 * element) and most <= MOST):
         return None
@@ -498,7 +496,7 @@ def _program(sides: Operands, found: _Found, taps: Taps, frame: PaddedInput | No
         step, reach = x.strides[rows] // pitch, (taps.rows - 1) * below // pitch + 1
         parts = min(max(parts, -(-height * step * pitch // NEAR)), height // TOGETHER)
         size = ((-(-height // parts) - 1) * step + reach) * pitch
-        if size > FRAMED:
+        if size > workspace().sums_at - figures().gemm.result_bytes - 4096:
             return None
         taps = in_blocks(taps, height // parts, line)
         framing, pitch = frame.words(step, reach, size), _pitch(sides, x)
@@ -532,8 +530,8 @@ def _program(sides: Operands, found: _Found, taps: Taps, frame: PaddedInput | No
         int(is_whole), target.strides[rows], *framing, bits, *places[:4],
         len(sides.batch), *(sizes[k] for k in sides.batch),
     )  # fmt: skip
-    size = 2 * math.prod(sizes) // FLOPS
-    walk_ = get_kernel("planes", functools.partial(make_planes, SCRATCH, RESULT))
+    size = 2 * math.prod(sizes) // figures().gemm.flops_per_byte
+    walk_ = get_kernel("planes", functools.partial(make_planes, workspace().size, figures().gemm.result_bytes))
     return GemmProgram(walk_, fixed, sections, sides.count(sides.batch) * parts, size)
 
 

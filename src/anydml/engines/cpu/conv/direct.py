@@ -13,15 +13,15 @@ from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.conv.direct_microkernel import DirectTile, make_direct_tile
 from anydml.engines.cpu.conv.padded_input import match_padded_input
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_feature, reads_pixels
 from anydml.engines.cpu.gemm.epilogue import SHORT
 from anydml.engines.cpu.gemm.microkernel import CHAIN
 from anydml.engines.cpu.gemm.operands import Operands
 from anydml.engines.cpu.gemm.prepacked import lay_out_places
 from anydml.engines.cpu.gemm.program import GemmProgram, place_of
-from anydml.engines.cpu.gemm.selection import FLOPS, TURNS
 from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, take_scratch
-from anydml.engines.cpu.gemm.workspace import RESULT, RESULT_AT, SCRATCH
+from anydml.engines.cpu.gemm.workspace import workspace
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.record import HEADER, LINE
 from anydml.engines.cpu.rows.walk import VIEWS
@@ -83,9 +83,9 @@ def make_direct_conv() -> str:
     text.let("pieces_down", "stride * pitch")
     text.let("groups", "(rows + lines - 1) // lines")
     text.let("across", "(line + places_at_once - 1) // places_at_once")
-    take_scratch(text, SCRATCH)
+    take_scratch(text, workspace().size)
     text.let("band", f"scratch + {BAND_AT}")
-    text.let("sums", f"scratch + {RESULT_AT}")
+    text.let("sums", f"scratch + {workspace().result_at}")
     with text.loop("unit", "begin", "end"):
         _look_ahead(text)
         text.let("part", "unit % bands")
@@ -191,8 +191,6 @@ def _multiply(text: Steps) -> None:
 output."""
 BAND = 256 * 1024
 """Bytes of a band that has several lines: the second cache has it, and sums."""
-ROOM = RESULT_AT - BAND_AT
-"""Bytes of a band that a scratch has room for."""
 SUMS = 128 * 1024
 """Bytes of sums of a band that has several lines."""
 LEAST_LANES = 8
@@ -278,9 +276,9 @@ def units_of(
     groups, across = -(-sizes[ROW] // shape.lines), -(-sides.m // shape.places)
     count = sides.count(sides.batch)
     threads = 1 if size_of(sides) < SMALL else get_num_threads()
-    wanted = 1 if threads == 1 else TURNS * threads
+    wanted = 1 if threads == 1 else figures().gemm.items_per_thread * threads
     for bands in range(min(groups, -(-wanted // count)), groups + 1):
-        room, sums = (BAND, SUMS) if bands < groups else (ROOM, RESULT)
+        room, sums = (BAND, SUMS) if bands < groups else (workspace().result_at - BAND_AT, figures().gemm.result_bytes)
         rows = shape.lines * -(-groups // bands)
         # An odd number of the cache's lines: channels lie at different places of it then.
         size = ((rows - 1) * stride + reach) * pitch
@@ -295,7 +293,7 @@ def units_of(
 
 def size_of(sides: Operands) -> int:
     """The work, in bytes moved in its time."""
-    return 2 * math.prod(sides.found.sizes) // FLOPS
+    return 2 * math.prod(sides.found.sizes) // figures().gemm.flops_per_byte
 
 
 def tile_kernel(tile: DirectTile) -> int:

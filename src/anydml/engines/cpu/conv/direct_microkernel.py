@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.codegen.function import store_some
 from anydml.engines.cpu.conv.nhwc_microkernel import UnpackedText
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.epilogue import EpilogueText
-from anydml.engines.cpu.gemm.microkernel import AHEAD, Tile
+from anydml.engines.cpu.gemm.microkernel import Tile
 from anydml.engines.cpu.launch.record import LINE
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class _BandTile(UnpackedText):
             for j in range(band.vectors)
         ]
         for line in range(0, wide * band.vectors if band.fetches else 0, LINE):
-            text.fetch(self.at("%b.piece", AHEAD + first + line))
+            text.fetch(self.at("%b.piece", figures().gemm.prefetch_bytes + first + line))
         for i in range(band.rows):
             offset = i // band.places * band.down + i % band.places * band.apart + tap * band.beside
             if band.is_each:

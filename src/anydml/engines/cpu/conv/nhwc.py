@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.conv.nhwc_microkernel import EACH, SPREAD, make_unpacked_tile
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import CROWDED, reads_pixels
 from anydml.engines.cpu.gemm.epilogue import epilogue_of
 from anydml.engines.cpu.gemm.macrokernel import WORDS, make_macrokernel
@@ -17,9 +18,8 @@ from anydml.engines.cpu.gemm.microkernel import CHAIN, Tile
 from anydml.engines.cpu.gemm.operands import PANELS, PIECES, Operands
 from anydml.engines.cpu.gemm.prepacked import lay_out_places
 from anydml.engines.cpu.gemm.program import GemmProgram, place_of_pieces
-from anydml.engines.cpu.gemm.selection import TURNS, size_of
+from anydml.engines.cpu.gemm.selection import size_of
 from anydml.engines.cpu.gemm.tile_shapes import tile_for
-from anydml.engines.cpu.gemm.workspace import LONG
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
@@ -193,8 +193,8 @@ def _units(sides: NhwcOperands, tile: Tile) -> tuple[int, int]:
     width = tile.vectors * tile.lanes
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // width)
     threads = 1 if size_of(sides) < SMALL else get_num_threads()
-    wanted = 1 if threads == 1 else TURNS * threads
-    most = max(min(NEAR // (4 * sides.k * width), LONG // width), 1)
+    wanted = 1 if threads == 1 else figures().gemm.items_per_thread * threads
+    most = max(min(NEAR // (4 * sides.k * width), figures().gemm.skinny_columns // width), 1)
     batch, columns = sides.count(sides.batch), -(-column_panels // most)
     rows = min(row_panels, -(-wanted // (batch * columns)))
     return rows, min(column_panels, max(columns, -(-wanted // (batch * rows))))

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.codegen.function import load_some
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.epilogue import EpilogueText
-from anydml.engines.cpu.gemm.microkernel import AHEAD, TRIO, TileText
+from anydml.engines.cpu.gemm.microkernel import TRIO, TileText
 from anydml.engines.cpu.launch.record import LINE
 from anydml.engines.cpu.rows.reduce_kernel import combine, identity
 from anydml.enums import DataType
@@ -176,7 +177,7 @@ class UnpackedText(TileText):
         text, tile = self.text, self.tile
         columns = self._columns(b)
         for j in range(tile.vectors if is_fetched else 0):
-            text.fetch(self.at(b, AHEAD + 4 * tile.lanes * j))
+            text.fetch(self.at(b, figures().gemm.prefetch_bytes + 4 * tile.lanes * j))
         for i in range(tile.rows):
             one = text.new(f"load float, ptr {self._row(f'{name}.here', i, 4 * step)}, align 4")
             factor = text.spread(one, "float", tile.lanes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.codegen.function import Steps
+from anydml.engines.cpu.families import figures
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.gemm.microkernel import Tile
@@ -18,10 +19,6 @@ HIGH = 2 * SIDE
 """The most rows of a tile."""
 LEFT, RIGHT = 4, 6
 """The first registers of the factors: before them are those of the sums."""
-RESULTS = 8
-"""Lines of results that are fetched for a step: they are needed at the end, and seldom near."""
-AHEAD = 4
-"""Steps ahead that columns are fetched."""
 
 
 def make_matrices(tile: Tile) -> str:
@@ -51,9 +48,10 @@ def make_matrices(tile: Tile) -> str:
             do("tileloadd64", f"i8 {number}", f"ptr {_sum_at(text, i, j)}", "i64 %c.step")
     lines = tile.rows * tile.vectors
     with text.loop("k", 0, "count", SIDE):
-        if RESULTS:
-            text.let("line", f"min(k // {SIDE} * {RESULTS}, {max(lines - RESULTS, 0)})")
-        for i in range(min(RESULTS, lines)):
+        fetched = figures().gemm.amx_result_lines
+        if fetched:
+            text.let("line", f"min(k // {SIDE} * {fetched}, {max(lines - fetched, 0)})")
+        for i in range(min(fetched, lines)):
             text.let(f"line{i}", f"line + {i}")
             row = text.new(f"mul i64 %c.step, {text.value(f'line{i} // {tile.vectors}')}")
             text.add(f"%row{i} = add i64 %c, {row}")
@@ -64,8 +62,9 @@ def make_matrices(tile: Tile) -> str:
         text.add("%down = mul i64 %k, %b.step")
         for j in acrosses:
             do("tileloadd64", f"i8 {RIGHT + j}", f"ptr {text.place(f'b + down + {j * LINE}')}", "i64 %b.step")
-        for i in range(SIDE if AHEAD else 0):
-            text.add(f"%far{i} = mul i64 %b.step, {AHEAD * SIDE + i}")
+        ahead = figures().gemm.amx_steps_ahead
+        for i in range(SIDE if ahead else 0):
+            text.add(f"%far{i} = mul i64 %b.step, {ahead * SIDE + i}")
             for j in acrosses:
                 text.fetch(text.place(f"b + down + far{i} + {j * LINE}"))
         for (i, j), number in sums.items():

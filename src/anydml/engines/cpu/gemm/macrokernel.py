@@ -13,6 +13,7 @@ of a factor, and the first one of the result.
 from __future__ import annotations
 
 from anydml.engines.cpu.codegen.function import Steps
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.microkernel import CHAIN, UNROLLED
 from anydml.engines.cpu.gemm.operands import DOTS, PANELS, PIECES, STRIP, UNPACKED, pack_left, pack_right
 from anydml.engines.cpu.gemm.small_m import WIDE
@@ -26,7 +27,7 @@ from anydml.engines.cpu.gemm.work_item import (
     make_stage,
     take_scratch,
 )
-from anydml.engines.cpu.gemm.workspace import LEFT_AT, LONG, PANEL, RIGHT_AT, SCRATCH, STAGE_AT, SUMS_AT, TOTALS_AT
+from anydml.engines.cpu.gemm.workspace import PANEL, RIGHT_AT, workspace
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.quant.int8 import read_totals, total_right
 from anydml.engines.cpu.rows.walk import VIEWS
@@ -57,9 +58,6 @@ is one, the last view is a number: bytes are small where it is `most` at most.""
 LEFT, RIGHT = 1, 2
 """The factor that is bounded."""
 
-SOON = 32
-"""Columns for each row of the next panel that is fetched: as many as a tile's, where rows are."""
-
 
 def make_macrokernel() -> str:
     """The text of the kernel."""
@@ -88,13 +86,14 @@ def _write_kernel() -> str:
     text.read("target_across", "result_steps + (result_views + result_numbers) * 8 + target_at")
     text.room("places", VIEWS)
     text.room("totalled", 1)
-    take_scratch(text, SCRATCH)
+    parts = workspace()
+    take_scratch(text, parts.size)
     text.let("right_memory", f"scratch + {RIGHT_AT}")
-    text.let("left_memory", f"scratch + {LEFT_AT}")
-    text.let("stage_memory", f"scratch + {STAGE_AT}")
-    text.let("result_memory", f"scratch + {SUMS_AT}")
+    text.let("left_memory", f"scratch + {parts.left_at}")
+    text.let("stage_memory", f"scratch + {parts.stage_at}")
+    text.let("result_memory", f"scratch + {parts.sums_at}")
     for i, name in enumerate(("left_totals", "left_zeros", "right_totals", "right_zeros")):
-        text.let(name, f"scratch + {TOTALS_AT + 4 * i * (LONG + 2 * PANEL)}")
+        text.let(name, f"scratch + {parts.totals_at + 4 * i * (figures().gemm.skinny_columns + 2 * PANEL)}")
     text.let("panel_pitch", "tile_columns * 4")
     divide(text)
     with text.loop("unit", "begin", "end"):
@@ -279,7 +278,7 @@ def _write_tile(text: Steps, j: str, tile: str, name: str, end: str = "") -> Non
     text.let(f"c_{name}", f"to_{name} if {j} < placed else results + ({j} - n0) * 4")
     text.let(f"c_step_{name}", f"target_across if {j} < placed else result_pitch")
     # Of the next panel of rows each tile has one fetched; where a kernel computes rows, that does no harm.
-    text.let(f"row_{name}", f"min(i + tile_rows + ({j} - n0) // {SOON}, m1 - 1)")
+    text.let(f"row_{name}", f"min(i + tile_rows + ({j} - n0) // {figures().gemm.prefetch_columns}, m1 - 1)")
     text.let(f"soon_{name}", f"left_base + row_{name} * left_across + k0 * left_step")
     given = (
         f"a + {j} * left_on", f"b_{name}", f"b_step_{name}", f"c_{name}", f"c_step_{name}", "steps_of",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.codegen.function import Steps, load_some, store_some
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.amx import make_matrices
 from anydml.engines.cpu.gemm.epilogue import EpilogueText
 from anydml.engines.cpu.gemm.packing import LINED
@@ -149,9 +150,6 @@ class TileResults:
 
 UNROLLED = LINED // 2
 """Steps at once: a hundredth quicker than 4."""
-MANY = 16
-"""Sums of a tile from which on rows are fetched as well, where an x86 reads them: they lie in the second cache, for the
-columns of a tile take the first. 256 x 256 x 256 takes 270 us so, and 284 without (one thread, 16 lanes)."""
 TRIO = 3
 """Rows that share a pointer: an x86 adds a stride, or twice that, as it reads."""
 
@@ -166,7 +164,7 @@ class TileRows(TileResults):
         """Of a step of all packed rows."""
         self.rows = ["a", *(f"a{row}" for row in range(TRIO, tile.rows if tile.is_apart else 0, TRIO))]
         """Pointers to rows."""
-        self.fetches_rows = not tile.by_lane and len(self.sums) >= MANY
+        self.fetches_rows = not tile.by_lane and len(self.sums) >= figures().gemm.fetched_rows_sums
         self.fetches_next = (tile.is_lined or tile.is_apart) and tile.panels == 1
 
     def enter_rows(self) -> None:
@@ -267,13 +265,9 @@ class TileRows(TileResults):
 
 CHAIN = 128
 """Products that are added up one after the other: a sum of such sums has a smaller error than one of all."""
-AHEAD = 1024
-"""Bytes ahead that packed columns are fetched, a line for each step: a hundredth of the time (Arm Neoverse-N1)."""
 BYTES = ("i8", "pairs", "small", "matrices")
 """The kinds of tiles whose elements are four bytes."""
 SCALARS = {"f32": "float", "f16": "float", "i32": "i32", **dict.fromkeys(BYTES, "i32")}
-MOST_LINES = 2
-"""Lines of columns that are fetched for a step at most: others come by themselves, a stream of the CPU's."""
 
 
 class Tile(NamedTuple):
@@ -465,9 +459,10 @@ class TileText(TileRows):
             for line in range(-(-4 * tile.lanes * tile.vectors // LINE)):
                 self.text.fetch(self.at(on, LINE * line))
         else:
-            lines = min(-(-self.width * tile.lanes * tile.vectors * UNROLLED // LINE), MOST_LINES * UNROLLED)
+            of = figures().gemm
+            lines = min(-(-self.width * tile.lanes * tile.vectors * UNROLLED // LINE), of.prefetch_lines * UNROLLED)
             for line in range(lines * step // UNROLLED, lines * (step + 1) // UNROLLED):
-                self.text.fetch(self.at("%b.main", AHEAD + LINE * line))
+                self.text.fetch(self.at("%b.main", of.prefetch_bytes + LINE * line))
         if self.fetches_rows:
             self.fetch_rows(step)
 

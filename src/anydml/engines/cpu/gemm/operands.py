@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.program import Section, place_of
 from anydml.engines.cpu.gemm.tile_shapes import multiplies_bytes, tile_for
 from anydml.engines.cpu.rows.map import VECTOR, lanes_of, row_kernel, row_letter, word_of
@@ -102,8 +103,6 @@ def pack_left(text: Steps, first: str, start: str, height: str, steps: str, name
 
 SUM_KINDS = {DataType.FLOAT32: "f32", DataType.INT32: "i32", DataType.UINT32: "i32"}
 """Types of sums; integers wrap, whatever their sign."""
-SMALL_M = 8
-"""Rows up to which columns are not packed: they are read once."""
 
 
 FEW = 64
@@ -234,7 +233,7 @@ class MergedOperands(Operands):
         self.batch = (*found.batch, *more_rows, *more_columns)
         m, n = self.target.along(self.rows), self.target.along(self.columns)
         # A few rows rather than a few columns; and columns that lie side by side in the target.
-        few = min(self.count(self.rows), self.count(self.columns)) <= SMALL_M
+        few = min(self.count(self.rows), self.count(self.columns)) <= figures().small_m.rows
         turned = self.count(self.rows) > self.count(self.columns) if few else m == self.target.width != n
         turned = self.windows is self.left if self.windows is not None else turned
         turned = lined == 0 if lined is not None else turned

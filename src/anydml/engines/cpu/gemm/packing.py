@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.codegen.function import Steps
+from anydml.engines.cpu.families import figures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,11 +26,6 @@ GROUP = 4
 of 3 x 3, 64 channels to 64, took 1.4 times ONNX Runtime's time by fours, and takes 1.1 times (one thread, 16 lanes)."""
 LINED = 16
 """Steps of a row that are laid out side by side: a line of the cache."""
-DEPTH = 4
-"""Steps at once of rows that lie side by side: 16 x 4096 x 4096 takes 21.6 ms so, and 26.9 step by step."""
-SPAN = 128
-"""Steps at once of rows whose steps lie side by side: what is written of a panel stays in the first cache until its
-lines are full. 256 steps of 256 rows 3 KiB apart take 16.5 us so, and 26.7 row by row (one thread, 16 lanes)."""
 SOURCES = {"f32": "float", "f16": "half", "i32": "i32"}
 
 
@@ -87,15 +83,17 @@ class _Pack:
         if packing.lie == "p":  # along all panels: a row of the cache's lines is read once
             with text.when(f"rows % {packing.panel} == 0"):
                 text.let("panel", f"count * {4 * packing.pitch}")
-                text.let("deep", f"count - count % {DEPTH}")
-                with text.loop("k", 0, "deep", DEPTH):
-                    self._rows("k", DEPTH)
+                steps = figures().gemm.packed_steps
+                text.let("deep", f"count - count % {steps}")
+                with text.loop("k", 0, "deep", steps):
+                    self._rows("k", steps)
                 with text.loop("z", "deep", "count"):
                     self._rows("z", 1)
                 text.add("ret void")
                 text.add(f"{text.label()}:")
-        with text.loop("s", 0, "count", SPAN if packing.lie == "t" else "max(count, 1)"):
-            text.let("end", f"min(s + {SPAN}, count)" if packing.lie == "t" else "count")
+        span = figures().gemm.packed_span
+        with text.loop("s", 0, "count", span if packing.lie == "t" else "max(count, 1)"):
+            text.let("end", f"min(s + {span}, count)" if packing.lie == "t" else "count")
             with text.loop("r", 0, "rows", GROUP):
                 self._write_group()
         return self._define()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import find_rare
-from anydml.engines.cpu.features import IS_ARM
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.epilogue import epilogue_of, fills_lines, may_place
 from anydml.engines.cpu.gemm.macrokernel import LEFT, RIGHT, WORDS, make_macrokernel
 from anydml.engines.cpu.gemm.microkernel import BYTES, CHAIN, make_microkernel
@@ -23,7 +23,6 @@ from anydml.engines.cpu.gemm.operands import (
     NOWHERE,
     PANELS,
     SIDE_BY_SIDE,
-    SMALL_M,
     STRIP,
     SUM_KINDS,
     UNPACKED,
@@ -35,9 +34,9 @@ from anydml.engines.cpu.gemm.operands import (
 from anydml.engines.cpu.gemm.packing import Packing, make_pack
 from anydml.engines.cpu.gemm.prepacked import lay_out_bytes, lay_out_panels, lay_out_rows
 from anydml.engines.cpu.gemm.program import GemmProgram
-from anydml.engines.cpu.gemm.small_m import SHORT, WIDE, SmallM, make_dots, make_strip
+from anydml.engines.cpu.gemm.small_m import WIDE, SmallM, make_dots, make_strip
 from anydml.engines.cpu.gemm.tile_shapes import halves, has_dots, matrices_for, most_halved, tile_for
-from anydml.engines.cpu.gemm.workspace import AHEAD, BLOCK, COLUMNS, LONG, PANEL, RIGHT_BYTES, SUM_BYTES
+from anydml.engines.cpu.gemm.workspace import PANEL
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.quant.dot4 import FOUR
@@ -63,23 +62,6 @@ if TYPE_CHECKING:
 # The units of work of a contraction: how many rows and columns each has, and how many steps are packed at once.
 
 
-TURNS = 4
-"""Units for each thread, so that one that is held up leaves its share to the others."""
-FEW_TURNS = 2
-"""Units for each thread of a product of a few rows, since longer rows are read at higher speed, or of little work."""
-UNIT = 2**21
-"""Products of a unit for which threads have more than a few: 256 x 256 x 256 takes eight threads 65 us in 16 units, and
-82 in 32; 512 x 512 x 512 takes sixteen 310 us in 32, and 280 in 64 (a Xeon of 2023)."""
-LEAST = 2**19
-"""Products of a unit at the least: 128 x 128 x 128 takes sixteen threads 12 us so, and 24 in 32 units; 256 x 256 x 256
-35, and 42."""
-FLOPS = 4
-"""Operations in the time that a byte is moved in."""
-PACKING = 20
-"""Products in the time that an element is packed in: 384 x 384 x 384 takes sixteen threads 131 us so, and 196 where 8
-are thought of."""
-
-
 class Units(NamedTuple):
     """Of a contraction."""
 
@@ -93,7 +75,8 @@ class Units(NamedTuple):
 def size_of(sides: Operands) -> int:
     """The work in arithmetic or, where that takes longer, reads: a row by 127 keys of 64 in 12 heads takes 26 us."""
     batch = sides.count(sides.batch)
-    return batch * max(2 * sides.m * sides.n * sides.k // FLOPS, 4 * sides.k * min(sides.m, sides.n))
+    flops = 2 * sides.m * sides.n * sides.k
+    return batch * max(flops // figures().gemm.flops_per_byte, 4 * sides.k * min(sides.m, sides.n))
 
 
 def threads_for(sides: Operands) -> int:
@@ -108,12 +91,13 @@ def units_of(sides: Operands, tile: Tile, mode: int, *, is_direct: bool, is_ahea
     is_read = mode == PANELS and row_panels == 1
     is_skinny = mode >= STRIP or is_read
     threads = threads_for(sides)
-    turns = FEW_TURNS if is_skinny else TURNS
+    of = figures().gemm
+    turns = of.skinny_items_per_thread if is_skinny else of.items_per_thread
     products = batch * sides.m * sides.n * sides.k
-    few = FEW_TURNS * threads
-    enough = max(products // UNIT, few if is_skinny else min(few, -(-products // LEAST)))
+    few = of.skinny_items_per_thread * threads
+    enough = max(products // of.item_products, few if is_skinny else min(few, -(-products // of.least_item_products)))
     wanted = 1 if threads == 1 else min(turns * threads, enough)
-    most = LONG if is_skinny else AHEAD if mode == PANELS else COLUMNS
+    most = of.skinny_columns if is_skinny else of.n_block_prepacked if mode == PANELS else of.n_block
     fewest = -(-column_panels // (most // width))
     wanted = min(max(wanted, batch * fewest), batch * row_panels * column_panels)
     found = []
@@ -122,22 +106,23 @@ def units_of(sides: Operands, tile: Tile, mode: int, *, is_direct: bool, is_ahea
         # A panel that is read once is read as it lies: all chains for which there is room.
         together = FOUR if tile.kind in BYTES else 1
         pitch = tile.pitch * (2 if tile.kind == "pairs" else 1)
-        whole = BLOCK * PANEL // (pitch * CHAIN) * CHAIN * together if is_read else 0
+        whole = of.k_block * PANEL // (pitch * CHAIN) * CHAIN * together if is_read else 0
         block = whole or _block(sides.k, n, together)
         lowest = -(-wanted // (batch * columns))
         if sides.k > block and not is_direct:  # results lie in the scratch until the last block
-            lowest = max(lowest, -(-row_panels // (SUM_BYTES // (4 * n) // tile.rows)))
+            lowest = max(lowest, -(-row_panels // (of.sum_bytes // (4 * n) // tile.rows)))
         for rows in range(min(lowest, row_panels), min(2 * lowest, row_panels) + 1):
             m = -(-row_panels // rows) * tile.rows
             packed = (0 if is_ahead else m) + (0 if mode == PANELS else n)
-            time = -(-batch * rows * columns // threads) * (m * n + PACKING * packed)
+            time = -(-batch * rows * columns // threads) * (m * n + of.products_per_packed * packed)
             found.append((time, Units(rows, columns, block)))
     return min(found)[1]
 
 
 def _block(steps: int, columns: int, together: int) -> int:
     """The steps that are packed at once for so many columns, whole chains: sums do not depend on it."""
-    most = max(min(RIGHT_BYTES // (4 * columns), BLOCK) // CHAIN, 1) * together
+    of = figures().gemm
+    most = max(min(of.right_bytes // (4 * columns), of.k_block) // CHAIN, 1) * together
     chains = -(-steps // CHAIN)
     return -(-chains // -(-chains // most)) * CHAIN
 
@@ -147,29 +132,13 @@ def _block(steps: int, columns: int, together: int) -> int:
 
 CELL = 4
 """Bytes of a factor's element that tiles read where it lies."""
-FEW = 4
-"""Rows for which dot products of a small factor take less time than tiles, which have it packed: 12 of 1 x 129 x 64
-take 0.029 ms in place of 0.036, with a factor that is scaled 0.036 in place of 0.135 (one thread of a Neoverse-N1)."""
-SMALL_FACTOR = 512
-"""Elements of a small factor from which on that is so."""
-LARGE = 16 * 1024
-"""Elements of a factor from which on it is read once."""
-MOST = {16: 14}
-"""Rows that are read once, by lanes, where there are more of them: 9 x 768 x 768 takes 150 us so, and 235 packed, 14 x
-4096 x 4096 9.1 ms, and 12.8; transposed a half to eight tenths (one thread)."""
-NEARBY = 160 * 1024
-"""Elements of a factor that an x86's second cache has: tiles of few rows read it where it lies, with the columns of a
-few steps to come fetched. 5 x 256 x 256 takes 5.3 us so, and 11 by strips; 12 x 384 x 384 31 us, and 55 packed (one
-thread, 16 lanes)."""
-NEARBY_PANELS = 2
-"""And the most panels of rows that do."""
 
 
 def is_nearby(sides: Operands, tile: Tile) -> bool:
     """Whether tiles read the right factor where it lies, in the second cache."""
-    if tile.by_lane or sides.m > NEARBY_PANELS * tile.rows or sides.n * sides.k > NEARBY or sides.windows is not None:
-        return False
-    if sides.right.op != "load":
+    of = figures().small_m
+    is_far = sides.m > of.nearby_panels * tile.rows or sides.n * sides.k > of.nearby
+    if tile.by_lane or is_far or sides.windows is not None or sides.right.op != "load":
         return False
     lie = sides.lie(sides.right)
     return lie.width == lie.along(sides.columns) == CELL
@@ -181,17 +150,18 @@ def plan_small_m(sides: Operands, tile: Tile) -> tuple[Section, int] | None:
     leaves = tuple(node for node in nodes if node.op in ("load", "coordinate"))
     is_across = sides.is_across(sides.right, sides.columns)
     is_computed = any(node.op not in ("load", "cast") for node in nodes)
-    most = SMALL_M if is_computed else MOST.get(tile.lanes, SMALL_M)
-    is_early = is_computed or (not is_across and sides.m <= FEW)
-    is_small = sides.n * sides.k < (SMALL_FACTOR if is_early else LARGE) or is_nearby(sides, tile)
+    of = figures().small_m
+    most = of.rows if is_computed else of.most_rows
+    is_early = is_computed or (not is_across and sides.m <= of.dot_rows)
+    is_small = sides.n * sides.k < (of.least_dots if is_early else of.least) or is_nearby(sides, tile)
     if sides.m > most or is_small or find_rare(nodes):
         return None
     inner, outer = (sides.columns, sides.folded) if is_across else (sides.folded, sides.columns)
     lies = [sides.lie(node) for node in leaves]
     letters = "".join(row_letter(2 if lie.along(inner) % lie.width else lie.along(inner) // lie.width) for lie in lies)
-    if "p" not in letters or (not is_across and sides.m * (sides.k + 2 * WIDE) * 4 > RIGHT_BYTES):
+    if "p" not in letters or (not is_across and sides.m * (sides.k + 2 * WIDE) * 4 > figures().gemm.right_bytes):
         return None
-    is_short = not is_across and sides.k <= SHORT
+    is_short = not is_across and sides.k <= of.short
     is_cut = tile.by_lane and threads_for(sides) > 1
     shape = SmallM(sides.m, tile.lanes, tile.pitch, tile.by_lane, is_short, is_cut, leaves, letters)
     family, make = ("strip", make_strip) if is_across else ("dots", make_dots)
@@ -207,34 +177,12 @@ def plan_small_m(sides: Operands, tile: Tile) -> tuple[Section, int] | None:
 # Contractions, planned: how factors are brought, by which tiles they are multiplied, and what a unit of work is.
 
 
-SUMS_AT_ONCE = 6
-"""Sums that a few rows have at least, one panel of columns beside the other: each waits four cycles for the one before,
-and there are two units. 1 x 1024 x 256 takes 32.9 us so, and 34.0 panel by panel; 1 x 4096 x 4096 takes 3.9 ms either
-way, and 4.1 from three panels at once, which memory has as many streams for (one thread of a Neoverse-N1)."""
 SIDE = 4096
 """Rows for which a CPU's own tile is taken."""
-HALF_ROWS = 4
-"""Rows up to which tiles read FLOAT16 panels; for more those are converted first. An Arm Neoverse-N1 takes 2.5 cycles
-to convert four: 4 x 4096 x 4096 takes 6.7 ms so, and 9.0 converted first."""
 LINE = 16
 """Pixels of a line that fill vectors."""
-NEAR = 16384 if IS_ARM else 8192
-"""Elements of a right factor without gaps that the first cache has, packed or not. Others are packed even for two
-panels of rows: 16 x 256 x 256 takes 76 us so, and 192 from columns that lie 1 KiB apart. Rows that lie far apart share
-the cache's places: a head of 128 x 64 among 12 takes 0.96 ms as it lies, and 0.76 packed (one thread of an N1)."""
-ALIKE = 2048
-"""Bytes from row to row, or a multiple, for which the first cache has few places for all of them, so that they are
-packed. Others are read as they lie: 256 x 256 x 256 takes 244 us so, and 252 packed (one thread, 16 lanes)."""
 LINE_BYTES = 64
 """Bytes more or less for which that is so: 1023 x 1023 x 1023 takes 17.6 ms packed, and 19.7 as rows lie."""
-FAR = 2**20
-"""Elements of a right factor from which on the block that is packed next is fetched meanwhile: 1024 x 1024 x 1024 takes
-18.2 ms so, and 19.0 without; smaller ones are nearer (one thread, 16 lanes)."""
-STEPS_AHEAD = 4
-"""Steps whose columns are fetched ahead, where they are read as they lie in the second cache."""
-OFTEN = 4
-"""Panels of rows from which on a right factor may fill three quarters of the first cache at most: the rows and results
-need the rest. 128 x 128 x 128 takes 123 us as it lies, and 116 packed (one thread of an N1)."""
 
 
 def plan_gemm(primitive: Reduce) -> GemmProgram | None:
@@ -328,7 +276,7 @@ def _plan(
     skinny = plan_small_m(sides, tile) if is_plain else None
     octets = None if skinny else octets
     are_halves = panels is not None and panels.width == 2
-    is_read = are_halves and sides.m <= HALF_ROWS
+    is_read = are_halves and sides.m <= figures().gemm.float16_rows
     if octets or is_read:
         dots = "matrices" if tile.kind == "matrices" else "i8" if has_dots(tile.lanes) else "pairs"
         tile = tile._replace(kind=dots if octets else "f16", is_turned=octets is not None and octets.is_turned)
@@ -338,8 +286,8 @@ def _plan(
     is_direct = is_direct and not skinny
     right_mode = (HALVES if are_halves and not is_read else PANELS) if panels else skinny[1] if skinny else AS_IT_LIES
     is_raw = not (panels or made or octets) and is_nearby(sides, tile)
-    tile = tile._replace(ahead=STEPS_AHEAD if is_raw else 0, is_halved=halves(sides.kind, sides.m))
-    beside = -(-SUMS_AT_ONCE // (tile.rows * tile.vectors)) if right_mode == PANELS else 1
+    tile = tile._replace(ahead=figures().gemm.steps_ahead if is_raw else 0, is_halved=halves(sides.kind, sides.m))
+    beside = -(-figures().gemm.sums_at_once // (tile.rows * tile.vectors)) if right_mode == PANELS else 1
     if tile.is_halved:
         beside = min(beside, max(most_halved() // tile.vectors, 1))
     is_ended = not (octets and octets.zeros) and not skinny and beside == 1 and fills_lines(tile)
@@ -374,7 +322,7 @@ def _plan(
             _, left, left_mode = sides.computed(sides.left, sides.rows, is_along=True)
     else:
         right_mode = UNPACKED if is_raw else _side_by_side(sides, row_panels) if way == AS_IT_LIES else way
-    is_far = right_mode == PANELS or (right_mode == SIDE_BY_SIDE and sides.k * sides.n >= FAR)
+    is_far = right_mode == PANELS or (right_mode == SIDE_BY_SIDE and sides.k * sides.n >= figures().gemm.far)
     is_more = sides.k > units.block or units.columns > 1
     has_fetches = is_far and is_more and row_panels > 1 and not tile.by_lane
     tile = tile._replace(fetches=has_fetches and tile.kind != "matrices")
@@ -415,9 +363,10 @@ def _plan(
 
 def _is_apart(sides: Operands, tile: Tile, packing: Packing, mode: int) -> bool:
     """Whether tiles read rows as they lie: FLOAT32, not as few as panels are taken beside each other for."""
-    is_whole = mode == AS_IT_LIES and packing.kind == tile.kind == "f32" and tile.rows * tile.vectors >= SUMS_AT_ONCE
-    beyond = sides.lie(sides.left).along(sides.rows) % ALIKE
-    return is_whole and min(beyond, ALIKE - beyond) >= LINE_BYTES
+    of = figures().gemm
+    is_whole = mode == AS_IT_LIES and packing.kind == tile.kind == "f32" and tile.rows * tile.vectors >= of.sums_at_once
+    beyond = sides.lie(sides.left).along(sides.rows) % of.alike
+    return is_whole and min(beyond, of.alike - beyond) >= LINE_BYTES
 
 
 def _tiles(
@@ -451,7 +400,8 @@ def _side_by_side(sides: Operands, row_panels: int) -> int:
     lie = sides.lies(sides.right)[0]
     if lie.along(sides.columns) != lie.width:
         return AS_IT_LIES
-    most = NEAR * 3 // 4 if row_panels > OFTEN else NEAR
+    of = figures().gemm
+    most = of.first_cache * 3 // 4 if row_panels > of.crowded_panels else of.first_cache
     is_near = lie.along(sides.folded) == sides.n * lie.width and sides.k * sides.n <= most
     return UNPACKED if is_near and lie.width == 4 else SIDE_BY_SIDE
 

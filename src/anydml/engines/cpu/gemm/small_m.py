@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text, write_tree
 from anydml.engines.cpu.codegen.function import Steps, load_masked
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.microkernel import CHAIN, SCALARS
-from anydml.engines.cpu.gemm.workspace import LONG
 from anydml.engines.cpu.launch.record import LINE
 from anydml.engines.cpu.rows.row import givens
 from anydml.ir.trees import walk
@@ -32,24 +32,6 @@ if TYPE_CHECKING:
 
 WIDE = 16
 """Elements of the right factor that are computed at once."""
-DEPTH = 4
-"""Steps that a strip takes at once, while an Arm's has the next ones fetched into the second cache. A first cache of
-four ways has no room for more rows that lie 16 KiB apart: 8 x 4096 x 4096 takes 11.5 ms so, and 15.5 with 8."""
-AHEAD = {512: 3}
-"""Bytes ahead that are fetched for one row, and the cache as LLVM counts, 3 for the first. An Arm's strip of one row
-takes a step at once: memory is then read from one end to the other. 1 x 4096 x 4096 takes 3.6 ms so, 18.5 GB/s where a
-loop that reads alone has 19.9, and 4.7 by four steps (one thread of a Neoverse-N1). Units of some columns do not, and
-take four: 2.9 ms, and 3.7 by one (two threads)."""
-WAY, APART = 16 * 1024, 8 * 1024
-"""Bytes of an Arm's first cache that have places of their own, and how far from the columns sums lie among them: at the
-same places one waits for the other. 1 x 4096 x 4096 takes 4.3 ms so, and 5.7 there (one thread of a Neoverse-N1)."""
-MANY = 8
-"""The steps of an x86's strip of one row, or of two where there are registers for all their factors: as many streams as
-memory is read by soonest. 2 x 4096 x 4096 takes 5.4 ms so, and 5.8 by four steps of halves of rows."""
-SOON = 256
-"""Elements ahead that an x86 has fetched: past the end of some rows, those where the next ones begin. 1 x 4096 x 4096
-takes 5.2 ms so, as long as a loop that reads alone, and 5.4 where what lies past the end is fetched; by halves of rows
-5.4 and 6.2, and 8 x 4096 x 4096 7.0, where the second cache has the next rows fetched 7.9 (one thread, 16 lanes)."""
 NEVER: Mapping[int, int] = {}
 MASKED = {"float": "f32", "i32": "i32"}
 """Elements of which an x86 reads some lanes: 1 x 1000 x 1000 takes 180 us so, and 188 lane by lane."""
@@ -130,8 +112,8 @@ class Reader:
 
     def find_soon(self, at: str, start: str, stop: str, down: int) -> str:
         """Name the index that is read some time after another: past the end of these rows, of those that come next."""
-        self.text.let(f"{at}_over", f"1 if {at} + {SOON} >= {stop} else 0")
-        self.text.let(f"{at}_soon", f"{at} + {SOON} - {at}_over * ({stop} - {start})")
+        self.text.let(f"{at}_over", f"1 if {at} + {figures().small_m.prefetch_elements} >= {stop} else 0")
+        self.text.let(f"{at}_soon", f"{at} + {figures().small_m.prefetch_elements} - {at}_over * ({stop} - {start})")
         self.text.let(f"{at}_soon_down", f"{at}_over * {down}")
         return f"{at}_soon"
 
@@ -195,16 +177,17 @@ def make_strip(value: Expr, shape: SmallM) -> str:
 
 class _Strip(Reader):
     def write(self) -> str:
-        text, rows = self.text, self.shape.rows
-        is_deep = rows == 1 or (not self.shape.by_lane and rows * MANY <= self.shape.lanes)
+        text, rows, of = self.text, self.shape.rows, figures().small_m
+        is_deep = rows == 1 or (not self.shape.by_lane and rows * of.streams <= self.shape.lanes)
         is_whole = is_deep and not (self.shape.by_lane and self.shape.is_cut)
-        depth = (1 if self.shape.by_lane else MANY) if is_whole else DEPTH
+        depth = (1 if self.shape.by_lane else of.streams) if is_whole else of.steps
         # Of more rows each factor is read for two vectors: 8 x 768 x 768 takes 140 us so, and 165 by one.
         self.wide = WIDE if is_deep else max(WIDE, 2 * self.shape.lanes)
-        width = LONG // (1 if is_deep else 1 << (rows - 1).bit_length()) // WIDE * WIDE
+        width = figures().gemm.skinny_columns // (1 if is_deep else 1 << (rows - 1).bit_length()) // WIDE * WIDE
         self.pitch = 4 * width + LINE  # whose lines do not share the cache's places
         self.enter("k0, n0")
-        away = f"(view{self.shape.lie.index('p')} + {APART} - room) & {WAY - LINE}" if self.shape.by_lane else "0"
+        place = f"(view{self.shape.lie.index('p')} + {of.arm_apart} - room) & {of.arm_way - LINE}"
+        away = place if self.shape.by_lane else "0"
         text.let("part", f"room + ({away})")
         text.let("deep", f"steps - steps % {depth}")
         with text.loop("b", 0, "columns", width):
@@ -239,7 +222,8 @@ class _Strip(Reader):
             name, last = f"{step}_{start}", "columns" if stop == "stop" else ""
             with text.loop(name, start, stop, lanes):
                 below = depth if shape.by_lane and depth > 1 and not last else 0
-                ahead = AHEAD if shape.by_lane and shape.rows == depth == 1 and not last else NEVER
+                is_read = shape.by_lane and shape.rows == depth == 1 and not last
+                ahead = figures().small_m.arm_prefetch if is_read else NEVER
                 soon = "" if shape.by_lane or start != "b" else self.find_soon(name, "b", "whole", depth)
                 wide = self.compute(rows, name, lanes, last, below=below, ahead=ahead, soon=soon)
                 columns = [self.parts(each, lanes) for each in wide]
@@ -251,11 +235,11 @@ class _Strip(Reader):
                     ]
                     sums = [self.load(place) for place in places]
                     # One row has sums for half of the steps each, as in a tile.
-                    is_halved = shape.rows == 1 and depth == MANY and self.kind == "f32"
+                    is_halved = shape.rows == 1 and depth == figures().small_m.streams and self.kind == "f32"
                     halves, old = [], ["zeroinitializer"] * len(places) if is_halved else sums
                     for d in range(depth):
                         old = [self.multiply(factors[d], columns[d][j], one) for j, one in enumerate(old)]
-                        if is_halved and d in (MANY // 2 - 1, MANY - 1):
+                        if is_halved and d in (depth // 2 - 1, depth - 1):
                             halves.append(old)
                             old = ["zeroinitializer"] * len(places)
                     if is_halved:
@@ -291,14 +275,9 @@ class _Strip(Reader):
 # lane, in chains of `CHAIN` vectors, and the lanes in pairs in the end.
 
 
-FURTHER = {2048: 2}
-"""The bytes that an Arm fetches for one row beside: it ends a chain every 2 KiB, and waits a while. 3.7 ms in place of
-4.2."""
 FEW_COLUMNS = dict.fromkeys(((16, rows) for rows in range(5, 10)), 3)
 """The columns at once of more than four rows, by lanes and rows, where there are registers for more than two: 8 x 4096
 x 4096 takes 6.2 ms so, and 6.7 by two (one thread)."""
-SHORT = 128
-"""The most steps that are few."""
 
 
 def make_dots(value: Expr, shape: SmallM) -> str:
@@ -378,7 +357,8 @@ class _Dots(Reader):
             text.add(f"%{name}.s{s} = phi {self.vector} [ zeroinitializer, %{before} ], [ %{name}.t{s}, %{body} ]")
         test = text.new(f"icmp slt i64 %{name}_k, %{name}_stop")
         text.add(f"br i1 {test}, label %{body}, label %{after}", f"{body}:")
-        ahead = AHEAD | (FURTHER if shape.rows == 1 else {}) if shape.by_lane else NEVER
+        of = figures().small_m
+        ahead = NEVER if not shape.by_lane else of.arm_prefetch_dots if shape.rows == 1 else of.arm_prefetch
         soon = "" if shape.by_lane else self.find_soon(f"{name}_k", "0", "whole", len(rows))
         parts = [self.parts(x, WIDE) for x in self.compute(rows, f"{name}_k", WIDE, ahead=ahead, soon=soon)]
         now = {s: f"%{name}.s{s}" for s in range(len(sums))}

@@ -11,7 +11,7 @@ import numpy as np
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
-from anydml.engines.cpu.gemm.workspace import SCRATCH
+from anydml.engines.cpu.gemm.workspace import workspace
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.threads import pool, team
 from anydml.engines.cpu.threads.scratch import PAGE, get_scratch
@@ -200,7 +200,7 @@ class _Long:
         words = np.frombuffer(bytearray(self._words), np.int64)
         shared = get_scratch()
         if tuple(words[HEADER : HEADER + 2]) == shared:  # who is cancelled does not give a block back
-            own = np.zeros(threads * SCRATCH + PAGE, np.uint8)
+            own = np.zeros(threads * workspace().size + PAGE, np.uint8)
             words[HEADER : HEADER + 2] = -(-own.ctypes.data // PAGE) * PAGE, threads
         return team.Cancellable(self._kernel, words.ctypes.data, self._units, threads).run()
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature, has_fma, has_rounding
 from anydml.engines.cpu.gemm.operands import NOWHERE, MergedOperands
 from anydml.engines.cpu.gemm.program import GemmProgram
@@ -19,8 +20,6 @@ from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.quant.column_per_lane import ColumnPerLane, lanes_abreast, lay_out_abreast, plan_column_per_lane
 from anydml.engines.cpu.quant.weight_only_kernel import (
-    MOST_BYTES,
-    MOST_RESULTS,
     MOST_ROWS,
     PORTION,
     TOGETHER,
@@ -176,7 +175,7 @@ def _program(
     sides: Operands, shape: Quantised, sections: tuple[Section, ...], layouts: Mapping[str, Map]
 ) -> GemmProgram:
     portions = sides.k // PORTION
-    height = min(sides.m, ROWS if bytes_of(portions, min(sides.m, ROWS)) <= MOST_BYTES else MOST_ROWS)
+    height = min(sides.m, ROWS if bytes_of(portions, min(sides.m, ROWS)) <= figures().gemm.right_bytes else MOST_ROWS)
     # 32 sums of 4-bit weights have room for 31 bits: weights less 8 are at most 8, and less another zero point 15.
     is_even = shape.bits == 8 or (shape.zero == 8 and not shape.has_zeros)
     digits = Digits(23 if is_even else 22, shape.bits == 4, 1 if shape.bits == 8 or shape.has_zeros else -shape.zero)
@@ -195,7 +194,7 @@ def _program(
     batch, row_units = sides.count(sides.batch), -(-sides.m // height)
     size = sides.n * sides.k * shape.bits // 8 * sides.m * batch
     wanted = 1 if size < SMALL else -(-TURNS * get_num_threads() // (batch * row_units))
-    units = min(max(wanted, -(-sides.n * height // MOST_RESULTS)), sides.n)
+    units = min(max(wanted, -(-sides.n * height // (figures().gemm.result_bytes // 4))), sides.n)
     places = [HEADER + len(WORDS) + len(sides.batch)]
     for section in sections:
         places.append(places[-1] + len(section.words) + len(section.tensors))

@@ -7,8 +7,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from anydml.engines.cpu.codegen.function import Steps
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, make_stage, take_scratch
-from anydml.engines.cpu.gemm.workspace import RESULT, RIGHT_BYTES, SCRATCH, SUMS_AT
+from anydml.engines.cpu.gemm.workspace import workspace
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.quant.dot4 import write_dot, write_small
 from anydml.engines.cpu.rows.walk import VIEWS
@@ -163,7 +164,7 @@ def make_units(
         text.room(f"{name}_bases", VIEWS)
         text.read(f"{name}_views", f"{name} + 8")
     text.room("places", VIEWS)
-    take_scratch(text, SCRATCH)
+    take_scratch(text, workspace().size)
     for name, at in memory.items():
         text.let(name, f"scratch + {at}")
     text.let("k", f"portions * {PORTION}")
@@ -209,16 +210,11 @@ which `columns_low` takes what is left, and `_at` the words at which sections st
 NEAR = 64
 """Columns that all rows take in turn: their weights stay in the second cache, and the digits of some rows in the
 first."""
-MOST_BYTES = RIGHT_BYTES
-"""Of the digits, sums and powers of all rows of a unit."""
-MOST_RESULTS = RESULT // 4
-"""Of a unit."""
 
 # Where things lie in a scratch: its lock, whether rows are odd, a row, the digits, sums and powers, the results.
 _ODD = 64
 _ROW = _ODD + 64
 _DIGITS = _ROW + 4 * MOST
-_RESULT = SUMS_AT - 4096 - RESULT
 
 
 def bytes_of(portions: int, rows: int) -> int:
@@ -228,7 +224,11 @@ def bytes_of(portions: int, rows: int) -> int:
 
 def make_weights() -> str:
     """The text of the kernel."""
-    memory = {"row": _ROW, "digit_memory": _DIGITS, "result_memory": _RESULT}
+    memory = {
+        "row": _ROW,
+        "digit_memory": _DIGITS,
+        "result_memory": workspace().sums_at - 4096 - figures().gemm.result_bytes,
+    }
     return make_units(WORDS, memory, lambda _: None, _write_unit)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from anydml.engines.common.cores import count_cores
 from anydml.engines.common.threads import get_num_threads
-from anydml.engines.cpu.gemm.workspace import SCRATCH
+from anydml.engines.cpu.gemm.workspace import workspace
 from anydml.memory import keep_for_ever
 
 PAGE = 4096
@@ -33,14 +33,15 @@ class Scratch(NamedTuple):
 @functools.cache
 def get_scratch() -> Scratch:
     """The blocks, twice as many as threads or more: nothing is written to those that nobody takes."""
+    size = workspace().size
     count = min(max(2 * count_cores(), 2 * get_num_threads(), LEAST), MOST)
-    memory = np.zeros(count * SCRATCH + PAGE, np.uint8)
+    memory = np.zeros(count * size + PAGE, np.uint8)
     address = -(-memory.ctypes.data // PAGE) * PAGE
     keep_for_ever(memory)
 
     def free() -> None:  # who was in a block is not in a child
         for i in range(count):
-            ctypes.c_int64.from_address(address + i * SCRATCH).value = 0
+            ctypes.c_int64.from_address(address + i * size).value = 0
 
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=free)
