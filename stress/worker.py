@@ -172,7 +172,10 @@ class Worker:
         self.tell(ready=not self.steady)
 
     def _unraisable(self, raised: Any) -> None:
-        if not isinstance(raised.exc_value, KeyboardInterrupt):
+        """An exception that nobody could catch; finalisers of Python's own that an interrupt leaves half made are not ours."""
+        roots = (str(Path(dml.__file__).parent), str(Path(__file__).parent))
+        is_ours = any(frame.filename.startswith(roots) for frame in traceback.extract_tb(raised.exc_traceback))
+        if is_ours and not isinstance(raised.exc_value, KeyboardInterrupt):
             trace = "".join(traceback.format_exception(raised.exc_value))
             self.tell.fault("bare", f"in a thread or a callback: {trace}")
 

@@ -19,8 +19,10 @@ from triton.backends.compiler import GPUTarget
 from anydml.engines.cuda.dependent_launch import WAIT
 from anydml.engines.cuda.device import Figures
 from anydml.engines.cuda.launch import HOPPER, MOST_OVERLAPPING
-from anydml.engines.cuda.move.gather import check_kernel
-from anydml.engines.cuda.schedules import CopyProgram, FillProgram, GatherProgram, ReverseProgram, plan
+from anydml.engines.cuda.move.copy import CopyProgram, FillProgram
+from anydml.engines.cuda.move.gather import GatherProgram, check_kernel
+from anydml.engines.cuda.move.reverse import ReverseProgram
+from anydml.engines.cuda.schedules import plan
 from anydml.ir.views import View
 
 if TYPE_CHECKING:

@@ -28,7 +28,8 @@ import numpy as np
 
 import anydml as dml
 from anydml.engines import find_engine
-from anydml.engines.common.program import Route, layouts_of
+from anydml.engines.common.program import layouts_of
+from anydml.engines.common.routes import Route
 from anydml.engines.cpu.features import reads_pixels
 from anydml.engines.cuda import is_interpreted
 from anydml.graph.passes import constant_folding as constants
@@ -488,38 +489,27 @@ def schedules_of(engine: str) -> Any:
     return importlib.import_module(f"anydml.engines.{engine}.schedules")
 
 
-def name_of(plan: Any) -> str:
-    """A route's name: that of its function, or of the program that plans itself."""
-    return str(getattr(plan, "plan", plan).__qualname__.removesuffix(".plan"))
+def name_of(route: Route) -> str:
+    """What a route is called here: the name of its planner, or of the program that plans itself."""
+    return route.plan.partition(":")[2].removesuffix(".plan")
 
 
 def routes_of(engine: str) -> set[str]:
     """All schedules that an engine has."""
     module = schedules_of(engine)
-    ahead = module.AHEAD.values() if isinstance(module.AHEAD, dict) else ()
-    return {
-        name_of(route) for route in itertools.chain(getattr(module, "JOINED", ()), *module.SCHEDULES.values(), *ahead)
-    }
+    tables = (getattr(module, "JOINED", ()), *module.SCHEDULES.values(), *getattr(module, "AHEAD", {}).values())
+    return {name_of(route) for route in itertools.chain(*tables)}
 
 
 @contextlib.contextmanager
 def recording(engine: str, found: list[tuple[str, Work]]) -> Iterator[None]:
     """Write down what an engine is asked to compile, and the schedule that takes it."""
-    module, kind, taken = schedules_of(engine), type(find_engine(engine)), ["reference"]
+    kind, taken, ask = type(find_engine(engine)), ["reference"], Route.ask
 
-    @functools.cache
-    def watched(plan: Any) -> Any:
-        def ask(*args: Any) -> Any:
-            program = plan(*args)
-            taken.extend([] if program is None else [name_of(plan)])
-            return program
-
-        return ask
-
-    def each(table: Any) -> Any:
-        if isinstance(table, dict):
-            return {verb: each(routes) for verb, routes in table.items()}
-        return tuple(one._replace(plan=watched(one.plan)) if isinstance(one, Route) else watched(one) for one in table)
+    def watched(route: Route, *given: Any) -> Any:
+        program = ask(route, *given)
+        taken.extend([] if program is None else [name_of(route)])
+        return program
 
     def asked(method: Any) -> Any:
         def compile_it(self: Any, primitives: Any, constants: frozenset[str] = frozenset()) -> Any:
@@ -533,8 +523,7 @@ def recording(engine: str, found: list[tuple[str, Work]]) -> Iterator[None]:
         return compile_it
 
     with contextlib.ExitStack() as stack:
-        for name in {"SCHEDULES", "AHEAD", "JOINED"} & vars(module).keys():
-            stack.enter_context(mock.patch.object(module, name, each(getattr(module, name))))
+        stack.enter_context(mock.patch.object(Route, "ask", watched))
         for name in {"compile", "join"} & vars(kind).keys():
             stack.enter_context(mock.patch.object(kind, name, asked(getattr(kind, name))))
         yield

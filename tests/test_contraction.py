@@ -8,6 +8,7 @@ import pytest
 
 import anydml as dml
 from anydml.ir.contraction import (
+    ConvolutionAxes,
     StridedContraction,
     adds_to_product,
     byte_less_zero,
@@ -18,7 +19,7 @@ from anydml.ir.contraction import (
 from anydml.ir.expressions import coordinate, fold, load
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
-from anydml.ir.windows import ConvolutionAxes, walk_of
+from anydml.ir.windows import walk_of
 from anydml.memory import packed_strides
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ pytest.importorskip("triton", reason="Triton is not installed: make test EXTRAS=
 
 import triton
 
-from anydml.engines.cuda.schedules import ReduceProgram
+from anydml.engines.cuda.rows.reduce import ReduceProgram
 from ptx import F16, F32, N, assembly, figures_for, kernels, rows_of
 
 if TYPE_CHECKING:

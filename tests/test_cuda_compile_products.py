@@ -17,7 +17,10 @@ from anydml.ir.views import View
 pytest.importorskip("torch", reason="PyTorch is not installed: make test EXTRAS='torch triton'")
 pytest.importorskip("triton", reason="Triton is not installed: make test EXTRAS='torch triton'")
 
-from anydml.engines.cuda.schedules import AttendProgram, ProductProgram, WeightsProgram, plan
+from anydml.engines.cuda.attention.attention import AttendProgram
+from anydml.engines.cuda.gemm.gemm import ProductProgram
+from anydml.engines.cuda.quant.weight_only import WeightsProgram
+from anydml.engines.cuda.schedules import plan
 from ptx import F32, assembly, figures_for
 
 

@@ -20,7 +20,7 @@ from places import why_not_interpreted
 from trees import Fetched, Trees, fetched_of, numbers, room, shape_of, source
 
 if TYPE_CHECKING:
-    from anydml.engines.cuda.schedules import MapProgram
+    from anydml.engines.cuda.rows.map import MapProgram
     from anydml.ir.expressions import Expr
 
 if reason := why_not_interpreted():

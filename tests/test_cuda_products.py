@@ -17,13 +17,13 @@ from anydml.ir.verbs import Reduce
 from places import why_not_interpreted
 
 ProductProgram: Any = pytest.importorskip(
-    "anydml.engines.cuda.schedules",
+    "anydml.engines.cuda.gemm.gemm",
     reason="Triton is not installed: make test EXTRAS='torch triton'",
     exc_type=ImportError,
 ).ProductProgram
 from anydml.engines.cuda.gemm import gemm as product_programs  # noqa: E402 - it needs Triton
 from anydml.engines.cuda.gemm.gemm import TINY, Shape  # noqa: E402 - it needs Triton
-from anydml.engines.cuda.schedules import WeightsProgram  # noqa: E402 - it needs Triton
+from anydml.engines.cuda.quant.weight_only import WeightsProgram  # noqa: E402 - it needs Triton
 
 if reason := why_not_interpreted():
     pytest.skip(reason, allow_module_level=True)

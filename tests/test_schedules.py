@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
+import operator
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,7 +16,7 @@ from click.testing import CliRunner
 
 import anydml as dml
 from anydml.cli.app import app
-from anydml.engines.common.program import GENERIC, Route
+from anydml.engines.common.routes import GENERIC, TAKEN, Route, always, choose
 from anydml.engines.cpu import schedules
 from anydml.engines.cpu.features import reads_pixels
 from cases import CASES
@@ -19,6 +24,8 @@ from cases import CASES
 if TYPE_CHECKING:
     from pathlib import Path
 
+MOST_MODULES = 42
+"""Of the cpu engine, that a first product imports."""
 RNG = np.random.default_rng(0)
 
 
@@ -29,8 +36,40 @@ def numbers(*shape: int) -> np.ndarray[Any, Any]:
 def test_routes_have_names_and_conditions_of_their_own() -> None:
     tables = [*schedules.SCHEDULES.values(), *schedules.AHEAD.values(), schedules.JOINED]
     routes = list(itertools.chain.from_iterable(tables))
-    assert all(isinstance(route, Route) and route.name and route.when for route in routes)
+    assert all(isinstance(route, Route) and route.name and route.condition for route in routes)
     assert len({route.name for route in routes}) == len({route.plan for route in routes}) == len(routes)
+    assert len({route.when for route in routes}) == len(routes)
+    for module, _, name in (route.plan.partition(":") for route in routes):
+        assert callable(operator.attrgetter(name)(importlib.import_module(f"anydml.engines.cpu.{module}")))
+
+
+def test_a_planner_that_declines_leaves_no_way_behind() -> None:
+    ways = [Route("never", lambda _: False), Route("any", always)]
+    token = TAKEN.set([])
+    try:
+        assert choose(ways, 1).name == "any"
+        assert [one.name for one in TAKEN.get() or ()] == ["any"]
+        with mock.patch.object(schedules, "plan_nothing", return_value=None, create=True):
+            assert Route("none", always, "schedules:plan_nothing").ask("anydml.engines.cpu", 1) is None
+        assert TAKEN.get() == []
+    finally:
+        TAKEN.reset(token)
+
+
+PLANNED = """
+import sys
+import numpy as np
+import anydml as dml
+dml.gemm(np.ones((64, 64), "f4"), np.ones((64, 64), "f4"))
+print(*(name for name in sys.modules if name.startswith("anydml.engines.cpu")))
+"""
+
+
+def test_a_product_imports_what_products_need() -> None:
+    said = subprocess.run([sys.executable, "-c", PLANNED], capture_output=True, text=True, check=True).stdout  # noqa: S603 - this Python
+    found = {name.removeprefix("anydml.engines.cpu").lstrip(".") for name in said.split()}
+    assert not [name for name in found if name.startswith(("attention", "conv", "move"))]
+    assert len(found) <= MOST_MODULES, sorted(found)
 
 
 def test_a_convolution_says_how_it_is_carried_out() -> None:
@@ -43,9 +82,10 @@ def test_a_convolution_says_how_it_is_carried_out() -> None:
     assert found.nodes == ("CONVOLUTION",)
     if reads_pixels():
         assert found.route == "direct convolution, padded"
-    assert str(found) == f"CONVOLUTION: {found.route} ({found.when})"
+    assert str(found) == f"CONVOLUTION: {found.route} ({found.when}; {found.values})"
+    assert found.values == "M 400, N 32, K 144 of FLOAT32"
     several = dml.Device("reference").compile(desc).schedules
-    assert {(one.route, one.when) for one in several} == {(GENERIC.name, GENERIC.when)}
+    assert {(one.route, one.when) for one in several} == {(GENERIC.name, GENERIC.condition)}
 
 
 def test_each_pass_of_a_graph_has_a_route() -> None:
@@ -55,9 +95,42 @@ def test_each_pass_of_a_graph_has_a_route() -> None:
     compiled = g.compile([dml.softmax(hidden), dml.cumulative_summation(hidden, axis=1)])
     found = compiled.schedules
     assert len(found) == len(compiled.recipe.steps)
-    assert {"GEMM, prepacked", "reduction", "scan"} <= {one.route for one in found}
+    routes = {"GEMM, prepacked / prepacked panels", "reduction / along rows", "scan"}
+    assert routes <= {one.route for one in found}
     assert str(found).splitlines()[0].startswith("1. ")
     np.testing.assert_allclose(compiled(numbers(64, 256))[0].sum(1), 1, 1e-5)  # they were not run, nor changed
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "is_transposed", "way", "condition"),
+    [
+        (1, 600, 600, False, "small-M", "side by side"),
+        (1, 600, 600, True, "small-M dot products", "along K"),
+        (200, 300, 400, False, "packed panels", "whatever is left"),
+    ],
+)
+def test_a_product_says_how_its_right_factor_is_read(
+    m: int, n: int, k: int, is_transposed: bool, way: str, condition: str
+) -> None:
+    b = dml.TensorDesc("float32", (1, 1, n, k) if is_transposed else (1, 1, k, n))
+    desc = dml.Gemm.infer(
+        a_tensor=dml.TensorDesc("float32", (1, 1, m, k)), b_tensor=b,
+        trans_b="transpose" if is_transposed else "none",
+    )  # fmt: skip
+    (found,) = dml.Device("cpu").compile(desc).schedules
+    assert found.route == f"GEMM / {way}"
+    assert condition in found.when
+    assert found.values == f"M {m}, N {n}, K {k} of FLOAT32"
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "way"),
+    [((64, 512), (1,), "along rows"), ((512, 64), (0,), "across rows"), ((2, 300_000), (1,), "segmented")],
+)
+def test_a_reduction_says_which_way_vectors_lie(shape: tuple[int, int], axes: tuple[int], way: str) -> None:
+    desc = dml.Reduce.infer(input_tensor=dml.TensorDesc("float32", shape), axes=axes, function="sum")
+    (found,) = dml.Device("cpu").compile(desc).schedules
+    assert found.route == f"reduction / {way}"
 
 
 def test_a_loop_and_a_verb_that_no_route_takes() -> None:
@@ -76,7 +149,8 @@ def explained(*arguments: object) -> tuple[int, str]:
 
 def test_the_command_line_prints_the_routes_of_models(tmp_path: Path) -> None:
     status, said = explained("examples/models/slice1.json", "--schedules")
-    assert (status, said.splitlines()[0]) == (0, "1. crop: copy (bits are moved, and none changes)")
+    assert status == 0
+    assert said.splitlines()[0] == "1. crop: copy (bits are moved, and none changes; 1 x 1 x 2 x 2 of INT32)"
     status, said = explained("examples/models/slice1.json", "--schedules", "--svg", tmp_path / "x.svg")
     assert status == 2
     assert "--schedules prints text" in said

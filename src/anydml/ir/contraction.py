@@ -61,6 +61,28 @@ class Contraction(NamedTuple):
         return math.prod(self.sizes[k] for k in dimensions)
 
 
+class ConvolutionAxes(NamedTuple):
+    """The dimensions of a convolution's walk, as its operator writes it: what is kept, then what is summed."""
+
+    outer: tuple[int, ...]
+    """The batch, and the groups."""
+    channel: int
+    """The channels of the output, of a group."""
+    places: tuple[int, ...]
+    inputs: int
+    """The channels of the input, of a group."""
+    taps: tuple[int, ...]
+    """Those of the window, each along the place of its number."""
+
+    @classmethod
+    def of(cls, rank: int, depth: int) -> ConvolutionAxes:
+        """Those of a walk of so many dimensions, of which the last are summed; other walks may lack some."""
+        kept = rank - depth
+        first = kept - depth
+        places = tuple(range(first + 1, kept))
+        return cls(tuple(range(first)), first, places, kept, tuple(range(kept + 1, rank)))
+
+
 def varies_along(value: Expr, sources: Sequence[View]) -> frozenset[int]:
     """The dimensions along which an expression of some sources is not the same everywhere."""
     return _varies_along(value, [(view.sizes, view.strides) for view in sources])

@@ -1,7 +1,7 @@
 """Epilogues: what may be computed from the sums of a contraction where they are, in registers, before they are stored.
 
 What may follow a product is decided here, for every engine and schedule: which reads there are beside the sum, along
-which of a tile's rows and columns each of them moves, and how often each node need be computed. Emission is an engine's.
+which of a tile's rows and columns each of them moves, and how often each node need be computed. Engines emit it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.enums import DataType
-from anydml.ir.contraction import match_contraction
+from anydml.ir.contraction import ConvolutionAxes, match_contraction
 from anydml.ir.epilogue import fetches_beside
 from anydml.ir.padded_reads import match_reached
 from anydml.ir.views import View
@@ -24,28 +24,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS, MOST_TERMS = 4, 4
 """Dimensions of places, and of terms: those of volumes in a batch."""
-
-
-class ConvolutionAxes(NamedTuple):
-    """The dimensions of a convolution's walk, as its operator writes it: what is kept, then what is summed."""
-
-    outer: tuple[int, ...]
-    """The batch, and the groups."""
-    channel: int
-    """The channels of the output, of a group."""
-    places: tuple[int, ...]
-    inputs: int
-    """The channels of the input, of a group."""
-    taps: tuple[int, ...]
-    """Those of the window, each along the place of its number."""
-
-    @classmethod
-    def of(cls, rank: int, depth: int) -> ConvolutionAxes:
-        """Those of a walk of so many dimensions, of which the last are summed; other walks may lack some."""
-        kept = rank - depth
-        first = kept - depth
-        places = tuple(range(first + 1, kept))
-        return cls(tuple(range(first)), first, places, kept, tuple(range(kept + 1, rank)))
 
 
 class Axis(NamedTuple):

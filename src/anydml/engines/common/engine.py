@@ -8,12 +8,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from anydml.engines.common.program import GENERIC
+from anydml.engines.common.routes import GENERIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.engines.common.program import Program, Route
+    from anydml.engines.common.program import Program
+    from anydml.engines.common.routes import Route
     from anydml.enums import DataType
     from anydml.ir.verbs import Primitive
     from anydml.memory import Buffer

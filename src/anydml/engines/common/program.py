@@ -1,8 +1,8 @@
-"""What an engine makes of verbs: programs to be bound to memory, chosen by the routes of a decision table."""
+"""What an engine makes of verbs: programs to be bound to memory."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from anydml.errors import BindingError, Fault
 from anydml.locks import make_lock
@@ -40,24 +40,6 @@ def direct_of(program: Program, tensors: Sequence[str]) -> Callable[..., Any] | 
     """
     make = getattr(program, "direct", None)  # which few programs have
     return None if make is None else make(tensors)
-
-
-class Route(NamedTuple):
-    """A row of an engine's decision table: the first route that takes a verb carries it out."""
-
-    name: str
-    plan: Callable[..., Program | None]
-    """The program; None where the condition does not hold."""
-    when: str
-    """The condition, in words."""
-
-
-GENERIC = Route("reference", lambda *_: None, "any verb: NumPy, over all of it at once")
-"""The only route of an engine that has no others, and the last one of those that have."""
-REPEATED = Route(
-    "loop", lambda *_: None, "verbs that are repeated: each by its own route, in one call where there is one"
-)
-"""The route of a Repeat."""
 
 
 # Launches that have memory of their own, or write over what they read: one at a time, from whatever threads.

@@ -21,7 +21,8 @@ from anydml.memory import HOST, reserve_host
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from anydml.engines.common.program import Program, Route
+    from anydml.engines.common.program import Program
+    from anydml.engines.common.routes import Route
     from anydml.ir.verbs import Primitive
     from anydml.memory import Buffer
 

@@ -1,38 +1,26 @@
-"""Which program carries a verb out: schedules are asked in turn, and what none takes is the reference engine's."""
+"""Selection: the decision tables of the cpu engine, one for each verb, and the conditions that their rows have.
+
+A verb is carried out by the first row whose condition holds; what none takes is the reference engine's. Planners are
+imported where their condition holds: a product does not import what convolutions are planned with.
+"""
 
 from __future__ import annotations
 
 import functools
+import math
 from typing import TYPE_CHECKING
 
-from anydml.engines.common.program import GENERIC, REPEATED, Route
-from anydml.engines.common.repeat import compile_repeat
-from anydml.engines.cpu.attention.attention import plan_attention, takes_attention
-from anydml.engines.cpu.conv.depthwise import plan_stencil, plan_stencil_padded
-from anydml.engines.cpu.conv.direct import plan_direct, plan_direct_padded
-from anydml.engines.cpu.conv.direct_nhwc import plan_direct_nhwc
-from anydml.engines.cpu.conv.nhwc import plan_nhwc, plan_nhwc_pooling
-from anydml.engines.cpu.features import has_float16, has_fma, has_rounding
-from anydml.engines.cpu.gemm.selection import plan_gemm, plan_gemm_prepacked
-from anydml.engines.cpu.launch.loops import LoopProgram
-from anydml.engines.cpu.move.copy import plan_copy, plan_phases
-from anydml.engines.cpu.move.gather import plan_gather
-from anydml.engines.cpu.move.index_check import CheckedProgram
-from anydml.engines.cpu.move.padding import plan_padding, plan_placement
-from anydml.engines.cpu.move.reverse import plan_reverse
-from anydml.engines.cpu.move.scan import ScanProgram
-from anydml.engines.cpu.move.scatter import ScatterProgram
-from anydml.engines.cpu.move.top_k import TopProgram
-from anydml.engines.cpu.quant.dequantize import plan_dequantize, plan_dequantize_prepacked
-from anydml.engines.cpu.quant.weight_only import plan_weight_only, plan_weight_only_prepacked
-from anydml.engines.cpu.rows.lines import plan_fill, plan_scaled
-from anydml.engines.cpu.rows.lookup import plan_lookup
-from anydml.engines.cpu.rows.map import plan_map
-from anydml.engines.cpu.rows.reduce import plan_reduce
+from anydml.alone import import_alone
+from anydml.engines.common.routes import GENERIC, REPEATED, Route
+from anydml.engines.cpu.features import has_feature, has_float16, has_fma, has_rounding, reads_pixels
 from anydml.engines.reference import ReferenceEngine
 from anydml.enums import DataType
 from anydml.ir.attention import Attend
+from anydml.ir.blocked_weights import match_dequantised, match_weights
+from anydml.ir.contraction import ConvolutionAxes, match_contraction, varies_along
+from anydml.ir.expressions import FOLDS
 from anydml.ir.numerics import expand
+from anydml.ir.patterns import is_copy, is_plain, match_filled, match_lookup, match_scaled
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map, Reduce, Repeat, Scan, Scatter, Sort
 
@@ -41,106 +29,347 @@ if TYPE_CHECKING:
 
     from anydml.engines.common.engine import Engine
     from anydml.engines.common.program import Program
+    from anydml.ir.contraction import Contraction
+    from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive
+
+# Maps
+
+
+def is_scaled(verb: Map) -> bool:
+    """A conversion of types, with a scale and a bias at most."""
+    return match_scaled(verb) is not None
+
+
+def is_filled(verb: Map) -> bool:
+    """Elements are made of their own numbers."""
+    return match_filled(verb) is not None
+
+
+def is_byte_lookup(verb: Map) -> bool:
+    """A table of 256 is read by bytes that lie side by side."""
+    return match_lookup(verb) is not None
+
+
+def is_fetched(verb: Map) -> bool:
+    """Elements, rows or blocks are picked by indices."""
+    return verb.value.op == "fetch" and not verb.also
+
+
+def is_reversed(verb: Map) -> bool:
+    """Lines are turned round, each by its length."""
+    return is_fetched(verb) and not verb.checks and len(verb.sources) == 2
+
+
+def is_placed(verb: Map) -> bool:
+    """Indices depend on a dimension each: padding, nearest neighbours."""
+    return is_fetched(verb) and is_plain(verb)
+
+
+def is_moved(verb: Map) -> bool:
+    """Bits are moved, and none changes."""
+    return is_copy(verb)
+
+
+def is_woven(verb: Map) -> bool:
+    """A copy from or to every so manieth element, in several phases."""
+    return is_copy(verb)
+
+
+# Convolution and pooling
+
+
+(BATCH, GROUP), CHANNEL, (ROW, PLACE), INPUT, (DOWN, BESIDE) = ConvolutionAxes.of(8, 3)
+"""The dimensions of a convolution of planes."""
+MOST_TAPS = 64
+"""Elements of a window of the stencil."""
+LONGEST_WINDOW = 128
+"""Taps of a direct convolution: the longest chain of sums of a microkernel."""
+LEAST_LANES = 8
+"""Channels that fill a vector at least."""
+LEAST_PLACES = 4
+"""Pixels of a line from which on it is worth a tile."""
+
+
+def is_stencil(verb: Reduce) -> bool:
+    """Windows of at most 64 taps over planes of FLOAT32 or bytes, each plane by itself: depthwise, pooling in NCHW."""
+    folds = _folds(verb)
+    if len(folds) != 1 or verb.also or not verb.is_by_row or not all(verb.sizes):
+        return False
+    kept = len(verb.sizes) - verb.depth
+    wide = [k for k, size in enumerate(verb.sizes) if size > 1]
+    plane, folded = [k for k in wide if k < kept][-2:], [k for k in wide if k >= kept]
+    if len(plane) < 2 or not 1 <= len(folded) <= 2 or math.prod(verb.sizes[k] for k in folded) > MOST_TAPS:
+        return False
+    (term,) = folds[0].args
+    if term.op != "mul":
+        return term.op == "load"
+    over = [varies_along(factor, verb.sources).intersection(range(kept)) for factor in term.args]
+    return min(over, key=len).isdisjoint(plane)  # weights are the same at every place of a plane
+
+
+def is_nhwc_pooling(verb: Reduce) -> bool:
+    """The maximum, minimum or sum of windows of FLOAT32, each channel by itself, channels last, on an AVX2."""
+    folds = _folds(verb)
+    is_ours = reads_pixels() and len(folds) == 1 and folds[0].op in ("fold_max", "fold_min", "fold_sum")
+    is_ours = is_ours and not verb.also and verb.is_by_row and all(verb.sizes)
+    return is_ours and folds[0].args[0].op == "load" and folds[0].type is DataType.FLOAT32
+
+
+def is_nhwc(verb: Reduce, constants: frozenset[str]) -> bool:
+    """A convolution by constant filters in FLOAT32 whose channels lie last, on an AVX2.
+
+    A row of A is a pixel, read in place, so that nothing is packed. Products of one folded dimension are left to GEMM,
+    whose panels serve any number of rows.
+    """
+    found = _filters(verb, constants)
+    return found is not None and verb.depth > 1 and any(verb.target.strides[k] == 1 for k in _channels(found))
+
+
+def is_direct(verb: Reduce, constants: frozenset[str]) -> bool:
+    """A convolution in NCHW by constant filters of 2 to 128 taps in FLOAT32, on an AVX2, whose output channels fill
+    vectors and whose lines have 4 pixels or more.
+    """
+    return _is_convolution(verb, constants) and _fills_vectors(verb.sizes)
+
+
+def _fills_vectors(sizes: tuple[int, ...]) -> bool:
+    lanes = (16 if has_feature("avx512vl") else 8) if sizes[CHANNEL] > LEAST_LANES else LEAST_LANES
+    return (
+        sizes[CHANNEL] % lanes == 0
+        and 1 < sizes[DOWN] * sizes[BESIDE] <= LONGEST_WINDOW
+        and sizes[PLACE] >= LEAST_PLACES
+    )
+
+
+def _is_convolution(verb: Reduce, constants: frozenset[str]) -> bool:
+    return verb.depth == 3 and len(verb.sizes) == 8 and _filters(verb, constants) is not None
+
+
+def _filters(verb: Reduce, constants: frozenset[str]) -> Contraction | None:
+    """A sum of products of FLOAT32, of which one factor is a constant, where the CPU reads pixels at no cost."""
+    found = match_contraction(verb) if reads_pixels() and all(verb.sizes) else None
+    if found is None or found.fold.type is not DataType.FLOAT32 or not found.left.op == found.right.op == "load":
+        return None
+    tensors = {verb.sources[int(factor.value)].tensor for factor in (found.left, found.right)}
+    return found if tensors & constants else None
+
+
+def _channels(found: Contraction) -> tuple[int, ...]:
+    """The dimensions that may be the channels of the output: of either factor, or of both where each has its own."""
+    return (*found.rows, *found.columns, *found.batch)
+
+
+# Padding and what reads it, as one program
+
+
+def is_padded_stencil(verbs: Sequence[Primitive], constants: frozenset[str]) -> bool:
+    """Padding that only a stencil over planes reads: margins in scratch."""
+    return _is_padded(verbs, constants) and is_stencil(verbs[-1])  # type: ignore[arg-type]  # as `_is_padded` says
+
+
+def is_padded_direct(verbs: Sequence[Primitive], constants: frozenset[str]) -> bool:
+    """Padding that only a direct convolution in NCHW reads: lines in scratch."""
+    return _is_padded(verbs, constants) and is_direct(verbs[-1], constants)  # type: ignore[arg-type]  # as above
+
+
+def is_padded_nhwc(verbs: Sequence[Primitive], constants: frozenset[str]) -> bool:
+    """Padding that only a convolution in NHWC reads, of 8 channels and lines of 4 pixels or more: lines in scratch."""
+    *_, last = verbs
+    if not _is_padded(verbs, constants) or not _is_convolution(last, constants):  # type: ignore[arg-type]  # as above
+        return False
+    is_depthwise = last.sizes[CHANNEL] == last.sizes[INPUT] == 1 < last.sizes[GROUP]
+    channels = last.sizes[GROUP if is_depthwise else CHANNEL]
+    return channels >= LEAST_LANES and last.sizes[PLACE] >= LEAST_PLACES
+
+
+def is_bordered(verbs: Sequence[Primitive], _constants: frozenset[str]) -> bool:
+    """A copy into the middle of a tensor, and fills of one number around it."""
+    return _is_padding(verbs)
+
+
+def _is_padded(verbs: Sequence[Primitive], constants: frozenset[str]) -> bool:
+    *maps, last = verbs
+    is_read = isinstance(last, Reduce) and not last.checks and _is_padding(maps)
+    return is_read and not any(view.tensor in constants for one in maps if is_copy(one) for view in one.sources)
+
+
+def _is_padding(verbs: Sequence[Primitive]) -> bool:
+    return len(verbs) > 1 and all(map(is_plain, verbs)) and len({one.target.tensor for one in verbs}) == 1
+
+
+# Products
+
+
+SUMS = (DataType.FLOAT32, DataType.INT32, DataType.UINT32)
+"""Types of sums that there are microkernels for; integers wrap, whatever their sign."""
+
+
+def is_product(verb: Reduce) -> bool:
+    """A sum of products in FLOAT32 or 32-bit integers."""
+    found = match_contraction(verb)
+    return found is not None and found.fold.type in SUMS and all(verb.sizes) and not _fetches(verb)
+
+
+def is_product_by_constant(verb: Reduce, _constants: frozenset[str]) -> bool:
+    """A sum of products with a constant factor, whose panels are packed once."""
+    return is_product(verb)
+
+
+def is_weight_only(verb: Reduce) -> bool:
+    """Few rows by weights of 4 or 8 bits, in exact integer products."""
+    is_ours = match_weights(verb) is not None and has_rounding() and has_fma()
+    return is_ours and all(verb.sizes) and not _fetches(verb)
+
+
+def is_weight_only_by_constant(verb: Reduce, _constants: frozenset[str]) -> bool:
+    """Few rows by constant weights of 4 or 8 bits, whose words are laid out ahead."""
+    return is_weight_only(verb)
+
+
+def is_dequantised(verb: Reduce) -> bool:
+    """Many rows by weights of 4 or 8 bits, which are dequantised as they are packed."""
+    folds = _folds(verb)
+    if verb.also or len(folds) != 1 or folds[0].op != "fold_sum" or folds[0].args[0].op != "mul":
+        return False
+    right = folds[0].args[0].args[1]
+    return right.op == "mul" and match_dequantised(*right.args) is not None and all(verb.sizes)
+
+
+def is_dequantised_constant(verb: Reduce, _constants: frozenset[str]) -> bool:
+    """Many rows by constant weights of 4 or 8 bits, whose words are laid out ahead."""
+    return is_dequantised(verb)
+
+
+def _folds(verb: Reduce) -> list[Expr]:
+    return [node for node in walk(verb.value) if node.op in FOLDS]
+
+
+def _fetches(verb: Reduce) -> bool:
+    return any(node.op == "fetch" for node in walk(verb.value))
+
+
+# The other verbs
+
+
+MOST_WANTED = 64
+"""Elements each of which takes its place by a walk past the smaller ones: of more, all are sorted."""
+
+
+def is_top_k(verb: Sort) -> bool:
+    """The first 64 places of each line's order at most."""
+    return verb.target.sizes[verb.axis] <= MOST_WANTED
+
+
+def is_attention(verb: Attend) -> bool:
+    """Queries enough for a panel, or a KV cache: product, online softmax and product in one pass over the keys."""
+    found: bool = import_alone(f"{_PACKAGE}.attention.attention").takes_attention(verb)
+    return found
+
+
+def is_map(_: Map) -> bool:
+    """Any expression: a kernel for each tree and layout of rows."""
+    return True
+
+
+def is_reduce(_: Reduce) -> bool:
+    """Any folds along rows: softmax, normalisations, sums, ARGMAX."""
+    return True
+
+
+def is_scan(_: Scan) -> bool:
+    """Running sums and products."""
+    return True
+
+
+def is_scatter(_: Scatter) -> bool:
+    """Updates where tuples of indices say."""
+    return True
+
+
+# The tables
+
 
 SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
     Map: (
-        Route("strided phases", plan_phases, "a copy from or to every so manieth element, in several phases"),
-        Route("copy", plan_copy, "bits are moved, and none changes"),
-        Route("scale", plan_scaled, "a conversion of types, with a scale and a bias at most"),
-        Route("fill", plan_fill, "elements are made of their own numbers"),
-        Route("byte lookup", plan_lookup, "a table of 256 is read by bytes that lie side by side"),
-        Route("gather", plan_gather, "elements, rows or blocks are picked by indices"),
-        Route("reverse", plan_reverse, "lines are turned round, each by its length"),
-        Route("placement", plan_placement, "indices depend on a dimension each: padding, nearest neighbours"),
-        Route("map", plan_map, "any expression: a kernel for each tree and layout of rows"),
+        Route("strided phases", is_woven, "move.copy:plan_phases"),
+        Route("copy", is_moved, "move.copy:plan_copy"),
+        Route("scale", is_scaled, "rows.lines:plan_scaled"),
+        Route("fill", is_filled, "rows.lines:plan_fill"),
+        Route("byte lookup", is_byte_lookup, "rows.lookup:plan_lookup"),
+        Route("gather", is_fetched, "move.gather:plan_gather"),
+        Route("reverse", is_reversed, "move.reverse:plan_reverse"),
+        Route("placement", is_placed, "move.padding:plan_placement"),
+        Route("map", is_map, "rows.map:plan_map"),
     ),
     Reduce: (
-        Route(
-            "depthwise or pooling stencil",
-            plan_stencil,
-            "windows of few taps over NCHW planes of FLOAT32 or bytes, no sum over channels",
-        ),
-        Route(
-            "NHWC pooling",
-            plan_nhwc_pooling,
-            "the maximum, minimum or sum of a window, each channel by itself, in NHWC",
-        ),
-        Route("dequantise and GEMM", plan_dequantize, "many rows by weights of 4 or 8 bits"),
-        Route(
-            "GEMM",
-            plan_gemm,
-            "a sum of products in FLOAT32 or 32-bit integers: small-M for few rows, packed panels otherwise, "
-            "implicit im2col for windows",
-        ),
-        Route("weight-only GEMV", plan_weight_only, "few rows by weights of 4 or 8 bits, in exact integer products"),
-        Route("reduction", plan_reduce, "any folds along rows: softmax, normalisations, sums, ARGMAX"),
+        Route("depthwise or pooling stencil", is_stencil, "conv.depthwise:plan_stencil"),
+        Route("NHWC pooling", is_nhwc_pooling, "conv.nhwc:plan_nhwc_pooling"),
+        Route("dequantise and GEMM", is_dequantised, "quant.dequantize:plan_dequantize"),
+        Route("GEMM", is_product, "gemm.selection:plan_gemm"),
+        Route("weight-only GEMV", is_weight_only, "quant.weight_only:plan_weight_only"),
+        Route("reduction", is_reduce, "rows.reduce:plan_reduce"),
     ),
-    Scan: (Route("scan", ScanProgram.plan, "running sums and products"),),
-    Scatter: (Route("scatter", ScatterProgram.plan, "updates where tuples of indices say"),),
-    Sort: (Route("top-k", TopProgram.plan, "the first few places of each line's order"),),
-    Attend: (Route("attention", plan_attention, "product, softmax and product in one pass over the keys"),),
+    Scan: (Route("scan", is_scan, "move.scan:ScanProgram.plan"),),
+    Scatter: (Route("scatter", is_scatter, "move.scatter:ScatterProgram.plan"),),
+    Sort: (Route("top-k", is_top_k, "move.top_k:TopProgram.plan"),),
+    Attend: (
+        Route(
+            "attention",
+            is_attention,
+            "attention.attention:plan_attention",
+            "12 heads of 512 x 64 take 27.8 ms, and 28.9 by way of their scores; causal ones 16.6, and 31.9 (N1)",
+        ),
+    ),
 }
 """The decision table of each verb, in the order in which routes are asked; what none takes is the reference's."""
 AHEAD: dict[type[Primitive], tuple[Route, ...]] = {
     Reduce: (
+        Route("NHWC implicit GEMM", is_nhwc, "conv.nhwc:plan_nhwc"),
+        Route("direct convolution", is_direct, "conv.direct:plan_direct"),
+        Route("GEMM, prepacked", is_product_by_constant, "gemm.selection:plan_gemm_prepacked"),
         Route(
-            "NHWC implicit GEMM",
-            plan_nhwc,
-            "a convolution by constant filters whose channels lie last: pixels are rows of A, read in place",
+            "weight-only GEMV, prepacked",
+            is_weight_only_by_constant,
+            "quant.weight_only:plan_weight_only_prepacked",
         ),
-        Route(
-            "direct convolution",
-            plan_direct,
-            "NCHW, constant filters, output channels that fill vectors: row blocks with their halo",
-        ),
-        Route(
-            "GEMM, prepacked",
-            plan_gemm_prepacked,
-            "a sum of products with a constant factor: its panels are packed once",
-        ),
-        Route("weight-only GEMV, prepacked", plan_weight_only_prepacked, "few rows by constant weights of 4 or 8 bits"),
-        Route(
-            "dequantise and GEMM, prepacked", plan_dequantize_prepacked, "many rows by constant weights of 4 or 8 bits"
-        ),
+        Route("dequantise and GEMM, prepacked", is_dequantised_constant, "quant.dequantize:plan_dequantize_prepacked"),
     )
 }
 """Routes that have constants packed ahead: they are asked before the others, where something is a constant."""
 JOINED: tuple[Route, ...] = (
-    Route(
-        "depthwise or pooling stencil, padded",
-        plan_stencil_padded,
-        "padding that only such a stencil reads: margins in scratch",
-    ),
-    Route(
-        "direct convolution, padded",
-        plan_direct_padded,
-        "padding that only a direct convolution reads: lines in scratch",
-    ),
-    Route("NHWC direct convolution, padded", plan_direct_nhwc, "padding that only a convolution in NHWC reads"),
-    Route("bordered copy", plan_padding, "a copy into the middle of a tensor, and fills around it"),
+    Route("depthwise or pooling stencil, padded", is_padded_stencil, "conv.depthwise:plan_stencil_padded"),
+    Route("direct convolution, padded", is_padded_direct, "conv.direct:plan_direct_padded"),
+    Route("NHWC direct convolution, padded", is_padded_nhwc, "conv.direct_nhwc:plan_direct_nhwc"),
+    Route("bordered copy", is_bordered, "move.padding:plan_padding"),
 )
 """Routes that carry several verbs out as one program: they are asked before all others."""
 
+_PACKAGE = __name__.rpartition(".")[0]
 _expand = functools.lru_cache(maxsize=256)(expand)
 """It takes some milliseconds, and models have a few functions in many places."""
 
 
 def takes(primitive: Primitive) -> bool:
     """Whether there is a schedule for a primitive that could be spelled out."""
-    return isinstance(primitive, Attend) and takes_attention(primitive)
+    return isinstance(primitive, Attend) and is_attention(primitive)
 
 
 def schedule(engine: Engine, primitive: Primitive, constants: frozenset[str]) -> Program:
     """Plan, and find the kernel: compiled, or cached from an earlier process."""
     if isinstance(primitive, Repeat):
+        import_alone("anydml.engines.common.repeat", f"{_PACKAGE}.launch.loops")
+        from anydml.engines.common.repeat import compile_repeat
+        from anydml.engines.cpu.launch.loops import LoopProgram  # which few graphs need
+
         return compile_repeat(engine, primitive, constants, LoopProgram)
     written = primitive.computing(_expand)
     _, program = _first(written, constants)
     if program is None:
         return ReferenceEngine().compile(primitive)
-    for check in reversed(written.checks):
-        program = CheckedProgram.plan(check, program)
+    if written.checks:
+        checked = import_alone(f"{_PACKAGE}.move.index_check").CheckedProgram
+        program = functools.reduce(lambda inner, check: checked.plan(check, inner), reversed(written.checks), program)
     return program
 
 
@@ -148,10 +377,10 @@ def _first(written: Primitive, constants: frozenset[str]) -> tuple[Route, Progra
     """The first route that takes a verb, and its program."""
     if not needs_more(written):
         for route in AHEAD.get(type(written), ()) if constants and not written.checks else ():
-            if (program := route.plan(written, constants)) is not None:
+            if (program := route.ask(_PACKAGE, written, constants)) is not None:
                 return route, program
         for route in SCHEDULES[type(written)]:
-            if (program := route.plan(written)) is not None:
+            if (program := route.ask(_PACKAGE, written)) is not None:
                 return route, program
     return GENERIC, None
 
@@ -164,7 +393,7 @@ def join(primitives: Sequence[Primitive], constants: frozenset[str]) -> Program 
 def _first_joined(primitives: Sequence[Primitive], constants: frozenset[str]) -> tuple[Route, Program | None]:
     written = [primitive.computing(_expand) for primitive in primitives]
     for route in () if any(map(needs_more, written)) else JOINED:
-        if (program := route.plan(written, constants)) is not None:
+        if (program := route.ask(_PACKAGE, written, constants)) is not None:
             return route, program
     return GENERIC, None
 

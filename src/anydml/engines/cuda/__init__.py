@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.alone import import_alone
 from anydml.engines.common.engine import Engine, NhwcLayout, Traits
-from anydml.engines.common.program import REPEATED
 from anydml.engines.common.repeat import compile_repeat
+from anydml.engines.common.routes import REPEATED
 from anydml.enums import DataType
 from anydml.ir.attention import Attend
 from anydml.ir.bounds import are_checked, check_fetches
@@ -24,7 +24,8 @@ from anydml.memory import Buffer
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from anydml.engines.common.program import Program, Route
+    from anydml.engines.common.program import Program
+    from anydml.engines.common.routes import Route
     from anydml.ir.verbs import Primitive
 
 NEEDS = ("torch", "triton")

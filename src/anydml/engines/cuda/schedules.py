@@ -1,104 +1,210 @@
-"""The cuda engine's schedules: which program carries a verb out. Those for a pattern are asked first, the generic
-last.
+"""Selection: the decision tables of the cuda engine, one for each verb, and the conditions that their rows have.
+
+A verb is carried out by the first row whose condition holds; the last one of each takes everything. Planners are
+imported where their condition holds.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import TYPE_CHECKING
 
-from anydml.engines.common.program import Route
-from anydml.engines.cuda.attention.attention import AttendProgram
-from anydml.engines.cuda.conv.implicit_gemm import WindowProgram
-from anydml.engines.cuda.conv.stencil import TapsProgram
-from anydml.engines.cuda.gemm.gemm import ProductProgram
-from anydml.engines.cuda.move.copy import CopyProgram, FillProgram, ScaleProgram
-from anydml.engines.cuda.move.gather import GatherProgram
-from anydml.engines.cuda.move.reverse import ReverseProgram
-from anydml.engines.cuda.move.scan import ScanProgram
-from anydml.engines.cuda.move.scatter import ScatterProgram, WinnersProgram
-from anydml.engines.cuda.move.sort import OrderProgram, TopProgram
-from anydml.engines.cuda.quant.weight_only import WeightsProgram
-from anydml.engines.cuda.rows.map import MapProgram
-from anydml.engines.cuda.rows.reduce import ReduceProgram
-from anydml.engines.cuda.rows.resample import SampleProgram
+from anydml.alone import import_alone
+from anydml.engines.common.routes import Route
+from anydml.engines.cuda import is_interpreted
+from anydml.enums import DataType
 from anydml.ir.attention import Attend
+from anydml.ir.blocked_weights import match_weights
+from anydml.ir.contraction import match_contraction
+from anydml.ir.numerics import expand
 from anydml.ir.patterns import is_copy, match_filled, match_scaled
+from anydml.ir.trees import walk
 from anydml.ir.verbs import Map, Reduce, Scan, Scatter, Sort
 
 if TYPE_CHECKING:
     from anydml.engines.common.program import Program
     from anydml.engines.cuda.device import Figures
+    from anydml.engines.cuda.move.copy import CopyProgram, FillProgram, ScaleProgram
+    from anydml.ir.contraction import Contraction
     from anydml.ir.verbs import Primitive
 
-
-__all__ = [
-    "AttendProgram",
-    "CopyProgram",
-    "FillProgram",
-    "GatherProgram",
-    "MapProgram",
-    "OrderProgram",
-    "ProductProgram",
-    "ReduceProgram",
-    "ReverseProgram",
-    "SampleProgram",
-    "ScaleProgram",
-    "ScanProgram",
-    "ScatterProgram",
-    "TapsProgram",
-    "TopProgram",
-    "WeightsProgram",
-    "WindowProgram",
-    "WinnersProgram",
-    "plan",
-]
+# Maps
 
 
-def _copied(primitive: Map, figures: Figures) -> CopyProgram | None:
-    return CopyProgram.plan(primitive, figures) if is_copy(primitive) else None
+def is_moved(verb: Map, _: Figures) -> bool:
+    """Bits are moved, and none changes."""
+    return is_copy(verb)
 
 
-def _scaled(primitive: Map, figures: Figures) -> ScaleProgram | CopyProgram | None:
-    simple = match_scaled(primitive)
-    return None if simple is None else ScaleProgram.plan(simple, figures)
+def is_scaled(verb: Map, _: Figures) -> bool:
+    """A conversion of types, with a scale and a bias at most."""
+    return match_scaled(verb) is not None
 
 
-def _filled(primitive: Map, figures: Figures) -> FillProgram | None:
-    simple = match_filled(primitive)
-    return None if simple is None else FillProgram.plan(simple, figures)
+def is_filled(verb: Map, _: Figures) -> bool:
+    """Elements are made of their own numbers."""
+    return match_filled(verb) is not None
+
+
+def is_fetched(verb: Map, _: Figures) -> bool:
+    """Elements, rows or blocks are picked by indices."""
+    return verb.value.op == "fetch" and not verb.also
+
+
+def is_reversed(verb: Map, _: Figures) -> bool:
+    """Lines are turned round, each by its length."""
+    return verb.value.op == "fetch" and not verb.also and not verb.checks
+
+
+def is_resampled(verb: Map, _: Figures) -> bool:
+    """Each element reads one source near its place, by a small ratio."""
+    return not verb.checks and len(verb.sources) == 1 and all(verb.sizes)
+
+
+def is_map(_verb: Map, _: Figures) -> bool:
+    """Any expression: a generated kernel over tiles of all views."""
+    return True
+
+
+# Products, convolution, reductions
+
+
+MOST_TAPS = 64
+"""Taps: more are a row, and are folded as such."""
+_expand = functools.lru_cache(maxsize=256)(expand)
+"""Models have a few functions in many places."""
+
+
+def is_weight_only(verb: Reduce, _: Figures) -> bool:
+    """Few rows by weights of 4 or 8 bits, read as they lie."""
+    is_ours = not verb.checks and not verb.also and all(verb.sizes)
+    return is_ours and match_weights(verb.computing(_expand)) is not None
+
+
+def is_windowed(verb: Reduce, _: Figures, __: frozenset[str]) -> bool:
+    """A sum of products over windows that overlap, reach outside or lie apart, on tensor cores."""
+    found = _contraction(verb)
+    return found is not None and found.fold.type is DataType.FLOAT32
+
+
+def is_product(verb: Reduce, _: Figures, __: frozenset[str]) -> bool:
+    """A sum of products of two matrices, on tensor cores."""
+    return _contraction(verb) is not None and all(node.op != "fetch" for node in walk(verb.value))
+
+
+def _contraction(verb: Reduce) -> Contraction | None:
+    found = match_contraction(verb.computing(_expand))
+    return found if found is not None and found.folded else None
+
+
+def is_stencil(verb: Reduce, _: Figures, __: frozenset[str]) -> bool:
+    """Folds over windows of 2 to 64 taps: pooling, depthwise convolution."""
+    is_ours = not verb.checks and verb.is_by_row and all(verb.sizes) and len(verb.sizes) > verb.depth
+    return is_ours and 1 < math.prod(verb.rows) <= MOST_TAPS
+
+
+def is_reduce(_verb: Reduce, _: Figures) -> bool:
+    """Any folds along rows: softmax, normalisations, sums, ARGMAX."""
+    return True
+
+
+# The other verbs
+
+
+def is_scan(_verb: Scan, _: Figures) -> bool:
+    """Running sums and products."""
+    return True
+
+
+LEAST_TUPLES = 16 if not is_interpreted() else 3
+"""Fewer are written one after the other."""
+LONG_BLOCK = 16 * 1024
+"""Elements of a block from which on there are lanes enough for tuples one after the other, up to 16 for each."""
+MOST_PLACES = 2**28
+"""Places that may be claimed: each takes 4 bytes."""
+
+
+def has_many_tuples(verb: Scatter, _: Figures) -> bool:
+    """From 16 tuples on, or 256 of long blocks: the last one of each place is found first."""
+    batches, tuples, block = verb.walks()
+    places = math.prod(verb.target.sizes[verb.indexed])
+    least = LEAST_TUPLES if block.count < LONG_BLOCK else LEAST_TUPLES * LEAST_TUPLES
+    return tuples.count >= least and block.count > 0 and 0 < batches.count * places <= MOST_PLACES
+
+
+def is_scatter(_verb: Scatter, _: Figures) -> bool:
+    """Few tuples, in their order."""
+    return True
+
+
+def is_top_k(verb: Sort, _: Figures) -> bool:
+    """The first few places of each line's order, of elements of at most 32 bits."""
+    return verb.source.data_type.size_in_bytes <= 4
+
+
+def is_sort(_verb: Sort, _: Figures) -> bool:
+    """All places: an element's rank is counted."""
+    return True
+
+
+def is_attention(_verb: Attend, _: Figures) -> bool:
+    """Product, online softmax and product in one pass over the keys."""
+    return True
+
+
+# The tables
 
 
 SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
     Map: (
-        Route("copy", _copied, "bits are moved, and none changes"),
-        Route("scale", _scaled, "a conversion of types, with a scale and a bias at most"),
-        Route("fill", _filled, "elements are made of their own numbers"),
-        Route("gather", GatherProgram.plan, "elements, rows or blocks are picked by indices"),
-        Route("reverse", ReverseProgram.plan, "lines are turned round, each by its length"),
-        Route("resample", SampleProgram.plan, "each element reads near its place, by a small ratio"),
-        Route("map", MapProgram.plan, "any expression: a generated kernel over tiles of all views"),
+        Route("copy", is_moved, "schedules:_copied"),
+        Route("scale", is_scaled, "schedules:_scaled"),
+        Route("fill", is_filled, "schedules:_filled"),
+        Route("gather", is_fetched, "move.gather:GatherProgram.plan"),
+        Route("reverse", is_reversed, "move.reverse:ReverseProgram.plan"),
+        Route("resample", is_resampled, "rows.resample:SampleProgram.plan"),
+        Route("map", is_map, "rows.map:MapProgram.plan"),
     ),
     Reduce: (
-        Route("weight-only GEMV", WeightsProgram.plan, "few rows by weights of 4 or 8 bits, read as they lie"),
-        Route("implicit GEMM", WindowProgram.plan, "a sum of products over windows, on tensor cores"),
-        Route("GEMM", ProductProgram.plan, "a sum of products of two matrices, on tensor cores"),
-        Route("stencil", TapsProgram.plan, "folds over windows of few taps: pooling, depthwise convolution"),
-        Route("reduction", ReduceProgram.plan, "any folds along rows: softmax, normalisations, sums, ARGMAX"),
+        Route("weight-only GEMV", is_weight_only, "quant.weight_only:WeightsProgram.plan"),
+        Route("implicit GEMM", is_windowed, "conv.implicit_gemm:WindowProgram.plan"),
+        Route("GEMM", is_product, "gemm.gemm:ProductProgram.plan"),
+        Route("stencil", is_stencil, "conv.stencil:TapsProgram.plan"),
+        Route("reduction", is_reduce, "rows.reduce:ReduceProgram.plan"),
     ),
-    Scan: (Route("scan", ScanProgram.plan, "running sums and products"),),
+    Scan: (Route("scan", is_scan, "move.scan:ScanProgram.plan"),),
     Scatter: (
-        Route("last-writer scatter", WinnersProgram.plan, "many tuples: the last one of each place is found first"),
-        Route("scatter", ScatterProgram.plan, "few tuples, in their order"),
+        Route("last-writer scatter", has_many_tuples, "move.scatter:WinnersProgram.plan"),
+        Route("scatter", is_scatter, "move.scatter:ScatterProgram.plan"),
     ),
     Sort: (
-        Route("top-k", TopProgram.plan, "the first few places of each line's order"),
-        Route("rank", OrderProgram.plan, "all places: an element's rank is counted"),
+        Route("top-k", is_top_k, "move.sort:TopProgram.plan"),
+        Route("rank", is_sort, "move.sort:OrderProgram.plan"),
     ),
-    Attend: (Route("attention", AttendProgram.plan, "product, softmax and product in one pass over the keys"),),
+    Attend: (Route("attention", is_attention, "attention.attention:AttendProgram.plan"),),
 }
 """The decision table of each verb: routes for a pattern, which leave what it does not fit; the last one is generic."""
-AHEAD = (WindowProgram.plan, ProductProgram.plan, TapsProgram.plan)
-"""Those that are told the constants, to lay them out ahead."""
+WITH_CONSTANTS = ("implicit GEMM", "GEMM", "stencil")
+"""Routes that are told the constants, to lay them out ahead."""
+_PACKAGE = __name__.rpartition(".")[0]
+
+
+def _copied(primitive: Map, figures: Figures) -> CopyProgram:
+    found: CopyProgram = import_alone(f"{_PACKAGE}.move.copy").CopyProgram.plan(primitive, figures)
+    return found
+
+
+def _scaled(primitive: Map, figures: Figures) -> ScaleProgram | CopyProgram:
+    simple = match_scaled(primitive)
+    found: ScaleProgram | CopyProgram = import_alone(f"{_PACKAGE}.move.copy").ScaleProgram.plan(simple, figures)
+    return found
+
+
+def _filled(primitive: Map, figures: Figures) -> FillProgram:
+    simple = match_filled(primitive)
+    found: FillProgram = import_alone(f"{_PACKAGE}.move.copy").FillProgram.plan(simple, figures)
+    return found
 
 
 def plan(primitive: Primitive, figures: Figures, constants: frozenset[str] = frozenset()) -> Program:
@@ -108,8 +214,8 @@ def plan(primitive: Primitive, figures: Figures, constants: frozenset[str] = fro
 
 def _first(primitive: Primitive, figures: Figures, constants: frozenset[str]) -> tuple[Route, Program]:
     for route in SCHEDULES[type(primitive)]:
-        program = route.plan(primitive, figures, *([constants] if route.plan in AHEAD else []))
-        if program is not None:
+        told = [constants] if route.name in WITH_CONSTANTS else []
+        if (program := route.ask(_PACKAGE, primitive, figures, *told)) is not None:
             return route, program
     raise AssertionError("the last route takes everything")
 

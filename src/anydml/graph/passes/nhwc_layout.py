@@ -11,11 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.graph.recipe import Recipe
-from anydml.ir.contraction import match_contraction
+from anydml.ir.contraction import ConvolutionAxes, match_contraction
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
-from anydml.ir.windows import ConvolutionAxes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

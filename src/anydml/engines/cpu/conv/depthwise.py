@@ -345,13 +345,11 @@ class _Found(NamedTuple):
     """Of bytes, what is taken off the input."""
 
 
-def plan_stencil_padded(primitives: Sequence[Primitive], constants: frozenset[str]) -> GemmProgram | None:
+def plan_stencil_padded(primitives: Sequence[Primitive], _constants: frozenset[str]) -> GemmProgram | None:
     """Planes whose padding is made for a reduce alone, and that reduce; None for others."""
     *maps, last = primitives
     frame = match_padded_input(maps)
-    if frame is None or not isinstance(last, Reduce) or last.checks or frame.inner.tensor in constants:
-        return None
-    return plan_stencil(last, frame)
+    return None if frame is None or not isinstance(last, Reduce) else plan_stencil(last, frame)
 
 
 def plan_stencil(primitive: Reduce, frame: PaddedInput | None = None) -> GemmProgram | None:
@@ -360,13 +358,13 @@ def plan_stencil(primitive: Reduce, frame: PaddedInput | None = None) -> GemmPro
     Whether it is so does not depend on what is computed from the folds, nor on the target: bits are the same.
     """
     found = _match(primitive)
-    if found is None or not all(primitive.sizes) or any(node.op == "fetch" for node in walk(primitive.value)):
+    if found is None or any(node.op == "fetch" for node in walk(primitive.value)):
         return None
     kept = len(primitive.sizes) - primitive.depth
     wide = [k for k, size in enumerate(primitive.sizes) if size > 1]
     plane, folded = tuple(k for k in wide if k < kept)[-2:], tuple(k for k in wide if k >= kept)
     batch = tuple(k for k in wide if k < kept and k not in plane)
-    if len(plane) < 2 or not 1 <= len(folded) <= 2 or len(batch) > OUTER_RANK:
+    if len(batch) > OUTER_RANK:
         return None
     less = byte_less_zero(found.weight)[1] if found.zero is not None else None  # type: ignore[arg-type, index]  # a zero point has weights
     others = ((found.weight, plane), (found.zero, (*plane, *folded)), (less, folded))
@@ -403,10 +401,7 @@ def _is_framed(sides: Operands, found: _Found, taps: Taps, frame: PaddedInput) -
 
 def _match(primitive: Reduce) -> _Found | None:
     """The one fold of a reduce of one value a row: of loads, or the sum of their products with weights."""
-    folds = [node for node in walk(primitive.value) if node.op in FOLDS]
-    if len(folds) != 1 or primitive.also or not primitive.is_by_row:
-        return None
-    (fold,) = folds
+    (fold,) = [node for node in walk(primitive.value) if node.op in FOLDS]
     (term,) = fold.args
     is_plain = fold.type is F32 and fold.op in ("fold_max", "fold_min", "fold_sum")
     if term.op == "load" and (is_plain or _is_byte(fold, term)):
@@ -431,14 +426,14 @@ def _is_byte(fold: Expr, term: Expr) -> bool:
 def _taps(sides: Operands, found: _Found) -> Taps | None:
     sizes, lie = sides.found.sizes, sides.lie(found.x)
     (rows,), (columns,) = sides.rows, sides.columns
-    lanes, most = tile_for("f32", MOST).lanes, math.prod(sizes[k] for k in sides.folded)
+    lanes = tile_for("f32", MOST).lanes
     lanes = lanes if found.x.type is F32 else max(lanes, BYTES)
     while 4 < lanes > sizes[columns]:
         lanes //= 2
     (below, beside), pitch = _pair(sides, lie), _pitch(sides, lie)
     is_long = lanes <= sizes[columns] <= figures().gemm.result_bytes // (8 * TOGETHER) and sizes[rows] >= TOGETHER
     element = lie.width
-    if not (is_long and pitch and lie.strides[columns] in (element, 2 * element) and most <= MOST):
+    if not (is_long and pitch and lie.strides[columns] in (element, 2 * element)):
         return None
     height, width = (1, *(sizes[k] for k in sides.folded))[-2:]
     distances = (lie.strides[rows] // pitch, lie.strides[columns] // element, below // pitch, beside // element)

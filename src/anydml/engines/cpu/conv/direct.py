@@ -14,7 +14,7 @@ from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.conv.direct_microkernel import DirectTile, make_direct_tile
 from anydml.engines.cpu.conv.padded_input import match_padded_input
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.features import has_feature, reads_pixels
+from anydml.engines.cpu.features import has_feature
 from anydml.engines.cpu.gemm.epilogue import SHORT
 from anydml.engines.cpu.gemm.microkernel import CHAIN
 from anydml.engines.cpu.gemm.operands import Operands
@@ -25,17 +25,16 @@ from anydml.engines.cpu.gemm.workspace import workspace
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.record import HEADER, LINE
 from anydml.engines.cpu.rows.walk import VIEWS
-from anydml.enums import DataType
+from anydml.engines.cpu.schedules import BATCH, BESIDE, CHANNEL, DOWN, GROUP, INPUT, LEAST_LANES, PLACE, ROW
 from anydml.ir.contraction import match_contraction
 from anydml.ir.epilogue import COLUMN, find_epilogue, is_cheap
 from anydml.ir.verbs import Reduce
-from anydml.ir.windows import ConvolutionAxes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from anydml.engines.cpu.conv.padded_input import PaddedInput
-    from anydml.ir.contraction import Contraction, StridedOperand
+    from anydml.ir.contraction import StridedOperand
     from anydml.ir.epilogue import Epilogue
     from anydml.ir.verbs import Primitive
 
@@ -186,17 +185,10 @@ def _multiply(text: Steps) -> None:
 # Row blocks of a convolution: its dimensions, the shape of its tiles, and how work is cut, whatever way pictures lie.
 
 
-(BATCH, GROUP), CHANNEL, (ROW, PLACE), INPUT, (DOWN, BESIDE) = ConvolutionAxes.of(8, 3)
-"""The dimensions of a convolution of planes. Rows of the product are the places of a line, columns the channels of the
-output."""
 BAND = 256 * 1024
 """Bytes of a band that has several lines: the second cache has it, and sums."""
 SUMS = 128 * 1024
 """Bytes of sums of a band that has several lines."""
-LEAST_LANES = 8
-"""Channels that fill a vector at least."""
-LEAST_PLACES = 4
-"""Places of a line from which on it is worth a tile."""
 LATENCY = 8
 """Vectors that are added to at once at least: each waits four cycles for the one before, and there are two units."""
 LOADS = 1.2
@@ -206,15 +198,6 @@ OVERHEAD = 0.5
 MOST_VECTORS = 4
 OFTEN = 16
 """Tiles of a band up to which weights are fetched: more of them find those in the first cache for long."""
-
-
-def match_planes(primitive: Reduce) -> Iterator[Contraction]:
-    """A convolution of planes of FLOAT32, by which factor is the input: the left one is, and the right one weights."""
-    axes = ConvolutionAxes.of(len(primitive.sizes), primitive.depth)
-    found = match_contraction(primitive) if len(axes.places) == 2 == len(axes.outer) else None
-    if not reads_pixels() or found is None or found.fold.type is not DataType.FLOAT32 or not all(primitive.sizes):
-        return
-    yield from (one for one in (found, found.transposed) if one.left.op == one.right.op == "load")
 
 
 class Shape(NamedTuple):
@@ -423,17 +406,17 @@ def plan_direct_padded(primitives: Sequence[Primitive], constants: frozenset[str
     """Planes whose padding is made for a convolution alone, and that; None for others."""
     *maps, last = primitives
     frame = match_padded_input(maps)
-    if frame is None or not isinstance(last, Reduce) or last.checks or frame.inner.tensor in constants:
-        return None
-    return _plan(last, frame, constants)
+    return None if frame is None or not isinstance(last, Reduce) else _plan(last, frame, constants)
 
 
 def _plan(primitive: Reduce, frame: PaddedInput | None, constants: frozenset[str]) -> GemmProgram | None:
-    for found in match_planes(primitive):
-        if found.columns != (CHANNEL,):
+    found = match_contraction(primitive)
+    assert found is not None  # noqa: S101 - for type checkers: the condition of the route
+    for one in (found, found.transposed):
+        if one.columns != (CHANNEL,):
             continue
         batch = tuple(k for k in (BATCH, GROUP) if primitive.sizes[k] > 1)
-        sides = Operands(primitive, found._replace(batch=batch, rows=(PLACE,), folded=(INPUT, DOWN, BESIDE)))
+        sides = Operands(primitive, one._replace(batch=batch, rows=(PLACE,), folded=(INPUT, DOWN, BESIDE)))
         epilogue, lines = _epilogue(sides), _lines(sides, frame)
         if epilogue is not None and lines is not None:
             return _program(sides, epilogue, lines, constants)
@@ -490,8 +473,6 @@ def _program(sides: Operands, epilogue: Epilogue, lines: _Lines, constants: froz
     sizes, target, x = sides.found.sizes, sides.target, sides.lie(sides.left)
     own, steps = 16 if has_feature("avx512vl") else 8, sizes[DOWN] * sizes[BESIDE]
     lanes = own if sides.n > LEAST_LANES else LEAST_LANES
-    if sides.n % lanes or not 1 < steps <= CHAIN or sides.m < LEAST_PLACES:
-        return None
     shape = shape_of(sides, lanes)
     width, count = shape.width, -(-sides.n // shape.width)
     units = units_of(sides, shape, lines.stride, lines.reach, lines.pitch, planes=sizes[INPUT], panels=count)

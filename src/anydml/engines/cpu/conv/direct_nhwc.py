@@ -9,23 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.conv import direct
-from anydml.engines.cpu.conv.direct import (
-    BATCH,
-    BESIDE,
-    CHANNEL,
-    DOWN,
-    GROUP,
-    INPUT,
-    LEAST_LANES,
-    LEAST_PLACES,
-    OFTEN,
-    PLACE,
-    ROW,
-    TILES,
-    WORDS,
-    make_direct_conv,
-    match_planes,
-)
+from anydml.engines.cpu.conv.direct import OFTEN, TILES, WORDS, make_direct_conv
 from anydml.engines.cpu.conv.direct_microkernel import DirectTile
 from anydml.engines.cpu.conv.padded_input import match_padded_input
 from anydml.engines.cpu.features import CROWDED, has_feature
@@ -36,7 +20,8 @@ from anydml.engines.cpu.gemm.prepacked import lay_out_places
 from anydml.engines.cpu.gemm.program import GemmProgram, place_of
 from anydml.engines.cpu.launch.record import HEADER, LINE
 from anydml.engines.cpu.rows.walk import VIEWS
-from anydml.ir.contraction import StridedOperand
+from anydml.engines.cpu.schedules import BATCH, BESIDE, CHANNEL, DOWN, GROUP, INPUT, LEAST_LANES, PLACE, ROW
+from anydml.ir.contraction import StridedOperand, match_contraction
 from anydml.ir.epilogue import COLUMN, find_epilogue, is_cheap
 from anydml.ir.verbs import Reduce
 
@@ -147,13 +132,14 @@ def plan_direct_nhwc(primitives: Sequence[Primitive], constants: frozenset[str])
     """Pictures whose padding is made for a convolution alone, and that; None for others."""
     *maps, last = primitives
     frame = match_padded_input(maps, is_beside=True)
-    if frame is None or not isinstance(last, Reduce) or last.checks or frame.inner.tensor in constants:
+    found = match_contraction(last) if isinstance(last, Reduce) else None
+    if frame is None or found is None or not isinstance(last, Reduce):
         return None
-    for found in match_planes(last):
+    for one in (found, found.transposed):
         is_each = last.sizes[CHANNEL] == last.sizes[INPUT] == 1 < last.sizes[GROUP]
         columns = (GROUP,) if is_each else (CHANNEL,)
         batch = (BATCH,) if last.sizes[BATCH] > 1 else ()
-        own = found._replace(batch=batch, rows=(PLACE,), columns=columns, folded=(DOWN, BESIDE, INPUT))
+        own = one._replace(batch=batch, rows=(PLACE,), columns=columns, folded=(DOWN, BESIDE, INPUT))
         sides = Operands(last, own)
         epilogue, picture = _epilogue(sides), _picture(sides, frame)
         if epilogue is not None and picture is not None and _has_filters(sides, is_each=is_each):
@@ -249,7 +235,7 @@ def _program(
     own = 16 if has_feature("avx512vl") else 8
     lanes = own if sides.n > LEAST_LANES else LEAST_LANES
     walk = _walk(sides, picture, is_each=is_each)
-    if sides.n < LEAST_LANES or sides.m < LEAST_PLACES or walk is None or (is_each and sides.k > CHAIN):
+    if walk is None or (is_each and sides.k > CHAIN):
         return None
     shape = direct.shape_of(sides, lanes)
     width = shape.width

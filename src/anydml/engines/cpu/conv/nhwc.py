@@ -11,7 +11,7 @@ from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.conv.nhwc_microkernel import EACH, SPREAD, make_unpacked_tile
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.features import CROWDED, reads_pixels
+from anydml.engines.cpu.features import CROWDED
 from anydml.engines.cpu.gemm.epilogue import epilogue_of
 from anydml.engines.cpu.gemm.macrokernel import WORDS, make_macrokernel
 from anydml.engines.cpu.gemm.microkernel import CHAIN, Tile
@@ -23,7 +23,6 @@ from anydml.engines.cpu.gemm.tile_shapes import tile_for
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
-from anydml.enums import DataType
 from anydml.ir.contraction import Contraction, match_contraction
 from anydml.ir.expressions import FOLDS
 from anydml.ir.trees import walk
@@ -84,14 +83,11 @@ class NhwcOperands(Operands):
 
 def plan_nhwc(primitive: Reduce, constants: frozenset[str]) -> GemmProgram | None:
     """Sums over windows with weights that are a constant; None for others, and where channels lie otherwise."""
-    found = (
-        match_contraction(primitive) if primitive.depth > 1 else None
-    )  # products share weights by any number of rows
-    if not reads_pixels() or found is None or found.fold.type is not DataType.FLOAT32 or not all(primitive.sizes):
-        return None
+    found = match_contraction(primitive)
+    assert found is not None  # noqa: S101 - for type checkers: the condition of the route
     for one in (found, found.transposed):
         x, reads = one.left, SPREAD
-        if x.op != "load" or one.right.op != "load" or not one.rows:
+        if not one.rows:
             continue
         one = one._replace(folded=_by_distance(primitive, x, one.folded))
         if not one.columns:
@@ -110,11 +106,8 @@ def plan_nhwc(primitive: Reduce, constants: frozenset[str]) -> GemmProgram | Non
 def plan_nhwc_pooling(primitive: Reduce) -> GemmProgram | None:
     """The largest, the smallest or the sum of a window, for each channel by itself."""
     folds = [node for node in walk(primitive.value) if node.op in FOLDS]
-    if not reads_pixels() or len(folds) != 1 or primitive.also or not primitive.is_by_row or not all(primitive.sizes):
-        return None
     (fold,), (x,) = folds, folds[0].args
-    is_plain = fold.op in ("fold_max", "fold_min", "fold_sum") and x.op == "load" and fold.type is DataType.FLOAT32
-    if not is_plain or any(node.op == "fetch" for node in walk(primitive.value)):
+    if any(node.op == "fetch" for node in walk(primitive.value)):
         return None
     kept = len(primitive.sizes) - primitive.depth
     wide = [k for k, size in enumerate(primitive.sizes) if size > 1]

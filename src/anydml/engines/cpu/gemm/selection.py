@@ -8,6 +8,7 @@ import functools
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.engines.common.routes import Route, always, choose
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import find_rare
@@ -144,10 +145,9 @@ def is_nearby(sides: Operands, tile: Tile) -> bool:
     return lie.width == lie.along(sides.columns) == CELL
 
 
-def plan_small_m(sides: Operands, tile: Tile) -> tuple[Section, int] | None:
-    """The section of a right factor that is read once, for a few rows; None where it lies neither way."""
+def reads_once(sides: Operands, tile: Tile) -> bool:
+    """Whether a right factor is read once as it lies, for a few rows."""
     nodes = list(walk(sides.right))
-    leaves = tuple(node for node in nodes if node.op in ("load", "coordinate"))
     is_across = sides.is_across(sides.right, sides.columns)
     is_computed = any(node.op not in ("load", "cast") for node in nodes)
     of = figures().small_m
@@ -155,13 +155,92 @@ def plan_small_m(sides: Operands, tile: Tile) -> tuple[Section, int] | None:
     is_early = is_computed or (not is_across and sides.m <= of.dot_rows)
     is_small = sides.n * sides.k < (of.least_dots if is_early else of.least) or is_nearby(sides, tile)
     if sides.m > most or is_small or find_rare(nodes):
-        return None
+        return False
+    inner = sides.columns if is_across else sides.folded
+    lies = [sides.lie(node) for node in nodes if node.op in ("load", "coordinate")]
+    has_run = any(lie.along(inner) == lie.width for lie in lies)
+    return has_run and (is_across or sides.m * (sides.k + 2 * WIDE) * 4 <= figures().gemm.right_bytes)
+
+
+class Product(NamedTuple):
+    """What the way of a product is chosen by."""
+
+    sides: Operands
+    tile: Tile
+    is_prepacked: bool
+    """Whether panels of the right factor are there, or made by a kernel."""
+    is_int8: bool
+
+    @property
+    def is_small_m(self) -> bool:
+        """Whether the right factor is read once; one row of bytes alone is multiplied as it is read."""
+        # Two rows by 4096 x 4096 take 7.3 ms so, and 6.2 packed.
+        is_plain = not self.is_prepacked and self.sides.windows is None and (not self.is_int8 or self.sides.m == 1)
+        return is_plain and reads_once(self.sides, self.tile)
+
+
+def is_prepacked(product: Product) -> bool:
+    """Panels of the right factor are packed ahead, or dequantised as they are packed."""
+    return product.is_prepacked
+
+
+def is_small_m_strip(product: Product) -> bool:
+    """M <= 8 (14 with AVX-512), and columns of B that lie side by side, 16,384 elements or more: B is read once."""
+    return product.is_small_m and product.sides.is_across(product.sides.right, product.sides.columns)
+
+
+def is_small_m_dots(product: Product) -> bool:
+    """M <= 8 (14 with AVX-512), and columns of B that lie along K, 16,384 elements or more (512 if M <= 4)."""
+    return product.is_small_m
+
+
+def is_amx(product: Product) -> bool:
+    """Bytes, and rows enough for tiles of matrix registers."""
+    return product.is_int8 and product.tile.kind == "matrices"
+
+
+def is_int8(product: Product) -> bool:
+    """Bytes, or differences of bytes, in sums of 32-bit integers."""
+    return product.is_int8
+
+
+def has_windows(product: Product) -> bool:
+    """One factor is windows of an input, which are packed from where they lie: a convolution in NCHW."""
+    return product.sides.windows is not None
+
+
+def is_unpacked(product: Product) -> bool:
+    """Two panels of rows at most, and a B of at most 163,840 elements, rows side by side: L2 has it as it lies."""
+    return is_nearby(product.sides, product.tile)
+
+
+STRIPS = Route("small-M", is_small_m_strip, measured="9 x 768 x 768 takes 150 us so, and 235 packed")
+DOT_PRODUCTS = Route(
+    "small-M dot products", is_small_m_dots, measured="12 of 1 x 129 x 64 take 0.029 ms so, and 0.036 packed (N1)"
+)
+IN_PLACE = Route("B in place", is_unpacked, measured="5 x 256 x 256 takes 5.3 us so, and 11 by strips")
+WAYS = (
+    Route("prepacked panels", is_prepacked),
+    STRIPS,
+    DOT_PRODUCTS,
+    Route("AMX", is_amx),
+    Route("int8 dot products", is_int8),
+    Route("implicit im2col", has_windows),
+    IN_PLACE,
+    Route("packed panels", always),
+)
+"""How a product is carried out, by how its right factor is brought: the first that holds."""
+
+
+def plan_small_m(sides: Operands, tile: Tile) -> tuple[Section, int]:
+    """The section of a right factor that is read once, for a few rows."""
+    nodes = list(walk(sides.right))
+    leaves = tuple(node for node in nodes if node.op in ("load", "coordinate"))
+    is_across = sides.is_across(sides.right, sides.columns)
     inner, outer = (sides.columns, sides.folded) if is_across else (sides.folded, sides.columns)
     lies = [sides.lie(node) for node in leaves]
     letters = "".join(row_letter(2 if lie.along(inner) % lie.width else lie.along(inner) // lie.width) for lie in lies)
-    if "p" not in letters or (not is_across and sides.m * (sides.k + 2 * WIDE) * 4 > figures().gemm.right_bytes):
-        return None
-    is_short = not is_across and sides.k <= of.short
+    is_short = not is_across and sides.k <= figures().small_m.short
     is_cut = tile.by_lane and threads_for(sides) > 1
     shape = SmallM(sides.m, tile.lanes, tile.pitch, tile.by_lane, is_short, is_cut, leaves, letters)
     family, make = ("strip", make_strip) if is_across else ("dots", make_dots)
@@ -207,7 +286,7 @@ def plan_gemm_prepacked(primitive: Reduce, constants: frozenset[str]) -> GemmPro
     if octets is not None:
         known = lay_out_bytes(sides, octets, constants) if sides.m > 1 else None
         return None if known is None else _plan(sides, tile, known=(octets, known))
-    is_skinny = sides.windows is None and plan_small_m(sides, tile) is not None
+    is_skinny = sides.windows is None and reads_once(sides, tile)
     rows = lay_out_rows(sides, tile, constants) if sides.m > 1 and not is_skinny else None
     return None if rows is None else _plan(sides, tile, ahead=rows)
 
@@ -271,9 +350,8 @@ def _plan(
 ) -> GemmProgram:
     """With panels of columns or of rows that are laid out ahead, rows of known bytes, or a factor of a kernel's."""
     octets = plan_int8(sides, tile) if known is None else known[0]
-    # One row of bytes alone is multiplied as it is read: two by 4096 x 4096 take 7.3 ms so, and 6.2 packed.
-    is_plain = not (panels or made) and sides.windows is None and (not octets or sides.m == 1)
-    skinny = plan_small_m(sides, tile) if is_plain else None
+    chosen = choose(WAYS, Product(sides, tile, bool(panels or made), octets is not None))
+    skinny = plan_small_m(sides, tile) if chosen in (STRIPS, DOT_PRODUCTS) else None
     octets = None if skinny else octets
     are_halves = panels is not None and panels.width == 2
     is_read = are_halves and sides.m <= figures().gemm.float16_rows
@@ -285,7 +363,7 @@ def _plan(
     is_direct = sides.finish is sides.sum and sides.target.along(sides.columns) == 4 and not sides.line
     is_direct = is_direct and not skinny
     right_mode = (HALVES if are_halves and not is_read else PANELS) if panels else skinny[1] if skinny else AS_IT_LIES
-    is_raw = not (panels or made or octets) and is_nearby(sides, tile)
+    is_raw = chosen is IN_PLACE
     tile = tile._replace(ahead=figures().gemm.steps_ahead if is_raw else 0, is_halved=halves(sides.kind, sides.m))
     beside = -(-figures().gemm.sums_at_once // (tile.rows * tile.vectors)) if right_mode == PANELS else 1
     if tile.is_halved:

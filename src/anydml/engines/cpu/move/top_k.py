@@ -27,6 +27,7 @@ from anydml.engines.cpu.codegen.outer_loops import FIRST, find_row
 from anydml.engines.cpu.codegen.translate import word
 from anydml.engines.cpu.launch.call import make_dispatch
 from anydml.engines.cpu.launch.record import outer_words
+from anydml.engines.cpu.schedules import MOST_WANTED
 from anydml.ir.loops import Loops, merge, order, squeeze
 
 if TYPE_CHECKING:
@@ -34,10 +35,6 @@ if TYPE_CHECKING:
 
     from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.verbs import Sort
-
-MOST = 64
-"""Elements that may be wanted, each of which takes its place by a walk past the smaller ones: of more, all are
-sorted."""
 
 
 class TopProgram(NamedTuple):
@@ -51,12 +48,10 @@ class TopProgram(NamedTuple):
     size: int
 
     @classmethod
-    def plan(cls, primitive: Sort) -> TopProgram | None:
-        """One unit for each line; None where many are wanted."""
+    def plan(cls, primitive: Sort) -> TopProgram:
+        """One unit for each line."""
         source, target, axis = primitive.source, primitive.target, primitive.axis
         wanted, count = target.sizes[axis], source.sizes[axis]
-        if wanted > MOST:
-            return None
         widths = (source.data_type.size_in_bytes, target.data_type.size_in_bytes)
         others = [k for k in range(len(source.sizes)) if k != axis]
         loops = Loops(source.sizes, (source.strides, target.strides), (0, 0)).pick(others)
@@ -165,7 +160,7 @@ def lowest(builder: Any, mask: Any) -> Any:
 
 def make_top(kind: str, result: str, largest: bool) -> Any:
     """The kernel; results are unsigned words of so many bits."""
-    key, stack = make_key(kind), make_stack(16 * MOST)
+    key, stack = make_key(kind), make_stack(16 * MOST_WANTED)
     passes, passing = (make_passes(kind, largest, each) for each in (False, True))
     element = int(kind[1:]) // 8
     width = int(result[1:])
@@ -175,7 +170,7 @@ def make_top(kind: str, result: str, largest: bool) -> Any:
         count, wanted, rank = load_word(words, FIRST + 16), load_word(words, FIRST + 40), load_word(words, FIRST + 48)
         source_step, target_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
         keys, at = stack(), scratch()
-        places = keys + 8 * MOST
+        places = keys + 8 * MOST_WANTED
         for unit in range(begin, end):
             source_on, target_on = find_row(words, OUTER, rank, unit, at)
             source, target = load_word(words, FIRST) + source_on, load_word(words, FIRST + 8) + target_on

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cuda.codegen.expressions import bits_of, bounded
 from anydml.engines.cuda.conv.implicit_gemm_emit import Ranks, emit_window, names_of
 from anydml.engines.cuda.conv.implicit_gemm_kernel import Window
-from anydml.engines.cuda.conv.stencil import MOST_TAPS
 from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Block, Kernel
 from anydml.engines.cuda.prepared import Prepared
 from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, kind_of, over, step_of
+from anydml.engines.cuda.schedules import MOST_TAPS
 from anydml.enums import DataType
 from anydml.ir.expressions import Expr, const, coordinate
 from anydml.ir.numerics import expand

@@ -493,8 +493,6 @@ class _Writer(Elements):
 # Folds over small windows, planned: poolings, depthwise convolutions, and whatever else has a few taps.
 
 
-MOST_TAPS = 64
-"""Taps: more are a row, and are folded as such."""
 MOST_ROWS = 6
 LEAST = 8
 """Bytes that a thread reads at once, or else its results lie apart."""
@@ -514,15 +512,6 @@ class TapsProgram(Prepared):
         """For windows of a few taps, one value each; None for others, and for rows of neighbours."""
         sizes, kept = primitive.sizes, len(primitive.sizes) - primitive.depth
         taps = tuple(k for k in reversed(range(kept, len(sizes))) if sizes[k] > 1)
-        if (
-            primitive.checks
-            or not primitive.is_by_row
-            or not all(sizes)
-            or not 1 < math.prod(primitive.rows) <= MOST_TAPS
-        ):
-            return None
-        if not kept:  # one result of all that there is: no dimension leads from window to window
-            return None
         values = tuple(expand(value) for value in primitive.values)
         leaves = _leaves(values, primitive)
         if leaves is None or max(levels_of(*values).values()) > 1 or not _are_windows(leaves, sizes, kept):

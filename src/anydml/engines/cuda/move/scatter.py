@@ -99,12 +99,6 @@ class ScatterProgram:
 # Scatters of many tuples, planned: a copy of the base, a claim of each tuple, then the updates of those that won.
 
 
-LEAST = 16 if not IS_INTERPRETED else 3
-"""Tuples: fewer are written one after the other."""
-LONG = 16 * 1024
-"""Elements of a block from which on there are lanes enough for tuples one after the other, up to LEAST for each."""
-MOST = 2**28
-"""Places that may be claimed: each takes 4 bytes."""
 LANES, TILE, WIDE = (256, 1024, 256) if not IS_INTERPRETED else (16, 64, 16)
 
 
@@ -119,15 +113,11 @@ class WinnersProgram:
     places: int
 
     @classmethod
-    def plan(cls, primitive: Scatter, figures: Figures) -> WinnersProgram | None:
-        """Places are numbered by batch and tuple; None where there are too many of them, or few tuples."""
+    def plan(cls, primitive: Scatter, figures: Figures) -> WinnersProgram:
+        """Places are numbered by batch and tuple."""
         indices, target, (batches, tuples, block) = primitive.indices, primitive.target, primitive.walks()
         sizes = target.sizes[primitive.indexed]
         in_batch = math.prod(sizes)
-        if batches.count * in_batch > MOST or tuples.count < LEAST or not block.count or not in_batch:
-            return None
-        if block.count >= LONG and tuples.count < LEAST * LEAST:
-            return None
         steps = (in_batch, *(math.prod(sizes[k + 1 :]) for k in range(len(sizes))))
         batch_sizes, batch_index, batch_update, batch_target = fastest_first(batches.sizes, *batches.strides)
         tuple_sizes, tuple_index, tuple_update = fastest_first(tuples.sizes, *tuples.strides)
