@@ -6,7 +6,7 @@ import functools
 import warnings
 from dataclasses import dataclass
 from types import BuiltinFunctionType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from triton.compiler import ASTSource
 
 from anydml.alone import import_alone
 from anydml.engines.common.cache import Entry
+from anydml.engines.common.tiles import ALIGNMENT
 from anydml.engines.cuda.dependent_launch import WAIT
 from anydml.errors import EngineMissingError, Fault, show
 from anydml.memory import numpy_view
@@ -23,10 +24,11 @@ from anydml.memory import numpy_view
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
+    from anydml.enums import DataType
+    from anydml.ir.views import View
 
-ALIGNMENT = 16
-"""Bytes that a thread moves at once, where addresses allow it."""
 HOPPER = 90
 """The first architecture on which a kernel may get ready while the one before runs, and ask for memory."""
 MOST_OVERLAPPING = 8
@@ -39,11 +41,15 @@ IS_INTERPRETED: bool = triton.knobs.runtime.interpret
 current_stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", lambda _index: 0)  # noqa: SLF001 - see above
 """The handle of the stream that PyTorch works on, on a device."""
 
-Numbers: TypeAlias = "tuple[int | tuple[int, ...], ...]"
-"""The arguments of a kernel besides addresses."""
 POINTERS = {"u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
             "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
             "fp16": np.float16, "fp32": np.float32, "fp64": np.float64}  # fmt: skip
+
+
+def kind_of(data_type: DataType) -> str:
+    """A type as Triton names it."""
+    letters = "fp" if data_type.is_float else "i" if data_type.is_signed else "u"
+    return f"{letters}{8 * data_type.size_in_bytes}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +165,28 @@ class Kernel:
         ]
         numbers = map(_interpreted_number, self.numbers)
         return functools.partial(_interpret, self.function[(self.programs,)], *memory, *numbers, *constants)
+
+
+Bases = tuple[tuple[str, int], ...]
+"""By pointer the tensor, and the offset of the first element in it, in bytes."""
+
+
+def bases_of(views: Sequence[View], offsets: Sequence[int]) -> Bases:
+    """The pointers of views, whose first elements lie at offsets in elements."""
+    pairs = zip(views, offsets, strict=True)
+    return tuple((view.tensor, offset * view.data_type.size_in_bytes) for view, offset in pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelProgram:
+    """A verb that is one kernel."""
+
+    kernel: Kernel
+    bases: Bases
+
+    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
+        """Put the addresses in."""
+        return self.kernel.launch([places[tensor] + offset for tensor, offset in self.bases])
 
 
 class _Described:

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.common.program import one_at_a_time
-from anydml.engines.cuda.launch import ALIGNMENT, Block
+from anydml.engines.common.tiles import ALIGNMENT
+from anydml.engines.cuda.launch import Bases, Block
 from anydml.engines.cuda.move.copy import CopyProgram
 from anydml.engines.cuda.rows.map import MapProgram
 from anydml.engines.cuda.scratch import DeviceWords
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from anydml.engines.cuda.launch import Kernel
     from anydml.ir.verbs import Map
     from anydml.ir.views import View
-
-
-Bases = tuple[tuple[str, int], ...]
-"""By pointer the tensor, and the offset of the first element in it, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +66,7 @@ class Prepared:
             held[name] = -(-at // 16) * 16
             at = held[name] + size
         starts = [one.bind(held) for one in self.before]
-        starts.append(self._launch(held))
-
-        def dispatch() -> None:
-            words.enter()
-            for start in starts:
-                start()
-            words.leave()
-
-        return one_at_a_time(dispatch, "window")
+        return words.around([*starts, self._launch(held)], "window")
 
     def _launch(self, places: Mapping[str, int]) -> Callable[[], Any]:
         addresses, kernel = [places[tensor] + offset for tensor, offset in self.bases], self.kernel

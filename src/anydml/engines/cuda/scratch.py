@@ -8,11 +8,12 @@ import numpy as np
 import torch
 
 from anydml.arrays.streams import Turns, at_home
+from anydml.engines.common.program import one_at_a_time
 from anydml.engines.cuda.launch import IS_INTERPRETED
 from anydml.memory import HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 Words = np.ndarray[Any, np.dtype[np.int64]]
 _none = np.zeros(6, np.int64)
@@ -37,6 +38,17 @@ class DeviceWords:
         """Before a launch."""
         self.leave: Callable[[], None] = turns.leave if turns else _nothing
         """After a launch."""
+
+    def around(self, starts: Sequence[Callable[[], Any]], subject: str) -> Callable[[], Any]:
+        """Launches that use them, one after the other; those of another thread come before or after."""
+
+        def dispatch() -> None:
+            self.enter()
+            for start in starts:
+                start()
+            self.leave()
+
+        return one_at_a_time(dispatch, subject)
 
 
 def _nothing() -> None:

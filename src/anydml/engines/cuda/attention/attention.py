@@ -5,14 +5,13 @@ Planned, and written as a Triton function with the expression of its scores.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.engines.common.tiles import alignment_of, ceil_power, over, step_of
 from anydml.engines.cuda.attention.attention_kernel import Attention
-from anydml.engines.cuda.codegen.expressions import Lines, bits_of, bounded, from_bits, function_of, text_of
-from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
+from anydml.engines.cuda.codegen.expressions import Emitted, TritonLines, bounded, load_text
+from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, KernelProgram, bases_of, kind_of
 from anydml.engines.cuda.rows.reduce_kernel import Line
-from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, kind_of, over, step_of
 from anydml.enums import DataType
 from anydml.ir.expressions import load
 from anydml.ir.loops import Loops, simplify
@@ -20,10 +19,10 @@ from anydml.ir.numerics import expand
 from anydml.ir.trees import rewrite, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
+    from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
-    from anydml.engines.cuda.launch import Numbers
     from anydml.ir.attention import Attend
     from anydml.ir.expressions import Expr
     from anydml.ir.views import View
@@ -34,15 +33,6 @@ if TYPE_CHECKING:
 SUM = load(0, DataType.FLOAT32)
 TENSORS = 3
 """The views before those of scores: the query, the key, the value."""
-
-
-@dataclass(frozen=True, slots=True)
-class EmittedAttention:
-    """A kernel, and what it is to be given."""
-
-    function: Any
-    """Takes pointers, the walk's numbers, the coordinates' first ones, the user's numbers, TILE and a Line a view."""
-    given: tuple[Expr, ...]
 
 
 def trees_of(primitive: Attend) -> tuple[Expr, Expr | None]:
@@ -62,7 +52,7 @@ def leaves_of(primitive: Attend) -> list[Expr]:
 
 def emit_attend(
     primitive: Attend, spans: Callable[[int], tuple[bool, bool]], *, has_rest: bool, is_alone: bool = False
-) -> EmittedAttention:
+) -> Emitted:
     """A kernel; `spans` says if a view varies from query to query, and from key to key.
 
     `has_rest` where tiles do not fill the keys, or queries do not see them all: those come in a loop of their own.
@@ -78,8 +68,7 @@ def emit_attend(
     constants = [f"{name}: tl.constexpr" for name in ("TILE", *(f"LINE{view}" for view in range(last + 1)))]
     writer = _Writer(leaves, spans, is_alone=is_alone)
     arguments = [*(f"p{view}" for view in range(TENSORS)), *loads, "target", *numbers, *starts, *chosen, *constants]
-    writer.say("@triton.jit", f"def generated_attend({', '.join(arguments)}):")
-    writer.indent = "    "
+    writer.define("attend", arguments)
     writer.say(f"block, matrix = attention.block(shape, {limit is not None}, TILE)")
     writer.say("row = products.within(block, TILE.rows)")
     for number, name in enumerate(("queries", "stop", "size", "value_size")):
@@ -89,8 +78,7 @@ def emit_attend(
     for view in range(TENSORS):
         writer.say(f"at{view} = products.to_matrix(p{view}, matrix, sizes, matrix{view}, LINE{view}.align)")
     writer.say(f"query = {_tile(0, 'row, term, queries, size', 0, 2)}")
-    for node, name in zip(given, chosen, strict=True):
-        writer.put(node, from_bits(f"{name}.to(tl.int64)", node.type))
+    writer.take_given(given, chosen)
     writer.say("whole = stop // TILE.keys")
     if limit is not None:
         writer.compute(limit)
@@ -112,7 +100,7 @@ def emit_attend(
     writer.say("found = (total / sums).to(target.dtype.element_ty)")
     place = writer.place("target", last, True, True, "number")
     writer.say(f"tl.store({place}, found, mask=is_row & (number < value_size)[None, :])")
-    return EmittedAttention(function_of("\n".join(writer.lines) + "\n"), tuple(given))
+    return Emitted(writer.function(), tuple(given))
 
 
 def _write_keys(writer: _Writer, score: Expr, seen: str | None) -> None:
@@ -143,7 +131,7 @@ def _tile(view: int, what: str, rows: int, columns: int) -> str:
     return f"attention.tile(at{view}, {what}, strides{view}, {', '.join(even)}, TILE.is_long, LINE{view})"
 
 
-class _Writer(Lines):
+class _Writer(TritonLines):
     def __init__(self, leaves: Iterable[Expr], spans: Callable[[int], tuple[bool, bool]], *, is_alone: bool) -> None:
         self.leaves, self.spans = {leaf: view for view, leaf in enumerate(leaves, TENSORS)}, spans
         super().__init__()
@@ -167,15 +155,14 @@ class _Writer(Lines):
         """The nodes of a tree that have no names yet."""
         for node in walk(value, known=self.names):
             if node not in self.leaves:
-                self.put(node, text_of(node, self.names))
+                self.operate(node)
                 continue
             view, spans = self.leaves[node], self.spans(self.leaves[node])
             base = f"p{view}" if node.op == "load" else f"start{view}.to(tl.int64)"
             masks = ("is_row", "" if self.has_all else "is_column")
             inside = [name for name, varies in zip(masks, spans, strict=True) if varies and name]
-            masked = f", mask={' & '.join(inside)}, other=0" if inside else ""
             place = self.place(base, view, *spans)
-            self.put(node, f"tl.load({place}{masked})" if node.op == "load" else place)
+            self.put(node, load_text(place, inside) if node.op == "load" else place)
 
 
 # Attention, planned: one pass over the keys for every block of queries.
@@ -241,13 +228,10 @@ def shape_of(primitive: Attend, multiprocessors: int) -> Shape:
     return Shape(64, 64, 4, 3) if is_wide else Shape(64, 128, 4, 3)
 
 
-@dataclass(frozen=True, slots=True)
-class AttendProgram:
+class AttendProgram(KernelProgram):
     """An attention, planned."""
 
-    kernel: Kernel
-    places: tuple[tuple[str, int], ...]
-    """By pointer, the tensor, and where in it the first matrix begins, in bytes."""
+    __slots__ = ()
 
     @classmethod
     def plan(cls, primitive: Attend, figures: Figures) -> AttendProgram:
@@ -294,7 +278,7 @@ class AttendProgram:
             stages=shape.stages if is_alone else 1,
         )
         starts = [offset for offset, view in zip(batch.offsets, views, strict=True) if view is None]
-        fixed: Numbers = (sizes, batch.sizes[::-1] or (1,), *numbers, *starts, *map(bits_of, made.given))
+        fixed: Numbers = (sizes, batch.sizes[::-1] or (1,), *numbers, *starts, *made.numbers)
         read = [(view, offset) for offset, view in zip(batch.offsets, views, strict=True) if view is not None]
         kernel = Kernel(
             made.function, tuple(kind_of(view.data_type) for view, _ in read), fixed,
@@ -302,11 +286,7 @@ class AttendProgram:
             batch.count * -(-sizes[0] // shape.rows), shape.warps, figures, stages=1 if is_alone else shape.stages,
         )  # fmt: skip
         kernel.prepare()
-        return cls(kernel, tuple((view.tensor, offset * view.data_type.size_in_bytes) for view, offset in read))
-
-    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in."""
-        return self.kernel.launch([places[tensor] + offset for tensor, offset in self.places])
+        return cls(kernel, bases_of(*zip(*read, strict=True)))
 
 
 def _reach(view: View, cuts: tuple[int, ...]) -> int:

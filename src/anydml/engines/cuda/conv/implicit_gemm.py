@@ -8,12 +8,12 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cuda.codegen.expressions import bits_of, bounded
+from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, over, step_of
+from anydml.engines.cuda.codegen.expressions import bounded
 from anydml.engines.cuda.conv.implicit_gemm_emit import Ranks, emit_window, names_of
 from anydml.engines.cuda.conv.implicit_gemm_kernel import Window
-from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Block, Kernel
+from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Block, Kernel, bases_of, kind_of
 from anydml.engines.cuda.prepared import Prepared
-from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, kind_of, over, step_of
 from anydml.engines.cuda.schedules import MOST_TAPS
 from anydml.enums import DataType
 from anydml.ir.expressions import Expr, const, coordinate
@@ -28,10 +28,9 @@ from anydml.ir.windows import Walked, walk_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.conv.implicit_gemm_emit import Way
     from anydml.engines.cuda.device import Figures
-    from anydml.engines.cuda.launch import Numbers
-    from anydml.engines.cuda.prepared import Bases
     from anydml.ir.verbs import Reduce
     from anydml.ir.windows import Axis, WindowWalk
 
@@ -365,7 +364,7 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures, *, has_blocks
         tuple(sizes[k] for k in walk.rows),
         over(left_rows, left_align), tuple_of(left_taps, left_align), over(left_more, left_align),
         tuple_of(right_taps, right_align), over(right_more, right_align),
-        *bounds, *numbers, *map(bits_of, made.given),
+        *bounds, *numbers, *made.numbers,
     )  # fmt: skip
     programs = high * -(-columns // shape.columns) * walk.groups
     pointers: list[str | Block] = [kind_of(walk.kind), block or kind_of(walk.kind)]
@@ -376,8 +375,7 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures, *, has_blocks
     )  # fmt: skip
     width = walk.kind.size_in_bytes
     bases = [(left.tensor, left.start * width), (right.tensor, right.start * width)]
-    bases += [(view.tensor, view.offset * view.data_type.size_in_bytes) for view in (*views, target)]
-    return kernel, tuple(bases)
+    return kernel, (*bases, *bases_of((*views, target), [view.offset for view in (*views, target)]))
 
 
 def _line(view: View, walk: WindowWalk) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from anydml.engines.cuda.codegen.expressions import from_bits, function_of, text_of
+from anydml.engines.cuda.codegen.expressions import TRITON, Emitted, function_of, given_text, load_text, split, weighted
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
@@ -29,15 +29,6 @@ class Ranks:
     """Dimensions of the source that windows may lie outside of."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmittedWindow:
-    """A kernel, and what it is to be given."""
-
-    function: Any
-    """Takes pointers, the walk's numbers, the user's numbers, and TILE."""
-    given: tuple[Expr, ...]
-
-
 def emit_window(
     value: Expr,
     fold: Expr,
@@ -48,7 +39,7 @@ def emit_window(
     is_turned: bool,
     has_blocks: bool = False,
     has_parts: bool = False,
-) -> EmittedWindow:
+) -> Emitted:
     """A kernel; `dimensions` names the coordinates: `r0` of places, the fastest first, `column` and `group`.
 
     `lines_of` has for each load outside of the sum, and for the target, how many places always lie beside one another.
@@ -78,7 +69,7 @@ def emit_window(
     outside: dict[Expr, str] = {}
     for node, name in zip(given, chosen, strict=True):
         outside[node] = f"v{len(lines)}"
-        lines.append(f"    {outside[node]} = {from_bits(f'{name}.to(tl.int64)', node.type)}")
+        lines.append(f"    {outside[node]} = {given_text(name, node)}")
 
     def place(base: str, view: int) -> str:
         row, count, align = weighted("r", f"view_rows{view}", ranks.rows), lines_of[view], f"TILE.aligns[{view + 2}]"
@@ -108,36 +99,18 @@ def emit_window(
                 continue
             if node.op == "load":
                 view = loads.index(node)
-                text = f"tl.load({place(f'p{view + 2}', view)}, mask=there, other=0)"
+                text = load_text(place(f"p{view + 2}", view), ["there"])
             elif node.op == "coordinate":
                 name = dimensions.get(int(node.value), "group")
                 text = f"{name}.to(tl.int64){'' if name == 'group' else across.get(name, across['row'])}"
             else:
-                text = text_of(node, names)
+                text = TRITON.text(node, names)
             names[node] = f"v{len(lines)}"
             lines.append(f"    {names[node]} = {text}")
         shape = f"TILE.columns, TILE.{part}" if is_turned else f"TILE.{part}, TILE.columns"
         lines.append(f"    full = tl.broadcast_to({names[value]}, ({shape}))")
         lines.append(f"    tl.store({place('target', len(loads))}, full, mask=there)")
-    return EmittedWindow(function_of("\n".join(lines) + "\n"), tuple(given))
-
-
-def weighted(coordinates: str, strides: str, rank: int, first: str = "") -> str:
-    """first + Σ coordinate·stride."""
-    parts = [f"{coordinates}{k} * {strides}[{k}].to({coordinates}{k}.dtype)" for k in range(rank)]
-    return " + ".join([*([first] if first else []), *parts]) or "0"
-
-
-def split(number: str, coordinates: str, sizes: str, rank: int) -> list[str]:
-    """A running number taken apart, the fastest first."""
-    lines = []
-    for k in range(rank):
-        if k == rank - 1:
-            lines.append(f"{coordinates}{k} = {number}")
-            break
-        size = f"{sizes}[{k}]" if sizes.startswith("TILE") else f"{sizes}[{k}].to(tl.int32)"
-        lines += [f"{coordinates}{k} = {number} % {size}", f"{number} = {number} // {size}"]
-    return lines
+    return Emitted(function_of("\n".join(lines) + "\n"), tuple(given))
 
 
 PARTS = ("rows", "beside")

@@ -8,23 +8,21 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, columns_for, over, step_of
 from anydml.engines.cuda.codegen.expressions import (
-    Lines,
-    bits_of,
+    TRITON,
+    Emitted,
+    TritonLines,
     bounded,
-    constant,
-    from_bits,
-    function_of,
+    load_text,
     put_together,
-    text_of,
-    type_of,
+    split,
+    weighted,
 )
-from anydml.engines.cuda.conv.implicit_gemm_emit import split, weighted
 from anydml.engines.cuda.conv.implicit_gemm_kernel import Taps
-from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Kernel
+from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Kernel, bases_of, kind_of
 from anydml.engines.cuda.prepared import Prepared
 from anydml.engines.cuda.rows.reduce import levels_of, neutral
-from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, columns_for, kind_of, over, step_of
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr
 from anydml.ir.numerics import expand
@@ -36,9 +34,8 @@ from anydml.ir.windows import walked_by
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
-    from anydml.engines.cuda.launch import Numbers
-    from anydml.engines.cuda.prepared import Bases
     from anydml.ir.verbs import Map, Reduce
     from anydml.ir.views import View
     from anydml.ir.windows import Axis, Walked
@@ -171,21 +168,13 @@ def _word(leaf: Walked, own: Sequence[Axis], column: int, tap: int) -> int:
 # How a source is walked comes as tuples of strides, by group of dimensions, the fastest first.
 
 
-class Elements(Lines):
+class Elements(TritonLines):
     """Lines that read a tile's elements."""
 
     def __init__(self, leaves: Mapping[Expr, Walked], of: Dimensions, is_apart: bool) -> None:
         self.leaves, self.of, self.is_apart = leaves, of, is_apart
         self.numbers = {leaf: k for k, leaf in enumerate(leaves)}
-        self.known: dict[tuple[Any, ...], str] = {}
-        """By node, result of a group and tap of it: what has a name."""
-        super().__init__("    ", is_turned=of.is_across)
-
-    def once(self, text: str) -> str:
-        """A value that was computed for another result is not computed again."""
-        if (text,) not in self.known:
-            self.known[text,] = self.line(text)
-        return self.known[text,]
+        super().__init__(is_turned=of.is_across)  # what is known goes by node, result of a group and tap of it too
 
     def word_of(self, k: int) -> int:
         """The elements of a word of what is read; 0 where it is read one by one."""
@@ -270,10 +259,8 @@ class Elements(Lines):
             now = self.once(moved)
             masks.append(f"({now} >= 0) & ({now} < limit{name}[2].to(tl.int32))")
         text = f"at{k} + {self._shift(k, shift)}"
-        if not masks:
-            return f"tl.load({text})"
         if not leaf.limits:
-            return f"tl.load({text}, mask={' & '.join(masks)}, other=0)"
+            return load_text(text, masks)
         # A mask has the shape of all that is read, and a pointer of as much as it varies with.
         return f"windows.read(tl.broadcast_to({text}, ({self.sizes})), {' & '.join(masks)} & there, {_other(leaf)})"
 
@@ -331,7 +318,7 @@ class Elements(Lines):
 
 
 def _other(leaf: Walked) -> str:
-    return "0" if leaf.outside is None else constant(leaf.outside)
+    return "0" if leaf.outside is None else TRITON.constant(leaf.outside)
 
 
 # From folds over small windows to a Triton function: a tile of results a program, over all taps together.
@@ -345,18 +332,9 @@ FEW = 16
 """Taps that are written out."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmittedTaps:
-    """A kernel, and what it is to be given."""
-
-    function: Any
-    """Takes pointers, the walk's numbers, the user's numbers, and TILE."""
-    given: tuple[Expr, ...]
-
-
 def emit_taps(
     values: Sequence[Expr], leaves: Mapping[Expr, Walked], of: Dimensions, taps: int, *, is_apart: bool
-) -> EmittedTaps:
+) -> Emitted:
     """A kernel for trees of operations and folds, one for each target; leaves are what is read.
 
     A few taps are written out, so that all of them are on their way at once. `is_apart` where a thread has results that
@@ -372,15 +350,13 @@ def emit_taps(
     numbers += [f"{name}{len(leaves) + k}" for k in range(len(values)) for name in ("rows", "more")]
     chosen = [f"given{number}" for number in range(len(given))]
     parameters = [*pointers, *numbers, *chosen, "TILE: tl.constexpr"]
-    writer.lines = ["@triton.jit", f"def generated_taps({', '.join(parameters)}):"]
+    writer.define("taps", parameters)
     writer.head()
-    for node, name in zip(given, chosen, strict=True):
-        writer.names[node] = writer.line(from_bits(f"{name}.to(tl.int64)", node.type))
+    writer.take_given(given, chosen)
     folds = [node for node in walk(*values, known=leaves) if node.op in FOLDS]
     each = range(of.group.count)
     for number, fold in enumerate(folds):
-        assert fold.type is not None  # noqa: S101 - for type checkers: truths are not folded
-        first = f"tl.broadcast_to({constant(neutral(fold))}, ({writer.sizes})).to({type_of(fold.type)})"
+        first = f"tl.broadcast_to({TRITON.constant(neutral(fold))}, ({writer.sizes})).to({TRITON.types[fold.type]})"
         writer.say(*(f"fold{number}_{g} = {first}" for g in each))
     steps = f"tl.static_range(0, {taps})" if taps * of.reach <= FEW else "range(0, shape[2].to(tl.int32))"
     writer.say(f"for step in {steps}:")
@@ -399,7 +375,7 @@ def emit_taps(
         writer.known |= {(fold, g, 0): f"fold{number}_{g}" for number, fold in enumerate(folds)}
     for number, value in enumerate(values):
         writer.store(number, [writer.compute(value, g, 0) for g in each])
-    return EmittedTaps(function_of("\n".join(writer.lines) + "\n"), tuple(given))
+    return Emitted(writer.function(), tuple(given))
 
 
 class _Writer(Elements):
@@ -452,7 +428,7 @@ class _Writer(Elements):
         elif value.op == "coordinate":
             name = self.once(self._coordinate(int(value.value), g, k))
         else:
-            name = self.once(text_of(value, {arg: self.compute(arg, g, k) for arg in value.args}))
+            name = self.once(TRITON.text(value, {arg: self.compute(arg, g, k) for arg in value.args}))
         self.known[value, g, k] = name
         return name
 
@@ -655,7 +631,7 @@ def _kernel(
     )  # fmt: skip
     fixed: Numbers = (
         (count, width, taps, sizes[group.dimension]), tuple(counts) or (1,), tuple(sizes[k] for k in of.taps) or (1,),
-        *numbers, *map(bits_of, made.given),
+        *numbers, *made.numbers,
     )  # fmt: skip
     kinds = [*(leaf.kind for leaf in leaves.values()), *(target.data_type for target in targets)]
     programs = -(-count // down) * -(-width // across)
@@ -664,8 +640,7 @@ def _kernel(
     for leaf, word in zip(leaves.values(), words, strict=True):
         before = word and next(axis.first for axis in leaf.axes if of.column in axis.steps) % word
         bases.append((leaf.tensor, (leaf.start - before) * leaf.kind.size_in_bytes))
-    bases += [(target.tensor, target.offset * target.data_type.size_in_bytes) for target in targets]
-    return kernel, tuple(bases)
+    return kernel, (*bases, *bases_of(targets, [target.offset for target in targets]))
 
 
 def _tile(count: int, width: int, group: Group, *, has_weights: bool) -> tuple[int, int]:

@@ -8,11 +8,11 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from anydml.engines.cuda.codegen.expressions import Lines, bits_of, bounded, from_bits, function_of, text_of, type_of
+from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, over, step_of
+from anydml.engines.cuda.codegen.expressions import TRITON, Emitted, TritonLines, bounded, load_text
 from anydml.engines.cuda.gemm.gemm_kernel import Product
-from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Block, Kernel
+from anydml.engines.cuda.launch import IS_INTERPRETED, Block, Kernel, kind_of
 from anydml.engines.cuda.rows.reduce_kernel import Line
-from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, kind_of, over, step_of
 from anydml.enums import DataType
 from anydml.ir.contraction import AROUND, Parts, match_contraction, matrices_of
 from anydml.ir.numerics import expand
@@ -23,8 +23,8 @@ from anydml.ir.views import View
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
-    from anydml.engines.cuda.launch import Numbers
     from anydml.ir.contraction import Contraction, Matrices
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map, Reduce
@@ -165,19 +165,10 @@ Way: TypeAlias = Literal["blocks", "pointers", "lines", "computed"]
 that factors are then computed from."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmittedProduct:
-    """A kernel, and what it is to be given."""
-
-    function: Any
-    """Takes pointers, the walk's numbers, the coordinates' first ones, the user's numbers, TILE and a Line a view."""
-    given: tuple[Expr, ...]
-
-
 def emit_product(
     value: Expr, found: Contraction, way: Way, is_small: bool, spans: Callable[[int], tuple[bool, bool]],
     *, has_more: bool = False,
-) -> EmittedProduct:  # fmt: skip
+) -> Emitted:  # fmt: skip
     """A kernel; `spans` says if a view varies down a tile, and across it, `has_more` if tiles have columns beside.
 
     `is_small` where factors are integers of -255 to 255: as FLOAT16 they have exact products, of which 256 have an
@@ -194,13 +185,10 @@ def emit_product(
     constants = [f"{name}: tl.constexpr" for name in ("TILE", *(f"LINE{view}" for view in range(last + 1)))]
     further = ["further"] if way == "blocks" and has_more else []
     arguments = [*loads, "target", *further, *numbers, *starts, *chosen, *constants]
-    assert found.fold.type is not None  # noqa: S101 - for type checkers: truths are not folded
-    kind = type_of(found.fold.type)
-    writer.say("@triton.jit", f"def generated_product({', '.join(arguments)}):")
-    writer.indent = "    "
+    kind = TRITON.types[found.fold.type]
+    writer.define("product", arguments)
     writer.say("high, wide, matrix = products.corner(shape, TILE)", "row = products.within(high, TILE.rows)")
-    for node, number in zip(given, chosen, strict=True):
-        writer.put(node, from_bits(f"{number}.to(tl.int64)", node.type))
+    writer.take_given(given, chosen)
     parts_of = {"columns": "total", "more": "beside"} if has_more else {"columns": "total"}
     ends = f"high, wide, matrix, shape, apart, {kind}, TILE"
     if way == "blocks" and has_more:
@@ -225,10 +213,10 @@ def emit_product(
         writer.compute("rest", value)
         full = f"tl.broadcast_to({writer.names[value]}, (TILE.rows, TILE.{part}))"
         writer.say(f"tl.store({writer.place('target', last, 'rest', True, True)}, {full}, mask=is_row & is_column)")
-    return EmittedProduct(function_of("\n".join(writer.lines) + "\n"), tuple(given))
+    return Emitted(writer.function(), tuple(given))
 
 
-class _Writer(Lines):
+class _Writer(TritonLines):
     def __init__(self, parts: Parts, spans: Callable[[int], tuple[bool, bool]]) -> None:
         self.views: Sequence[tuple[str, Expr]] = parts.views
         self.spans = spans
@@ -256,10 +244,9 @@ class _Writer(Lines):
                 base = f"p{view}" if node.op == "load" else f"start{view}.to(tl.int64)"
                 place = self.place(base, view, part, *spans)
                 inside = [self.masks(part)[name] for name, varies in zip(AROUND[part], spans, strict=True) if varies]
-                masked = f", mask={' & '.join(inside)}, other=0" if inside else ""
-                self.put(node, f"tl.load({place}{masked})" if node.op == "load" else place)
+                self.put(node, load_text(place, inside) if node.op == "load" else place)
             else:
-                self.put(node, text_of(node, self.names))
+                self.operate(node)
 
     def loop(self, found: Contraction, kind: str, is_small: bool) -> None:
         """Compute the factors' blocks, 0 past their ends, and add up their products."""
@@ -445,7 +432,7 @@ class ProductProgram:
             apart,
             *numbers,
             *starts,
-            *map(bits_of, made.given),
+            *made.numbers,
         )
         constants = {"TILE": tile} | {f"LINE{view}": line for view, line in enumerate(lines)}
         tiles = math.prod(-(-size // cut) for size, cut in cuts[:2])

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.engines.cuda.launch import ALIGNMENT, Kernel
+from anydml.engines.common.dialect import bits_of
+from anydml.engines.common.tiles import ALIGNMENT, MOST_ALIGNED, in_words, tiles_of, widest_word
+from anydml.engines.cuda.launch import Kernel, KernelProgram, bases_of, kind_of
 from anydml.engines.cuda.move.copy_kernel import copy_tiles, fill_tiles
 from anydml.engines.cuda.rows.map_kernel import map_tiles
-from anydml.engines.cuda.rows.tiles import MOST_ALIGNED, in_words, kind_of, tiles_of, widest_word
+from anydml.enums import DataType
+from anydml.ir.expressions import const
 from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.ir.patterns import copy_of
 
@@ -57,7 +59,7 @@ class CopyProgram:
     def kernel(self, word: int) -> Kernel:
         """The kernel that moves words of so many bytes."""
         if word not in self.kernels:
-            tiles = tiles_of(in_words(self.loops, word // self.width, 0, 1), word, self.figures)
+            tiles = tiles_of(in_words(self.loops, word // self.width, 0, 1), word, self.figures.tile)
             constants = {"TILE": tiles.tile, "TURN": self.width if self.is_back else word}
             pointers = (f"u{8 * word}",) * 2
             self.kernels[word] = Kernel(
@@ -80,14 +82,10 @@ class CopyProgram:
 # Conversions and scales, planned: tiles of elements, or a copy where no bit changes.
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleProgram:
+class ScaleProgram(KernelProgram):
     """A conversion or a scale, planned."""
 
-    primitive: Scaled
-    kernel: Kernel
-    offsets: tuple[int, int]
-    """Of both views' first elements, in bytes."""
+    __slots__ = ()
 
     @classmethod
     def plan(cls, primitive: Scaled, figures: Figures) -> ScaleProgram | CopyProgram:
@@ -99,21 +97,15 @@ class ScaleProgram:
         loops = simplify(loops_of(primitive.source, primitive.target), 1)
         # As many read at once as are written: more would go through shared memory to the threads that write them.
         together = ALIGNMENT // widths[1] if widths[0] < widths[1] else MOST_ALIGNED
-        tiles = tiles_of(loops, max(widths), figures, together=together)
-        numbers = (*tiles.numbers, bits_of(primitive.scale), bits_of(primitive.bias))
+        tiles = tiles_of(loops, max(widths), figures.tile, together=together)
+        scale, bias = (bits_of(const(number, DataType.FLOAT64)) for number in (primitive.scale, primitive.bias))
+        numbers = (*tiles.numbers, scale, bias)
         constants = {"TILE": tiles.tile, "SCALED": not primitive.is_conversion}
         kernel = Kernel(
             map_tiles, kinds_of(primitive), numbers, constants, tiles.programs, tiles.warps, figures, fuses=False
         )
         kernel.prepare()
-        return cls(primitive, kernel, (loops.offsets[0] * widths[0], loops.offsets[1] * widths[1]))
-
-    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in."""
-        views = (self.primitive.source, self.primitive.target)
-        return self.kernel.launch(
-            [places[view.tensor] + offset for view, offset in zip(views, self.offsets, strict=True)]
-        )
+        return cls(kernel, bases_of((primitive.source, primitive.target), loops.offsets))
 
 
 def moves_bits(primitive: Scaled) -> bool:
@@ -132,12 +124,6 @@ def kinds_of(primitive: Scaled) -> tuple[str, str]:
         sign = "i" if is_signed else "u"
         return f"{sign}{8 * source.size_in_bytes}", f"{sign}{8 * target.size_in_bytes}"
     return kind_of(source), kind_of(target)
-
-
-def bits_of(number: float) -> int:
-    """The bits of a float64 as an integer, which is what kernels take."""
-    (bits,) = struct.unpack("<q", struct.pack("<d", number))
-    return int(bits)
 
 
 # Fills, planned: a walk from the numbers of elements to the memory that they fill.
@@ -176,18 +162,12 @@ class FillProgram:
     def kernel(self, word: int) -> Kernel:
         """The kernel that writes words of so many bytes."""
         if word not in self.kernels:
-            tiles = tiles_of(in_words(self.loops, word // self.width, 1), word, self.figures)
+            tiles = tiles_of(in_words(self.loops, word // self.width, 1), word, self.figures.tile)
             kind, start, delta = self._sequence(word)
             numbers = (*tiles.numbers, self.loops.offsets[0], start, delta)
+            constants = {"TILE": tiles.tile}
             self.kernels[word] = Kernel(
-                fill_tiles,
-                (kind,),
-                numbers,
-                {"TILE": tiles.tile},
-                tiles.programs,
-                tiles.warps,
-                self.figures,
-                fuses=False,
+                fill_tiles, (kind,), numbers, constants, tiles.programs, tiles.warps, self.figures, fuses=False
             )
         return self.kernels[word]
 
@@ -199,10 +179,11 @@ class FillProgram:
         data_type, start, delta = self.primitive.target.data_type, self.primitive.start, self.primitive.delta
         if delta == 0:
             element = np.array(start, data_type.dtype).tobytes()
-            return f"u{8 * word}", _wrapped(int.from_bytes(element * (word // self.width), "little")), 0
-        if data_type.is_float:
-            return kind_of(data_type), bits_of(start), bits_of(delta)
-        return f"u{8 * word}", _wrapped(int(start)), _wrapped(int(delta))
+            number = const(int.from_bytes(element * (word // self.width), "little"), DataType.INT64)
+            return f"u{8 * word}", bits_of(number), 0
+        counted = DataType.FLOAT64 if data_type.is_float else DataType.INT64
+        kind = kind_of(data_type) if data_type.is_float else f"u{8 * word}"
+        return kind, bits_of(const(start, counted)), bits_of(const(delta, counted))
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the address in, and write words as wide as it allows."""
@@ -211,8 +192,3 @@ class FillProgram:
         while word > self.width and target % word:
             word //= 2
         return self.kernel(word).launch((target,))
-
-
-def _wrapped(number: int) -> int:
-    """The signed number of 64 bits that has a number's lowest 64."""
-    return (number + 2**63) % 2**64 - 2**63

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from anydml.engines.common.program import one_at_a_time
-from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
+from anydml.engines.common.tiles import alignment_of, ceil_power, fastest_first, over, step_of, warps_for
+from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, kind_of
 from anydml.engines.cuda.move.gather_kernel import NONE_OUTSIDE, check_indices, gather_tiles
-from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, fastest_first, kind_of, over, step_of, warps_for
 from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords, shared_words
 from anydml.ir.fetches import match_gathered
 from anydml.ir.loops import Loops, merge, order, simplify, squeeze
@@ -234,24 +234,10 @@ class GatherProgram:
         chosen, batch_strides = over(chosen, source_align), over(batch_strides, source_align)
         target_strides = over(target_strides, target_align)
         numbers = (
-            self.tuples.count,
-            index_strides[0],
-            target_strides[0],
-            tuple_sizes,
-            index_strides,
-            batch_strides,
-            target_strides,
-            self.primitive.indices.strides[-1],
-            self.primitive.indexed_sizes,
-            chosen,
-            elements,
-            sources[0],
-            targets[0],
-            blocks,
-            block_sizes,
-            sources,
-            targets,
-        )
+            self.tuples.count, index_strides[0], target_strides[0], tuple_sizes, index_strides, batch_strides,
+            target_strides, self.primitive.indices.strides[-1], self.primitive.indexed_sizes, chosen,
+            elements, sources[0], targets[0], blocks, block_sizes, sources, targets,
+        )  # fmt: skip
         pointers = (f"u{8 * word}", self._index_type, f"u{8 * word}", "i64")
         programs = blocks * -(-self.tuples.count // tuple_tile)
         warps = warps_for(element_tile * tuple_tile, 1 if element_tile == 1 else 4)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import triton.language as tl
 
-from anydml.engines.cuda.launch import Kernel
+from anydml.engines.common.tiles import in_words, step_of, tiles_of, widest_word
+from anydml.engines.cuda.launch import Kernel, kind_of
 from anydml.engines.cuda.move.reverse_kernel import reverse_tiles
-from anydml.engines.cuda.rows.tiles import in_words, kind_of, step_of, tiles_of, widest_word
 from anydml.ir.fetches import match_turned
 from anydml.ir.loops import Loops, simplify
 
@@ -73,7 +73,7 @@ class ReverseProgram:
     def _tiles(self, word: int) -> Kernel:
         together = word // self.width
         loops = in_words(self.loops, together, SOURCE, TARGET)
-        tiles = tiles_of(loops, word, self.figures, is_scattered=self.is_scattered)
+        tiles = tiles_of(loops, word, self.figures.tile, is_scattered=self.is_scattered)
         view, cut = self.primitive.source, tiles.cut
         size, step = view.sizes[self.primitive.axis], view.strides[self.primitive.axis] // together
         align = math.gcd(step, tiles.tile.source_align)

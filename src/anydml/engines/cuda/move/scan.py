@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import triton.language as tl
 
-from anydml.engines.common.program import one_at_a_time
+from anydml.engines.common.tiles import MOST_ALIGNED, alignment_of, ceil_power, fastest_first, over
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
 from anydml.engines.cuda.move.look_back_kernel import HEADER
 from anydml.engines.cuda.move.scan_kernel import CHUNK, scan_row, scan_tiles
-from anydml.engines.cuda.rows.tiles import MOST_ALIGNED, alignment_of, ceil_power, fastest_first, over
 from anydml.engines.cuda.scratch import NO_TALLIES, NO_WORDS, DeviceWords
 from anydml.ir.loops import Loops, loops_of, simplify
 
@@ -201,13 +200,7 @@ class ScanProgram:
             return self.kernel.launch((source, target, NO_WORDS, *ends))
         words = DeviceWords(self.words, self.kernel.figures.index)
         start = self.kernel.launch((source, target, words.address, *ends))
-
-        def dispatch() -> None:
-            words.enter()
-            start()
-            words.leave()
-
-        return one_at_a_time(dispatch, "scan")
+        return words.around([start], "scan")
 
 
 def _kinds(data_type: DataType) -> tuple[str, ...]:

@@ -8,13 +8,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.common.program import one_at_a_time
-from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
+from anydml.engines.common.tiles import alignment_of, ceil_power, fastest_first, over, step_of, warps_for
+from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, kind_of
 from anydml.engines.cuda.move.copy import CopyProgram
 from anydml.engines.cuda.move.gather import bind_checked, check_kernel
 from anydml.engines.cuda.move.scatter_kernel import claim, scatter_lanes, write
 from anydml.engines.cuda.rows.map import MapProgram
-from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, fastest_first, kind_of, over, step_of, warps_for
 from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords
 from anydml.ir.expressions import load
 from anydml.ir.patterns import copy_of
@@ -23,8 +22,8 @@ from anydml.ir.verbs import Map
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
-    from anydml.engines.cuda.launch import Numbers
     from anydml.ir.verbs import Scatter
 
 # Scatters, planned: a copy of the base, then the updates.
@@ -87,13 +86,7 @@ class ScatterProgram:
         write = bind_checked(primitive.checks, self.kernel.figures, places, launch)
         if primitive.is_in_place(places):
             return write
-        copy = self.copy.bind(places)
-
-        def both() -> None:
-            copy()
-            write()
-
-        return both
+        return in_turn(self.copy.bind(places), write)
 
 
 # Scatters of many tuples, planned: a copy of the base, a claim of each tuple, then the updates of those that won.
@@ -177,14 +170,7 @@ class WinnersProgram:
             words, guard = DeviceWords(self.places // 2 + 1, figures.index), verdicts or (NO_WORDS,)
             claims = self.kernels[0].launch((indices, words.address, *guard))
             writes = self.kernels[1].launch((updates, indices, target, words.address, *guard))
-
-            def dispatch() -> None:
-                words.enter()
-                claims()
-                writes()
-                words.leave()
-
-            return one_at_a_time(dispatch, "scatter")
+            return words.around([claims, writes], "scatter")
 
         scatter = bind_checked(primitive.checks, figures, places, launch)
         return scatter if copy is None else in_turn(copy, scatter)

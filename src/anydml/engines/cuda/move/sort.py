@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.common.program import one_at_a_time
-from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
+from anydml.engines.common.tiles import ceil_power, fastest_first
+from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, KernelProgram, bases_of, kind_of
 from anydml.engines.cuda.move.sort_kernel import order_lines, top_lines
-from anydml.engines.cuda.rows.tiles import ceil_power, fastest_first, kind_of
 from anydml.engines.cuda.scratch import DeviceWords
 from anydml.ir.loops import Loops, merge, order, squeeze
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
-    from anydml.engines.cuda.launch import Numbers
     from anydml.ir.verbs import Sort
 
 # Orders, planned: a program for some elements of a line.
@@ -26,12 +25,10 @@ MOST_EACH = 64
 """Elements of a line that a program has: each meets as many others at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class OrderProgram:
+class OrderProgram(KernelProgram):
     """An order, planned."""
 
-    primitive: Sort
-    kernel: Kernel
+    __slots__ = ()
 
     @classmethod
     def plan(cls, primitive: Sort, figures: Figures) -> OrderProgram:
@@ -51,15 +48,7 @@ class OrderProgram:
         pointers = (kind_of(source.data_type), kind_of(target.data_type))
         kernel = Kernel(order_lines, pointers, numbers, constants, lines.count * blocks, 4, figures)
         kernel.prepare()
-        return cls(primitive, kernel)
-
-    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in."""
-        source, target = (
-            places[view.tensor] + view.offset * view.data_type.size_in_bytes
-            for view in (self.primitive.source, self.primitive.target)
-        )
-        return self.kernel.launch((source, target))
+        return cls(kernel, bases_of((source, target), (source.offset, target.offset)))
 
 
 # Orders of which the first few are wanted, planned: chunks of lines first, then chunks of what those gave.
@@ -136,11 +125,4 @@ class TopProgram:
             at = between[-1] + 8 * count
         ends = zip((source, *between), (*between, target), strict=True)
         starts = [kernel.launch(pair) for kernel, pair in zip(self.kernels, ends, strict=True)]
-
-        def dispatch() -> None:
-            words.enter()
-            for start in starts:
-                start()
-            words.leave()
-
-        return one_at_a_time(dispatch, "order")
+        return words.around(starts, "order")

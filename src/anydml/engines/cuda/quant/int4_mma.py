@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.engines.cuda.codegen.expressions import Lines, from_bits, function_of, text_of
-from anydml.engines.cuda.launch import ALIGNMENT, HOPPER, IS_INTERPRETED, Kernel
-from anydml.engines.cuda.rows.tiles import ceil_power
+from anydml.engines.common.tiles import ALIGNMENT, ceil_power
+from anydml.engines.cuda.codegen.expressions import TRITON, TritonLines
+from anydml.engines.cuda.launch import HOPPER, IS_INTERPRETED, Kernel
 from anydml.enums import DataType
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
-    from anydml.engines.cuda.launch import Numbers
     from anydml.engines.cuda.quant.weight_only import WeightsForm
     from anydml.ir.blocked_weights import Weights
     from anydml.ir.expressions import Expr
@@ -64,7 +64,7 @@ def emit_nibbles(value: Expr, found: Weights, rests: Sequence[Expr], form: Nibbl
     return _Writer(value, found, rests, form).made()
 
 
-class _Writer(Lines):
+class _Writer(TritonLines):
     def __init__(self, value: Expr, found: Weights, rests: Sequence[Expr], form: NibblesForm) -> None:
         super().__init__()
         self.value, self.fold, self.rests, self.form = value, found.fold, rests, form
@@ -81,13 +81,8 @@ class _Writer(Lines):
         pointers = ["weights_", *own, "left", *(f"rest{k}" for k in range(len(self.rests))), "target"]
         strides = [f"strides_{name}" for name in pointers]
         chosen = [f"given{k}" for k in range(len(self.given))]
-        self.say(
-            "@triton.jit",
-            f"def generated_nibbles({', '.join([*pointers, 'columns', 'units', *strides, *chosen])}):",
-        )
-        self.indent = "    "
-        for node, name in zip(self.given, chosen, strict=True):
-            self.put(node, from_bits(f"{name}.to(tl.int64)", node.type))
+        self.define("nibbles", [*pointers, "columns", "units", *strides, *chosen])
+        self.take_given(self.given, chosen)
         self.say(
             "blocks, count, first = units.to(tl.int32) // 4, columns.to(tl.int32), tl.program_id(0) * 16",
             f"ask_for_lines(weights_, strides_weights_[0], first, count, blocks * 4, 16, {32 * form.warps})",
@@ -120,7 +115,7 @@ class _Writer(Lines):
             for i in range(4):
                 if 8 * m + i % 2 < form.rows:
                     self.finish(m, i)
-        return function_of("\n".join(self.lines) + "\n")
+        return self.function()
 
     def step(self) -> None:
         """Read a line of each column, and what rows have there; then multiply block by block."""
@@ -237,9 +232,7 @@ class _Writer(Lines):
             names[node] = f"r{k}"
             place = f"rest{k} + line * strides_rest{k}[0] + column * strides_rest{k}[1]"
             self.say(f"r{k} = tl.load({place}, mask=inside)")
-        for number, node in enumerate(walk(self.value, known=names)):
-            names[node] = f"f{number}"
-            self.say(f"f{number} = {text_of(node, names)}")
+        self.say(*TRITON.tree(self.value, names, "f"))
         place = "target + line * strides_target[0] + column * strides_target[1]"
         self.say(f"tl.store({place}, {names[self.value]}, mask=inside)")
 

@@ -8,11 +8,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anydml.engines.cuda.codegen.expressions import bits_of, bounded, from_bits, function_of, text_of
-from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Kernel
+from anydml.engines.common.dialect import bits_of
+from anydml.engines.common.tiles import ALIGNMENT, ceil_power
+from anydml.engines.cuda.codegen.expressions import TRITON, bounded, function_of, given_text
+from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Kernel, bases_of, kind_of
 from anydml.engines.cuda.quant.int4_mma import has_nibbles, nibbles_kernel
 from anydml.engines.cuda.rows.reduce import ReduceProgram
-from anydml.engines.cuda.rows.tiles import ceil_power, kind_of
 from anydml.ir.blocked_weights import match_weights
 from anydml.ir.loops import Loops, simplify
 from anydml.ir.numerics import expand
@@ -21,8 +22,8 @@ from anydml.ir.trees import rewrite, walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
-    from anydml.engines.cuda.launch import Numbers
     from anydml.ir.blocked_weights import Weights
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Reduce
@@ -78,7 +79,7 @@ def emit_weights(value: Expr, found: Weights, lefts: Sequence[Expr], rests: Sequ
     names: dict[Expr, str] = {}
     for node, name in zip(given, chosen, strict=True):
         names[node] = f"v_{name}"
-        lines.append(f"    v_{name} = {from_bits(f'{name}.to(tl.int64)', node.type)}")
+        lines.append(f"    v_{name} = {given_text(name, node)}")
     lines += [f"    total{m} = tl.full((TILE.units, TILE.columns), 0, tl.float32)" for m in range(form.rows)]
     lines.append(f"    for first in range(0, units.to(tl.int32), {form.times} * TILE.units):")
     lines += [f"        {line}" for line in _step(found, lefts, has_zeros, names, form)]
@@ -127,9 +128,7 @@ def _step(
                     else:
                         at = f"{start} + (unit{time}[:, None] * {each} + {4 * i} + tl.arange(0, 4)[None, :])"
                     lines.append(f"x{k} = tl.load({at}{along})")
-                for number, node in enumerate(walk(found.left, known=names)):
-                    names[node] = f"y{number}"
-                    lines.append(f"y{number} = {text_of(node, names)}")
+                lines += TRITON.tree(found.left, names, "y")
                 four = ", ".join(f"a{4 * i + k}" for k in range(4))
                 lines.append(f"{four} = weights.four({names[found.left]})")
             numbers = ", ".join(f"a{k}" for k in range(each))
@@ -147,9 +146,7 @@ def _finish(value: Expr, fold: Expr, rests: Sequence[Expr], given: Mapping[Expr,
         names[node] = f"r{m}_{k}"
         place = f"rest{k} + {m} * strides_rest{k}[0] + column.to(tl.int64) * strides_rest{k}[1]"
         lines.append(f"{names[node]} = tl.load({place}, mask=is_column)")
-    for number, node in enumerate(walk(value, known=names)):
-        names[node] = f"f{m}_{number}"
-        lines.append(f"{names[node]} = {text_of(node, names)}")
+    lines += TRITON.tree(value, names, f"f{m}_")
     place = f"target + {m} * strides_target[0] + column.to(tl.int64) * strides_target[1]"
     lines.append(f"tl.store({place}, {names[value]}, mask=is_column)")
     return lines
@@ -194,8 +191,8 @@ class WeightsProgram:
 
     kernel: Kernel | None
     """None of more rows than threads multiply one by one."""
-    bases: tuple[tuple[str, int], ...]
-    """By pointer the tensor, the weights' first, and the offset of the first element in it, in bytes."""
+    bases: Bases
+    """The weights' first."""
     primitive: Reduce
     figures: Figures
     fast: Kernel | None = None
@@ -239,15 +236,13 @@ class WeightsProgram:
             warps, programs = max(tile // 32, 1), -(-columns.count // COLUMNS)
             constants = {"TILE": Step(COLUMNS, tile, block)}
             kernel = Kernel(made, tuple(kinds), numbers, constants, programs, warps, figures, fuses=False)
-        offsets = columns.offsets
-        bases = [(v.tensor, offset * v.data_type.size_in_bytes) for v, offset in zip(views, offsets, strict=True)]
         fast = None
         if len(lefts) == 1 and has_nibbles(found, form, lefts[0], strides, figures):
             fast = nibbles_kernel(primitive, found, form, (lefts[0], rests), numbers, kinds, block, figures)
         best = fast or kernel
         if best is not None:
             best.prepare()
-        return cls(kernel, tuple(bases), primitive, figures, fast, (0, 1, len(leaves)))
+        return cls(kernel, bases_of(views, columns.offsets), primitive, figures, fast, (0, 1, len(leaves)))
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in; weights that do not begin with a word are taken apart as for any product."""

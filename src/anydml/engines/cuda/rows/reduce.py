@@ -10,25 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.engines.common.program import one_at_a_time
-from anydml.engines.cuda.codegen.expressions import (
-    Lines,
-    bits_of,
-    bounded,
-    constant,
-    from_bits,
-    function_of,
-    text_of,
-    type_of,
-)
-from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
+from anydml.engines.common.tiles import RowWalk, alignment_of, ceil_power, leaves_of, over, row_walk_of, step_of
+from anydml.engines.cuda.codegen.expressions import TRITON, Emitted, TritonLines, bounded, load_text
+from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Kernel, bases_of, kind_of
 from anydml.engines.cuda.move.gather import bind_checked, check_kernel
 from anydml.engines.cuda.rows.reduce_kernel import Line, Rows
-from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, kind_of, over, step_of
 from anydml.engines.cuda.scratch import DeviceWords
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr, const, fold, load
-from anydml.ir.loops import Loops, simplify
 from anydml.ir.numerics import expand
 from anydml.ir.numerics.exponential import is_not_above_zero
 from anydml.ir.trees import rewrite, walk
@@ -39,8 +28,8 @@ from anydml.ir.views import View
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
-    from anydml.engines.cuda.launch import Numbers
     from anydml.ir.verbs import Check
 
 # From an expression with folds to a Triton function: some rows a program, whole ones or a chunk at a time.
@@ -60,19 +49,6 @@ class Form:
     """Whether several programs have a part of a row each, and put down what the folds make of it."""
     is_full: bool = False
     """Whether tiles fill the rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class EmittedRows:
-    """A kernel, and what it is to be given."""
-
-    function: Any
-    """Takes pointers, a walk's numbers, the coordinates' first ones, the user's numbers, TILE, and a LINE a view."""
-    slots: tuple[int, ...]
-    dimensions: tuple[int, ...]
-    given: tuple[Expr, ...]
-    fetches: tuple[Expr, ...]
-    """Fetched values, each by a pointer and its source's strides."""
 
 
 def neutral(fold: Expr) -> Expr:
@@ -95,31 +71,25 @@ def levels_of(*values: Expr) -> dict[Expr, int]:
     return found
 
 
-def leaves_of(*values: Expr) -> list[list[Expr]]:
-    """The loads, the coordinates and the user's numbers of trees."""
-    nodes = list(walk(*values))
-    return [[node for node in nodes if node.op == op] for op in ("load", "coordinate", "given")]
-
-
 def emit_rows(
     values: Sequence[Expr], form: Form, spans: Callable[[Expr], tuple[bool, bool]], verdicts: int = 0
-) -> EmittedRows:
+) -> Emitted:
     """A kernel for trees of operations and folds, one for each target.
 
     `spans` says if a leaf varies from row to row, and along a row. It writes nothing where one of so many verdicts
     finds a fault.
     """
     writer = _Writer([rewrite(value, bounded) for value in values], form, spans, verdicts)
-    return EmittedRows(
-        function_of(writer.text()),
+    return Emitted(
+        writer.made(),
+        tuple(writer.given),
         tuple(int(node.value) for node in writer.loads),
         tuple(int(node.value) for node in writer.coordinates),
-        tuple(writer.given),
         tuple(writer.fetches),
     )
 
 
-class _Writer(Lines):
+class _Writer(TritonLines):
     def __init__(
         self, values: list[Expr], form: Form, spans: Callable[[Expr], tuple[bool, bool]], verdicts: int
     ) -> None:
@@ -139,7 +109,7 @@ class _Writer(Lines):
             self.varies[node] = self.spans[node][1] if is_leaf else below and not is_fold
         super().__init__()
 
-    def text(self) -> str:
+    def made(self) -> Any:
         written = self.folds if self.form.is_parted else self.values
         views = range(len(self.views) + (0 if self.form.is_parted else len(written)))
         targets = [f"target{number}" for number in range(len(written))]
@@ -150,15 +120,10 @@ class _Writer(Lines):
         chosen = [f"given{number}" for number in range(len(self.given))]
         chosen_strides = [f"strides_{name}" for name in self.fetches.values()]
         constants = [f"{name}: tl.constexpr" for name in ("TILE", *(f"LINE{view}" for view in views))]
-        self.say(
-            "@triton.jit",
-            f"def generated_reduce({', '.join([*pointers, *numbers, *starts, *chosen, *chosen_strides, *constants])}):",
-        )
-        self.indent = "    "
+        self.define("reduce", [*pointers, *numbers, *starts, *chosen, *chosen_strides, *constants])
         for guard in self.guards:
             self.say(f"if tl.load({guard}) != NONE_OUTSIDE:", "    return")
-        for node, number in zip(self.given, chosen, strict=True):
-            self.put(node, from_bits(f"{number}.to(tl.int64)", node.type))
+        self.take_given(self.given, chosen)
         if self.form.is_parted:
             self.say("tile, part = rows.parted(parts)")
         else:
@@ -175,7 +140,7 @@ class _Writer(Lines):
             self.whole()
         else:
             self.chunks()
-        return "\n".join(self.lines) + "\n"
+        return self.function()
 
     # One chunk of a row, or all of it
 
@@ -184,9 +149,12 @@ class _Writer(Lines):
         if not self.form.is_even:
             self.say("there = rows.there(number, length, TILE)")
 
-    def mask(self, by_row: bool, along: bool) -> str:
-        parts = ["is_row"] * (by_row and not self.form.is_full) + ["there"] * (along and not self.form.is_even)
-        return f", mask={' & '.join(parts)}" if parts else ""
+    def masks(self, by_row: bool, along: bool) -> list[str]:
+        return ["is_row"] * (by_row and not self.form.is_full) + ["there"] * (along and not self.form.is_even)
+
+    def write(self, place: str, value: str, *spans: bool) -> None:
+        masks = " & ".join(self.masks(*spans))
+        self.say(f"tl.store({place}, {value}{f', mask={masks}' if masks else ''})")
 
     def compute(self, nodes: Sequence[Expr]) -> None:
         for node in nodes:
@@ -199,7 +167,7 @@ class _Writer(Lines):
             elif self.is_shared(node):
                 self.put(node, "rows.divided({}, {})".format(*(self.names[arg] for arg in node.args)))
             elif node.op != "given":
-                self.put(node, text_of(node, self.names))
+                self.operate(node)
 
     def is_shared(self, node: Expr) -> bool:
         """Whether elements are divided by what is folded of their row: one inverse serves all of them."""
@@ -211,20 +179,20 @@ class _Writer(Lines):
     def leaf(self, node: Expr) -> str:
         view, (by_row, along) = self.views[node], self.spans[node]
         place = f"rows.along(at{view}, number, sizes, strides{view}, LINE{view})" if along else f"at{view}"
-        return f"tl.load({place}{self.mask(by_row, along)})" if node.op == "load" else place
+        return load_text(place, self.masks(by_row, along), "") if node.op == "load" else place
 
     def fetched(self, node: Expr) -> str:
         """Elements at computed places."""
         name, length = self.fetches[node], "TILE.length" if self.varies[node] else "1"
         indices = (f"{self.names[index]} * strides_{name}[{k}]" for k, index in enumerate(node.args))
         offset = f"rows.spread({' + '.join(indices)}, TILE.rows, {length})"
-        return f"tl.load({name} + {offset}{self.mask(True, self.varies[node])})"
+        return load_text(f"{name} + {offset}", self.masks(True, self.varies[node]), "")
 
     def filled(self, fold: Expr) -> str:
         """The folded value, as a whole tile; outside of rows the neutral element."""
         name = self.names[fold.args[0]]
         if not self.form.is_even:
-            name = f"tl.where(there, {name}, {constant(neutral(fold))})"
+            name = f"tl.where(there, {name}, {TRITON.constant(neutral(fold))})"
         return f"rows.spread({name}, TILE.rows, TILE.length)"
 
     def store(self, *, by_row: bool) -> None:
@@ -234,10 +202,10 @@ class _Writer(Lines):
                 continue
             name = self.names[value]
             if by_row:
-                self.say(f"tl.store(at{view}, rows.spread({name}, TILE.rows, 1){self.mask(True, False)})")
+                self.write(f"at{view}", f"rows.spread({name}, TILE.rows, 1)", True, False)
                 continue
             place = f"rows.along(at{view}, number, sizes, strides{view}, LINE{view})"
-            self.say(f"tl.store({place}, rows.spread({name}, TILE.rows, TILE.length){self.mask(True, True)})")
+            self.write(place, f"rows.spread({name}, TILE.rows, TILE.length)", True, True)
 
     # The two ways
 
@@ -257,7 +225,7 @@ class _Writer(Lines):
         if self.form.is_parted:
             for number, fold in enumerate(self.folds):
                 place = f"target{number} + row.to(tl.int64)[:, None] * parts + part"
-                self.say(f"tl.store({place}, {self.names[fold]}{self.mask(True, False)})")
+                self.write(place, self.names[fold], True, False)
         else:
             self.loop([])
 
@@ -272,7 +240,7 @@ class _Writer(Lines):
                 return
         sums = [f"sum{next(self.fresh)}" for _ in folds]
         for name, one in zip(sums, folds, strict=True):
-            self.say(f"{name} = rows.spread(rows.wide({constant(neutral(one))}), TILE.rows, TILE.length)")
+            self.say(f"{name} = rows.spread(rows.wide({TRITON.constant(neutral(one))}), TILE.rows, TILE.length)")
         self.say("for step in range(begin, end):")
         outside, kept = self.indent, dict(self.names)
         self.indent += "    "
@@ -285,8 +253,7 @@ class _Writer(Lines):
         self.indent = outside
         self.names = kept
         for name, one in zip(sums, folds, strict=True):
-            assert one.type is not None  # noqa: S101 - for type checkers: truths are not folded
-            self.put(one, f"rows.{one.op}({name}).to({type_of(one.type)})")
+            self.put(one, f"rows.{one.op}({name}).to({TRITON.types[one.type]})")
 
 
 # Rows that become FLOAT16, in fewer operations an element: short rows are bound by them, and not by memory.
@@ -355,56 +322,6 @@ PARTS = "partial folds {}"
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
-    """A reduce's views, walked together: the rows' places, then those along a row."""
-
-    rows: Loops
-    along: Loops
-    views: tuple[View, ...]
-    """The views that are read, by load, and the targets."""
-    leaves: tuple[Expr, ...]
-    """The loads and the coordinates."""
-
-    @property
-    def loads(self) -> int:
-        """How many of the views are read."""
-        return sum(leaf.op == "load" for leaf in self.leaves)
-
-    @property
-    def is_across(self) -> bool:
-        """Whether the neighbours in memory are of different rows: columns."""
-        along, rows = ([row[-1] if row else 0 for row in of.strides[: self.loads]] for of in (self.along, self.rows))
-        return any(abs(step) == 1 for step in rows) and not any(abs(step) == 1 for step in along)
-
-    def spans(self, leaf: Expr) -> tuple[bool, bool]:
-        """Whether a leaf varies from row to row, and along a row."""
-        view = self.leaves.index(leaf)
-        return any(self.rows.strides[view]), any(self.along.strides[view])
-
-
-def walk_of(primitive: Reduce, values: Sequence[Expr]) -> Walk:
-    """Simplify the rows and what is along them, each for itself; the largest source leads."""
-    loads, coordinates, _ = leaves_of(*values)
-    read = [primitive.sources[int(node.value)] for node in loads]
-    sizes, kept = primitive.sizes, len(primitive.sizes) - primitive.depth
-    targets = primitive.targets
-    none = (0,) * primitive.depth
-    written = [(*t.strides[:kept], *none) if primitive.has_rows(t) else t.strides for t in targets]
-    # A coordinate is a view of its own numbers: 0 at first, 1 a step along its dimension, 0 along the others.
-    counted = [tuple(int(k == node.value) for k in range(len(sizes))) for node in coordinates]
-    strides = (*(view.strides for view in read), *counted, *written)
-    offsets = (*(view.offset for view in read), *(0 for _ in counted), *(target.offset for target in targets))
-    lead = max(range(len(read)), key=lambda v: _elements(read[v]), default=len(strides) - len(targets))
-    along = simplify(Loops(sizes[kept:], tuple(row[kept:] for row in strides), offsets), lead)
-    rows = simplify(Loops(sizes[:kept], tuple(row[:kept] for row in strides), along.offsets), lead)
-    return Walk(rows, along, (*read, *targets), (*loads, *coordinates))
-
-
-def _elements(view: View) -> int:
-    return math.prod(size for size, stride in zip(view.sizes, view.strides, strict=True) if stride)
-
-
-@dataclass(frozen=True, slots=True)
 class Shape:
     """How a reduce is cut."""
 
@@ -416,7 +333,7 @@ class Shape:
     """The most that a thread may use."""
 
 
-def shape_of(walk: Walk, is_once: bool, is_simple: bool, operations: int, figures: Figures) -> Shape:
+def shape_of(walk: RowWalk, is_once: bool, is_simple: bool, operations: int, figures: Figures) -> Shape:
     """Tiles of a few thousand elements, whole rows where they are read more than once.
 
     Rows so few that they leave multiprocessors idle are parted, where the folds are simple.
@@ -448,7 +365,7 @@ def shape_of(walk: Walk, is_once: bool, is_simple: bool, operations: int, figure
 class ReduceProgram:
     """A reduce, planned."""
 
-    steps: tuple[tuple[Kernel, tuple[tuple[str, int], ...]], ...]
+    steps: tuple[tuple[Kernel, Bases], ...]
     """Kernels one after the other, with the tensor of each pointer, and the first element's offset in it, in bytes."""
     scratch: tuple[tuple[str, int], ...] = ()
     """Tensors of the program's own, and where they begin, in bytes; the last is where all of them end."""
@@ -459,7 +376,7 @@ class ReduceProgram:
         """Simplify, cut, and compile the kernels for memory that is aligned."""
         primitive = primitive.computing(lambda value: expand(rewrite(value, shortened)))
         values = primitive.values
-        walk, levels = walk_of(primitive, values), max(levels_of(*values).values())
+        walk, levels = row_walk_of(primitive, values), max(levels_of(*values).values())
         folds = _folds(values)
         is_simple = (
             primitive.is_by_row
@@ -519,14 +436,7 @@ class ReduceProgram:
             kernel.launch([*(held[tensor] + offset for tensor, offset in bases), *verdicts])
             for kernel, bases in self.steps
         ]
-
-        def dispatch() -> None:
-            words.enter()
-            for start in starts:
-                start()
-            words.leave()
-
-        return one_at_a_time(dispatch, "reduce")
+        return words.around(starts, "reduce")
 
 
 def _folds(values: Sequence[Expr]) -> list[Expr]:
@@ -543,8 +453,8 @@ def _replaced(value: Expr, folds: Mapping[Expr, Expr], slots: Mapping[Expr, Expr
 
 
 def _step(
-    walk: Walk, shape: Shape, primitive: Reduce, figures: Figures, parted: list[str] | None = None
-) -> tuple[Kernel, tuple[tuple[str, int], ...]]:
+    walk: RowWalk, shape: Shape, primitive: Reduce, figures: Figures, parted: list[str] | None = None
+) -> tuple[Kernel, Bases]:
     """A kernel, and what its pointers point to."""
     length, is_whole = walk.along.count, shape.length >= walk.along.count
     values, targets = primitive.values, primitive.targets
@@ -571,7 +481,7 @@ def _step(
     starts = walk.rows.offsets[len(made.slots) : first]
     numbers: Numbers = (
         walk.rows.count, length, shape.parts, chunks, walk.rows.sizes[::-1] or (1,), walk.along.sizes[::-1] or (1,),
-        *(row[::-1] for row in rows), *starts, *map(bits_of, made.given),
+        *(row[::-1] for row in rows), *starts, *made.numbers,
         *(view.strides for view in fetched),
     )  # fmt: skip
     is_long = max(walk.rows.count + shape.rows, length + shape.length) >= 2**31
@@ -587,11 +497,10 @@ def _step(
     kernel.prepare()
     for check in primitive.checks:
         check_kernel(check, figures).prepare()
-    pairs = zip(walk.views, (*walk.rows.offsets[: len(made.slots)], *walk.rows.offsets[first:]), strict=True)
-    bases = [(view.tensor, offset * view.data_type.size_in_bytes) for view, offset in pairs]
+    bases = bases_of(walk.views, (*walk.rows.offsets[: len(made.slots)], *walk.rows.offsets[first:]))
     if parted:
-        bases[len(made.slots) :] = [(name, 0) for name in parted]
-    return kernel, (*bases, *((view.tensor, view.offset * view.data_type.size_in_bytes) for view in fetched))
+        bases = (*bases[: len(made.slots)], *((name, 0) for name in parted))
+    return kernel, (*bases, *bases_of(fetched, [view.offset for view in fetched]))
 
 
 def _alignment(across: tuple[int, ...], along: tuple[int, ...]) -> int:

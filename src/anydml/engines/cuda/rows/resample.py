@@ -8,10 +8,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anydml.engines.cuda.codegen.expressions import Lines, constant, function_of, put_together, text_of
+from anydml.engines.common.dialect import offset
+from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, columns_for
+from anydml.engines.cuda.codegen.expressions import TRITON, TritonLines, put_together
 from anydml.engines.cuda.conv.implicit_gemm_kernel import Taps
-from anydml.engines.cuda.launch import ALIGNMENT, IS_INTERPRETED, Kernel
-from anydml.engines.cuda.rows.tiles import alignment_of, ceil_power, columns_for, kind_of
+from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, KernelProgram, bases_of, kind_of
 from anydml.enums import DataType
 from anydml.ir.expressions import given, maximum, minimum
 from anydml.ir.fetches import line_of
@@ -19,7 +20,7 @@ from anydml.ir.numerics import expand
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from anydml.engines.cuda.device import Figures
     from anydml.ir.expressions import Expr
@@ -72,47 +73,36 @@ class Sampled:
 def emit_samples(values: Sequence[Expr], of: Sampled) -> Any:
     """A kernel of the source, the target and TILE."""
     writer = _Writer(of)
-    writer.lines = ["@triton.jit", "def generated_samples(source, target, TILE: tl.constexpr):"]
+    writer.define("samples", ["source", "target", "TILE: tl.constexpr"])
     writer.head()
     results = {}
     for g in range(of.count):
-        for value, offset in zip(values, of.offsets, strict=True):
+        for value, at in zip(values, of.offsets, strict=True):
             name = writer.compute(value, g)
-            results[g, offset] = f"tl.broadcast_to({name}, ({writer.sizes}))"
+            results[g, at] = f"tl.broadcast_to({name}, ({writer.sizes}))"
     writer.store(results)
-    return function_of("\n".join(writer.lines) + "\n")
+    return writer.function()
 
 
-class _Writer(Lines):
+class _Writer(TritonLines):
     def __init__(self, of: Sampled) -> None:
-        super().__init__("    ", is_turned=of.count > 1)
+        super().__init__(is_turned=of.count > 1)
         self.of = of
-        self.known: dict[Any, str] = {}
-
-    def once(self, text: str) -> str:
-        """The name of what a text computes, the same one for the same text."""
-        if text not in self.known:
-            self.known[text] = self.line(text)
-        return self.known[text]
 
     def head(self) -> None:
         """This program's tile."""
         of = self.of
-        count = 1
-        for k in of.rows:
-            count *= of.sizes[k]
+        sizes = [of.sizes[k] for k in of.rows]
         self.say(
             f"across = ({of.groups} + TILE.columns - 1) // TILE.columns",
             "row = tl.program_id(0) // across * TILE.rows + tl.arange(0, TILE.rows)",
             "column = tl.program_id(0) % across * TILE.columns + tl.arange(0, TILE.columns)",
-            f"there = (row < {count}){self.down} & (column < {of.groups}){self.beside}",
+            f"there = (row < {math.prod(sizes)}){self.down} & (column < {of.groups}){self.beside}",
         )
-        for k, dimension in enumerate(of.rows):
-            is_last = k == len(of.rows) - 1
-            self.say(f"r{k} = row" if is_last else f"r{k} = row % {of.sizes[dimension]}")
-            self.say(*([] if is_last else [f"row = row // {of.sizes[dimension]}"]))
-        steps = [(f"r{k}", of.steps[dimension]) for k, dimension in enumerate(of.rows)]
-        self.say(f"to = target + ({_sum(steps)}){self.down} + (column * {of.count * of.steps[of.column]}){self.beside}")
+        names = [f"r{k}" for k in range(len(of.rows))]
+        self.say(*TRITON.coordinates("row", names, list(map(str, sizes))))
+        down = offset(names, [str(of.steps[k]) for k in of.rows]) if names else "tl.arange(0, TILE.rows) * 0"
+        self.say(f"to = target + ({down}){self.down} + (column * {of.count * of.steps[of.column]}){self.beside}")
 
     def compute(self, value: Expr, g: int) -> str:
         """A tree, for a place of a group."""
@@ -125,7 +115,7 @@ class _Writer(Lines):
         if value in self.of.fetches:
             return self._element(value, g)
         if value.op in ("const", "given"):
-            return self.once(constant(value))
+            return self.once(TRITON.constant(value))
         if value.op == "coordinate":
             return self.once(f"({self._line_text(line_of(value), g)}).to(tl.int64)")
         truth = self._truth(value, g)
@@ -137,7 +127,7 @@ class _Writer(Lines):
             return self.once(f"tl.full((), {int(truth)}, tl.int1)")
         if truth:
             return self.once(truth)
-        return self.once(text_of(value, {arg: self.compute(arg, g) for arg in value.args}))
+        return self.once(TRITON.text(value, {arg: self.compute(arg, g) for arg in value.args}))
 
     def _truth(self, value: Expr, g: int) -> bool | str | None:
         """Whether a comparison of lines holds: always, never, or where its text says; None for other nodes."""
@@ -269,10 +259,6 @@ class _Writer(Lines):
             self.say(f"tl.store({place}, {value}, mask={inside}[:, :, None])")
 
 
-def _sum(parts: Sequence[tuple[str, int]]) -> str:
-    return " + ".join(f"{name} * {step}" for name, step in parts) or "tl.arange(0, TILE.rows) * 0"
-
-
 # Maps that read near their place, planned: resampling by small ratios, and whatever else repeats its last elements.
 
 
@@ -286,12 +272,10 @@ AGAIN = 2
 """Groups of a thread: FLOAT32 by 2 takes 127 us so, and 139 with one; copying as much takes 123."""
 
 
-@dataclass(frozen=True, slots=True)
-class SampleProgram:
+class SampleProgram(KernelProgram):
     """A map that reads near its place, planned."""
 
-    kernel: Kernel
-    bases: tuple[tuple[str, int], ...]
+    __slots__ = ()
 
     @classmethod
     def plan(cls, primitive: Map, figures: Figures) -> SampleProgram | None:
@@ -322,12 +306,7 @@ class SampleProgram:
         tile = Taps(down, across, (), ())
         kernel = Kernel(emit_samples(values, found), kinds, (), {"TILE": tile}, programs, 4, figures, fuses=False)
         kernel.prepare()
-        bases = ((view.tensor, view.offset * view.data_type.size_in_bytes) for view in (source, target))
-        return cls(kernel, tuple(bases))
-
-    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in."""
-        return self.kernel.launch([places[tensor] + offset for tensor, offset in self.bases])
+        return cls(kernel, bases_of((source, target), (source.offset, target.offset)))
 
 
 def near_of(node: Expr, source: View) -> tuple[Near, ...] | None:

@@ -4,8 +4,6 @@ coordinate lies.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import triton
 import triton.language as tl
 
@@ -50,36 +48,6 @@ def known(count, ALIGN: tl.constexpr):
 
 
 # Walks of views together: a tile over two dimensions, or elements by their running number.
-
-
-class Tile(NamedTuple):
-    """The compiler's knowledge of a walk. Steps are strides of 1, 0 or -1, and 2 for any other."""
-
-    inner: int
-    """Columns of a tile."""
-    middle: int = 1
-    """Rows of a tile."""
-    is_flat: bool = False
-    """Whether elements go by their running number, for shapes whose inner dimensions are too small for a tile."""
-    is_long: bool = False
-    """Whether that number may pass 31 bits."""
-    levels: int = 3
-    """1 where there is a row alone, 2 where there are rows alone: a division less for each, of 30 instructions."""
-    source_step: int = 2
-    source_middle_step: int = 2
-    target_step: int = 2
-    source_align: int = 1
-    target_align: int = 1
-    inner_align: int = 1
-    middle_align: int = 1
-
-
-class Reach(NamedTuple):
-    """The compiler's knowledge of one view of a walk."""
-
-    step: int = 2
-    middle_step: int = 2
-    align: int = 1
 
 
 @triton.jit

@@ -1,25 +1,28 @@
-"""Tiles: walks of views together, cut over two dimensions, and strides and types as kernels know them."""
+"""Tiles: walks of views together, cut over two dimensions for the programs of a GPU, and what a kernel's compiler is to
+know of strides, sizes and alignment. Planners of maps and moves cut by it, whatever language their kernels are in.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from anydml.engines.cuda.launch import ALIGNMENT
-from anydml.engines.cuda.rows.tiles_kernel import Reach, Tile
-from anydml.ir.loops import Loops
+from anydml.ir.loops import Loops, simplify
+from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from anydml.engines.cuda.device import Figures
-    from anydml.engines.cuda.launch import Numbers
-    from anydml.enums import DataType
-
-# Shared parts of the plans: powers of two, and strides and types as kernels know them.
+    from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Reduce
+    from anydml.ir.views import View
 
 
+Numbers: TypeAlias = "tuple[int | tuple[int, ...], ...]"
+"""The arguments of a kernel besides addresses."""
+ALIGNMENT = 16
+"""Bytes that a thread moves at once, where addresses allow it."""
 MOST_ALIGNED = 16
 """Elements: a thread moves 16 bytes at most."""
 
@@ -72,13 +75,37 @@ def columns_for(count: int, most: int) -> int:
     return next((n for n in several if count > FULL * (-(-count // n) * n)), widest)
 
 
-def kind_of(data_type: DataType) -> str:
-    """A type as Triton names it."""
-    letters = "fp" if data_type.is_float else "i" if data_type.is_signed else "u"
-    return f"{letters}{8 * data_type.size_in_bytes}"
-
-
 # Walks of views together, cut into tiles over two dimensions.
+
+
+class Tile(NamedTuple):
+    """The compiler's knowledge of a walk. Steps are strides of 1, 0 or -1, and 2 for any other."""
+
+    inner: int
+    """Columns of a tile."""
+    middle: int = 1
+    """Rows of a tile."""
+    is_flat: bool = False
+    """Whether elements go by their running number, for shapes whose inner dimensions are too small for a tile."""
+    is_long: bool = False
+    """Whether that number may pass 31 bits."""
+    levels: int = 3
+    """1 where there is a row alone, 2 where there are rows alone: a division less for each, of 30 instructions."""
+    source_step: int = 2
+    source_middle_step: int = 2
+    target_step: int = 2
+    source_align: int = 1
+    target_align: int = 1
+    inner_align: int = 1
+    middle_align: int = 1
+
+
+class Reach(NamedTuple):
+    """The compiler's knowledge of one view of a walk."""
+
+    step: int = 2
+    middle_step: int = 2
+    align: int = 1
 
 
 SMALL_TILE = 512
@@ -122,7 +149,7 @@ class Tiles:
 
 
 def tiles_of(
-    loops: Loops, width: int, figures: Figures, *, is_scattered: bool = False, together: int = MOST_ALIGNED
+    loops: Loops, width: int, tile_bytes: int, *, is_scattered: bool = False, together: int = MOST_ALIGNED
 ) -> Tiles:
     """Cut the walk from the first view to the last, whose elements are up to `width` bytes wide.
 
@@ -131,7 +158,7 @@ def tiles_of(
     """
     cut = _cut(loops, (0,))
     n0, n1 = cut.counts(loops)
-    most = max(figures.tile // max(width, 4), 16)
+    most = max(tile_bytes // max(width, 4), 16)
     inner, middle = _shape(cut, loops, most)
     if _is_small(loops, inner * middle):
         return _flat(loops, min(most, 1024))
@@ -175,7 +202,7 @@ class Walk:
     warps: int
 
 
-def walk_of(loops: Loops, widths: Sequence[int], figures: Figures, *, is_heavy: bool = False) -> Walk:
+def walk_of(loops: Loops, widths: Sequence[int], tile_bytes: int, *, is_heavy: bool = False) -> Walk:
     """Cut the walk of views that are read, and one that is written, the last.
 
     `widths` are bytes of an element, 0 of a coordinate. A heavy computation has more elements a thread.
@@ -183,7 +210,7 @@ def walk_of(loops: Loops, widths: Sequence[int], figures: Figures, *, is_heavy: 
     *read, target = range(len(widths))
     sources = [view for view in read if widths[view]]
     cut = _cut(loops, sources)
-    most = max(figures.tile // max(*widths, 4), 16)
+    most = max(tile_bytes // max(*widths, 4), 16)
     shape = _shape(cut, loops, most)
     if is_flat := _is_small(loops, math.prod(shape)):
         cut, shape = Cut(None, None, tuple(range(len(loops.sizes)))[::-1]), (min(most, 1024), 1)
@@ -275,3 +302,62 @@ def in_words(loops: Loops, count: int, *views: int) -> Loops:
         for view, row in enumerate(loops.strides)
     )
     return Loops(sizes, strides, loops.offsets)
+
+
+# Rows and what lies along them, walked each for itself: reduces.
+
+
+def leaves_of(*values: Expr) -> list[list[Expr]]:
+    """The loads, the coordinates and the user's numbers of trees."""
+    nodes = list(walk(*values))
+    return [[node for node in nodes if node.op == op] for op in ("load", "coordinate", "given")]
+
+
+@dataclass(frozen=True, slots=True)
+class RowWalk:
+    """A reduce's views, walked together: the rows' places, then those along a row."""
+
+    rows: Loops
+    along: Loops
+    views: tuple[View, ...]
+    """The views that are read, by load, and the targets."""
+    leaves: tuple[Expr, ...]
+    """The loads and the coordinates."""
+
+    @property
+    def loads(self) -> int:
+        """How many of the views are read."""
+        return sum(leaf.op == "load" for leaf in self.leaves)
+
+    @property
+    def is_across(self) -> bool:
+        """Whether the neighbours in memory are of different rows: columns."""
+        along, rows = ([row[-1] if row else 0 for row in of.strides[: self.loads]] for of in (self.along, self.rows))
+        return any(abs(step) == 1 for step in rows) and not any(abs(step) == 1 for step in along)
+
+    def spans(self, leaf: Expr) -> tuple[bool, bool]:
+        """Whether a leaf varies from row to row, and along a row."""
+        view = self.leaves.index(leaf)
+        return any(self.rows.strides[view]), any(self.along.strides[view])
+
+
+def row_walk_of(primitive: Reduce, values: Sequence[Expr]) -> RowWalk:
+    """Simplify the rows and what is along them, each for itself; the largest source leads."""
+    loads, coordinates, _ = leaves_of(*values)
+    read = [primitive.sources[int(node.value)] for node in loads]
+    sizes, kept = primitive.sizes, len(primitive.sizes) - primitive.depth
+    targets = primitive.targets
+    none = (0,) * primitive.depth
+    written = [(*t.strides[:kept], *none) if primitive.has_rows(t) else t.strides for t in targets]
+    # A coordinate is a view of its own numbers: 0 at first, 1 a step along its dimension, 0 along the others.
+    counted = [tuple(int(k == node.value) for k in range(len(sizes))) for node in coordinates]
+    strides = (*(view.strides for view in read), *counted, *written)
+    offsets = (*(view.offset for view in read), *(0 for _ in counted), *(target.offset for target in targets))
+    lead = max(range(len(read)), key=lambda v: _elements(read[v]), default=len(strides) - len(targets))
+    along = simplify(Loops(sizes[kept:], tuple(row[kept:] for row in strides), offsets), lead)
+    rows = simplify(Loops(sizes[:kept], tuple(row[:kept] for row in strides), along.offsets), lead)
+    return RowWalk(rows, along, (*read, *targets), (*loads, *coordinates))
+
+
+def _elements(view: View) -> int:
+    return math.prod(size for size, stride in zip(view.sizes, view.strides, strict=True) if stride)
