@@ -11,10 +11,11 @@ import anydml as dml
 from anydml.engines.cpu.conv import nhwc as pixels
 from anydml.engines.cpu.conv.nhwc_microkernel import TOGETHER, make_unpacked_tile
 from anydml.engines.cpu.features import reads_pixels
-from anydml.engines.cpu.gemm.epilogue import FOLD, SHORT, Epilogue
+from anydml.engines.cpu.gemm.epilogue import SHORT
 from anydml.engines.cpu.gemm.microkernel import CHAIN, Tile
 from anydml.engines.cpu.gemm.program import GemmProgram, pieces
 from anydml.engines.cpu.gemm.tile_shapes import tile_for
+from anydml.ir.epilogue import FOLD, Epilogue
 from anydml.ir.expressions import load
 
 if TYPE_CHECKING:

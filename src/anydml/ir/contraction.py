@@ -252,6 +252,15 @@ class StridedContraction:
         leaves.sort(key=lambda node: node is not self.sum)
         return leaves, [self.lie(node) for node in leaves]
 
+    def is_packed(self, lie: StridedOperand, dimensions: Sequence[int]) -> bool:
+        """Whether elements lie side by side along some dimensions, the last one innermost."""
+        step = lie.width
+        for k in reversed(dimensions):
+            if self.found.sizes[k] > 1 and lie.strides[k] != step:
+                return False
+            step *= self.found.sizes[k]
+        return True
+
     def runs(self, dimensions: tuple[int, ...], lies: Sequence[StridedOperand]) -> list[tuple[int, ...]]:
         """Some dimensions in runs, each of which lies as one does."""
         return runs(dimensions, self.found.sizes, [lie.strides for lie in lies])

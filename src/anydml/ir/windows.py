@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.enums import DataType
 from anydml.ir.contraction import ConvolutionAxes, match_contraction
+from anydml.ir.epilogue import fetches_beside
 from anydml.ir.padded_reads import match_reached
-from anydml.ir.trees import walk
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def walk_of(primitive: Reduce) -> WindowWalk | None:
         return None
     if len(found.columns) > 1 or len(found.batch) > 1 or len(found.folded) > MOST_TERMS:
         return None
-    if any(node.op == "fetch" for node in walk(primitive.value, known=(found.fold,))):
+    if fetches_beside(primitive.value, found.fold):
         return None
     if any(axis.steps.get(k) for axis in left.limits for k in (*found.columns, *found.batch)):
         return None

@@ -24,7 +24,6 @@ from anydml.engines.cpu.conv.stencil_vectors import (
 )
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature
-from anydml.engines.cpu.gemm.epilogue import COLUMN, FOLD, ROW, Epilogue
 from anydml.engines.cpu.gemm.operands import Operands
 from anydml.engines.cpu.gemm.program import GemmProgram
 from anydml.engines.cpu.gemm.tile_shapes import has_dots, tile_for
@@ -34,6 +33,7 @@ from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.enums import DataType
 from anydml.ir.contraction import Contraction, byte_less_zero, varies_along
+from anydml.ir.epilogue import find_epilogue
 from anydml.ir.expressions import FOLDS
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Reduce
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from anydml.engines.cpu.conv.padded_input import PaddedInput
     from anydml.engines.cpu.gemm.program import Section
     from anydml.ir.contraction import StridedOperand
+    from anydml.ir.epilogue import Epilogue
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive
 
@@ -446,16 +447,8 @@ def _epilogue(sides: Operands) -> Epilogue | None:
 
     Elements that do may lie where the target does: rows that overlap would read them again.
     """
-    leaves, lies = sides.leaves(sides.finish)
-    plane = (*sides.rows, *sides.columns)
-    moves = [FOLD if leaf is sides.sum else "" for leaf in leaves]
-    for v, (leaf, lie) in enumerate(zip(leaves, lies, strict=True)):
-        if leaf.op == "coordinate":
-            moves[v] = {sides.rows[0]: ROW, sides.columns[0]: COLUMN}.get(int(leaf.value), "")
-        elif any(lie.strides[k] for k in plane):
-            return None
-    is_short = len(list(walk(sides.finish))) <= SHORT and sides.target.along(sides.columns) == sides.target.width
-    return Epilogue(sides.finish, sides.sum, tuple(leaves), tuple(moves)) if is_short else None
+    is_packed = sides.target.along(sides.columns) == sides.target.width
+    return find_epilogue(sides, sides.rows, sides.columns, longest=SHORT, may_read=("",)) if is_packed else None
 
 
 def _pair(sides: Operands, lie: StridedOperand) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from anydml.engines.cpu.conv.direct_microkernel import DirectTile, make_direct_t
 from anydml.engines.cpu.conv.padded_input import match_padded_input
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_feature
-from anydml.engines.cpu.gemm.epilogue import CHEAP, COLUMN, FOLD, SHORT, Epilogue
+from anydml.engines.cpu.gemm.epilogue import SHORT
 from anydml.engines.cpu.gemm.microkernel import CHAIN
 from anydml.engines.cpu.gemm.operands import Operands
 from anydml.engines.cpu.gemm.prepacked import lay_out_places
@@ -27,7 +27,7 @@ from anydml.engines.cpu.launch.record import HEADER, LINE
 from anydml.engines.cpu.rows.walk import VIEWS
 from anydml.engines.cpu.schedules import BATCH, BESIDE, CHANNEL, DOWN, GROUP, INPUT, LEAST_LANES, PLACE, ROW
 from anydml.ir.contraction import match_contraction
-from anydml.ir.trees import walk
+from anydml.ir.epilogue import COLUMN, find_epilogue, is_cheap
 from anydml.ir.verbs import Reduce
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from anydml.engines.cpu.conv.padded_input import PaddedInput
     from anydml.ir.contraction import StridedOperand
+    from anydml.ir.epilogue import Epilogue
     from anydml.ir.verbs import Primitive
 
 # Direct convolution, a row block of the output (a "band" below) at a time. Compiled once for all.
@@ -424,19 +425,11 @@ def _plan(primitive: Reduce, frame: PaddedInput | None, constants: frozenset[str
 
 def _epilogue(sides: Operands) -> Epilogue | None:
     """The value computed from sums, if it is short and has a number for each channel at most."""
-    leaves, lies = sides.leaves(sides.finish)
-    nodes, target = list(walk(sides.finish)), sides.target
-    is_ours = target.width == 4 and target.strides[PLACE] == 4 and len(leaves) < VIEWS and len(nodes) <= SHORT
-    if not is_ours or any(node.op not in CHEAP for node in nodes):
+    target = sides.target
+    if target.width != 4 or target.strides[PLACE] != 4 or not is_cheap(sides.finish):
         return None
-    moves = []
-    for leaf, lie in zip(leaves, lies, strict=True):
-        along = lie.strides[CHANNEL]
-        is_fixed = not any(lie.strides[k] for k in (BATCH, ROW, PLACE))
-        if leaf is not sides.sum and not (is_fixed and along in (0, lie.width)):
-            return None
-        moves.append(FOLD if leaf is sides.sum else COLUMN if along else "")
-    return Epilogue(sides.finish, sides.sum, tuple(leaves), tuple(moves))
+    found = find_epilogue(sides, (BATCH, ROW, PLACE), (CHANNEL,), longest=SHORT, may_read=("", COLUMN))
+    return found if found is not None and len(found.leaves) < VIEWS else None
 
 
 def _lines(sides: Operands, frame: PaddedInput | None) -> _Lines | None:

@@ -13,7 +13,7 @@ from anydml.engines.cpu.launch.record import LINE
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.codegen.function import Steps
-    from anydml.engines.cpu.gemm.epilogue import Epilogue
+    from anydml.ir.epilogue import Epilogue
 
 
 SOON = 2

@@ -13,7 +13,7 @@ from anydml.engines.cpu.conv.direct import OFTEN, TILES, WORDS, make_direct_conv
 from anydml.engines.cpu.conv.direct_microkernel import DirectTile
 from anydml.engines.cpu.conv.padded_input import match_padded_input
 from anydml.engines.cpu.features import CROWDED, has_feature
-from anydml.engines.cpu.gemm.epilogue import CHEAP, COLUMN, FOLD, SHORT, Epilogue
+from anydml.engines.cpu.gemm.epilogue import SHORT
 from anydml.engines.cpu.gemm.microkernel import CHAIN
 from anydml.engines.cpu.gemm.operands import Operands
 from anydml.engines.cpu.gemm.prepacked import lay_out_places
@@ -22,13 +22,14 @@ from anydml.engines.cpu.launch.record import HEADER, LINE
 from anydml.engines.cpu.rows.walk import VIEWS
 from anydml.engines.cpu.schedules import BATCH, BESIDE, CHANNEL, DOWN, GROUP, INPUT, LEAST_LANES, PLACE, ROW
 from anydml.ir.contraction import StridedOperand, match_contraction
-from anydml.ir.trees import walk
+from anydml.ir.epilogue import COLUMN, find_epilogue, is_cheap
 from anydml.ir.verbs import Reduce
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.engines.cpu.conv.padded_input import PaddedInput
+    from anydml.ir.epilogue import Epilogue
     from anydml.ir.verbs import Primitive
 
 # The lines of a band of a picture whose channels lie side by side, copied with the places around them.
@@ -152,28 +153,13 @@ def _has_filters(sides: Operands, *, is_each: bool) -> bool:
     return not any(strides[k] for k in (BATCH, ROW, PLACE)) and not (is_grouped and not strides[GROUP])
 
 
-def _is_run(sides: Operands, lie: StridedOperand) -> bool:
-    """Whether channels lie side by side, those of a group after those of the group before."""
-    sizes = sides.found.sizes
-    is_own = sizes[CHANNEL] == 1 or lie.strides[CHANNEL] == lie.width
-    return is_own and (sizes[GROUP] == 1 or lie.strides[GROUP] == sizes[CHANNEL] * lie.width)
-
-
 def _epilogue(sides: Operands) -> Epilogue | None:
     """The value computed from sums, if it is short and has a number for each channel at most."""
-    leaves, lies = sides.leaves(sides.finish)
-    nodes, target = list(walk(sides.finish)), sides.target
-    is_ours = target.width == 4 and _is_run(sides, target) and len(leaves) < VIEWS and len(nodes) <= SHORT
-    if not is_ours or any(node.op not in CHEAP for node in nodes):
+    columns = (GROUP, CHANNEL)  # channels lie side by side, those of a group after those of the group before
+    if sides.target.width != 4 or not sides.is_packed(sides.target, columns) or not is_cheap(sides.finish):
         return None
-    moves = []
-    for leaf, lie in zip(leaves, lies, strict=True):
-        is_one = not lie.strides[CHANNEL] and not lie.strides[GROUP]
-        is_fixed = not any(lie.strides[k] for k in (BATCH, ROW, PLACE))
-        if leaf is not sides.sum and not (is_fixed and (is_one or _is_run(sides, lie))):
-            return None
-        moves.append(FOLD if leaf is sides.sum else "" if is_one else COLUMN)
-    return Epilogue(sides.finish, sides.sum, tuple(leaves), tuple(moves))
+    found = find_epilogue(sides, (BATCH, ROW, PLACE), columns, longest=SHORT, may_read=("", COLUMN))
+    return found if found is not None and len(found.leaves) < VIEWS else None
 
 
 def _picture(sides: Operands, frame: PaddedInput) -> _Picture | None:

@@ -29,8 +29,8 @@ from anydml.ir.trees import walk
 from anydml.locks import cached_property
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.gemm.epilogue import Epilogue
     from anydml.engines.cpu.gemm.prepacked import Panels
+    from anydml.ir.epilogue import Epilogue
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Reduce
 

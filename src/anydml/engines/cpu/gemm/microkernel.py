@@ -20,7 +20,7 @@ from anydml.engines.cpu.quant.dot4 import write_dot, write_pairs, write_small
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from anydml.engines.cpu.gemm.epilogue import Epilogue
+    from anydml.ir.epilogue import Epilogue
 
 # The results of a tile: sums are kept, put down where more is added to them, or results are computed from them.
 

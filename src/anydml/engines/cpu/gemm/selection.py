@@ -51,12 +51,12 @@ from anydml.ir.trees import walk, write
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.engines.cpu.gemm.epilogue import Epilogue
     from anydml.engines.cpu.gemm.microkernel import Tile
     from anydml.engines.cpu.gemm.prepacked import Panels
     from anydml.engines.cpu.gemm.program import Section
     from anydml.engines.cpu.kernel import Kernel
     from anydml.engines.cpu.quant.int8 import Int8Plan
+    from anydml.ir.epilogue import Epilogue
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map, Reduce
 
