@@ -12,7 +12,7 @@ import anydml as dml
 from anydml.engines.cpu.conv import direct as band_units
 from anydml.engines.cpu.conv import direct as bands
 from anydml.engines.cpu.conv.direct import LONG
-from anydml.engines.cpu.conv.direct_microkernel import DirectTile, make_direct_tile
+from anydml.engines.cpu.conv.microkernel import DirectTile, make_direct_tile
 from anydml.engines.cpu.features import has_feature, reads_pixels
 from assembled import assembly
 

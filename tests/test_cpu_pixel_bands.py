@@ -16,7 +16,7 @@ from anydml.engines.cpu.conv import nhwc as pixels
 from anydml.engines.cpu.features import has_feature, reads_pixels
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.conv.direct_microkernel import DirectTile
+    from anydml.engines.cpu.conv.microkernel import DirectTile
 
 Array = np.ndarray[Any, Any]
 LANES = 16 if has_feature("avx512vl") else 8

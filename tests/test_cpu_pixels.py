@@ -9,7 +9,7 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu.conv import nhwc as pixels
-from anydml.engines.cpu.conv.nhwc_microkernel import TOGETHER, make_unpacked_tile
+from anydml.engines.cpu.conv.microkernel import TOGETHER, make_unpacked_tile
 from anydml.engines.cpu.features import reads_pixels
 from anydml.engines.cpu.gemm.epilogue import SHORT
 from anydml.engines.cpu.gemm.microkernel import CHAIN, Tile
@@ -202,7 +202,7 @@ def test_rows_of_the_target_and_of_a_residual_are_fetched_while_sums_are_made() 
     total, residual = (load(number, dml.DataType.FLOAT32) for number in range(2))
     epilogue = Epilogue(total + residual, total, (total, residual), (FOLD, FOLD))
     tile = Tile(7, 2, LANES, 0, by_lane=False, reads="spread")
-    plain, ended = (make_unpacked_tile(one).split("main.on:")[1] for one in (tile, tile._replace(epilogue=epilogue)))
+    plain, ended = (make_unpacked_tile(one) for one in (tile, tile._replace(epilogue=epilogue)))
     lines = TOGETHER * (2 * LANES * 4 // 64 + 1)  # a row may begin within a line, and end in another
     assert [plain.count(f"i32 {is_written}, i32 3, i32 1)") for is_written in (0, 1)] == [8, 0]
     assert [ended.count(f"i32 {is_written}, i32 3, i32 1)") for is_written in (0, 1)] == [8 + lines, lines]

@@ -25,8 +25,8 @@ from anydml.engines.cpu.attention import attention as attend
 from anydml.engines.cpu.conv import depthwise as planes
 from anydml.engines.cpu.conv import direct as bands
 from anydml.engines.cpu.conv.direct import DirectLine
-from anydml.engines.cpu.conv.direct_microkernel import DirectTile
 from anydml.engines.cpu.conv.direct_nhwc import NhwcLine
+from anydml.engines.cpu.conv.microkernel import DirectTile
 from anydml.engines.cpu.conv.stencil import Taps
 from anydml.engines.cpu.gemm import macrokernel as contract
 from anydml.engines.cpu.gemm.operands import (

@@ -310,15 +310,15 @@ class Function(Text):
         """Return, and give the whole text."""
         if not self._is_over:
             self.ret(result)
+        return self.define(f"{self._result} @{self._name}({', '.join(arg.typed for arg in self.args)})")
+
+    def define(self, head: str) -> str:
+        """The whole text, given what stands before the body."""
         numbers = self.numbers
-        if not numbers:
-            for line in self._tables:
-                self.lines[line] = ""
-        is_used = numbers and any("%numbers," in line or "ptr %numbers)" in line for line in self.lines)
-        table = ['%numbers = call ptr asm "", "=r,0"(ptr @numbers)'] if is_used else []
-        head = f"define {self._result} @{self._name}({', '.join(arg.typed for arg in self.args)}) {{"
-        lines = filter(None, self.lines)
-        return "\n".join([*numbers, head, "entry:", *self._stack, *table, *lines, "}", *self.declared])
+        table = ['%numbers = call ptr asm "", "=r,0"(ptr @numbers)'] if numbers else []
+        lines = [line for at, line in enumerate(self.lines) if numbers or at not in self._tables]
+        start = ["entry:", *self._stack, *table]
+        return "\n".join([*numbers, f"define {head} {{", *start, *lines, "}", *self.declared])
 
     def ret(self, result: Operand | None = None) -> None:
         """Return."""
@@ -362,9 +362,9 @@ class Function(Text):
     def binary(self, op: str, a: Operand, b: Operand) -> Value:
         """An operation of two operands of one type; to a pointer bytes are added."""
         kind = a.type if isinstance(a, Value) else b.type if isinstance(b, Value) else "i64"
-        if b == _NEUTRAL.get(op, "") and scalar_in(kind) not in _FLOATS:
+        if b == _NEUTRAL.get(op, "") and scalar_in(kind) not in _FLOATS and kind != "ptr":
             return self.value(a, kind)
-        if kind == "ptr":
+        if kind == "ptr":  # and 0 bytes too: LLVM's loop strength reduction keeps a loop's pointers apart for it
             offset = self.value(b, "i64") if op == "add" else -self.value(b, "i64")
             return self.made("ptr", f"getelementptr i8, {self.value(a, kind).typed}, {offset.typed}")
         if scalar_in(kind) in _FLOATS:
@@ -766,24 +766,20 @@ _TESTS = {ast.Lt: "slt", ast.LtE: "sle", ast.Gt: "sgt", ast.GtE: "sge", ast.Eq: 
 _parse = functools.cache(lambda line: ast.parse(line, mode="eval").body)
 
 
-class Steps(Text):
-    """The lines of one function."""
+class Steps(Function):
+    """The lines of one function, whose numbers have names."""
 
     def __init__(self) -> None:
         super().__init__()
         self._labels = 0
 
-    def define(self, head: str) -> str:
-        """The whole text, given what stands before the body."""
-        numbers = self.numbers
-        table = ['%numbers = call ptr asm "", "=r,0"(ptr @numbers)'] if numbers else []
-        return "\n".join([*numbers, f"define {head} {{", "entry:", *table, *self.lines, "}", *self.declared])
-
     # Numbers
 
-    def value(self, line: str | int) -> str:
-        """A number, computed: its name, or itself."""
-        return self._write(_parse(str(line)))
+    def value(self, line: Operand, kind: str = "") -> Value:
+        """A number, computed: its name, or itself. With a type, as a function has it."""
+        if kind or isinstance(line, Value):
+            return super().value(line, kind)
+        return super().value(self._write(_parse(str(line))), "i64")
 
     def let(self, name: str, line: str | int) -> None:
         """Give a number a name."""
@@ -837,10 +833,10 @@ class Steps(Text):
         """The address of some words on the stack."""
         self.add(f"%{name}.at = alloca [{count} x i64], align 64", f"%{name} = ptrtoint ptr %{name}.at to i64")
 
-    def invoke(self, address: str, *args: str | int) -> None:
+    def invoke(self, target: str, *args: Operand, result: str = "void") -> Value:
         """Call what lies at an address, or is a function of the text's own."""
-        values = ", ".join(f"i64 {self.value(arg)}" for arg in args)
-        self.add(f"call void {address if address[0] == '@' else self.place(address)}({values})")
+        given = [arg if isinstance(arg, Value) else self.value(arg) for arg in args]
+        return super().invoke(target if target[0] == "@" else self.value(target), *given, result=result)
 
     # Blocks
 
@@ -850,25 +846,27 @@ class Steps(Text):
         return f"{name}.{self._labels}"
 
     @contextlib.contextmanager
-    def loop(self, name: str, start: str | int, stop: str | int, step: str | int = 1) -> Iterator[None]:
+    def loop(self, name: str, start: str | int, stop: str | int, step: str | int = 1) -> Iterator[None]:  # type: ignore[override]  # a counter with a name
         """For each number from `start` up to `stop`; both are computed once."""
         before, head, body, after, done = (self.label(name) for _ in range(5))
         first, last, by = self.value(start), self.value(stop), self.value(step)
         self.add(f"br label %{before}", f"{before}:", f"br label %{head}", f"{head}:")
         self.add(f"%{name} = phi i64 [ {first}, %{before} ], [ %{name}.next, %{after} ]")
         self.add(f"%{name}.on = icmp slt i64 %{name}, {last}", f"br i1 %{name}.on, label %{body}, label %{done}")
-        self.add(f"{body}:")
+        self.open(body)
         yield
         self.add(f"br label %{after}", f"{after}:", f"%{name}.next = add i64 %{name}, {by}", f"br label %{head}")
-        self.add(f"{done}:")
+        self.open(done)
 
     @contextlib.contextmanager
-    def when(self, line: str) -> Iterator[None]:
+    def when(self, line: str) -> Iterator[None]:  # type: ignore[override]  # a test that is parsed
         """Where a test holds."""
         test, yes, done = self._test(_parse(line)), self.label("when"), self.label("done")
-        self.add(f"br i1 {test}, label %{yes}, label %{done}", f"{yes}:")
+        self.add(f"br i1 {test}, label %{yes}, label %{done}")
+        self.open(yes)
         yield
-        self.add(f"br label %{done}", f"{done}:")
+        self.add(f"br label %{done}")
+        self.open(done)
 
 
 # The first lanes of a vector, read and written where elements for the others are not there.

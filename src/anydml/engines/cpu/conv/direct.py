@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
-from anydml.engines.cpu.conv.direct_microkernel import DirectTile, make_direct_tile
+from anydml.engines.cpu.conv.microkernel import DirectTile, make_direct_tile
 from anydml.engines.cpu.conv.padded_input import match_padded_input
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_feature

@@ -10,7 +10,7 @@ from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.conv import direct
 from anydml.engines.cpu.conv.direct import OFTEN, TILES, WORDS, make_direct_conv
-from anydml.engines.cpu.conv.direct_microkernel import DirectTile
+from anydml.engines.cpu.conv.microkernel import DirectTile
 from anydml.engines.cpu.conv.padded_input import match_padded_input
 from anydml.engines.cpu.features import CROWDED, has_feature
 from anydml.engines.cpu.gemm.epilogue import SHORT

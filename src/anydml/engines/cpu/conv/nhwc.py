@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.conv.nhwc_microkernel import EACH, SPREAD, make_unpacked_tile
+from anydml.engines.cpu.conv.microkernel import EACH, SPREAD, make_unpacked_tile
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import CROWDED
 from anydml.engines.cpu.gemm.epilogue import epilogue_of

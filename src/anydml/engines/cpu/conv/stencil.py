@@ -119,7 +119,10 @@ class TapsText:
         self.width = int(taps.kind[1:]) // 8
         self.vector = f"<{taps.lanes} x {self.sum_scalar}>"
         self.fold = fold("sum" if taps.op == "fma" else taps.op, load(0, taps.sums))
-        self.epilogue = None if taps.epilogue is None else EpilogueText(taps.epilogue, self.text, taps.lanes)
+        self.epilogue = None
+        if taps.epilogue is not None:
+            section, bases = self.text.value("section"), self.text.value("bases")
+            self.epilogue = EpilogueText(taps.epilogue, self.text, taps.lanes, section, bases)
         self.result = taps.sums if taps.epilogue is None else taps.epilogue.value.type
         self.weights: list[str] = []
         self.zero = ""
@@ -251,7 +254,8 @@ class TapsText:
         for (r, v), total in sums.items():
             value, (at, on) = total, columns[v]
             if self.epilogue is not None:
-                value = self.epilogue.compute(total, r, v, f"first + row + {r}", f"{at} + {on}")
+                row, column = text.value(f"first + row + {r}"), text.value(f"{at} + {on}")
+                value = self.epilogue.compute(text.value(total, self.vector), r, v, row, column)
             place = text.place(f"to + {r} * out_step + {at} * {width} + {width * on}")
             text.add(f"store {vector} {value}, ptr {place}, align {width}")
 

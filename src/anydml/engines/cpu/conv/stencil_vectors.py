@@ -57,11 +57,12 @@ class WideText(TapsText):
         """Where lines and rows of results begin, each found from the one before."""
         text, taps = self.text, self.taps
         text.let("number", f"{'start + ' if taps.left is not None else ''}row * {taps.down}")
-        before, at = 0, text.value("x + number * pitch")
+        before = 0
+        at: str = text.value("x + number * pitch")
         for i in sorted(self.served()):
             at = text.new(f"add i64 {at}, {text.value(f'pitch * {i - before}' if i - before != 1 else 'pitch')}")
             before = i
-            where = at
+            where: str = at
             if taps.left is not None:
                 is_there = text.new(f"icmp ult i64 {text.value(f'number + {i}')}, %height")
                 where = text.new(f"select i1 {is_there}, i64 {at}, i64 %blank")
@@ -139,7 +140,8 @@ class WideText(TapsText):
         text, lanes, kind, on = self.text, self.taps.lanes, kind_of(self.result), self.taps.lanes * place[1]
         width, count = int(kind[1:]) // 8, lanes
         if self.epilogue is not None:
-            total = self.epilogue.compute(total, *place, f"first + {row}", f"{group.at} + {on}")
+            here, column = text.value(f"first + {row}"), text.value(f"{group.at} + {on}")
+            total = self.epilogue.compute(text.value(total, self.vector), *place, here, column)
         if group.at.isdigit():
             count = min(self.taps.width - int(group.at) - on, lanes)
         at = text.place(f"{to} + {group.at} * {width} + {width * on}")
@@ -237,7 +239,8 @@ class _Masked(TapsText):
         for r in range(taps.together):
             value = sums[r]
             if self.epilogue is not None:
-                value = self.epilogue.compute(value, r, 0, f"first + row + {r}", "c")
+                row = text.value(f"first + row + {r}")
+                value = self.epilogue.compute(text.value(value, self.vector), r, 0, row, text.value("c"))
             place = text.place(f"to + {r} * out_step + c * {width}")
             text.add(f"call void {store}({vector} {value}, ptr {place}, i32 {width}, <{LANES} x i1> {self.there})")
 

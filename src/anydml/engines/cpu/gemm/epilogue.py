@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text, write_node
-from anydml.engines.cpu.codegen.function import load_some
+from anydml.engines.cpu.codegen.function import vector_of
 from anydml.engines.cpu.rows.row import givens
 from anydml.ir.contraction import SUM_BYTES
 from anydml.ir.epilogue import COLUMN, FOLD, ROW, find_epilogue, is_cheap
@@ -14,7 +14,7 @@ from anydml.ir.trees import walk
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from anydml.engines.cpu.codegen.function import Steps
+    from anydml.engines.cpu.codegen.function import Function, Value
     from anydml.engines.cpu.gemm.microkernel import Tile
     from anydml.engines.cpu.gemm.operands import Operands
     from anydml.ir.epilogue import Epilogue
@@ -27,72 +27,63 @@ if TYPE_CHECKING:
 
 
 class EpilogueText:
-    """The text of an epilogue, in a function that has `section`, `bases` and `first`, the number of its first row."""
+    """The text of an epilogue in a function, given the words of its section and the addresses of its views' rows."""
 
-    def __init__(self, epilogue: Epilogue, text: Steps, lanes: int) -> None:
-        self.epilogue, self.text, self.lanes = epilogue, text, lanes
+    def __init__(self, epilogue: Epilogue, f: Function, lanes: int, section: Value, bases: Value) -> None:
+        self.epilogue, self.f, self.lanes, self.section, self.bases = epilogue, f, lanes, section, bases
         self.few: dict[int, int] = {}
         """Of vectors that have not all lanes, by number, how many they have."""
         self.nodes = list(walk(epilogue.value))
-        self.moves = self._moves()
+        self.moves = epilogue.levels()
         self._fixed: dict[Expr, str] = {}
         """The values that are the same for the whole plane."""
+        self._views: dict[Expr, tuple[Value, Value]] = {}
+        """Of each view that moves: where it begins, and its step from row to row."""
         self._found: dict[tuple[Expr, int, int], str] = {}
-        self._fold = self._row = self._column = ""
         self._at = (-1, -1)
-
-    def _moves(self) -> dict[Expr, frozenset[str]]:
-        own = dict(zip(self.epilogue.leaves, self.epilogue.moves, strict=True))
-        found: dict[Expr, frozenset[str]] = {}
-        for node in self.nodes:  # arguments come before what they are arguments of
-            moved = frozenset((own[node],)) if own.get(node) else frozenset()
-            found[node] = moved.union(*(found[arg] for arg in node.args))
-        return found
 
     def enter(self) -> None:
         """Before all rows: what is the same for a plane."""
-        text, views = self.text, len(self.epilogue.leaves) + 1  # the target is the last
-        numbers = {node: i for i, node in enumerate(givens(self.nodes))}
-        for i, node in enumerate(self.nodes):
+        f, numbers = self.f, givens(self.nodes)
+        for node in self.nodes:
             if self.moves[node]:
                 if node.op == "load" and node is not self.epilogue.fold:
-                    own = self.epilogue.leaves.index(node)
-                    text.read(f"base_{i}", f"bases + {8 * own}")
-                    text.read(f"across_{i}", f"section + {8 * (3 + 2 * views + len(numbers) + own)}")
-                continue
-            if node in numbers:
-                place = f"section + {8 * (3 + 2 * views + numbers[node])}"
-                self._fixed[node] = self._spread(node, place)
-            elif node.op == "load":
-                text.read(f"base.{i}", f"bases + {8 * self.epilogue.leaves.index(node)}")
-                self._fixed[node] = self._spread(node, None, f"base.{i}")
-            elif node.op == "coordinate":
-                self._fixed[node] = self._spread(node, f"bases + {8 * self.epilogue.leaves.index(node)}")
+                    self._views[node] = self._view(node)
+            elif node in numbers:
+                at = 3 + 2 * (len(self.epilogue.leaves) + 1) + numbers.index(node)  # the target is the last view
+                self._fixed[node] = self._splat(node, self.section + 8 * at)
+            elif node.op in ("load", "coordinate"):
+                base = self.bases + 8 * self.epilogue.leaves.index(node)
+                self._fixed[node] = self._splat(node, f.load("i64", base) if node.op == "load" else base)
             else:
-                self._fixed[node] = write_node(text, node, self._fixed, self.lanes)
+                self._fixed[node] = write_node(f, node, self._fixed, self.lanes)
 
-    def elements(self) -> list[tuple[str, str, int]]:
-        """Of each view with an element for every fold: where its base and its step across stand, and its width."""
-        views, numbers = len(self.epilogue.leaves) + 1, len(givens(self.nodes))
+    def elements(self) -> list[tuple[Value, Value, int]]:
+        """Of each view with an element for every fold: its base, its step across, and its width."""
         return [
-            (f"bases + {8 * i}", f"section + {8 * (3 + 2 * views + numbers + i)}", int(kind_of(leaf.type)[1:]) // 8)
-            for i, (leaf, way) in enumerate(zip(self.epilogue.leaves, self.epilogue.moves, strict=True))
+            (*self._view(leaf), int(kind_of(leaf.type)[1:]) // 8)
+            for leaf, way in zip(self.epilogue.leaves, self.epilogue.moves, strict=True)
             if way == FOLD and leaf.op == "load" and leaf is not self.epilogue.fold
         ]
 
-    def _spread(self, node: Expr, place: str | None, name: str = "") -> str:
-        kind, text = scalar_text(kind_of(node.type)), self.text
-        at = text.place(place) if place is not None else text.new(f"inttoptr i64 %{name} to ptr")
-        return text.spread(text.new(f"load {kind}, ptr {at}, align 1"), kind, self.lanes)
+    def _view(self, leaf: Expr) -> tuple[Value, Value]:
+        """Where a view begins, and its step across."""
+        own = self.epilogue.leaves.index(leaf)
+        across = 3 + 2 * (len(self.epilogue.leaves) + 1) + len(givens(self.nodes)) + own
+        return self.f.load("i64", self.bases + 8 * own), self.f.load("i64", self.section + 8 * across)
+
+    def _splat(self, node: Expr, at: Value) -> Value:
+        return self.f.splat(self.f.load(scalar_text(kind_of(node.type)), at, align=1), self.lanes)
 
     def clear(self) -> None:
         """Forget what another block has computed."""
         self._found.clear()
 
-    def compute(self, fold: str, r: int, v: int, row: str, column: str) -> str:
+    def compute(self, fold: Value, r: int, v: int, row: Value, column: Value) -> Value:
         """The value of a fold in the row of a number, counted from `first`, and in columns from a number on."""
         self._fold, self._row, self._column, self._at = fold, row, column, (r, v)
-        return self[self.epilogue.value]
+        kind = vector_of(self.lanes, scalar_text(kind_of(self.epilogue.value.type)))
+        return self.f.value(self[self.epilogue.value], kind)
 
     # What `write_node` takes for the names of nodes.
 
@@ -111,28 +102,27 @@ class EpilogueText:
             r, v = (self._at[0] if ROW in moved else -1), (self._at[1] if COLUMN in moved else -1)
         if (node, r, v) not in self._found:
             make = {"coordinate": self._coordinate, "load": self._element}.get(node.op)
-            made = make(node) if make else write_node(self.text, node, self._names(), self.lanes)
+            made = make(node) if make else write_node(self.f, node, self._names(), self.lanes)
             self._found[node, r, v] = made
         return self._found[node, r, v]
 
     def _names(self) -> Mapping[Expr, str]:
         return self  # type: ignore[return-value]  # it has what `write_node` asks for
 
-    def _element(self, node: Expr) -> str:
+    def _element(self, node: Expr) -> Value:
         """An element of the row, or those of a vector of columns."""
-        i, kind = self.nodes.index(node), kind_of(node.type)
-        row = f"base_{i} + ({self._row}) * across_{i}"
+        kind, (base, across) = kind_of(node.type), self._views[node]
+        row = base + self._row * across
         if self.moves[node] == {ROW}:
-            return self._spread(node, row)
-        place = self.text.place(f"{row} + ({self._column}) * {int(kind[1:]) // 8}")
-        return load_some(self.text, kind, self.lanes, self.few.get(self._at[1], self.lanes), place, 1)
+            return self._splat(node, row)
+        there = range(self.few.get(self._at[1], self.lanes))
+        vector = vector_of(self.lanes, scalar_text(kind))
+        return self.f.load(vector, row + self._column * (int(kind[1:]) // 8), align=1, mask=there)
 
-    def _coordinate(self, node: Expr) -> str:
-        text, lanes, kind = self.text, self.lanes, f"<{self.lanes} x i64>"
+    def _coordinate(self, node: Expr) -> Value:
         if ROW in self.moves[node]:
-            return text.spread(text.value(self._row), "i64", lanes)
-        first = text.spread(text.value(self._column), "i64", lanes)
-        return text.new(f"add {kind} {first}, <{', '.join(f'i64 {k}' for k in range(lanes))}>")
+            return self.f.splat(self._row, self.lanes)
+        return self.f.splat(self._column, self.lanes) + self.f.vector("i64", range(self.lanes))
 
 
 # Epilogues, planned: the values that tiles compute from their sums, and the layout of what they read.

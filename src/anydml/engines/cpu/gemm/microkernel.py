@@ -1,15 +1,17 @@
 """The GEMM microkernel: a register tile of some rows by some vectors of columns, accumulated along K.
 
-Operand modes of A (packed by K steps, packed in lines, or read in place with a stride), accumulation, and the store:
-sums kept, added to what lies in memory, or an epilogue computed from them in registers.
+One generator of three parts: operand modes of A (packed by K steps, packed in lines, or read in place with a stride;
+`conv/microkernel.py` has those of convolution), accumulation in chains, and the store: sums kept, added to what lies in
+memory, or an epilogue computed from them in registers.
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.codegen.expressions import kind_of
-from anydml.engines.cpu.codegen.function import Steps, load_some, store_some
+from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.amx import make_matrices
 from anydml.engines.cpu.gemm.epilogue import EpilogueText
@@ -18,248 +20,30 @@ from anydml.engines.cpu.launch.record import LINE
 from anydml.engines.cpu.quant.dot4 import write_dot, write_pairs, write_small
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from anydml.engines.cpu.codegen.function import Value
     from anydml.ir.epilogue import Epilogue
 
-# The results of a tile: sums are kept, put down where more is added to them, or results are computed from them.
-
-
-CHAINED = ("write", "add", "more")
-"""Blocks of text for a chain's sums: they are the first ones, added to those at c, or to those of the chains before."""
-
-
-class TileResults:
-    """The part of a tile's text that comes after its sums: %s0.0.rest, %s0.1.rest and so on, by row and vector."""
-
-    def __init__(self, tile: Tile, scalar: str) -> None:
-        self.tile, self.text, self.vector = tile, Steps(), f"<{tile.lanes} x {scalar}>"
-        self._kind = "f32" if scalar == "float" else "i32"
-        self.sums = [(i, j) for i in range(tile.rows) for j in range(tile.across)]
-
-    def at(self, base: str, offset: int) -> str:
-        """The place some bytes on."""
-        return self.text.new(f"getelementptr i8, ptr {base}, i64 {offset}")
-
-    def load(self, base: str, offset: int, kind: str) -> str:
-        """The value that lies there."""
-        return self.text.new(f"load {kind}, ptr {self.at(base, offset)}, align 4")
-
-    def put_down(self, block: str, more: str = "") -> None:
-        """Write the sums to the tile at c, as a block has them."""
-        self.text.add(f"{block}{more}:")
-        sums = self.sums_of(block)
-        for (i, j), place in self._places():
-            store_some(self.text, self._kind, self.tile.lanes, self.tile.present(j), sums[i, j], place, 4)
-
-    def keep(self, block: str) -> None:
-        """Keep the sums for the next chain, as a block has them: where nothing else is near.
-
-        To put them down in the tile at c costs 120 cycles a chain, and this 35 (14 x 32, rows 1 KiB apart, 16 lanes).
-        """
-        self.text.add(f"{block}:")
-        sums = self.sums_of(block)
-        for (i, j), place in self._kept():
-            self.text.add(f"store {self.vector} {sums[i, j]}, ptr {place}, align 4")
-
-    def sums_of(self, block: str) -> dict[tuple[int, int], str]:
-        """The sums of a block: as they are, with those of the tile at c, or with those that are kept."""
-        places = {"write": (), "add": self._places(), "more": self._kept()}[block]
-        text, op = self.text, "fadd" if "float" in self.vector else "add"
-        found = {(i, j): f"%s{i}.{j}.rest" for i, j in self.sums}
-        for one, place in places:
-            count = self.tile.present(one[1]) if block == "add" else self.tile.lanes
-            old = load_some(text, self._kind, self.tile.lanes, count, place, 4)
-            found[one] = text.new(f"{op} {self.vector} {old}, {found[one]}")
-        return found
-
-    def _kept(self) -> Iterator[tuple[tuple[int, int], str]]:
-        """Of the sums that are kept, vector by vector."""
-        for n, one in enumerate(self.sums):
-            yield one, self.at("%kept", 4 * self.tile.lanes * n)
-
-    def _places(self) -> Iterator[tuple[tuple[int, int], str]]:
-        """Of the tile at c, vector by vector."""
-        row = "%c.entry"
-        for i in range(self.tile.rows):
-            if i:
-                row = self.text.new(f"getelementptr i8, ptr {row}, i64 %c.step")
-            for j in range(self.tile.across):
-                yield (i, j), self.at(row, 4 * self.tile.lanes * j)
-
-    def finish(self, epilogue: Epilogue, blocks: tuple[str, ...] = CHAINED) -> None:
-        """Compute results from the last sums, row by row."""
-        text, lanes, sums = self.text, self.tile.lanes, {}
-        for block in blocks:
-            if epilogue.is_long:
-                self.put_down(block, ".last")
-            else:
-                text.add(f"{block}.last:")
-                sums[block] = self.sums_of(block)
-            text.add("br label %finish")
-        text.add("finish:")
-        for i, j in self.sums if sums else ():
-            ways = ", ".join(f"[ {found[i, j]}, %{block}.last ]" for block, found in sums.items())
-            text.add(f"%t{i}.{j} = phi {self.vector} {ways}")
-        made = EpilogueText(epilogue, text, lanes)
-        made.few[self.tile.across - 1] = self.tile.present(self.tile.across - 1)
-        # Constants are found here: an address that is kept from the start on takes a register of the loop's.
-        table = len(text.lines)
-        text.table = text.new('call ptr asm sideeffect "", "=r,0"(ptr @numbers)')
-        made.enter()
-        text.add("%to.entry = inttoptr i64 %to to ptr")
-        if epilogue.is_long:
-            with text.loop("i_end", 0, self.tile.rows):
-                row, old = (
-                    text.new(f"getelementptr i8, ptr %{name}.entry, i64 {text.new(f'mul i64 %i_end, %{name}.step')}")
-                    for name in ("to", "c")
-                )
-                self._finish_row(
-                    made,
-                    row,
-                    0,
-                    "row + i_end",
-                    [self._sum_at(old, j) for j in range(self.tile.across)],
-                )
-        else:
-            row = "%to.entry"
-            for i in range(self.tile.rows):
-                if i:
-                    row = text.new(f"getelementptr i8, ptr {row}, i64 %to.step")
-                self._finish_row(made, row, i, f"row + {i}", [f"%t{i}.{j}" for j in range(self.tile.across)])
-        text.add("ret void")
-        if not text.numbers:
-            del text.lines[table]
-
-    def _sum_at(self, row: str, j: int) -> str:
-        """A row's vector of sums that are put down."""
-        present = self.tile.present(j)
-        return load_some(self.text, self._kind, self.tile.lanes, present, self.at(row, 4 * self.tile.lanes * j), 4)
-
-    def _finish_row(self, made: EpilogueText, place: str, i: int, row: str, sums: list[str]) -> None:
-        """Compute the results of a row, which is the tile's i-th or stands for each, and write them to a place."""
-        lanes, kind = self.tile.lanes, kind_of(made.epilogue.value.type)
-        for j, one in enumerate(sums):
-            value = made.compute(one, i, j, row, f"column + {lanes * j}")
-            at = self.at(place, int(kind[1:]) // 8 * lanes * j)
-            store_some(self.text, kind, lanes, self.tile.present(j), value, at, 1)
-
-
-# The rows of a tile: packed step by step, packed in lines, or as they lie in a matrix, some bytes apart.
-
-
-UNROLLED = LINED // 2
-"""Steps at once: a hundredth quicker than 4."""
-TRIO = 3
-"""Rows that share a pointer: an x86 adds a stride, or twice that, as it reads."""
-
-
-class TileRows(TileResults):
-    """The part of a tile's text that reads rows."""
-
-    def __init__(self, tile: Tile, scalar: str) -> None:
-        super().__init__(tile, scalar)
-        self.scalar = scalar
-        self.row_bytes = 4 * (tile.rows if tile.is_lined else tile.pitch * (2 if tile.kind == "pairs" else 1))
-        """Of a step of all packed rows."""
-        self.rows = ["a", *(f"a{row}" for row in range(TRIO, tile.rows if tile.is_apart else 0, TRIO))]
-        """Pointers to rows."""
-        self.fetches_rows = not tile.by_lane and len(self.sums) >= figures().gemm.fetched_rows_sums
-        self.fetches_next = (tile.is_lined or tile.is_apart) and tile.panels == 1
-
-    def enter_rows(self) -> None:
-        """Find the first step of rows, and that of a row of the next panel."""
-        text = self.text
-        text.add("%a.entry = inttoptr i64 %a to ptr")
-        for name in self.rows[1:]:
-            on = text.new(f"mul i64 %a.step, {name[1:]}")
-            text.add(f"%{name}.entry = getelementptr i8, ptr %a.entry, i64 {on}")
-        if self.fetches_next:
-            text.add("%next.entry = inttoptr i64 %b.next to ptr")
-
-    def enter_chain(self) -> None:
-        """Find what is fetched first."""
-        text = self.text
-        if self.fetches_rows and not self.tile.is_apart:
-            text.add(f"%g.chain = getelementptr i8, ptr %a.chain, i64 {self.row_bytes * LINED}")
-        if self.fetches_next:
-            done = text.new("sub i64 %count, %left.chain")
-            text.add(f"%next.chain = getelementptr float, ptr %next.entry, i64 {done}")
-
-    def enter_steps(self, name: str, phi: str) -> None:
-        """The fetched rows of a loop."""
-        if name == "main" and self.fetches_rows and not self.tile.is_apart:
-            self.text.add("%g.main = phi ptr " + phi.format("%g.chain", "%g.main.on"))
-
-    def begin_steps(self, name: str) -> None:
-        """Have a line of the next panel fetched, and hold the pointers of a turn."""
-        text = self.text
-        if name == "main" and self.fetches_next:
-            text.fetch(text.new("getelementptr float, ptr %next.chain, i64 %k.main"), near=2)
-        for x in self.rows if self.tile.is_apart else ():  # LLVM would have one for each row, and be short of registers
-            text.add(f'%{x}.{name}.here = call ptr asm sideeffect "", "=r,0"(ptr %{x}.{name})')
-
-    def fetch_rows(self, step: int) -> None:
-        """Have lines of rows fetched that later steps read, a few at each."""
-        tile = self.tile
-        if tile.is_apart:
-            for i in range(2 * step, min(2 * step + 2, tile.rows)):
-                self.text.fetch(self._row_of("main", i, LINE))
-        elif LINE * step < self.row_bytes * UNROLLED:
-            self.text.fetch(self.at("%g.main", LINE * step))
-
-    def row_at(self, name: str, step: int, i: int) -> str:
-        """Where a row's element of a step lies."""
-        tile = self.tile
-        if tile.is_apart:
-            return self._row_of(name, i, 4 * step)
-        return self.at(f"%a.{name}", 4 * (LINED * i + step) if tile.is_lined else self.row_bytes * step + 4 * i)
-
-    def _row_of(self, name: str, i: int, offset: int) -> str:
-        """Where a row lies in a matrix, some bytes on."""
-        place, on = f"%{self.rows[i // TRIO]}.{name}.here", i % TRIO
-        if on:
-            by = "%a.step" if on == 1 else self.text.new("shl i64 %a.step, 1")
-            place = self.text.new(f"getelementptr i8, ptr {place}, i64 {by}")
-        return self.at(place, offset)
-
-    def end_steps(self, name: str, steps: int) -> None:
-        """Go on to the next steps."""
-        text, tile = self.text, self.tile
-        for x in self.rows:
-            here = f"%{x}.{name}.here" if tile.is_apart else f"%{x}.{name}"
-            text.add(f"%{x}.{name}.on = getelementptr i8, ptr {here}, i64 {self._rows_on(name, steps)}")
-        if name == "main" and self.fetches_rows and not tile.is_apart:
-            text.add(f"%g.main.on = getelementptr i8, ptr %g.main, i64 {self.row_bytes * steps}")
-
-    def _rows_on(self, name: str, steps: int) -> str | int:
-        """The bytes from some steps of a to the next ones."""
-        tile, text = self.tile, self.text
-        if tile.is_apart:
-            return 4 * steps
-        if not tile.is_lined:
-            return self.row_bytes * steps
-        if name == "rest":  # which has no line to its end
-            return 4
-        half = text.new(f"and i64 %k.main, {steps}")
-        is_first = text.new(f"icmp eq i64 {half}, 0")
-        return text.new(f"select i1 {is_first}, i64 {4 * steps}, i64 {4 * LINED * tile.rows - 4 * steps}")
-
+    Sums = dict[tuple[int, int], Value]
+    """Accumulators, by row and vector."""
+    Place = tuple[tuple[int, int], Value, range]
+    """Of an accumulator in memory: its key, where it lies, and the lanes that it has there."""
 
 # The tile of a contraction: some rows by some vectors of columns, held in registers along the folded dimension.
 #
-# `kernel(a, b, b.step, c, c.step, count, first, b.next, far, far.step, a.step)` adds the sum of a[k]·b[k] over `count`
+# `kernel(a, b, b_step, c, c_step, count, first, b_next, far, far_step, a_step)` adds the sum of a[k]·b[k] over `count`
 # steps to the tile at c, or writes it there where `first` is 1: in chains of `CHAIN` steps, whose sums are kept on the
 # stack until all are there. A step of a has the rows one after the other, `pitch` of them; or rows lie in lines:
-# `LINED` steps of the first row, those of the next, and so on; or they lie `a.step` bytes apart. A step of b has the
-# columns, `b.step` bytes after those of the step before, and in further panels `b.next` bytes after those of the panel
-# before. One of a single panel, with rows in lines or apart, has as many bytes fetched from the address `b.next` on as
+# `LINED` steps of the first row, those of the next, and so on; or they lie `a_step` bytes apart. A step of b has the
+# columns, `b_step` bytes after those of the step before, and in further panels `b_next` bytes after those of the panel
+# before. One of a single panel, with rows in lines or apart, has as many bytes fetched from the address `b_next` on as
 # a row has: what is read next. One that `fetches` has a step's columns fetched for every `UNROLLED` steps, from the
-# address `far` on, each `far.step` bytes after the one before. Each sum is taken in k's order, whatever the tile; but
+# address `far` on, each `far_step` bytes after the one before. Each sum is taken in k's order, whatever the tile; but
 # in a halved one of one row, which has the registers, each half of `UNROLLED` products has a sum of its own: those are
 # added.
 #
-# One with an epilogue computes results from the sums and writes them elsewhere: `…, to, to.step, section, bases, row,
+# One with an epilogue computes results from the sums and writes them elsewhere: `…, to, to_step, section, bases, row,
 # column)` are where, the words of the result, the addresses of its views, and the place of the tile among all.
 
 
@@ -288,7 +72,7 @@ class Tile(NamedTuple):
     panels: int = 1
     """Panels of columns that it takes at once, so that a few rows have sums enough to wait for none of them."""
     reads: str = ""
-    """How rows are read that are not packed, see `conv/nhwc_microkernel.py`; none where they are."""
+    """How rows are read that are not packed, see `conv/microkernel.py`; none where they are."""
     is_turned: bool = False
     """Whether the left one of bytes is signed, and the right one is not, where that is an x86's other way round."""
     is_lined: bool = False
@@ -339,205 +123,322 @@ class Tile(NamedTuple):
         return " ".join(["tile", *map(str, plain), *([epilogue.name] if epilogue is not None else [])])
 
 
+# The accumulators of a register tile, where they are put down, and results computed from them.
+
+
+class RegisterTile:
+    """What the microkernels of all operand modes share; the tile at c has its rows `c_step` bytes apart."""
+
+    ENDING = "to to_step section bases row column"
+    """The arguments that an epilogue adds."""
+
+    def __init__(self, tile: Tile, arguments: str) -> None:
+        names = arguments if tile.epilogue is None else f"{arguments} {self.ENDING}"
+        self.tile, self.f = tile, Function("kernel", names)
+        self.arg = dict(zip(names.split(), self.f.args, strict=True))
+        self.scalar = SCALARS[tile.kind]
+        self.vector = vector_of(tile.lanes, self.scalar)
+        self.keys = list(itertools.product(range(tile.rows), range(tile.across)))
+        self.c, self.c_step = self.f.pointer(self.arg["c"]), self.arg.get("c_step")
+
+    def zeros(self) -> Sums:
+        """Sums of nothing."""
+        return dict.fromkeys(self.keys, self.f.zero(self.vector))
+
+    def places(self) -> Iterator[Place]:
+        """Of the tile at c, vector by vector."""
+        for i, row in enumerate(self.rows_from(self.c, self.c_step)):
+            for j in range(self.tile.across):
+                yield (i, j), row + 4 * self.tile.lanes * j, range(self.tile.present(j))
+
+    def rows_from(self, row: Value, step: Value | int | None) -> Iterator[Value]:
+        """Where each row begins, some bytes after the one before."""
+        for i in range(self.tile.rows):
+            row = row + step if i and step is not None else row
+            yield row
+
+    def added(self, sums: Sums, places: Iterable[Place]) -> Sums:
+        """Sums and those that lie at places."""
+        return {key: self.f.load(self.vector, at, mask=there) + sums[key] for key, at, there in places}
+
+    def put_down(self, sums: Sums, places: Iterable[Place]) -> None:
+        """Write sums to places."""
+        for key, at, there in places:
+            self.f.store(sums[key], at, mask=there)
+
+    def settle(self, sums: Sums, is_first: Value, put: Callable[[Sums], None] | None = None) -> None:
+        """Sums as they are where they are the first, or added to those at c: put somewhere, or carried on."""
+        with self.f.either(is_first, carry=() if put else sums) as (write, add):
+            with write:
+                if put:
+                    put(sums)
+            with add:
+                both = self.added(sums, self.places())
+                if put:
+                    put(both)
+                else:
+                    sums.update(both)
+
+    def put_down_and_return(self, sums: Sums) -> None:
+        """Write sums to the tile at c, and be done."""
+        self.put_down(sums, self.places())
+        self.f.ret()
+
+    def begin_epilogue(self, epilogue: Epilogue) -> EpilogueText:
+        """An epilogue's text, with what is the same for all rows."""
+        made = EpilogueText(epilogue, self.f, self.tile.lanes, self.arg["section"], self.arg["bases"])
+        # Constants are found here: an address that is kept from the start on takes a register of the loop's.
+        self.f.find_table()
+        made.enter()
+        return made
+
+    def finish(self, epilogue: Epilogue, sums: Sums) -> None:
+        """Compute results from the last sums, row by row: from those at c where an epilogue is long."""
+        f, tile, row, step = self.f, self.tile, self.arg["row"], self.arg["to_step"]
+        made = self.begin_epilogue(epilogue)
+        made.few[tile.across - 1] = tile.present(tile.across - 1)
+        to = f.pointer(self.arg["to"])
+        if not epilogue.is_long:
+            for i, at in enumerate(self.rows_from(to, step)):
+                self._finish_row(made, at, i, row + i, [sums[i, j] for j in range(tile.across)])
+            return
+        with f.loop(0, tile.rows) as i_end:
+            at, old = to + i_end * step, self.c + i_end * self.arg["c_step"]
+            there = [(old + 4 * tile.lanes * j, range(tile.present(j))) for j in range(tile.across)]
+            found = [f.load(self.vector, place, mask=lanes) for place, lanes in there]
+            self._finish_row(made, at, 0, row + i_end, found)
+
+    def _finish_row(self, made: EpilogueText, place: Value, i: int, row: Value, sums: list[Value]) -> None:
+        """Compute the results of a row, which is the tile's i-th or stands for each, and write them to a place."""
+        lanes, width = self.tile.lanes, int(kind_of(made.epilogue.value.type)[1:]) // 8
+        for j, one in enumerate(sums):
+            value = made.compute(one, i, j, row, self.arg["column"] + lanes * j)
+            self.f.store(value, place + width * lanes * j, align=1, mask=range(self.tile.present(j)))
+
+
+# The packed and the strided operand modes, and the loops along K.
+
+
+UNROLLED = LINED // 2
+"""Steps at once: a hundredth quicker than 4."""
+TRIO = 3
+"""Rows that share a pointer: an x86 adds a stride, or twice that, as it reads."""
+
+
 def make_microkernel(tile: Tile) -> str:
     """The text of the kernel."""
-    return make_matrices(tile) if tile.kind == "matrices" else TileText(tile).write()
+    return make_matrices(tile) if tile.kind == "matrices" else Microkernel(tile).write()
 
 
-def _chained(first: str, other: str) -> str:
-    """A value for the first chain, and another for the others, by the blocks before."""
-    return ", ".join([f"[ {first}, %entry ]", *(f"[ {other}, %{block} ]" for block in CHAINED)])
-
-
-class TileText(TileRows):
-    """The text of a tile."""
+class Microkernel(RegisterTile):
+    """The text of a tile whose rows are packed, or lie some bytes apart."""
 
     def __init__(self, tile: Tile) -> None:
-        super().__init__(tile, SCALARS[tile.kind])
+        super().__init__(tile, "a b b_step c c_step count first b_next far far_step a_step")
         self.width = 2 if tile.kind == "f16" else 4
         """Bytes of a column's step."""
+        self.row_bytes = 4 * (tile.rows if tile.is_lined else tile.pitch * (2 if tile.kind == "pairs" else 1))
+        """Of a step of all packed rows."""
+        self.fetches_rows = not tile.by_lane and len(self.keys) >= figures().gemm.fetched_rows_sums
+        self.fetches_next = (tile.is_lined or tile.is_apart) and tile.panels == 1
 
     def write(self) -> str:
-        """All of it."""
-        text, tile = self.text, self.tile
-        text.add("%c.entry = inttoptr i64 %c to ptr", "%b.entry = inttoptr i64 %b to ptr")
-        self.enter_rows()
-        text.add(f"%f.entry = getelementptr i8, ptr %c.entry, i64 {4 * tile.lanes * tile.across - 1}")
-        for p in range(1, tile.panels):
-            text.add(f"%b.panel{p} = mul i64 %b.next, {p}")
-        if tile.ahead:
-            text.add(f"%b.ahead = mul i64 %b.step, {tile.ahead}")
+        """All of it: chains, and in each the steps that are unrolled, then the others."""
+        f, tile, arg = self.f, self.tile, self.arg
+        b, a = f.pointer(arg["b"]), f.pointer(arg["a"])
+        firsts = range(0, tile.rows if tile.is_apart else 1, TRIO)
+        at: dict[str | int, Value] = {row: a + arg["a_step"] * row if row else a for row in firsts}
+        """Where the steps of rows lie, by the first of those that share a pointer, and those of columns."""
+        after = f.pointer(arg["b_next"]) if self.fetches_next else None
+        self.result = self.c + (4 * tile.lanes * tile.across - 1)
+        self.panels = [arg["b_next"] * p for p in range(1, tile.panels)]
+        self.ahead = arg["b_step"] * tile.ahead if tile.ahead else None
+        at["b"] = b
+        chain = {"left": arg["count"], "is_begun": f.value(0, "i1")}
         if tile.fetches:
-            text.add("%far.entry = inttoptr i64 %far to ptr")
-        text.add(f"%kept = alloca [{len(self.sums)} x {self.vector}], align {LINE}")
-        text.add("%is.first = icmp ne i64 %first, 0", "br label %chain", "chain:")
-        for name in (*self.rows, "b"):
-            text.add(f"%{name}.chain = phi ptr {_chained(f'%{name}.entry', f'%{name}.rest')}")
-        text.add(f"%left.chain = phi i64 {_chained('%count', '%left.on')}")
-        text.add(f"%is.begun = phi i1 {_chained('false', 'true')}")
-        if tile.fetches:
-            text.add(f"%far.chain = phi ptr {_chained('%far.entry', '%far.main')}")
-        text.add(f"%is.long = icmp sgt i64 %left.chain, {CHAIN}")
-        text.add(f"%steps = select i1 %is.long, i64 {CHAIN}, i64 %left.chain")
-        text.add("%left.on = sub i64 %left.chain, %steps", f"%whole = and i64 %steps, {-UNROLLED}")
-        self.enter_chain()
-        self._loop("main", "chain", "0", "%whole", UNROLLED, "rest")
-        self._loop("rest", "main", "%whole", "%steps", 1, "out")
-        text.add("out:", "%is.over = icmp eq i64 %left.on, 0", "br i1 %is.over, label %last, label %on")
-        text.add("on:", "br i1 %is.begun, label %more, label %begin", "begin:")
-        text.add("br i1 %is.first, label %write, label %add")
-        for block in CHAINED:
-            self.keep(block)
-            text.add("br label %chain")
-        text.add("last:", "br i1 %is.begun, label %more.last, label %begin.last", "begin.last:")
-        text.add("br i1 %is.first, label %write.last, label %add.last")
-        names = ["a", "b", "b.step", "c", "c.step", "count", "first", "b.next", "far", "far.step", "a.step"]
+            chain["far"] = f.pointer(arg["far"])
+        self.kept = f.stack(self.vector, len(self.keys), LINE)
+        is_first = arg["first"].ne(0)
+        with f.forever(carry=(at, chain)):
+            left = chain["left"]
+            steps = f.select(left > CHAIN, CHAIN, left)
+            chain["left"], whole = left - steps, steps & -UNROLLED
+            sums, ahead = self.zeros(), {"result": self.result}
+            if self.fetches_rows and not tile.is_apart:
+                ahead["rows"] = at[0] + self.row_bytes * LINED
+            if after is not None:
+                self.next_row = f.made("ptr", f"getelementptr float, ptr {after}, i64 {arg['count'] - left}")
+            if tile.fetches:
+                ahead["far"] = chain["far"]
+            with f.loop(0, whole, UNROLLED, carry=(at, ahead, sums)) as k:
+                self._fetch(k, ahead)
+                self._take(at, sums, UNROLLED, k, ahead)
+            if tile.fetches:
+                chain["far"] = ahead["far"]
+            with f.loop(whole, steps, carry=(at, sums)):
+                self._take(at, sums, 1)
+            f.leave_if(chain["left"].eq(0))
+            # Sums are kept for the next chain where nothing else is near: to put them down in the tile at c costs 120
+            # cycles a chain, and this 35 (14 x 32, rows 1 KiB apart, 16 lanes).
+            self._settle(sums, is_first, chain["is_begun"], lambda sums: self.put_down(sums, self._kept()))
+            chain["is_begun"] = f.value(1, "i1")
         if tile.epilogue is None:
-            for block in CHAINED:
-                self.put_down(block, ".last")
-                text.add("ret void")
-        else:
-            self.finish(tile.epilogue)
-            names += ["to", "to.step", "section", "bases", "row", "column"]
-        return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+            self._settle(sums, is_first, chain["is_begun"], self.put_down_and_return)
+            return f.end()
+        put = (lambda sums: self.put_down(sums, self.places())) if tile.epilogue.is_long else None
+        self._settle(sums, is_first, chain["is_begun"], put)
+        self.finish(tile.epilogue, sums)
+        return f.end()
 
-    def _loop(self, name: str, before: str, start: str, stop: str, steps: int, after: str) -> None:
-        """Go through so many steps at once, from a block before to a block after."""
-        text, phi = self.text, f"[ {{}}, %{before} ], [ {{}}, %{name}.on ]"
-        if before == "chain":
-            text.add(f"br label %{name}")
-        text.add(f"{name}:", f"%k.{name} = phi i64 " + phi.format(start, f"%k.{name}.on"))
-        for x in (*self.rows, "b"):
-            text.add(f"%{x}.{name} = phi ptr " + phi.format(f"%{x}.{before}", f"%{x}.{name}.on"))
-        if name == "main":
-            text.add("%f.main = phi ptr " + phi.format("%f.entry", "%f.main.on"))
-        self.enter_steps(name, phi)
-        if name == "main" and self.tile.fetches:
-            text.add("%far.main = phi ptr " + phi.format("%far.chain", "%far.main.on"))
-        for i, j in self.sums:
-            old = "zeroinitializer" if before == "chain" else f"%s{i}.{j}.{before}"
-            text.add(f"%s{i}.{j}.{name} = phi {self.vector} " + phi.format(old, f"%s{i}.{j}.{name}.on"))
-        text.add(f"%is.{name} = icmp slt i64 %k.{name}, {stop}")
-        text.add(f"br i1 %is.{name}, label %{name}.on, label %{after}", f"{name}.on:")
-        if name == "main":
-            self._fetch_result("%k.main")
-            if self.tile.fetches:
-                for line in range(-(-self.width * self.tile.lanes * self.tile.vectors // LINE)):
-                    text.fetch(self.at("%far.main", LINE * line), near=2)
-                text.add("%far.main.on = getelementptr i8, ptr %far.main, i64 %far.step")
-        self.begin_steps(name)
-        so_far, b = {(i, j): f"%s{i}.{j}.{name}" for i, j in self.sums}, f"%b.{name}"
-        is_halved = name == "main" and self.tile.is_halved
-        none = dict.fromkeys(self.sums, "zeroinitializer")
-        sums, half = dict(none if is_halved else so_far), none
-        for u in range(steps):
-            is_last = u == steps - 1
-            if is_halved and u == steps // 2:
-                half, sums = sums, dict(none)
-            self._step(name, b, u, sums)
-            if name == "main":
-                self._fetch_factors(u, b)
-            on = f"%b.{name}.on" if is_last else f"%b.{name}.{u}"
-            text.add(f"{on} = getelementptr i8, ptr {b}, i64 %b.step")
-            b = on
-        if is_halved:
-            sums = {one: self.added(so_far[one], self.added(half[one], value)) for one, value in sums.items()}
-        for (i, j), value in sums.items():
-            text.add(f"%s{i}.{j}.{name}.on = bitcast {self.vector} {value} to {self.vector}")
-        self.end_steps(name, steps)
-        text.add(f"%k.{name}.on = add i64 %k.{name}, {steps}", f"br label %{name}")
+    def _settle(self, sums: Sums, is_first: Value, is_begun: Value, put: Callable[[Sums], None] | None) -> None:
+        """The same for a chain, whose sums may be added to those of the chains before."""
+        with self.f.either(is_begun, carry=() if put else sums) as (more, begin):
+            with begin:
+                self.settle(sums, is_first, put)
+            with more:
+                both = self.added(sums, self._kept())
+                if put:
+                    put(both)
+                else:
+                    sums.update(both)
 
-    def added(self, one: str, other: str) -> str:
-        """The sum of two vectors of floats."""
-        return self.text.new(f"fadd {self.vector} {one}, {other}")
+    def _kept(self) -> Iterator[Place]:
+        """Of the sums that are kept, vector by vector."""
+        for n, key in enumerate(self.keys):
+            yield key, self.kept + 4 * self.tile.lanes * n, range(self.tile.lanes)
 
-    def _fetch_factors(self, step: int, b: str) -> None:
-        """Have lines of factors fetched that later steps read: a few at each, for many at once would wait."""
-        tile = self.tile
-        if tile.ahead:
-            on = self.text.new(f"getelementptr i8, ptr {b}, i64 %b.ahead")
-            for line in range(-(-4 * tile.lanes * tile.vectors // LINE)):
-                self.text.fetch(self.at(on, LINE * line))
-        else:
-            of = figures().gemm
-            lines = min(-(-self.width * tile.lanes * tile.vectors * UNROLLED // LINE), of.prefetch_lines * UNROLLED)
-            for line in range(lines * step // UNROLLED, lines * (step + 1) // UNROLLED):
-                self.text.fetch(self.at("%b.main", of.prefetch_bytes + LINE * line))
-        if self.fetches_rows:
-            self.fetch_rows(step)
+    # Prefetches
 
-    def _fetch_result(self, k: str) -> None:
+    def _fetch(self, k: Value, ahead: dict[str, Value]) -> None:
         """Have a row of the tile at c fetched, one every few steps: it is needed at the end, and seldom near.
 
         Of the lines that a row lies in the tile before has had the first one fetched.
         """
-        text, wide = self.text, 4 * self.tile.lanes * self.tile.across
+        f, tile, result = self.f, self.tile, ahead["result"]
+        wide = 4 * tile.lanes * tile.across
         for back in range(0, max(wide - LINE, 0) + 1, LINE):
-            self.text.fetch(self.at("%f.main", -back), is_written=True)
-        more = text.new(f"icmp slt i64 {k}, {UNROLLED * (self.tile.rows - 1)}")
-        step = text.new(f"select i1 {more}, i64 %c.step, i64 0")
-        text.add(f"%f.main.on = getelementptr i8, ptr %f.main, i64 {step}")
+            f.prefetch(result + -back, is_written=True)
+        ahead["result"] = result + f.select(k < UNROLLED * (tile.rows - 1), self.arg["c_step"], 0)
+        if tile.fetches:
+            for line in range(-(-self.width * tile.lanes * tile.vectors // LINE)):
+                f.prefetch(ahead["far"] + LINE * line, cache=2)
+            ahead["far"] += self.arg["far_step"]
+        if self.fetches_next:
+            f.prefetch(f.made("ptr", f"getelementptr float, ptr {self.next_row}, {k.typed}"), cache=2)
 
-    def _step(self, name: str, b: str, step: int, sums: dict[tuple[int, int], str]) -> None:
-        text, tile = self.text, self.tile
-        panels = [b, *(text.new(f"getelementptr i8, ptr {b}, i64 %b.panel{p}") for p in range(1, tile.panels))]
-        columns = [self._column(one, j) for one in panels for j in range(tile.vectors)]
-        found = ""
+    def _fetch_factors(
+        self, step: int, first: Value, b: Value, here: dict[str | int, Value], rows: Value | None
+    ) -> None:
+        """Have lines of factors fetched that later steps read: a few at each, for many at once would wait."""
+        f, tile = self.f, self.tile
+        if self.ahead is not None:
+            for line in range(-(-4 * tile.lanes * tile.vectors // LINE)):
+                f.prefetch(b + self.ahead + LINE * line)
+        else:
+            of = figures().gemm
+            lines = min(-(-self.width * tile.lanes * tile.vectors * UNROLLED // LINE), of.prefetch_lines * UNROLLED)
+            for line in range(lines * step // UNROLLED, lines * (step + 1) // UNROLLED):
+                f.prefetch(first + (of.prefetch_bytes + LINE * line))
+        if self.fetches_rows and tile.is_apart:
+            for i in range(2 * step, min(2 * step + 2, tile.rows)):
+                f.prefetch(self._row(here, 0, i) + LINE)
+        elif rows is not None and LINE * step < self.row_bytes * UNROLLED:
+            f.prefetch(rows + LINE * step)
+
+    # Steps
+
+    def _take(
+        self,
+        at: dict[str | int, Value],
+        sums: Sums,
+        steps: int,
+        k: Value | None = None,
+        ahead: dict[str, Value] | None = None,
+    ) -> None:
+        """Some steps at once; with what is fetched `ahead` in the loop that is unrolled, at its step k."""
+        f, tile, b, rows = self.f, self.tile, at["b"], [name for name in at if name != "b"]
+        # LLVM would have a pointer for each row, and be short of registers.
+        here = {name: f.opaque(at[name]) if tile.is_apart else at[name] for name in rows}
+        before, is_halved, half = dict(sums), ahead is not None and tile.is_halved, self.zeros()
+        if is_halved:
+            sums.update(half)
+        for u in range(steps):
+            if is_halved and u == steps // 2:
+                half = dict(sums)
+                sums.update(self.zeros())
+            self._step(here, b, u, sums)
+            if ahead is not None:
+                self._fetch_factors(u, at["b"], b, here, ahead.get("rows"))
+            b += self.arg["b_step"]
+        if is_halved:
+            sums.update({key: before[key] + (half[key] + value) for key, value in sums.items()})
+        at["b"] = b
+        for name in rows:
+            at[name] = here[name] + self._rows_on(steps, k)
+        if ahead is not None and "rows" in ahead:
+            ahead["rows"] += self.row_bytes * steps
+
+    def _rows_on(self, steps: int, k: Value | None) -> Value | int:
+        """The bytes from some steps of a to the next ones."""
+        tile = self.tile
+        if tile.is_apart or not tile.is_lined:
+            return (4 if tile.is_apart else self.row_bytes) * steps
+        if k is None:  # the last steps have no line to its end
+            return 4
+        return self.f.select((k & steps).eq(0), 4 * steps, 4 * LINED * tile.rows - 4 * steps)
+
+    def _row(self, here: dict[str | int, Value], step: int, i: int) -> Value:
+        """Where a row's element of a step lies."""
+        tile = self.tile
+        if not tile.is_apart:
+            return here[0] + (4 * (LINED * i + step) if tile.is_lined else self.row_bytes * step + 4 * i)
+        place, on = here[i // TRIO * TRIO], i % TRIO
+        if on:
+            place += self.arg["a_step"] if on == 1 else self.arg["a_step"] << 1
+        return place + 4 * step
+
+    def _step(self, here: dict[str | int, Value], b: Value, step: int, sums: Sums) -> None:
+        """The products of one step, added to sums."""
+        f, tile = self.f, self.tile
+        columns = [self._column(one, j) for one in [b, *(b + on for on in self.panels)] for j in range(tile.vectors)]
         for i in range(tile.rows):
             if tile.by_lane and i % tile.lanes == 0:
-                found = self.load(self.row_at(name, step, i), 0, self.vector)
+                several = f.load(self.vector, self._row(here, step, i))
             if tile.by_lane:
-                lanes = ", ".join([f"i32 {i % tile.lanes}"] * tile.lanes)
-                factor = text.new(
-                    f"shufflevector {self.vector} {found}, {self.vector} poison, <{tile.lanes} x i32> <{lanes}>"
-                )
+                factor = f.shuffle(several, None, [i % tile.lanes] * tile.lanes)
             else:
-                one = self.load(self.row_at(name, step, i), 0, self.scalar)
-                factor = text.spread(one, self.scalar, tile.lanes)
+                factor = f.splat(f.load(self.scalar, self._row(here, step, i)), tile.lanes)
             if tile.kind == "pairs":
-                one = self.load(self.row_at(name, step, i), 4 * tile.pitch, "i32")
-                other = text.spread(one, "i32", tile.lanes)
-                for j in range(tile.across):
-                    both = (factor, other)
-                    sums[i, j] = write_pairs(text, tile.lanes, both, columns[j], sums[i, j], is_turned=tile.is_turned)
+                both = factor, f.splat(f.load("i32", self._row(here, step, i) + 4 * tile.pitch), tile.lanes)
+                for j, column in enumerate(columns):
+                    made = write_pairs(f, tile.lanes, both, column, sums[i, j], is_turned=tile.is_turned)
+                    sums[i, j] = f.value(made, self.vector)
                 continue
-            for j in range(tile.across):
-                sums[i, j] = self._multiply(factor, columns[j], sums[i, j])
+            for j, column in enumerate(columns):
+                sums[i, j] = self._multiply(factor, column, sums[i, j])
         # Nothing is read before it is needed: LLVM would gather the loads of all steps, and be short of registers.
-        if not tile.is_tied:
-            text.add('call void asm sideeffect "", "~{memory}"()')
-            return
-        kind, letter = f"{{ {', '.join([self.vector] * len(sums))} }}", "w" if tile.by_lane else "v"
-        ties = ",".join([*[f"={letter}"] * len(sums), *map(str, range(len(sums)))])
-        given = ", ".join(f"{self.vector} {value}" for value in sums.values())
-        if len(sums) == 1:  # a single output is no struct
-            sums[0, 0] = text.new(f'call {self.vector} asm sideeffect "", "{ties},~{{memory}}"({given})')
-            return
-        held = text.new(f'call {kind} asm sideeffect "", "{ties},~{{memory}}"({given})')
-        for k, place in enumerate(list(sums)):
-            sums[place] = text.new(f"extractvalue {kind} {held}, {k}")
+        if tile.is_tied:
+            f.await_values(sums, self.keys, "w" if tile.by_lane else "v")
+        else:
+            f.barrier()
 
-    def _column(self, b: str, j: int) -> str:
+    def _column(self, b: Value, j: int) -> Value:
         """A vector of columns, by its number."""
-        first = self.tile.lanes * j
-        if self.tile.reads_some:
-            return load_some(self.text, "f32", self.tile.lanes, self.tile.present(j), self.at(b, 4 * first), 4)
-        if self.tile.kind != "f16":
-            return self.load(b, 4 * first, self.vector)
-        half = f"<{self.tile.lanes} x half>"
-        place = self.at(b, 2 * first)
-        wide = self.text.new(f"fpext {half} {self.text.new(f'load {half}, ptr {place}, align 2')} to {self.vector}")
+        f, tile = self.f, self.tile
+        if tile.kind != "f16":
+            there = range(tile.present(j)) if tile.reads_some else None
+            return f.load(self.vector, b + 4 * tile.lanes * j, mask=there)
+        wide = f.cast("fpext", f.load(vector_of(tile.lanes, "half"), b + 2 * tile.lanes * j), "float")
         # An Arm's LLVM would convert the columns of steps to come as well, and be short of registers.
-        way = f'call {self.vector} asm sideeffect "", "=w,0"({self.vector} {wide})'
-        return self.text.new(way) if self.tile.by_lane else wide
+        return f.opaque(wide, "w") if tile.by_lane else wide
 
-    def _multiply(self, factor: str, column: str, total: str) -> str:
-        text, vector = self.text, self.vector
-        if SCALARS[self.tile.kind] == "float":
-            return text.call("fmuladd", vector, [factor, column, total])  # two roundings where an old x86 has no other
-        if self.tile.kind in BYTES:
-            factors = (column, factor) if self.tile.is_turned else (factor, column)
-            if self.tile.kind == "small":
-                return write_small(text, self.tile.lanes, *factors, total)
-            return write_dot(text, self.tile.lanes, self.tile.by_lane, *factors, total)
-        return text.new(f"add {vector} {text.new(f'mul {vector} {factor}, {column}')}, {total}")
+    def _multiply(self, factor: Value, column: Value, total: Value) -> Value:
+        f, tile = self.f, self.tile
+        if self.scalar == "float":
+            return f.fmuladd(factor, column, total)  # two roundings where an old x86 has no other
+        if tile.kind not in BYTES:
+            return factor * column + total
+        factors = (column, factor) if tile.is_turned else (factor, column)
+        if tile.kind == "small":
+            return f.value(write_small(f, tile.lanes, *factors, total), self.vector)
+        return f.value(write_dot(f, tile.lanes, tile.by_lane, *factors, total), self.vector)

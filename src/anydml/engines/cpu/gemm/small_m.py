@@ -123,8 +123,8 @@ class Reader:
         if leaf.op == "coordinate":
             value = "poison"
             for lane in range(lanes):
-                one = text.value(f"{here} + ({at} + {lane}) * step{v}")
-                value = text.new(f"insertelement <{lanes} x i64> {value}, i64 {one}, i32 {lane}")
+                index = text.value(f"{here} + ({at} + {lane}) * step{v}")
+                value = text.new(f"insertelement <{lanes} x i64> {value}, i64 {index}, i32 {lane}")
             return value
         if letter == "r":
             return text.spread(text.new(f"load {scalar}, ptr {text.place(here)}, align 1"), scalar, lanes)
@@ -137,8 +137,8 @@ class Reader:
             return load_masked(text, MASKED[scalar], lanes, mask, text.place(f"{here} + {at} * step{v}"), 1)
         value = "poison"
         for lane in range(lanes):
-            index = f"min({at} + {lane}, {last} - 1)" if last else f"({at} + {lane})"
-            one = text.new(f"load {scalar}, ptr {text.place(f'{here} + {index} * step{v}')}, align 1")
+            on = f"min({at} + {lane}, {last} - 1)" if last else f"({at} + {lane})"
+            one = text.new(f"load {scalar}, ptr {text.place(f'{here} + {on} * step{v}')}, align 1")
             value = text.new(f"insertelement <{lanes} x {scalar}> {value}, {scalar} {one}, i32 {lane}")
         return value
 
