@@ -22,9 +22,9 @@ from anydml.engines.cuda.codegen.expressions import (
 from anydml.engines.cuda.conv.implicit_gemm_kernel import Taps
 from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Kernel, bases_of, kind_of
 from anydml.engines.cuda.prepared import Prepared
-from anydml.engines.cuda.rows.reduce import levels_of, neutral
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr
+from anydml.ir.folds import levels_of, neutral
 from anydml.ir.numerics import expand
 from anydml.ir.padded_reads import match_reached
 from anydml.ir.patterns import copy_of
