@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from anydml.engines.cpu.rows.reduce_kernel import Shape
     from anydml.ir.expressions import Expr
-    from anydml.ir.folds import Pass
+    from anydml.ir.row_passes import Pass
 
 # The vectors of a strip of rows: where they begin, and their results so far, which lie on the stack.
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from anydml.engines.cpu.rows.reduce_kernel import Shape
     from anydml.ir.expressions import Expr
-    from anydml.ir.folds import Pass
+    from anydml.ir.row_passes import Pass
 
 # The number of a row's first element that meets a condition, as ARGMAX has it: nothing is read after that.
 

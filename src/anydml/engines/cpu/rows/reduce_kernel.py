@@ -17,21 +17,23 @@ from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.rows.row import givens, load_leaf, store_leaf, write_lanes, write_start
 from anydml.enums import DataType
 from anydml.ir.expressions import fold as make_fold
-from anydml.ir.folds import find_passes, neutral
 from anydml.ir.numerics.exponential import exp
+from anydml.ir.row_passes import Pass, find_passes, neutral
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.ir.expressions import Expr
-    from anydml.ir.folds import Pass
 
 DEAR = 12
 """Operations from which on a row's elements are kept for the next pass, and not computed again."""
 CHEAP = 2
 """Those where vectors lie along the row, and the nearest cache has room: a layer norm of 128 x 1024 takes 105 us so,
 and 114 computed again (one thread of an Arm Neoverse-N1)."""
+
+
+# The parameters of a reduce, beside its trees.
 
 
 class Shape(NamedTuple):
@@ -92,7 +94,7 @@ def vector_of(node: Expr, lanes: int) -> str:
 
 
 def identity(fold: Expr) -> str:
-    """The neutral element in every lane."""
+    """The neutral element, in every lane."""
     kind = kind_of(fold.type)
     return f"splat ({scalar_text(kind)} {number_text(neutral(fold).value, kind)})"
 

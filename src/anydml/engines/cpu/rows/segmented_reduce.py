@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from anydml.ir.expressions import FOLDS, Expr, coordinate, fold, load
-from anydml.ir.folds import folds_by_level
+from anydml.ir.row_passes import levels_of
 from anydml.ir.trees import loads, rewrite, walk
 from anydml.ir.verbs import Map, Reduce, Write
 from anydml.ir.views import View
@@ -49,7 +49,7 @@ class _Cutting:
         folds = [node for node in walk(*values) if node.op in FOLDS]
         inner = {part for node in folds for part in walk(node.args[0])}
         parts: dict[Expr, View] = {}
-        for beside in folds_by_level(*values):
+        for beside in _levels(values, folds):
             for node, partial in zip(beside, self._partials(beside), strict=True):
                 if primitive.is_by_row and node not in inner:
                     parts[node] = partial
@@ -141,6 +141,12 @@ class _Cutting:
         self.steps.append(
             rest.writing(lambda view: replace(view, sizes=(*self.kept, 1), strides=(*view.strides[:first], 0)))
         )
+
+
+def _levels(values: Sequence[Expr], folds: Sequence[Expr]) -> list[list[Expr]]:
+    """Folds that need no other, those that need these, and so on."""
+    level = levels_of(*values)
+    return [[node for node in folds if level[node] == k] for k in sorted({level[node] for node in folds})]
 
 
 def replaced(root: Expr, known: Mapping[Expr, Expr]) -> Expr:

@@ -24,10 +24,10 @@ from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Kernel, bases_of, 
 from anydml.engines.cuda.prepared import Prepared
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr
-from anydml.ir.folds import levels_of, neutral
 from anydml.ir.numerics import expand
 from anydml.ir.padded_reads import match_reached
 from anydml.ir.patterns import copy_of
+from anydml.ir.row_passes import levels_of, neutral
 from anydml.ir.trees import walk
 from anydml.ir.windows import walked_by
 

@@ -16,9 +16,9 @@ from anydml.engines.cuda.rows.reduce_kernel import Line, Rows
 from anydml.engines.cuda.scratch import DeviceWords
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr, fold, load
-from anydml.ir.folds import levels_of, neutral, varying_nodes
 from anydml.ir.numerics import expand
 from anydml.ir.numerics.exponential import is_not_above_zero
+from anydml.ir.row_passes import levels_of, neutral, varies_along_row
 from anydml.ir.trees import rewrite, walk
 from anydml.ir.trees import walk as walk_nodes
 from anydml.ir.verbs import Reduce, Write
@@ -80,7 +80,8 @@ class _Writer(TritonLines):
         self.fetches = {node: f"f{k}" for k, node in enumerate(node for node in self.levels if node.op == "fetch")}
         self.views = {node: number for number, node in enumerate((*self.loads, *self.coordinates))}
         self.spans = {node: spans(node) for node in self.views}
-        self.varies = varying_nodes(values, {node for node, (_, along) in self.spans.items() if along})
+        self.varies = varies_along_row(values, [node for node, (_, along) in self.spans.items() if along])
+        """Whether a node has a number for each element of a row."""
         super().__init__()
 
     def made(self) -> Any:

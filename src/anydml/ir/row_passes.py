@@ -1,14 +1,15 @@
-"""Folds: their neutral elements, how deep in one another they are, and the passes over a row that they take.
+"""The work of a reduce on a row: folds by level, their neutral elements, and the passes over the row's elements, with
+what each keeps for later ones and what those compute again.
 
-A reduce folds a row in passes. Folds that need no other fold share the first, those that need these the second, and so
-on; where there is a value for each element a last pass computes it. What a pass computes of an element later ones may
-need again: it is kept where that takes long and an engine has room for it, and otherwise computed again.
+Folds that need no other fold share the first pass, those that need these the second, and so on; where there is a value
+for each element a last pass computes it. Engines write the passes.
 """
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from anydml.ir.expressions import FOLDS, LEAVES, const
 from anydml.ir.trees import walk
@@ -20,11 +21,15 @@ if TYPE_CHECKING:
 
 
 def neutral(fold: Expr) -> Expr:
-    """The number that changes nothing: of sums -0.0 and not 0.0, which would make a sum of -0.0 alone 0.0."""
+    """The neutral element of a fold: -0.0 and not 0.0, which would make a sum of -0.0 alone 0.0."""
     kind = fold.type
     assert kind is not None  # noqa: S101 - for type checkers: truths are not folded
-    least, most = (-math.inf, math.inf) if kind.is_float else kind.limits
-    return const({"fold_sum": -0.0, "fold_product": 1.0, "fold_max": least, "fold_min": most}[fold.op], kind)
+    if fold.op in ("fold_sum", "fold_product"):
+        return const({"fold_sum": -0.0, "fold_product": 1.0}[fold.op], kind)
+    if kind.is_float:
+        return const(-np.inf if fold.op == "fold_max" else np.inf, kind)
+    limits = np.iinfo(kind.dtype)
+    return const(int(limits.min if fold.op == "fold_max" else limits.max), kind)
 
 
 def levels_of(*values: Expr) -> dict[Expr, int]:
@@ -35,18 +40,11 @@ def levels_of(*values: Expr) -> dict[Expr, int]:
     return found
 
 
-def folds_by_level(*values: Expr) -> list[list[Expr]]:
-    """The folds that need no other, those that need these, and so on."""
-    levels = levels_of(*values)
-    folds = [node for node in levels if node.op in FOLDS]
-    return [[node for node in folds if levels[node] == k] for k in range(1, max(levels.values()) + 1)]
-
-
-def varying_nodes(values: Sequence[Expr], leaves: Collection[Expr]) -> dict[Expr, bool]:
-    """Whether each node has a number for each element of a row, given the leaves that do: a fold has one for all."""
+def varies_along_row(values: Sequence[Expr], varying: Collection[Expr]) -> dict[Expr, bool]:
+    """Whether each node of trees has a number for each element of a row, given the leaves that do."""
     found: dict[Expr, bool] = {}
     for node in walk(*values):
-        found[node] = node in leaves or (node.op not in FOLDS and any(found[arg] for arg in node.args))
+        found[node] = node in varying or (node.op not in FOLDS and any(found[arg] for arg in node.args))
     return found
 
 
@@ -85,8 +83,12 @@ def find_passes(
     What takes `dear` operations or more is kept for later passes; 0 for nothing. Of the values by element some are
     written `early`: by the first pass that computes them, and later ones read them there.
     """
-    changes = varying_nodes(values, varying)
-    steps = [(folds, [fold.args[0] for fold in folds]) for folds in folds_by_level(*values)]
+    nodes = list(walk(*values))
+    level, changes = levels_of(*values), varies_along_row(values, varying)
+    steps: list[tuple[list[Expr], list[Expr]]] = []
+    for k in range(1, max(level.values()) + 1):
+        folds = [node for node in nodes if node.op in FOLDS and level[node] == k]
+        steps.append((folds, [fold.args[0] for fold in folds]))
     if rest := [value for value in by_element if value not in early]:
         steps.append(([], rest))
     passes: list[Pass] = []
