@@ -67,18 +67,22 @@ def order(loops: Loops, view: int) -> Loops:
     return loops.pick(sorted(range(len(loops.sizes)), key=step, reverse=True))
 
 
+def runs(dimensions: Sequence[int], sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+    """Some dimensions in runs: those of each follow one another without a gap in every view, and so are one."""
+    found: list[tuple[int, ...]] = []
+    for k in dimensions:
+        if found and all(row[found[-1][-1]] == row[k] * sizes[k] for row in strides):
+            found[-1] += (k,)
+        else:
+            found.append((k,))
+    return found
+
+
 def merge(loops: Loops) -> Loops:
     """Make one dimension of two that follow one another without a gap in every view."""
-    sizes: list[int] = []
-    strides: list[list[int]] = [[] for _ in loops.strides]
-    for k in reversed(range(len(loops.sizes))):
-        if sizes and all(row[k] == kept[0] * sizes[0] for row, kept in zip(loops.strides, strides, strict=True)):
-            sizes[0] *= loops.sizes[k]
-            continue
-        sizes.insert(0, loops.sizes[k])
-        for row, kept in zip(loops.strides, strides, strict=True):
-            kept.insert(0, row[k])
-    return Loops(tuple(sizes), tuple(map(tuple, strides)), loops.offsets)
+    found = runs(range(len(loops.sizes)), loops.sizes, loops.strides)
+    sizes = tuple(math.prod(loops.sizes[k] for k in run) for run in found)
+    return Loops(sizes, tuple(tuple(row[run[-1]] for run in found) for row in loops.strides), loops.offsets)
 
 
 def simplify(loops: Loops, written: int) -> Loops:

@@ -17,7 +17,7 @@ from anydml.engines.reference import ReferenceEngine
 from anydml.enums import DataType
 from anydml.ir.attention import Attend
 from anydml.ir.blocked_weights import match_dequantised, match_weights
-from anydml.ir.contraction import match_contraction, varies_along
+from anydml.ir.contraction import ConvolutionAxes, match_contraction, varies_along
 from anydml.ir.expressions import FOLDS
 from anydml.ir.numerics import expand
 from anydml.ir.patterns import is_copy, is_plain, match_filled, match_lookup, match_scaled
@@ -79,8 +79,8 @@ def is_woven(verb: Map) -> bool:
 # Convolution and pooling
 
 
-BATCH, GROUP, CHANNEL, ROW, PLACE, INPUT, DOWN, BESIDE = range(8)
-"""The dimensions of a convolution of planes, as its operator writes it: what is kept, then what is summed."""
+(BATCH, GROUP), CHANNEL, (ROW, PLACE), INPUT, (DOWN, BESIDE) = ConvolutionAxes.of(8, 3)
+"""The dimensions of a convolution of planes."""
 MOST_TAPS = 64
 """Elements of a window of the stencil."""
 LONGEST_WINDOW = 128

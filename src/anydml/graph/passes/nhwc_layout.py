@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.graph.recipe import Recipe
-from anydml.ir.contraction import match_contraction
+from anydml.ir.contraction import ConvolutionAxes, match_contraction
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
@@ -168,10 +168,10 @@ def _axes_along(made: Map | Reduce, way: int) -> Iterator[tuple[View, int]]:
 def _read_by_convolution(
     step: Step, recipe: Recipe, kinds: Mapping[DataType, NhwcLayout], seen: Mapping[str, list[View]]
 ) -> Iterator[tuple[View, _Pictures]]:
-    """The pictures that a convolution reads: as operators have it, channels are the first dimension that is summed."""
+    """The pictures that a convolution reads."""
     if (made := _convolution(step)) is None:
         return
-    for view, axis in _axes_along(made, len(made.sizes) - made.depth):
+    for view, axis in _axes_along(made, ConvolutionAxes.of(len(made.sizes), made.depth).inputs):
         if view.tensor not in seen or view.sizes[axis] < FEW:
             continue
         if (one := _pictures(view, axis, recipe, kinds)) is not None:
@@ -199,16 +199,16 @@ def _written_by_convolution(
     """
     if (made := _convolution(step)) is None:
         return
-    target, kept = made.target, len(made.sizes) - made.depth
+    target, axes = made.target, ConvolutionAxes.of(len(made.sizes), made.depth)
     if target.tensor not in seen or target.tensor in found or not kinds[target.data_type].includes_outputs:
         return
-    axis = kept - made.depth  # as operators have it, places come after the channels
+    axis = axes.channel
     if axis < 1 or math.prod(made.sizes[1:axis]) > 1 or made.sizes[axis] < FEW:
         return
     one = _pictures(target, axis, recipe, kinds)
     whole = recipe.stores[target.tensor].size_in_bytes // target.data_type.size_in_bytes
     is_all = one is not None and made.sizes[0] * one.channels * one.places == whole
-    if one is not None and is_all and any(view.tensor in found for view, _ in _axes_along(made, kept)):
+    if one is not None and is_all and any(view.tensor in found for view, _ in _axes_along(made, axes.inputs)):
         yield target, one
 
 

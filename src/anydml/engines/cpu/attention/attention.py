@@ -17,7 +17,7 @@ from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_float16, has_fma
 from anydml.engines.cpu.gemm.microkernel import Tile, make_microkernel
-from anydml.engines.cpu.gemm.operands import NOWHERE, StridedOperand
+from anydml.engines.cpu.gemm.operands import NOWHERE
 from anydml.engines.cpu.gemm.packing import Packing, make_pack
 from anydml.engines.cpu.gemm.program import Section, record_of, section_of
 from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, make_stage, take_scratch
@@ -30,6 +30,7 @@ from anydml.engines.cpu.rows.row import Shape, givens
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.enums import DataType
 from anydml.ir.attention import Attend
+from anydml.ir.contraction import StridedOperand, operand_of
 from anydml.ir.expressions import const, coordinate, load
 from anydml.ir.numerics import expand
 from anydml.ir.trees import rewrite, walk
@@ -365,20 +366,13 @@ def _pack(view: View, rows: int, panel: int) -> tuple[str, Kernel]:
 # Sections
 
 
-def _lie(view: View) -> StridedOperand:
-    width = view.data_type.size_in_bytes
-    return StridedOperand(view.tensor, view.offset * width, tuple(stride * width for stride in view.strides), width)
-
-
 def _leaf(primitive: Attend, leaf: Expr) -> StridedOperand:
-    """How a load beside the sum, or a coordinate, lies along the scores."""
-    if leaf.op == "coordinate":
-        return StridedOperand("", 0, tuple(int(k == leaf.value) for k in range(len(primitive.scores))), 1)
-    return _lie(primitive.beside[int(leaf.value) - 1])
+    """How a load beside the sum, which is load 0, or a coordinate, lies along the scores."""
+    return operand_of(leaf, (primitive.target, *primitive.beside), len(primitive.scores)).in_bytes
 
 
 def _tensors(primitive: Attend) -> Section:
-    lies = [_lie(view) for view in (*primitive.sources[:3], primitive.target)]
+    lies = [StridedOperand.of(view).in_bytes for view in (*primitive.sources[:3], primitive.target)]
     steps, across = [lie.strides[-1] for lie in lies], [lie.strides[-2] for lie in lies]
     return section_of(0, lies, steps, (), across, range(len(primitive.scores) - 2))
 
@@ -411,7 +405,7 @@ def _limit(primitive: Attend) -> Section:
 def _result(primitive: Attend) -> Section:
     """A row of sums, divided by the sum of its powers."""
     value = (load(0, F32) / load(1, F32)).to(primitive.target.data_type)
-    lies = [NOWHERE, NOWHERE, _lie(primitive.target)]
+    lies = [NOWHERE, NOWHERE, StridedOperand.of(primitive.target).in_bytes]
     steps = [4, 0, lies[2].strides[-1]]
     return _mapped(value, [load(0, F32), load(1, F32)], lies, steps, len(primitive.scores) - 2)
 

@@ -24,8 +24,7 @@ from anydml.engines.cpu.conv.stencil_vectors import (
 )
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature
-from anydml.engines.cpu.gemm.epilogue import COLUMN, FOLD, ROW, Epilogue
-from anydml.engines.cpu.gemm.operands import Operands, byte_less_zero
+from anydml.engines.cpu.gemm.operands import Operands
 from anydml.engines.cpu.gemm.program import record_of
 from anydml.engines.cpu.gemm.tile_shapes import has_dots, tile_for
 from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, make_stage, take_scratch
@@ -34,7 +33,8 @@ from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.launch.record import Layout
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.enums import DataType
-from anydml.ir.contraction import Contraction, varies_along
+from anydml.ir.contraction import Contraction, byte_less_zero, varies_along
+from anydml.ir.epilogue import find_epilogue
 from anydml.ir.expressions import FOLDS
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Reduce
@@ -43,8 +43,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.engines.cpu.conv.padded_input import PaddedInput
-    from anydml.engines.cpu.gemm.operands import StridedOperand
     from anydml.engines.cpu.gemm.program import Section
+    from anydml.ir.contraction import StridedOperand
+    from anydml.ir.epilogue import Epilogue
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive
 
@@ -320,15 +321,6 @@ TOGETHER = 4
 """Rows of a part at least."""
 
 
-class _Planes(Operands):
-    """The last two dimensions that are kept are rows and columns of a plane."""
-
-    def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - as `Operands._sort` takes it
-        found = self.found
-        self.windows, self.unmerged = None, ()
-        self.batch, self.rows, self.columns, self.folded = found.batch, found.rows, found.columns, found.folded
-
-
 class _Found(NamedTuple):
     op: str
     x: Expr
@@ -365,7 +357,8 @@ def plan_stencil(primitive: Reduce, frame: PaddedInput | None = None) -> KernelP
     if any(one is not None and not varies_along(one, primitive.sources).isdisjoint(over) for one, over in others):
         return None
     both = (found.x, found.x)  # weights have no part in how a plane lies
-    sides = _Planes(primitive, Contraction(found.fold, *both, primitive.sizes, batch, plane[:1], plane[1:], folded))
+    # The last two dimensions that are kept are rows and columns of a plane.
+    sides = Operands(primitive, Contraction(found.fold, *both, primitive.sizes, batch, plane[:1], plane[1:], folded))
     taps = _taps(sides, found)
     if taps is None or len(sides.lies(sides.finish)) >= VIEWS:
         return None
@@ -440,17 +433,9 @@ def _epilogue(sides: Operands) -> Epilogue | None:
 
     Elements that do may lie where the target does: rows that overlap would read them again.
     """
-    leaves, lies = sides.leaves(sides.finish)
-    plane = (*sides.rows, *sides.columns)
-    moves = [FOLD if leaf is sides.sum else "" for leaf in leaves]
-    for v, (leaf, lie) in enumerate(zip(leaves, lies, strict=True)):
-        if leaf.op == "coordinate":
-            moves[v] = {sides.rows[0]: ROW, sides.columns[0]: COLUMN}.get(int(leaf.value), "")
-        elif any(lie.strides[k] for k in plane):
-            return None
-    is_run = sides.target.along(sides.columns) == sides.target.width
-    is_short = len(list(walk(sides.finish))) <= figures().stencil.epilogue_nodes and is_run
-    return Epilogue(sides.finish, sides.sum, tuple(leaves), tuple(moves)) if is_short else None
+    is_packed = sides.target.along(sides.columns) == sides.target.width
+    longest = figures().stencil.epilogue_nodes
+    return find_epilogue(sides, sides.rows, sides.columns, longest=longest, may_read=("",)) if is_packed else None
 
 
 def _pair(sides: Operands, lie: StridedOperand) -> tuple[int, int]:

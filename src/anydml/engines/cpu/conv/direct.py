@@ -15,7 +15,7 @@ from anydml.engines.cpu.conv.microkernel import DirectTile, make_direct_tile
 from anydml.engines.cpu.conv.padded_input import match_padded_input
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_feature
-from anydml.engines.cpu.gemm.epilogue import CHEAP, COLUMN, FOLD, SHORT, Epilogue
+from anydml.engines.cpu.gemm.epilogue import SHORT
 from anydml.engines.cpu.gemm.microkernel import CHAIN
 from anydml.engines.cpu.gemm.operands import Operands
 from anydml.engines.cpu.gemm.prepacked import lay_out_places
@@ -27,15 +27,16 @@ from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.launch.record import LINE, Layout
 from anydml.engines.cpu.rows.walk import VIEWS
 from anydml.engines.cpu.schedules import BATCH, BESIDE, CHANNEL, DOWN, GROUP, INPUT, LEAST_LANES, PLACE, ROW
-from anydml.ir.contraction import Contraction, match_contraction
-from anydml.ir.trees import walk
+from anydml.ir.contraction import match_contraction
+from anydml.ir.epilogue import COLUMN, find_epilogue, is_cheap
 from anydml.ir.verbs import Reduce
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.engines.cpu.conv.padded_input import PaddedInput
-    from anydml.engines.cpu.gemm.operands import StridedOperand
+    from anydml.ir.contraction import StridedOperand
+    from anydml.ir.epilogue import Epilogue
     from anydml.ir.verbs import Primitive
 
 # Direct convolution, a row block of the output (a "band" below) at a time. Compiled once for all.
@@ -187,16 +188,6 @@ def _multiply(text: Steps) -> None:
 MOST_VECTORS = 4
 
 
-class DirectOperands(Operands):
-    """Rows are the places of a line, columns the channels of the output."""
-
-    def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - as `Operands._sort` takes it
-        found = self.found
-        self.windows, self.unmerged = None, ()
-        self.rows, self.columns, self.batch, self.folded = found.rows, found.columns, found.batch, found.folded
-        self.m, self.n, self.k = map(self.count, (self.rows, self.columns, self.folded))
-
-
 class Shape(NamedTuple):
     """Of tiles: whole lines of the output, or places of one, by vectors of channels."""
 
@@ -218,7 +209,7 @@ class Shape(NamedTuple):
         return max(rows * self.vectors, of.latency, of.loads * (rows + self.vectors)) / 2 + of.overhead
 
 
-def shape_of(sides: DirectOperands, lanes: int) -> Shape:
+def shape_of(sides: Operands, lanes: int) -> Shape:
     """The tile that takes the least time."""
     registers = 32 if has_feature("avx512vl") else 16
     line, rows, found = sides.m, sides.found.sizes[ROW], []
@@ -247,7 +238,7 @@ class _Units(NamedTuple):
 
 
 def units_of(
-    sides: DirectOperands, shape: Shape, stride: int, reach: int, pitch: int, *, planes: int, panels: int
+    sides: Operands, shape: Shape, stride: int, reach: int, pitch: int, *, planes: int, panels: int
 ) -> _Units | None:
     """Row blocks that the second cache has, and work for every thread; None where a scratch has no room for a band.
 
@@ -274,7 +265,7 @@ def units_of(
     return None
 
 
-def size_of(sides: DirectOperands) -> int:
+def size_of(sides: Operands) -> int:
     """The work, in bytes moved in its time."""
     return 2 * math.prod(sides.found.sizes) // figures().gemm.flops_per_byte
 
@@ -408,36 +399,27 @@ def plan_direct_padded(primitives: Sequence[Primitive], constants: frozenset[str
 def _plan(primitive: Reduce, frame: PaddedInput | None, constants: frozenset[str]) -> KernelProgram | None:
     found = match_contraction(primitive)
     assert found is not None  # noqa: S101 - for type checkers: the condition of the route
-    for x, weights, columns in ((found.left, found.right, found.columns), (found.right, found.left, found.rows)):
-        if columns != (CHANNEL,):
+    for one in (found, found.transposed):
+        if one.columns != (CHANNEL,):
             continue
         batch = tuple(k for k in (BATCH, GROUP) if primitive.sizes[k] > 1)
-        own = (found.sizes, batch, (PLACE,), (CHANNEL,), (INPUT, DOWN, BESIDE))
-        sides = DirectOperands(primitive, Contraction(found.fold, x, weights, *own))
+        sides = Operands(primitive, one._replace(batch=batch, rows=(PLACE,), folded=(INPUT, DOWN, BESIDE)))
         epilogue, lines = _epilogue(sides), _lines(sides, frame)
         if epilogue is not None and lines is not None:
             return _program(sides, epilogue, lines, constants)
     return None
 
 
-def _epilogue(sides: DirectOperands) -> Epilogue | None:
+def _epilogue(sides: Operands) -> Epilogue | None:
     """The value computed from sums, if it is short and has a number for each channel at most."""
-    leaves, lies = sides.leaves(sides.finish)
-    nodes, target = list(walk(sides.finish)), sides.target
-    is_ours = target.width == 4 and target.strides[PLACE] == 4 and len(leaves) < VIEWS and len(nodes) <= SHORT
-    if not is_ours or any(node.op not in CHEAP for node in nodes):
+    target = sides.target
+    if target.width != 4 or target.strides[PLACE] != 4 or not is_cheap(sides.finish):
         return None
-    moves = []
-    for leaf, lie in zip(leaves, lies, strict=True):
-        along = lie.strides[CHANNEL]
-        is_fixed = not any(lie.strides[k] for k in (BATCH, ROW, PLACE))
-        if leaf is not sides.sum and not (is_fixed and along in (0, lie.width)):
-            return None
-        moves.append(FOLD if leaf is sides.sum else COLUMN if along else "")
-    return Epilogue(sides.finish, sides.sum, tuple(leaves), tuple(moves))
+    found = find_epilogue(sides, (BATCH, ROW, PLACE), (CHANNEL,), longest=SHORT, may_read=("", COLUMN))
+    return found if found is not None and len(found.leaves) < VIEWS else None
 
 
-def _lines(sides: DirectOperands, frame: PaddedInput | None) -> _Lines | None:
+def _lines(sides: Operands, frame: PaddedInput | None) -> _Lines | None:
     """How lines lie; None where windows are walked backward or reach out of a plane, or channels lie otherwise."""
     x, sizes = sides.lie(sides.left), sides.found.sizes
     ways = (ROW, PLACE, DOWN, BESIDE)
@@ -468,15 +450,13 @@ def _lines(sides: DirectOperands, frame: PaddedInput | None) -> _Lines | None:
     )  # fmt: skip
 
 
-def _reach(sides: DirectOperands, *ways: int) -> int:
+def _reach(sides: Operands, *ways: int) -> int:
     """The bytes that all windows read along some dimensions."""
     x, sizes = sides.lie(sides.left), sides.found.sizes
     return 4 + sum((sizes[k] - 1) * x.strides[k] for k in ways)
 
 
-def _program(
-    sides: DirectOperands, epilogue: Epilogue, lines: _Lines, constants: frozenset[str]
-) -> KernelProgram | None:
+def _program(sides: Operands, epilogue: Epilogue, lines: _Lines, constants: frozenset[str]) -> KernelProgram | None:
     sizes, target, x = sides.found.sizes, sides.target, sides.lie(sides.left)
     own, steps = 16 if has_feature("avx512vl") else 8, sizes[DOWN] * sizes[BESIDE]
     lanes = own if sides.n > LEAST_LANES else LEAST_LANES
@@ -522,7 +502,7 @@ def _program(
     return KernelProgram(kernel, record, number, size_of(sides), panels.layouts)
 
 
-def _tiles(sides: DirectOperands, shape: Shape, lines: _Lines, *, is_fetched: bool) -> list[DirectTile]:
+def _tiles(sides: Operands, shape: Shape, lines: _Lines, *, is_fetched: bool) -> list[DirectTile]:
     """In the order of the kernel's: for a panel or the last, and for a line's places or the last."""
     x, sizes = sides.lie(sides.left), sides.found.sizes
     down = lines.stride * lines.pitch if shape.lines > 1 else 0

@@ -9,28 +9,29 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.conv import direct
-from anydml.engines.cpu.conv.direct import RECORD, TILES, DirectOperands, make_direct_conv
+from anydml.engines.cpu.conv.direct import RECORD, TILES, make_direct_conv
 from anydml.engines.cpu.conv.microkernel import DirectTile
 from anydml.engines.cpu.conv.padded_input import match_padded_input
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_feature
-from anydml.engines.cpu.gemm.epilogue import CHEAP, COLUMN, FOLD, SHORT, Epilogue
+from anydml.engines.cpu.gemm.epilogue import SHORT
 from anydml.engines.cpu.gemm.microkernel import CHAIN
-from anydml.engines.cpu.gemm.operands import StridedOperand
+from anydml.engines.cpu.gemm.operands import Operands
 from anydml.engines.cpu.gemm.prepacked import lay_out_places
 from anydml.engines.cpu.gemm.program import place_of, record_of
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.launch.record import LINE
 from anydml.engines.cpu.rows.walk import VIEWS
 from anydml.engines.cpu.schedules import BATCH, BESIDE, CHANNEL, DOWN, GROUP, INPUT, LEAST_LANES, PLACE, ROW
-from anydml.ir.contraction import Contraction, match_contraction
-from anydml.ir.trees import walk
+from anydml.ir.contraction import StridedOperand, match_contraction
+from anydml.ir.epilogue import COLUMN, find_epilogue, is_cheap
 from anydml.ir.verbs import Reduce
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.engines.cpu.conv.padded_input import PaddedInput
+    from anydml.ir.epilogue import Epilogue
     from anydml.ir.verbs import Primitive
 
 # The lines of a band of a picture whose channels lie side by side, copied with the places around them.
@@ -131,50 +132,34 @@ def plan_direct_nhwc(primitives: Sequence[Primitive], constants: frozenset[str])
     found = match_contraction(last) if isinstance(last, Reduce) else None
     if frame is None or found is None or not isinstance(last, Reduce):
         return None
-    for x, weights in ((found.left, found.right), (found.right, found.left)):
+    for one in (found, found.transposed):
         is_each = last.sizes[CHANNEL] == last.sizes[INPUT] == 1 < last.sizes[GROUP]
         columns = (GROUP,) if is_each else (CHANNEL,)
         batch = (BATCH,) if last.sizes[BATCH] > 1 else ()
-        sides = DirectOperands(
-            last, Contraction(found.fold, x, weights, found.sizes, batch, (PLACE,), columns, (DOWN, BESIDE, INPUT))
-        )
+        own = one._replace(batch=batch, rows=(PLACE,), columns=columns, folded=(DOWN, BESIDE, INPUT))
+        sides = Operands(last, own)
         epilogue, picture = _epilogue(sides), _picture(sides, frame)
         if epilogue is not None and picture is not None and _has_filters(sides, is_each=is_each):
             return _program(sides, epilogue, picture, frame, constants, is_each=is_each)
     return None
 
 
-def _has_filters(sides: DirectOperands, *, is_each: bool) -> bool:
+def _has_filters(sides: Operands, *, is_each: bool) -> bool:
     """Whether the weights are filters, those of each group its own: its panels follow those of the one before."""
     strides, is_grouped = sides.lie(sides.right).strides, not is_each and sides.found.sizes[GROUP] > 1
     return not any(strides[k] for k in (BATCH, ROW, PLACE)) and not (is_grouped and not strides[GROUP])
 
 
-def _is_run(sides: DirectOperands, lie: StridedOperand) -> bool:
-    """Whether channels lie side by side, those of a group after those of the group before."""
-    sizes = sides.found.sizes
-    is_own = sizes[CHANNEL] == 1 or lie.strides[CHANNEL] == lie.width
-    return is_own and (sizes[GROUP] == 1 or lie.strides[GROUP] == sizes[CHANNEL] * lie.width)
-
-
-def _epilogue(sides: DirectOperands) -> Epilogue | None:
+def _epilogue(sides: Operands) -> Epilogue | None:
     """The value computed from sums, if it is short and has a number for each channel at most."""
-    leaves, lies = sides.leaves(sides.finish)
-    nodes, target = list(walk(sides.finish)), sides.target
-    is_ours = target.width == 4 and _is_run(sides, target) and len(leaves) < VIEWS and len(nodes) <= SHORT
-    if not is_ours or any(node.op not in CHEAP for node in nodes):
+    columns = (GROUP, CHANNEL)  # channels lie side by side, those of a group after those of the group before
+    if sides.target.width != 4 or not sides.is_packed(sides.target, columns) or not is_cheap(sides.finish):
         return None
-    moves = []
-    for leaf, lie in zip(leaves, lies, strict=True):
-        is_one = not lie.strides[CHANNEL] and not lie.strides[GROUP]
-        is_fixed = not any(lie.strides[k] for k in (BATCH, ROW, PLACE))
-        if leaf is not sides.sum and not (is_fixed and (is_one or _is_run(sides, lie))):
-            return None
-        moves.append(FOLD if leaf is sides.sum else "" if is_one else COLUMN)
-    return Epilogue(sides.finish, sides.sum, tuple(leaves), tuple(moves))
+    found = find_epilogue(sides, (BATCH, ROW, PLACE), columns, longest=SHORT, may_read=("", COLUMN))
+    return found if found is not None and len(found.leaves) < VIEWS else None
 
 
-def _picture(sides: DirectOperands, frame: PaddedInput) -> _Picture | None:
+def _picture(sides: Operands, frame: PaddedInput) -> _Picture | None:
     """How places lie; None where windows are walked backward, or reach out of a picture."""
     x, sizes, inner = sides.lie(sides.left), sides.found.sizes, frame.inner
     if any(x.strides[k] <= 0 for k in (ROW, PLACE, DOWN, BESIDE) if sizes[k] > 1):
@@ -217,7 +202,7 @@ class _Walk(NamedTuple):
         return math.prod(self.sizes)
 
 
-def _walk(sides: DirectOperands, picture: _Picture, *, is_each: bool) -> _Walk | None:
+def _walk(sides: Operands, picture: _Picture, *, is_each: bool) -> _Walk | None:
     sizes, down = sides.found.sizes, picture.below * picture.line
     if is_each:
         return _Walk((sizes[DOWN],), (down,), sizes[BESIDE], picture.beside)
@@ -235,7 +220,7 @@ def _walk(sides: DirectOperands, picture: _Picture, *, is_each: bool) -> _Walk |
 
 
 def _program(
-    sides: DirectOperands,
+    sides: Operands,
     epilogue: Epilogue,
     picture: _Picture,
     frame: PaddedInput,
@@ -255,9 +240,7 @@ def _program(
     units = direct.units_of(
         sides, shape, picture.stride, picture.reach, picture.line, planes=1, panels=per_group * groups
     )
-    grouped = DirectOperands(
-        sides.primitive, sides.found._replace(batch=(*sides.batch, *(() if is_each else (GROUP,))))
-    )
+    grouped = Operands(sides.primitive, sides.found._replace(batch=(*sides.batch, *(() if is_each else (GROUP,)))))
     panels = lay_out_places(grouped if sizes[GROUP] > 1 else sides, width, constants)
     if units is None or panels is None:
         return None

@@ -20,8 +20,8 @@ from anydml.ir.expressions import fold, load
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.codegen.function import Value
-    from anydml.engines.cpu.gemm.epilogue import Epilogue
     from anydml.engines.cpu.gemm.microkernel import Sums
+    from anydml.ir.epilogue import Epilogue
 
 
 class PiecesTile(RegisterTile):

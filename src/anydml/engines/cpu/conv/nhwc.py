@@ -28,8 +28,8 @@ from anydml.ir.trees import walk
 from anydml.locks import cached_property
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.gemm.epilogue import Epilogue
     from anydml.engines.cpu.gemm.prepacked import Panels
+    from anydml.ir.epilogue import Epilogue
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Reduce
 
@@ -51,11 +51,10 @@ ROWS = 4096
 class NhwcOperands(Operands):
     """Rows are the places of a line, or of all lines if there are no gaps between them."""
 
-    def _sort(self, *, has_lines: bool) -> None:  # noqa: ARG002 - as `Operands._sort` takes it
-        found = self.found
-        self.windows, self.unmerged = None, ()
+    def __init__(self, primitive: Reduce, found: Contraction) -> None:
+        super().__init__(primitive, found)
         results = [*self.lies(self.finish), self.target]
-        rows = self._runs(found.rows, [self.lie(self.left), *results])
+        rows = self.runs(found.rows, [self.lie(self.left), *results])
         # Those that lie nearest to each other, unless they are too few to fill a tile: 128 channels into 64 of
         # 900 x 161, 3 x 3, take 185 ms so, and 277 with a tile of places below each other (a Xeon).
         # Channels with numbers of their own gain nothing by more places, and lose by those far apart: 960 of eight
@@ -63,11 +62,9 @@ class NhwcOperands(Operands):
         is_each = any(self.lie(self.left).strides[k] for k in found.columns)
         fills = LEAST_ROWS if is_each else tile_for("f32", ROWS).rows
         self.rows = max(reversed(rows), key=lambda run: min(self.count(run), fills), default=())
-        columns = self._runs(found.columns, [self.lie(self.right), *results])
+        columns = self.runs(found.columns, [self.lie(self.right), *results])
         self.columns = columns[-1] if columns else ()
         self.batch = (*found.batch, *(k for k in (*found.rows, *found.columns) if k not in (*self.rows, *self.columns)))
-        self.folded = found.folded
-        self.m, self.n, self.k = map(self.count, (self.rows, self.columns, self.folded))
 
     @cached_property
     def epilogue(self) -> Epilogue | None:
@@ -79,20 +76,17 @@ def plan_nhwc(primitive: Reduce, constants: frozenset[str]) -> KernelProgram | N
     """Sums over windows with weights that are a constant; None for others, and where channels lie otherwise."""
     found = match_contraction(primitive)
     assert found is not None  # noqa: S101 - for type checkers: the condition of the route
-    for x, weights, rows, columns in (
-        (found.left, found.right, found.rows, found.columns),
-        (found.right, found.left, found.columns, found.rows),
-    ):
-        if not rows:
+    for one in (found, found.transposed):
+        x, reads = one.left, SPREAD
+        if not one.rows:
             continue
-        order = _by_distance(primitive, x, found.folded)
-        reads, batch = SPREAD, found.batch
-        if not columns:
-            own = _channel(primitive, x, found.batch)
+        one = one._replace(folded=_by_distance(primitive, x, one.folded))
+        if not one.columns:
+            own = _channel(primitive, x, one.batch)
             if own is None:
                 continue
-            reads, columns, batch = EACH, (own,), tuple(k for k in found.batch if k != own)
-        sides = NhwcOperands(primitive, Contraction(found.fold, x, weights, found.sizes, batch, rows, columns, order))
+            reads, one = EACH, one._replace(columns=(own,), batch=tuple(k for k in one.batch if k != own))
+        sides = NhwcOperands(primitive, one)
         if _suits(sides, reads):
             tile = _tile(sides, reads)
             panels = lay_out_places(sides, tile.vectors * tile.lanes, constants)

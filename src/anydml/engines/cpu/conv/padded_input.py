@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.gemm.operands import StridedOperand
 from anydml.engines.cpu.rows.map import word_of
+from anydml.ir.contraction import StridedOperand
 from anydml.ir.patterns import is_copy, is_plain
 from anydml.ir.verbs import Map
 

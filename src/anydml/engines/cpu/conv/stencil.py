@@ -12,7 +12,7 @@ from anydml.enums import DataType
 from anydml.ir.expressions import fold, load
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.gemm.epilogue import Epilogue
+    from anydml.ir.epilogue import Epilogue
 
 # The parameters of a kernel of taps.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text, write_node
 from anydml.engines.cpu.codegen.function import vector_of
 from anydml.engines.cpu.rows.row import givens
-from anydml.ir.trees import walk, write
+from anydml.ir.contraction import SUM_BYTES
+from anydml.ir.epilogue import COLUMN, FOLD, ROW, find_epilogue, is_cheap
+from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,36 +17,13 @@ if TYPE_CHECKING:
     from anydml.engines.cpu.codegen.function import Function, Value
     from anydml.engines.cpu.gemm.microkernel import Tile
     from anydml.engines.cpu.gemm.operands import Operands
+    from anydml.ir.epilogue import Epilogue
     from anydml.ir.expressions import Expr
 
 # Results computed from folds where they are written: a tree in registers, for a vector of a row of a plane at a time.
 #
 # Leaves are the fold, numbers of the user's, elements and coordinates. Each node is written as seldom as what it
 # depends on lets it be: once for a plane, for a row, for a vector of columns, or for each.
-
-
-ROW, COLUMN, FOLD = "row", "column", "fold"
-
-
-class Epilogue(NamedTuple):
-    """A tree, and how its leaves lie in a plane."""
-
-    value: Expr
-    fold: Expr
-    """The leaf that is the fold."""
-    leaves: tuple[Expr, ...]
-    """The views, in the order of their section: the fold first."""
-    moves: tuple[str, ...]
-    """Of each view, along which of `row` and `column` it moves, if any; an element that moves along both, as `fold`."""
-    is_long: bool = False
-    """Whether the text of it is too long to be written for each row: folds are put down, and rows taken in turn."""
-
-    @property
-    def name(self) -> str:
-        """A digest of the text that it makes."""
-        leaves = repr([(str(leaf.value), leaf.op) for leaf in self.leaves])
-        text = f"{write(self.value, numbers=False)}{leaves}{self.moves}{self.is_long}"
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 class EpilogueText:
@@ -56,21 +34,13 @@ class EpilogueText:
         self.few: dict[int, int] = {}
         """Of vectors that have not all lanes, by number, how many they have."""
         self.nodes = list(walk(epilogue.value))
-        self.moves = self._moves()
+        self.moves = epilogue.levels()
         self._fixed: dict[Expr, str] = {}
         """The values that are the same for the whole plane."""
         self._views: dict[Expr, tuple[Value, Value]] = {}
         """Of each view that moves: where it begins, and its step from row to row."""
         self._found: dict[tuple[Expr, int, int], str] = {}
         self._at = (-1, -1)
-
-    def _moves(self) -> dict[Expr, frozenset[str]]:
-        own = dict(zip(self.epilogue.leaves, self.epilogue.moves, strict=True))
-        found: dict[Expr, frozenset[str]] = {}
-        for node in self.nodes:  # arguments come before what they are arguments of
-            moved = frozenset((own[node],)) if own.get(node) else frozenset()
-            found[node] = moved.union(*(found[arg] for arg in node.args))
-        return found
 
     def enter(self) -> None:
         """Before all rows: what is the same for a plane."""
@@ -160,34 +130,8 @@ class EpilogueText:
 
 CACHE_LINE = 64
 """Bytes of a line of the cache."""
-CHEAP = frozenset(
-    (
-        "load",
-        "const",
-        "given",
-        "add",
-        "sub",
-        "mul",
-        "fma",
-        "min",
-        "max",
-        "lt",
-        "eq",
-        "not",
-        "or",
-        "and",
-        "where",
-        "cast",
-        "neg",
-        "abs",
-        "rint",
-    )
-)
-"""Operations of what is computed from sums where they are."""
-SUM_BYTES = 4
-"""Of a sum, whatever its type."""
 SHORT = 24
-"""And the most of them, which are written for each vector of a tile."""
+"""Operations at most that are written for each vector of a tile."""
 
 
 def fills_lines(tile: Tile) -> bool:
@@ -204,25 +148,16 @@ def epilogue_of(sides: Operands, longest: int = SHORT) -> Epilogue | None:
 
     A function of an element alone would be computed for every tile: it is left to rows, which compute it once.
     """
-    leaves, lies = sides.leaves(sides.finish)
-    nodes = list(walk(sides.finish))
-    if sides.finish is sides.sum or sides.target.along(sides.columns) != sides.target.width or len(nodes) > longest:
+    is_packed = sides.target.along(sides.columns) == sides.target.width
+    if (
+        sides.finish is sides.sum
+        or not is_packed
+        or not is_cheap(sides.finish, None if longest == SHORT else sides.sum)
+    ):
         return None
-    depends = {sides.sum}
-    for node in nodes:  # arguments come before what they are arguments of
-        if any(arg in depends for arg in node.args):
-            depends.add(node)
-    if any(node.op not in CHEAP and (longest == SHORT or node not in depends) for node in nodes):
-        return None
-    moves = []
-    for leaf, lie in zip(leaves, lies, strict=True):
-        along, across = lie.along(sides.columns), lie.along(sides.rows)
-        if leaf is not sides.sum and along not in (0, lie.width):
-            return None
-        is_each = leaf is sides.sum or (along and across)
-        moves.append(FOLD if is_each else COLUMN if along else ROW if across else "")
-    is_long = len(nodes) > SHORT or any(node.op not in CHEAP for node in nodes)
-    return Epilogue(sides.finish, sides.sum, tuple(leaves), tuple(moves), is_long)
+    found = find_epilogue(sides, sides.rows, sides.columns, longest=longest)
+    is_long = len(list(walk(sides.finish))) > SHORT or not is_cheap(sides.finish)
+    return None if found is None else found._replace(is_long=is_long)
 
 
 def may_place(sides: Operands, epilogue: Epilogue) -> bool:
@@ -232,5 +167,4 @@ def may_place(sides: Operands, epilogue: Epilogue) -> bool:
     room for the sums of 256 rows alone.
     """
     is_alike = sides.target.width == sides.target.along(sides.columns) == SUM_BYTES and not sides.line
-    others = (move for leaf, move in zip(epilogue.leaves, epilogue.moves, strict=True) if leaf is not epilogue.fold)
-    return is_alike and FOLD not in others
+    return is_alike and FOLD not in epilogue.reads

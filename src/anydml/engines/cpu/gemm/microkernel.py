@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from anydml.engines.cpu.codegen.function import Value
-    from anydml.engines.cpu.gemm.epilogue import Epilogue
+    from anydml.ir.epilogue import Epilogue
 
     Sums = dict[tuple[int, int], Value]
     """Accumulators, by row and vector."""

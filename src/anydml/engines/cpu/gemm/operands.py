@@ -4,8 +4,7 @@ and the operand modes by which a kernel brings it in.
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.program import Section, place_of, section_of
@@ -13,8 +12,8 @@ from anydml.engines.cpu.gemm.tile_shapes import multiplies_bytes, tile_for
 from anydml.engines.cpu.rows.map import VECTOR, lanes_of, row_kernel, row_letter, word_of
 from anydml.engines.cpu.rows.row import Shape, givens
 from anydml.enums import DataType
-from anydml.ir.expressions import const, load
-from anydml.ir.trees import rewrite, walk
+from anydml.ir.contraction import StridedContraction, StridedOperand, byte_less_zero
+from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,21 +105,6 @@ SUM_KINDS = {DataType.FLOAT32: "f32", DataType.INT32: "i32", DataType.UINT32: "i
 """Types of sums; integers wrap, whatever their sign."""
 
 
-class StridedOperand(NamedTuple):
-    """A view as it lies along the dimensions of a contraction: strides in bytes."""
-
-    tensor: str
-    """Empty for a coordinate, and for what lies in the scratch."""
-    offset: int
-    strides: tuple[int, ...]
-    """By dimension of the walk."""
-    width: int
-
-    def along(self, dimensions: Sequence[int]) -> int:
-        """The stride of dimensions that are one."""
-        return self.strides[dimensions[-1]] if dimensions else 0
-
-
 FEW = 64
 """Rows or columns that are too few for a product of windows: others may be counted with them."""
 LONGER = 4
@@ -139,125 +123,27 @@ _Merged: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 """Dimensions that are one, and the others."""
 
 
-def byte_less_zero(value: Expr) -> tuple[Expr, Expr] | None:
-    """The load of a byte, and what is taken off it, in a factor of 32 bits; None for other factors."""
-    number, zero = value.args if value.op == "sub" else (value, const(0, value.type))
-    leaf = number.args[0] if number.op == "cast" else number
-    is_byte = leaf.op == "load" and leaf.type in (DataType.INT8, DataType.UINT8)
-    return (leaf, zero) if is_byte else None
-
-
 NOWHERE = StridedOperand("", 0, (), 4)
 """The layout of numbers in the scratch, where the kernel says."""
 
 
-class Operands:
-    """A contraction with one dimension each of rows, columns and what is folded; all others are of the batch.
+class Operands(StridedContraction):
+    """A contraction, and the words that its kernel knows factors and results by."""
 
-    Columns may be of several lines, where the target alone has gaps between those, as the middle of a padded one has:
-    `line` is the columns of one, else 0, and `gap` the distance from one to the next.
-    """
+    windows: Expr | None = None
+    """The factor that tables say the places of, where one is windows that overlap."""
+    unmerged: tuple[int, ...] = ()
+    """Dimensions that are folded, and are not one with the others."""
+    line = gap = 0
+    """Columns may be of several lines, where the target alone has gaps between those, as the middle of a padded one
+    has: `line` is the columns of one, else 0, and `gap` the distance from one to the next."""
 
-    def __init__(self, primitive: Reduce, found: Contraction, *, has_lines: bool = False) -> None:
-        self.primitive, self.found = primitive, found
-        self._lies: dict[Expr, StridedOperand] = {}
-        self.kind = "" if found.fold.type is None else SUM_KINDS.get(found.fold.type, "")
-        self.left, self.right = found.left, found.right
-        self.sum = load(len(primitive.sources), found.fold.type)  # type: ignore[arg-type]  # asked before
-        self.finish = rewrite(primitive.value, lambda node: self.sum if node is found.fold else node)
-        rank = len(found.sizes)
-        target = primitive.target
-        strides = (*target.strides, *[0] * (rank - len(target.strides)))
-        width = target.data_type.size_in_bytes
-        self.target = StridedOperand(target.tensor, target.offset * width, tuple(s * width for s in strides), width)
-        self.line = self.gap = 0
-        self._sort(has_lines=has_lines)
+    @property
+    def kind(self) -> str:
+        """Of sums: `f32` or `i32`; others have none."""
+        return SUM_KINDS.get(self.sum.type, "")  # type: ignore[arg-type]  # a sum is a number
 
-    def lie(self, node: Expr) -> StridedOperand:
-        """How a load, a coordinate or the sum lies."""
-        if (found := self._lies.get(node)) is None:
-            found = self._lies[node] = self._lie(node)
-        return found
-
-    def _lie(self, node: Expr) -> StridedOperand:
-        rank = len(self.found.sizes)
-        if node is self.sum:
-            return StridedOperand("", 0, (0,) * rank, 4)
-        if node.op == "coordinate":
-            return StridedOperand("", 0, tuple(int(k == node.value) for k in range(rank)), 1)
-        view = self.primitive.sources[int(node.value)]
-        width = view.data_type.size_in_bytes
-        return StridedOperand(view.tensor, view.offset * width, tuple(s * width for s in view.strides), width)
-
-    def lies(self, *values: Expr) -> list[StridedOperand]:
-        """How all that expressions read lies."""
-        return [self.lie(node) for node in walk(*values) if node.op in ("load", "coordinate")]
-
-    def _sort(self, *, has_lines: bool) -> None:
-        found = self.found
-        sides = (found.rows, found.columns, found.folded)
-        results = [*self.lies(self.finish), self.target]
-        merged = [self._merge(side, [*self.lies(self.left, self.right), *results]) for side in sides]
-        self.windows = self._windows(merged)
-        if self.windows is not None:
-            other = self.right if self.windows is self.left else self.left
-            merged = [self._merge(side, [*self.lies(other), *results]) for side in sides]
-        lined = self._lined(merged) if has_lines else None
-        if lined is not None:
-            merged[lined] = self._lines(lined)
-        (self.rows, more_rows), (self.columns, more_columns), (self.folded, self.unmerged) = merged
-        self.batch = (*found.batch, *more_rows, *more_columns)
-        m, n = self.target.along(self.rows), self.target.along(self.columns)
-        # A few rows rather than a few columns; and columns that lie side by side in the target.
-        few = min(self.count(self.rows), self.count(self.columns)) <= figures().small_m.rows
-        turned = self.count(self.rows) > self.count(self.columns) if few else m == self.target.width != n
-        turned = self.windows is self.left if self.windows is not None else turned
-        turned = lined == 0 if lined is not None else turned
-        if turned:
-            self.left, self.right, self.rows, self.columns = self.right, self.left, self.columns, self.rows
-        self.m, self.n, self.k = map(self.count, (self.rows, self.columns, self.folded))
-
-    def _lined(self, merged: Sequence[_Merged]) -> int | None:
-        """The side, rows or columns, whose lines are taken together: there are few in one."""
-        found = []
-        for number, factor in enumerate((self.left, self.right)):
-            own, lines = self.count(merged[number][0]), self._lines(number)[0]
-            is_ours = self.windows in (None, factor) and own <= LINES and self.count(lines) >= 2 * own
-            inner = self._runs(lines, [self.target])
-            if is_ours and len(inner) == 2 and self.target.along(lines) == self.target.width:
-                found.append((number, self.count(inner[1]), self.target.along(inner[0])))
-        if len(found) != 1:
-            return None
-        number, self.line, self.gap = found[0]
-        return number
-
-    def _lines(self, number: int) -> _Merged:
-        """The dimensions of a side that lie as one, but in the target, where two do; tables say how windows lie."""
-        factor, side = ((self.left, self.found.rows), (self.right, self.found.columns))[number]
-        read = self.lies(self.finish) if factor is self.windows else self.lies(factor, self.finish)
-        best, _ = self._merge(side, read)
-        lines = tuple(k for run in self._runs(best, [self.target])[-2:] for k in run)
-        return lines, tuple(k for k in side if k not in lines)
-
-    def _windows(self, merged: Sequence[_Merged]) -> Expr | None:
-        """A factor whose elements alone keep dimensions from being one: windows that overlap, as a convolution's.
-
-        Tables say where they lie. It takes longer to pack them so, which few rows or columns do not make up for.
-        """
-        found = self.found
-        (rows, _), (columns, _), (_, unmerged) = merged
-        for factor, own in ((self.left, rows), (self.right, columns)):
-            other = self.right if factor is self.left else self.left
-            lies = [*self.lies(other, self.finish), self.target]
-            whole = self._merge(found.rows if factor is self.left else found.columns, lies)[0]
-            is_longer = self.count(own) <= FEW and self.count(whole) > min(FEW, LONGER * self.count(own))
-            if self._window(factor).op != "load" or self._merge(found.folded, lies)[1]:
-                continue
-            if unmerged or is_longer:
-                return factor
-        return None
-
-    def _window(self, factor: Expr) -> Expr:
+    def window(self, factor: Expr) -> Expr:
         """The load of a factor that may be windows: of bytes too, less a number, where the CPU multiplies those."""
         leaf, found = element_of(factor), [byte_less_zero(one) for one in (self.left, self.right)]
         if leaf.op == "load" or self.kind != "i32" or None in found or not multiplies_bytes(tile_for("i32", FEW).lanes):
@@ -267,34 +153,13 @@ class Operands:
 
     def tables(self) -> tuple[int, int]:
         """The addresses of tables of the columns' distances in bytes, and of the steps', in windows."""
-        lie = self.lie(self._window(self.right))
+        lie = self.lie(self.window(self.right))
         sizes = self.found.sizes
         first, second = (
             place_of(tuple(sizes[k] for k in side), tuple(lie.strides[k] for k in side))
             for side in (self.columns, self.folded)
         )
         return first, second
-
-    def count(self, dimensions: Sequence[int]) -> int:
-        """The elements of some dimensions."""
-        return math.prod(self.found.sizes[k] for k in dimensions)
-
-    def _merge(self, dimensions: tuple[int, ...], lies: Sequence[StridedOperand]) -> _Merged:
-        """The most elements of some dimensions that lie as one does, and the dimensions that do not."""
-        runs = self._runs(dimensions, lies)
-        best = max(runs, key=self.count, default=())
-        return best, tuple(k for run in runs if run is not best for k in run)
-
-    def _runs(self, dimensions: tuple[int, ...], lies: Sequence[StridedOperand]) -> list[tuple[int, ...]]:
-        """The dimensions in runs, each of which lies as one does."""
-        runs: list[tuple[int, ...]] = []
-        for k in dimensions:
-            size = self.found.sizes[k]
-            if runs and all(lie.strides[runs[-1][-1]] == lie.strides[k] * size for lie in lies):
-                runs[-1] += (k,)
-            else:
-                runs.append((k,))
-        return runs
 
     def is_across(self, value: Expr, across: tuple[int, ...]) -> bool:
         """Whether more of a factor lies along its rows or columns than along what is folded."""
@@ -314,12 +179,6 @@ class Operands:
         """The value computed from sums, by rows of the target; no kernel where they are written otherwise."""
         step = self.target.along(self.columns)
         return self.mapped(self.finish, self.columns, self.rows, self.target, step, is_written=is_written)
-
-    def leaves(self, value: Expr) -> tuple[list[Expr], list[StridedOperand]]:
-        """The reads of a tree, and their layouts. The sum comes first: the driver says where it lies."""
-        leaves = [node for node in walk(value) if node.op in ("load", "coordinate")]
-        leaves.sort(key=lambda node: node is not self.sum)
-        return leaves, [self.lie(node) for node in leaves]
 
     def mapped(
         self, value: Expr, inner: tuple[int, ...], outer: tuple[int, ...], target: StridedOperand, step: int, *,
@@ -347,3 +206,74 @@ class Operands:
         """The words of some views; a line is the kernel's address, and the numbers that the user chose."""
         address, *numbers = line or (0,)
         return section_of(address, lies, steps, numbers, across, self.batch)
+
+
+class MergedOperands(Operands):
+    """A contraction with one dimension each of rows, columns and what is folded; all others are of the batch."""
+
+    def __init__(self, primitive: Reduce, found: Contraction, *, has_lines: bool = False) -> None:
+        super().__init__(primitive, found)
+        self._sort(has_lines=has_lines)
+
+    def _sort(self, *, has_lines: bool) -> None:
+        found = self.found
+        sides = (found.rows, found.columns, found.folded)
+        results = [*self.lies(self.finish), self.target]
+        merged = [self.merge(side, [*self.lies(self.left, self.right), *results]) for side in sides]
+        self.windows = self._windows(merged)
+        if self.windows is not None:
+            other = self.right if self.windows is self.left else self.left
+            merged = [self.merge(side, [*self.lies(other), *results]) for side in sides]
+        lined = self._lined(merged) if has_lines else None
+        if lined is not None:
+            merged[lined] = self._lines(lined)
+        (self.rows, more_rows), (self.columns, more_columns), (self.folded, self.unmerged) = merged
+        self.batch = (*found.batch, *more_rows, *more_columns)
+        m, n = self.target.along(self.rows), self.target.along(self.columns)
+        # A few rows rather than a few columns; and columns that lie side by side in the target.
+        few = min(self.count(self.rows), self.count(self.columns)) <= figures().small_m.rows
+        turned = self.count(self.rows) > self.count(self.columns) if few else m == self.target.width != n
+        turned = self.windows is self.left if self.windows is not None else turned
+        turned = lined == 0 if lined is not None else turned
+        if turned:
+            self.left, self.right, self.rows, self.columns = self.right, self.left, self.columns, self.rows
+
+    def _lined(self, merged: Sequence[_Merged]) -> int | None:
+        """The side, rows or columns, whose lines are taken together: there are few in one."""
+        found = []
+        for number, factor in enumerate((self.left, self.right)):
+            own, lines = self.count(merged[number][0]), self._lines(number)[0]
+            is_ours = self.windows in (None, factor) and own <= LINES and self.count(lines) >= 2 * own
+            inner = self.runs(lines, [self.target])
+            if is_ours and len(inner) == 2 and self.target.along(lines) == self.target.width:
+                found.append((number, self.count(inner[1]), self.target.along(inner[0])))
+        if len(found) != 1:
+            return None
+        number, self.line, self.gap = found[0]
+        return number
+
+    def _lines(self, number: int) -> _Merged:
+        """The dimensions of a side that lie as one, but in the target, where two do; tables say how windows lie."""
+        factor, side = ((self.left, self.found.rows), (self.right, self.found.columns))[number]
+        read = self.lies(self.finish) if factor is self.windows else self.lies(factor, self.finish)
+        best, _ = self.merge(side, read)
+        lines = tuple(k for run in self.runs(best, [self.target])[-2:] for k in run)
+        return lines, tuple(k for k in side if k not in lines)
+
+    def _windows(self, merged: Sequence[_Merged]) -> Expr | None:
+        """A factor whose elements alone keep dimensions from being one: windows that overlap, as a convolution's.
+
+        Tables say where they lie. It takes longer to pack them so, which few rows or columns do not make up for.
+        """
+        found = self.found
+        (rows, _), (columns, _), (_, unmerged) = merged
+        for factor, own in ((self.left, rows), (self.right, columns)):
+            other = self.right if factor is self.left else self.left
+            lies = [*self.lies(other, self.finish), self.target]
+            whole = self.merge(found.rows if factor is self.left else found.columns, lies)[0]
+            is_longer = self.count(own) <= FEW and self.count(whole) > min(FEW, LONGER * self.count(own))
+            if self.window(factor).op != "load" or self.merge(found.folded, lies)[1]:
+                continue
+            if unmerged or is_longer:
+                return factor
+        return None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.gemm.operands import StridedOperand, element_of
+from anydml.engines.cpu.gemm.operands import element_of
 from anydml.engines.cpu.quant.dot4 import FOUR
 from anydml.enums import DataType
+from anydml.ir.contraction import StridedOperand
 from anydml.ir.expressions import coordinate, fetch, fold, given, load, maximum, minimum, where
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map, Reduce

@@ -14,8 +14,8 @@ from anydml.engines.cpu.threads.scratch import get_scratch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from anydml.engines.cpu.gemm.operands import StridedOperand
     from anydml.engines.cpu.launch.record import Layout
+    from anydml.ir.contraction import StridedOperand
 
 
 Section = Record

@@ -29,6 +29,7 @@ from anydml.engines.cpu.gemm.operands import (
     SUM_KINDS,
     UNPACKED,
     WINDOWS,
+    MergedOperands,
     Operands,
     element_of,
 )
@@ -51,12 +52,12 @@ from anydml.ir.trees import walk, write
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.engines.cpu.gemm.epilogue import Epilogue
     from anydml.engines.cpu.gemm.microkernel import Tile
     from anydml.engines.cpu.gemm.prepacked import Panels
     from anydml.engines.cpu.gemm.program import Section
     from anydml.engines.cpu.kernel import Kernel
     from anydml.engines.cpu.quant.int8 import Int8Plan
+    from anydml.ir.epilogue import Epilogue
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map, Reduce
 
@@ -318,7 +319,7 @@ def _sides(primitive: Reduce) -> Operands | None:
         return None
     if any(node.op == "fetch" for node in walk(primitive.value)):
         return None
-    sides = Operands(primitive, found, has_lines=True)
+    sides = MergedOperands(primitive, found, has_lines=True)
     views = [len(sides.lies(value)) for value in (sides.left, sides.right, sides.finish)]
     # Windows that are multiplied with a single filter, as a depthwise convolution's, are not worth packing: in lines
     # that fill vectors they are read as they lie.

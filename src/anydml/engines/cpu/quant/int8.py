@@ -11,11 +11,12 @@ from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Function, Steps, vector_of
 from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.gemm.amx import LINE
-from anydml.engines.cpu.gemm.operands import NOWHERE, byte_less_zero
+from anydml.engines.cpu.gemm.operands import NOWHERE
 from anydml.engines.cpu.gemm.packing import GROUP
 from anydml.engines.cpu.gemm.tile_shapes import has_dots, has_matrices, multiplies_bytes
 from anydml.engines.cpu.quant.dot4 import FOUR, SIGNED_PAIR, UNSIGNED_PAIR, widened, write_dot, write_pairs
 from anydml.enums import DataType
+from anydml.ir.contraction import byte_less_zero
 from anydml.ir.expressions import const
 
 if TYPE_CHECKING:

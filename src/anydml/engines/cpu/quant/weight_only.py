@@ -20,7 +20,7 @@ from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature, has_fma, has_rounding
-from anydml.engines.cpu.gemm.operands import NOWHERE, Operands, StridedOperand
+from anydml.engines.cpu.gemm.operands import NOWHERE, MergedOperands
 from anydml.engines.cpu.gemm.program import record_of
 from anydml.engines.cpu.gemm.selection import plan_operands
 from anydml.engines.cpu.gemm.tile_shapes import has_dots
@@ -33,7 +33,7 @@ from anydml.engines.cpu.quant.digits import PORTION, SECTIONS, TOGETHER, Digits,
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.enums import DataType
 from anydml.ir.blocked_weights import has_way, match_dequantised, match_weights
-from anydml.ir.contraction import Contraction
+from anydml.ir.contraction import Contraction, StridedOperand
 from anydml.ir.expressions import FOLDS, coordinate, fetch, given, load, minimum
 from anydml.ir.patterns import copy_of
 from anydml.ir.trees import fetched, rewrite, walk
@@ -43,6 +43,7 @@ from anydml.ir.views import View
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from anydml.engines.cpu.gemm.operands import Operands
     from anydml.engines.cpu.gemm.program import Section
     from anydml.engines.cpu.kernel import Kernel
     from anydml.engines.cpu.launch.record import Layout
@@ -150,7 +151,7 @@ def plan_weight_only(primitive: Reduce, constants: frozenset[str] = frozenset())
     # The weights' own views lie otherwise along the sum: the left factor stands for both.
     both = (found.left, found.left) if rounded is None else (rounded.byte, rounded.byte)
     folded = tuple(k for k in wide if k >= kept)
-    sides = Operands(primitive, Contraction(found.fold, *both, sizes, (), rows, columns, folded))
+    sides = MergedOperands(primitive, Contraction(found.fold, *both, sizes, (), rows, columns, folded))
     several = [len(sides.lies(value)) for value in (sides.left, sides.finish)]
     is_ours = set(sides.columns) <= set(columns) and not sides.unmerged and len(sides.batch) <= OUTER_RANK
     if not (is_ours and sides.columns) or not several[0] or max(several) >= VIEWS:

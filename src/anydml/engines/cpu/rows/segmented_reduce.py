@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from anydml.ir.expressions import FOLDS, Expr, coordinate, fold, load
+from anydml.ir.row_passes import levels_of
 from anydml.ir.trees import loads, rewrite, walk
 from anydml.ir.verbs import Map, Reduce, Write
 from anydml.ir.views import View
@@ -144,9 +145,7 @@ class _Cutting:
 
 def _levels(values: Sequence[Expr], folds: Sequence[Expr]) -> list[list[Expr]]:
     """Folds that need no other, those that need these, and so on."""
-    level: dict[Expr, int] = {}
-    for node in walk(*values):
-        level[node] = max((level[arg] for arg in node.args), default=0) + (node.op in FOLDS)
+    level = levels_of(*values)
     return [[node for node in folds if level[node] == k] for k in sorted({level[node] for node in folds})]
 
 

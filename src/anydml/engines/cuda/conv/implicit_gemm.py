@@ -12,7 +12,6 @@ from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, ove
 from anydml.engines.cuda.codegen.expressions import bounded
 from anydml.engines.cuda.conv.implicit_gemm_emit import Ranks, emit_window, names_of
 from anydml.engines.cuda.conv.implicit_gemm_kernel import Window
-from anydml.engines.cuda.conv.windows import Walked, walk_of
 from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Block, Kernel, bases_of, kind_of
 from anydml.engines.cuda.prepared import Prepared
 from anydml.engines.cuda.schedules import MOST_TAPS
@@ -24,15 +23,16 @@ from anydml.ir.patterns import copy_of
 from anydml.ir.trees import walk as walk_nodes
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
+from anydml.ir.windows import Walked, walk_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.conv.implicit_gemm_emit import Way
-    from anydml.engines.cuda.conv.windows import Axis, WindowWalk
     from anydml.engines.cuda.device import Figures
     from anydml.ir.verbs import Reduce
+    from anydml.ir.windows import Axis, WindowWalk
 
 # How the factors of a convolution are laid out first: channels beside one another, and few of them with their line.
 #

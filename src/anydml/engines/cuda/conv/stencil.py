@@ -20,7 +20,6 @@ from anydml.engines.cuda.codegen.expressions import (
     weighted,
 )
 from anydml.engines.cuda.conv.implicit_gemm_kernel import Taps
-from anydml.engines.cuda.conv.windows import walked_by
 from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Kernel, bases_of, kind_of
 from anydml.engines.cuda.prepared import Prepared
 from anydml.enums import DataType
@@ -30,15 +29,16 @@ from anydml.ir.padded_reads import match_reached
 from anydml.ir.patterns import copy_of
 from anydml.ir.row_passes import levels_of, neutral
 from anydml.ir.trees import walk
+from anydml.ir.windows import walked_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.engines.common.tiles import Numbers
-    from anydml.engines.cuda.conv.windows import Axis, Walked
     from anydml.engines.cuda.device import Figures
     from anydml.ir.verbs import Map, Reduce
     from anydml.ir.views import View
+    from anydml.ir.windows import Axis, Walked
 
 # Which results of a fold over windows a thread has: several in a row, so that they share what is read.
 

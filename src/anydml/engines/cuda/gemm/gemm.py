@@ -14,8 +14,7 @@ from anydml.engines.cuda.gemm.gemm_kernel import Product
 from anydml.engines.cuda.launch import IS_INTERPRETED, Block, Kernel, kind_of
 from anydml.engines.cuda.rows.reduce_kernel import Line
 from anydml.enums import DataType
-from anydml.ir.contraction import match_contraction
-from anydml.ir.loops import Loops, simplify
+from anydml.ir.contraction import AROUND, Parts, match_contraction, matrices_of
 from anydml.ir.numerics import expand
 from anydml.ir.patterns import copy_of
 from anydml.ir.trees import rewrite, walk
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
-    from anydml.ir.contraction import Contraction
+    from anydml.ir.contraction import Contraction, Matrices
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map, Reduce
 
@@ -164,29 +163,6 @@ def shape_of(
 Way: TypeAlias = Literal["blocks", "pointers", "lines", "computed"]
 """How factors are read: blocks by descriptor, elements by pointer, elements that are multiplied one by one, or elements
 that factors are then computed from."""
-AROUND = {"left": ("row", "term"), "right": ("term", "column"), "rest": ("row", "column")}
-"""By part of the expression, what goes down a tile of it, and what goes across."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The leaves of a contraction: loads first, then coordinates."""
-
-    left: tuple[Expr, ...]
-    right: tuple[Expr, ...]
-    rest: tuple[Expr, ...]
-    """Outside of the sum."""
-
-    @classmethod
-    def of(cls, value: Expr, found: Contraction) -> Parts:
-        """Those of the factors, and of what is around the sum."""
-        parts = [list(walk(found.left)), list(walk(found.right)), list(walk(value, known=(found.fold,)))]
-        return cls(*(tuple(n for op in ("load", "coordinate") for n in nodes if n.op == op) for nodes in parts))
-
-    @property
-    def views(self) -> list[tuple[str, Expr]]:
-        """Every leaf with its part, in the order of a kernel's views."""
-        return [(part, leaf) for part in AROUND for leaf in getattr(self, part)]
 
 
 def emit_product(
@@ -293,77 +269,6 @@ class _Writer(TritonLines):
         else:
             self.say("total = tl.dot(left, right, total, input_precision=TILE.precision)")
         self.indent = self.indent[:-4]
-
-
-# Contractions as products of matrices: rows, columns, terms, and the matrices that there are.
-
-
-@dataclass(frozen=True, slots=True)
-class Matrices:
-    """A contraction as matrices: by group of dimensions a walk of all that is read, and of the target."""
-
-    rows: Loops
-    columns: Loops
-    terms: Loops
-    batch: Loops
-    parts: Parts
-    sources: tuple[View, ...]
-    """The views that are read, by load, and the target."""
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Rows, columns, terms."""
-        return self.rows.count, self.columns.count, self.terms.count
-
-    def strides(self, view: int) -> dict[str, int]:
-        """From row to row, from column to column, from term to term."""
-        ways = {"row": self.rows, "column": self.columns, "term": self.terms}
-        return {name: sum(loops.strides[view]) for name, loops in ways.items()}
-
-    def pair(self, view: int) -> tuple[int, int]:
-        """Down a tile of the part of the expression that a view is of, and across it."""
-        parts = [part for part, _ in self.parts.views] + ["rest"]
-        down, across = AROUND[parts[view]]
-        return self.strides(view)[down], self.strides(view)[across]
-
-    @property
-    def is_memory(self) -> list[bool]:
-        """By view, whether it is no coordinate."""
-        return [leaf.op == "load" for _, leaf in self.parts.views] + [True]
-
-
-def matrices_of(primitive: Reduce, found: Contraction) -> Matrices | None:
-    """Merge each group of dimensions into one; those of rows and columns that remain are of further matrices."""
-    parts = Parts.of(primitive.value, found)
-    leaves = [leaf for _, leaf in parts.views]
-    strides, offsets, read = [], [], []
-    for leaf in leaves:  # a coordinate is a view of its own numbers
-        if leaf.op == "load":
-            read.append(view := primitive.sources[int(leaf.value)])
-            strides.append(view.strides)
-            offsets.append(view.offset)
-        else:
-            strides.append(tuple(int(k == leaf.value) for k in range(len(found.sizes))))
-            offsets.append(0)
-    rows_of = (*strides, primitive.target.strides)
-    starts = (*offsets, primitive.target.offset)
-    left, right = 0, len(parts.left)
-    groups = []
-    for group, lead in ((found.rows, left), (found.columns, right), (found.folded, right), (found.batch, -1)):
-        sizes = tuple(found.sizes[k] for k in group)
-        own = tuple(tuple(row[k] for k in group) for row in rows_of)
-        loops = simplify(Loops(sizes, own, starts), lead % len(rows_of))
-        starts = loops.offsets
-        groups.append(loops)
-    rows, columns, terms, batch = groups
-    if len(terms.sizes) > 1:
-        return None
-    every = (batch, *(of.pick(range(len(of.sizes) - 1)) for of in (rows, columns)))
-    rows, columns = (of.pick(range(len(of.sizes))[-1:]) for of in (rows, columns))
-    merged = tuple(tuple(step for of in every for step in of.strides[view]) for view in range(len(rows_of)))
-    sizes = tuple(size for of in every for size in of.sizes)
-    batch = simplify(Loops(sizes, merged, starts), len(rows_of) - 1)
-    return Matrices(rows, columns, terms, batch, parts, (*read, primitive.target))
 
 
 # Products of matrices, planned: the reduces that sum left·right, with whatever is computed of each sum.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from anydml.engines.cuda.gemm.gemm import SKINNY
 from anydml.enums import DataType
 from anydml.ir.contraction import match_contraction
+from anydml.ir.epilogue import fetches_beside
 from anydml.ir.expressions import Expr, coordinate, load
 from anydml.ir.padded_reads import match_reached
 from anydml.ir.trees import rewrite, walk
@@ -40,8 +41,7 @@ def divide(primitive: Primitive, multiprocessors: int) -> tuple[Reduce, Map] | N
         return None
     kind = _kind(found.left)
     kept, sizes = len(primitive.sizes) - primitive.depth, found.sizes
-    outside = [node for node in walk(primitive.value, known=(found.fold,)) if node.op == "fetch"]
-    if kind is None or kind is not _kind(found.right) or outside:
+    if kind is None or kind is not _kind(found.right) or fetches_beside(primitive.value, found.fold):
         return None
     rows, columns, terms = found.shape
     tiles = -(-rows // TILE) * -(-columns // TILE)

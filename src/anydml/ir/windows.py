@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.enums import DataType
-from anydml.ir.contraction import match_contraction
+from anydml.ir.contraction import ConvolutionAxes, match_contraction
+from anydml.ir.epilogue import fetches_beside
 from anydml.ir.padded_reads import match_reached
-from anydml.ir.trees import walk
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -163,9 +163,8 @@ def walk_of(primitive: Reduce) -> WindowWalk | None:
         return None
     if len(found.rows) < len(found.columns):
         found = found.transposed
-    kept, depth = len(found.sizes) - primitive.depth, primitive.depth
-    # As operators have it: the last dimensions of places are walked by the taps, whose first are channels.
-    pairs = {kept + i: kept - depth + i for i in range(1, depth) if kept - depth + i >= 0}
+    axes = ConvolutionAxes.of(len(found.sizes), primitive.depth)
+    pairs = {tap: place for tap, place in zip(axes.taps, axes.places, strict=True) if place >= 0}
     nodes = [factor.args[0] if factor.op == "cast" else factor for factor in (found.left, found.right)]
     left, right = (walked_by(node, primitive.sources, pairs) for node in nodes)
     if left is None or right is None or right.limits or left.kind is not right.kind:
@@ -176,7 +175,7 @@ def walk_of(primitive: Reduce) -> WindowWalk | None:
         return None
     if len(found.columns) > 1 or len(found.batch) > 1 or len(found.folded) > MOST_TERMS:
         return None
-    if any(node.op == "fetch" for node in walk(primitive.value, known=(found.fold,))):
+    if fetches_beside(primitive.value, found.fold):
         return None
     if any(axis.steps.get(k) for axis in left.limits for k in (*found.columns, *found.batch)):
         return None
