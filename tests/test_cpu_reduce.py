@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -26,6 +27,9 @@ from anydml.ir.verbs import Map, Reduce
 from guarded import guarded
 from test_cpu_maps import run, view
 from trees import Trees, fetched_of, numbers, room, shape_of, source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Array = np.ndarray[Any, Any]
 F32, F64 = DataType.FLOAT32, DataType.FLOAT64
@@ -233,7 +237,13 @@ def test_a_nan_is_found_whoever_finds_it(value: Expr, at: int) -> None:
 def text_of(value: Expr, x: Array, target: Array, monkeypatch: pytest.MonkeyPatch) -> str:
     """The kernel of a reduce along rows."""
     texts: list[str] = []
-    monkeypatch.setattr(planning, "get_kernel", lambda _, write: texts.append(write()))
+
+    def keep(_: str, write: Callable[[], str]) -> SimpleNamespace:
+        """It stands for a kernel that nobody runs."""
+        texts.append(write())
+        return SimpleNamespace(address=0)
+
+    monkeypatch.setattr(planning, "get_kernel", keep)
     planning.plan_reduce(reduced(expand(value), [x], target, 1, (x.shape[-1],)))
     return texts[-1]
 
