@@ -204,3 +204,23 @@ def test_padding_that_another_reads_too_stays_a_pass() -> None:
     assert not any(one.route.endswith("padded") for one in compiled.schedules)
     sums = np.cumsum(np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))), 3)
     np.testing.assert_allclose(np.asarray(compiled(x)[1]), sums, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("flags", [dml.TensorFlags.NONE, dml.TensorFlags.OWNED_BY_DML])
+def test_padding_by_a_zero_point_is_no_pass_of_its_own(flags: dml.TensorFlags) -> None:
+    """Nor where the zero point is a constant, which an input that is padded ahead would be."""
+    one, each = (1, 1, 1, 1), (1, 32, 1, 1)
+    tensors = {
+        "input_scale_tensor": ("float32", one), "input_zero_point_tensor": ("uint8", one),
+        "filter_tensor": ("int8", (32, 1, 3, 3)), "filter_scale_tensor": ("float32", each),
+        "output_scale_tensor": ("float32", one), "output_zero_point_tensor": ("uint8", one),
+    }  # fmt: skip
+    desc = dml.QuantizedLinearConvolution.infer(
+        input_tensor=dml.TensorDesc("uint8", (1, 32, 20, 20)),
+        **{name: dml.TensorDesc(kind, sizes, flags=flags) for name, (kind, sizes) in tensors.items()},
+        start_padding=1,
+        end_padding=1,
+        group_count=32,
+    )
+    (found,) = dml.Device("cpu").compile(desc).schedules
+    assert found.route == "depthwise or pooling stencil, padded"
