@@ -1,7 +1,7 @@
 """Epilogues: what may be computed from the sums of a contraction where they are, in registers, before they are stored.
 
-What may follow a product is decided here, for every engine and schedule: which reads there are beside the sum, along
-which of a tile's rows and columns each of them moves, and how often each node need be computed. Engines emit it.
+Which reads there are beside the sum, along which of a tile's rows and columns each of them moves, and how often each
+node need be computed. Engines emit it; what does not fit into registers they compute in a pass over rows of sums.
 """
 
 from __future__ import annotations

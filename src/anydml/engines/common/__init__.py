@@ -1,1 +1,1 @@
-"""What engines share: traits, programs, the kernel cache, the number of threads."""
+"""What engines share: traits, programs, decision tables, the kernel cache, repeats, threads; dialects and tiles."""

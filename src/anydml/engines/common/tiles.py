@@ -217,7 +217,7 @@ def walk_of(loops: Loops, widths: Sequence[int], tile_bytes: int, *, is_heavy: b
     (n0, n1), (inner, middle) = (loops.count, 1) if is_flat else cut.counts(loops), shape
     steps = [cut.steps(row) for row in loops.strides]
     others = [cut.others(row) for row in loops.strides]
-    # As in `tiles_of`, and every view as many elements at once as the target: see `ScaleProgram`.
+    # As in `tiles_of`, and every view as many elements at once as the target: more would go through shared memory.
     is_wide = not is_flat and (cut.is_transposed or all(step_of(steps[view][0]) in (0, 1) for view in sources))
     aligns = []
     for view, width in enumerate(widths):

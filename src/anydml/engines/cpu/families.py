@@ -44,8 +44,8 @@ class Gemm(Figures):
     """The most steps of the folded dimension that are packed at once: a panel of rows lies in the first cache, which
     has 64 KiB on an Arm of today, and 32 or 48 on others."""
     n_block = 512
-    """The most columns of a unit: rows are packed once for all of them. 768 x 768 x 768 takes 24.1 ms so, and 24.5 with
-    512 (one thread of a Neoverse-N1)."""
+    """The most columns of a unit: rows are packed once for all of them. 768 x 768 x 768 takes 24.1 ms with 1024, and
+    24.5 with 512 (one thread of a Neoverse-N1)."""
     n_block_prepacked = 256
     """The same where columns are laid out ahead: the second cache has room for a block and for the next one, which is
     fetched meanwhile. 128 x 3072 x 768 takes 5.6 ms so, 5.9 with 512 and 6.2 where nothing is fetched (one thread, 16
@@ -177,8 +177,8 @@ class SmallM(Figures):
     """How far from the columns sums lie among them: at the same places one waits for the other. 1 x 4096 x 4096 takes
     4.3 ms so, and 5.7 there (one thread of a Neoverse-N1)."""
     most_rows = 8
-    """Rows that are read once, by lanes, where the right factor is not computed: 9 x 768 x 768 takes 150 us so, and 235
-    packed, 14 x 4096 x 4096 9.1 ms, and 12.8; transposed a half to eight tenths (one thread, 16 lanes)."""
+    """Rows that are read once, by lanes, where the right factor is not computed. With AVX-512 9 x 768 x 768 takes
+    150 us so, and 235 packed, 14 x 4096 x 4096 9.1 ms, and 12.8; transposed a half to eight tenths (one thread)."""
 
 
 class Stencil(Figures):

@@ -177,7 +177,7 @@ def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) ->
 
 
 class _Value:
-    """The value that `number.convert` takes for a value of llvmlite's."""
+    """The value that `conversions.convert` takes for a value of llvmlite's."""
 
     def __init__(self, text: str, type: Any) -> None:
         self.text, self.type = text, type
@@ -198,7 +198,7 @@ _SIGNS = {"==": "eq", "!=": "ne", "<": "lt", ">": "gt", ">=": "ge"}
 
 
 class _Builder:
-    """The requests of `number.convert` to llvmlite's builder, as text: the rules of conversions stand there alone."""
+    """The requests of `conversions.convert` to llvmlite's builder, as text: the rules stand there alone."""
 
     def __init__(self, text: Text) -> None:
         self._text = text

@@ -1,5 +1,5 @@
-"""Depthwise convolution and pooling in NCHW: when the stencil is chosen, how planes are cut into row blocks and
-vectors, and the kernel that walks the planes.
+"""Depthwise convolution and pooling in NCHW, where `schedules.py` chooses the stencil: how planes are cut into row
+blocks and vectors, and the kernel that walks the planes.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class EpilogueText:
         self._found.clear()
 
     def compute(self, fold: Value, r: int, v: int, row: Value, column: Value) -> Value:
-        """The value of a fold in the row of a number, counted from `first`, and in columns from a number on."""
+        """The value of a fold in the row of a number, and in columns from a number on."""
         self._fold, self._row, self._column, self._at = fold, row, column, (r, v)
         kind = vector_of(self.lanes, scalar_text(kind_of(self.epilogue.value.type)))
         return self.f.value(self[self.epilogue.value], kind)

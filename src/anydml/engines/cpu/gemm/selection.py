@@ -1,5 +1,5 @@
-"""GEMM planning and selection: operand modes, microkernel, cache blocking and work items for a contraction; small-M
-products first, packed panels last.
+"""GEMM planning and selection: operand modes, microkernel, cache blocking and work items for a contraction;
+prepacked panels first, then small-M products, panels that are packed on the way last.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class KernelProgram:
     size: int
     """In bytes, or as much: what threads share work out by."""
     layouts: Mapping[str, Map | Reduce] = field(default_factory=dict)
-    """Constants that are laid out ahead, as the engine's protocol has it."""
+    """Constants that are laid out ahead: see `layouts_of`."""
     alignment: Alignment | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -85,7 +85,7 @@ class KernelProgram:
         return b"".join(parts)
 
     def direct(self, tensors: Sequence[str]) -> Callable[..., Any] | None:
-        """As the engine's protocol has it."""
+        """A function of arrays: see `direct_of`."""
         return make_series([self], [{tensor: Place(number, 0) for number, tensor in enumerate(tensors)}])
 
     def kernels(self, _places: Mapping[str, Place]) -> Sequence[KernelProgram] | None:
@@ -136,7 +136,7 @@ class Listed(Protocol):
 
 
 def make_series(programs: Sequence[Program], places: Sequence[Mapping[str, Place]]) -> Callable[..., Any] | None:
-    """As the engine's protocol has it: a command list of all the kernels."""
+    """A command list of all the kernels: see `Engine.series`."""
     commands = list[Command]()
     for program, own in zip(programs, places, strict=True):
         kernels = program.kernels(own) if isinstance(program, Listed) else None

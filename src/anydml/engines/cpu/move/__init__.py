@@ -1,1 +1,1 @@
-"""Data movement: copies, padding, gathers, scatters, scans, top-k, NMS. Planners import no `*_kernel.py`."""
+"""Data movement: copies, padding, gathers, scatters, scans, top-k, NMS."""

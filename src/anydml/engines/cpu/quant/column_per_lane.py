@@ -1,5 +1,5 @@
-"""Column-per-lane int4 GEMM for CPUs without dot instructions: a lane for each column, so that no sum is added up
-across lanes.
+"""Column-per-lane int4 GEMM for an x86 with AVX2 and without dot instructions: a lane for each column, so that no sum
+is added up across lanes.
 """
 
 from __future__ import annotations

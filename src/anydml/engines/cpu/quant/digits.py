@@ -1,5 +1,6 @@
-"""Products of rows with 4- and 8-bit weights by dot instructions: rows of FLOAT32 become whole numbers of three int8
-digits, rows of int8 are one digit, and columns of weights are multiplied with those exactly, portion by portion.
+"""Products of rows with 4- and 8-bit weights by dot instructions, or what the CPU has in their place: rows of FLOAT32
+become whole numbers of three int8 digits, rows of int8 are one digit, and columns of weights are multiplied with
+those exactly, portion by portion.
 """
 
 from __future__ import annotations

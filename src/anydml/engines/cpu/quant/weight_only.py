@@ -3,8 +3,8 @@
 Which kernel takes one, in order:
 
     weights are dequantised, and their products rounded: many rows    panels of `dequantize.py`, multiplied by GEMM
-    4 bits, on an x86 without dot instructions                        `column_per_lane.py`
-    others                                                            `digits.py`, by dot instructions
+    4 bits, on an x86 with AVX2 and without dot instructions          `column_per_lane.py`
+    others                                                            `digits.py`, by dot instructions where there are
 
 The packer is `lay_out_words`: constants are laid out once, for all of these alike.
 """

@@ -1,4 +1,4 @@
-"""Walks over lines: conversions, scales, fills and reversals, one innermost dimension after the other.
+"""Walks over lines: conversions, scales, fills and plain moves, one innermost dimension after the other.
 
 A line is `kernel(words, source, target, count, source step, target step)`; its address stands among the words of the
 kernel that walks the dimensions outside, and its parameters behind it. A walk takes 0.1 s to compile, a line 0.02:

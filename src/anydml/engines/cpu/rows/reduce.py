@@ -206,12 +206,14 @@ ACROSS = Route(
     "across rows", is_across, measured="2048 x 4096 take 2.0 ms by strips of 4,096 rows, and 3.6 by 1,024 (N1)"
 )
 ALONG = Route("along rows", is_along)
+WAYS = (SEGMENTED, ACROSS, ALONG)
+"""In the order in which they are asked."""
 
 
 def plan_reduce(primitive: Reduce) -> Program | None:
     """Cut rows that are too few for many threads and too long for one; plan them whole otherwise."""
     reads = reads_of(primitive)
-    way = choose((SEGMENTED, ACROSS, ALONG), primitive, reads)
+    way = choose(WAYS, primitive, reads)
     if way is SEGMENTED and (found := _segments(primitive, reads)):
         parts = cut(primitive, *found)
         planned = tuple(plan_map(part) if isinstance(part, Map) else _plan_whole(part) for part in parts)
