@@ -45,7 +45,7 @@ class PaddedInput(NamedTuple):
         return (self.strides[1] or self.strides[0]) // self.line
 
     def words(self, step: int, reach: int, size: int) -> tuple[int, ...]:
-        """The fields of `FRAME` of `conv/depthwise.py`, for rows of results so many lines apart, of `reach` lines each."""
+        """The fields of `FRAME` of `conv/depthwise.py`, for rows of results so many lines apart, of `reach` lines."""
         width = self.inner.data_type.size_in_bytes
         (*_, height, line), (*_, down, _) = self.inner.sizes, self.inner.strides
         fill = self.number if width == 4 else (self.number & 0xFF) * 0x01010101

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 # Contractions of a few rows: the right factor is computed as it is read, once, in the order in which it lies.
 #
 # `make_strip` is for columns that lie side by side:
-# `kernel(w, bases, a, k0, n0, columns, room, total, pitch, steps, first)` takes some steps at once along as many columns of a unit as the first cache has room for the sums of; sums of a chain
-# are somewhere in `room`, and are added to `total`, or written there where `first` is 1. They are the bits that tiles
-# give, but for one row on an Arm, which takes one step after the other.
+# `kernel(w, bases, a, k0, n0, columns, room, total, pitch, steps, first)` takes some steps at once along as many
+# columns of a unit as the first cache has room for the sums of; sums of a chain are somewhere in `room`, and are
+# added to `total`, or written there where `first` is 1. They are the bits that tiles give, but for one row on an Arm,
+# which takes one step after the other.
 #
 # Steps that lie side by side are for `make_dots`. Both find the views of the right factor in the words of its section:
 # each one's step along the row, and across.
