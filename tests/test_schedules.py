@@ -224,3 +224,41 @@ def test_padding_by_a_zero_point_is_no_pass_of_its_own(flags: dml.TensorFlags) -
     )
     (found,) = dml.Device("cpu").compile(desc).schedules
     assert found.route == "depthwise or pooling stencil, padded"
+
+
+def padded_in(dimensions: tuple[int, ...], x: np.ndarray[Any, Any], window: str) -> Any:
+    """By the cpu engine and by the reference: padding along some dimensions, and what reads it."""
+    start, end = [0] * 4, [0] * 4
+    for k in dimensions:
+        start[k], end[k] = 1, x.shape[k]
+    answers = []
+    for device in ("cpu", "reference"):
+        g = dml.Graph(device)
+        padded = dml.padding(g.input(x, "x"), padding_value=7.0, start_padding=start, end_padding=end)
+        if window == "pooling":
+            made = dml.max_pooling(padded, window_size=(3, 3))
+        else:
+            w = np.random.default_rng(1).standard_normal((32, x.shape[1] + start[1] + end[1], 3, 3)).astype("f4")
+            made = dml.convolution(padded, g.constant(w))
+        answers.append(np.asarray(g.compile([made])(x)))
+    return answers
+
+
+@pytest.mark.parametrize("window", ["pooling", "convolution"])
+@pytest.mark.parametrize("shape", [(1, 1, 9, 8), (1, 4, 9, 8), (2, 1, 9, 8), (2, 3, 9, 8)])
+def test_padding_along_any_dimension(shape: tuple[int, ...], window: str) -> None:
+    """Planes that padding adds are not margins of those that there are."""
+    for count in range(1, 5):
+        for dimensions in itertools.combinations(range(4), count):
+            got, wanted = padded_in(dimensions, numbers(*shape), window)
+            np.testing.assert_allclose(got, wanted, 1e-4, 1e-4, err_msg=str(dimensions))
+
+
+def test_planes_in_reverse_are_no_margins() -> None:
+    x = numbers(2, 4, 20, 24)
+    answers = []
+    for device in ("cpu", "reference"):
+        g = dml.Graph(device)
+        framed = dml.slice_grad(g.input(x, "x"), (2, 4, 22, 26), (0, 0, 1, 1), (2, 4, 20, 24), (-1, 1, 1, 1))
+        answers.append(np.asarray(g.compile([dml.max_pooling(framed, window_size=(3, 3))])(x)))
+    np.testing.assert_array_equal(*answers)

@@ -97,12 +97,24 @@ def match_padded_input(primitives: Sequence[Primitive], *, is_beside: bool = Fal
     target, inner = inside[0].target, inside[0].sources[0]
     ((number, element),) = (fill for fill in fills if fill is not None)
     is_plane = len(target.sizes) == 4 and min(target.sizes[2:]) > 1 and target.strides[3] == 1
-    is_plane = is_plane and inner.strides[1 if is_beside else 3] == 1
+    is_plane = is_plane and inner.strides[1 if is_beside else 3] == 1 and _are_margins([one.target for one in maps])
     is_ours = inner.data_type is target.data_type and inner.data_type.size_in_bytes in (1, 4) and is_plane
     if not is_ours or (element is not None and inner.data_type.size_in_bytes != 1):
         return None
     top, left = divmod(target.offset, target.strides[2])
     return PaddedInput(target.tensor, inner, target.strides, top, left, number, element)
+
+
+def _are_margins(views: Sequence[View]) -> bool:
+    """Whether views are parts of the same planes: padding along channels or images adds planes, which no frame says."""
+    first = views[0]
+    if any((view.sizes[:-2], view.strides[:-2]) != (first.sizes[:-2], first.strides[:-2]) for view in views):
+        return False
+    if len(first.sizes) != 4 or min(first.strides[:2]) < 0:
+        return False
+    rows = [zip(view.sizes[2:], view.strides[2:], strict=True) for view in views]
+    ends = [view.offset + sum((n - 1) * s for n, s in row) for view, row in zip(views, rows, strict=True)]
+    return all(max(ends) < pitch for pitch in first.strides[:2] if pitch)
 
 
 def _fill(one: Map) -> tuple[int, View | None] | None:
