@@ -162,7 +162,7 @@ def source_digests() -> SourceDigests:
     To read all of it takes 30 ms, once: what a system says of a file, whose status changes with its content, tells
     whether it is the same.
     """
-    folder = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))  # noqa: PTH120 - as os.scandir has it
+    folder = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))  # noqa: PTH120 - the walk below is by os.scandir, whose paths are text
     paths, stamps = _source_files(folder)
     entry = Entry("version", _digest({"\n".join(paths): stamps}), "any")
     if (known := entry.read()) is not None:

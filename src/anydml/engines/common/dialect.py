@@ -90,7 +90,7 @@ class Dialect:
 
     def from_bits(self, text: str, of: DataType | None) -> str:
         """The number whose bits an integer ends with."""
-        assert of is not None  # noqa: S101 - for type checkers: truths are not in memory
+        assert of is not None  # noqa: S101 - for type checkers: what is loaded has a type, which a truth has not
         if not of.is_float:
             return self.narrow.format(text, type=self.types[of])
         bits = self.bits_type(of)
@@ -118,7 +118,7 @@ def offset(coordinates: Sequence[str], strides: Sequence[str], first: str = "") 
 
 def bits_of(node: Expr) -> int:
     """A number as kernels take it: the bits of its type, with the sign of an integer of 64."""
-    assert node.type is not None  # noqa: S101 - for type checkers: users choose numbers
+    assert node.type is not None  # noqa: S101 - for type checkers: a number that a user gives has a type
     if node.type.is_float:
         return int(np.array(node.value, node.type.dtype).view(f"i{node.type.size_in_bytes}"))
     return (int(node.value) + 2**63) % 2**64 - 2**63

@@ -90,22 +90,22 @@ class Engine(ABC):
     def reserve(self, size: int) -> Buffer:
         """Bytes of that memory, which their owner keeps; what they hold is not said."""
 
-    def takes(self, primitive: Primitive) -> bool:  # noqa: ARG002 - of the answer that others give
+    def takes(self, primitive: Primitive) -> bool:  # noqa: ARG002 - engines with ways look at it
         """Whether it has a way for a primitive that can be spelled out in others; the rest it takes anyway."""
         return False
 
-    def route(self, primitives: Sequence[Primitive], constants: frozenset[str]) -> Route:  # noqa: ARG002 - as above
+    def route(self, primitives: Sequence[Primitive], constants: frozenset[str]) -> Route:  # noqa: ARG002 - tables look at them
         """The row of its decision table that carries verbs out, as one program where there are several."""
         return GENERIC
 
-    def join(self, primitives: Sequence[Primitive], constants: frozenset[str]) -> Program | None:  # noqa: ARG002 - as above
+    def join(self, primitives: Sequence[Primitive], constants: frozenset[str]) -> Program | None:  # noqa: ARG002 - as `route`
         """An operator's several primitives as one program, which writes the last one's target alone; None for most.
 
         The other tensors that they write are read by nobody else, and what they read is not written meanwhile.
         """
         return None
 
-    def split_k(self, primitive: Primitive) -> Sequence[Primitive] | None:  # noqa: ARG002 - as above
+    def split_k(self, primitive: Primitive) -> Sequence[Primitive] | None:  # noqa: ARG002 - as `takes`
         """The steps that are quicker than a reduce whose sums are long and few; None for most."""
         return None
 
@@ -118,8 +118,8 @@ class Engine(ABC):
 
     def series(
         self,
-        programs: Sequence[Program],  # noqa: ARG002 - as above
-        places: Sequence[Mapping[str, Place]],  # noqa: ARG002 - as above
+        programs: Sequence[Program],  # noqa: ARG002 - engines with command lists read them
+        places: Sequence[Mapping[str, Place]],  # noqa: ARG002 - and these
     ) -> Callable[..., Any] | None:
         """A function of NumPy's host arrays that runs programs one after the other, given where tensors of each lie.
 

@@ -62,7 +62,7 @@ class _Exclusive:
 
     def __call__(self) -> Any:
         lock = self._lock
-        if lock._is_owned():  # noqa: SLF001 - no public question says by whom
+        if lock._is_owned():  # noqa: SLF001 - RLock has no public way to ask whether this thread holds it
             rule = "this binding is running already, on the same thread"
             way_out = "bind again for a signal's handler, a destructor or a callback that dispatches meanwhile"
             raise BindingError(self._subject, Fault(field="", rule=rule, way_out=way_out))

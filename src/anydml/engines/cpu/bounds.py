@@ -372,22 +372,24 @@ def _block_ways(record: Dispatch, w: Any) -> tuple[list[tuple[int, int]], list[t
 
 def _gather(record: Dispatch) -> Iterator[Access | None]:
     w, kind = record.named(GATHER), record.rest[2]
-    indexed, tuples = record.table(GATHER, "indexed", w.coordinates), record.table(GATHER, "tuples", w.rank)
+    indexed = [(n, stride) for n, stride in record.table(GATHER, "indexed", w.coordinates)]
+    tuples = record.table(GATHER, "tuples", w.rank)
     read, written, width = _block_ways(record, w)
-    yield _walk("source", w.source, *indexed, *((row[0], row[2]) for row in tuples), *read, width=width)  # type: ignore[arg-type]  # pairs
+    yield _walk("source", w.source, *indexed, *((row[0], row[2]) for row in tuples), *read, width=width)
     yield _indices(w, tuples, kind)
     yield _walk("target", w.target, *((row[0], row[3]) for row in tuples), *written, width=width)
 
 
 def _scatter(record: Dispatch) -> Iterator[Access | None]:
     w, kind = record.named(SCATTER), record.rest[2]
-    indexed, tuples = record.table(SCATTER, "indexed", w.coordinates), record.table(SCATTER, "tuples", w.rank)
+    indexed = [(n, stride) for n, stride in record.table(SCATTER, "indexed", w.coordinates)]
+    tuples = record.table(SCATTER, "tuples", w.rank)
     read, written, width = _block_ways(record, w)
     batches, lanes = record.table(SCATTER, "batches", w.batch_rank), (w.lane_index, w.lane_source, w.lane_target)
     indices, source, target = ([(row[0], row[k]) for row in batches] + [(w.lanes, lanes[k - 1])] for k in (1, 2, 3))
     yield _walk("updates", w.source, *((row[0], row[2]) for row in tuples), *source, *read, width=width)
     yield _indices(w, tuples, kind, *indices)
-    yield _walk("target", w.target, *indexed, *target, *written, width=width)  # type: ignore[arg-type]  # pairs
+    yield _walk("target", w.target, *indexed, *target, *written, width=width)
 
 
 # Lines
