@@ -1,14 +1,13 @@
-"""Code generation for expression trees: each node a vector operation of LLVM IR, and nodes that are computed only where
-a lane asks for them.
+"""Code generation for expression trees: each node a vector operation of LLVM IR, conversions between element types, and
+nodes that are computed only where a lane asks for them.
 """
 
 from __future__ import annotations
 
 import math
-import struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.features import IS_ARM
+from anydml.engines.cpu.features import IS_ARM, rounds_to_float16
 from anydml.enums import DataType
 from anydml.ir.expressions import const
 from anydml.ir.trees import walk
@@ -16,15 +15,14 @@ from anydml.ir.trees import walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from anydml.engines.cpu.codegen.function import Text
-    from anydml.ir.expressions import Expr, Number
+    from anydml.engines.cpu.codegen.function import Function, Value
+    from anydml.ir.expressions import Expr
 
 # The nodes of an expression as text of LLVM, each a vector: a line for most, and nothing left to optimise.
 #
-# Text takes a twentieth of the time that llvmlite's objects take. Equal nodes are one object, and are written once.
+# Equal nodes are one object, and are written once.
 
 
-_FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _SIGNED = {"div": "sdiv", "rem": "srem", "shr": "ashr"}
 _UNSIGNED = {"div": "udiv", "rem": "urem", "shr": "lshr"}
 _CALLS = {"fma": "fma", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "roundeven"}
@@ -47,13 +45,9 @@ def scalar_text(kind: str) -> str:
     return {"f64": "double", "f32": "float", "f16": "half"}.get(kind) or f"i{kind[1:]}"
 
 
-def number_text(number: Number, kind: str) -> str:
-    """A constant in LLVM, exact for any bits."""
-    if kind == "f16":
-        return f"0xH{struct.pack('>e', number).hex().upper()}"
-    if kind[0] == "f":
-        return f"0x{struct.pack('>d', number).hex().upper()}"
-    return str(int(number))
+def vector_type(node: Expr, lanes: int) -> str:
+    """The type of a node's vectors."""
+    return f"<{lanes} x {scalar_text(kind_of(node.type))}>"
 
 
 def _is_above(node: Expr) -> Expr | None:
@@ -79,12 +73,11 @@ def _limit(node: Expr) -> str | None:
     return None
 
 
-def _write_limit(text: Text, name: str, vector: str, lanes: int, value: str, limit: str) -> str:
+def _write_limit(f: Function, name: str, value: Value, limit: Value) -> Value:
     """An x86's instruction gives the second where one is NaN, as LLVM knows it: the limit if that is beyond."""
     if IS_ARM:
-        return text.call(name, vector, [value, limit])
-    test = text.new(f"fcmp {'olt' if name == 'maximum' else 'ogt'} {vector} {value}, {limit}")
-    return text.new(f"select <{lanes} x i1> {test}, {vector} {limit}, {vector} {value}")
+        return f.overloaded(name, value, limit)
+    return f.select(value < limit if name == "maximum" else value > limit, limit, value)
 
 
 def _is_positive_part(node: Expr) -> bool:
@@ -117,128 +110,119 @@ def _half_of_product(node: Expr) -> tuple[Expr, int] | None:
     return (source.args[0], 1) if is_upper and source.args[1].value == 32 else None
 
 
-def write_node(text: Text, node: Expr, found: Mapping[Expr, str], lanes: int) -> str:
-    """A constant or an operation, given the names of its arguments, and of theirs."""
-    args = [found[arg] for arg in node.args]
-    kind = kind_of(node.type)
-    vector = f"<{lanes} x {scalar_text(kind)}>"
-    op = node.op
+def write_node(f: Function, node: Expr, found: Mapping[Expr, str], lanes: int) -> Value:
+    """A constant or an operation, given the values of its arguments, and of theirs."""
+
+    def value_of(one: Expr) -> Value:
+        return f.value(found[one], vector_type(one, lanes))
+
+    op, kind, vector = node.op, kind_of(node.type), vector_type(node, lanes)
     if op == "const":
-        return f"splat ({scalar_text(kind)} {number_text(node.value, kind)})"
-    of = kind_of(node.args[0].type)
-    source = f"<{lanes} x {scalar_text(of)}>"
+        return f.value(node.value, vector)
+    args, of = [value_of(arg) for arg in node.args], kind_of(node.args[0].type)
     if op in _TESTS:
-        sign = _TESTS[op]["fiu".index(of[0])]
-        return text.new(f"{'fcmp' if of[0] == 'f' else 'icmp'} {sign} {source} {args[0]}, {args[1]}")
+        return f.compare(_TESTS[op]["fiu".index(of[0])], *args)
     if op == "or" and (test := _is_above(node)):
-        a, b = test.args
-        return text.new(f"fcmp ult <{lanes} x {scalar_text(kind_of(a.type))}> {found[a]}, {found[b]}")
+        return f.compare("ult", *map(value_of, test.args))
     if op == "where" and (limit := _limit(node)):
-        return _write_limit(text, limit, vector, lanes, args[1], args[2])
-    if op == "where" and _is_positive_part(node):
-        return text.call("maximum", vector, args[1:])
+        return _write_limit(f, limit, *args[1:])
     if op == "where":
-        return text.new(f"select {source} {args[0]}, {vector} {args[1]}, {vector} {args[2]}")
+        return f.overloaded("maximum", *args[1:]) if _is_positive_part(node) else f.select(*args)
     if op == "bits" and (both := _copies_sign(node)) and all(arg in found for arg in both):
-        return text.call("copysign", vector, [found[arg] for arg in both])
+        return f.overloaded("copysign", *map(value_of, both))
     if op == "bits":
-        return args[0] if source == vector else text.new(f"bitcast {source} {args[0]} to {vector}")
+        return f.bitcast(args[0], vector)
     if op == "cast" and (half := _half_of_product(node)) is not None:
-        halves = text.new(f"bitcast {source} {found[half[0]]} to <{2 * lanes} x i32>")
-        places = ", ".join(f"i32 {2 * lane + half[1]}" for lane in range(lanes))
-        return text.new(
-            f"shufflevector <{2 * lanes} x i32> {halves}, <{2 * lanes} x i32> poison, <{lanes} x i32> <{places}>"
-        )
+        halves = f.bitcast(value_of(half[0]), f"<{2 * lanes} x i32>")
+        return f.shuffle(halves, None, range(half[1], 2 * lanes, 2))
     if op == "cast" and IS_ARM and of == "f32" and kind in _SATURATED:
-        return text.saturate(args[0], source, kind, vector)
+        name = f"fpto{'s' if kind[0] == 'i' else 'u'}i.sat.v{lanes}i{kind[1:]}.v{lanes}f32"
+        return f.intrinsic(name, args[0], result=vector)
     if op == "cast":
-        from llvmlite import ir  # 10 ms, where something is compiled
-
-        from anydml.engines.cpu.codegen.conversions import convert, scalar_of
-
-        made: _Value = convert(_Builder(text), _Value(args[0], ir.VectorType(scalar_of(of), lanes)), of, kind)
-        return made.text
+        return convert(f, args[0], of, kind)
     if op == "not":
-        return text.new(f"xor {vector} {args[0]}, splat ({scalar_text(kind)} -1)")
-    if op in ("neg", "abs") and kind[0] != "f":
-        if op == "neg":
-            return text.new(f"sub {vector} zeroinitializer, {args[0]}")
-        return text.call("abs", vector, args, ", i1 false") if kind[0] == "i" else args[0]
+        return ~args[0]
     if op == "neg":
-        return text.new(f"fneg {vector} {args[0]}")
+        return -args[0]
     if op == "abs":
-        return text.call("fabs", vector, args)
+        if kind[0] == "f":
+            return f.overloaded("fabs", args[0])
+        return f.intrinsic(f"abs.v{lanes}i{kind[1:]}", args[0], f.value(0, "i1")) if kind[0] == "i" else args[0]
     if op == "fma" and IS_ARM and args[2].startswith("splat"):
-        args[2] = text.number(vector, args[2])
+        args[2] = f.number(args[2])
     if op in _CALLS:
-        return text.call(_CALLS[op], vector, args)
-    names = _FLOAT if kind[0] == "f" else _SIGNED if kind[0] == "i" else _UNSIGNED
-    return text.new(f"{names.get(op, op)} {vector} {args[0]}, {args[1]}")
+        return f.overloaded(_CALLS[op], *args)
+    return f.binary((_SIGNED if kind[0] == "i" else _UNSIGNED if kind[0] == "u" else {}).get(op, op), *args)
 
 
-class _Value:
-    """The value that `conversions.convert` takes for a value of llvmlite's."""
-
-    def __init__(self, text: str, type: Any) -> None:
-        self.text, self.type = text, type
-
-    def get_reference(self) -> str:
-        return self.text
+# Conversions between element types, of one number or of a vector. A kind of elements is a letter and bits.
 
 
-def _conversion(op: str) -> Callable[[_Builder, Any, Any], _Value]:
-    def write(self: _Builder, value: Any, kind: Any) -> _Value:
-        is_same = value.type == kind  # integers of one width
-        return value if is_same else self.new(f"{op} {value.type} {value.get_reference()} to {kind}", kind)
+def convert(f: Function, value: Value, source: str, target: str) -> Value:
+    """A value as Direct3D converts it: see `Map`."""
+    if source == target:
+        return value
+    if source[0] == target[0] == "f":
+        if target < source:
+            return _round(f, value, target)
+        value = f.cast("fpext", value, "float")  # not at once to float64: code for that would call what is not there
+        return f.cast("fpext", value, scalar_text(target))
+    if source[0] == "f":
+        return _to_whole(f, value, target)
+    if target[0] == "f":  # float16 by float32, which rounds no integer below 65,520; from there on all are infinite
+        number = f.cast("sitofp" if source[0] == "i" else "uitofp", value, "double" if target == "f64" else "float")
+        return f.cast("fptrunc", number, scalar_text(target))
+    if int(target[1:]) <= int(source[1:]):
+        return f.cast("trunc", value, scalar_text(target))
+    return f.cast("sext" if source[0] == "i" else "zext", value, scalar_text(target))
 
-    return write
+
+def _round(f: Function, value: Value, target: str) -> Value:
+    """A float as a narrower one, rounded once."""
+    if value.scalar == "double" and target == "f16" and not rounds_to_float16():
+        value = _round_to_odd(f, value)
+    return f.cast("fptrunc", value, scalar_text(target))
 
 
-_SIGNS = {"==": "eq", "!=": "ne", "<": "lt", ">": "gt", ">=": "ge"}
+def _to_whole(f: Function, value: Value, target: str) -> Value:
+    """Brought into the range first: LLVM has a conversion that does it, but by the element on an x86.
+
+    32 bits from float32, 16 M of them, take 36 ms so, and 15 by the vector (two threads of a Xeon).
+    """
+    if value.scalar == "half":
+        value = f.cast("fpext", value, "float")
+    signed, bits = target[0] == "i", int(target[1:])
+    above = 2 ** (bits - signed)
+    # The last float of the range: above it is none, or only ones whose fractions are cut off.
+    last = above - max(1, above >> (53 if value.scalar == "double" else 24))
+    low, high = (f.value(float(number), value.type) for number in (-above if signed else 0, last))
+    # Apart for an unsigned type too: of the rest LLVM makes an Arm's one instruction, which takes a signalling NaN on.
+    number = f.select(f.compare("ord", value, value), value, f.value(0.0, value.type))
+    number = f.select(number > low, number, low)
+    number = f.select(number < high, number, high)
+    if bits < 32:
+        return f.cast("trunc", f.cast("fptosi", number, "i32"), scalar_text(target))
+    whole = f.cast("fptosi" if signed else "fptoui", number, scalar_text(target))
+    return whole if last == above - 1 else f.select(value >= float(above), f.value(above - 1, whole.type), whole)
 
 
-class _Builder:
-    """The requests of `conversions.convert` to llvmlite's builder, as text: the rules stand there alone."""
+def _round_to_odd(f: Function, value: Value) -> Value:
+    """A float64 as float32, rounded so that rounding it on to float16 gives what rounding once would.
 
-    def __init__(self, text: Text) -> None:
-        self._text = text
+    Most x86 have no instruction from float64 to float16. A value between two float32 goes to the one whose last bit
+    is 1, which no later rounding takes for a tie.
+    """
 
-    def new(self, line: str, kind: Any) -> _Value:
-        return _Value(self._text.new(line), kind)
+    def magnitude(double: Value) -> Value:
+        return f.cast("bitcast", double, "i64") & (2**63 - 1)
 
-    trunc, sext, zext, bitcast = map(_conversion, ("trunc", "sext", "zext", "bitcast"))
-    fpext, fptrunc, sitofp, uitofp = map(_conversion, ("fpext", "fptrunc", "sitofp", "uitofp"))
-    fptosi, fptoui = map(_conversion, ("fptosi", "fptoui"))
-
-    def _two(self, op: str, a: Any, b: Any, kind: Any = None) -> _Value:
-        return self.new(f"{op} {a.type} {a.get_reference()}, {b.get_reference()}", kind or a.type)
-
-    def _test(self, op: str, a: Any, b: Any) -> _Value:
-        from llvmlite import ir
-
-        return self._two(op, a, b, ir.VectorType(ir.IntType(1), a.type.count))
-
-    def add(self, a: Any, b: Any) -> _Value:
-        return self._two("add", a, b)
-
-    def and_(self, a: Any, b: Any) -> _Value:
-        return self._two("and", a, b)
-
-    def fcmp_ordered(self, sign: str, a: Any, b: Any) -> _Value:
-        return self._test("fcmp ord" if sign == "ord" else f"fcmp o{_SIGNS[sign]}", a, b)
-
-    def fcmp_unordered(self, sign: str, a: Any, b: Any) -> _Value:
-        return self._test(f"fcmp u{_SIGNS[sign]}", a, b)
-
-    def icmp_signed(self, sign: str, a: Any, b: Any) -> _Value:
-        return self._test(f"icmp {'' if sign == '==' else 's'}{_SIGNS[sign]}", a, b)
-
-    def icmp_unsigned(self, sign: str, a: Any, b: Any) -> _Value:
-        return self._test(f"icmp {'' if sign == '==' else 'u'}{_SIGNS[sign]}", a, b)
-
-    def select(self, test: Any, a: Any, b: Any) -> _Value:
-        text = f"{a.type} {a.get_reference()}, {b.type} {b.get_reference()}"
-        return self.new(f"select {test.type} {test.get_reference()}, {text}", a.type)
+    nearest = f.cast("fptrunc", value, "float")
+    back = f.cast("fpext", nearest, "double")
+    bits = f.cast("bitcast", nearest, "i32")
+    too_far = f.compare("ugt", magnitude(back), magnitude(value))
+    odd = bits + f.select(too_far, f.value(-1, bits.type), f.value(1, bits.type))
+    wrong = (bits & 1).eq(0) & back.ne(value)
+    return f.cast("bitcast", f.select(wrong, odd, bits), "float")
 
 
 # Nodes that a tree needs rarely: computed where a lane of the vector asks for it.
@@ -293,17 +277,17 @@ def _is_choice(node: Expr, test: Expr) -> bool:
     return node.op == "where" and node.args[0] is test
 
 
-# A tree of an expression as text of LLVM: node after node, and twice where much of it is rare.
+# A tree of an expression: node after node, and twice where much of it is rare.
 
 
 def write_tree(
-    text: Text,
+    f: Function,
     nodes: Sequence[Expr],
     found: dict[Expr, str],
     lanes: int,
     fetch: Callable[[Expr, Sequence[str]], str] | None = None,
-) -> str:
-    """A tree, its nodes each after its arguments, into the names found so far, its leaves' among them. The last's.
+) -> Value:
+    """A tree, its nodes each after its arguments, into the values found so far, its leaves' among them. The last's.
 
     It may end in another block than it begins in. Fetches that are not found are written by `fetch`.
     """
@@ -315,47 +299,41 @@ def write_tree(
             if node.op == "fetch" and fetch is not None:
                 names[node] = fetch(node, [names[arg] for arg in node.args])
             else:
-                names[node] = write_node(text, node, names, lanes)
+                names[node] = write_node(f, node, names, lanes)
 
-    rare = find_rare(nodes)
+    def value_of(node: Expr, names: dict[Expr, str]) -> Value:
+        return f.value(names[node], vector_type(node, lanes))
+
+    last, rare = nodes[-1], find_rare(nodes)
     if rare is None:
         write(nodes, found)
-        return found[nodes[-1]]
-    asked, usual, both = text.label("rare"), text.label("usual"), text.label("both")
+        return value_of(last, found)
     test = None
     if rare.test not in found:  # of one that is, computed before a loop, the arguments may be nowhere any more
         write(walk(*rare.test.args, known=found), found)
-        test = _write_extreme(text, rare.test, found, lanes)
+        test = _write_extreme(f, rare.test, found, lanes)
     if test is None:
         write([rare.test], found)
-        test = _write_fold(text, "or", f"<{lanes} x i1>", found[rare.test])
-    text.add(f"br i1 {test}, label %{asked}, label %{usual}")
-    ends = []
-    for block in (asked, usual):
-        text.open(block)
-        names = dict(found)
-        if block == usual:
-            _write_usual(nodes, rare, names, write)
-        else:
+        test = f.reduce("or", value_of(rare.test, found))
+    result = [f.zero(vector_type(last, lanes))]
+    with f.either(test, carry=result) as (asked, usual):
+        with asked:
+            names = dict(found)
             write(nodes, names)
-        ends.append(f"[ {names[nodes[-1]]}, %{text.block} ]")
-        text.add(f"br label %{both}")
-    text.open(both)
-    vector = f"<{lanes} x {scalar_text(kind_of(nodes[-1].type))}>"
-    found[nodes[-1]] = text.new(f"phi {vector} {', '.join(ends)}")
-    return found[nodes[-1]]
+            result[0] = value_of(last, names)
+        with usual:  # no lane asks for what is rare: choices are the second
+            names = dict(found)
+            for node in nodes:
+                if node in rare.choices and node not in rare.nodes:
+                    names[node] = names[node.args[2]]
+                elif node not in rare.nodes:
+                    write([node], names)
+            result[0] = value_of(last, names)
+    found[last] = result[0]
+    return result[0]
 
 
-def _write_fold(text: Text, name: str, vector: str, value: str) -> str:
-    """One number of all lanes of a vector."""
-    lanes, scalar = vector[1:-1].split(" x ")
-    letter = {"float": "f32", "double": "f64"}.get(scalar, scalar)
-    full = f"@llvm.vector.reduce.{name}.v{lanes}{letter}"
-    text.declared[f"declare {scalar} {full}({vector})"] = None
-    return text.new(f"call {scalar} {full}({vector} {value})")
-
-
-def _write_extreme(text: Text, test: Expr, found: dict[Expr, str], lanes: int) -> str | None:
+def _write_extreme(f: Function, test: Expr, found: dict[Expr, str], lanes: int) -> Value | None:
     """Whether the least, or the largest, of an Arm's floats passes a test with a constant; None for other tests.
 
     That is one comparison, where each lane for itself would be four, and their truths packed: gelu takes 0.97 of the
@@ -365,20 +343,6 @@ def _write_extreme(text: Text, test: Expr, found: dict[Expr, str], lanes: int) -
     if not IS_ARM or test.op != "lt" or kind not in ("f32", "f64") or all(arg.op != "const" for arg in test.args):
         return None
     a, b = test.args
-    scalar, (name, value, limit) = scalar_text(kind), ("fminimum", a, b) if b.op == "const" else ("fmaximum", b, a)
-    one = _write_fold(text, name, f"<{lanes} x {scalar}>", found[value])
-    return text.new(f"fcmp u{'lt' if value is a else 'gt'} {scalar} {one}, {number_text(limit.value, kind)}")
-
-
-def _write_usual(
-    nodes: Sequence[Expr],
-    rare: Rare,
-    names: dict[Expr, str],
-    write: Callable[[Iterable[Expr], dict[Expr, str]], None],
-) -> None:
-    """A tree where no lane asks for what is rare: choices are the second."""
-    for node in nodes:
-        if node in rare.choices and node not in rare.nodes:
-            names[node] = names[node.args[2]]
-        elif node not in rare.nodes:
-            write([node], names)
+    name, sign, value, limit = ("fminimum", "ult", a, b) if b.op == "const" else ("fmaximum", "ugt", b, a)
+    one = f.reduce(name, f.value(found[value], vector_type(value, lanes)))
+    return f.compare(sign, one, limit.value)

@@ -30,124 +30,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from anydml.engines.cpu.codegen.expressions import scalar_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableMapping, MutableSequence, Sequence
+    from collections.abc import Callable, Iterator, MutableMapping, MutableSequence, Sequence
 
     Carried: TypeAlias = MutableSequence["Value"] | MutableMapping[Any, "Value"]
     """Values that a loop or a branch changes."""
     Operand: TypeAlias = "str | float"
     """A value, or a number that takes the type of the other operand."""
 
-# Lines of a function in LLVM, and what it declares.
-
-
-class Text:
-    """Lines of a function, the constants that it keeps in memory, and what it declares."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.declared: dict[str, None] = {}
-        self.block = "entry"
-        """The block that lines are written to."""
-        self.table = "%numbers"
-        """The address of constants that are kept in memory."""
-        self._count = 0
-        self._numbers: dict[str, int] = {}
-
-    @property
-    def numbers(self) -> list[str]:
-        """The constants that are kept in memory, with what they lie in."""
-        kinds = ", ".join(number.partition(">")[0] + ">" for number in self._numbers)
-        table = f"@numbers = private constant %numbers {{ {', '.join(self._numbers)} }}"
-        return [f"%numbers = type {{ {kinds} }}", table] if self._numbers else []
-
-    def number(self, vector: str, value: str) -> str:
-        """A constant, read from memory where it is used, by an address that LLVM must not know.
-
-        An Arm adds a product to a register that it overwrites. LLVM would copy a constant there, which takes the place
-        of arithmetic, as a load does not: tanh takes 2.6 ns an element in place of 3.4, and erf 3.2 of 4.0.
-        """
-        at = self._numbers.setdefault(f"{vector} {value}", len(self._numbers))
-        place = self.new(f"getelementptr %numbers, ptr {self.table}, i64 0, i32 {at}")
-        return self.new(f"load {vector}, ptr {place}, align 16")
-
-    def hide_table(self) -> None:
-        """In a loop without stores: have constants read in it, not before it, where they would be copied after all."""
-        self.table = self.new('call ptr asm sideeffect "", "=r,0"(ptr %numbers)')
-
-    def add(self, *lines: str) -> None:
-        """Write lines as they are."""
-        self.lines += lines
-
-    def new(self, line: str) -> str:
-        """Write a line that gives a value, and name that."""
-        self._count += 1
-        self.lines.append(f"%v{self._count} = {line}")
-        return f"%v{self._count}"
-
-    def label(self, stem: str) -> str:
-        """The name of a block to come."""
-        self._count += 1
-        return f"{stem}{self._count}"
-
-    def open(self, block: str) -> None:
-        """Begin a block."""
-        self.lines.append(f"{block}:")
-        self.block = block
-
-    def fetch(self, place: str, *, is_written: bool = False, near: int = 3) -> None:
-        """Have the cache's line of a place fetched, to be read or written: to the first cache, 3, or the second, 2."""
-        self.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
-        self.add(f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(is_written)}, i32 {near}, i32 1)")
-
-    def call(self, name: str, kind: str, args: Sequence[str], more: str = "") -> str:
-        """An intrinsic of vectors, all of one type."""
-        full = f"@llvm.{name}.{_letters(kind)}"
-        self.declared[f"declare {kind} {full}({', '.join([kind] * len(args))}{', i1' if more else ''})"] = None
-        return self.new(f"call {kind} {full}({', '.join(f'{kind} {arg}' for arg in args)}{more})")
-
-    def load_lanes(self, vector: str, place: str, mask: str) -> str:
-        """The lanes of a vector that a mask has, and zeros; the others are not read."""
-        truths, name = f"<{lanes_in(vector)} x i1>", f"@llvm.masked.load.{_letters(vector)}.p0"
-        self.declared[f"declare {vector} {name}(ptr, i32, {truths}, {vector})"] = None
-        return self.new(f"call {vector} {name}(ptr {place}, i32 1, {truths} {mask}, {vector} zeroinitializer)")
-
-    def store_lanes(self, vector: str, value: str, place: str, mask: str) -> None:
-        """Write the lanes of a vector that a mask has."""
-        truths, name = f"<{lanes_in(vector)} x i1>", f"@llvm.masked.store.{_letters(vector)}.p0"
-        self.declared[f"declare void {name}({vector}, ptr, i32, {truths})"] = None
-        self.add(f"call void {name}({vector} {value}, ptr {place}, i32 1, {truths} {mask})")
-
-    def saturate(self, value: str, source: str, kind: str, vector: str) -> str:
-        """Floats as integers of a kind, those outside of its range as the nearest end."""
-        lanes, name = vector[1:-1].split(" x ")[0], f"@llvm.fpto{'s' if kind[0] == 'i' else 'u'}i.sat"
-        full = f"{name}.v{lanes}i{kind[1:]}.v{lanes}f32"
-        self.declared[f"declare {vector} {full}({source})"] = None
-        return self.new(f"call {vector} {full}({source} {value})")
-
-    def spread(self, value: str, scalar: str, lanes: int) -> str:
-        """One value in every lane."""
-        kind = f"<{lanes} x {scalar}>"
-        first = self.new(f"insertelement {kind} poison, {scalar} {value}, i32 0")
-        return self.new(f"shufflevector {kind} {first}, {kind} poison, <{lanes} x i32> zeroinitializer")
-
-
-def lanes_in(vector: str) -> int:
-    """The lanes of a vector's type."""
-    return int(vector[1:-1].split(" x ")[0])
-
-
-def _letters(vector: str) -> str:
-    """A vector's type as names of intrinsics have it: `v16f32`."""
-    lanes, scalar = vector[1:-1].split(" x ")
-    return f"v{lanes}{_FLOATS.get(scalar, scalar)}"
-
-
-def _suffix(kind: str) -> str:
-    """A type as names of intrinsics have it: `v16f32`, `i64`."""
-    return _letters(kind) if kind[0] == "<" else "p0" if kind == "ptr" else _FLOATS.get(kind, kind)
-
-
-# Typed values, and the functions that they are written to.
+# Types, and values that have one.
 
 
 _SIZES = {"i1": 1, "i8": 1, "i16": 2, "half": 2, "i32": 4, "float": 4, "i64": 8, "double": 8, "ptr": 8}
@@ -156,6 +46,19 @@ _FLOATS = {"half": "f16", "float": "f32", "double": "f64"}
 _FLOAT_OPERATIONS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "or": 0, "shl": 0}
 """The second operands that an operation of integers does nothing with."""
+
+
+def lanes_in(vector: str) -> int:
+    """The lanes of a vector's type."""
+    return int(vector[1:-1].split(" x ")[0])
+
+
+def _suffix(kind: str) -> str:
+    """A type as names of intrinsics have it: `v16f32`, `i64`."""
+    if kind[0] == "<":
+        lanes, scalar = kind[1:-1].split(" x ")
+        return f"v{lanes}{_FLOATS.get(scalar, scalar)}"
+    return "p0" if kind == "ptr" else _FLOATS.get(kind, kind)
 
 
 def scalar_in(kind: str) -> str:
@@ -285,12 +188,21 @@ class Value(str):
         return self.function.compare("ne", self, other)
 
 
-class Function(Text):
+class Function:
     """One function on its way to text; its arguments are i64 unless a name says otherwise: `scale:float`."""
 
     def __init__(self, name: str = "kernel", arguments: str = "", result: str = "void") -> None:
-        super().__init__()
         self._name, self._result = name, result
+        self.lines: list[str] = []
+        self.declared: dict[str, None] = {}
+        self.block = "entry"
+        """The block that lines are written to."""
+        self.is_over = False
+        """Whether the block has ended, by a return or by a way to another."""
+        self.table = "%numbers"
+        """The address of constants that are kept in memory."""
+        self._count = 0
+        self._numbers: dict[str, int] = {}
         self.args: list[Value] = []
         for argument in arguments.split():
             label, _, kind = argument.partition(":")
@@ -299,40 +211,86 @@ class Function(Text):
         """Lines that reserve memory, which stand at the function's start."""
         self._tables: list[int] = []
         """Lines that find constants, which are left out where there are none."""
+        self._hides = False
+        """Whether constants are found by an address that is hidden anew where they are used."""
         self._leaves: list[tuple[str, Sequence[Carried], list[_End]]] = []
         """Of each loop around: the block after it, what it carries, and the ways there."""
-        self._is_over = False
-        """Whether the block has ended, by a return or by leaving a loop."""
 
     # Text
 
     def end(self, result: Operand | None = None) -> str:
         """Return, and give the whole text."""
-        if not self._is_over:
+        if not self.is_over:
             self.ret(result)
         return self.define(f"{self._result} @{self._name}({', '.join(arg.typed for arg in self.args)})")
 
     def define(self, head: str) -> str:
         """The whole text, given what stands before the body."""
         numbers = self.numbers
+        hidden = ["%numbers = alloca ptr"] if self._hides and not numbers else []
         table = ['%numbers = call ptr asm "", "=r,0"(ptr @numbers)'] if numbers else []
         lines = [line for at, line in enumerate(self.lines) if numbers or at not in self._tables]
-        start = ["entry:", *self._stack, *table]
+        start = ["entry:", *hidden, *self._stack, *table]
         return "\n".join([*numbers, f"define {head} {{", *start, *lines, "}", *self.declared])
 
-    def ret(self, result: Operand | None = None) -> None:
-        """Return."""
-        self.add("ret void" if result is None else f"ret {self.value(result, self._result).typed}")
-        self._is_over = True
+    @property
+    def numbers(self) -> list[str]:
+        """The constants that are kept in memory, with what they lie in."""
+        kinds = ", ".join(number.partition(">")[0] + ">" for number in self._numbers)
+        table = f"@numbers = private constant %numbers {{ {', '.join(self._numbers)} }}"
+        return [f"%numbers = type {{ {kinds} }}", table] if self._numbers else []
 
-    def open(self, block: str) -> None:
-        """Begin a block."""
-        super().open(block)
-        self._is_over = False
+    def add(self, *lines: str) -> None:
+        """Write lines as they are."""
+        self.lines += lines
+
+    def new(self, line: str) -> str:
+        """Write a line that gives a value, and name that."""
+        self._count += 1
+        self.lines.append(f"%v{self._count} = {line}")
+        return f"%v{self._count}"
 
     def made(self, kind: str, line: str) -> Value:
         """Write a line that gives a value of a type."""
         return self.value(self.new(line), kind)
+
+    # Blocks
+
+    def label(self, stem: str) -> str:
+        """The name of a block to come."""
+        self._count += 1
+        return f"{stem}{self._count}"
+
+    def open(self, block: str) -> None:
+        """Begin a block."""
+        self.lines.append(f"{block}:")
+        self.block, self.is_over = block, False
+
+    def go(self, block: str) -> None:
+        """Go on in a block."""
+        self.add(f"br label %{block}")
+        self.is_over = True
+
+    def branch(self, test: Value, yes: str, no: str) -> None:
+        """Go on in one of two blocks."""
+        self.add(f"br i1 {self.truth(test)}, label %{yes}, label %{no}")
+        self.is_over = True
+
+    def ret(self, result: Operand | None = None) -> None:
+        """Return."""
+        self.add("ret void" if result is None else f"ret {self.value(result, self._result).typed}")
+        self.is_over = True
+
+    def join(self, ends: Sequence[_End]) -> list[Value]:
+        """What the blocks carry that lead to this one, which is just begun."""
+        joined = []
+        for values in zip(*(values for _, values in ends), strict=True):
+            if all(value == values[0] for value in values):
+                joined.append(values[0])
+                continue
+            ways = ", ".join(f"[ {value}, %{end} ]" for value, (end, _) in zip(values, ends, strict=True))
+            joined.append(self.made(values[0].type, f"phi {values[0].type} {ways}"))
+        return joined
 
     # Operands
 
@@ -356,6 +314,12 @@ class Function(Text):
     def splat(self, given: Value, lanes: int) -> Value:
         """One value in every lane."""
         return self.value(self.spread(given, given.type, lanes), vector_of(lanes, given.type))
+
+    def spread(self, value: str, scalar: str, lanes: int) -> str:
+        """One value in every lane."""
+        kind = f"<{lanes} x {scalar}>"
+        first = self.new(f"insertelement {kind} poison, {scalar} {value}, i32 0")
+        return self.new(f"shufflevector {kind} {first}, {kind} poison, <{lanes} x i32> zeroinitializer")
 
     # Arithmetic
 
@@ -440,6 +404,12 @@ class Function(Text):
         self.add(line)
         return self.value("void", "void")
 
+    def call(self, name: str, kind: str, args: Sequence[str]) -> str:
+        """An intrinsic of vectors, all of one type."""
+        full = f"@llvm.{name}.{_suffix(kind)}"
+        self.declared[f"declare {kind} {full}({', '.join([kind] * len(args))})"] = None
+        return self.new(f"call {kind} {full}({', '.join(f'{kind} {arg}' for arg in args)})")
+
     # Memory
 
     def pointer(self, address: Value) -> Value:
@@ -451,18 +421,27 @@ class Function(Text):
         return pointer if pointer.type == "i64" else self.made("i64", f"ptrtoint {pointer.typed} to i64")
 
     def load(
-        self, kind: str, at: Value, *, align: int = 0, mask: Value | range | None = None, atomic: str = ""
+        self,
+        kind: str,
+        at: Value,
+        *,
+        align: int = 0,
+        mask: Value | range | None = None,
+        otherwise: float = 0,
+        atomic: str = "",
     ) -> Value:
         """What lies at an address or pointer, aligned as its elements are.
 
-        Lanes that a mask leaves out are 0, and are not read; a `range` has the lanes that are known to be there.
+        Lanes that a mask leaves out are not read, and are 0 or another number; a `range` has the lanes that are known
+        to be there.
         """
         align, place = align or _SIZES[scalar_in(kind)], self.pointer(at)
         if isinstance(mask, range):
             mask = self._lane_mask(mask, lanes_in(kind))
         if mask is not None:
             name = f"masked.load.{_suffix(kind)}.p0"
-            return self.intrinsic(name, place, self.value(align, "i32"), mask, self.zero(kind), result=kind)
+            others = self.value(otherwise, kind) if repr(otherwise) != "0" else self.zero(kind)
+            return self.intrinsic(name, place, self.value(align, "i32"), mask, others, result=kind)
         way, order = ("load atomic", f" {atomic}") if atomic else ("load", "")
         return self.made(kind, f"{way} {kind}, {place.typed}{order}, align {align}")
 
@@ -502,6 +481,11 @@ class Function(Text):
         """Have the cache line of an address fetched to the first or the second cache."""
         self.fetch(self.pointer(at), is_written=is_written, near=4 - cache)
 
+    def fetch(self, place: str, *, is_written: bool = False, near: int = 3) -> None:
+        """Have the cache's line of a place fetched, to be read or written: to the first cache, 3, or the second, 2."""
+        self.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
+        self.add(f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(is_written)}, i32 {near}, i32 1)")
+
     def atomic_update(self, op: str, at: Value, given: Operand, order: str = "seq_cst") -> Value:
         """What lay at an address before `add`, `xchg`, … changed it."""
         value, pointer = self.value(given, "i64"), self.pointer(at)
@@ -513,10 +497,25 @@ class Function(Text):
         pair = self.new(f"cmpxchg {pointer.typed}, {expected.typed}, {value.typed} {order}")
         return self.made("i1", f"extractvalue {{ {value.type}, i1 }} {pair}, 1")
 
+    def number(self, given: Value) -> Value:
+        """A constant, read from memory where it is used, by an address that LLVM must not know.
+
+        An Arm adds a product to a register that it overwrites. LLVM would copy a constant there, which takes the place
+        of arithmetic, as a load does not: tanh takes 2.6 ns an element in place of 3.4, and erf 3.2 of 4.0.
+        """
+        at = self._numbers.setdefault(given.typed, len(self._numbers))
+        place = self.new(f"getelementptr %numbers, ptr {self.table}, i64 0, i32 {at}")
+        return self.made(given.type, f"load {given.type}, ptr {place}, align 16")
+
     def find_table(self) -> None:
         """Find constants in memory from here on: an address kept from the start on takes a register of loops before."""
         self._tables.append(len(self.lines))
         self.table = self.new('call ptr asm sideeffect "", "=r,0"(ptr @numbers)')
+
+    def hide_table(self) -> None:
+        """In a loop without stores: have constants read in it, not before it, where they would be copied after all."""
+        self._hides = True
+        self.table = self.new('call ptr asm sideeffect "", "=r,0"(ptr %numbers)')
 
     # Registers
 
@@ -623,25 +622,34 @@ class Function(Text):
             if not is_entered:
                 test = counter < last
                 ends.append((self.block, _held(_carried(carry))))
-                self.add(f"br i1 {test}, label %{body}, label %{done}")
+                self.branch(test, body, done)
                 self.open(body)
             yield counter
-            if self._is_over:
+            if self.is_over:
                 raise ValueError("a loop's body must come to its end")
             after = counter + by
             if is_entered:
                 ends.append((self.block, _held(_carried(carry))))
-                self.add(f"br i1 {after < last}, label %{head}, label %{done}")
+                self.branch(after < last, head, done)
             else:
-                self.add(f"br label %{head}")
+                self.go(head)
             ends.append((self.block, [after, *_held(_carried(carry))]))
+
+    @contextlib.contextmanager
+    def rotated_loop(
+        self, start: Operand, stop: Operand, step: Operand = 1, *, carry: Carried | Sequence[Carried] = ()
+    ) -> Iterator[Value]:
+        """The same with its test at the end, and one before it: a jump less for each iteration."""
+        first, last = self.value(start, "i64"), self.value(stop, "i64")
+        with self.when(first < last, carry), self.loop(first, last, step, carry=carry, is_entered=True) as counter:
+            yield counter
 
     @contextlib.contextmanager
     def forever(self, carry: Carried | Sequence[Carried] = ()) -> Iterator[None]:
         """Again and again, until `leave_if` leads out of it."""
         with self._repeat(_carried(carry)) as (_, head, _, _, ends):
             yield
-            self.add(f"br label %{head}")
+            self.go(head)
             ends.append((self.block, _held(_carried(carry))))
 
     @contextlib.contextmanager
@@ -649,7 +657,7 @@ class Function(Text):
         """A loop from its head on: the last end is the way back, and the others are ways out."""
         head, body, done = (self.label(name) for name in ("head", "body", "done"))
         before, initial = self.block, [*counter, *_held(carry)]
-        self.add(f"br label %{head}")
+        self.go(head)
         self.open(head)
         at = len(self.lines)
         phis = [self.made(value.type, "") for value in initial]
@@ -668,14 +676,28 @@ class Function(Text):
         done, carry, ends = self._leaves[-1]
         on = self.label("on")
         ends.append((self.block, _held(carry)))
-        self.add(f"br i1 {self.truth(test)}, label %{done}, label %{on}")
+        self.branch(test, done, on)
         self.open(on)
+
+    @contextlib.contextmanager
+    def region(self, carry: Carried | Sequence[Carried] = ()) -> Iterator[Callable[[], None]]:
+        """What can be left from inside of loops and branches: what leaves it, with what it carries as it is then."""
+        done, ends = self.label("done"), list[_End]()
+
+        def leave() -> None:
+            ends.append((self.block, _held(_carried(carry))))
+            self.go(done)
+
+        yield leave
+        if not self.is_over:
+            leave()
+        self._join(done, _carried(carry), ends)
 
     @contextlib.contextmanager
     def when(self, test: Value, carry: Carried | Sequence[Carried] = ()) -> Iterator[None]:
         """Where a test holds."""
         yes, done = self.label("when"), self.label("done")
-        self.add(f"br i1 {self.truth(test)}, label %{yes}, label %{done}")
+        self.branch(test, yes, done)
         ends = [(self.block, _held(_carried(carry)))]
         with self._arm(yes, done, _carried(carry), ends):
             yield
@@ -687,7 +709,7 @@ class Function(Text):
     ) -> Iterator[tuple[contextlib.AbstractContextManager[None], contextlib.AbstractContextManager[None]]]:
         """Two arms, each written in a `with` of its own: where a test holds, and where it does not."""
         yes, no, done = (self.label(name) for name in ("yes", "no", "done"))
-        self.add(f"br i1 {self.truth(test)}, label %{yes}, label %{no}")
+        self.branch(test, yes, no)
         ends: list[_End] = []
         held = _held(_carried(carry))
         yield (
@@ -704,24 +726,17 @@ class Function(Text):
         if held is not None:
             _hold(carry, held)
         yield
-        if not self._is_over:
+        if not self.is_over:
             ends.append((self.block, _held(carry)))
-            self.add(f"br label %{done}")
+            self.go(done)
 
     def _join(self, block: str, carry: Sequence[Carried], ends: list[_End]) -> None:
         """Go on in a block with what came out of those before it."""
         if not ends:
-            self._is_over = True
+            self.is_over = True
             return
         self.open(block)
-        joined = []
-        for values in zip(*(values for _, values in ends), strict=True):
-            if all(value == values[0] for value in values):
-                joined.append(values[0])
-                continue
-            ways = ", ".join(f"[ {value}, %{end} ]" for value, (end, _) in zip(values, ends, strict=True))
-            joined.append(self.made(values[0].type, f"phi {values[0].type} {ways}"))
-        _hold(carry, joined)
+        _hold(carry, self.join(ends))
 
 
 _End = tuple[str, list[Value]]

@@ -7,22 +7,14 @@ in bytes, counts in elements. A unit is one segment of one row.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from llvmlite import ir
-
-from anydml.engines.cpu.codegen.language import (
-    I64,
-    POINTER,
-    load_word,
-    quotient,
-    remainder,
-    scratch,
-    smaller,
-    store_word,
-)
+from anydml.engines.cpu.codegen.language import load_word, quotient, remainder, scratch, smaller, store_word
 from anydml.engines.cpu.codegen.translate import word
 from anydml.engines.cpu.launch.record import HEADER
+
+if TYPE_CHECKING:
+    from anydml.engines.cpu.codegen.function import Function, Value
 
 # The dimensions outside a kernel's innermost loops: three words each, size, source stride and target stride.
 
@@ -108,15 +100,10 @@ PARAMETERS = OUTER + 24 * 8 + 8
 
 
 @word
-def call_line(
-    builder: Any, words: Any, source: Any, target: Any, count: Any, source_step: Any, target_step: Any
-) -> None:
+def call_line(f: Function, words: Value, *given: Value) -> None:
     """call_line(words, source, target, count, source step, target step): the line that the words name."""
-    parameters = builder.add(words, ir.Constant(I64, PARAMETERS))
-    named = builder.inttoptr(builder.sub(parameters, ir.Constant(I64, 8)), POINTER)
-    kind = ir.FunctionType(ir.VoidType(), [I64] * 6)
-    line = builder.inttoptr(builder.load(named, typ=I64), kind.as_pointer())
-    builder.call(line, [parameters, source, target, count, source_step, target_step])
+    parameters = words + PARAMETERS
+    f.invoke(f.load("i64", parameters - 8), parameters, *given)
 
 
 def make_line_walk() -> Any:

@@ -8,9 +8,10 @@ import ast
 import functools
 import linecache
 import operator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from llvmlite import ir
+from anydml.engines.cpu.codegen.function import Function, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 # They are signed words, or what a word of LLVM gives. Sums and products do not overflow: they are counts and addresses.
 
 
-I64, I1 = ir.IntType(64), ir.IntType(1)
 _KNOWN: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -35,39 +35,42 @@ _KNOWN: dict[type, Callable[[Any, Any], Any]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-_SIMPLE: dict[type, str] = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.BitAnd: "and_"}
-_TESTS: dict[type, str] = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+_SIMPLE: dict[type, str] = {ast.Add: "add nsw", ast.Sub: "sub nsw", ast.Mult: "mul nsw", ast.BitAnd: "and"}
+_TESTS: dict[type, str] = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
 
 
 class _Word:
-    """Something that kernels call and that LLVM has: `emit(builder, *values)` writes it."""
+    """Something that kernels call and that LLVM has: `emit(f, *values)` writes it."""
 
     def __init__(self, emit: Callable[..., Any]) -> None:
         self.emit = emit
 
 
 def word(emit: Callable[..., Any]) -> Any:
-    """Have kernels call `emit(builder, *values)`, without the builder."""
+    """Have kernels call `emit(f, *values)`, without the function that is written."""
     return _Word(emit)
 
 
-def as_value(value: Any, kind: Any = I64) -> Any:
-    """A number that is known as one of LLVM's; others are as they are."""
-    return ir.Constant(kind, int(value)) if isinstance(value, int) else value
+@dataclass(frozen=True)
+class Constant:
+    """A number of another type than a word."""
+
+    type: str
+    number: float
 
 
 class Expressions:
-    """Writes the expressions of one function."""
+    """Writes the expressions of one function of Python."""
 
-    def __init__(self, function: Any, builder: Any, changing: set[str]) -> None:
-        self.builder, self.changing = builder, changing
+    def __init__(self, function: Any, f: Function, changing: set[str]) -> None:
+        self.f, self.changing = f, changing
         code = function.__code__
         cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
         self.names: dict[str, Any] = {name: cell.cell_contents for name, cell in cells}
         self.around = function.__globals__
         self.path = code.co_filename
-        self.slots: dict[str, Any] = {}
-        """The memory of names that change, which LLVM keeps in registers."""
+        self.slots: dict[str, tuple[str, Value]] = {}
+        """The types of names that change, and their memory, which LLVM keeps in registers."""
 
     def call(self, function: Any, args: Sequence[Any]) -> Any:
         """Write a function that is called."""
@@ -77,9 +80,13 @@ class Expressions:
         """Python that no kernel can have."""
         return SyntaxError(f"{self.path}: kernels do not have '{ast.unparse(node)}'")
 
-    def blocks(self, *names: str) -> list[Any]:
+    def labels(self, *names: str) -> list[str]:
         """Blocks to come."""
-        return [self.builder.append_basic_block(name) for name in names]
+        return [self.f.label(name) for name in names]
+
+    def value(self, known: Any, kind: str = "i64") -> Value:
+        """A number that is known as a value; values are as they are."""
+        return self.f.value(known.number, known.type) if isinstance(known, Constant) else self.f.value(known, kind)
 
     def known(self, node: ast.expr) -> Any:
         """The value of an expression that is known now; None where it is not."""
@@ -109,7 +116,7 @@ class Expressions:
     def look_up(self, name: str) -> Any:
         """The value of a name."""
         if slot := self.slots.get(name):
-            return self.builder.load(slot, typ=slot.kind)
+            return self.f.load(*slot)
         return self.names[name] if name in self.names else self.around[name]
 
     def find(self, node: ast.expr) -> Any:
@@ -123,7 +130,7 @@ class Expressions:
             case ast.Tuple():
                 return tuple(self.find(part) for part in node.elts)
             case ast.UnaryOp(op=ast.USub()):
-                return self.builder.neg(self.find(node.operand))
+                return -self.find(node.operand)
             case ast.BinOp():
                 return self.combine(node, node.op, self.find(node.left), self.find(node.right))
             case ast.Compare():
@@ -131,7 +138,7 @@ class Expressions:
             case ast.Call():
                 called, args = self.find(node.func), [self.find(arg) for arg in node.args]
                 if isinstance(called, _Word):
-                    return called.emit(self.builder, *map(as_value, args))
+                    return called.emit(self.f, *map(self.value, args))
                 return self.call(called, args)
             case ast.IfExp():
                 test = self.known(node.test)
@@ -145,62 +152,54 @@ class Expressions:
     def combine(self, node: ast.AST, how: ast.operator, a: Any, b: Any) -> Any:
         """The result of an operator. Divisors are known powers of two: `quotient` and `remainder` are for others."""
         if name := _SIMPLE.get(type(how)):
-            flags = ["nsw"] if name != "and_" else []
-            return getattr(self.builder, name)(as_value(a), as_value(b), flags=flags)
+            return self.f.binary(name, self.value(a), self.value(b))
         if not isinstance(b, int) or b & (b - 1) or b < 1:
             raise self.fault(node)
         if isinstance(how, ast.Mod):
-            return self.builder.and_(as_value(a), as_value(b - 1))
-        return self.builder.ashr(as_value(a), as_value(b.bit_length() - 1))
+            return self.value(a) & (b - 1)
+        return self.f.binary("ashr", self.value(a), b.bit_length() - 1)
 
     def compare(self, node: ast.Compare) -> Any:
         """A comparison, or several in a row."""
-        values = [as_value(self.find(part)) for part in (node.left, *node.comparators)]
-        kinds = [_TESTS[type(how)] for how in node.ops]
-        tests = [self.builder.icmp_signed(kind, *values[k : k + 2]) for k, kind in enumerate(kinds)]
-        return functools.reduce(self.builder.and_, tests)
+        values = [self.value(self.find(part)) for part in (node.left, *node.comparators)]
+        tests = [self.f.compare(_TESTS[type(how)], *values[k : k + 2]) for k, how in enumerate(node.ops)]
+        return functools.reduce(operator.and_, tests)
 
     def choose(self, test: ast.expr, yes: ast.expr, no: ast.expr) -> Any:
         """One of two values, of which only that one is worked out."""
-        first, second, after = self.blocks("yes", "no", "after")
+        first, second, after = self.labels("yes", "no", "after")
         self.branch(test, first, second)
         ends = []
         for block, node in ((first, yes), (second, no)):
-            self.builder.position_at_end(block)
+            self.f.open(block)
             value = self.find(node)
-            ends.append((as_value(value, I1 if isinstance(value, bool) else I64), self.builder.block))
-            self.builder.branch(after)
-        self.builder.position_at_end(after)
+            ends.append((self.value(value, "i1" if isinstance(value, bool) else "i64"), self.f.block))
+            self.f.go(after)
+        self.f.open(after)
         return self.join(*zip(*ends, strict=True))
 
     def branch(self, test: ast.expr, yes: Any, no: Any) -> None:
         """Go one way or the other; what comes after an `and` or an `or` that is decided is not worked out."""
         known = self.known(test)
         if known is not None:
-            self.builder.branch(yes if known else no)
+            self.f.go(yes if known else no)
         elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             self.branch(test.operand, no, yes)
         elif isinstance(test, ast.BoolOp):
             for part in test.values[:-1]:
-                (rest,) = self.blocks("rest")
+                (rest,) = self.labels("rest")
                 self.branch(part, *((rest, no) if isinstance(test.op, ast.And) else (yes, rest)))
-                self.builder.position_at_end(rest)
+                self.f.open(rest)
             self.branch(test.values[-1], yes, no)
         else:
-            value = self.find(test)
-            if value.type != I1:
-                value = self.builder.icmp_signed("!=", value, as_value(0))
-            self.builder.cbranch(value, yes, no)
+            self.f.branch(self.find(test), yes, no)
 
-    def join(self, values: Sequence[Any], blocks: Sequence[Any]) -> Any:
+    def join(self, values: Sequence[Any], blocks: Sequence[str]) -> Any:
         """The value of the block that was come from."""
         if len(values) == 1:
             return values[0]
-        kind = next((value.type for value in values if not isinstance(value, int)), I64)
-        joined = self.builder.phi(kind)
-        for value, block in zip(values, blocks, strict=True):
-            joined.add_incoming(as_value(value, kind), block)
-        return joined
+        kind = next((value.type for value in values if not isinstance(value, int)), "i64")
+        return self.f.join([(block, [self.value(one, kind)]) for one, block in zip(values, blocks, strict=True)])[0]
 
 
 # The statements of a kernel in Python, written as LLVM has them.
@@ -226,14 +225,14 @@ def _find_changing(tree: ast.FunctionDef) -> set[str]:
 class Body(Expressions):
     """One function on its way into the kernel, as often as it is called."""
 
-    def __init__(self, function: Any, args: Sequence[Any], builder: Any) -> None:
+    def __init__(self, function: Any, args: Sequence[Any], f: Function) -> None:
         code = function.__code__
         self.tree = _functions(code.co_filename)[code.co_firstlineno]
-        super().__init__(function, builder, _find_changing(self.tree))
-        self.exit = builder.append_basic_block("exit")
-        self.results: list[tuple[Any, Any]] = []
+        super().__init__(function, f, _find_changing(self.tree))
+        self.exit = f.label("exit")
+        self.results: list[tuple[str, Any]] = []
         """Returned values, and the block of each."""
-        self.loops: list[tuple[Any, Any]] = []
+        self.loops: list[tuple[str, str]] = []
         """Where `continue` and `break` lead."""
         for argument, value in zip(self.tree.args.args, args, strict=True):
             self.give(argument.arg, value)
@@ -241,12 +240,12 @@ class Body(Expressions):
     def run(self) -> Any:
         """Write it, and give what it returns: a value, a tuple of them, or None."""
         self.write(self.tree.body)
-        if not self.builder.block.is_terminated:
+        if not self.f.is_over:
             if any(result is not None for _, result in self.results):
-                self.builder.unreachable()
+                self.f.add("unreachable")
             else:
                 self.leave(None)
-        self.builder.position_at_end(self.exit)
+        self.f.open(self.exit)
         blocks, results = zip(*self.results, strict=True)
         if isinstance(results[0], tuple):
             return tuple(self.join(parts, blocks) for parts in zip(*results, strict=True))
@@ -254,12 +253,12 @@ class Body(Expressions):
 
     def call(self, function: Any, args: Sequence[Any]) -> Any:
         """Write a function that is called."""
-        return Body(function, args, self.builder).run()
+        return Body(function, args, self.f).run()
 
     def leave(self, result: Any) -> None:
         """Return."""
-        self.results.append((self.builder.block, result))
-        self.builder.branch(self.exit)
+        self.results.append((self.f.block, result))
+        self.f.go(self.exit)
 
     def give(self, name: str, value: Any) -> None:
         """Give a name a value."""
@@ -267,16 +266,15 @@ class Body(Expressions):
             self.names[name] = value
             return
         if name not in self.slots:
-            kind = as_value(value).type
-            with self.builder.goto_entry_block():
-                self.slots[name] = self.builder.alloca(kind)
-            self.slots[name].kind = kind
-        self.builder.store(as_value(value, self.slots[name].kind), self.slots[name])
+            kind = self.value(value).type
+            self.slots[name] = kind, self.f.stack(kind)
+        kind, place = self.slots[name]
+        self.f.store(self.value(value, kind), place)
 
     def write(self, statements: Sequence[ast.stmt]) -> None:
         """Write statements, up to one that leads away."""
         for statement in statements:
-            if self.builder.block.is_terminated:
+            if self.f.is_over:
                 return
             writer: Any = getattr(self, f"_{type(statement).__name__.lower()}", None)
             if writer is None:
@@ -304,30 +302,30 @@ class Body(Expressions):
         self.leave(None if node.value is None else self.find(node.value))
 
     def _continue(self, _node: ast.Continue) -> None:
-        self.builder.branch(self.loops[-1][0])
+        self.f.go(self.loops[-1][0])
 
     def _break(self, _node: ast.Break) -> None:
-        self.builder.branch(self.loops[-1][1])
+        self.f.go(self.loops[-1][1])
 
     def _if(self, node: ast.If) -> None:
         known = self.known(node.test)
         if known is not None:
             self.write(node.body if known else node.orelse)
             return
-        yes, no, after = self.blocks("yes", "no", "after")
+        yes, no, after = self.labels("yes", "no", "after")
         self.branch(node.test, yes, no)
         for block, statements in ((yes, node.body), (no, node.orelse)):
-            self.builder.position_at_end(block)
+            self.f.open(block)
             self.write(statements)
             self.go_on(after)
-        self.builder.position_at_end(after)
+        self.f.open(after)
 
     def _while(self, node: ast.While) -> None:
-        head, body, after = self.blocks("head", "body", "after")
-        self.builder.branch(head)
-        self.builder.position_at_end(head)
+        head, body, after = self.labels("head", "body", "after")
+        self.f.go(head)
+        self.f.open(head)
         self.branch(node.test, body, after)
-        self.builder.position_at_end(body)
+        self.f.open(body)
         self.repeat(node.body, head, after)
 
     def _for(self, node: ast.For) -> None:
@@ -335,33 +333,32 @@ class Body(Expressions):
             raise self.fault(node)
         limits = [self.find(limit) for limit in node.iter.args]
         first, last, step = (*((0, *limits) if len(limits) == 1 else limits), 1)[:3]
-        before = self.builder.block
-        head, body, on, after = self.blocks("head", "body", "on", "after")
-        self.builder.branch(head)
-        self.builder.position_at_end(head)
-        count = self.builder.phi(I64)
-        count.add_incoming(as_value(first), before)
-        test = self.builder.icmp_signed(">" if isinstance(step, int) and step < 0 else "<", count, as_value(last))
-        self.builder.cbranch(test, body, after)
-        self.builder.position_at_end(on)
-        count.add_incoming(self.builder.add(count, as_value(step), flags=["nsw"]), on)
-        self.builder.branch(head)
-        self.builder.position_at_end(body)
+        head, body, on, after = self.labels("head", "body", "on", "after")
+        place = self.f.stack("i64")
+        self.f.store(first, place)
+        self.f.go(head)
+        self.f.open(on)
+        self.f.store(self.f.binary("add nsw", self.f.load("i64", place), self.value(step)), place)
+        self.f.go(head)
+        self.f.open(head)
+        count = self.f.load("i64", place)
+        self.f.branch(self.f.compare("gt" if isinstance(step, int) and step < 0 else "lt", count, last), body, after)
+        self.f.open(body)
         self.give(node.target.id, count)
         self.repeat(node.body, on, after)
 
-    def repeat(self, statements: Sequence[ast.stmt], on: Any, after: Any) -> None:
+    def repeat(self, statements: Sequence[ast.stmt], on: str, after: str) -> None:
         """The body of a loop."""
         self.loops.append((on, after))
         self.write(statements)
         self.go_on(on)
         self.loops.pop()
-        self.builder.position_at_end(after)
+        self.f.open(after)
 
-    def go_on(self, block: Any) -> None:
+    def go_on(self, block: str) -> None:
         """Go to a block, unless something has led away already."""
-        if not self.builder.block.is_terminated:
-            self.builder.branch(block)
+        if not self.f.is_over:
+            self.f.go(block)
 
 
 # Kernels in Python as ones in LLVM: whole numbers, loops over ranges, branches, and words of LLVM itself.
@@ -371,15 +368,10 @@ class Body(Expressions):
 # took 1.2, to find out types that are known here.
 
 
-__all__ = ["translate", "word"]
+__all__ = ["Constant", "translate", "word"]
 
 
 def translate(kernel: Any) -> str:
     """The text of `kernel(words, begin, end)`."""
-    module = ir.Module()
-    function = ir.Function(module, ir.FunctionType(I64, [I64] * 3), "kernel")
-    start, body = function.append_basic_block("start"), function.append_basic_block("body")
-    builder = ir.IRBuilder(body)
-    builder.ret(as_value(Body(kernel, function.args, builder).run()))
-    ir.IRBuilder(start).branch(body)
-    return str(module)
+    f = Function("kernel", "words begin end", "i64")
+    return f.end(Body(kernel, f.args, f).run())

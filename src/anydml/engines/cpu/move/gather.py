@@ -7,17 +7,13 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from llvmlite import ir
-
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of
+from anydml.engines.cpu.codegen.function import vector_of
 from anydml.engines.cpu.codegen.language import (
-    I64,
-    POINTER,
     copy_row,
     larger,
     load_bits,
-    load_vector,
     load_word,
     make_load,
     make_piece,
@@ -42,6 +38,7 @@ from anydml.ir.fetches import match_gathered
 from anydml.ir.loops import Loops, merge, order, simplify, squeeze
 
 if TYPE_CHECKING:
+    from anydml.engines.cpu.codegen.function import Function, Value
     from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.fetches import Gathered
     from anydml.ir.verbs import Map
@@ -139,9 +136,8 @@ def _tiled(loops: Loops, length: int) -> Loops:
 PLACES = 4096
 """Elements whose places are worked out together: 16 KiB, half of the first cache."""
 
-_I32 = ir.IntType(32)
-_load_place = make_load(_I32, lambda builder, value: builder.sext(value, I64))
-_store_place = make_store(lambda builder, value: builder.trunc(value, _I32))
+_load_place = make_load("i32", lambda f, value: f.cast("sext", value, "i64"))
+_store_place = make_store(lambda f, value: f.cast("trunc", value, "i32"))
 
 
 def make_near(kind: str, width: int, clamped: Any) -> Any:
@@ -206,43 +202,41 @@ PREFETCH_BYTES = 4096
 
 def _make_take(kind: str, width: int, count: int, *, checked: bool) -> Any:
     """take(words, source, its step, indices, their step, target, its step): so many tuples of one coordinate."""
-    index, signed = ir.IntType(int(kind[1:])), kind[0] == "i"
-    piece = ir.VectorType(I64, width // 8)
+    signed, piece = kind[0] == "i", vector_of(width // 8, "i64")
 
-    def place(builder: Any, i: Any, size: Any, stride: Any) -> Any:
+    def place(f: Function, i: Value, size: Value, stride: Value) -> Value:
         """Where the nearest index of the dimension leads, in bytes; for one that was checked, any will do."""
-        last, zero = builder.sub(size, ir.Constant(I64, 1)), ir.Constant(I64, 0)
-        if index.width < 64:
-            i = (builder.sext if signed else builder.zext)(i, I64)
+        last = size - 1
+        i = f.cast("sext" if signed else "zext", i, "i64")
         if signed:
-            i = builder.select(builder.icmp_signed("<", i, zero), builder.add(i, size), i)
+            i = f.select(i < 0, i + size, i)
             if not checked:
-                i = builder.select(builder.icmp_signed("<", i, zero), zero, i)
-        return builder.mul(builder.select(builder.icmp_unsigned("<", i, last), i, last), stride)
+                i = f.select(i < 0, 0, i)
+        return f.select(f.compare("ult", i, last), i, last) * stride
 
     @word
     def take(
-        builder: Any,
-        words: Any,
-        source: Any,
-        source_step: Any,
-        indices: Any,
-        index_step: Any,
-        target: Any,
-        target_step: Any,
+        f: Function,
+        words: Value,
+        source: Value,
+        source_step: Value,
+        indices: Value,
+        index_step: Value,
+        target: Value,
+        target_step: Value,
     ) -> None:
-        size, stride = (load_vector(builder, builder.add(words, ir.Constant(I64, INDEXED + on)), I64) for on in (0, 8))
+        size, stride = (f.load("i64", words + (INDEXED + on), align=1) for on in (0, 8))
         found = []
         for _ in range(count):
-            found.append(load_vector(builder, indices, index))
-            indices = builder.add(indices, index_step)
+            found.append(f.load(f"i{kind[1:]}", indices, align=1))
+            indices += index_step
         values = []
         for i in found:
-            values.append(load_vector(builder, builder.add(source, place(builder, i, size, stride)), piece))
-            source = builder.add(source, source_step)
+            values.append(f.load(piece, source + place(f, i, size, stride), align=1))
+            source += source_step
         for value in values:
-            builder.store(value, builder.inttoptr(target, POINTER)).align = 1
-            target = builder.add(target, target_step)
+            f.store(value, target, align=1)
+            target += target_step
 
     return take
 

@@ -13,8 +13,6 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from llvmlite import ir
-
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.codegen.language import larger, load_word, make_load, quotient, remainder, smaller
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.engines.common.program import Place, Program
+    from anydml.engines.cpu.codegen.function import Function, Value
     from anydml.ir.verbs import Check
     from anydml.ir.views import View
 
@@ -131,12 +130,10 @@ def _make_load_index(kind: str) -> Any:
     """load(address, offset): an index as a signed word; a UINT64 of 2^63 and more reads as a negative number."""
     width, signed = int(kind[1:]) // 8, kind[0] == "i"
 
-    def widen(builder: Any, value: Any) -> Any:
-        if width == 8:
-            return value
-        return (builder.sext if signed else builder.zext)(value, ir.IntType(64))
+    def widen(f: Function, value: Value) -> Value:
+        return f.cast("sext" if signed else "zext", value, "i64")
 
-    return make_load(ir.IntType(8 * width), widen)
+    return make_load(f"i{8 * width}", widen)
 
 
 def make_index(kind: str) -> Any:

@@ -10,19 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llvmlite import ir
-
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.codegen.language import (
-    I64,
-    larger,
-    load_word,
-    make_load,
-    make_stack,
-    quotient,
-    smaller,
-    store_word,
-)
+from anydml.engines.cpu.codegen.language import larger, load_word, make_load, make_stack, quotient, smaller, store_word
 from anydml.engines.cpu.codegen.outer_loops import FIRST, PARAMETERS, call_line, make_walk
 from anydml.engines.cpu.launch.record import Layout, Pointer, Table
 from anydml.engines.cpu.move.copy import program_of_copy
@@ -108,7 +97,7 @@ ROWS = 32
 """Rows that columns of unlike lengths go down in turn, as many columns as a line of the cache holds.
 
 Column by column, the lines that are written stay in the cache until they are whole."""
-_load_4 = make_load(ir.IntType(32), lambda builder, value: builder.zext(value, I64))
+_load_4 = make_load("i32", lambda f, value: f.cast("zext", value, "i64"))
 
 
 def load_length(words: int, address: int) -> Any:

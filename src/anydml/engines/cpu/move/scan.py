@@ -9,40 +9,34 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir
 
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.codegen.conversions import round_to_odd
+from anydml.engines.cpu.codegen.expressions import convert, scalar_text
+from anydml.engines.cpu.codegen.function import vector_of
 from anydml.engines.cpu.codegen.language import (
-    POINTER,
     copy_bytes,
     fence,
     load_acquire,
-    load_lanes,
-    load_vector,
     load_word,
     make_load,
     make_stack,
     make_store,
-    offset_by,
     pause,
     prefetch,
     prefetch_target,
     quotient,
     scratch,
     smaller,
-    store_lanes,
     store_release,
-    store_vector,
     store_word,
     take_ticket,
     transpose_four,
 )
 from anydml.engines.cpu.codegen.outer_loops import find_row
-from anydml.engines.cpu.codegen.translate import word
+from anydml.engines.cpu.codegen.translate import Constant, word
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.features import has_lanes, rounds_to_float16
+from anydml.engines.cpu.features import has_lanes
 from anydml.engines.cpu.launch.program import KernelProgram, Otherwise
 from anydml.engines.cpu.launch.record import HEADER, Layout, Pointer, Record, keeps_lines, outer_words
 from anydml.ir.loops import Loops, loops_of, simplify
@@ -51,6 +45,7 @@ from anydml.memory import numpy_address
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.engines.cpu.codegen.function import Function, Value
     from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.verbs import Scan
 
@@ -253,47 +248,31 @@ class Tally:
         self.kind, self.function = kind, function
         self.width = int(kind[1:]) // 8
         self.is_float = kind[0] == "f"
-        bits: Any = ir.IntType(8 * self.width)
-        self.element = {"f16": ir.HalfType(), "f32": ir.FloatType(), "f64": ir.DoubleType()}.get(kind, bits)
-        self.total = ir.DoubleType() if self.is_float else bits
+        self.element = scalar_text(kind)
+        self.total = "double" if self.is_float else self.element
         self.total_width = 8 if self.is_float else self.width
         # -0.0 is what leaves every float as it is, -0.0 included.
         start = 1 if function == "product" else -0.0 if self.is_float else 0
-        self.start, self.zero = ir.Constant(self.total, start), ir.Constant(self.total, 0)
-        self.load = make_load(self.element, self.widen)
-        self.store = make_store(lambda builder, value: self.narrow(builder, value, self.element))
+        self.start, self.zero = Constant(self.total, start), Constant(self.total, 0)
+        self.load, self.store = make_load(self.element, self.widen), make_store(self.narrow)
         self.load_total = make_load(self.total)
         self.store_total = store_word
 
-    def widen(self, builder: Any, value: Any) -> Any:
+    def widen(self, f: Function, value: Value) -> Value:
         """An element, or a vector of them, as totals."""
-        if not self.is_float or self.element == self.total:
-            return value
-        kind = ir.VectorType(self.total, value.type.count) if isinstance(value.type, ir.VectorType) else self.total
-        return builder.fpext(value, kind)
+        return f.cast("fpext", value, self.total)
 
-    def narrow(self, builder: Any, value: Any, kind: Any) -> Any:
+    def narrow(self, f: Function, value: Value) -> Value:
         """A total as an element, rounded once."""
-        if not self.is_float or self.element == self.total:
-            return value
-        if self.kind == "f16" and not rounds_to_float16():
-            value = round_to_odd(builder, value)
-        return builder.fptrunc(value, kind)
+        return convert(f, value, "f64", self.kind) if self.is_float else value
 
-    def combine(self, builder: Any, total: Any, value: Any) -> Any:
+    def combine(self, total: Value, value: Value) -> Value:
         """Take a value in."""
-        if self.is_float:
-            return builder.fadd(total, value) if self.function == "sum" else builder.fmul(total, value)
-        return builder.add(total, value) if self.function == "sum" else builder.mul(total, value)
+        return total + value if self.function == "sum" else total * value
 
     def make_combine(self) -> Any:
         """combine(total, value) for single elements."""
-
-        @word
-        def combine(builder: Any, total: Any, value: Any) -> Any:
-            return self.combine(builder, total, value)
-
-        return combine
+        return word(lambda _, total, value: self.combine(total, value))
 
     def make_rows(self, columns: int, *, reverse: bool, exclusive: bool, stream: bool) -> Any:
         """rows(target, target_step, source, source_step, totals): four rows at once, some columns on.
@@ -302,46 +281,43 @@ class Tally:
         `reverse` the addresses are those of the last columns. The four totals go on. With `stream` the columns are
         written past the cache, and the targets must be aligned to them.
         """
-        elements, totals_kind = ir.VectorType(self.element, 4), ir.VectorType(self.total, 4)
 
         @word
-        def rows(builder: Any, target: Any, target_step: Any, source: Any, source_step: Any, totals: Any) -> None:
+        def rows(
+            f: Function, target: Value, target_step: Value, source: Value, source_step: Value, totals: Value
+        ) -> None:
             targets, sources = [target], [source]
             for _ in range(3):
-                targets.append(builder.add(targets[-1], target_step))
-                sources.append(builder.add(sources[-1], source_step))
-            place = builder.inttoptr(totals, POINTER)
-            total = builder.load(place, typ=totals_kind)
-            total.align = 8
+                targets.append(targets[-1] + target_step)
+                sources.append(sources[-1] + source_step)
+            place = f.pointer(totals)
+            total = f.load(vector_of(4, self.total), place, align=8)
             starts = [start * self.width for start in range(0, columns, 4)]
             written = []
             for start in reversed(starts) if reverse else starts:
-                block = [load_vector(builder, offset_by(builder, source, start), elements) for source in sources]
+                block = [f.load(vector_of(4, self.element), source + start, align=1) for source in sources]
                 results = []
-                for column in reversed(transpose_four(builder, block)) if reverse else transpose_four(builder, block):
-                    after = self.combine(builder, total, self.widen(builder, column))
-                    results.append(self.narrow(builder, total if exclusive else after, elements))
+                for column in reversed(transpose_four(f, block)) if reverse else transpose_four(f, block):
+                    after = self.combine(total, self.widen(f, column))
+                    results.append(self.narrow(f, total if exclusive else after))
                     total = after
-                written.append((start, transpose_four(builder, results[::-1] if reverse else results)))
+                written.append((start, transpose_four(f, results[::-1] if reverse else results)))
             for i, target in enumerate(targets):  # a whole line of each row at a time
                 for start, block in sorted(written, key=lambda pair: pair[0]):
-                    where = offset_by(builder, target, start)
-                    store_vector(builder, block[i], where, 4 * self.width if stream else 1, stream=stream)
-            builder.store(total, place).align = 8
+                    f.store(block[i], target + start, align=4 * self.width if stream else 1, is_streamed=stream)
+            f.store(total, place, align=8)
 
         return rows
 
     def make_reduce(self, width: int) -> Any:
         """reduce(source, totals): take so many elements into as many totals."""
-        elements, totals_kind = ir.VectorType(self.element, width), ir.VectorType(self.total, width)
 
         @word
-        def reduce(builder: Any, source: Any, totals: Any) -> None:
-            place = builder.inttoptr(totals, POINTER)
-            total = builder.load(place, typ=totals_kind)
-            total.align = 8
-            value = self.widen(builder, load_vector(builder, source, elements))
-            builder.store(self.combine(builder, total, value), place).align = 8
+        def reduce(f: Function, source: Value, totals: Value) -> None:
+            place = f.pointer(totals)
+            total = f.load(vector_of(width, self.total), place, align=8)
+            value = self.widen(f, f.load(vector_of(width, self.element), source, align=1))
+            f.store(self.combine(total, value), place, align=8)
 
         return reduce
 
@@ -349,44 +325,35 @@ class Tally:
         """columns(target, target_step, source, source_step, totals): some columns, some rows on.
 
         With `stream` they are written past the cache, and the target must be aligned to them. With `partly` a last
-        argument is the number of columns, of as many as there are totals: the others are neither read nor written.
+        argument is the number of columns, of as many as there are totals: the others are neither read nor written, and
+        their totals stay as they are.
         """
-        elements, totals_kind = ir.VectorType(self.element, width), ir.VectorType(self.total, width)
 
         @word
         def columns(
-            builder: Any, target: Any, target_step: Any, source: Any, source_step: Any, totals: Any, *count: Any
+            f: Function,
+            target: Value,
+            target_step: Value,
+            source: Value,
+            source_step: Value,
+            totals: Value,
+            *count: Value,
         ) -> None:
-            place = builder.inttoptr(totals, POINTER)
-            total = builder.load(place, typ=totals_kind)
-            total.align = 8
-            mask = _first_lanes(builder, count[0], width) if partly else None
+            place = f.pointer(totals)
+            total = f.load(vector_of(width, self.total), place, align=8)
+            mask = f.tail_mask(count[0], width) if partly else None
+            align = width * self.width if stream and not partly else 1
             for _ in range(height):
-                if mask is None:
-                    element = load_vector(builder, source, elements)
-                else:  # the other totals stay as they are
-                    element = load_lanes(builder, source, mask, ir.Constant(elements, [self.start.constant] * width))
-                after = self.combine(builder, total, self.widen(builder, element))
-                result = self.narrow(builder, total if exclusive else after, elements)
-                if mask is None:
-                    store_vector(builder, result, target, width * self.width if stream else 1, stream=stream)
-                else:
-                    store_lanes(builder, result, target, mask)
+                kind, start = vector_of(width, self.element), self.start.number
+                element = f.load(kind, source, align=1, mask=mask, otherwise=start)
+                after = self.combine(total, self.widen(f, element))
+                result = self.narrow(f, total if exclusive else after)
+                f.store(result, target, align=align, mask=mask, is_streamed=stream)
                 total = after
-                source, target = builder.add(source, source_step), builder.add(target, target_step)
-            builder.store(total, place).align = 8
+                source, target = source + source_step, target + target_step
+            f.store(total, place, align=8)
 
         return columns
-
-
-def _first_lanes(builder: Any, count: Any, width: int) -> Any:
-    """Which lanes are the first so many."""
-    kind = ir.VectorType(ir.IntType(32), width)
-    some = ir.Constant(kind, ir.Undefined)
-    one = builder.insert_element(some, builder.trunc(count, ir.IntType(32)), ir.Constant(ir.IntType(32), 0))
-    return builder.icmp_unsigned(
-        "<", ir.Constant(kind, list(range(width))), builder.shuffle_vector(one, some, ir.Constant(kind, None))
-    )
 
 
 # Running sums and products: lines of any layout, rows four at a time, and columns by the tile.

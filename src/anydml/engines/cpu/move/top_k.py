@@ -9,20 +9,10 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from llvmlite import ir
-
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.codegen.expressions import kind_of
-from anydml.engines.cpu.codegen.language import (
-    I64,
-    POINTER,
-    load_word,
-    make_load,
-    make_stack,
-    make_store,
-    scratch,
-    store_word,
-)
+from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text
+from anydml.engines.cpu.codegen.function import vector_of
+from anydml.engines.cpu.codegen.language import load_word, make_load, make_stack, make_store, scratch, store_word
 from anydml.engines.cpu.codegen.outer_loops import FIRST, find_row
 from anydml.engines.cpu.codegen.translate import word
 from anydml.engines.cpu.launch.program import KernelProgram
@@ -31,6 +21,7 @@ from anydml.engines.cpu.schedules import MOST_WANTED
 from anydml.ir.loops import Loops, merge, order, squeeze
 
 if TYPE_CHECKING:
+    from anydml.engines.cpu.codegen.function import Function, Value
     from anydml.ir.verbs import Sort
 
 
@@ -77,12 +68,12 @@ def make_key(kind: str) -> Any:
     """key(address, offset): a signed word that rises with the element; NaN is the largest, and zeros are equal."""
     bits, is_unsigned = int(kind[1:]), kind[0] == "u"
 
-    def widen(builder: Any, value: Any) -> Any:
-        if bits == 64:
-            return builder.xor(value, ir.Constant(I64, -(2**63))) if is_unsigned else value
-        return (builder.zext if is_unsigned else builder.sext)(value, I64)
+    def widen(f: Function, value: Value) -> Value:
+        if bits == 64 and is_unsigned:
+            return value ^ -(2**63)
+        return f.cast("zext" if is_unsigned else "sext", value, "i64")
 
-    load = make_load(ir.IntType(bits), widen)
+    load = make_load(f"i{bits}", widen)
     if kind[0] != "f":
 
         def whole(address: int, offset: int) -> Any:
@@ -106,43 +97,22 @@ def make_passes(kind: str, largest: bool, each: bool) -> Any:
 
     With `each` a bit for each, which takes longer: it is asked for where there are some.
     """
-    bits = int(kind[1:])
-    scalar = ir.FloatType() if kind == "f32" else ir.IntType(bits)
-    sign = ">" if largest else "<"
+    sign = ("u" if kind[0] in "fu" else "s") + ("gt" if largest else "lt")
 
     @word
-    def passes(builder: Any, source: Any, offset: Any, other: Any) -> Any:
+    def passes(f: Function, source: Value, offset: Value, other: Value) -> Value:
         if kind == "f16":  # which not every processor compares
-            return ir.Constant(I64, 2**BLOCK - 1)
-        base = builder.inttoptr(source, POINTER)
-        vector = ir.VectorType(scalar, BLOCK)
-        block, limit = (
-            builder.load(builder.gep(base, [at], source_etype=ir.IntType(8)), typ=typ)
-            for at, typ in ((offset, vector), (other, scalar))
-        )
-        block.align = limit.align = 1
-        spread = builder.insert_element(ir.Constant(vector, ir.Undefined), limit, ir.Constant(ir.IntType(32), 0))
-        none = ir.Constant(ir.VectorType(ir.IntType(32), BLOCK), None)
-        spread = builder.shuffle_vector(spread, spread, none)
-        if kind[0] == "f":
-            found = builder.fcmp_unordered(sign, block, spread)
-        else:
-            found = (builder.icmp_unsigned if kind[0] == "u" else builder.icmp_signed)(sign, block, spread)
-        if each:
-            return builder.zext(builder.bitcast(found, ir.IntType(BLOCK)), I64)
-        name, kinds = f"llvm.vector.reduce.or.v{BLOCK}i1", ir.FunctionType(ir.IntType(1), [found.type])
-        any_of = builder.module.globals.get(name) or ir.Function(builder.module, kinds, name)
-        return builder.zext(builder.call(any_of, [found]), I64)
+            return f.value(2**BLOCK - 1, "i64")
+        base, scalar = f.pointer(source), scalar_text(kind)
+        block = f.load(vector_of(BLOCK, scalar), base + offset, align=1)
+        found = f.compare(sign, block, f.splat(f.load(scalar, base + other, align=1), BLOCK))
+        return f.cast("zext", f.bitcast(found, f"i{BLOCK}") if each else f.reduce("or", found), "i64")
 
     return passes
 
 
-@word
-def lowest(builder: Any, mask: Any) -> Any:
-    """The number of the lowest bit that is set."""
-    name, kinds = "llvm.cttz.i64", ir.FunctionType(I64, [I64, ir.IntType(1)])
-    count = builder.module.globals.get(name) or ir.Function(builder.module, kinds, name)
-    return builder.call(count, [mask, ir.Constant(ir.IntType(1), 1)])
+lowest = word(lambda f, mask: f.intrinsic("cttz.i64", mask, f.value(1, "i1")))
+"""The number of the lowest bit that is set."""
 
 
 def make_top(kind: str, result: str, largest: bool) -> Any:
@@ -151,7 +121,7 @@ def make_top(kind: str, result: str, largest: bool) -> Any:
     passes, passing = (make_passes(kind, largest, each) for each in (False, True))
     element = int(kind[1:]) // 8
     width = int(result[1:])
-    store = make_store(lambda builder, value: value if width == 64 else builder.trunc(value, ir.IntType(width)))
+    store = make_store(lambda f, value: f.cast("trunc", value, f"i{width}"))
 
     def kernel(words: int, begin: int, end: int) -> int:
         count, wanted, rank = load_word(words, FIRST + 16), load_word(words, FIRST + 40), load_word(words, FIRST + 48)

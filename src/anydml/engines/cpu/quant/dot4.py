@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.codegen.function import Text
+    from anydml.engines.cpu.codegen.function import Function
 
 
 FOUR = 4
@@ -19,7 +19,7 @@ SIGNED_PAIR, UNSIGNED_PAIR = 128, 256
 255 · 128 and -128 · 256 fit 16 bits."""
 
 
-def write_dot(text: Text, lanes: int, is_arm: bool, left: str, right: str, total: str) -> str:
+def write_dot(text: Function, lanes: int, is_arm: bool, left: str, right: str, total: str) -> str:
     """Add the products of four bytes to each sum; the factors are vectors of 32 bits, an x86's left one unsigned."""
     vector, octets = f"<{lanes} x i32>", f"<{FOUR * lanes} x i8>"
     if is_arm:
@@ -32,7 +32,7 @@ def write_dot(text: Text, lanes: int, is_arm: bool, left: str, right: str, total
     return text.new(f"call {vector} {name}({vector} {total}, {vector} {left}, {vector} {right})")
 
 
-def write_pairs(text: Text, lanes: int, left: tuple[str, str], right: str, total: str, *, is_turned: bool) -> str:
+def write_pairs(text: Function, lanes: int, left: tuple[str, str], right: str, total: str, *, is_turned: bool) -> str:
     """The same for an x86 that adds up products of 16 bits by twos: of the first and third bytes, then the others.
 
     The left factor is 16 bits of both already; with `is_turned` the right one is unsigned.
@@ -47,7 +47,7 @@ def write_pairs(text: Text, lanes: int, left: tuple[str, str], right: str, total
     return total
 
 
-def widened(text: Text, lanes: int, value: str, *, is_signed: bool) -> tuple[str, str]:
+def widened(text: Function, lanes: int, value: str, *, is_signed: bool) -> tuple[str, str]:
     """The first and third bytes of each 32 bits as 16 bits, and the others."""
     vector, words, eight = f"<{lanes} x i32>", f"<{2 * lanes} x i16>", "splat (i16 8)"
     found = text.new(f"bitcast {vector} {value} to {words}")
@@ -60,14 +60,14 @@ def widened(text: Text, lanes: int, value: str, *, is_signed: bool) -> tuple[str
     return first, second
 
 
-def write_small(text: Text, lanes: int, left: str, right: str, total: str) -> str:
+def write_small(text: Function, lanes: int, left: str, right: str, total: str) -> str:
     """The same for bytes of which no two neighbours' products add up to more than 16 bits; the left one is unsigned."""
     vector = f"<{lanes} x i32>"
     four = write_word_pairs(text, lanes, write_byte_pairs(text, lanes, left, right), "splat (i16 1)")
     return text.new(f"add {vector} {total}, {four}")
 
 
-def write_byte_pairs(text: Text, lanes: int, left: str, right: str) -> str:
+def write_byte_pairs(text: Function, lanes: int, left: str, right: str) -> str:
     """The sums of two products of bytes each, in 16 bits; the factors are vectors of 32 bits, the left one unsigned."""
     vector, words, octets = f"<{lanes} x i32>", f"<{2 * lanes} x i16>", f"<{FOUR * lanes} x i8>"
     name = f"@llvm.x86.{_BYTES[lanes]}"
@@ -76,7 +76,7 @@ def write_byte_pairs(text: Text, lanes: int, left: str, right: str) -> str:
     return text.new(f"call {words} {name}({octets} {a}, {octets} {b})")
 
 
-def write_word_pairs(text: Text, lanes: int, left: str, right: str) -> str:
+def write_word_pairs(text: Function, lanes: int, left: str, right: str) -> str:
     """The sums of two products of 16 bits each, in 32 bits."""
     vector, words = f"<{lanes} x i32>", f"<{2 * lanes} x i16>"
     pairs = f"@llvm.x86.{_PAIRS[lanes]}"

@@ -25,7 +25,6 @@ from anydml.ir.trees import walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from anydml.engines.cpu.codegen.function import Text
     from anydml.ir.expressions import Expr
 
 
@@ -97,7 +96,7 @@ def identity(fold: Expr) -> str:
     return f"splat ({scalar_text(kind)} {number_text(neutral(fold).value, kind)})"
 
 
-def combine(text: Text, fold: Expr, a: str, b: str, lanes: int, *, finds_nan: bool = True) -> str:
+def combine(text: Function, fold: Expr, a: str, b: str, lanes: int, *, finds_nan: bool = True) -> str:
     """Two vectors as one; of which the larger, or the smaller, need not be NaN where others find one."""
     kind, vector = kind_of(fold.type), vector_of(fold, lanes)
     if fold.op in ("fold_sum", "fold_product"):
@@ -134,7 +133,7 @@ def finds_nan(fold: Expr, values: Sequence[Expr]) -> bool:
     return fold in walk(*values, known=odd)
 
 
-def combine_all(text: Text, fold: Expr, values: Sequence[str], lanes: int, *, finds_nan: bool = True) -> str:
+def combine_all(text: Function, fold: Expr, values: Sequence[str], lanes: int, *, finds_nan: bool = True) -> str:
     """Vectors as one, in a tree."""
     found = list(values)
     while len(found) > 1:
@@ -144,7 +143,7 @@ def combine_all(text: Text, fold: Expr, values: Sequence[str], lanes: int, *, fi
     return found[0]
 
 
-def across(text: Text, fold: Expr, value: str, lanes: int, *, finds_nan: bool = True) -> str:
+def across(text: Function, fold: Expr, value: str, lanes: int, *, finds_nan: bool = True) -> str:
     """The lanes of a vector as one, in a vector of one lane."""
     while lanes > 1:
         kind, half = vector_of(fold, lanes), lanes // 2

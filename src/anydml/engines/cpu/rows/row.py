@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text, write_node
-from anydml.engines.cpu.codegen.function import Text, lanes_in
+from anydml.engines.cpu.codegen.function import Function, lanes_in
 from anydml.engines.cpu.launch.record import LINE
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr, load
@@ -68,12 +68,12 @@ def moving(node: Expr, rows: Mapping[Expr, str]) -> list[int]:
 # The leaf reader: how a vector of a view is read and written, by how its elements lie.
 
 
-def load_leaf(text: Text, letter: str, scalar: str, place: str, step: str, lanes: int, mask: str = "") -> str:
+def load_leaf(text: Function, letter: str, scalar: str, place: str, step: str, lanes: int, mask: str = "") -> str:
     """The vector whose first element lies at a place: packed, of which a mask may leave lanes out, repeated, one of
     `EVERY` few elements, or a step apart."""
     vector = f"<{lanes} x {scalar}>"
     if letter == "p":
-        return text.load_lanes(vector, place, mask) if mask else text.new(f"load {vector}, ptr {place}, align 1")
+        return text.load(vector, text.value(place, "ptr"), align=1, mask=text.value(mask, f"<{lanes} x i1>")) if mask else text.new(f"load {vector}, ptr {place}, align 1")
     if letter == "r":
         return text.spread(text.new(f"load {scalar}, ptr {place}, align 1"), scalar, lanes)
     if letter in EVERY and lanes > 1:  # of as many vectors the last ends with the last element that is needed
@@ -95,7 +95,7 @@ def load_leaf(text: Text, letter: str, scalar: str, place: str, step: str, lanes
 
 
 def store_leaf(
-    text: Text,
+    text: Function,
     letter: str,
     scalar: str,
     value: str,
@@ -109,7 +109,7 @@ def store_leaf(
     """Write a vector: packed, with a mask or with metadata, or each element a step from the one before."""
     vector = f"<{lanes} x {scalar}>"
     if letter == "p" and mask:
-        text.store_lanes(vector, value, place, mask)
+        text.store(text.value(value, vector), text.value(place, "ptr"), align=1, mask=text.value(mask, f"<{lanes} x i1>"))
     elif letter == "p":
         text.add(f"store {vector} {value}, ptr {place}, align 1{hint}")
     else:
@@ -119,7 +119,7 @@ def store_leaf(
             text.add(f"store {scalar} {element}, ptr {place}, align 1")
 
 
-def choose_lanes(text: Text, scalar: str, values: Sequence[str], order: Sequence[int], lanes: int) -> str:
+def choose_lanes(text: Function, scalar: str, values: Sequence[str], order: Sequence[int], lanes: int) -> str:
     """Elements of several vectors that follow one another, as one vector."""
 
     def shuffled(a: str, b: str, order: Sequence[int]) -> str:
@@ -159,7 +159,7 @@ class RowText:
     """A row in the making: the names of a view's values end in its number, those of targets in `t`, `t1` and so on."""
 
     def __init__(self, values: Sequence[Expr], shape: Shape) -> None:
-        self.shape, self.lanes, self.text = shape, shape.lanes, Text()
+        self.shape, self.lanes, self.text = shape, shape.lanes, Function("kernel", "w:ptr places:ptr n")
         self.sources = {
             str(v): RowView(node, row, shape.lanes)
             for v, (node, row) in enumerate(zip(shape.leaves, shape.rows, strict=False))
@@ -218,7 +218,7 @@ class RowText:
 # Fetches in a row of a map: rows that lie one element after the other, and elements that lie anywhere.
 
 
-def write_start(text: Text, indices: Sequence[Expr], early: dict[Expr, str], base: str, strides: Sequence[str]) -> str:
+def write_start(text: Function, indices: Sequence[Expr], early: dict[Expr, str], base: str, strides: Sequence[str]) -> str:
     """Where the first element of a row lies, given the row's first leaves, each a vector of one."""
     for one in walk(*indices, known=early):
         early[one] = write_node(text, one, early, 1)
@@ -231,7 +231,7 @@ def write_start(text: Text, indices: Sequence[Expr], early: dict[Expr, str], bas
 
 
 def write_lanes(
-    text: Text,
+    text: Function,
     node: Expr,
     args: Sequence[str],
     base: str,
@@ -272,7 +272,7 @@ def write_lanes(
     return text.new(f"phi {vector} [ {one_by_one}, %{apart} ], [ {at_once}, %{together} ]")
 
 
-def _each(text: Text, node: Expr, base: str, offset: str, lanes: int, unit: str = "i8") -> str:
+def _each(text: Function, node: Expr, base: str, offset: str, lanes: int, unit: str = "i8") -> str:
     scalar, value = scalar_text(kind_of(node.type)), "poison"
     for lane in range(lanes):
         on = text.new(f"extractelement <{lanes} x i64> {offset}, i32 {lane}")
