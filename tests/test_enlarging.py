@@ -11,8 +11,7 @@ import anydml as dml
 from agreement import assert_same
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.rows.map import make_map
-from anydml.engines.cpu.rows.row import Shape
+from anydml.engines.cpu.rows.map import Shape, make_map
 from anydml.engines.reference import ReferenceEngine
 from anydml.ir.expressions import const, coordinate, fetch, given, load
 from anydml.ir.fetches import nearest

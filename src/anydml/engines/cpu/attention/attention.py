@@ -25,8 +25,8 @@ from anydml.engines.cpu.gemm.workspace import workspace
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.launch.record import Layout
-from anydml.engines.cpu.rows.map import VECTOR, digest, lanes_of, row_kernel, row_letter, widest_of, word_of
-from anydml.engines.cpu.rows.row import Shape, givens
+from anydml.engines.cpu.rows.map import VECTOR, Shape, digest, lanes_of, row_kernel, row_letter, widest_of, word_of
+from anydml.engines.cpu.rows.row import givens
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.enums import DataType
 from anydml.ir.attention import Attend

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # Types, and values that have one.
 
 
-_SIZES = {"i1": 1, "i8": 1, "i16": 2, "half": 2, "i32": 4, "float": 4, "i64": 8, "double": 8, "ptr": 8}
+SIZES = {"i1": 1, "i8": 1, "i16": 2, "half": 2, "i32": 4, "float": 4, "i64": 8, "double": 8, "ptr": 8}
 """Bytes of scalars."""
 _FLOATS = {"half": "f16", "float": "f32", "double": "f64"}
 _FLOAT_OPERATIONS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -218,11 +218,12 @@ class Function:
 
     # Text
 
-    def end(self, result: Operand | None = None) -> str:
-        """Return, and give the whole text."""
+    def end(self, result: Operand | None = None, *, is_private: bool = False) -> str:
+        """Return, and give the whole text; a private function is for others of the same text."""
         if not self.is_over:
             self.ret(result)
-        return self.define(f"{self._result} @{self._name}({', '.join(arg.typed for arg in self.args)})")
+        kind = f"private {self._result}" if is_private else self._result
+        return self.define(f"{kind} @{self._name}({', '.join(arg.typed for arg in self.args)})")
 
     def define(self, head: str) -> str:
         """The whole text, given what stands before the body."""
@@ -435,7 +436,7 @@ class Function:
         Lanes that a mask leaves out are not read, and are 0 or another number; a `range` has the lanes that are known
         to be there.
         """
-        align, place = align or _SIZES[scalar_in(kind)], self.pointer(at)
+        align, place = align or SIZES[scalar_in(kind)], self.pointer(at)
         if isinstance(mask, range):
             mask = self._lane_mask(mask, lanes_in(kind))
         if mask is not None:
@@ -457,7 +458,7 @@ class Function:
     ) -> None:
         """Write a value to an address or pointer: numbers as i64, the lanes of a mask alone, or past the caches."""
         value, pointer = self.value(given, "i64"), self.pointer(at)
-        align = align or _SIZES[value.scalar]
+        align = align or SIZES[value.scalar]
         if isinstance(mask, range):
             mask = self._lane_mask(mask, value.lanes)
         if mask is not None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.program import Section, place_of, section_of
 from anydml.engines.cpu.gemm.tile_shapes import multiplies_bytes, tile_for
-from anydml.engines.cpu.rows.map import VECTOR, lanes_of, row_kernel, row_letter, word_of
-from anydml.engines.cpu.rows.row import Shape, givens
+from anydml.engines.cpu.rows.map import VECTOR, Shape, lanes_of, row_kernel, row_letter, word_of
+from anydml.engines.cpu.rows.row import givens
 from anydml.enums import DataType
 from anydml.ir.contraction import StridedContraction, StridedOperand, byte_less_zero
 from anydml.ir.trees import walk

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.codegen.function import Steps
+from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.rows.walk import OUTER_RANK, program_of_rows
@@ -14,6 +14,7 @@ from anydml.ir.loops import Loops, simplify
 from anydml.ir.patterns import match_lookup
 
 if TYPE_CHECKING:
+    from anydml.engines.cpu.codegen.function import Value
     from anydml.engines.cpu.launch.program import KernelProgram
     from anydml.ir.verbs import Map
 
@@ -42,104 +43,60 @@ def make_lookup() -> str:
 
     After three addresses and three steps the words have the bytes of a row, 0 where there is one alone.
     """
-    text = Steps()
-    for i, name in enumerate(("source", "table", "target")):
-        text.read(name, f"places + {8 * i}")
-    for i, name in ((3, "source_step"), (5, "target_step"), (6, "length")):
-        text.read(name, f"words + {8 * i}")
-    text.let("rows", "count if length else 1")
-    text.let("bytes", "length if length else count")
-    parts = [text.new(f"load <{PART} x i8>, ptr {text.place(f'table + {k * PART}')}, align 1") for k in range(PART)]
-    parts = parts if IS_ARM else _changes(text, parts)
-    wide, *narrow = _widths()
-    with text.loop("r", 0, "rows"):
-        text.let("start", "source + r * source_step")
-        text.let("to", "target + r * target_step")
-        if wide == MASKED:
-            with text.loop("m", 0, "bytes", MASKED):
-                _write_masked(text, parts)
+    f = Function("kernel", "words places count")
+    words, places, count = f.args
+    source, table, target = (f.load("i64", places + 8 * i) for i in range(3))
+    source_step, target_step, length = (f.load("i64", words + 8 * i) for i in (3, 5, 6))
+    rows, size = f.select(length, count, 1), f.select(length, length, count)
+    parts = [f.load(vector_of(PART, "i8"), table + k * PART, align=1) for k in range(PART)]
+    look_up = _look_up_four if IS_ARM else _look_up
+    parts = parts if IS_ARM else _changes(parts)
+    with f.loop(0, rows) as r:
+        start, to = source + r * source_step, target + r * target_step
+        if not IS_ARM and has_feature("avx512bw"):
+            with f.loop(0, size, MASKED) as i:
+                mask = f.tail_mask(f.min(size - i, MASKED), MASKED, "i8")
+                x = f.load(vector_of(MASKED, "i8"), start + i, mask=mask)
+                f.store(look_up(f, parts, x), to + i, mask=mask)
         else:
-            most = "bytes + 1"
-            for width in (wide, *narrow):
-                with text.when(f"bytes >= {width} and bytes < {most}"), text.loop(f"from{width}", 0, "bytes", width):
-                    text.let(f"at{width}", f"min(from{width}, bytes - {width})")
-                    _write_vector(text, parts, width)
-                most = str(width)
-            with text.loop("b", 0, f"bytes if bytes < {most} else 0"):
-                _write_byte(text)
-    text.add("ret void")
-    return text.define("void @kernel(i64 %words, i64 %places, i64 %count)")
+            most = size + 1
+            for width in (PART, PART // 2) if IS_ARM else (32, 16) if has_feature("avx2") else (PART,):
+                with f.when((size >= width) & (size < most)), f.loop(0, size, width) as i:
+                    at = f.min(i, size - width)  # the last overlaps the one before: sources and target are apart
+                    f.store(look_up(f, parts, f.load(vector_of(width, "i8"), start + at)), to + at)
+                most = f.value(width, "i64")
+            with f.loop(0, f.select(size < most, size, 0)) as i:
+                byte = f.cast("zext", f.load("i8", start + i), "i64")
+                f.store(f.load("i8", table + byte), to + i)
+    return f.end()
 
 
-def _widths() -> tuple[int, ...]:
-    if IS_ARM:
-        return PART, PART // 2
-    return (MASKED,) if has_feature("avx512bw") else (32, 16) if has_feature("avx2") else (PART,)
-
-
-def _write_masked(text: Steps, parts: list[str]) -> None:
-    """Up to so many bytes from `m` on."""
-    vector = f"<{MASKED} x i8>"
-    left = text.new(f"trunc i64 {text.value(f'min(bytes - m, {MASKED})')} to i8")
-    counts = ", ".join(f"i8 {k}" for k in range(MASKED))
-    mask = text.new(f"icmp ult {vector} <{counts}>, {text.spread(left, 'i8', MASKED)}")
-    found = _look_up(text, parts, text.load_lanes(vector, text.place("start + m"), mask), MASKED)
-    text.store_lanes(vector, found, text.place("to + m"), mask)
-
-
-def _write_vector(text: Steps, parts: list[str], width: int) -> None:
-    """A vector; the last of a row may overlap the one before: sources and target are apart."""
-    x = text.new(f"load <{width} x i8>, ptr {text.place(f'start + at{width}')}, align 1")
-    found = _look_up_four(text, parts, x, width) if IS_ARM else _look_up(text, parts, x, width)
-    text.add(f"store <{width} x i8> {found}, ptr {text.place(f'to + at{width}')}, align 1")
-
-
-def _write_byte(text: Steps) -> None:
-    byte = text.new(f"load i8, ptr {text.place('start + b')}")
-    text.add(f"%byte = zext i8 {byte} to i64")
-    found = text.new(f"load i8, ptr {text.place('table + byte')}")
-    text.add(f"store i8 {found}, ptr {text.place('to + b')}")
-
-
-def _changes(text: Steps, parts: list[str]) -> list[str]:
+def _changes(parts: list[Value]) -> list[Value]:
     """Of each half of a table the first part, and what is other in each part than in the one before."""
     half = len(parts) // 2
-    return [
-        part if k % half == 0 else text.new(f"xor <{PART} x i8> {part}, {parts[k - 1]}") for k, part in enumerate(parts)
-    ]
+    return [part ^ parts[k - 1] if k % half else part for k, part in enumerate(parts)]
 
 
-def _look_up(text: Steps, changes: list[str], x: str, lanes: int) -> str:
+def _look_up(f: Function, changes: list[Value], x: Value) -> Value:
     """An x86's."""
-    vector, name, less = f"<{lanes} x i8>", f"@llvm.x86.{_NAMES[lanes]}", f"@llvm.ssub.sat.v{lanes}i8"
-    order = ", ".join(f"i32 {k % PART}" for k in range(lanes))
-    for one in (name, less):
-        text.declared[f"declare {vector} {one}({vector}, {vector})"] = None
-    half, found = len(changes) // 2, ""
+    half, found = len(changes) // 2, f.zero(x.type)
     for k, change in enumerate(changes):
         if k == half:  # bytes of the upper half count from 0, and the others are negative
-            x = text.new(f"xor {vector} {x}, splat (i8 -128)")
-        by = f"{vector} {x}, {vector} splat (i8 {PART * (k % half)})"
-        place = text.new(f"call {vector} {less}({by})") if k % half else x
-        part = text.new(f"shufflevector <{PART} x i8> {change}, <{PART} x i8> poison, <{lanes} x i32> <{order}>")
-        one = text.new(f"call {vector} {name}({vector} {part}, {vector} {place})")
-        found = text.new(f"xor {vector} {found}, {one}") if found else one
+            x = x ^ -128
+        place = f.overloaded("ssub.sat", x, f.value(PART * (k % half), x.type)) if k % half else x
+        part = f.shuffle(change, None, [lane % PART for lane in range(x.lanes)])
+        one = f.intrinsic(f"x86.{_NAMES[x.lanes]}", part, place)
+        found = found ^ one if k else one
     return found
 
 
-def _look_up_four(text: Steps, parts: list[str], x: str, lanes: int) -> str:
+def _look_up_four(f: Function, parts: list[Value], x: Value) -> Value:
     """An Arm's, in four parts at once."""
-    vector, whole, found = f"<{lanes} x i8>", f"<{PART} x i8>", ""
+    found: list[Value] = []
     for k in range(0, len(parts), 4):
-        place = text.new(f"sub {vector} {x}, splat (i8 {PART * k})") if k else x
-        name = f"@llvm.aarch64.neon.tb{'x' if k else 'l'}4.v{lanes}i8"
-        kinds, given = [whole] * 4 + [vector], [*parts[k : k + 4], place]
-        if k:
-            kinds, given = [vector, *kinds], [found, *given]
-        text.declared[f"declare {vector} {name}({', '.join(kinds)})"] = None
-        args = ", ".join(f"{kind} {one}" for kind, one in zip(kinds, given, strict=True))
-        found = text.new(f"call {vector} {name}({args})")
-    return found
+        name = f"aarch64.neon.tb{'x' if k else 'l'}4.v{x.lanes}i8"
+        found = [f.intrinsic(name, *found, *parts[k : k + 4], x - PART * k, result=x.type)]
+    return found[0]
 
 
 # Bytes looked up in a table, planned: rows of one kernel, by the walk of maps.

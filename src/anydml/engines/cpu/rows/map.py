@@ -7,13 +7,25 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text, write_tree
+from anydml.engines.cpu.codegen.function import SIZES, Function, vector_of
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.launch.record import LINE
-from anydml.engines.cpu.rows.row import ANYWHERE, EVERY, FetchingRow, Shape, body_of, fetch_steps, givens, moving
+from anydml.engines.cpu.rows.row import (
+    ANYWHERE,
+    EVERY,
+    choose_lanes,
+    fetch_steps,
+    givens,
+    load_each,
+    load_leaf,
+    store_leaf,
+    write_lanes,
+    write_start,
+)
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS, program_of_rows
 from anydml.enums import DataType
 from anydml.ir.expressions import coordinate, number_of
@@ -21,15 +33,16 @@ from anydml.ir.loops import Loops, simplify
 from anydml.ir.trees import walk, write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from anydml.engines.cpu.codegen.function import Value
     from anydml.engines.cpu.kernel import Kernel
     from anydml.engines.cpu.launch.program import KernelProgram
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map
     from anydml.ir.views import View
 
-# Maps: what happens along one innermost row of several views, written in LLVM itself from a tree.
+# Maps: what happens along one innermost row of several views, written from a tree.
 #
 # A row is `kernel(words, places, count)`, called by `walk.py`: after each view's address and step its words
 # hold the numbers that the user chose, then how far ahead lines of targets are fetched, then of each fetch the step of
@@ -41,84 +54,235 @@ if TYPE_CHECKING:
 # way of the stack, where its last element is repeated, so that nothing is computed of what nobody gave.
 
 
+class Shape(NamedTuple):
+    """The parameters of a row, beside its tree."""
+
+    leaves: tuple[Expr, ...]
+    """The loads, coordinates and fetches that are views, in the words' order."""
+    rows: str
+    """A letter for each of them, then for each target: p for packed, r for repeated, s for strided, those of EVERY
+    for loads; a for anywhere, and g for anywhere along a packed dimension; w for one of the targets whose
+    elements lie in turn."""
+    lanes: int
+    """A power of two."""
+    stream: bool
+    """Whether the target is written past the cache, and sources are fetched ahead."""
+    ahead: bool = False
+    """Whether rows that are fetched are asked for some rows ahead: the last leaf is then the number of a row."""
+    woven: int = 1
+    """How many targets, one after the other, have their elements in turn: 2 for the even and the odd ones of a row."""
+    soon: bool = False
+    """Whether lines that are written soon are fetched ahead, each target's so many bytes as its word says."""
+
+
 def make_map(values: Sequence[Expr], shape: Shape) -> str:
     """The text of a map's row, with a value for each target."""
     return _Row(values, shape).write()
 
 
-class _Row(FetchingRow):
-    """The blocks of a row."""
+class _View:
+    """A view of a row: what is known of it, and where it lies."""
+
+    place: Value
+    """Of the row's first element; the number itself of a coordinate."""
+    base: Value
+    """Of the row's first element, and of what is fetched its source's."""
+    step: Value
+    """Bytes from one element to the next, where they are strided; of a coordinate, what the next adds."""
+    on: Value
+    """How far a coordinate's lanes are on from its first."""
+    stack: Value
+    """Where a short row lies; of a target also the vector that is written last."""
+    strides: Sequence[Value]
+    """Of what is fetched, in bytes."""
+    soon: Value
+    """How far ahead lines of a target are fetched."""
+
+    def __init__(self, node: Expr, row: str, lanes: int, woven: int = 0) -> None:
+        self.node, self.row, self.is_source = node, row, not woven
+        self.is_coordinate, self.is_fetch = (self.is_source and node.op == op for op in ("coordinate", "fetch"))
+        self.scalar = scalar_text(kind_of(node.type))
+        self.width, self.every = SIZES[self.scalar], EVERY.get(row, 1)
+        self.part, self.vector = (vector_of(lanes * each, self.scalar) for each in (1, woven or 1))
+        self.align = 1 << (lanes * self.width * (woven or self.every) - 1).bit_length()
+        """Of a vector on the stack, or of those that are read as one."""
+        self.apart = self.width * (woven or 1)
+        """Bytes from one element to the next, where they are not strided."""
+        self.is_moved = row not in f"r{ANYWHERE}" and not self.is_coordinate
+        """Whether a short row of it goes by way of the stack."""
+
+
+_ALL, _TAIL, _REST, _SHORT = range(4)
+"""What a run over a row's vectors is: all of it, its end ahead of the rest, the rest then, or a short row's only one."""
+
+
+class _Row:
+    """A row in the making."""
 
     def __init__(self, values: Sequence[Expr], shape: Shape) -> None:
-        super().__init__(values, shape)
-        self.values = values
-        self.written = {first: self.targets[first] for first, *_ in self.groups}
+        self.values, self.shape, self.lanes = values, shape, shape.lanes
+        self.f = Function("kernel", "w:ptr places:ptr n")
+        self.words, self.places, self.n = self.f.args
+        leaves, lanes = len(shape.leaves), shape.lanes
+        self.sources = [_View(*pair, lanes) for pair in zip(shape.leaves, shape.rows, strict=False)]
+        self.targets = [_View(*pair, lanes, shape.woven) for pair in zip(values, shape.rows[leaves:], strict=True)]
+        self.written = self.targets[:: shape.woven]
         """The first target of each that are written as one."""
+        self.givens = givens(list(walk(*values)))
+        self.fetches = [view for view in self.sources if view.is_fetch]
+        self.letters = dict(zip(shape.leaves, shape.rows, strict=False))
+        self.found: dict[Expr, str] = {}
+        """Vectors, of leaves and of what is the same for the whole row."""
+        self.early: dict[Expr, str] = {}
+        """Vectors of one, of a row's first element: what indices are computed from."""
+        self.numbers: dict[Expr, str] = {}
+        """Those of numbers that the user chose."""
+        self.moving: dict[Expr, dict[int, Value]] = {}
+        """Of fetches that lie anywhere, a vector of strides for each index that moves."""
         self.has_lanes = not set(ANYWHERE).isdisjoint(shape.rows)
         """Whether an index of every lane counts, those past the end of a row too."""
+        self.counts = self.f.vector("i64", range(lanes))
 
     def write(self) -> str:
+        """The whole text."""
+        f, n, lanes = self.f, self.n, self.lanes
         self._enter()
-        self._short()
-        self._body()
-        self._finish()
-        head = ["define void @kernel(ptr %w, ptr %places, i64 %n) {", "entry:"]
-        if numbers := self.text.numbers:
-            head.append('%numbers = call ptr asm "", "=r,0"(ptr @numbers)')
-        return "\n".join([*numbers, *head, *self.text.lines, "}", *self.text.declared, "!0 = !{i32 1}"])
+        over = n & (lanes - 1)
+        whole, rest = n - over, n - lanes
+        again = self._run(_REST, whole)
+        run = dict(again)
+        with f.either(n >= lanes, carry=run) as (long, short):
+            with long:
+                is_all = over.eq(0)
+                run["first"], run["stop"] = f.select(is_all, 0, rest), n
+                run["state"] = f.select(is_all, f.value(_ALL, "i32"), f.value(_TAIL, "i32"))
+                for view in self.written:
+                    ahead = view.stack + rest * -view.apart  # so that the vector at `rest` lies on the stack
+                    run[view] = f.select(is_all, view.place, ahead)
+                    run[view, "step"] = f.select(is_all, view.step, view.apart)
+            with short:
+                run.update(self._run(_SHORT, f.value(lanes, "i64")))
+        with f.forever(carry=run):
+            for view in self.sources if self.has_lanes else ():
+                if view.is_coordinate and view.row != "r":
+                    view.on = f.splat(view.step, lanes) * run["lane"]
+            with f.loop(run["first"], run["stop"], lanes, is_entered=True) as i:
+                self._vectors(i, run)
+            f.leave_if(run["state"].ne(_TAIL))
+            run.update(again)
+        with f.when(run["state"].eq(_REST)):
+            for view in self.written:
+                self._store(view, f.load(view.vector, view.stack, align=view.align), view.place, rest, view.step)
+        with f.when(run["state"].eq(_SHORT)), f.loop(0, n, is_entered=True) as o:
+            for k, view in enumerate(self.targets):
+                here = self.written[k // self.shape.woven].stack + k % self.shape.woven * view.width
+                f.store(f.load(view.scalar, here + o * view.apart, align=1), view.place + o * view.step, align=1)
+        return f.end()
+
+    def _run(self, state: int, stop: Value) -> dict[Any, Value]:
+        """A run from a row's first element on: a short row's over the stack, where its last element is repeated."""
+        f, is_short = self.f, state == _SHORT
+        run: dict[Any, Value] = {"first": f.value(0, "i64"), "stop": stop, "state": f.value(state, "i32")}
+        moved = [view for view in self.sources if view.is_moved]
+        for view in (*self.written, *moved):
+            run[view] = view.stack if is_short else view.place
+            run[view, "step"] = f.value(view.apart, "i64") if is_short else view.step
+        if self.has_lanes:
+            run["lane"] = self.counts
+        if is_short:
+            last = self.n - 1
+            if self.has_lanes:
+                ends = f.splat(last, self.lanes)
+                run["lane"] = f.select(self.counts < ends, self.counts, ends)
+            with f.loop(0, self.lanes, is_entered=True) as j:
+                source = f.min(j, last)
+                for view in moved:
+                    element = f.load(view.scalar, view.place + source * view.step, align=1)
+                    f.store(element, view.stack + j * (view.width * view.every), align=1)
+        return run
+
+    # Before all vectors
+
+    def _word(self, index: int, kind: str = "i64") -> Value:
+        return self.f.load(kind, self.words + 8 * index)
 
     def _enter(self) -> None:
-        text, lanes, count = self.text, self.lanes, len(self.sources) + len(self.targets)
-        text.add(*(f"%scratch{name} = alloca {view.vector}" for name, view in self.written.items()))
-        early: dict[Expr, str] = {}
-        """Vectors of one, of a row's first element."""
-        for i, (name, view) in enumerate({**self.sources, **self.targets}.items()):
-            if view.is_fetch:
-                self.word(f"%base{name}", "%places", i, "ptr")
-                continue
-            self.word(f"%p{name}", "%places", i, "i64" if view.is_coordinate else "ptr")
+        """Read the words, and compute what is the same for the whole row."""
+        f, views = self.f, [*self.sources, *self.targets]
+        for view in self.written:
+            view.stack = f.stack(view.vector, align=view.align)
+        for i, view in enumerate(views):
+            view.place = view.base = f.load("i64" if view.is_coordinate else "ptr", self.places + 8 * i)
             if view.is_coordinate and self.fetches:
-                early[self.shape.leaves[i]] = text.spread(f"%p{name}", "i64", 1)
-            if view.row == "r" and name in self.sources:
-                self.repeat(name, view, self.shape.leaves[i], early)
-                continue
-            self.word(f"%step{name}", "%w", count + i)
-            if not view.is_coordinate:
-                text.add(f"%stack{name} = alloca <{lanes * view.every} x {view.scalar}>")
-            elif not self.has_lanes:
-                self._count(name, self._counts)
+                self.early[view.node] = f.splat(view.place, 1)
+            if view.row == "r" and view.is_source and not view.is_fetch:
+                self._repeat(view)
+            elif not view.is_fetch:
+                view.step = self._word(len(views) + i)
+                if view.is_coordinate and not self.has_lanes:
+                    view.on = f.splat(view.step, self.lanes) * self.counts
+                elif view.is_source and view.is_moved:
+                    view.stack = f.stack(vector_of(self.lanes * view.every, view.scalar), align=view.align)
         for i, node in enumerate(self.givens):
-            scalar = scalar_text(kind_of(node.type))
-            self.word(f"%given{i}", "%w", 2 * count + i, scalar)
-            self.found[node] = text.spread(f"%given{i}", scalar, lanes)
+            given = self._word(2 * len(views) + i, scalar_text(kind_of(node.type)))
+            self.found[node] = f.splat(given, self.lanes)
             if self.fetches:
-                early[node] = text.spread(f"%given{i}", scalar, 1)
-        first = 2 * count + len(self.givens)
+                self.early[node] = self.numbers[node] = f.splat(given, 1)
+        word = 2 * len(views) + len(self.givens)
         if self.shape.soon:
-            for i, name in enumerate(self.written):
-                self.word(f"%soon{name}", "%w", first + i)
-            first += len(self.written)
-        self.fetch_rows(first, early)
+            for i, view in enumerate(self.written):
+                view.soon = self._word(word + i)
+            word += len(self.written)
+        for view in self.fetches:
+            self._begin_fetch(view, word)
+            word += 1 + len(view.strides)
+        if self.shape.ahead:
+            self._ask_ahead(word)
         self._compute_once()
-        text.add(
-            f"%over = and i64 %n, {lanes - 1}",
-            "%whole = sub i64 %n, %over",
-            f"%rest = sub i64 %n, {lanes}",
-            f"%is.short = icmp slt i64 %n, {lanes}",
-            "br i1 %is.short, label %short, label %long",
-            "long:",
-            "%is.whole = icmp eq i64 %over, 0",
-            "%i.long = select i1 %is.whole, i64 0, i64 %rest",
-            "%state.long = select i1 %is.whole, i32 0, i32 1",
-        )
-        for name, view in self.written.items():
-            text.add(
-                f"%back{name} = mul i64 %rest, {-view.apart}",
-                f"%scratch.rest{name} = getelementptr i8, ptr %scratch{name}, i64 %back{name}",
-                f"%long{name} = select i1 %is.whole, ptr %p{name}, ptr %scratch.rest{name}",
-                f"%step.long{name} = select i1 %is.whole, i64 %step{name}, i64 {view.apart}",
-            )
-        text.add("br label %enter", "again:", "br label %enter")
+
+    def _repeat(self, view: _View) -> None:
+        """One element, or coordinate, for the whole row."""
+        f = self.f
+        once = view.place if view.is_coordinate else f.load(view.scalar, view.place, align=1)
+        self.found[view.node] = f.splat(once, self.lanes)
+        if self.fetches:
+            self.early[view.node] = f.splat(once, 1)
+
+    def _begin_fetch(self, view: _View, word: int) -> None:
+        """Work out where the row of a fetch starts, or where those do whose indices do not move."""
+        f, node = self.f, view.node
+        view.strides = [self._word(word + 1 + k) for k in range(len(node.args))]
+        moved = moving(node, self.letters) if view.row in ANYWHERE else []
+        still = [k for k in range(len(node.args)) if k not in moved]
+        indices, strides = [node.args[k] for k in still], [view.strides[k] for k in still]
+        view.place = write_start(f, indices, self.early, view.base, strides)
+        if moved:
+            self.moving[node] = {k: f.splat(view.strides[k], self.lanes) for k in moved}
+        elif view.row == "r":
+            self._repeat(view)
+        else:
+            view.step, view.stack = self._word(word), f.stack(view.vector, align=view.align)
+
+    def _ask_ahead(self, word: int) -> None:
+        """Have rows brought to the cache that will be fetched some rows on, as far as there are any."""
+        f = self.f
+        size, distance, lines = (self._word(word + k) for k in range(3))
+        on = f.min(distance, size - (self.sources[-1].place + 1))
+        soon: dict[Expr, str] = dict(self.numbers)
+        for k, view in enumerate(self.sources):
+            if view.is_fetch and view.row not in "rp":
+                continue
+            if view.is_fetch:
+                place = write_start(f, view.node.args, soon, view.base, view.strides)
+            else:
+                place = view.place + on * self._word(word + 3 + k)
+            if view.is_coordinate:
+                soon[view.node] = f.splat(place, 1)
+            elif view.row == "r":
+                soon[view.node] = f.splat(f.load(view.scalar, place, align=1), 1)
+            elif view.is_fetch:
+                with f.loop(0, lines, is_entered=True) as line:
+                    f.prefetch(place + line * LINE)
 
     def _compute_once(self) -> None:
         """The values that are the same for the whole row: the keys of ten rounds of Philox, for every vector."""
@@ -128,130 +292,67 @@ class _Row(FetchingRow):
                 same.add(node)
         nodes = [node for node in walk(*self.values) if node in same and node.op != "const"]
         kept = dict.fromkeys(arg for node in walk(*self.values) if node not in same for arg in node.args if arg in same)
-        for root in [node for node in nodes if node in kept or node in self.values]:
-            if some := list(walk(root, known=self.found)):
-                write_tree(self.text, some, self.found, self.lanes, self.write_fetch)
+        self._compute(node for node in nodes if node in kept or node in self.values)
 
-    @property
-    def _counts(self) -> str:
-        return f"<{', '.join(f'i64 {k}' for k in range(self.lanes))}>"
+    def _compute(self, roots: Iterable[Expr]) -> None:
+        """Write trees, as far as they are not found."""
+        for root in roots:
+            if nodes := list(walk(root, known=self.found)):
+                write_tree(self.f, nodes, self.found, self.lanes, self._fetch)
 
-    def _count(self, name: str, lane: str) -> None:
-        """How far a coordinate's lanes are on from its first."""
-        each = self.text.spread(f"%step{name}", "i64", self.lanes)
-        self.text.add(f"%on{name} = mul <{self.lanes} x i64> {each}, {lane}")
+    def _fetch(self, node: Expr, args: Sequence[str]) -> Value:
+        """A fetch that lies anywhere, given vectors of its indices."""
+        view, strides = self.sources[self.shape.leaves.index(node)], self.moving[node]
+        if view.row == "g":
+            index = self.f.value(args[next(iter(strides))], self.counts.type)
+            return load_each(self.f, view.scalar, view.place, index, view.width)
+        return write_lanes(self.f, node, [args[k] for k in strides], view.place, [*strides.values()])
 
-    def _short(self) -> None:
-        """A row that is shorter than a vector."""
-        text = self.text
-        text.add(
-            "short:",
-            "%last = sub i64 %n, 1",
-        )
-        if self.has_lanes:  # the last element is repeated
-            vector = f"<{self.lanes} x i64>"
-            last = text.spread("%last", "i64", self.lanes)
-            test = text.new(f"icmp slt {vector} {self._counts}, {last}")
-            text.add(f"%lane.short = select <{self.lanes} x i1> {test}, {vector} {self._counts}, {vector} {last}")
-        text.add(
-            "br label %shorter",
-            "shorter:",
-            "%j = phi i64 [ 0, %short ], [ %j1, %shorter ]",
-            "%is.in = icmp slt i64 %j, %last",
-            "%from = select i1 %is.in, i64 %j, i64 %last",
-        )
-        for name, view in self.sources.items():
-            if view.is_moved:
-                source = self.at(f"%p{name}", "%from", f"%step{name}")
-                self.move(view.scalar, source, self.at(f"%stack{name}", "%j", view.width * view.every))
-        text.add(
-            "%j1 = add i64 %j, 1",
-            f"%is.shorter = icmp slt i64 %j1, {self.lanes}",
-            "br i1 %is.shorter, label %shorter, label %enter",
-        )
+    # A row's vectors
 
-    def _body(self) -> None:
-        """The vectors of a row, or of its end, which go to the scratch; `state` says which."""
-        text = self.text
-        text.add(
-            "enter:",
-            "%i0 = phi i64 [ %i.long, %long ], [ 0, %again ], [ 0, %shorter ]",
-            f"%stop = phi i64 [ %n, %long ], [ %whole, %again ], [ {self.lanes}, %shorter ]",
-            "%state = phi i32 [ %state.long, %long ], [ 2, %again ], [ 3, %shorter ]",
-        )
-        for name, view in self.written.items():
-            text.add(
-                f"%{name} = phi ptr [ %long{name}, %long ], [ %p{name}, %again ], [ %scratch{name}, %shorter ]",
-                f"%{name}.step = phi i64 [ %step.long{name}, %long ], [ %step{name}, %again ], "
-                f"[ {view.apart}, %shorter ]",
-            )
-        for name, view in self.sources.items():
-            if view.is_moved:
-                text.add(
-                    f"%q{name} = phi ptr [ %p{name}, %long ], [ %p{name}, %again ], [ %stack{name}, %shorter ]",
-                    f"%q.step{name} = phi i64 [ %step{name}, %long ], [ %step{name}, %again ], "
-                    f"[ {view.width}, %shorter ]",
-                )
-        if self.has_lanes:
-            counts = self._counts
-            text.add(
-                f"%lane = phi <{self.lanes} x i64> [ {counts}, %long ], [ {counts}, %again ], [ %lane.short, %shorter ]"
-            )
-            for name, view in self.sources.items():
-                if view.is_coordinate and view.row != "r":
-                    self._count(name, "%lane")
-        text.add("br label %body")
-        text.open("body")
-        text.add("%i = phi i64 [ %i0, %enter ], [ %i1, %next ]")
-        for node, (name, view) in zip(self.shape.leaves, self.sources.items(), strict=True):
+    def _vectors(self, i: Value, run: Mapping[Any, Value]) -> None:
+        """Read, compute and write the vectors at an index."""
+        f, lanes = self.f, self.lanes
+        for v, view in enumerate(self.sources):
             if view.is_coordinate and view.row != "r":
-                on = text.new(f"mul i64 %i, %step{name}")
-                each = text.spread(text.new(f"add i64 %p{name}, {on}"), "i64", self.lanes)
-                self.found[node] = text.new(f"add {view.vector} {each}, %on{name}")
+                self.found[view.node] = f.splat(view.place + i * view.step, lanes) + view.on
             elif view.is_moved:
-                if self.shape.stream and view.row == "p" and view.width * self.lanes >= LINE:
-                    ahead = figures().rows.prefetch_bytes * (int(name) + 1)
-                    self.prefetch(self.at(f"%q{name}", "%i", view.width), ahead)
-                self.found[node] = self.read(view, f"%q{name}", f"%q.step{name}")
-        for value in self.values:
-            if nodes := list(walk(value, known=self.found)):
-                write_tree(text, nodes, self.found, self.lanes, self.write_fetch)
-        hint = ", !nontemporal !0" if self.shape.stream else ""
-        for names in self.groups:
-            values = [self.found[value] for value, name in zip(self.values, self.targets, strict=True) if name in names]
-            vector = self.weave(values) if len(values) > 1 else values[0]
+                base, step = run[view], run[view, "step"]
+                if self.shape.stream and view.row == "p" and view.width * lanes >= LINE:
+                    f.prefetch(base + i * view.width + figures().rows.prefetch_bytes * (v + 1))
+                place = base + i * (step if view.row == "s" else view.every * view.width)
+                self.found[view.node] = load_leaf(f, view.row, view.scalar, place, step, lanes)
+        self._compute(self.values)
+        woven = self.shape.woven
+        for k, view in enumerate(self.written):
+            each = [f.value(self.found[value], view.part) for value in self.values[k * woven : (k + 1) * woven]]
+            # Element beside element, as one: LLVM has few shuffles for it, and an Arm one store.
+            order = [v * lanes + lane for lane in range(lanes) for v in range(woven)]
+            value = choose_lanes(f, each, order) if woven > 1 else each[0]
             if self.shape.soon:
-                self._fetch_soon(names[0])
-            self.write_target(self.targets[names[0]], vector, f"%{names[0]}", "%i", f"%{names[0]}.step", hint)
-        text.add(f"%i1 = add i64 %i, {self.lanes}", "%is.on = icmp slt i64 %i1, %stop")
-        text.add("br label %next", "next:", "br i1 %is.on, label %body, label %after")
+                soon = view.place + i * view.apart + view.soon
+                for on in range(0, view.apart * lanes, LINE):
+                    f.prefetch(soon + on, is_written=True)
+            self._store(view, value, run[view], i, run[view, "step"], is_streamed=self.shape.stream)
 
-    def _fetch_soon(self, name: str) -> None:
-        """Have lines of the cache fetched that a target's vectors are written to soon."""
-        apart = self.targets[name].apart
-        soon = self.text.new(f"getelementptr i8, ptr {self.at(f'%p{name}', '%i', apart)}, i64 %soon{name}")
-        for k in range(0, apart * self.lanes, LINE):
-            self.text.fetch(self.text.new(f"getelementptr i8, ptr {soon}, i64 {k}"), is_written=True)
+    def _store(
+        self, view: _View, value: Value, base: Value, index: Value, step: Value, *, is_streamed: bool = False
+    ) -> None:
+        """A target's vector at an index, or several targets' woven one."""
+        is_run = view.row in "pw"
+        place = base + index * (view.apart if is_run else step)
+        store_leaf(self.f, "p" if is_run else "s", value, place, step, is_streamed=is_streamed)
 
-    def _finish(self) -> None:
-        """The contents of the scratch: nothing, the end of a row, or all of a short one."""
-        text = self.text
-        text.add(
-            "after:",
-            "switch i32 %state, label %done [ i32 1, label %again i32 2, label %end i32 3, label %out ]",
-            "end:",
-        )
-        for name, view in self.written.items():
-            rest = text.new(f"load {view.vector}, ptr %scratch{name}")
-            self.write_target(view, rest, f"%p{name}", "%rest", f"%step{name}")
-        text.add("br label %done", "out:", "%o = phi i64 [ 0, %after ], [ %o1, %out ]")
-        for first, *others in self.groups:
-            for k, name in enumerate((first, *others)):
-                view = self.targets[name]
-                here = text.new(f"getelementptr i8, ptr %scratch{first}, i64 {k * view.width}")
-                self.move(view.scalar, self.at(here, "%o", view.apart), self.at(f"%p{name}", "%o", f"%step{name}"))
-        text.add("%o1 = add i64 %o, 1", "%is.out = icmp slt i64 %o1, %n")
-        text.add("br i1 %is.out, label %out, label %done", "done:", "ret void")
+
+def moving(node: Expr, rows: Mapping[Expr, str]) -> list[int]:
+    """Which indices of a fetch are not the same along a row, given the letters of leaves."""
+    return [k for k, index in enumerate(node.args) if any(rows.get(part, "r") != "r" for part in walk(index))]
+
+
+def body_of(values: Sequence[Expr], leaves: Sequence[Expr], rows: str) -> list[Expr]:
+    """The nodes computed for each element: all but the indices of fetches that a row has one start for."""
+    fetches = [leaf for leaf, row in zip(leaves, rows, strict=False) if leaf.op == "fetch" and row not in ANYWHERE]
+    return [*fetches, *walk(*values, known=fetches)]
 
 
 # Maps of any expression, planned: a kernel for each tree, and for how its views' innermost rows lie.
