@@ -113,7 +113,7 @@ class _View:
 
 
 _ALL, _TAIL, _REST, _SHORT = range(4)
-"""What a run over a row's vectors is: all of it, its end ahead of the rest, the rest then, or a short row's only one."""
+"""What a run over vectors is: all of a row, its end ahead of the rest, that rest, or all of a short row."""
 
 
 class _Row:

@@ -9,10 +9,11 @@ Vectors lie along the innermost folded dimension, in `reduce_along.py`, or acros
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.codegen.expressions import kind_of, number_text, scalar_text, write_tree
-from anydml.engines.cpu.codegen.function import Function
+from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text, vector_type, write_tree
+from anydml.engines.cpu.codegen.function import Function, literal, vector_of
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.rows.row import givens, load_leaf, store_leaf, write_lanes, write_start
@@ -23,8 +24,9 @@ from anydml.ir.row_passes import Pass, find_passes, neutral
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, MutableSequence, Sequence
 
+    from anydml.engines.cpu.codegen.function import Value
     from anydml.ir.expressions import Expr
 
 
@@ -85,36 +87,26 @@ class Shape(NamedTuple):
 # Folds of vectors in LLVM: what they start from, and how two become one.
 
 
-def vector_of(node: Expr, lanes: int) -> str:
-    """The type of a node's vectors."""
-    return f"<{lanes} x {scalar_text(kind_of(node.type))}>"
-
-
 def identity(fold: Expr) -> str:
     """The neutral element, in every lane."""
-    kind = kind_of(fold.type)
-    return f"splat ({scalar_text(kind)} {number_text(neutral(fold).value, kind)})"
+    return literal(vector_type(fold, 1), neutral(fold).value)
 
 
-def combine(text: Function, fold: Expr, a: str, b: str, lanes: int, *, finds_nan: bool = True) -> str:
+def combine(f: Function, fold: Expr, left: str, right: str, lanes: int, *, finds_nan: bool = True) -> Value:
     """Two vectors as one; of which the larger, or the smaller, need not be NaN where others find one."""
-    kind, vector = kind_of(fold.type), vector_of(fold, lanes)
+    kind = kind_of(fold.type)
+    a, b = (f.value(one, vector_type(fold, lanes)) for one in (left, right))
     if fold.op in ("fold_sum", "fold_product"):
-        name = "add" if fold.op == "fold_sum" else "mul"
-        return text.new(f"{'f' if kind[0] == 'f' else ''}{name} {vector} {a}, {b}")
+        return a + b if fold.op == "fold_sum" else a * b
     name = fold.op.removeprefix("fold_")
     if kind[0] != "f":
-        return text.call(f"{'s' if kind[0] == 'i' else 'u'}{name}", vector, [a, b])
+        return f.overloaded(f"{'s' if kind[0] == 'i' else 'u'}{name}", a, b)
     if IS_ARM:
-        return text.call(f"{name}imum", vector, [a, b])
+        return f.overloaded(f"{name}imum", a, b)
     # An x86's instruction takes the second where one is NaN: a NaN among the first is put back. LLVM's takes care of
     # zeros besides, in five instructions.
-    test = text.new(f"fcmp {'ogt' if name == 'max' else 'olt'} {vector} {a}, {b}")
-    best = text.new(f"select <{lanes} x i1> {test}, {vector} {a}, {vector} {b}")
-    if not finds_nan:
-        return best
-    is_nan = text.new(f"fcmp uno {vector} {a}, {a}")
-    return text.new(f"select <{lanes} x i1> {is_nan}, {vector} {a}, {vector} {best}")
+    best = f.select(a > b if name == "max" else a < b, a, b)
+    return f.select(f.compare("uno", a, a), a, best) if finds_nan else best
 
 
 def finds_nan(fold: Expr, values: Sequence[Expr]) -> bool:
@@ -133,28 +125,21 @@ def finds_nan(fold: Expr, values: Sequence[Expr]) -> bool:
     return fold in walk(*values, known=odd)
 
 
-def combine_all(text: Function, fold: Expr, values: Sequence[str], lanes: int, *, finds_nan: bool = True) -> str:
+def combine_all(f: Function, fold: Expr, values: Sequence[Value], lanes: int, *, finds_nan: bool = True) -> Value:
     """Vectors as one, in a tree."""
     found = list(values)
     while len(found) > 1:
         halves = zip(found[::2], found[1::2], strict=False)
-        pairs = [combine(text, fold, a, b, lanes, finds_nan=finds_nan) for a, b in halves]
+        pairs = [combine(f, fold, a, b, lanes, finds_nan=finds_nan) for a, b in halves]
         found = pairs + found[2 * len(pairs) :]
     return found[0]
 
 
-def across(text: Function, fold: Expr, value: str, lanes: int, *, finds_nan: bool = True) -> str:
+def across(f: Function, fold: Expr, value: Value, *, finds_nan: bool = True) -> Value:
     """The lanes of a vector as one, in a vector of one lane."""
-    while lanes > 1:
-        kind, half = vector_of(fold, lanes), lanes // 2
-        parts = [
-            text.new(
-                f"shufflevector {kind} {value}, {kind} poison, "
-                f"<{half} x i32> <{', '.join(f'i32 {k}' for k in range(first, first + half))}>"
-            )
-            for first in (0, half)
-        ]
-        value, lanes = combine(text, fold, parts[0], parts[1], half, finds_nan=finds_nan), half
+    while (half := value.lanes // 2) > 0:
+        low, high = (f.shuffle(value, None, range(first, first + half)) for first in (0, half))
+        value = combine(f, fold, low, high, half, finds_nan=finds_nan)
     return value
 
 
@@ -167,11 +152,11 @@ ROOM = 32 * 1024
 class Writer:
     """A kernel in the making."""
 
-    mask = ""
+    mask: Value | None = None
     """Which lanes there are rows for, where not for all."""
 
     def __init__(self, values: Sequence[Expr], shape: Shape) -> None:
-        self.values, self.shape, self.text = values, shape, Function()
+        self.values, self.shape, self.f = values, shape, Function("kernel", "w:ptr places:ptr n")
         self.passes = shape.passes(values)
         self.first_target = len(shape.leaves)
         self.views = len(shape.leaves) + len(values)
@@ -185,54 +170,37 @@ class Writer:
         self.by_element = [(view, node) for view, node, *how in targets if how == ["n", "n"]]
         """Those with one for each element, but for those that are written early."""
         self.early = {node: view for view, node, _, early in targets if early == "y"}
-        self.spaces: dict[Expr, str] = {}
+        self.spaces: dict[Expr, Value] = {}
         """Where on the stack the elements of a row lie that are kept."""
+        self._enter()
 
-    def finish(self) -> str:
-        """All of the text."""
-        text = self.text
-        text.add("ret void")
-        head = ["define void @kernel(ptr %w, ptr %places, i64 %n) {", "entry:"]
-        numbers = text.numbers
-        head.append('%numbers = call ptr asm "", "=r,0"(ptr @numbers)' if numbers else "%numbers = alloca ptr")
-        return "\n".join([*numbers, *head, *text.lines, "}", *text.declared, "!0 = !{i32 1}"])
-
-    # Words
-
-    def word(self, name: str, index: int, base: str = "%w", kind: str = "i64") -> str:
-        """Read a word, under a name."""
-        place = self.text.new(f"getelementptr i64, ptr {base}, i64 {index}")
-        self.text.add(f"%{name} = load {kind}, ptr {place}")
-        return f"%{name}"
-
-    def enter(self) -> None:
+    def _enter(self) -> None:
         """Read all words: places of views, steps, numbers, sizes and strides."""
-        shape, views = self.shape, self.views
-        self.places = [
-            self.word(f"p{v}", v, "%places", "i64" if self.is_coordinate(v) else "ptr") for v in range(views)
-        ]
-        self.row_steps = [self.word(f"row{v}", views + v) for v in range(views)]
-        self.numbers = {
-            node: self.word(f"given{i}", 2 * views + i, kind=scalar_text(kind_of(node.type)))
-            for node, i in self.given.items()
-        }
+        f, shape, views = self.f, self.shape, self.views
+        words, places, self.count = f.args
+
+        def word(index: int, kind: str = "i64") -> Value:
+            return f.load(kind, words + 8 * index)
+
+        self.places = [f.load("i64" if self.is_coordinate(v) else "ptr", places + 8 * v) for v in range(views)]
+        self.row_steps = [word(views + v) for v in range(views)]
+        self.numbers = {node: word(2 * views + i, scalar_text(kind_of(node.type))) for node, i in self.given.items()}
         first = 2 * views + len(self.given)
-        self.source_strides: dict[Expr, list[str]] = {}
+        self.source_strides: dict[Expr, list[Value]] = {}
         """Of what is fetched, in bytes."""
         for v, leaf in enumerate(shape.leaves):
             node = shape.starts.get(leaf, leaf)
             if node.op == "fetch":
-                step, *names = [self.word(f"source{v}.{k}", first + k) for k in range(1 + len(node.args))]
-                self.source_strides[leaf], first = names, first + 1 + len(names)
-                self.row_steps[v] = step
+                self.row_steps[v], *strides = (word(first + k) for k in range(1 + len(node.args)))
+                self.source_strides[leaf], first = strides, first + 1 + len(strides)
         self.sizes, self.strides = [], []
         for k in range(shape.rank):
             at = first + k * (views + 1)
-            self.sizes.append(self.word(f"size{k}", at))
-            self.strides.append([self.word(f"stride{k}.{v}", at + 1 + v) for v in range(views)])
+            self.sizes.append(word(at))
+            self.strides.append([word(at + 1 + v) for v in range(views)])
         kept = [node for step in self.passes for node in step.keeps if node not in self.early]
         for node in kept if shape.keep == "stack" else []:
-            self.spaces[node] = self.text.new(f"alloca [{ROOM // len(kept)} x i8], align 64")
+            self.spaces[node] = f.stack("i8", ROOM // len(kept))
 
     def is_coordinate(self, view: int) -> bool:
         """Whether a view is a coordinate, its address the number."""
@@ -249,22 +217,11 @@ class Writer:
 
     # Places
 
-    def move(self, place: str, on: str, *, is_number: bool = False) -> str:
-        """A place so many bytes on."""
-        return self.text.new(f"add i64 {place}, {on}" if is_number else f"getelementptr i8, ptr {place}, i64 {on}")
-
-    def times(self, a: str, b: str | int) -> str:
-        """A product of two whole numbers."""
-        return self.text.new(f"mul i64 {a}, {b}")
-
-    def move_all(self, places: Sequence[str], index: str, steps: Sequence[str]) -> list[str]:
+    def move_all(self, places: Sequence[Value], index: Value | int, steps: Sequence[Value]) -> list[Value]:
         """The places of all views, so many steps on."""
-        return [
-            self.move(place, self.times(index, step), is_number=self.is_coordinate(v))
-            for v, (place, step) in enumerate(zip(places, steps, strict=True))
-        ]
+        return [place + index * step for place, step in zip(places, steps, strict=True)]
 
-    def started(self, places: Sequence[str]) -> list[str]:
+    def started(self, places: Sequence[Value]) -> list[Value]:
         """The places of all views, those of lines that are fetched where indices say that they begin."""
         early: dict[Expr, str] = {}
         """The values that indices are computed of, in vectors of one lane."""
@@ -275,90 +232,73 @@ class Writer:
                     view = self.shape.leaves.index(leaf)
                     early[leaf] = self.one(view, found[view])
                 elif leaf in self.given:
-                    early[leaf] = self.text.spread(self.numbers[leaf], scalar_text(kind_of(leaf.type)), 1)
+                    early[leaf] = self.f.splat(self.numbers[leaf], 1)
             view = self.shape.leaves.index(line)
-            found[view] = write_start(self.text, node.args, early, self.places[view], self.source_strides[line])
+            found[view] = write_start(self.f, node.args, early, self.places[view], self.source_strides[line])
         return found
+
+    @contextlib.contextmanager
+    def nest(
+        self, places: Sequence[Value], carry: MutableSequence[Value] | tuple[()] = ()
+    ) -> Iterator[tuple[Sequence[Value], Value]]:
+        """Every run of the innermost folded dimension: where it lies, and the number of its first element."""
+        number = self.f.value(0, "i64")
+        with contextlib.ExitStack() as loops:
+            for size, strides in zip(self.sizes[:-1], self.strides[:-1], strict=True):
+                i = loops.enter_context(self.f.rotated_loop(0, size, carry=carry))
+                places = self.move_all(places, i, strides)
+                number = number * size + i
+            yield places, number * self.sizes[-1]
 
     # Vectors
 
-    def one(self, view: int, place: str) -> str:
+    def one(self, view: int, place: Value) -> Value:
         """An element, in a vector of one lane."""
-        kind = self.kinds[view]
         if self.is_coordinate(view):
-            return self.text.spread(place, kind, 1)
-        return self.text.new(f"load <1 x {kind}>, ptr {place}, align 1")
+            return self.f.splat(place, 1)
+        return self.f.load(vector_of(1, self.kinds[view]), place, align=1)
 
-    def read(self, view: int, place: str, index: str, step: str, lanes: int) -> str:
+    def read(self, view: int, place: Value, index: Value, step: Value, lanes: int) -> Value:
         """The vector of a view at an index along the vectors."""
-        letter, kind, text = self.shape.letters[view], self.kinds[view], self.text
+        letter, f = self.shape.letters[view], self.f
         if self.is_coordinate(view):
-            first = text.new(f"add i64 {place}, {self.times(index, step)}")
-            each = text.spread(first, "i64", lanes)
+            each = f.splat(place + index * step, lanes)
             if letter == "r" or lanes == 1:
                 return each
-            counts = ", ".join(f"i64 {k}" for k in range(lanes))
-            on = text.new(f"mul <{lanes} x i64> {text.spread(step, 'i64', lanes)}, <{counts}>")
-            return text.new(f"add <{lanes} x i64> {each}, {on}")
+            return each + f.splat(step, lanes) * f.vector("i64", range(lanes))
         at = place if letter == "r" else self._along(view, place, index, step)
-        return load_leaf(text, letter, kind, at, step, lanes, self.mask)
+        return load_leaf(f, letter, self.kinds[view], at, step, lanes, self.mask)
 
-    def write(self, view: int, value: str, place: str, index: str, step: str, lanes: int, hint: str = "") -> None:
+    def write(
+        self, view: int, value: Value, place: Value, index: Value, step: Value, *, is_streamed: bool = False
+    ) -> None:
         """A target's vector at an index along the vectors."""
-        letter, kind, at = self.shape.letters[view], self.kinds[view], self._along(view, place, index, step)
-        store_leaf(self.text, letter, kind, value, at, step, lanes, mask=self.mask, hint=hint)
+        at = self._along(view, place, index, step)
+        store_leaf(self.f, self.shape.letters[view], value, at, step, mask=self.mask, is_streamed=is_streamed)
 
-    def _along(self, view: int, place: str, index: str, step: str) -> str:
+    def _along(self, view: int, place: Value, index: Value, step: Value) -> Value:
         """The place at an index along the vectors."""
-        return self.move(place, self.times(index, self.widths[view] if self.shape.letters[view] == "p" else step))
+        return place + index * (self.widths[view] if self.shape.letters[view] == "p" else step)
 
-    def tree(self, roots: Sequence[Expr], found: dict[Expr, str], lanes: int) -> list[str]:
+    def tree(self, roots: Sequence[Expr], found: dict[Expr, str], lanes: int) -> list[Value]:
         """The vectors of some roots, given those of what they stop at."""
 
-        def fetch(node: Expr, args: Sequence[str]) -> str:
+        def fetch(node: Expr, args: Sequence[str]) -> Value:
             view = self.shape.leaves.index(node)
-            strides = [self.text.spread(stride, "i64", lanes) for stride in self.source_strides[node]]
+            strides = [self.f.splat(stride, lanes) for stride in self.source_strides[node]]
             is_run = self.shape.letters[view] == "u"
-            return write_lanes(self.text, node, args, self.places[view], strides, lanes, is_run=is_run)
+            return write_lanes(self.f, node, args, self.places[view], strides, is_run=is_run)
 
         for root in roots:
             if root not in found:
-                self.text.hide_table()
-                write_tree(self.text, list(walk(root, known=found)), found, lanes, fetch)
-        return [found[root] for root in roots]
+                self.f.hide_table()
+                write_tree(self.f, list(walk(root, known=found)), found, lanes, fetch)
+        return [self.f.value(found[root], vector_type(root, lanes)) for root in roots]
 
-    def spread(self, node: Expr, value: str, lanes: int) -> str:
-        """The one lane of a vector in every lane of another."""
-        one = vector_of(node, 1)
-        return self.text.new(f"shufflevector {one} {value}, {one} poison, <{lanes} x i32> zeroinitializer")
-
-    def part(self, node: Expr, value: str, number: int, lanes: int, of: int) -> str:
+    def part(self, value: Value, number: int, of: int) -> Value:
         """One of the vectors that a wider one is made of."""
-        if of == 1:
-            return value
-        chosen = ", ".join(f"i32 {k}" for k in range(number * lanes, (number + 1) * lanes))
-        kind = vector_of(node, lanes * of)
-        return self.text.new(f"shufflevector {kind} {value}, {kind} poison, <{lanes} x i32> <{chosen}>")
-
-    # Loops
-
-    def loop(
-        self,
-        begin: str,
-        end: str,
-        step: str | int,
-        carried: Sequence[tuple[str, str]],
-        body: Callable[[str, list[str]], Sequence[str]],
-    ) -> list[str]:
-        """body(i, values) for i from a beginning to before an end: of each value its type and first; the last ones."""
-        f = self.text
-        held = [f.value(first, kind) for kind, first in carried]
-        with (
-            f.when(f.compare("lt", begin, end), carry=held),
-            f.loop(begin, end, step, carry=held, is_entered=True) as i,
-        ):
-            held[:] = [f.value(new, kind) for new, (kind, _) in zip(body(i, [*held]), carried, strict=True)]
-        return [*held]
+        lanes = value.lanes // of
+        return value if of == 1 else self.f.shuffle(value, None, range(number * lanes, (number + 1) * lanes))
 
 
 def width_of(node: Expr) -> int:

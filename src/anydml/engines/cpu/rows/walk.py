@@ -86,9 +86,11 @@ def make_rows() -> str:
     at, rows, places = (f.stack("i64", room, align=8) for room in (OUTER_RANK, VIEWS, VIEWS))
     f.invoke("@llvm.memcpy.p0.p0.i64", rows, f.pointer(own), views * 8, f.value(0, "i1"))
 
+    each = views * 8 + 8
+
     def dimension(k: Value) -> tuple[Value, Value]:
         """Where the words of an outer dimension lie, and the coordinate in it."""
-        return table + k * ((views + 1) * 8), at + k * 8
+        return table + k * each, at + k * 8
 
     def move(dimension: Value, times: Value) -> None:
         f.invoke("@move", rows, views, dimension + 8, times)
