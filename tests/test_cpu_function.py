@@ -227,3 +227,50 @@ def test_no_value_is_a_condition_of_pythons() -> None:
     f = Function("kernel", "n")
     with pytest.raises(TypeError, match="not known when a kernel is written"):
         bool(f.args[0] < 3)
+
+
+def test_rotated_loop(run: Any) -> None:
+    """A loop whose test stands at its end, with one before it: none, one and several iterations."""
+    f = Function("kernel", "start stop", "i64")
+    start, stop = f.args
+    total = [f.value(0, "i64")]
+    with f.rotated_loop(start, stop, 3, carry=total) as i:
+        total[0] = total[0] * 100 + i
+    text = f.end(total[0])
+    assert [run(text, *each, result=ctypes.c_int64) for each in ((5, 5), (6, 5), (4, 5), (2, 9))] == [0, 0, 4, 20508]
+
+
+def test_region_that_is_left(run: Any) -> None:
+    """Rows of numbers searched for one: its row and column; from two loops and a branch there is one way out."""
+    f = Function("kernel", "numbers rows columns wanted", "i64")
+    numbers, rows, columns, wanted = f.args
+    found = [f.value(-1, "i64")]
+    with f.region(carry=found) as leave:
+        with f.loop(0, rows) as row, f.rotated_loop(0, columns) as column:
+            with f.when(f.load("i64", numbers + (row * columns + column) * 8).eq(wanted)):
+                found[0] = row * 10 + column
+                leave()
+        found[0] = f.value(-2, "i64")
+    text = f.end(found[0])
+    given = np.arange(12, dtype=np.int64)
+    assert [run(text, given, 3, 4, number, result=ctypes.c_int64) for number in (0, 6, 11, 12)] == [0, 12, 23, -2]
+
+
+def test_blocks_that_are_joined(run: Any) -> None:
+    """Three ways to one block, each with a number: what the translation of Python is written by."""
+    f = Function("kernel", "number", "i64")
+    (number,) = f.args
+    small, rest, large, done = (f.label(name) for name in ("small", "rest", "large", "done"))
+    f.branch(number < 10, small, rest)
+    f.open(small)
+    ends = [(f.block, [number * 2])]
+    f.go(done)
+    f.open(rest)
+    ends.append((f.block, [f.value(7, "i64")]))
+    f.branch(number < 100, done, large)
+    f.open(large)
+    ends.append((f.block, [number]))
+    f.go(done)
+    f.open(done)
+    text = f.end(f.join(ends)[0])
+    assert [run(text, number, result=ctypes.c_int64) for number in (4, 50, 200)] == [8, 7, 200]
