@@ -23,6 +23,7 @@ from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.launch.program import KernelProgram, Otherwise
 from anydml.engines.cpu.launch.record import LINE, WALK, Layout, Pointer, Record, Table
 from anydml.engines.cpu.move.copy import program_of_copy
+from anydml.engines.cpu.rows.walk import dimension_words
 from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.ir.patterns import copy_of, match_filled, match_scaled
 
@@ -93,11 +94,7 @@ def fields_of_walk(
     segments = -(-count * max(widths) // segment)
     length = -(-count // segments // ELEMENTS) * ELEMENTS
     segments = -(-count // length)
-    table = [
-        word
-        for k in range(rank)
-        for word in (loops.sizes[k], loops.strides[0][k] * widths[0], loops.strides[1][k] * widths[1])
-    ]
+    table = dimension_words(loops.sizes[:rank], loops.strides, widths)
     fields: dict[str, int | Pointer | Sequence[int]] = {
         "source": pointers[0], "target": pointers[1], "count": count, "source_step": steps[0] * widths[0],
         "target_step": steps[1] * widths[1], "segments": segments, "length": length, "rank": rank, "outer": table,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import get_kernel
@@ -114,16 +113,11 @@ def plan_lookup(primitive: Map) -> KernelProgram | None:
     if not loops.sizes or [row[-1] for row in loops.strides] != [1, 0, 1]:
         return None
     # Rows that follow one another are taken at once, as elements of what the walk takes for a row.
-    *outer, count = loops.sizes
-    length, element = (outer.pop(), len(loops.sizes) - 2) if outer else (0, 0)
-    length, count = (count, length) if length else (0, count)
-    if len(outer) > OUTER_RANK:
+    length, segment, rows = 0, figures().rows.lookup_segment, loops
+    if len(loops.sizes) > 1:
+        length, rows = loops.sizes[-1], loops.pick(range(len(loops.sizes) - 1))
+        segment = max(segment // length, 1)
+    if len(rows.sizes) - 1 > OUTER_RANK:
         return None
-    steps = [row[element] for row in loops.strides]
-    segment = max(figures().rows.lookup_segment // length, 1) if length else figures().rows.lookup_segment
-    number = math.prod(outer)
-    table = [word for k, size in enumerate(outer) for word in (size, *(row[k] for row in loops.strides))]
-    return program_of_rows(
-        get_kernel("map of a table", make_lookup), views, loops.offsets, steps, [length], (), table, 2 * loops.count,
-        count=count, number=number, length=segment, rank=len(outer),
-    )  # fmt: skip
+    kernel = get_kernel("map of a table", make_lookup)
+    return program_of_rows(kernel, views, (1, 1, 1), rows, [length], 2 * loops.count, length=segment)

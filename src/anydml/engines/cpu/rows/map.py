@@ -383,14 +383,15 @@ def plan_map(primitive: Map) -> KernelProgram | None:
     loops = _lengthen(
         simplify(_loops(leaves, sources, targets), len(leaves)), min(VECTOR // widest_of(nodes), of.short)
     )
-    *outer, count = loops.sizes or (1,)
+    if not loops.sizes:
+        loops = Loops((1,), ((1,),) * len(views), loops.offsets)
+    *outer, count = loops.sizes
     if len(views) > VIEWS or len(outer) > OUTER_RANK:
         return None
-    steps = [row[-1] for row in loops.strides] if loops.sizes else [1] * len(views)
+    steps = [row[-1] for row in loops.strides]
     fetches = fetch_steps(nodes, dict(zip(leaves, steps, strict=False)), primitive.sources)
     along = [fetches.get(leaf, step) for leaf, step in zip(leaves, steps, strict=False)]
-    letters, number = _letters(leaves, along, sources), math.prod(outer)
-    woven = _woven(loops, targets)
+    letters, woven = _letters(leaves, along, sources), _woven(loops, targets)
     rows = "".join((*letters, *("w" if woven > 1 else row_letter(step) for step in steps[len(leaves) :])))
     is_across, weight = bool(outer) and "s" in rows, min(1 + len(nodes) // 8, 16)
     length = of.segment_across if is_across else max(of.segment // max(widths) // weight // VECTOR, 1) * VECTOR
@@ -412,18 +413,11 @@ def plan_map(primitive: Map) -> KernelProgram | None:
             (*loops.strides[:first], place, *loops.strides[first:]),
             (*loops.offsets[:first], 0, *loops.offsets[first:]),
         )
-        views, widths[first:first], steps[first:first] = (*sources, None, *targets), [1], [0]
+        views, widths[first:first] = (*sources, None, *targets), [1]
         shape = shape._replace(leaves=(*leaves, coordinate(-1)), rows=f"{rows[:first]}r{rows[first:]}", ahead=True)
-    table = [
-        word
-        for k, size in enumerate(outer)
-        for word in (size, *(row[k] * width for row, width in zip(loops.strides, widths, strict=True)))
-    ]
-    offsets, steps = ([one * width for one, width in zip(each, widths, strict=True)] for each in (loops.offsets, steps))
     return program_of_rows(
-        row_kernel(values, shape), views, offsets, steps, numbers, (), table, loops.count * sum(widths) * weight,
-        count=count, number=number, length=length, rank=len(outer), is_empty=not all(primitive.sizes),
-        aligned=widths[-1] if shape.stream and not outer else 0,
+        row_kernel(values, shape), views, widths, loops, numbers, loops.count * sum(widths) * weight, length=length,
+        is_empty=not all(primitive.sizes), aligned=widths[-1] if shape.stream and not outer else 0,
     )  # fmt: skip
 
 
@@ -433,7 +427,7 @@ def _woven(loops: Loops, targets: Sequence[View]) -> int:
     Enlarged images do, and random numbers: 1M words of counters take 2.5 ms in place of 2.7.
     """
     strides, offsets = loops.strides[-len(targets) :], loops.offsets[-len(targets) :]
-    number = strides[0][-1] if loops.sizes else 1
+    number = strides[0][-1]
     if not 2 <= number <= MOST_WOVEN or len(targets) % number or any(row != strides[0] for row in strides):
         return 1
     for k, (one, offset) in enumerate(zip(targets, offsets, strict=True)):
@@ -454,7 +448,7 @@ def _soon(loops: Loops, targets: Sequence[View], letters: str, woven: int) -> li
     strides, widths = loops.strides[-len(targets) :], [target.data_type.size_in_bytes for target in targets]
     of = figures().rows
     is_small = loops.count * sum(widths) < of.fetched_written_from
-    if not of.fetches_written or "s" in letters or not loops.sizes or is_small:
+    if not of.fetches_written or "s" in letters or is_small:
         return []
     is_long = len(loops.sizes) == 1 or loops.sizes[-1] * widths[0] * woven > 2 * of.fetched_written
     pairs = list(zip(strides, widths, strict=True))[::woven]
@@ -539,7 +533,7 @@ def _lengthen(loops: Loops, least: int) -> Loops:
 
 def _streams(loops: Loops, width: int) -> bool:
     """Whether the target is written past the cache."""
-    is_run = bool(loops.sizes) and loops.strides[-1][-1] == 1 and loops.sizes[-1] * width >= LONG_ROW
+    is_run = loops.strides[-1][-1] == 1 and loops.sizes[-1] * width >= LONG_ROW
     return figures().rows.streams and is_run and loops.count * width >= figures().rows.stream_from
 
 

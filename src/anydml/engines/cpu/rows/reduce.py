@@ -19,7 +19,7 @@ from anydml.engines.cpu.rows.reduce_along import BLOCK, make_along
 from anydml.engines.cpu.rows.reduce_kernel import ROOM, VECTOR, Shape, width_of
 from anydml.engines.cpu.rows.row import Fetched, fetches_of, givens
 from anydml.engines.cpu.rows.segmented_reduce import CutProgram, cut
-from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS, program_of_rows
+from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS, dimension_words, program_of_rows
 from anydml.ir.loops import Loops, merge, squeeze
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map
@@ -268,27 +268,16 @@ def _plan_whole(primitive: Reduce) -> KernelProgram | None:
     for leaf, view, width, row in zip(reads.leaves, reads.views, widths, kept.strides, strict=False):
         if view is not None and (leaf.op == "fetch" or leaf in shape.starts):
             numbers += [stride * width for stride in (row[-1], *view.strides)]
-    by_row, along = (reads.strides(loops, is_kept=loops is kept) for loops in (kept, folded))
-    along_row, outside = (
-        [
-            word
-            for k, size in enumerate(sizes)
-            for word in (size, *(row[k] * width for row, width in zip(strides, widths, strict=True)))
-        ]
-        for sizes, strides in ((folded.sizes, along), (outer, by_row))
-    )
+    numbers += dimension_words(folded.sizes, reads.strides(folded, is_kept=False), widths)
     offsets = [
         view.offset if view is not None and (leaf.op == "fetch" or leaf in shape.starts) else offset
         for leaf, view, offset in zip(reads.leaves, reads.views, kept.offsets, strict=False)
     ]
     offsets += kept.offsets[len(reads.leaves) :]
-    return program_of_rows(
-        _kernel(reads.fetched.values, shape), (*reads.views, *targets),
-        [offset * width for offset, width in zip(offsets, widths, strict=True)],
-        [row[-1] * width for row, width in zip(by_row, widths, strict=True)],
-        numbers, along_row, outside, kept.count * folded.count * sum(widths) * weight,
-        count=count, number=math.prod(outer), length=length, rank=len(outer),
-    )  # fmt: skip
+    rows = Loops(kept.sizes, tuple(reads.strides(kept, is_kept=True)), tuple(offsets))
+    size = kept.count * folded.count * sum(widths) * weight
+    kernel = _kernel(reads.fetched.values, shape)
+    return program_of_rows(kernel, (*reads.views, *targets), widths, rows, numbers, size, length=length)
 
 
 def _shape(primitive: Reduce, reads: Reads) -> Shape:

@@ -9,6 +9,7 @@ are where the segment lies in each view.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from anydml.engines.cpu.codegen.function import Value
     from anydml.engines.cpu.kernel import Kernel
+    from anydml.ir.loops import Loops
     from anydml.ir.views import View
 
 OUTER_RANK = 8
@@ -53,25 +55,33 @@ class WholeLines:
 
 
 def program_of_rows(
-    row: Kernel, views: Sequence[View | None], offsets: Sequence[int], steps: Sequence[int], numbers: Sequence[int],
-    folded: Sequence[int], outer: Sequence[int], size: int, *, count: int, number: int, length: int, rank: int,
-    is_empty: bool = False, aligned: int = 0,
+    row: Kernel, views: Sequence[View | None], widths: Sequence[int], loops: Loops, numbers: Sequence[int], size: int,
+    *, length: int, is_empty: bool = False, aligned: int = 0,
 ) -> KernelProgram:  # fmt: skip
-    """The program of a row's kernel, which knows of numbers and of folded dimensions before the outer ones.
+    """The program of a row's kernel, for a walk whose rows lie along the innermost dimension.
 
-    Offsets are in bytes, from the tensors' first elements; a view that is None is a coordinate, and its offset the
-    first. Where segments begin with lines of the cache, `aligned` is the bytes of the target's elements.
+    Widths are of the views' elements, in bytes; a view that is None is a coordinate, and its offset the first. Numbers
+    are what the kernel knows besides. Where segments begin with lines of the cache, `aligned` is the bytes of the
+    target's elements.
     """
-    pointers = [
-        Pointer("" if view is None else view.tensor, offset) for view, offset in zip(views, offsets, strict=True)
-    ]
-    own = Record.of(pointers, steps, numbers, folded)
+    *outer, count = loops.sizes
+    tensors = ("" if view is None else view.tensor for view in views)
+    places = zip(tensors, loops.offsets, widths, strict=True)
+    pointers = [Pointer(tensor, offset * width) for tensor, offset, width in places]
+    own = Record.of(pointers, (row[-1] * width for row, width in zip(loops.strides, widths, strict=True)), numbers)
+    number = math.prod(outer)
     fields = {"line": row.address, "views": len(views), "outer": ROWS.end + len(own.words), "count": count}
-    fields |= {"number": number, "length": length, "rank": rank}
-    record = Record.of(ROWS.write(fields), own, outer)
+    fields |= {"number": number, "length": length, "rank": len(outer)}
+    record = Record.of(ROWS.write(fields), own, dimension_words(outer, loops.strides, widths))
     items = 0 if is_empty else number * -(-count // length)
     alignment = WholeLines(len(record.relocations) - 1, aligned) if aligned else None
     return KernelProgram(get_kernel("rows", make_rows), record, items, size, alignment=alignment)
+
+
+def dimension_words(sizes: Sequence[int], strides: Sequence[Sequence[int]], widths: Sequence[int]) -> list[int]:
+    """Of each dimension its size and each view's stride in bytes."""
+    views = list(zip(strides, widths, strict=True))
+    return [word for k, size in enumerate(sizes) for word in (size, *(row[k] * width for row, width in views))]
 
 
 def make_rows() -> str:
