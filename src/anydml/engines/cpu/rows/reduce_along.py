@@ -1,5 +1,9 @@
 """Reductions with vectors along the row: each pass folds by several vectors, whose lanes are folded at its end; and the
 early exit of ARGMAX and its kin.
+
+A row is at least as long as a vector. What is left at its end is taken by a vector that overlaps the last whole one:
+its lanes that were there before are not folded again. In the pass that writes, it is computed first and written last:
+in place, every element is read before it is written.
 """
 
 from __future__ import annotations
@@ -25,87 +29,19 @@ from anydml.ir.expressions import FOLDS
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from anydml.engines.cpu.codegen.function import Value
     from anydml.engines.cpu.rows.reduce_kernel import Shape
     from anydml.ir.expressions import Expr
     from anydml.ir.row_passes import Pass
 
-# The number of a row's first element that meets a condition, as ARGMAX has it: nothing is read after that.
-
-
+BLOCK = 2048
+"""Elements of a long row that are folded for themselves: their sum is as precise as a short row's."""
 AT_ONCE, MOST = 4, 64
 """Vectors that are looked at before one decides, and their lanes at most, which are bits of a word then."""
 LEAST = 8
-"""Lanes of a vector at least."""
-
-
-def is_first(writer: Writer, step: Pass) -> bool:
-    """Whether a pass finds such a number alone: the least of numbers that grow along the row, or more than all."""
-    if len(step.folds) != 1 or step.keeps or step.kept or writer.shape.rank != 1 or writer.shape.lanes < LEAST:
-        return False
-    (fold,), (root,) = step.folds, step.roots
-    if fold.op != "fold_min" or root.op != "where" or root.args[2].op != "const":
-        return False
-    nodes = list(walk(root.args[1]))
-    grows = all(
-        node.op in ("coordinate", "add", "mul") or (node.op == "const" and float(node.value) >= 0) for node in nodes
-    )
-    varying = [leaf for leaf in step.leaves if writer.varies(leaf)]
-    are_packed = all(writer.shape.letters[writer.shape.leaves.index(leaf)] == "p" for leaf in varying)
-    return grows and are_packed and any(leaf in nodes for leaf in varying)
-
-
-def wide_of(lanes: int) -> int:
-    """The lanes of several vectors."""
-    return min(lanes * AT_ONCE, MOST)
-
-
-def write_first(
-    writer: Writer, step: Pass, lanes: int, read: Callable[[Expr, Value, int], Value], same: dict[int, dict[Expr, str]]
-) -> Value:
-    """Look at some vectors, then at one at a time; the last overlaps the one before. The number, in one lane.
-
-    `read` gives a leaf's vector at an index; `same` what is the same for the whole row, by lanes.
-    """
-    f, size = writer.f, writer.sizes[-1]
-    condition, number, none = step.roots[0].args
-    nothing = f.value(none.value, vector_type(number, 1))
-    found = [nothing]
-
-    def compute(node: Expr, i: Value, lanes: int) -> Value:
-        parts = set(walk(node, known=same[lanes]))
-        varying = [leaf for leaf in step.leaves if leaf in parts and writer.varies(leaf)]
-        return writer.tree([node], {**same[lanes], **{leaf: read(leaf, i, lanes) for leaf in varying}}, lanes)[0]
-
-    def look(start: Value, stop: Value, each: int) -> None:
-        with f.rotated_loop(start, stop, each) as i:
-            bits = f.bitcast(compute(condition, i, each), f"i{each}")
-            with f.when(bits.ne(0)):
-                first = f.intrinsic(f"cttz.i{each}", bits, f.value(1, "i1"))
-                found[0] = compute(number, i + f.cast("zext", first, "i64"), 1)
-                leave()
-
-    with f.region(carry=found) as leave:
-        many, whole = size & -wide_of(lanes), size & -lanes
-        look(f.value(0, "i64"), many, wide_of(lanes))
-        look(many, whole, lanes)
-        last = size - lanes
-        look(last, f.select(whole < size, size, last), lanes)
-        found[0] = nothing
-    return found[0]
-
-
-# Reduces whose vectors lie along the row: each pass folds by several vectors, whose lanes become one at its end.
-#
-# A row is at least as long as a vector. What is left at its end is taken by a vector that overlaps the last whole one:
-# its lanes that were there before are not folded again. In the pass that writes, it is computed first and written last:
-# in place, every element is read before it is written.
-
-
-BLOCK = 2048
-"""Elements of a long row that are folded for themselves: their sum is as precise as a short row's."""
+"""Lanes of a vector at least that is looked at so."""
 
 
 def make_along(values: Sequence[Expr], shape: Shape) -> str:
@@ -127,7 +63,7 @@ class _Along(Writer):
         self.once: dict[Expr, str] = {}
         """The values that are the same for the whole row, in vectors of one lane."""
         for step in self.passes:
-            if is_first(self, step):
+            if self._is_first(step):
                 self._find_first(step, places)
                 continue
             lanes = lanes_of(step, self.shape.lanes)
@@ -167,6 +103,11 @@ class _Along(Writer):
         values = self._compute(same, places)
         return {node: self.f.shuffle(one, None, [0] * lanes) for node, one in zip(same, values, strict=True)}
 
+    def _leaves(self, leaves: Iterable[Expr], places: Sequence[Value], i: Value, lanes: int) -> dict[Expr, str]:
+        """The vectors at an index of leaves that vary along the row."""
+        views = {leaf: self.shape.leaves.index(leaf) for leaf in leaves if self.varies(leaf)}
+        return {leaf: self.read(v, places[v], i, self.strides[-1][v], lanes) for leaf, v in views.items()}
+
     def _vectors(
         self,
         step: Pass,
@@ -177,11 +118,7 @@ class _Along(Writer):
         lanes: int,
     ) -> tuple[list[Value], list[Value]]:
         """A pass's roots at an index, and what is to be kept."""
-        found = dict(same)
-        for leaf in step.leaves:
-            if self.varies(leaf):
-                view = self.shape.leaves.index(leaf)
-                found[leaf] = self.read(view, places[view], i, self.strides[-1][view], lanes)
+        found = same | self._leaves(step.leaves, places, i, lanes)
         for node in step.kept:
             found[node] = self.f.load(vector_type(node, lanes), spaces[node] + i * width_of(node), align=1)
         keeps = self.tree(step.keeps, found, lanes)
@@ -197,16 +134,6 @@ class _Along(Writer):
             return {node: places[-1] for step in self.passes for node in step.keeps}
         spaces = {node: space + on * width_of(node) for node, space in self.spaces.items()}
         return spaces | {node: places[view] for node, view in self.early.items()}
-
-    def _find_first(self, step: Pass, places: Sequence[Value]) -> None:
-        def read(leaf: Expr, i: Value, lanes: int) -> Value:
-            view = self.shape.leaves.index(leaf)
-            return self.read(view, places[view], i, self.strides[-1][view], lanes)
-
-        ((condition, *_),) = (root.args for root in step.roots)
-        lanes = min(self.shape.lanes, VECTOR // max(map(width_of, walk(condition, known=step.once))))
-        same = {each: self._same(step, places, each) for each in (1, lanes, wide_of(lanes))}
-        self.once[step.folds[0]] = write_first(self, step, lanes, read, same)
 
     def _split(self, lanes: int) -> tuple[Value, Value, Value]:
         """Elements of whole vectors, where the last vector begins, and the elements that it adds."""
@@ -299,6 +226,52 @@ class _Along(Writer):
         folds = step.folds * (len(a) // len(step.folds))
         each = zip(folds, a, b, strict=True)
         return [combine(self.f, fold, *pair, lanes, finds_nan=self._finds_nan[fold]) for fold, *pair in each]
+
+    # The number of a row's first element that meets a condition, as ARGMAX has it: nothing is read after that.
+
+    def _is_first(self, step: Pass) -> bool:
+        """Whether a pass finds such a number alone: the least of numbers that grow along the row, or more than all."""
+        if len(step.folds) != 1 or step.keeps or step.kept or self.shape.rank != 1 or self.shape.lanes < LEAST:
+            return False
+        (fold,), (root,) = step.folds, step.roots
+        if fold.op != "fold_min" or root.op != "where" or root.args[2].op != "const":
+            return False
+        nodes = list(walk(root.args[1]))
+        grows = all(
+            node.op in ("coordinate", "add", "mul") or (node.op == "const" and float(node.value) >= 0) for node in nodes
+        )
+        return grows and self._is_packed(step) and any(leaf in nodes for leaf in step.leaves if self.varies(leaf))
+
+    def _find_first(self, step: Pass, places: Sequence[Value]) -> None:
+        """Look at some vectors, then at one at a time; the last overlaps the one before."""
+        f, size, (condition, number, none) = self.f, self.sizes[-1], step.roots[0].args
+        lanes = min(self.shape.lanes, VECTOR // max(map(width_of, walk(condition, known=step.once))))
+        wide = min(lanes * AT_ONCE, MOST)
+        same = {each: self._same(step, places, each) for each in (1, lanes, wide)}
+        nothing = f.value(none.value, vector_type(number, 1))
+        found = [nothing]
+
+        def compute(node: Expr, i: Value, lanes: int) -> Value:
+            parts = set(walk(node, known=same[lanes]))
+            leaves = (leaf for leaf in step.leaves if leaf in parts)
+            return self.tree([node], same[lanes] | self._leaves(leaves, places, i, lanes), lanes)[0]
+
+        def look(start: Value, stop: Value, each: int) -> None:
+            with f.rotated_loop(start, stop, each) as i:
+                bits = f.bitcast(compute(condition, i, each), f"i{each}")
+                with f.when(bits.ne(0)):
+                    first = f.intrinsic(f"cttz.i{each}", bits, f.value(1, "i1"))
+                    found[0] = compute(number, i + f.cast("zext", first, "i64"), 1)
+                    leave()
+
+        with f.region(carry=found) as leave:
+            many, whole = size & -wide, size & -lanes
+            look(f.value(0, "i64"), many, wide)
+            look(many, whole, lanes)
+            last = size - lanes
+            look(last, f.select(whole < size, size, last), lanes)
+            found[0] = nothing
+        self.once[step.folds[0]] = found[0]
 
     # While the CPU is busy, or reads what is near, it asks for lines of memory. A softmax of 4 MiB takes 1.6 ms so, 1.9
     # without the target's, and 2.0 without either; a layer norm of 16 MiB 3.9 ms, and 4.3 without; an RMS norm of 4 MiB
