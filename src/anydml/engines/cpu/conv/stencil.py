@@ -390,7 +390,7 @@ class ExtremesText(TapsText):
             if (i, start) not in read:
                 read[i, start] = self.load(group, i, start, self.taps.lanes)
             one = read[i, start]
-            total = combine(self.text, self.fold, total, one, self.taps.lanes) if total else one
+            total = combine(self.text, self.fold, total, one, self.taps.lanes) if a else one
         return total
 
     def _apart(self, folded: list[str]) -> list[list[str]]:
