@@ -19,11 +19,10 @@ from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import convert, kind_of, scalar_text
 from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.codegen.outer_loops import make_line_walk
-from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.launch.program import KernelProgram, Otherwise
 from anydml.engines.cpu.launch.record import LINE, WALK, Layout, Pointer, Record, Table
 from anydml.engines.cpu.move.copy import program_of_copy
-from anydml.engines.cpu.rows.walk import dimension_words
+from anydml.engines.cpu.rows.walk import dimension_words, is_streamed
 from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.ir.patterns import copy_of, match_filled, match_scaled
 
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
 
 SEGMENT = 1024 * 1024
 """Bytes of a row, the source's or the target's, that one unit of work goes through."""
-LONG_ROW = 256
-"""Bytes of a row from which on whole lines of it are written past the cache, where the output is large."""
 ELEMENTS = 64
 """Segments are whole multiples of it, so that lines of the cache are whole in each."""
 OUTER_RANK = 8
@@ -68,9 +65,8 @@ class Lines:
         fill.
         """
         record, alignment = self._record(self.line), None
-        is_run = bool(loops.sizes) and loops.strides[1][-1] == 1 and loops.sizes[-1] * width >= LONG_ROW
-        of = figures().rows
-        if of.streams and is_run and loops.count * width >= of.stream_from:
+        is_run = bool(loops.sizes) and loops.strides[1][-1] == 1
+        if is_run and is_streamed(loops.sizes[-1] * width, loops.count * width):
             target = [one.word for one in record.relocations].index(self.layout.word("target"))
             record, alignment = self._record(f"{self.line} stream"), Otherwise(target, width, record=record)
         return KernelProgram(self.walk, record, self.work_items, self.size, alignment=alignment)

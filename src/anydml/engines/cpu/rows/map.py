@@ -26,7 +26,7 @@ from anydml.engines.cpu.rows.row import (
     write_lanes,
     write_start,
 )
-from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS, program_of_rows
+from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS, is_streamed, program_of_rows
 from anydml.enums import DataType
 from anydml.ir.expressions import coordinate, number_of
 from anydml.ir.loops import Loops, simplify
@@ -367,8 +367,6 @@ MOST_MOVES = 96
 """Lanes of all strided views together: each is moved for itself, and takes 1 ms to compile."""
 FEW = 4
 """Lanes that vectors of short rows have at least."""
-LONG_ROW = 256
-"""Bytes of a row from which on it is written past the cache, where the output is large."""
 
 
 def plan_map(primitive: Map) -> KernelProgram | None:
@@ -402,7 +400,9 @@ def plan_map(primitive: Map) -> KernelProgram | None:
     for leaf, source, width in zip(leaves, sources, widths, strict=False):
         if leaf.op == "fetch" and source is not None:
             numbers += [(fetches[leaf] or 0) * width, *(stride * width for stride in source.strides)]
-    shape = Shape(leaves, rows, lanes, len(targets) == 1 and _streams(loops, widths[-1]), woven=woven, soon=bool(soon))
+    is_run = len(targets) == 1 and steps[-1] == 1
+    stream = is_run and is_streamed(count * widths[-1], loops.count * widths[-1])
+    shape = Shape(leaves, rows, lanes, stream, woven=woven, soon=bool(soon))
     if outer and len(views) < VIEWS and _comes_from_far(shape, sources):
         # The number of a row is one view more, by which those ahead are known to be there.
         first = len(leaves)
@@ -529,12 +529,6 @@ def _lengthen(loops: Loops, least: int) -> Loops:
     last = len(loops.sizes) - 1
     long = [k for k in range(last) if loops.sizes[k] >= least > loops.sizes[-1]]
     return loops.pick([k for k in range(last + 1) if k != long[-1]] + long[-1:]) if long else loops
-
-
-def _streams(loops: Loops, width: int) -> bool:
-    """Whether the target is written past the cache."""
-    is_run = loops.strides[-1][-1] == 1 and loops.sizes[-1] * width >= LONG_ROW
-    return figures().rows.streams and is_run and loops.count * width >= figures().rows.stream_from
 
 
 def word_of(node: Expr) -> int:

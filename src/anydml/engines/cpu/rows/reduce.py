@@ -13,13 +13,13 @@ from anydml.engines.common.routes import Route, choose
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_lanes
-from anydml.engines.cpu.rows.map import LONG_ROW, digest, plan_map, word_of
+from anydml.engines.cpu.rows.map import digest, plan_map, word_of
 from anydml.engines.cpu.rows.reduce_across import make_across
 from anydml.engines.cpu.rows.reduce_along import BLOCK, make_along
-from anydml.engines.cpu.rows.reduce_kernel import ROOM, VECTOR, Shape, width_of
+from anydml.engines.cpu.rows.reduce_kernel import ROOM, VECTOR, ReduceShape, width_of
 from anydml.engines.cpu.rows.row import Fetched, fetches_of, givens
 from anydml.engines.cpu.rows.segmented_reduce import CutProgram, cut
-from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS, dimension_words, program_of_rows
+from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS, dimension_words, is_streamed, program_of_rows
 from anydml.ir.loops import Loops, merge, squeeze
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map
@@ -280,7 +280,7 @@ def _plan_whole(primitive: Reduce) -> KernelProgram | None:
     return program_of_rows(kernel, (*reads.views, *targets), widths, rows, numbers, size, length=length)
 
 
-def _shape(primitive: Reduce, reads: Reads) -> Shape:
+def _shape(primitive: Reduce, reads: Reads) -> ReduceShape:
     """The shape that the kernel is compiled for."""
     (kept, folded, widths), nodes, is_across = reads.walk, reads.nodes, reads.is_across
     along = kept if is_across else folded
@@ -300,7 +300,7 @@ def _shape(primitive: Reduce, reads: Reads) -> Shape:
     # Lanes without a row are 0, which nothing may be divided by.
     masked = is_across and lanes < along.sizes[-1] < most and {*letters} <= {*"pr"} and not divides and has_lanes()
     lanes *= 2 if masked else 1
-    shape = Shape(
+    shape = ReduceShape(
         reads.leaves,
         reads.fetched.starts,
         letters,
@@ -331,7 +331,7 @@ def _shape(primitive: Reduce, reads: Reads) -> Shape:
     return kept_there if _target_keeps(shape, kept_there.passes(reads.fetched.values)) else shape._replace(keep="")
 
 
-def _early(primitive: Reduce, reads: Reads, shape: Shape) -> Shape:
+def _early(primitive: Reduce, reads: Reads, shape: ReduceShape) -> ReduceShape:
     """Have targets written by the first pass and read back by others, which would compute them again.
 
     Nothing that may lie where such a target does is read after that. 4,096 rows of 768, added up and normalised, take
@@ -352,7 +352,7 @@ def _early(primitive: Reduce, reads: Reads, shape: Shape) -> Shape:
     return shape
 
 
-def _strip(shape: Shape, passes: list[Pass], row: int) -> int:
+def _strip(shape: ReduceShape, passes: list[Pass], row: int) -> int:
     """Rows that are folded together: fewer where there is room for what is kept of them, or they are gathered."""
     held = sum(width_of(node) for step in passes for node in (*step.folds, *step.once)) or 1
     of = figures().reduce
@@ -364,7 +364,7 @@ def _strip(shape: Shape, passes: list[Pass], row: int) -> int:
     return max(most // shape.lanes, 1) * shape.lanes
 
 
-def _target_keeps(shape: Shape, passes: list[Pass]) -> bool:
+def _target_keeps(shape: ReduceShape, passes: list[Pass]) -> bool:
     """Whether what is kept fits the target, which may be the memory of a source: none is read any more."""
     keeping = [k for k, step in enumerate(passes) if step.keeps]
     if shape.strip or shape.by_row != "n" or shape.letters[-1] != "p" or len(keeping) != 1:
@@ -381,14 +381,11 @@ def _is_float(node: Expr) -> bool:
 def _streams(walk_: Walk, letters: str) -> bool:
     """Whether the target is written past the cache."""
     kept, folded, widths = walk_
-    along = folded if any(folded.strides[-1]) else kept
-    is_run = letters[-1] == "p" and along.sizes[-1] * widths[-1] >= LONG_ROW
-    of = figures().rows
-    is_large = kept.count * folded.count * widths[-1] >= of.stream_from
-    return of.streams and is_run and any(folded.strides[-1]) and is_large
+    size = kept.count * folded.count * widths[-1]
+    return letters[-1] == "p" and any(folded.strides[-1]) and is_streamed(folded.sizes[-1] * widths[-1], size)
 
 
-def _kernel(values: tuple[Expr, ...], shape: Shape) -> Kernel:
+def _kernel(values: tuple[Expr, ...], shape: ReduceShape) -> Kernel:
     key = f"{digest(*values)} {shape[2:]}{''.join(map(digest, shape.starts.values()))}"
     # For whoever reads a record: the dimensions that are folded, and which leaves begin where an index says.
     begins = "".join("f" if leaf.op == "fetch" or leaf in shape.starts else "l" for leaf in shape.leaves)

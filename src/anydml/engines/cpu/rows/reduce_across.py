@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.engines.cpu.codegen.function import Value
-    from anydml.engines.cpu.rows.reduce_kernel import Shape
+    from anydml.engines.cpu.rows.reduce_kernel import ReduceShape
     from anydml.ir.expressions import Expr
     from anydml.ir.row_passes import Pass
 
 
-def make_across(values: Sequence[Expr], shape: Shape) -> str:
+def make_across(values: Sequence[Expr], shape: ReduceShape) -> str:
     """The text of a reduce with vectors across the rows, with a value for each target."""
     return _Across(values, shape).make()
 

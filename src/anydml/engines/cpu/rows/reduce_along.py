@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from anydml.engines.cpu.codegen.function import Value
-    from anydml.engines.cpu.rows.reduce_kernel import Shape
+    from anydml.engines.cpu.rows.reduce_kernel import ReduceShape
     from anydml.ir.expressions import Expr
     from anydml.ir.row_passes import Pass
 
@@ -44,7 +44,7 @@ LEAST = 8
 """Lanes of a vector at least that is looked at so."""
 
 
-def make_along(values: Sequence[Expr], shape: Shape) -> str:
+def make_along(values: Sequence[Expr], shape: ReduceShape) -> str:
     """The text of a reduce with vectors along the rows, with a value for each target."""
     return _Along(values, shape).make()
 

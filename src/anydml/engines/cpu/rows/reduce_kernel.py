@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # The parameters of a reduce, beside its trees.
 
 
-class Shape(NamedTuple):
+class ReduceShape(NamedTuple):
     """The parameters of a reduce, beside its tree."""
 
     leaves: tuple[Expr, ...]
@@ -155,7 +155,7 @@ class Writer:
     mask: Value | None = None
     """Which lanes there are rows for, where not for all."""
 
-    def __init__(self, values: Sequence[Expr], shape: Shape) -> None:
+    def __init__(self, values: Sequence[Expr], shape: ReduceShape) -> None:
         self.values, self.shape, self.f = values, shape, Function("kernel", "w:ptr places:ptr n")
         self.passes = shape.passes(values)
         self.first_target = len(shape.leaves)

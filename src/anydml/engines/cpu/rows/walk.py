@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Function, link
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.launch.record import LINE, Layout, Pointer, Record
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 OUTER_RANK = 8
 """Outer dimensions that a walk has room for."""
+LONG_ROW = 256
+"""Bytes of a row from which on it is written past the cache, where the output is large."""
 VIEWS = 64
 """Views that a walk has room for."""
 ROWS = Layout("line", "less", "views", "outer", "count", "number", "length", "rank")
@@ -82,6 +85,12 @@ def dimension_words(sizes: Sequence[int], strides: Sequence[Sequence[int]], widt
     """Of each dimension its size and each view's stride in bytes."""
     views = list(zip(strides, widths, strict=True))
     return [word for k, size in enumerate(sizes) for word in (size, *(row[k] * width for row, width in views))]
+
+
+def is_streamed(row: int, size: int) -> bool:
+    """Whether a target is written past the cache, given the bytes of its rows, which are packed, and of all of them."""
+    of = figures().rows
+    return of.streams and row >= LONG_ROW and size >= of.stream_from
 
 
 def make_rows() -> str:
