@@ -48,11 +48,13 @@ _NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "or": 0, "shl": 0}
 """The second operands that an operation of integers does nothing with."""
 
 
+@functools.cache
 def lanes_in(vector: str) -> int:
     """The lanes of a vector's type."""
     return int(vector[1:-1].split(" x ")[0])
 
 
+@functools.cache
 def _suffix(kind: str) -> str:
     """A type as names of intrinsics have it: `v16f32`, `i64`."""
     if kind[0] == "<":
@@ -61,6 +63,7 @@ def _suffix(kind: str) -> str:
     return "p0" if kind == "ptr" else _FLOATS.get(kind, kind)
 
 
+@functools.cache
 def scalar_in(kind: str) -> str:
     """The elements of a type of vectors, or a scalar itself."""
     return kind[1:-1].partition(" x ")[2] if kind[0] == "<" else kind
@@ -71,6 +74,7 @@ def vector_of(lanes: int, scalar: str) -> str:
     return f"<{lanes} x {scalar}>"
 
 
+@functools.cache
 def with_lanes_of(kind: str, scalar: str) -> str:
     """The type of as many scalars as a type has."""
     return vector_of(lanes_in(kind), scalar) if kind[0] == "<" else scalar
@@ -253,7 +257,9 @@ class Function:
 
     def made(self, kind: str, line: str) -> Value:
         """Write a line that gives a value of a type."""
-        return self.value(self.new(line), kind)
+        value = Value(self.new(line))
+        value.function, value.type = self, kind
+        return value
 
     # Blocks
 
