@@ -90,7 +90,7 @@ def fields_of_walk(
     segments = -(-count * max(widths) // segment)
     length = -(-count // segments // ELEMENTS) * ELEMENTS
     segments = -(-count // length)
-    table = dimension_words(loops.sizes[:rank], loops.strides, widths)
+    table = dimension_words(loops.sizes[:rank], loops.strides[:2], widths)
     fields: dict[str, int | Pointer | Sequence[int]] = {
         "source": pointers[0], "target": pointers[1], "count": count, "source_step": steps[0] * widths[0],
         "target_step": steps[1] * widths[1], "segments": segments, "length": length, "rank": rank, "outer": table,

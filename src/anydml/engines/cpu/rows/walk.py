@@ -96,14 +96,14 @@ def is_streamed(row: int, size: int) -> bool:
 def make_rows() -> str:
     """The text of the walk's kernel."""
     f = Function("kernel", "words begin end", "i64")
-    words, begin, end = f.args
+    words, (_, begin, end) = f.pointer(f.args[0]), f.args
     line, less, views, outer, count, number, length, rank = (
         f.load("i64", words + ROWS.at(name))
         for name in ("line", "less", "views", "outer", "count", "number", "length", "rank")
     )
     own, table = words + 8 * ROWS.end, words + outer * 8
     at, rows, places = (f.stack("i64", room, align=8) for room in (OUTER_RANK, VIEWS, VIEWS))
-    f.invoke("@llvm.memcpy.p0.p0.i64", rows, f.pointer(own), views * 8, f.value(0, "i1"))
+    f.invoke("@llvm.memcpy.p0.p0.i64", rows, own, views * 8, f.value(0, "i1"))
 
     each = views * 8 + 8
 
@@ -134,7 +134,7 @@ def make_rows() -> str:
                 step = f.load("i64", own + (views + v) * 8)
                 f.store(f.load("i64", rows + v * 8) + step * first, places + v * 8)
             here[0] = places
-        f.invoke(line, f.pointer(own), here[0], stop - first)
+        f.invoke(line, own, here[0], stop - first)
         # The next row: one on in the innermost dimension that has one; after the last, the first of the next segment.
         k = [rank]
         with f.region(carry=segment) as leave:
@@ -154,7 +154,7 @@ def make_rows() -> str:
 
 def _make_move() -> str:
     """The text of what takes every view so many times on in a dimension, four views at once: a map has up to 64."""
-    f = Function("move", "rows:ptr views strides times")
+    f = Function("move", "rows:ptr views strides:ptr times")
     rows, views, strides, times = f.args
     fours = views & -4
 
