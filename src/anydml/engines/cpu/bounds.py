@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from anydml.engines.common.program import layouts_of
 from anydml.engines.common.repeat import RepeatProgram
 from anydml.engines.cpu.attention import attention as attend
 from anydml.engines.cpu.conv import depthwise as planes
@@ -95,13 +94,13 @@ class Tensor(NamedTuple):
 def tensors_of(program: Program, primitives: Sequence[Primitive]) -> dict[str, Tensor]:
     """What verbs' views touch, and the layouts that a program wants ahead."""
     views = [view for primitive in primitives for view in primitive.views]
-    views += [layout.target for layout in layouts_of(program).values()]
+    views += [layout.target for layout in program.layouts.values()]
     # Layouts are told apart by the names that the program has for them.
     named = dict.fromkeys((view.tensor for view in views), Tensor(0, Span(0, 0), 1))
     for name, span in reaches(views).items():
         width = min(view.data_type.size_in_bytes for view in views if view.tensor == name)
         named[name] = Tensor(0, span, width)
-    targets = {name: named[layout.target.tensor] for name, layout in layouts_of(program).items()}
+    targets = {name: named[layout.target.tensor] for name, layout in program.layouts.items()}
     return {**named, **targets}
 
 

@@ -16,6 +16,7 @@ from triton.compiler import ASTSource
 
 from anydml.alone import import_alone
 from anydml.engines.common.cache import Entry
+from anydml.engines.common.program import Program
 from anydml.engines.common.tiles import ALIGNMENT
 from anydml.engines.cuda.dependent_launch import WAIT
 from anydml.errors import EngineMissingError, Fault, show
@@ -178,7 +179,7 @@ def bases_of(views: Sequence[View], offsets: Sequence[int]) -> Bases:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelProgram:
+class KernelProgram(Program):
     """A verb that is one kernel."""
 
     kernel: Kernel

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from anydml.engines.common.program import Program
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.codegen.language import larger, load_word, make_load, quotient, remainder, smaller
@@ -29,7 +30,7 @@ from anydml.memory import numpy_view
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.engines.common.program import Place, Program
+    from anydml.engines.common.program import Place
     from anydml.ir.verbs import Check
     from anydml.ir.views import View
 
@@ -47,7 +48,7 @@ INDEXED, TUPLES, BLOCKS = (GATHER.at(name) for name in ("indexed", "tuples", "bl
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedProgram:
+class CheckedProgram(Program):
     """A program that runs when a check found nothing."""
 
     check: Check

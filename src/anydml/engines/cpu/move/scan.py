@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from llvmlite import ir
 
+from anydml.engines.common.program import Program
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.conversions import round_to_odd
@@ -176,7 +177,7 @@ class _Along(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LongScanProgram:
+class LongScanProgram(Program):
     """Rows, one after the other, each shared by all threads, who hand the total on from tile to tile.
 
     The chain of totals is made for each dispatch: several threads may dispatch one binding at once.

@@ -15,6 +15,7 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.common.program import Program
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of
@@ -49,7 +50,7 @@ strides; size, index stride, update stride and target stride of each dimension o
 
 
 @dataclass(frozen=True, slots=True)
-class ScatterProgram:
+class ScatterProgram(Program):
     """A copy of the base, which is left out where it lies in its place already, then the updates."""
 
     copy: KernelProgram

@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+from anydml.engines.common.program import Program
 from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, over, step_of
 from anydml.engines.cuda.codegen.expressions import TRITON, Emitted, TritonLines, bounded, load_text
 from anydml.engines.cuda.gemm.gemm_kernel import Product
@@ -301,7 +302,7 @@ def is_small(factor: Expr) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class ProductProgram:
+class ProductProgram(Program):
     """A product, planned."""
 
     value: Expr

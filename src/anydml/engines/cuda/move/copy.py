@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.engines.common.dialect import bits_of
+from anydml.engines.common.program import Program
 from anydml.engines.common.tiles import ALIGNMENT, MOST_ALIGNED, in_words, tiles_of, widest_word
 from anydml.engines.cuda.launch import Kernel, KernelProgram, bases_of, kind_of
 from anydml.engines.cuda.move.copy_kernel import copy_tiles, fill_tiles
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class CopyProgram:
+class CopyProgram(Program):
     """A strided copy, planned."""
 
     primitive: Map
@@ -130,7 +131,7 @@ def kinds_of(primitive: Scaled) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class FillProgram:
+class FillProgram(Program):
     """A fill, planned."""
 
     primitive: Filled

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import triton.language as tl
 
+from anydml.engines.common.program import Program
 from anydml.engines.common.tiles import in_words, step_of, tiles_of, widest_word
 from anydml.engines.cuda.launch import Kernel, kind_of
 from anydml.engines.cuda.move.reverse_kernel import reverse_tiles
@@ -27,7 +28,7 @@ SOURCE, LENGTHS, AXIS, TARGET = range(4)
 
 
 @dataclass(frozen=True, slots=True)
-class ReverseProgram:
+class ReverseProgram(Program):
     """A reversal, planned."""
 
     primitive: Turned

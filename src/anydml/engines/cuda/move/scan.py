@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import triton.language as tl
 
+from anydml.engines.common.program import Program
 from anydml.engines.common.tiles import MOST_ALIGNED, alignment_of, ceil_power, fastest_first, over
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
 from anydml.engines.cuda.move.look_back_kernel import HEADER
@@ -49,7 +50,7 @@ class Shape(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ScanProgram:
+class ScanProgram(Program):
     """A running sum or product, planned."""
 
     primitive: Scan

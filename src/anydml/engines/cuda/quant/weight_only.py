@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.engines.common.dialect import bits_of
+from anydml.engines.common.program import Program
 from anydml.engines.common.tiles import ALIGNMENT, ceil_power
 from anydml.engines.cuda.codegen.expressions import TRITON, bounded, function_of, given_text
 from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Kernel, bases_of, kind_of
@@ -186,7 +187,7 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class WeightsProgram:
+class WeightsProgram(Program):
     """A product, planned."""
 
     kernel: Kernel | None

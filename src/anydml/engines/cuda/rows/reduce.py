@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.common.program import Program
 from anydml.engines.common.tiles import RowWalk, alignment_of, ceil_power, leaves_of, over, row_walk_of, step_of
 from anydml.engines.cuda.codegen.expressions import TRITON, Emitted, TritonLines, bounded, load_text
 from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Kernel, bases_of, kind_of
@@ -337,7 +338,7 @@ def shape_of(walk: RowWalk, is_once: bool, is_simple: bool, operations: int, fig
 
 
 @dataclass(frozen=True, slots=True)
-class ReduceProgram:
+class ReduceProgram(Program):
     """A reduce, planned."""
 
     steps: tuple[tuple[Kernel, Bases], ...]
