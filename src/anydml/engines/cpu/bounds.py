@@ -21,6 +21,7 @@ import numpy as np
 
 from anydml.engines.common.repeat import RepeatProgram
 from anydml.engines.cpu.attention import attention as attend
+from anydml.engines.cpu.codegen.outer_loops import LINES
 from anydml.engines.cpu.conv import depthwise as planes
 from anydml.engines.cpu.conv import direct as bands
 from anydml.engines.cpu.conv.direct import DirectLine
@@ -54,7 +55,6 @@ from anydml.engines.cpu.quant import column_per_lane as abreast
 from anydml.engines.cpu.quant import digits as weights
 from anydml.engines.cpu.quant.dequantize import Unpacked
 from anydml.engines.cpu.quant.digits import PORTION, Quantised
-from anydml.engines.cpu.rows.lines import LINES
 from anydml.engines.cpu.rows.segmented_reduce import CutProgram
 from anydml.engines.cpu.rows.walk import ROWS
 from anydml.engines.reference import ReferenceProgram
@@ -231,8 +231,7 @@ class Dispatch:
 
     def table(self, layout: Layout, field: str, rows: int) -> list[tuple[int, ...]]:
         """Some rows of a table."""
-        (columns,) = (one.columns for one in layout.fields if one.name == field)
-        return self.rows(HEADER + layout.word(field), rows, columns)
+        return self.rows(layout.at(field) // WORD, rows, layout.rows[field].end)
 
     def rows(self, first: int, rows: int, columns: int) -> list[tuple[int, ...]]:
         """So many rows of numbers, from a word on."""
@@ -275,7 +274,7 @@ def _copy(record: Dispatch) -> Iterator[Access | None]:
     steps = {"run": width, "backward": -width, "second": 2 * width, "second_back": -2 * width, "repeated": 0}
     w.source_step = steps.get(kind, w.source_step)
     w.target_step = w.target_step if kind in ("strided", "repeated") else width
-    yield from _two(w, record.rows(WALK.end, w.rank, 3), (width, width))
+    yield from _two(w, record.table(WALK, "outer", w.rank), (width, width))
 
 
 def _two(
@@ -289,7 +288,7 @@ def _two(
 
 def _transpose(record: Dispatch) -> Iterator[Access | None]:
     width, w = int(record.rest[0]), record.named(TRANSPOSE)
-    outer = record.rows(TRANSPOSE.end, w.rank, 3)
+    outer = record.table(TRANSPOSE, "outer", w.rank)
     sources, targets = [(n, s) for n, s, _ in outer], [(n, t) for n, _, t in outer]
     yield _walk("source", w.source, (w.count, w.across), (w.others, width), *sources, width=width)
     yield _walk("target", w.target, (w.count, width), (w.others, w.along), *targets, width=width)
@@ -307,10 +306,10 @@ def _lines(record: Dispatch) -> Iterator[Access | None]:
 def _reverse(record: Dispatch) -> Iterator[Access | None]:
     """Lengths are clamped to the axis: whatever they are, a line turns around inside of it."""
     w = record.named(REVERSE)
-    outer, strides = record.table(REVERSE, "outer", w.rank), record.table(REVERSE, "length_strides", w.rank)
+    outer, strides = record.table(REVERSE, "outer", w.rank), record.table(REVERSE, "lengths_by", w.rank)
     across = [(n, by) for (n, _, _), (by,) in zip(outer, strides, strict=True)]
     if record.rest == ["columns"]:  # where the axis is counted in blocks
-        outer[w.at] = (w.size, w.source_axis, w.target_axis)
+        outer[w.axis] = (w.size, w.source_axis, w.target_axis)
         across.append((w.count, w.lengths_step))
     yield from _two(w, outer, [int(name_at(w.line).split()[2])])
     yield _walk("lengths", w.lengths, *across, width=w.length_width)
@@ -397,7 +396,7 @@ def _scatter(record: Dispatch) -> Iterator[Access | None]:
 def _top(record: Dispatch) -> Iterator[Access | None]:
     w = record.named(TOP)
     widths = [_index_width(kind) for kind in record.rest[:2]]
-    yield from _two(w, record.rows(TOP.end, w.rank, 3), widths, (w.count, w.wanted))
+    yield from _two(w, record.table(TOP, "outer", w.rank), widths, (w.count, w.wanted))
 
 
 def _scan(record: Dispatch) -> Iterator[Access | None]:
@@ -407,10 +406,10 @@ def _scan(record: Dispatch) -> Iterator[Access | None]:
         w.source_step = w.target_step = -width if "reverse" in flags else width
     if shape == "columns":
         w.source_across = w.target_across = width
-    outer = record.rows(SCAN.end, w.rank, 3)
+    outer = record.table(SCAN, "outer", w.rank)
     yield from _two(w, [(w.across, w.source_across, w.target_across), *outer], (width, width))
     if "carried" in flags:
-        before, after, far, *strides = record.words[SCAN.end + 3 * w.rank :]
+        before, after, far, *strides = record.words[SCAN.end + SCAN.rows["outer"].end * w.rank :]
         ways = [(w.across, far), *((n, by) for (n, _, _), by in zip(outer, strides, strict=False))]
         if before:
             yield _walk("tallies before", before, *ways)

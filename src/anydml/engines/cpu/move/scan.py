@@ -45,7 +45,7 @@ from anydml.engines.cpu.codegen.translate import word
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_lanes, rounds_to_float16
 from anydml.engines.cpu.launch.program import KernelProgram, Otherwise
-from anydml.engines.cpu.launch.record import HEADER, Layout, Pointer, Record, keeps_lines, outer_words
+from anydml.engines.cpu.launch.record import OUTER, Layout, Pointer, Record, Table, keeps_lines, outer_words
 from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.memory import numpy_address
 
@@ -58,12 +58,14 @@ if TYPE_CHECKING:
 
 SCAN = Layout(
     "source", "target", "count", "source_step", "target_step", "across", "source_across", "target_across", "tiles",
-    "rank", "tile",
+    "rank", "tile", OUTER,
 )  # fmt: skip
-"""A line's elements and steps, how many lie across the innermost of the other dimensions and their steps, the tiles of
-those, the outer dimensions, and the lines of a tile, or for long rows the address of the chain of totals. The outer
-dimensions follow: size, source stride and target stride; then, where tallies are handed on, their addresses before and
-after; and the bytes from one tally to the next, across and in each outer dimension."""
+"""The elements of a line and its steps along the axis, which are negative for a scan from the end; how many lines lie
+across the innermost of the other dimensions and their steps, the tiles of those, the outer dimensions, and the lines
+of a tile, or for long rows the address of the chain of totals."""
+TALLIES = Layout("before", "after", "step", Table("by", 0, "stride"), header=0)
+"""Where tallies are handed on, behind the outer dimensions: the address of those before, or 0, and of those after, and
+the bytes from one to the next, across and in each outer dimension."""
 CHAIN = "chain of totals"
 
 
@@ -140,7 +142,7 @@ class _Along(NamedTuple):
         outer = outer_words(Loops(loops.sizes, loops.strides[:2], loops.offsets[:2]), widths[0], rank)
         ends = (primitive.before, primitive.after) if primitive.after else ()
         pointers = [Pointer(view.tensor, begins[2]) if view else 0 for view in ends]
-        return Record.of(SCAN.write(first), outer, pointers, tallies)
+        return Record.of(SCAN.write({**first, "outer": outer}), pointers, tallies)
 
     def across(self, name: str, tile: int, *, stream: bool) -> KernelProgram:
         """Tiles across the innermost of the other dimensions, large ones written past the cache where that pays.
@@ -391,16 +393,8 @@ def _first_lanes(builder: Any, count: Any, width: int) -> Any:
 
 
 # Running sums and products: lines of any layout, rows four at a time, and columns by the tile.
-#
-# Words after the header: source, target, length of the axis, source step, target step (along the axis), count across,
-# source step across, target step across, tiles across, outer rank, width of a tile, then size, source stride and target
-# stride of each outer dimension. Steps are in bytes and signed: a scan from the end starts there. Where tallies are
-# handed on, the words end with the addresses of those before, or 0, and after, with the step from one to the next
-# across, and with their stride in each outer dimension.
 
 
-FIRST = HEADER * 8
-OUTER = FIRST + 8 * 11
 ROW_BLOCK = 16
 """Columns of a row done at once: a cache line of FLOAT32."""
 COLUMN_TILE = 4096
@@ -443,17 +437,17 @@ def make_opening(tally: Tally) -> Any:
     return opening
 
 
-def find_tallies(words: int, rank: int, at: int, first: int) -> tuple[int, int, int]:
+def find_tallies(w: Any, rank: int, at: int, first: int) -> tuple[int, int, int]:
     """Where the tallies before and after a line lie, and the bytes from one to the next."""
-    table = OUTER + 24 * rank
-    before, step = load_word(words, table), load_word(words, table + 16)
+    tallies = TALLIES(w.outer[rank])  # after the last
+    before, step = tallies.before, tallies.step
     on = first * step
     for k in range(rank):
-        on += load_word(at, 8 * k) * load_word(words, table + 24 + 8 * k)
-    return before + on if before != 0 else 0, load_word(words, table + 8) + on, step
+        on += load_word(at, 8 * k) * tallies.by[k].stride
+    return before + on if before != 0 else 0, tallies.after + on, step
 
 
-def no_tallies(words: int, rank: int, at: int, first: int) -> tuple[int, int, int]:
+def no_tallies(w: Any, rank: int, at: int, first: int) -> tuple[int, int, int]:
     """The same for a scan of whole lines."""
     return 0, 0, 0
 
@@ -466,13 +460,13 @@ def make_lines(kind: str, function: str, exclusive: bool, carried: bool) -> Any:
     find = find_tallies if carried else no_tallies
 
     def kernel(words: int, begin: int, end: int) -> int:
-        count, rank = load_word(words, FIRST + 16), load_word(words, FIRST + 72)
-        source_step, target_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
+        w = SCAN(words)
+        count, rank, source_step, target_step = w.count, w.rank, w.source_step, w.target_step
         at = scratch()
         for unit in range(begin, end):
-            source_on, target_on = find_row(words, OUTER, rank, unit, at)
-            source, target = load_word(words, FIRST) + source_on, load_word(words, FIRST + 8) + target_on
-            before, after, _ = find(words, rank, at, 0)
+            source_on, target_on = find_row(w.outer, rank, unit, at)
+            source, target = w.source + source_on, w.target + target_on
+            before, after, _ = find(w, rank, at, 0)
             total = line(source, source_step, target, target_step, count, opening(before, 0))
             if carried:
                 store_total(after, 0, total)
@@ -505,17 +499,17 @@ def make_rows(kind: str, function: str, exclusive: bool, carried: bool, reverse:
     short_lead = 3 * width if reverse else 0
 
     def kernel(words: int, begin: int, end: int) -> int:
-        count, across = load_word(words, FIRST + 16), load_word(words, FIRST + 40)
-        source_across, target_across = load_word(words, FIRST + 48), load_word(words, FIRST + 56)
-        groups, rank = load_word(words, FIRST + 64), load_word(words, FIRST + 72)
+        w = SCAN(words)
+        count, across, source_across, target_across = w.count, w.across, w.source_across, w.target_across
+        groups, rank = w.tiles, w.rank
         totals, at = stack(), scratch()
         for unit in range(begin, end):
             rest = quotient(unit, groups)
             first = (unit - rest * groups) * 4
-            source_on, target_on = find_row(words, OUTER, rank, rest, at)
-            source = load_word(words, FIRST) + source_on + first * source_across
-            target = load_word(words, FIRST + 8) + target_on + first * target_across
-            before, after, far = find(words, rank, at, first)
+            source_on, target_on = find_row(w.outer, rank, rest, at)
+            source = w.source + source_on + first * source_across
+            target = w.target + target_on + first * target_across
+            before, after, far = find(w, rank, at, first)
             height = smaller(4, across - first)
             head = 0
             if count >= aligned_from:
@@ -601,23 +595,23 @@ def make_columns(kind: str, function: str, exclusive: bool, carried: bool, depth
                 store_total(target, j * target_step, load_total(source, j * source_step))
 
     def kernel(words: int, begin: int, end: int) -> int:
-        count, across = load_word(words, FIRST + 16), load_word(words, FIRST + 40)
-        source_step, target_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
-        tiles, rank, tile = load_word(words, FIRST + 64), load_word(words, FIRST + 72), load_word(words, FIRST + 80)
+        w = SCAN(words)
+        count, across, source_step, target_step = w.count, w.across, w.source_step, w.target_step
+        tiles, rank, tile = w.tiles, w.rank, w.tile
         memory, at = stack(), scratch()
         deep = count // depth * depth
         for unit in range(begin, end):
             rest = quotient(unit, tiles)
             low = (unit - rest * tiles) * tile
             wide = smaller(tile, across - low)
-            source_on, target_on = find_row(words, OUTER, rank, rest, at)
-            source = load_word(words, FIRST) + source_on + low * width
-            target = load_word(words, FIRST + 8) + target_on + low * width
+            source_on, target_on = find_row(w.outer, rank, rest, at)
+            source = w.source + source_on + low * width
+            target = w.target + target_on + low * width
             head = 0 if is_narrow else smaller(-target % block // width, wide)
             blocks = (wide - head) // COLUMNS
             done = head + blocks * COLUMNS
             totals = memory + -(head * total_width) % 64  # those of whole blocks are aligned
-            before, after, far = find(words, rank, at, low)
+            before, after, far = find(w, rank, at, low)
             if before != 0:
                 move_totals(totals, total_width, before, far, wide)
             else:
@@ -648,9 +642,6 @@ def make_columns(kind: str, function: str, exclusive: bool, carried: bool, depth
 
 
 # Running sums and products of one long row, which all threads share.
-#
-# Words after the header: those of a scan of any kind, with the address of the chain in the place of a tile's width;
-# where tallies are handed on, then the address of the one before, or 0, of the one after, and 0.
 
 
 PIECES, PIECE = 4, 4112
@@ -720,9 +711,9 @@ def make_long(kind: str, function: str, exclusive: bool, carried: bool, reverse:
         return carry
 
     def kernel(words: int, begin: int, end: int) -> int:
-        source, target = load_word(words, FIRST), load_word(words, FIRST + 8)
-        count, ticket = load_word(words, FIRST + 16), load_word(words, FIRST + 80)
-        before, after, _ = find(words, 0, 0, 0)
+        w = SCAN(words)
+        source, target, count, ticket = w.source, w.target, w.count, w.tile
+        before, after, _ = find(w, 0, 0, 0)
         chain = ticket + 16
         tiles = quotient(count + TILE - 1, TILE)
         totals = stack()
