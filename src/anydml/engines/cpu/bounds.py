@@ -40,8 +40,8 @@ from anydml.engines.cpu.gemm.operands import (
     WINDOWS,
 )
 from anydml.engines.cpu.kernel import name_at
-from anydml.engines.cpu.launch.commands import HEAD
-from anydml.engines.cpu.launch.loops import REPEAT, STEP
+from anydml.engines.cpu.launch.commands import LIST
+from anydml.engines.cpu.launch.loops import MOVE, REPEAT, STEP
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.launch.record import HEADER, WALK, WORD
 from anydml.engines.cpu.move.copy import TRANSPOSE
@@ -195,7 +195,7 @@ def _direct_words(function: Callable[..., Any] | None, places: Sequence[int]) ->
     words = _unpacked(function.__self__) if function is not None else ()  # type: ignore[attr-defined]  # a built-in's
     if not words:
         return
-    _, count, number, *rest = words[len(HEAD) :]
+    _, count, number, *rest = words[LIST.end :]
     own = list(rest[3 * number : 3 * number + count])
     for byte, array, offset in zip(*(rest[k : 3 * number : 3] for k in range(3)), strict=True):
         own[byte // WORD] = places[array] + offset
@@ -663,12 +663,12 @@ def _repeat(record: Dispatch) -> Iterator[Access | None]:
     """The records of all steps, at the first time and at the last: words move on evenly between those."""
     w, at = record.named(REPEAT), REPEAT.end
     for _ in range(w.count):
-        *_, length, moves = record.words[at : at + len(STEP)]
-        at += len(STEP)
-        first = record.words[at : at + length]
-        at += length
-        pairs = record.rows(at, moves, 2)
-        at += 2 * moves
+        step = SimpleNamespace(**STEP.read(record.words[at:]))
+        at += STEP.end
+        first = record.words[at : at + step.length]
+        at += step.length
+        pairs = record.rows(at, step.moves, MOVE.end)
+        at += MOVE.end * step.moves
         for time in {0, w.times - 1}:
             own = list(first)
             for place, by in pairs:

@@ -9,6 +9,7 @@ A kernel uses less than 64 KiB of stack.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -26,6 +27,8 @@ WORD = 8
 """Bytes of a word."""
 LINE = 64
 """Bytes of a line of the cache."""
+BYTES_HEAD = bytes.__basicsize__ - 1
+"""Bytes before those of a bytes object, in which built-in functions have a record."""
 
 
 class Pointer(NamedTuple):
@@ -119,9 +122,9 @@ class Layout:
         """How many bytes after the record's first a field stands."""
         return WORD * (self.header + self._words[field])
 
-    def loaded(self, f: Function, address: Value) -> Any:
-        """The words of a record as a kernel has them, loaded once, by their names."""
-        return SimpleNamespace(**{name: f.load("i64", address + self.at(name)) for name in self._words})
+    def loaded(self, f: Function, address: Value, *fields: str) -> Any:
+        """Words of a record as a kernel has them, loaded once, by their names; without any, all of them."""
+        return SimpleNamespace(**{name: f.load("i64", address + self.at(name)) for name in fields or self._words})
 
     def load(self, text: Steps, *fields: str) -> None:
         """Have a kernel read fields, each to its name; without any, all of them."""
@@ -161,11 +164,19 @@ class Fields:
     """Bytes from the address to the record."""
 
 
+CALL = Layout("units", "none", "false", "kernel", "size", header=0)
+"""The header: work items, what is returned for the status 0 and for any other, the kernel, and bytes that it moves."""
 OUTER = Table("outer", 0, "size source target")
 """The dimensions outside of a kernel's innermost loops, outermost first: the size, and both strides in bytes."""
 WALK = Layout("source", "target", "count", "source_step", "target_step", "segments", "length", "rank", OUTER)
 """A walk over a source and a target: elements of a row, the bytes from one to the next, the segments that a row is cut
 into, the elements of one, and the outer dimensions. A work item is one segment of one row."""
+
+
+def count_reference(f: Function, held: Value, by: int) -> None:
+    """Have a kernel count a reference to None or False, or one less: before Python 3.12 they are like any object."""
+    if sys.version_info < (3, 12):
+        f.store(f.load("i64", held) + by, held)
 
 
 def outer_words(loops: Loops, width: int, dimensions: int) -> list[int]:
