@@ -496,7 +496,7 @@ def name_of(route: Route) -> str:
 def routes_of(engine: str) -> set[str]:
     """All schedules that an engine has."""
     module = schedules_of(engine)
-    tables = (getattr(module, "JOINED", ()), *module.SCHEDULES.values(), *getattr(module, "AHEAD", {}).values())
+    tables = (getattr(module, "JOINED", ()), *module.SCHEDULES.values())
     return {name_of(route) for route in itertools.chain(*tables)}
 
 
