@@ -13,7 +13,7 @@ from anydml.engines.common.tiles import alignment_of, ceil_power, fastest_first,
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, kind_of
 from anydml.engines.cuda.move.copy import CopyProgram
 from anydml.engines.cuda.move.gather import bind_checked, check_kernel
-from anydml.engines.cuda.move.scatter_kernel import claim, scatter_lanes, write
+from anydml.engines.cuda.move.gather_kernel import claim, scatter_lanes, write
 from anydml.engines.cuda.rows.map import MapProgram
 from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords
 from anydml.ir.expressions import load
