@@ -60,9 +60,14 @@ TAKEN: ContextVar[list[Route] | None] = ContextVar("taken", default=None)
 def choose(ways: Sequence[Route], *given: object) -> Route:
     """The first way whose condition holds, which the last one's always does."""
     found = next(way for way in ways if way.when(*given))
-    if (taken := TAKEN.get()) is not None:
-        taken.append(found)
+    note(found)
     return found
+
+
+def note(way: Route) -> None:
+    """Say which way a planner takes, where it has not asked rows in their order."""
+    if (taken := TAKEN.get()) is not None:
+        taken.append(way)
 
 
 def first(

@@ -162,7 +162,12 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
         Route("gather", is_fetched, "move.gather:GatherProgram.plan"),
         Route("reverse", is_reversed, "move.reverse:ReverseProgram.plan"),
         Route("resample", is_resampled, "rows.resample:SampleProgram.plan"),
-        Route("map", is_map, "rows.map:MapProgram.plan"),
+        Route(
+            "map",
+            is_map,
+            "rows.map:MapProgram.plan",
+            "GELU is at 0.88 of copy speed in FLOAT32 and at 0.93 in FLOAT16 (H200)",
+        ),
     ),
     Reduce: (
         Route("weight-only GEMV", is_weight_only, "quant.weight_only:WeightsProgram.plan"),
@@ -180,7 +185,14 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
         Route("top-k", is_top_k, "move.sort:TopProgram.plan"),
         Route("rank", is_sort, "move.sort:OrderProgram.plan"),
     ),
-    Attend: (Route("attention", is_attention, "attention.attention:AttendProgram.plan"),),
+    Attend: (
+        Route(
+            "attention",
+            is_attention,
+            "attention.attention:AttendProgram.plan",
+            "32 heads of 2048 x 128 in FLOAT16 take 153 us, and PyTorch 204 by its flash attention (H200)",
+        ),
+    ),
 }
 """The decision table of each verb: routes for a pattern, which leave what it does not fit; the last one is generic."""
 _PACKAGE = __name__.rpartition(".")[0]
