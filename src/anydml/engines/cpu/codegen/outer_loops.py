@@ -94,7 +94,7 @@ def make_walk(row: Any) -> Any:
 
 OUTER_RANK = 8
 """Outer dimensions that a walk over lines has room for."""
-LINES = Layout(*WALK.fields[:-1], OUTER._replace(rows=OUTER_RANK), "line", Table("parameters", 1, "first second"))
+LINES = Layout(*WALK.fields[:-1], OUTER._replace(rows=OUTER_RANK), "line", Table("parameters", 1, "first second", ""))
 """A walk with room for outer dimensions, the address of the line's kernel, and what that knows."""
 
 

@@ -86,6 +86,8 @@ class Table(NamedTuple):
     """Those that there is room for; 0 of a record's last field, which has as many as are written."""
     columns: str
     """Their names."""
+    rank: str = "rank"
+    """The field before it that says how many there are; empty where all of them are."""
 
 
 class Layout:
@@ -96,13 +98,13 @@ class Layout:
 
     def __init__(self, *fields: str | Table, header: int = HEADER) -> None:
         """`header` is of words before them: 0 for a section of a record."""
-        self.fields = tuple(Table(one, 1, "") if isinstance(one, str) else one for one in fields)
+        self.fields = tuple(Table(one, 1, "", "") if isinstance(one, str) else one for one in fields)
         self.header = header
         self._words: dict[str, int] = {}
         self.rows: dict[str, Layout] = {}
         """The words of a row, of each table."""
         number = 0
-        for name, rows, columns in self.fields:
+        for name, rows, columns, _ in self.fields:
             self._words[name] = number
             if columns:
                 self.rows[name] = Layout(*columns.split(), header=0)
@@ -136,7 +138,7 @@ class Layout:
         if unknown := values.keys() - self._words.keys():
             raise KeyError(f"no fields of this record: {', '.join(sorted(unknown))}")
         words: list[int | Pointer] = []
-        for name, rows, columns in self.fields:
+        for name, rows, columns, _ in self.fields:
             room = rows * max(len(columns.split()), 1)
             value = values.get(name, 0 if room else ())
             own = [value] if isinstance(value, (int, Pointer)) else value
@@ -145,13 +147,17 @@ class Layout:
             words += [*own, *[0] * (room - len(own))]
         return Record.of(words)
 
-    def read(self, words: Sequence[int]) -> dict[str, int]:
-        """The fields of a whole record, header and all; of a table the first word."""
-        return {
-            name: words[self.header + number]
-            for name, number in self._words.items()
-            if self.header + number < len(words)
-        }
+    def read(self, words: Sequence[int]) -> Any:
+        """The fields of a whole record, header and all, by their names; a table as the rows that there are."""
+        found = SimpleNamespace()
+        for name, rows, _, rank in self.fields:
+            at, row = self.header + self._words[name], self.rows.get(name)
+            if row is None:
+                setattr(found, name, words[at])
+                continue
+            count = getattr(found, rank) if rank else rows
+            setattr(found, name, [row.read(words[at + k * row.end : at + (k + 1) * row.end]) for k in range(count)])
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -377,7 +377,7 @@ def make_walk_tuples(row: Any) -> Any:
         inner, index_step, source_step, target_step = 1, 0, 0, 0
         if rank > 0:
             last = w.tuples[rank - 1]
-            inner, index_step, source_step, target_step = last.size, last.index, last.source, last.target
+            inner, index_step, source_step, target_step = last.size, last.indices, last.source, last.target
         unit, before, length = begin, 0, 0
         while unit < end:  # one row of tuples at a time
             rest = quotient(unit, inner)

@@ -31,11 +31,12 @@ Way: TypeAlias = tuple[int, int]
 """In a kernel: an address, and the bytes from one to the next."""
 RANK = 8
 """Dimensions of tuples, of what they index and of a block that records have room for."""
-TUPLES = Table("tuples", RANK, "size index source target")
+TUPLES = Table("tuples", RANK, "size indices source target")
 """The dimensions of tuples: the size, and the strides of the indices and of both others."""
 GATHER = Layout(
     "source", "indices", "target", "coordinates", "coordinate_step", "count", "source_step", "target_step", "rank",
-    "block_rank", Table("indexed", RANK, "size stride"), TUPLES, Table("blocks", RANK, OUTER.columns),
+    "block_rank", Table("indexed", RANK, "size stride", "coordinates"), TUPLES,
+    Table("blocks", RANK, OUTER.columns, "block_rank"),
 )  # fmt: skip
 """The coordinates of a tuple and the bytes from one to the next; the elements of a block's row and their steps; the
 ranks of tuples and of a block's rows. A work item is one tuple."""
@@ -169,7 +170,7 @@ def find_tuple(tuples: Any, rank: int, number: int) -> tuple[int, int, int]:
         size = tuples[k].size
         i = remainder(number, size)
         number = quotient(number, size)
-        indices += i * tuples[k].index
+        indices += i * tuples[k].indices
         source += i * tuples[k].source
         target += i * tuples[k].target
     return indices, source, target
@@ -183,7 +184,7 @@ def make_check(kind: str) -> Any:
         w = GATHER(words)
         indices, coordinates, coordinate_step, rank = w.indices, w.coordinates, w.coordinate_step, w.rank
         inner = w.tuples[rank - 1].size if rank > 0 else 1
-        step = w.tuples[rank - 1].index if rank > 0 else 0
+        step = w.tuples[rank - 1].indices if rank > 0 else 0
         unit = begin
         while unit < end:  # one row of tuples at a time
             rest = quotient(unit, inner)

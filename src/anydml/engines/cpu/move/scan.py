@@ -63,7 +63,7 @@ SCAN = Layout(
 """The elements of a line and its steps along the axis, which are negative for a scan from the end; how many lines lie
 across the innermost of the other dimensions and their steps, the tiles of those, the outer dimensions, and the lines
 of a tile, or for long rows the address of the chain of totals."""
-TALLIES = Layout("before", "after", "step", Table("by", 0, "stride"), header=0)
+TALLIES = Layout("before", "after", "step", Table("by", 0, "stride", ""), header=0)
 """Where tallies are handed on, behind the outer dimensions: the address of those before, or 0, and of those after, and
 the bytes from one to the next, across and in each outer dimension."""
 CHAIN = "chain of totals"

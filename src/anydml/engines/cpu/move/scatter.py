@@ -36,7 +36,7 @@ LANES = 256
 
 SCATTER = Layout(
     *GATHER.fields, "parts", "length", "lanes", "taken", "lane_index", "lane_source", "lane_target", "batch_rank",
-    TUPLES._replace(name="batches"),
+    TUPLES._replace(name="batches", rank="batch_rank"),
 )  # fmt: skip
 """A gather's from the updates, the source, to the target, without target strides of tuples. Then the parts that the
 first indexed dimension is cut into and the length of one; the lanes, how many of them a work item takes, and their
@@ -162,7 +162,7 @@ def make_scatter(kind: str, shape: str, width: int) -> Any:
         inner, index_step, source_step, rows = 1, 0, 0, 1
         if rank > 0:
             last = w.tuples[rank - 1]
-            inner, index_step, source_step = last.size, last.index, last.source
+            inner, index_step, source_step = last.size, last.indices, last.source
         for k in range(rank - 1):
             rows *= w.tuples[k].size
         groups, batch_rank = quotient(width + most - 1, most), w.batch_rank

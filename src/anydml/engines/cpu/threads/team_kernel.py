@@ -34,9 +34,9 @@ SLOT = "tag taken kernel words units grains divisor _7 done sleeps status _11 _1
 """Of a job: its tag, whether somebody has the slot, the kernel with its words and units, the grains that those are cut
 into and what the grains left are divided by; how many are done, whether the caller sleeps, the smallest status."""
 STATE = Layout(
-    "bell", Table("_bell", 1, "_1 _2 _3 _4 _5 _6 _7"), "sleepers", "stop", "there", "patience", "threads", "pauses",
-    "syscall", "futex", "save", "restore", "call", "more", "core", "numbered", "missed", Table("_rest", 9, "_"),
-    Table("slots", SLOTS, SLOT), Table("numbers", NUMBERED, "number"), header=0,
+    "bell", Table("_bell", 1, "_1 _2 _3 _4 _5 _6 _7", ""), "sleepers", "stop", "there", "patience", "threads", "pauses",
+    "syscall", "futex", "save", "restore", "call", "more", "core", "numbered", "missed", Table("_rest", 9, "_", ""),
+    Table("slots", SLOTS, SLOT, ""), Table("numbers", NUMBERED, "number", ""), header=0,
 )  # fmt: skip
 """Of the team: the bell, on a line of its own; the threads that sleep, whether all are to stop, how many there are,
 dispatches before more are asked for, the address of the number wanted, and pauses before a sleep. The system's
