@@ -34,7 +34,7 @@ def numbers(*shape: int) -> np.ndarray[Any, Any]:
 
 
 def test_routes_have_names_and_conditions_of_their_own() -> None:
-    tables = [*schedules.SCHEDULES.values(), *schedules.AHEAD.values(), schedules.JOINED]
+    tables = [*schedules.SCHEDULES.values(), schedules.JOINED]
     routes = list(itertools.chain.from_iterable(tables))
     assert all(isinstance(route, Route) and route.name and route.condition for route in routes)
     assert len({route.name for route in routes}) == len({route.plan for route in routes}) == len(routes)

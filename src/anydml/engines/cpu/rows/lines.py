@@ -18,9 +18,9 @@ import numpy as np
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import convert, kind_of, scalar_text
 from anydml.engines.cpu.codegen.function import Function, vector_of
-from anydml.engines.cpu.codegen.outer_loops import make_line_walk
+from anydml.engines.cpu.codegen.outer_loops import LINES, make_line_walk
 from anydml.engines.cpu.launch.program import KernelProgram, Otherwise
-from anydml.engines.cpu.launch.record import LINE, WALK, Layout, Pointer, Record, Table
+from anydml.engines.cpu.launch.record import LINE, Layout, Pointer, Record
 from anydml.engines.cpu.move.copy import program_of_copy
 from anydml.engines.cpu.rows.walk import dimension_words, is_streamed
 from anydml.ir.loops import Loops, loops_of, simplify
@@ -38,10 +38,6 @@ SEGMENT = 1024 * 1024
 """Bytes of a row, the source's or the target's, that one unit of work goes through."""
 ELEMENTS = 64
 """Segments are whole multiples of it, so that lines of the cache are whole in each."""
-OUTER_RANK = 8
-"""Outer dimensions that a walk over lines has room for."""
-LINES = Layout(*WALK.fields, Table("outer", OUTER_RANK, 3), "line", Table("parameters", 1, 2))
-"""A walk with room for outer dimensions, the address of the line's kernel, and what that knows."""
 
 
 @dataclass(frozen=True, slots=True)
