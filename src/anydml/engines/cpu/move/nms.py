@@ -38,6 +38,10 @@ def make_suppress(lanes: int) -> str:
 
 
 class _Suppression:
+    own: Value
+    """Where the boxes of a row of scores lie."""
+    row: Value
+
     def __init__(self, lanes: int) -> None:
         self.f, self.lanes = Function("kernel", "words begin end", "i64"), lanes
         self.floats, self.ints = vector_of(lanes, "float"), vector_of(lanes, "i32")
