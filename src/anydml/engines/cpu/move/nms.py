@@ -51,7 +51,7 @@ class _Suppression:
         f = self.f
         words, begin, end = f.args
         w = BOXES.loaded(f, words)
-        self.places = w.places
+        self.places: Value = w.places
         self.part = f.splat(f.bitcast(f.cast("trunc", w.overlap, "i32"), "float"), self.lanes)
         # A product says of most places that they overlap less, which a division takes four times as long for.
         self.less = self.part * _LESS
