@@ -82,7 +82,8 @@ def test_a_convolution_says_how_it_is_carried_out() -> None:
     assert found.nodes == ("CONVOLUTION",)
     if reads_pixels():
         assert found.route == "direct convolution, padded"
-    assert str(found) == f"CONVOLUTION: {found.route} ({found.when}; {found.values})"
+    measured = f": {found.measured}" if found.measured else ""
+    assert str(found) == f"CONVOLUTION: {found.route} ({found.when}; {found.values}){measured}"
     assert found.values == "M 400, N 32, K 144 of FLOAT32"
     several = dml.Device("reference").compile(desc).schedules
     assert {(one.route, one.when) for one in several} == {(GENERIC.name, GENERIC.condition)}
@@ -119,6 +120,8 @@ def test_a_product_says_how_its_right_factor_is_read(
     )  # fmt: skip
     (found,) = dml.Device("cpu").compile(desc).schedules
     assert found.route == f"GEMM / {way}"
+    assert bool(found.measured) == ("small-M" in way)
+    assert str(found).endswith(found.measured or ")")
     assert condition in found.when
     assert found.values == f"M {m}, N {n}, K {k} of FLOAT32"
 

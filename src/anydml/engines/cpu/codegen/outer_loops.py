@@ -5,7 +5,7 @@ Addresses and strides of records are in bytes, counts in elements.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anydml.engines.cpu.codegen.language import load_word, quotient, remainder, scratch, smaller, store_word
 from anydml.engines.cpu.codegen.translate import word
@@ -13,6 +13,9 @@ from anydml.engines.cpu.launch.record import OUTER, WALK, Layout, Table
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.codegen.function import Function, Value
+
+Way: TypeAlias = tuple[int, int]
+"""In a kernel: an address, and the bytes from one to the next."""
 
 
 def find_row(outer: Any, rank: int, number: int, at: int) -> tuple[int, int]:
@@ -29,10 +32,10 @@ def find_row(outer: Any, rank: int, number: int, at: int) -> tuple[int, int]:
 
 
 def make_walk(row: Any) -> Any:
-    """The kernel that does every unit by row(words, at, first, source, target, count, source step, target step, after).
+    """The kernel that does every unit by row(words, at, first, source, target, count, after).
 
     `at` holds the row's coordinates, `first` is the segment's first element in its row, and `after` where the source
-    of the next unit lies.
+    of the next unit lies; source and target are addresses with their steps.
     """
 
     def kernel(words: int, begin: int, end: int) -> int:
@@ -48,17 +51,10 @@ def make_walk(row: Any) -> Any:
         inner = w.outer[rank - 1].source if rank > 0 else 0
         for _ in range(begin, end):
             first = segment * length
-            row(
-                words,
-                at,
-                first,
-                source + first * source_step,
-                target + first * target_step,
-                smaller(length, count - first),
-                source_step,
-                target_step,
-                source + inner if segments == 1 else source + (first + length) * source_step,
-            )
+            own, other = (source + first * source_step, source_step), (target + first * target_step, target_step)
+            number = smaller(length, count - first)
+            after = source + inner if segments == 1 else source + (first + length) * source_step
+            row(words, at, first, own, other, number, after)
             segment += 1
             if segment < segments:
                 continue
@@ -91,26 +87,18 @@ LINES = Layout(*WALK.fields[:-1], OUTER._replace(rows=OUTER_RANK), "line", Table
 
 
 @word
-def call_line(f: Function, words: Value, *given: Value) -> None:
-    """call_line(words, source, target, count, source step, target step): the line that the words name."""
+def call_line(
+    f: Function, words: Value, source: tuple[Value, Value], target: tuple[Value, Value], count: Value
+) -> None:
+    """call_line(words, source, target, count): the line that the words name, from an address to another, with steps."""
     line, parameters = f.load("i64", words + LINES.at("line")), words + LINES.at("parameters")
-    f.invoke(line, parameters, *given)
+    f.invoke(line, parameters, source[0], target[0], count, source[1], target[1])
 
 
 def make_line_walk() -> Any:
     """The kernel that calls its line for every unit."""
 
-    def row(
-        words: int,
-        at: int,
-        first: int,
-        source: int,
-        target: int,
-        count: int,
-        source_step: int,
-        target_step: int,
-        after: int,
-    ) -> None:
-        call_line(words, source, target, count, source_step, target_step)
+    def row(words: int, at: int, first: int, source: Way, target: Way, count: int, after: int) -> None:
+        call_line(words, source, target, count)
 
     return make_walk(row)

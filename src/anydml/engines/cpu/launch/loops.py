@@ -260,11 +260,11 @@ class _Step(NamedTuple):
         steps = [(8 * (HEADER + one.word), step) for one in relocations if (step := self.step(one))]
         own = Record.of(header, Record(words, tuple(moved)))
         is_shared = int(program.size >= SMALL)
-        step = STEP.write({
+        facts = STEP.write({
             "kernel": program.kernel.address, "units": program.work_items, "is_shared": is_shared,
             "length": len(own.words), "moves": len(steps),
         })  # fmt: skip
-        return Record.of(step, own, (word for pair in steps for word in pair))
+        return Record.of(facts, own, (word for pair in steps for word in pair))
 
     def step(self, relocation: Relocation) -> int:
         """The bytes that an address moves on by."""

@@ -24,7 +24,7 @@ from anydml.engines.cpu.codegen.language import (
     smaller,
     store_bits,
 )
-from anydml.engines.cpu.codegen.outer_loops import find_row, make_walk
+from anydml.engines.cpu.codegen.outer_loops import Way, find_row, make_walk
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.launch.program import KernelProgram, Otherwise
 from anydml.engines.cpu.launch.record import OUTER, WALK, Layout, Pointer, Record, keeps_lines, outer_words
@@ -259,18 +259,9 @@ def make_copy(width: int, kind: str, stream: bool, far: bool) -> Any:
     """The kernel for rows of one kind."""
     copy = make_row(kind, width, stream, far)
 
-    def row(
-        words: int,
-        at: int,
-        first: int,
-        source: int,
-        target: int,
-        count: int,
-        source_step: int,
-        target_step: int,
-        after: int,
-    ) -> None:
-        copy(source, target, count, source_step, target_step, after)
+    def row(words: int, at: int, first: int, source: Way, target: Way, count: int, after: int) -> None:
+        (read, source_step), (written, target_step) = source, target
+        copy(read, written, count, source_step, target_step, after)
 
     return make_walk(row)
 

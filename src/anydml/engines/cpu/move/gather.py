@@ -27,18 +27,19 @@ from anydml.engines.cpu.codegen.language import (
     store_bits,
     store_word,
 )
-from anydml.engines.cpu.codegen.outer_loops import find_row
+from anydml.engines.cpu.codegen.outer_loops import Way, find_row
 from anydml.engines.cpu.codegen.translate import word
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.launch.program import KernelProgram, Otherwise
 from anydml.engines.cpu.launch.record import Pointer, outer_words
-from anydml.engines.cpu.move.index_check import GATHER, Way, find_tuple, make_clamped, tuple_words
+from anydml.engines.cpu.move.index_check import GATHER, find_tuple, indexed_words, make_clamped, tuple_words
 from anydml.ir.fetches import match_gathered
 from anydml.ir.loops import Loops, merge, order, simplify, squeeze
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.codegen.function import Function, Value
     from anydml.engines.cpu.kernel import Kernel
+    from anydml.engines.cpu.launch.record import Words
     from anydml.ir.fetches import Gathered
     from anydml.ir.verbs import Map
 
@@ -70,20 +71,8 @@ def _program(primitive: Gathered, *, is_checked: bool) -> KernelProgram:
         (source.offset, target.offset),
     )
     block = simplify(block_loops, 1)
-    count, steps = 1, (1, 1)
-    outer = max(len(block.sizes) - 1, 0)
-    if block.sizes:
-        count, steps = block.sizes[-1], (block.strides[0][-1], block.strides[1][-1])
-    shape, pieces = f"any {width}", count * width
-    if outer == 0 and steps == (1, 1):
-        shape = f"piece {pieces}" if pieces in PIECES else figures().move.long_rows
-        count = count if pieces in PIECES else pieces
+    shape, pieces, fields = block_of(block, width, figures().move.long_rows)
     kind = kind_of(indices.data_type)
-    indexed = [
-        word
-        for size, stride in zip(primitive.indexed_sizes, source.strides[batch:], strict=False)
-        for word in (size, stride * width)
-    ]
     reach = abs(primitive.indexed_sizes[0] * source.strides[batch]) * width
     if depth == 1 and shape.startswith("piece") and pieces <= 8 and tuples.sizes:
         if tuples.strides[1][-1] == 0 and reach <= figures().move.near:
@@ -96,10 +85,9 @@ def _program(primitive: Gathered, *, is_checked: bool) -> KernelProgram:
         "source": Pointer(source.tensor, block.offsets[0] * width),
         "indices": Pointer(indices.tensor, indices.offset * index_width),
         "target": Pointer(target.tensor, block.offsets[1] * width),
-        "coordinates": depth, "coordinate_step": indices.strides[-1] * index_width, "count": count,
-        "source_step": steps[0] * width, "target_step": steps[1] * width, "rank": len(tuples.sizes),
-        "block_rank": outer, "indexed": indexed, "tuples": tuple_words(tuples, index_width, width),
-        "blocks": outer_words(block, width, outer),
+        "coordinates": depth, "coordinate_step": indices.strides[-1] * index_width, "rank": len(tuples.sizes),
+        "indexed": indexed_words(primitive.indexed_sizes, source.strides[batch:], width),
+        "tuples": tuple_words(tuples, index_width, width), **fields,
     })  # fmt: skip
     size = tuples.count * (depth * index_width + 2 * block.count * width)
     kernel = _get_gather(shape, kind, "checked" if is_checked and shape.startswith("take") else "")
@@ -109,6 +97,20 @@ def _program(primitive: Gathered, *, is_checked: bool) -> KernelProgram:
         alignment = Otherwise(TARGET, ALIGNED, kernel)
         return KernelProgram(_get_gather(shape, kind, "stream"), record, tuples.count, size, alignment=alignment)
     return KernelProgram(kernel, record, tuples.count, size)
+
+
+def block_of(block: Loops, width: int, long_rows: str) -> tuple[str, int, dict[str, Words]]:
+    """How a block of the loops of source and target is copied, the bytes of its rows, and the fields of a record."""
+    count, steps, outer = 1, (1, 1), max(len(block.sizes) - 1, 0)
+    if block.sizes:
+        count, steps = block.sizes[-1], (block.strides[0][-1], block.strides[1][-1])
+    shape, size = f"any {width}", count * width
+    if outer == 0 and steps == (1, 1):
+        shape, count = (f"piece {size}", count) if size in PIECES else (long_rows, size)
+    return shape, size, {
+        "count": count, "source_step": steps[0] * width, "target_step": steps[1] * width, "block_rank": outer,
+        "blocks": outer_words(block, width, outer),
+    }  # fmt: skip
 
 
 def _get_gather(block: str, kind: str, flag: str) -> Kernel:

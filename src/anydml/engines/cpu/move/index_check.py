@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from anydml.engines.common.program import Program
 from anydml.engines.cpu.build import get_kernel
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from anydml.ir.views import View
 
 
-Way: TypeAlias = tuple[int, int]
-"""In a kernel: an address, and the bytes from one to the next."""
 RANK = 8
 """Dimensions of tuples, of what they index and of a block that records have room for."""
 TUPLES = Table("tuples", RANK, "size indices source target")
@@ -59,7 +57,7 @@ class CheckedProgram(Program):
         record = GATHER.write({
             "indices": Pointer(indices.tensor, indices.offset * width), "coordinates": len(check.sizes),
             "coordinate_step": indices.strides[-1] * width, "count": 1, "rank": len(tuples.sizes),
-            "indexed": [word for size in check.sizes for word in (size, 0)], "tuples": tuple_words(tuples, width, 0),
+            "indexed": indexed_words(check.sizes, (0,) * len(check.sizes), 0), "tuples": tuple_words(tuples, width, 0),
         })  # fmt: skip
         kind, size = kind_of(indices.data_type), tuples.count * len(check.sizes) * width
         kernel = get_kernel(f"check {kind}", functools.partial(make_check, kind))
@@ -108,6 +106,11 @@ def _tuples(indices: View) -> Loops:
     own = [k for k, stride in enumerate(indices.strides[:-1]) if stride]
     strides, none = tuple(indices.strides[k] for k in own), (0,) * len(own)
     return merge(order(squeeze(Loops(tuple(indices.sizes[k] for k in own), (strides, none, none), (0, 0, 0))), 0))
+
+
+def indexed_words(sizes: Sequence[int], strides: Sequence[int], width: int) -> list[int]:
+    """Size and stride in bytes of each dimension that coordinates are of."""
+    return [word for size, stride in zip(sizes, strides, strict=False) for word in (size, stride * width)]
 
 
 def tuple_words(loops: Loops, index_width: int, width: int) -> list[int]:

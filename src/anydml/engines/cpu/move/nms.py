@@ -38,6 +38,10 @@ def make_suppress(lanes: int) -> str:
 
 
 class _Suppression:
+    own: Value
+    """Where the boxes of a row of scores lie."""
+    row: Value
+
     def __init__(self, lanes: int) -> None:
         self.f, self.lanes = Function("kernel", "words begin end", "i64"), lanes
         self.floats, self.ints = vector_of(lanes, "float"), vector_of(lanes, "i32")
@@ -47,7 +51,7 @@ class _Suppression:
         f = self.f
         words, begin, end = f.args
         w = BOXES.loaded(f, words)
-        self.places = w.places
+        self.places: Value = w.places
         self.part = f.splat(f.bitcast(f.cast("trunc", w.overlap, "i32"), "float"), self.lanes)
         # A product says of most places that they overlap less, which a division takes four times as long for.
         self.less = self.part * _LESS

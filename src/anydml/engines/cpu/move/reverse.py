@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.language import larger, load_word, make_load, make_stack, quotient, smaller, store_word
-from anydml.engines.cpu.codegen.outer_loops import LINES, OUTER_RANK, call_line, make_walk
+from anydml.engines.cpu.codegen.outer_loops import LINES, OUTER_RANK, Way, call_line, make_walk
 from anydml.engines.cpu.launch.record import Layout, Pointer, Table
 from anydml.engines.cpu.move.copy import program_of_copy
 from anydml.engines.cpu.rows.lines import SEGMENT, Lines, fields_of_walk
@@ -107,41 +107,30 @@ def find_lengths(w: Any, at: int) -> Any:
     return address
 
 
-def turn(
-    words: int, first: int, source: int, target: int, count: int, length: int, source_step: int, target_step: int
-) -> None:
+def turn(words: int, first: int, source: Way, target: Way, count: int, length: int) -> None:
     """Move elements first .. first + count along the axis, of which those below the length are turned round."""
+    (read, source_step), (written, target_step) = source, target
     turned = larger(smaller(length - first, count), 0)
     if turned > 0:
-        last = source + (length - 1 - 2 * first) * source_step
-        call_line(words, last, target, turned, -source_step, target_step)
+        last = read + (length - 1 - 2 * first) * source_step
+        call_line(words, (last, -source_step), target, turned)
     if turned < count:
-        from_here, to_here = source + turned * source_step, target + turned * target_step
-        call_line(words, from_here, to_here, count - turned, source_step, target_step)
+        from_here, to_here = read + turned * source_step, written + turned * target_step
+        call_line(words, (from_here, source_step), (to_here, target_step), count - turned)
 
 
 def make_reverse() -> Any:
     """The kernel for rows that have one length each."""
 
-    def row(
-        words: int,
-        at: int,
-        first: int,
-        source: int,
-        target: int,
-        count: int,
-        source_step: int,
-        target_step: int,
-        after: int,
-    ) -> None:
+    def row(words: int, at: int, first: int, source: Way, target: Way, count: int, after: int) -> None:
         w = REVERSE(words)
         length, axis = load_length(w, find_lengths(w, at)), w.axis
         if axis < 0:
-            turn(words, first, source, target, count, length, source_step, target_step)
+            turn(words, first, source, target, count, length)
             return
-        i = load_word(at, 8 * axis)
+        (read, source_step), i = source, load_word(at, 8 * axis)
         on = (length - 1 - 2 * i) * w.source_axis if i < length else 0
-        call_line(words, source + on, target, count, source_step, target_step)
+        call_line(words, (read + on, source_step), target, count)
 
     return make_walk(row)
 
@@ -154,18 +143,8 @@ def make_reverse_columns() -> Any:
     """
     stack = make_stack(16 * (COLUMNS + 1))
 
-    def row(
-        words: int,
-        at: int,
-        first: int,
-        source: int,
-        target: int,
-        count: int,
-        source_step: int,
-        target_step: int,
-        after: int,
-    ) -> None:
-        w = REVERSE(words)
+    def row(words: int, at: int, first: int, source: Way, target: Way, count: int, after: int) -> None:
+        (read, source_step), (written, target_step), w = source, target, REVERSE(words)
         top, source_axis = load_word(at, 8 * w.axis) * BLOCK, w.source_axis
         bottom = smaller(top + BLOCK, w.size)
         target_axis, lengths_step = w.target_axis, w.lengths_step
@@ -184,17 +163,18 @@ def make_reverse_columns() -> Any:
                 for r in range(number):
                     j, length = load_word(runs, 16 * r), load_word(runs, 16 * r + 8)
                     from_row = length - 1 - i if i < length else i
-                    from_here = source + from_row * source_axis + j * source_step
-                    to_here = target + i * target_axis + j * target_step
-                    call_line(words, from_here, to_here, load_word(runs, 16 * r + 16) - j, source_step, target_step)
+                    from_here = read + from_row * source_axis + j * source_step
+                    to_here = written + i * target_axis + j * target_step
+                    number_alike = load_word(runs, 16 * r + 16) - j
+                    call_line(words, (from_here, source_step), (to_here, target_step), number_alike)
             return
         for low in range(0, count, together):
             for i in range(top, bottom, ROWS):
-                from_here, to_here = source + i * source_axis, target + i * target_axis
+                from_here, to_here = read + i * source_axis, written + i * target_axis
                 height = smaller(ROWS, bottom - i)
                 for j in range(low, smaller(low + together, count)):
                     length = load_length(w, lengths + j * lengths_step)
-                    s, t = from_here + j * source_step, to_here + j * target_step
-                    turn(words, i, s, t, height, length, source_axis, target_axis)
+                    s, t = (from_here + j * source_step, source_axis), (to_here + j * target_step, target_axis)
+                    turn(words, i, s, t, height, length)
 
     return make_walk(row)

@@ -17,10 +17,10 @@ from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.codegen.language import quotient, smaller
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.program import KernelProgram
-from anydml.engines.cpu.launch.record import Layout, Pointer, outer_words
+from anydml.engines.cpu.launch.record import Layout, Pointer
 from anydml.engines.cpu.move.copy import program_of_copy
-from anydml.engines.cpu.move.gather import PIECES, make_block
-from anydml.engines.cpu.move.index_check import GATHER, TUPLES, Way, find_tuple, make_index, tuple_words
+from anydml.engines.cpu.move.gather import block_of, make_block
+from anydml.engines.cpu.move.index_check import GATHER, TUPLES, find_tuple, indexed_words, make_index, tuple_words
 from anydml.ir.loops import Loops
 from anydml.ir.patterns import copy_of
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.engines.common.program import Place
+    from anydml.engines.cpu.codegen.outer_loops import Way
     from anydml.ir.verbs import Scatter
 
 LANES = 256
@@ -72,19 +73,8 @@ def plan_scatter(primitive: Scatter) -> ScatterProgram:
     """Choose the kernel by the block that a tuple leads to."""
     indices, target, (batches, tuples, block) = primitive.indices, primitive.target, primitive.walks()
     width, index_width = target.data_type.size_in_bytes, indices.data_type.size_in_bytes
-    count, steps, outer = 1, (1, 1), max(len(block.sizes) - 1, 0)
-    if block.sizes:
-        count, steps = block.sizes[-1], (block.strides[0][-1], block.strides[1][-1])
-    shape, pieces = f"any {width}", count * width
-    if outer == 0 and steps == (1, 1):
-        shape = f"piece {pieces}" if pieces in PIECES else "row 1"
-        count = count if pieces in PIECES else pieces
-    strides = target.strides[primitive.indexed]
-    indexed = [
-        word
-        for size, stride in zip(target.sizes[primitive.indexed], strides, strict=True)
-        for word in (size, stride * width)
-    ]
+    shape, _, fields = block_of(block, width, "row 1")
+    indexed = indexed_words(target.sizes[primitive.indexed], target.strides[primitive.indexed], width)
     lane_strides: tuple[int, ...] = (0, 0, 0)
     lanes, taken = 1, 1
     if batches.sizes and tuples.sizes and abs(batches.strides[0][-1]) < abs(tuples.strides[0][-1]):
@@ -105,11 +95,9 @@ def plan_scatter(primitive: Scatter) -> ScatterProgram:
     names = zip(("lane_index", "lane_source", "lane_target"), lane_strides, widths, strict=True)
     record = SCATTER.write({
         "source": pointers[0], "indices": pointers[1], "target": pointers[2], "coordinates": primitive.tuple_size,
-        "coordinate_step": indices.strides[-1] * index_width, "count": count, "source_step": steps[0] * width,
-        "target_step": steps[1] * width, "rank": len(tuples.sizes), "block_rank": outer, "indexed": indexed,
-        "tuples": tuple_words(walked, index_width, width), "blocks": outer_words(block, width, outer),
-        "parts": parts, "length": length, "lanes": lanes, "taken": taken,
-        **{name: stride * own for name, stride, own in names},
+        "coordinate_step": indices.strides[-1] * index_width, "rank": len(tuples.sizes), "indexed": indexed,
+        "tuples": tuple_words(walked, index_width, width), **fields, "parts": parts, "length": length,
+        "lanes": lanes, "taken": taken, **{name: stride * own for name, stride, own in names},
         "batch_rank": len(batches.sizes), "batches": tuple_words(batches, index_width, width),
     })  # fmt: skip
     kind = kind_of(indices.data_type)
