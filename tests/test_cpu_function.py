@@ -247,7 +247,8 @@ def test_region_that_is_left(run: Any) -> None:
     found = [f.value(-1, "i64")]
     with f.region(carry=found) as leave:
         with f.loop(0, rows) as row, f.rotated_loop(0, columns) as column:
-            with f.when(f.load("i64", numbers + (row * columns + column) * 8).eq(wanted)):
+            one = f.load("i64", numbers + (row * columns + column) * 8)
+            with f.when(one.eq(wanted)):
                 found[0] = row * 10 + column
                 leave()
         found[0] = f.value(-2, "i64")

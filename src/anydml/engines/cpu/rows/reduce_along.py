@@ -225,7 +225,7 @@ class _Along(Writer):
         """Vectors of each fold, or of several of each, with others."""
         folds = step.folds * (len(a) // len(step.folds))
         each = zip(folds, a, b, strict=True)
-        return [combine(self.f, fold, *pair, lanes, finds_nan=self._finds_nan[fold]) for fold, *pair in each]
+        return [combine(self.f, fold, x, y, lanes, finds_nan=self._finds_nan[fold]) for fold, x, y in each]
 
     # The number of a row's first element that meets a condition, as ARGMAX has it: nothing is read after that.
 
