@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from anydml.engines.cpu.codegen.expressions import scalar_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, MutableMapping, MutableSequence, Sequence
+    from collections.abc import Callable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence
 
     Carried: TypeAlias = MutableSequence["Value"] | MutableMapping[Any, "Value"]
     """Values that a loop or a branch changes."""
@@ -281,6 +281,12 @@ class Function:
     def branch(self, test: Value, yes: str, no: str) -> None:
         """Go on in one of two blocks."""
         self.add(f"br i1 {self.truth(test)}, label %{yes}, label %{no}")
+        self.is_over = True
+
+    def switch(self, number: Value, otherwise: str, blocks: Mapping[int, str]) -> None:
+        """Go on in one of several blocks, by a number."""
+        ways = " ".join(f"{number.type} {one}, label %{block}" for one, block in blocks.items())
+        self.add(f"switch {number.typed}, label %{otherwise} [ {ways} ]")
         self.is_over = True
 
     def ret(self, result: Operand | None = None) -> None:

@@ -96,7 +96,7 @@ class Reader:
         fetched into the second cache, and what lies some bytes ahead into the caches given; or what lies at the index
         `soon`, some rows below or not.
         """
-        text, made = self.text, []
+        text, made = self.text, list[str]()
         for row in rows:
             found = {node: text.spread(x, scalar_text(kind_of(node.type)), lanes) for node, x in self.found.items()}
             for v, (leaf, letter) in enumerate(zip(self.shape.leaves, self.shape.lie, strict=True)):
