@@ -14,15 +14,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.codegen.function import Function, link
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.launch.program import KernelProgram
-from anydml.engines.cpu.launch.record import LINE, Layout, Pointer, Record
+from anydml.engines.cpu.launch.record import HEADER, LINE, Layout, Pointer, Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.engines.cpu.codegen.function import Value
     from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.loops import Loops
     from anydml.ir.views import View
@@ -95,75 +93,145 @@ def is_streamed(row: int, size: int) -> bool:
 
 def make_rows() -> str:
     """The text of the walk's kernel."""
-    f = Function("kernel", "words begin end", "i64")
-    words, (_, begin, end) = f.pointer(f.args[0]), f.args
-    line, less, views, outer, count, number, length, rank = (
-        f.load("i64", words + ROWS.at(name))
-        for name in ("line", "less", "views", "outer", "count", "number", "length", "rank")
-    )
-    own, table = words + 8 * ROWS.end, words + outer * 8
-    at, rows, places = (f.stack("i64", room, align=8) for room in (OUTER_RANK, VIEWS, VIEWS))
-    f.invoke("@llvm.memcpy.p0.p0.i64", rows, own, views * 8, f.value(0, "i1"))
-
-    each = views * 8 + 8
-
-    def dimension(k: Value) -> tuple[Value, Value]:
-        """Where the words of an outer dimension lie, and the coordinate in it."""
-        return table + k * each, at + k * 8
-
-    def move(dimension: Value, times: Value) -> None:
-        f.invoke("@move", rows, views, dimension + 8, times)
-
-    segment = [begin // number]
-    rest, k = [begin - segment[0] * number], [rank]
-    with f.forever(carry=(k, rest)):
-        f.leave_if(k[0] <= 0)
-        k[0] -= 1
-        words_of, place = dimension(k[0])
-        size = f.load("i64", words_of)
-        on = rest[0] // size
-        f.store(coordinate := rest[0] - on * size, place)
-        move(words_of, coordinate)
-        rest[0] = on
-    with f.loop(begin, end, carry=segment):
-        begins = segment[0] * length - less
-        first, stop = f.max(begins, 0), f.min(begins + length, count)
-        here = [rows]
-        with f.when(first.ne(0), carry=here):
-            with f.loop(0, views, is_entered=True) as v:
-                step = f.load("i64", own + (views + v) * 8)
-                f.store(f.load("i64", rows + v * 8) + step * first, places + v * 8)
-            here[0] = places
-        f.invoke(line, own, here[0], stop - first)
-        # The next row: one on in the innermost dimension that has one; after the last, the first of the next segment.
-        k = [rank]
-        with f.region(carry=segment) as leave:
-            with f.forever(carry=k):
-                f.leave_if(k[0] <= 0)
-                k[0] -= 1
-                words_of, place = dimension(k[0])
-                old = f.load("i64", place)
-                is_inside = old + 1 < f.load("i64", words_of)
-                f.store(new := f.select(is_inside, old + 1, 0), place)
-                move(words_of, new - old)
-                with f.when(is_inside):
-                    leave()
-            segment[0] += 1
-    return link(_make_move(), f.end(0))
+    words = [
+        f"%{name}.at = getelementptr i64, ptr %all, i64 {HEADER + i}\n%{name} = load i64, ptr %{name}.at"
+        for i, (name, *_) in enumerate(ROWS.fields)
+    ]
+    return _WALK.format(words="\n".join(words), rank=OUTER_RANK, views=VIEWS, first=ROWS.end)
 
 
-def _make_move() -> str:
-    """The text of what takes every view so many times on in a dimension, four views at once: a map has up to 64."""
-    f = Function("move", "rows:ptr views strides:ptr times")
-    rows, views, strides, times = f.args
-    fours = views & -4
+# `move` takes every view so many times on in a dimension, four views at once: a map has up to 64.
+_WALK = """
+define private void @move(ptr %rows, i64 %views, ptr %dimension, i64 %times) alwaysinline {{
+entry:
+  %fours = and i64 %views, -4
+  %one = insertelement <4 x i64> poison, i64 %times, i32 0
+  %each = shufflevector <4 x i64> %one, <4 x i64> poison, <4 x i32> zeroinitializer
+  %strides.at = getelementptr i64, ptr %dimension, i64 1
+  br label %four
+four:
+  %f = phi i64 [ 0, %entry ], [ %f4, %four.on ]
+  %is.four = icmp slt i64 %f, %fours
+  br i1 %is.four, label %four.on, label %view
+four.on:
+  %f4 = add i64 %f, 4
+  %strides4.at = getelementptr i64, ptr %strides.at, i64 %f
+  %strides4 = load <4 x i64>, ptr %strides4.at, align 8
+  %on4 = mul <4 x i64> %strides4, %each
+  %rows4.at = getelementptr i64, ptr %rows, i64 %f
+  %rows4 = load <4 x i64>, ptr %rows4.at, align 8
+  %moved4 = add <4 x i64> %rows4, %on4
+  store <4 x i64> %moved4, ptr %rows4.at, align 8
+  br label %four
+view:
+  %v = phi i64 [ %fours, %four ], [ %v1, %view.on ]
+  %is.view = icmp slt i64 %v, %views
+  br i1 %is.view, label %view.on, label %done
+view.on:
+  %v1 = add i64 %v, 1
+  %stride.at = getelementptr i64, ptr %strides.at, i64 %v
+  %stride = load i64, ptr %stride.at
+  %on = mul i64 %stride, %times
+  %row.at = getelementptr i64, ptr %rows, i64 %v
+  %row = load i64, ptr %row.at
+  %moved = add i64 %row, %on
+  store i64 %moved, ptr %row.at
+  br label %view
+done:
+  ret void
+}}
 
-    def go(v: Value, kind: str, each: Value) -> None:
-        stride, row = f.load(kind, strides + v * 8, align=8), rows + v * 8
-        f.store(f.load(kind, row, align=8) + stride * each, row, align=8)
+define i64 @kernel(i64 %words, i64 %begin, i64 %end) {{
+entry:
+  %all = inttoptr i64 %words to ptr
+  {words}
+  %row = inttoptr i64 %line to ptr
+  %w = getelementptr i64, ptr %all, i64 {first}
+  %steps = getelementptr i64, ptr %w, i64 %views
+  %table = getelementptr i64, ptr %all, i64 %outer
+  %words.each = add i64 %views, 1
+  %at = alloca [{rank} x i64]
+  %rows = alloca [{views} x i64]
+  %places = alloca [{views} x i64]
+  %size.of = mul i64 %views, 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %rows, ptr %w, i64 %size.of, i1 false)
+  %segment0 = udiv i64 %begin, %number
+  %before = mul i64 %segment0, %number
+  %rest0 = sub i64 %begin, %before
+  br label %find
+find:
+  %k = phi i64 [ %rank, %entry ], [ %k1, %found ]
+  %rest = phi i64 [ %rest0, %entry ], [ %quotient, %found ]
+  %is.outer = icmp sgt i64 %k, 0
+  br i1 %is.outer, label %found, label %units
+found:
+  %k1 = sub i64 %k, 1
+  %k.words = mul i64 %k1, %words.each
+  %k.at = getelementptr i64, ptr %table, i64 %k.words
+  %size = load i64, ptr %k.at
+  %quotient = udiv i64 %rest, %size
+  %product = mul i64 %quotient, %size
+  %i = sub i64 %rest, %product
+  %at.k = getelementptr i64, ptr %at, i64 %k1
+  store i64 %i, ptr %at.k
+  call void @move(ptr %rows, i64 %views, ptr %k.at, i64 %i)
+  br label %find
+units:
+  %unit = phi i64 [ %begin, %find ], [ %unit1, %advance ], [ %unit1, %onward ]
+  %segment = phi i64 [ %segment0, %find ], [ %segment1, %advance ], [ %segment, %onward ]
+  %is.unit = icmp slt i64 %unit, %end
+  br i1 %is.unit, label %start, label %over
+over:
+  ret i64 0
+start:
+  %unit1 = add i64 %unit, 1
+  %whole = mul i64 %segment, %length
+  %from = sub i64 %whole, %less
+  %is.first = icmp slt i64 %from, 0
+  %first = select i1 %is.first, i64 0, i64 %from
+  %to = add i64 %from, %length
+  %is.last = icmp slt i64 %count, %to
+  %stop = select i1 %is.last, i64 %count, i64 %to
+  %n = sub i64 %stop, %first
+  %is.begin = icmp eq i64 %first, 0
+  br i1 %is.begin, label %done, label %view
+view:
+  %v = phi i64 [ 0, %start ], [ %v1, %view ]
+  %v1 = add i64 %v, 1
+  %step.at = getelementptr i64, ptr %steps, i64 %v
+  %step = load i64, ptr %step.at
+  %on = mul i64 %step, %first
+  %row.at = getelementptr i64, ptr %rows, i64 %v
+  %row.v = load i64, ptr %row.at
+  %place = add i64 %row.v, %on
+  %place.at = getelementptr i64, ptr %places, i64 %v
+  store i64 %place, ptr %place.at
+  %is.view = icmp slt i64 %v1, %views
+  br i1 %is.view, label %view, label %done
+done:
+  %here = phi ptr [ %rows, %start ], [ %places, %view ]
+  call void %row(ptr %w, ptr %here, i64 %n)
+  %segment1 = add i64 %segment, 1
+  br label %advance
+advance:
+  %m = phi i64 [ %rank, %done ], [ %m1, %onward ]
+  %is.inside = icmp sgt i64 %m, 0
+  br i1 %is.inside, label %onward, label %units
+onward:
+  %m1 = sub i64 %m, 1
+  %m.words = mul i64 %m1, %words.each
+  %m.at = getelementptr i64, ptr %table, i64 %m.words
+  %m.size = load i64, ptr %m.at
+  %at.m = getelementptr i64, ptr %at, i64 %m1
+  %c = load i64, ptr %at.m
+  %c1 = add i64 %c, 1
+  %fits = icmp slt i64 %c1, %m.size
+  %c2 = select i1 %fits, i64 %c1, i64 0
+  store i64 %c2, ptr %at.m
+  %times = sub i64 %c2, %c
+  call void @move(ptr %rows, i64 %views, ptr %m.at, i64 %times)
+  br i1 %fits, label %units, label %advance
+}}
 
-    with f.loop(0, fours, 4) as v:
-        go(v, "<4 x i64>", f.splat(times, 4))
-    with f.loop(fours, views) as v:
-        go(v, "i64", times)
-    return f.end(is_private=True)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+"""
