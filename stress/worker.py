@@ -16,6 +16,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import anydml as dml
 from stress import items, models, pressures, watch
 from stress.messages import Teller
@@ -37,8 +39,13 @@ def _stumbled(error: Exception) -> bool:
     while found is not None and not isinstance(found, KeyboardInterrupt):
         found = found.__context__
     frames = traceback.extract_tb(error.__traceback__)
-    if str(error) == "release unlocked lock":  # a Condition of `threading` hit as it waits, which leaves no context
-        found = error if frames[-1].filename == threading.__file__ else None
+    # Two leave no context: a Condition of `threading` that is hit as it waits, and NumPy's question whether an open file
+    # is a path, whose failure it takes for yes.
+    last = frames[-1].filename
+    if (str(error) == "release unlocked lock" and last == threading.__file__) or (
+        str(error).endswith("PathLike object, not BufferedReader") and last.startswith(str(Path(np.__file__).parent))
+    ):
+        found = error
     ours = str(Path(dml.__file__).parent)
     return found is not None and not any(frame.filename.startswith(ours) for frame in frames)
 
