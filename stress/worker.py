@@ -31,6 +31,8 @@ LOOSE, TIGHT = 384 * 2**20, 24 * 2**20
 """How much memory may grow: while new kernels and programs come and go, and while the same items are repeated."""
 SPARE = 8
 """Descriptors that interrupts may cost, each of which may come between an open and its `with`; items are thousands."""
+INTERRUPTS = 2000
+"""For each so many of them one more."""
 
 
 def _stumbled(error: Exception) -> bool:
@@ -144,7 +146,8 @@ class Worker:
             before = watch.Held.now()
         self._phase(self.seconds * 0.6)
         if watch_it:
-            for leak in watch.find_leaks(before, *((TIGHT, 0) if self.steady else (LOOSE, SPARE))):
+            spare = SPARE + self.pressures["interrupts"] // INTERRUPTS
+            for leak in watch.find_leaks(before, *((TIGHT, 0) if self.steady else (LOOSE, spare))):
                 self.tell.fault("leak", f"{leak}, after {sum(self.doors.values())} items")
         self._is_over.set()
         self.tick()

@@ -88,10 +88,10 @@ def test_what_is_suggested_instead_is_there() -> None:
 @pytest.mark.parametrize(
     ("call", "hint"),
     [
-        (lambda: dml.max(X), 'element by element: along axes use amax(x, axis)'),  # type: ignore[call-overload,unused-ignore]
-        (lambda: dml.min(X, axis=1), 'along axes use amin(x, axis)'),  # type: ignore[call-overload,unused-ignore]
-        (lambda: dml.mean(X), 'along axes use average(x, axis)'),  # type: ignore[call-overload,unused-ignore]
-        (lambda: dml.mean(X, X, axis=1), 'along axes use average(x, axis)'),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.max(X), "element by element: along axes use amax(x, axis)"),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.min(X, axis=1), "along axes use amin(x, axis)"),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.mean(X), "along axes use average(x, axis)"),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.mean(X, X, axis=1), "along axes use average(x, axis)"),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.one_hot(X, depth=3), "one_hot(indices[..., None], [[0, 1]], [*indices.shape, n], -1)"),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.reduce(X, "max", axis=1), "write axes= instead of axis="),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.reduce(X, "max", 1, keepdims=False), "result.squeeze(axis) drops one"),  # type: ignore[call-overload,unused-ignore]

@@ -289,9 +289,7 @@ def _wide(x: Any) -> Any:
     return _operator("cast")(x, DataType.INT64 if is_signed else DataType.UINT64)
 
 
-def _reduced(
-    name: str, function: str, x: Any, axis: Axis, keepdims: bool, out: Any, device: Place
-) -> Any:
+def _reduced(name: str, function: str, x: Any, axis: Axis, keepdims: bool, out: Any, device: Place) -> Any:
     """REDUCE along axes, which are dropped unless they are kept."""
     x = _array(x)
     axes = _axes(name, x, axis)
@@ -305,7 +303,7 @@ def _reduced(
     return out
 
 
-def sum(x: Any, axis: Axis = None, keepdims: bool = False, *, out: Any = None, device: Place = None) -> Any:
+def sum(x: Any, axis: Axis = None, keepdims: bool = False, *, out: Any = None, device: Place = None) -> Any:  # noqa: A001 - NumPy's name
     """The sum along axes, or of all elements: REDUCE. Integers are added in 64 bits.
 
     >>> sum(np.array([[1, 2], [3, 4]], "float32"), axis=1)
@@ -391,7 +389,7 @@ def std(
     return _operator("sqrt")(var(x, axis, keepdims, ddof, device=device), out=out, device=device)
 
 
-def any(x: Any, axis: Axis = None, keepdims: bool = False, *, device: Place = None) -> Any:
+def any(x: Any, axis: Axis = None, keepdims: bool = False, *, device: Place = None) -> Any:  # noqa: A001 - NumPy's name
     """Whether any element along axes, or of all, is not 0.
 
     >>> any(np.array([[0, 1], [0, 0]], "uint8"), axis=1)
@@ -400,7 +398,7 @@ def any(x: Any, axis: Axis = None, keepdims: bool = False, *, device: Place = No
     return _truths(amax(_nonzero(x, device), axis, keepdims, device=device))
 
 
-def all(x: Any, axis: Axis = None, keepdims: bool = False, *, device: Place = None) -> Any:
+def all(x: Any, axis: Axis = None, keepdims: bool = False, *, device: Place = None) -> Any:  # noqa: A001 - NumPy's name
     """Whether all elements along axes, or of all, are not 0.
 
     >>> all(np.array([[1, 1], [0, 1]], "uint8"), axis=1)
