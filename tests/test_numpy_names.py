@@ -25,7 +25,8 @@ WHOLE = np.arange(24, dtype="int64").reshape(2, 3, 4)
 def normal(x: Array, axes: tuple[int, ...], use_mean: bool = True) -> Array:
     x = x.astype("float64")
     middle = x.mean(axes, keepdims=True) if use_mean else 0.0
-    return (x - middle) / np.sqrt(((x - middle) ** 2).mean(axes, keepdims=True) + 1e-5)
+    made: Array = (x - middle) / np.sqrt(((x - middle) ** 2).mean(axes, keepdims=True) + 1e-5)
+    return made
 
 
 def grouped(x: Array) -> Array:
@@ -198,7 +199,7 @@ def test_pytorch() -> None:
 WRONG: list[tuple[Any, str]] = [
     (lambda: dml.sum(X, axis=3), r"sum: axis must lie in -3 \.\. 2; got 3"),
     (lambda: dml.sum(X, axis=(0, -3)), "sum: axis must name no dimension twice"),
-    (lambda: dml.sum(X, axis=1.5), "sum: axis must be an integer, or a list of them; got 1.5"),
+    (lambda: dml.sum(X, axis=1.5), "sum: axis must be an integer, or a list of them; got 1.5"),  # type: ignore[arg-type]  # what is asked
     (lambda: dml.sum(np.array(1.0, "float32"), axis=0), "sum: axis must be None; got 0"),
     (lambda: dml.transpose(X, (0, 1)), "transpose: axes must name each of the 3 dimensions once"),
     (lambda: dml.squeeze(X, 0), r"squeeze: axis must name dimensions of size 1 of \(2, 3, 4\); got 0"),
