@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml import functions
+import anydml.functions as operators
 from anydml.arrays.view import is_tensor
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, show
@@ -45,7 +45,7 @@ RENAMED = {
 @functools.cache
 def _operator(name: str) -> Callable[..., Any]:
     """An operator's function; the module looks it up among all."""
-    return getattr(functions, name)  # type: ignore[no-any-return]  # by its name
+    return getattr(operators, name)  # type: ignore[no-any-return]  # by its name
 
 
 def _array(x: Any) -> Any:
