@@ -225,10 +225,12 @@ def instead_of(name: str) -> str:
 
 def words_of(function: str) -> str:
     """The names of other libraries' functions that one of ours takes the place of, or is reached by."""
-    places = [names for place, names in _INSTEAD.items() if re.split(r"\W", place)[0] == function]
-    places += [name for name, known in RENAMED.items() if known == function]
     kind = next((kind.name for kind in OPERATORS if function_name(kind) == function), function)
-    places += [one.__name__ for one in FAMILIAR if re.search(rf"\b{kind}\b", (one.__doc__ or "").partition("\n\n")[0])]
+    heads = {one.__name__: (one.__doc__ or "").partition("\n\n")[0] for one in FAMILIAR}
+    ours = [name for name, head in heads.items() if re.search(rf"\b{kind}\b", head)]
+    ours += [name for name, known in RENAMED.items() if known == function]
+    places = [names for place, names in _INSTEAD.items() if re.split(r"\W", place)[0] in (function, *ours)]
+    places += ours
     return " ".join(places)
 
 
