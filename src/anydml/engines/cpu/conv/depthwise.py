@@ -12,16 +12,7 @@ from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.conv.padded_input import NO_FRAME, match_padded_input
-from anydml.engines.cpu.conv.stencil import MOST, Taps, make_extremes, make_taps
-from anydml.engines.cpu.conv.stencil_vectors import (
-    make_dots,
-    make_masked,
-    make_rolling,
-    make_wide,
-    masked,
-    suits_dots,
-    suits_masked,
-)
+from anydml.engines.cpu.conv.stencil import DOT_LANES, MOST, Taps, make_stencil, suits_sdot, suits_vnni
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.gemm.operands import Operands
@@ -54,6 +45,8 @@ if TYPE_CHECKING:
 
 WIDEST = 16
 """Lanes of the blocks of an x86 with 32 registers."""
+DOT_ROWS = (4, 8)
+"""Rows at once of VNNI's blocks, at least and at most."""
 
 
 def in_blocks(taps: Taps, rows: int, columns: int) -> Taps:
@@ -96,6 +89,13 @@ def in_wide_blocks(taps: Taps, rows: int, columns: int, line: int, left: int | N
     )
 
 
+def in_dot_blocks(taps: Taps, rows: int) -> Taps:
+    """Taps for VNNI, with so many rows of a part at once that as few as can be are computed twice."""
+    least, most = (min(count, rows) for count in DOT_ROWS)
+    together = min(range(least, most + 1), key=lambda some: (-(-rows // some) * some, -some))
+    return taps._replace(lanes=DOT_LANES, vectors=1, together=together, left=None, over=0, by_lane=False, is_dot4=True)
+
+
 def with_margins(taps: Taps, columns: int, left: int, line: int) -> Taps | None:
     """Taps that read lines of so many elements, the first window beginning so many before one.
 
@@ -114,7 +114,7 @@ def with_margins(taps: Taps, columns: int, left: int, line: int) -> Taps | None:
     return taps._replace(left=left, over=over) if is_inside and is_read else None
 
 
-# The walk over planes, a part of one at a time, by the kernels of `stencil.py` and `stencil_vectors.py`.
+# The walk over planes, a part of one at a time, by the kernels of `stencil.py`.
 
 
 FRAME = ("frame", "lines", "reach", "left", "top", "source_rows", "source_line", "source_down", "frame_size", "fill")
@@ -460,11 +460,11 @@ def _program(sides: Operands, found: _Found, taps: Taps, frame: PaddedInput | No
     framing, filler, bound = NO_FRAME, sides.section((), [], [], []), x
     down, pitch = x.strides[rows], _pitch(sides, x)
     taps = in_blocks(taps, height // parts, line)
-    is_masked = suits_masked(taps) and has_feature("avx512vnni") and has_feature("avx512bw")
+    is_vnni = suits_vnni(taps) and has_feature("avx512vnni") and has_feature("avx512bw")
     is_wide = suits_wide(taps) and (frame is None or not frame.number)
     far = (line - 1) * taps.step + (taps.columns - 1) * max(taps.beside, 0) + 1
     own = None
-    if frame is not None and pitch == frame.line * x.width and not is_masked:
+    if frame is not None and pitch == frame.line * x.width and not is_vnni:
         length = frame.inner.sizes[-1]
         if is_wide:
             own = in_wide_blocks(taps, height // parts, line, length, frame.left)
@@ -491,21 +491,17 @@ def _program(sides: Operands, found: _Found, taps: Taps, frame: PaddedInput | No
     weights, bits, counts, pair = _weights(sides, found, taps)
     result = sides.result(is_written=taps.epilogue is None)
     sections = {"x": sides.section((), [bound], [0], [0]), "weights": weights, "result": result, "fill": filler}
-    make = make_extremes if taps.is_by_line else make_taps
-    if is_wide:
-        make = make_wide if taps.together else make_rolling
-    kernel = get_kernel(taps.name, functools.partial(make, taps))
     dots = 0
-    if is_masked:
-        wide = masked(taps, height // parts)
+    if is_vnni:
+        own = in_dot_blocks(taps, height // parts)
         if bits == WEIGHTS | WEIGHTS_SIGNED and counts[0] == 1 and pair[1] == 1:
-            bits, wide = AS_THEY_LIE, wide._replace(has_bytes=True)
-        dots = get_kernel(f"dots of {wide.name}", functools.partial(make_masked, wide)).address
-    elif suits_dots(taps) and has_dots(tile_for("i32", MOST).lanes):
-        dots = get_kernel(f"dots of {taps.name}", functools.partial(make_dots, taps)).address
+            bits, own = AS_THEY_LIE, own._replace(has_bytes=True)
+        dots = _kernel(own)
+    elif suits_sdot(taps) and has_dots(tile_for("i32", MOST).lanes):
+        dots = _kernel(taps._replace(is_dot4=True))
     words = {
         "rows": height, "line": line, "parts": parts, "down": down, "pitch": pitch, "tap_rows": counts[0],
-        "tap_columns": counts[1], "weight_down": pair[0], "weight_beside": pair[1], "taps": kernel.address,
+        "tap_columns": counts[1], "weight_down": pair[0], "weight_beside": pair[1], "taps": _kernel(taps),
         "dots": dots, "is_direct": int(taps.epilogue is not None), "is_whole": int(is_whole),
         "target_down": target.strides[rows], "bytes": bits, **dict(zip(FRAME, framing, strict=True)),
         **({} if filler.relocations else {"fill_at": 0}),
@@ -514,6 +510,10 @@ def _program(sides: Operands, found: _Found, taps: Taps, frame: PaddedInput | No
     size = 2 * math.prod(sizes) // figures().gemm.flops_per_byte
     walk_ = get_kernel("planes", functools.partial(make_planes, workspace().size, figures().gemm.result_bytes))
     return KernelProgram(walk_, record, sides.count(sides.batch) * parts, size)
+
+
+def _kernel(taps: Taps) -> int:
+    return get_kernel(taps.name, functools.partial(make_stencil, taps)).address
 
 
 def _weights(sides: Operands, found: _Found, taps: Taps) -> tuple[Section, int, tuple[int, int], tuple[int, int]]:
