@@ -111,21 +111,27 @@ def is_stencil(verb: Reduce) -> bool:
 
 
 def is_nhwc_pooling(verb: Reduce) -> bool:
-    """The maximum, minimum or sum of windows of FLOAT32, each channel by itself, channels last, on an AVX2."""
+    """The maximum, minimum or sum of windows of FLOAT32, each channel by itself, channels last, on an AVX2: at most 128
+    taps, lines of 4 pixels or more, channels by fours, and no windows of 64 channels and more that lie apart.
+    """
     folds = _folds(verb)
     is_ours = reads_pixels() and len(folds) == 1 and folds[0].op in ("fold_max", "fold_min", "fold_sum")
     is_ours = is_ours and not verb.also and verb.is_by_row and all(verb.sizes)
-    return is_ours and folds[0].args[0].op == "load" and folds[0].type is DataType.FLOAT32
+    is_ours = is_ours and folds[0].args[0].op == "load" and folds[0].type is DataType.FLOAT32
+    return is_ours and import_alone(f"{_PACKAGE}.conv.nhwc").match_nhwc_pooling(verb) is not None
 
 
 def is_nhwc(verb: Reduce, constants: frozenset[str]) -> bool:
-    """A convolution by constant filters in FLOAT32 whose channels lie last, on an AVX2.
+    """A convolution by constant filters in FLOAT32 whose channels lie last, on an AVX2: lines of 4 pixels or more,
+    output channels for a vector, 3 steps or more side by side; pixels that share sets of the first cache only where
+    windows have several.
 
     A row of A is a pixel, read in place, so that nothing is packed. Products of one folded dimension are left to GEMM,
     whose panels serve any number of rows.
     """
     found = _filters(verb, constants)
-    return found is not None and verb.depth > 1 and any(verb.target.strides[k] == 1 for k in _channels(found))
+    is_ours = found is not None and verb.depth > 1 and any(verb.target.strides[k] == 1 for k in _channels(found))
+    return is_ours and import_alone(f"{_PACKAGE}.conv.nhwc").match_nhwc(verb) is not None
 
 
 def is_direct(verb: Reduce, constants: frozenset[str]) -> bool:

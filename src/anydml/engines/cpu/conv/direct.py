@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
+from anydml.engines.cpu.conv.input_lines import find_lines
 from anydml.engines.cpu.conv.microkernel import DirectTile, make_direct_tile
-from anydml.engines.cpu.conv.padded_input import match_padded_input
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_feature
 from anydml.engines.cpu.gemm.epilogue import SHORT
@@ -29,14 +29,17 @@ from anydml.engines.cpu.rows.walk import VIEWS
 from anydml.engines.cpu.schedules import BATCH, BESIDE, CHANNEL, DOWN, GROUP, INPUT, LEAST_LANES, PLACE, ROW
 from anydml.ir.contraction import match_contraction
 from anydml.ir.epilogue import COLUMN, find_epilogue, is_cheap
+from anydml.ir.padded_reads import match_padded
 from anydml.ir.verbs import Reduce
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from anydml.engines.cpu.conv.padded_input import PaddedInput
-    from anydml.ir.contraction import StridedOperand
+    from anydml.engines.cpu.conv.input_lines import InputLines
+    from anydml.engines.cpu.gemm.prepacked import Panels
+    from anydml.engines.cpu.gemm.program import Section
     from anydml.ir.epilogue import Epilogue
+    from anydml.ir.padded_reads import Padded
     from anydml.ir.verbs import Primitive
 
 # Direct convolution, a row block of the output (a "band" below) at a time. Compiled once for all.
@@ -186,6 +189,8 @@ def _multiply(text: Steps) -> None:
 
 
 MOST_VECTORS = 4
+ROWS, PLACES = (ROW, DOWN), (PLACE, BESIDE)
+"""Dimensions of the output's rows and of the places of one, each with that of its taps."""
 
 
 class Shape(NamedTuple):
@@ -209,9 +214,10 @@ class Shape(NamedTuple):
         return max(rows * self.vectors, of.latency, of.loads * (rows + self.vectors)) / 2 + of.overhead
 
 
-def shape_of(sides: Operands, lanes: int) -> Shape:
+def shape_of(sides: Operands) -> Shape:
     """The tile that takes the least time."""
-    registers = 32 if has_feature("avx512vl") else 16
+    registers, lanes = (32, 16) if has_feature("avx512vl") else (16, 8)
+    lanes = lanes if sides.n > LEAST_LANES else LEAST_LANES
     line, rows, found = sides.m, sides.found.sizes[ROW], []
     is_whole = sides.target.strides[ROW] == sides.target.strides[PLACE] * line
     for vectors in range(1, min(MOST_VECTORS, -(-sides.n // lanes)) + 1):
@@ -231,18 +237,20 @@ class _Units(NamedTuple):
     bands: int
     chunks: int
     """Parts of the channels of the output."""
-    rows: int
-    """Of a band at most."""
+    pitch: int
+    """Bytes of a line of a band."""
     plane: int
-    """Bytes of a channel of a band."""
+    """Bytes of a channel of it."""
+    fetches: bool
+    """Whether tiles have weights fetched: they are few, and do not find those in the first cache for long."""
 
 
 def units_of(
-    sides: Operands, shape: Shape, stride: int, reach: int, pitch: int, *, planes: int, panels: int
+    sides: Operands, shape: Shape, lines: InputLines, pitch: int, *, planes: int, panels: int
 ) -> _Units | None:
     """Row blocks that the second cache has, and work for every thread; None where a scratch has no room for a band.
 
-    Each of some planes has lines `pitch` bytes apart: windows begin `stride` lines apart, and have `reach`.
+    Each of some planes has lines `pitch` bytes apart.
     """
     sizes = sides.found.sizes
     groups, across = -(-sizes[ROW] // shape.lines), -(-sides.m // shape.places)
@@ -255,13 +263,14 @@ def units_of(
             room, sums = workspace().result_at - BAND_AT, figures().gemm.result_bytes
         rows = shape.lines * -(-groups // bands)
         # An odd number of the cache's lines: channels lie at different places of it then.
-        size = ((rows - 1) * stride + reach) * pitch
+        size = ((rows - 1) * lines.down + reach_of(sides, lines)) * pitch
         plane = (-(-size // LINE) | 1) * LINE
         if (
             planes * plane <= room
             and 4 * -(-groups // bands) * across * shape.places * shape.lines * shape.width <= sums
         ):
-            return _Units(bands, min(panels, -(-wanted // (count * bands))), rows, plane)
+            fetches = -(-groups // bands) * across <= figures().conv.fetched_tiles
+            return _Units(bands, min(panels, -(-wanted // (count * bands))), pitch, plane, fetches)
     return None
 
 
@@ -270,9 +279,59 @@ def size_of(sides: Operands) -> int:
     return 2 * math.prod(sides.found.sizes) // figures().gemm.flops_per_byte
 
 
-def tile_kernel(tile: DirectTile) -> int:
-    """The address of a tile's kernel."""
+def reach_of(sides: Operands, lines: InputLines) -> int:
+    """The lines of a window."""
+    return (sides.found.sizes[DOWN] - 1) * lines.below + 1
+
+
+def line_of(sides: Operands, lines: InputLines) -> int:
+    """The elements of a line of a band: all that there are, and all that windows read."""
+    sizes = sides.found.sizes
+    return max(1 + (sizes[PLACE] - 1) * lines.step + (sizes[BESIDE] - 1) * lines.beside, lines.left + lines.width)
+
+
+def tiles_of(
+    sides: Operands, shape: Shape, tile: DirectTile, epilogue: Epilogue, *, is_cut: bool, chain: int = 0, last: int
+) -> dict[str, int]:
+    """The words of tiles, for sums that are `is_cut` in parts, of which the last has so many pieces."""
+    sizes, lanes = sides.found.sizes, shape.lanes
+    low = tile._replace(lines=sizes[ROW] % shape.lines or shape.lines, places=sides.m % shape.places or shape.places)
+    narrow = {"vectors": -(-(sides.n % shape.width or shape.width) // lanes), "tail": sides.n % lanes}
+    tiles = [tile, low, tile._replace(**narrow), low._replace(**narrow)]
+    runs = [one.rows if one.is_beside else one.vectors * lanes for one in tiles]
+    ended = [
+        one._replace(epilogue=epilogue, chain=chain, ahead=-(-run // last))
+        for one, run in zip(tiles, runs, strict=True)
+    ]
+    plain = [_tile_kernel(one._replace(tail=0)) if is_cut else 0 for one in tiles]
+    return {
+        "places_at_once": shape.places, "lines": shape.lines, "columns": shape.width, "apart": tile.apart,
+        "tile_bytes": 4 * tile.rows * shape.width if is_cut else 0, "panel_bytes": 4 * sides.k * shape.width,
+        "fetches": int(tile.fetches), "soon_bytes": LINE * tile.soon,
+        **dict(zip(TILES, [*plain, *map(_tile_kernel, ended)], strict=True)),
+    }  # fmt: skip
+
+
+def _tile_kernel(tile: DirectTile) -> int:
     return get_kernel(tile.name, functools.partial(make_direct_tile, tile)).address
+
+
+def program_of(
+    sides: Operands, lines: InputLines, units: _Units, own: Mapping[str, int], panels: Panels, weights: Section
+) -> KernelProgram:
+    """The program of row blocks; `own` are the words of tiles, and those by which NCHW and NHWC differ."""
+    sizes, count = sides.found.sizes, sides.count(sides.batch)
+    result = sides.result(is_written=False)
+    sections = {"x": sides.section((), [lines.x], [0], [0]), "weights": weights, "result": result}
+    words = {
+        "rows": sizes[ROW], "line": sides.m, "bands": units.bands, "chunks": units.chunks, "count": count,
+        "x_down": lines.pitch or 4 * lines.width, "top": lines.top, "height": lines.height, "fill": lines.fill,
+        "pitch": units.pitch, "plane": units.plane, "stride": lines.down, "reach": reach_of(sides, lines),
+        "target_down": sides.target.strides[ROW],
+    }  # fmt: skip
+    record = record_of(RECORD, {**words, **own}, [sizes[k] for k in sides.batch], sections)
+    kernel = get_kernel("bands", make_direct_conv)
+    return KernelProgram(kernel, record, units.bands * units.chunks * count, size_of(sides), panels.layouts)
 
 
 # The lines of a band of a plane, copied with what is around them: as many stores as a line needs, and no loop for it.
@@ -363,27 +422,6 @@ FEW = 16
 12 channels, 3 x 3, twice as large."""
 
 
-class _Lines(NamedTuple):
-    """The input's lines, in bytes: how they are copied to a band, and how windows walk over that."""
-
-    x: StridedOperand
-    """Along the batch."""
-    x_step: int
-    x_down: int
-    size: int
-    left: int
-    top: int
-    height: int
-    fill: int
-    pitch: int
-    stride: int
-    """Lines from a row of the output to the next."""
-    below: int
-    """Lines from a row of taps to the next."""
-    reach: int
-    """Lines of a window."""
-
-
 def plan_direct(primitive: Reduce, constants: frozenset[str]) -> KernelProgram | None:
     """Windows that lie in a tensor as they are; None for others than of planes, by constant weights."""
     return _plan(primitive, None, constants)
@@ -392,11 +430,11 @@ def plan_direct(primitive: Reduce, constants: frozenset[str]) -> KernelProgram |
 def plan_direct_padded(primitives: Sequence[Primitive], constants: frozenset[str]) -> KernelProgram | None:
     """Planes whose padding is made for a convolution alone, and that; None for others."""
     *maps, last = primitives
-    frame = match_padded_input(maps)
-    return None if frame is None or not isinstance(last, Reduce) else _plan(last, frame, constants)
+    padded = match_padded(maps)
+    return None if padded is None or not isinstance(last, Reduce) else _plan(last, padded, constants)
 
 
-def _plan(primitive: Reduce, frame: PaddedInput | None, constants: frozenset[str]) -> KernelProgram | None:
+def _plan(primitive: Reduce, padded: Padded | None, constants: frozenset[str]) -> KernelProgram | None:
     found = match_contraction(primitive)
     assert found is not None  # noqa: S101 - for type checkers: the condition of the route
     for one in (found, found.transposed):
@@ -404,8 +442,8 @@ def _plan(primitive: Reduce, frame: PaddedInput | None, constants: frozenset[str
             continue
         batch = tuple(k for k in (BATCH, GROUP) if primitive.sizes[k] > 1)
         sides = Operands(primitive, one._replace(batch=batch, rows=(PLACE,), folded=(INPUT, DOWN, BESIDE)))
-        epilogue, lines = _epilogue(sides), _lines(sides, frame)
-        if epilogue is not None and lines is not None:
+        epilogue, lines = _epilogue(sides), find_lines(sides, sides.left, ROWS, PLACES, padded)
+        if epilogue is not None and lines is not None and _suits(sides, lines):
             return _program(sides, epilogue, lines, constants)
     return None
 
@@ -419,95 +457,33 @@ def _epilogue(sides: Operands) -> Epilogue | None:
     return found if found is not None and len(found.leaves) < VIEWS else None
 
 
-def _lines(sides: Operands, frame: PaddedInput | None) -> _Lines | None:
-    """How lines lie; None where windows are walked backward or reach out of a plane, or channels lie otherwise."""
-    x, sizes = sides.lie(sides.left), sides.found.sizes
-    ways = (ROW, PLACE, DOWN, BESIDE)
-    if any(x.strides[k] <= 0 for k in ways if sizes[k] > 1):
-        return None
-    down, below = x.strides[ROW], x.strides[DOWN]
-    last = _reach(sides, PLACE, BESIDE)
-    if sizes[INPUT] > 1 and x.strides[INPUT] < last:  # channels lie side by side
-        return None
-    if frame is None:
-        line = math.gcd(down, below) or last
-        height = (_reach(sides, ROW, DOWN) - 4) // line + 1
-        reach = (sizes[DOWN] - 1) * (below // line) + 1
-        return _Lines(x, x.strides[INPUT], line, last, 0, 0, height, 0, last, down // line, below // line, reach)
-    line, others = 4 * frame.line, [view for k, view in enumerate(sides.primitive.sources) if k != sides.left.value]
-    bound, inner = frame.lie(x, sides.batch), frame.inner
-    is_ours = x.tensor == frame.name and not x.offset and all(view.tensor != frame.name for view in others)
-    is_ours = is_ours and not (down % line or below % line) and last <= line and x.width == 4 and frame.element is None
-    channel = 4 * frame.strides[1] if sizes[INPUT] > 1 else 0
-    height = (_reach(sides, ROW, DOWN) - 4) // line + 1
-    if not is_ours or bound is None or x.strides[INPUT] != channel or height > (frame.height or height):
-        return None
-    size, left = 4 * inner.sizes[3], 4 * frame.left
-    pitch = max(last, left + size)
-    return _Lines(
-        bound, 4 * inner.strides[1], 4 * inner.strides[2], size, left, frame.top, inner.sizes[2], frame.number, pitch,
-        down // line, below // line, (sizes[DOWN] - 1) * (below // line) + 1,
-    )  # fmt: skip
+def _suits(sides: Operands, lines: InputLines) -> bool:
+    """Whether windows are walked onward, and elements of a line lie side by side, not those of channels."""
+    is_apart = sides.found.sizes[INPUT] == 1 or lines.x.strides[INPUT] >= 4 * lines.width
+    return lines.is_onward(sides, ROWS, PLACES) and lines.apart == 4 and is_apart and not lines.filler
 
 
-def _reach(sides: Operands, *ways: int) -> int:
-    """The bytes that all windows read along some dimensions."""
-    x, sizes = sides.lie(sides.left), sides.found.sizes
-    return 4 + sum((sizes[k] - 1) * x.strides[k] for k in ways)
-
-
-def _program(sides: Operands, epilogue: Epilogue, lines: _Lines, constants: frozenset[str]) -> KernelProgram | None:
-    sizes, target, x = sides.found.sizes, sides.target, sides.lie(sides.left)
-    own, steps = 16 if has_feature("avx512vl") else 8, sizes[DOWN] * sizes[BESIDE]
-    lanes = own if sides.n > LEAST_LANES else LEAST_LANES
-    shape = shape_of(sides, lanes)
+def _program(sides: Operands, epilogue: Epilogue, lines: InputLines, constants: frozenset[str]) -> KernelProgram | None:
+    sizes, target, channels = sides.found.sizes, sides.target, sides.found.sizes[INPUT]
+    shape, steps = shape_of(sides), sizes[DOWN] * sizes[BESIDE]
     width, count = shape.width, -(-sides.n // shape.width)
-    units = units_of(sides, shape, lines.stride, lines.reach, lines.pitch, planes=sizes[INPUT], panels=count)
+    copy = DirectLine(4 * lines.width, 4 * lines.left, 4 * line_of(sides, lines))
+    units = units_of(sides, shape, lines, copy.pitch, planes=channels, panels=count)
     panels = lay_out_places(sides, width, constants)
     if units is None or panels is None:
         return None
-    is_few = FEW > sizes[INPUT] > 1 == sizes[GROUP]
-    parts = 1 if is_few else -(-sizes[INPUT] // (CHAIN // steps))
-    together = -(-sizes[INPUT] // parts)
-    is_fetched = -(-units.rows // shape.lines) * -(-sides.m // shape.places) <= figures().conv.fetched_tiles
-    tiles = _tiles(sides, shape, lines, is_fetched=is_fetched)
-    last = (sizes[INPUT] - (parts - 1) * together) * sizes[DOWN]
-    chain = sizes[DOWN] if is_few else 0
-    ended = [tile._replace(epilogue=epilogue, chain=chain, ahead=-(-tile.vectors * lanes // last)) for tile in tiles]
-    kernels = [
-        *([0] * len(tiles) if parts == 1 else map(tile_kernel, tiles)),
-        *map(tile_kernel, ended),
-    ]
-    copy = DirectLine(lines.size, lines.left, lines.pitch)
-    x_section, result = sides.section((), [lines.x], [0], [0]), sides.result(is_written=False)
-    sections = {"x": x_section, "weights": panels.section, "result": result}
-    count = sides.count(sides.batch)
-    words = {
-        "channels": sizes[INPUT], "rows": sizes[ROW], "line": sides.m, "bands": units.bands, "chunks": units.chunks,
-        "panels": -(-sides.n // width), "count": count, "x_step": lines.x_step, "x_down": lines.x_down,
-        "copy": get_kernel(copy.name, functools.partial(make_direct_lines, copy)).address, "top": lines.top,
-        "height": lines.height, "fill": lines.fill, "pitch": lines.pitch, "plane": units.plane,
-        "stride": lines.stride, "reach": lines.reach, "together": together, "taps": sizes[DOWN],
-        "pieces": place_of((together, sizes[DOWN]), (units.plane, lines.below * lines.pitch)),
-        "places_at_once": shape.places, "lines": shape.lines, "apart": x.strides[PLACE],
-        "tile_bytes": 4 * shape.lines * shape.places * width if parts > 1 else 0, "channel_bytes": 4 * steps * width,
-        "panel_bytes": 4 * sides.k * width, "columns": width, "target_channel": target.strides[CHANNEL],
-        "target_down": target.strides[ROW], "fetches": int(tiles[0].fetches), "planes": sizes[INPUT], "piece_on": 0,
-        "target_place": 4, "to_step": target.strides[CHANNEL], "group_panels": -(-sides.n // width), "group_bytes": 0,
-        "group_columns": 0, "left_on": 0, "soon_bytes": LINE * tiles[0].soon,
-        **dict(zip(TILES, kernels, strict=True)),
+    is_few = FEW > channels > 1 == sizes[GROUP]
+    parts = 1 if is_few else -(-channels // (CHAIN // steps))
+    together = -(-channels // parts)
+    last = (channels - (parts - 1) * together) * sizes[DOWN]
+    walk = (sizes[BESIDE], lines.down * copy.pitch if shape.lines > 1 else 0, 4 * lines.step, 4 * lines.beside)
+    tile = DirectTile(*shape, width, *walk, fetches=units.fetches)
+    tiles = tiles_of(sides, shape, tile, epilogue, is_cut=parts > 1, chain=sizes[DOWN] if is_few else 0, last=last)
+    own = {
+        "channels": channels, "panels": count, "x_step": lines.x.strides[INPUT],
+        "copy": get_kernel(copy.name, functools.partial(make_direct_lines, copy)).address, "together": together,
+        "taps": sizes[DOWN], "pieces": place_of((together, sizes[DOWN]), (units.plane, lines.below * copy.pitch)),
+        "channel_bytes": 4 * steps * width, "target_channel": target.strides[CHANNEL], "planes": channels,
+        "target_place": 4, "to_step": target.strides[CHANNEL], "group_panels": count,
     }  # fmt: skip
-    record = record_of(RECORD, words, [sizes[k] for k in sides.batch], sections)
-    kernel, number = get_kernel("bands", make_direct_conv), units.bands * units.chunks * count
-    return KernelProgram(kernel, record, number, size_of(sides), panels.layouts)
-
-
-def _tiles(sides: Operands, shape: Shape, lines: _Lines, *, is_fetched: bool) -> list[DirectTile]:
-    """In the order of the kernel's: for a panel or the last, and for a line's places or the last."""
-    x, sizes = sides.lie(sides.left), sides.found.sizes
-    down = lines.stride * lines.pitch if shape.lines > 1 else 0
-    walk = (sizes[BESIDE], down, x.strides[PLACE], x.strides[BESIDE])
-    tile = DirectTile(*shape, shape.width, *walk, fetches=is_fetched)
-    low = tile._replace(lines=sizes[ROW] % shape.lines or shape.lines, places=sides.m % shape.places or shape.places)
-    narrow = (sides.n % shape.width or shape.width) // shape.lanes
-    return [each._replace(vectors=vectors) for vectors in (shape.vectors, narrow) for each in (tile, low)]
+    return program_of(sides, lines, units, {**own, **tiles}, panels, panels.section)

@@ -160,7 +160,8 @@ def plan_padding(primitives: Sequence[Primitive], _constants: frozenset[str] = f
     around = [distances(view.sizes[:outer], view.strides[:outer]) * width for view in (source, target)]
     tables = np.concatenate([np.stack(around, 1).ravel(), within.ravel()]).tolist()
     start = WORD * BORDERED.end
-    number = int.from_bytes(word_of(padded.outside).to_bytes(WORD, "little", signed=True)[:width] * (WORD // width), "little")
+    bits = word_of(padded.outside).to_bytes(WORD, "little", signed=True)[:width]
+    number = int.from_bytes(bits * (WORD // width), "little")
     fields: dict[str, int | Pointer] = {
         "source": Pointer(source.tensor, source.offset * width), "target": Pointer(target.tensor, first * width),
         "size": run * width, "number": number - (number >> 63 << 64), "inner": len(places), "blocks_at": start,
