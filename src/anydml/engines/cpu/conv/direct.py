@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.codegen.function import Steps
+from anydml.engines.cpu.codegen.function import Function, Steps, vector_of
 from anydml.engines.cpu.conv.input_lines import find_lines
 from anydml.engines.cpu.conv.microkernel import DirectTile, make_direct_tile
 from anydml.engines.cpu.families import figures
@@ -35,6 +35,7 @@ from anydml.ir.verbs import Reduce
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from anydml.engines.cpu.codegen.function import Value
     from anydml.engines.cpu.conv.input_lines import InputLines
     from anydml.engines.cpu.gemm.prepacked import Panels
     from anydml.engines.cpu.gemm.program import Section
@@ -303,16 +304,17 @@ def tiles_of(
         one._replace(epilogue=epilogue, chain=chain, ahead=-(-run // last))
         for one, run in zip(tiles, runs, strict=True)
     ]
-    plain = [_tile_kernel(one._replace(tail=0)) if is_cut else 0 for one in tiles]
+    plain = [tile_kernel(one._replace(tail=0)) if is_cut else 0 for one in tiles]
     return {
         "places_at_once": shape.places, "lines": shape.lines, "columns": shape.width, "apart": tile.apart,
         "tile_bytes": 4 * tile.rows * shape.width if is_cut else 0, "panel_bytes": 4 * sides.k * shape.width,
         "fetches": int(tile.fetches), "soon_bytes": LINE * tile.soon,
-        **dict(zip(TILES, [*plain, *map(_tile_kernel, ended)], strict=True)),
+        **dict(zip(TILES, [*plain, *map(tile_kernel, ended)], strict=True)),
     }  # fmt: skip
 
 
-def _tile_kernel(tile: DirectTile) -> int:
+def tile_kernel(tile: DirectTile) -> int:
+    """The address of a tile's kernel."""
     return get_kernel(tile.name, functools.partial(make_direct_tile, tile)).address
 
 
@@ -334,15 +336,17 @@ def program_of(
     return KernelProgram(kernel, record, units.bands * units.chunks * count, size_of(sides), panels.layouts)
 
 
-# The lines of a band of a plane, copied with what is around them: as many stores as a line needs, and no loop for it.
-#
-# `kernel(source, down, next, to, before, count, after, fill)` writes `before` lines that are filled, `count` lines of
-# the source, `down` bytes apart, and `after` filled ones. Meanwhile the lines `next` bytes on are fetched: another
-# plane's.
+# The lines of a row block, copied with what is around them: as many stores as a line needs, and no loop for it.
+
+
+COPY = "source down next to before count after fill"
+"""The arguments of kernels that copy lines to a row block: they write `before` lines that are filled, `count` lines of
+the source, `down` bytes apart, and `after` filled ones. Meanwhile those `next` bytes on are fetched: another plane's.
+"""
 
 
 class DirectLine(NamedTuple):
-    """A line of a band, in bytes."""
+    """A line of a row block, in bytes."""
 
     size: int
     """Of the source's."""
@@ -359,30 +363,34 @@ class DirectLine(NamedTuple):
 
 def make_direct_lines(line: DirectLine) -> str:
     """The text of the kernel."""
-    text = Steps()
+    f = Function("kernel", COPY)
+    source, down, beside, to, before, count, after, fill = f.args
     wide = _piece(line.pitch)
-    kind = f"<{wide // 4} x i32>"
-    filled = text.spread(text.new("trunc i64 %fill to i32"), "i32", wide // 4)
+    filled = f.splat(f.cast("trunc", fill, "i32"), wide // 4)
+    for first, lines in ((f.value(0, "i64"), before), (before + count, after)):
+        with f.loop(0, lines) as i:
+            here = to + (first + i) * line.pitch
+            for at in _offsets(line.pitch, wide):
+                f.store(filled, here + at)
+    with f.loop(0, count) as i:
+        here, there = to + (before + i) * line.pitch, source + i * down
+        around = [range(0, line.left, wide), range(line.pitch - wide, line.left + line.size - wide, -wide)]
+        for at in dict.fromkeys(min(max(at, 0), line.pitch - wide) for part in around for at in part):
+            f.store(filled, here + at)
+        _move(f, here + line.left, there, beside, line.size)
+    return f.end()
 
-    def put(place: str, offset: int) -> None:
-        text.add(f"store {kind} {filled}, ptr {text.place(f'{place} + {offset}')}, align 4")
 
-    for name, first, count in (("above", "0", "before"), ("below", "before + count", "after")):
-        with text.loop(name, 0, count):
-            text.let(f"{name}_to", f"to + ({first} + {name}) * {line.pitch}")
-            for offset in _offsets(0, line.pitch, wide):
-                put(f"{name}_to", offset)
-    with text.loop("i", 0, "count"):
-        text.let("here", f"to + (before + i) * {line.pitch}")
-        text.let("there", "source + i * down")
-        right = line.left + line.size
-        around = [range(0, line.left, wide), range(line.pitch - wide, right - wide, -wide)]
-        for offset in dict.fromkeys(min(max(at, 0), line.pitch - wide) for part in around for at in part):
-            put("here", offset)
-        _move(text, line)
-    text.add("ret void")
-    names = ("source", "down", "next", "to", "before", "count", "after", "fill")
-    return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+def _move(f: Function, here: Value, there: Value, after: Value, size: int) -> None:
+    if size >= figures().conv.memcpy_bytes:
+        f.memcpy(here, there, size)
+        return
+    for at in range(0, size, LINE):
+        f.prefetch(there + after + at)
+    piece = _piece(size)
+    found = [(at, f.load(vector_of(piece // 4, "i32"), there + at)) for at in _offsets(size, piece)]
+    for at, value in found:
+        f.store(value, here + at)
 
 
 def _piece(size: int) -> int:
@@ -390,25 +398,9 @@ def _piece(size: int) -> int:
     return next(piece for piece in (LINE, LINE // 2, LINE // 4, LINE // 8, 4) if piece <= size)
 
 
-def _offsets(start: int, stop: int, piece: int) -> list[int]:
+def _offsets(size: int, piece: int) -> list[int]:
     """Where pieces begin that cover some bytes: the last overlaps the one before."""
-    return [min(at, stop - piece) for at in range(start, stop, piece)]
-
-
-def _move(text: Steps, line: DirectLine) -> None:
-    if line.size >= figures().conv.memcpy_bytes:
-        to, source = text.place(f"here + {line.left}"), text.place("there")
-        text.declared["declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"] = None
-        text.add(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {line.size}, i1 false)")
-        return
-    for offset in range(0, line.size, LINE):
-        text.fetch(text.place(f"there + next + {offset}"))
-    piece = _piece(line.size)
-    kind = f"<{piece // 4} x i32>"
-    offsets = _offsets(0, line.size, piece)
-    found = [text.new(f"load {kind}, ptr {text.place(f'there + {at}')}, align 4") for at in offsets]
-    for at, value in zip(offsets, found, strict=True):
-        text.add(f"store {kind} {value}, ptr {text.place(f'here + {line.left + at}')}, align 4")
+    return [min(at, size - piece) for at in range(0, size, piece)]
 
 
 # Convolutions of planes by many channels, planned: the tile, the bands of the output, and how weights lie.

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.codegen.function import Steps
+from anydml.engines.cpu.codegen.function import Function
 from anydml.engines.cpu.conv import direct
 from anydml.engines.cpu.conv.direct import PLACES, ROWS
 from anydml.engines.cpu.conv.input_lines import find_lines
@@ -29,15 +29,13 @@ from anydml.ir.verbs import Reduce
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anydml.engines.cpu.codegen.function import Value
     from anydml.engines.cpu.conv.input_lines import InputLines
     from anydml.engines.cpu.launch.program import KernelProgram
     from anydml.ir.epilogue import Epilogue
     from anydml.ir.verbs import Primitive
 
-# The lines of a band of a picture whose channels lie side by side, copied with the places around them.
-#
-# `kernel(source, down, next, to, before, count, after, fill)` writes `before` lines that are filled, `count` lines of
-# the source, `down` bytes apart, and `after` filled ones; `next` has no meaning here.
+# The lines of a row block of a picture whose channels lie side by side, copied with the places around them.
 
 
 class NhwcLine(NamedTuple):
@@ -63,36 +61,30 @@ class NhwcLine(NamedTuple):
 
 
 def make_nhwc_lines(line: NhwcLine) -> str:
-    """The text of the kernel."""
-    text, whole = Steps(), line.width * line.pitch
+    """The text of the kernel, one of those that copy lines as `conv/direct.py` has it."""
+    f, whole = Function("kernel", direct.COPY), line.width * line.pitch
+    source, down, _, to, before, count, after, number = f.args
     piece = next(size for size in (LINE, LINE // 2, LINE // 4, LINE // 8, 4) if line.pitch % size == 0)
-    kind = f"<{piece // 4} x i32>"
-    filled = text.spread(text.new("trunc i64 %fill to i32"), "i32", piece // 4)
+    filled = f.splat(f.cast("trunc", number, "i32"), piece // 4)
 
-    def fill(name: str, first: str, size: int) -> None:
+    def fill(first: Value, size: int) -> None:
         if size:
-            with text.loop(name, 0, size, piece):
-                text.add(f"store {kind} {filled}, ptr {text.place(f'{first} + {name}')}, align 4")
+            with f.loop(0, size, piece) as at:
+                f.store(filled, first + at)
 
-    for name, first, count in (("above", "0", "before"), ("below", "before + count", "after")):
-        with text.loop(name, 0, count):
-            fill(f"{name}_at", f"to + ({first} + {name}) * {whole}", whole)
-    text.declared["declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"] = None
-    with text.loop("i", 0, "count"):
-        text.let("here", f"to + (before + i) * {whole}")
-        text.let("there", "source + i * down")
-        fill("left", "here", line.left * line.pitch)
-        past = line.left + line.places
-        fill("right", f"here + {past * line.pitch}", (line.width - past) * line.pitch)
-        text.let("inner", f"here + {line.left * line.pitch}")
-        is_run = line.size == line.apart == line.pitch
-        size = line.places * line.size if is_run else line.size
-        with text.loop("p", 0, 1 if is_run else line.places):
-            to, source = text.place(f"inner + p * {line.pitch}"), text.place(f"there + p * {line.apart}")
-            text.add(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {size}, i1 false)")
-    text.add("ret void")
-    names = ("source", "down", "next", "to", "before", "count", "after", "fill")
-    return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+    for first, lines in ((f.value(0, "i64"), before), (before + count, after)):
+        with f.loop(0, lines) as i:
+            fill(to + (first + i) * whole, whole)
+    left, past = line.left * line.pitch, (line.left + line.places) * line.pitch
+    is_run = line.size == line.apart == line.pitch
+    with f.loop(0, count) as i:
+        here, there = to + (before + i) * whole, source + i * down
+        fill(here, left)
+        fill(here + past, whole - past)
+        with f.loop(0, 1 if is_run else line.places) as p:
+            size = line.places * line.size if is_run else line.size
+            f.memcpy(here + left + p * line.pitch, there + p * line.apart, size)
+    return f.end()
 
 
 # Convolutions of pictures with padding, whose channels lie side by side, planned: bands as those of planes have.
