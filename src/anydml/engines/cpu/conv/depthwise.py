@@ -480,7 +480,7 @@ def _program(sides: Operands, found: _Found, taps: Taps, lines: InputLines) -> K
     }  # fmt: skip
     record = record_of(RECORD, words, [sizes[k] for k in sides.batch], sections)
     size = 2 * math.prod(sizes) // figures().gemm.flops_per_byte
-    walk_ = get_kernel("planes", functools.partial(make_planes, workspace().size, figures().gemm.result_bytes))
+    walk_ = get_kernel("stencil", functools.partial(make_planes, workspace().size, figures().gemm.result_bytes))
     return KernelProgram(walk_, record, sides.count(sides.batch) * parts, size)
 
 

@@ -43,19 +43,19 @@ if TYPE_CHECKING:
     from anydml.ir.padded_reads import Padded
     from anydml.ir.verbs import Primitive
 
-# Direct convolution, a row block of the output (a "band" below) at a time. Compiled once for all.
+# Direct convolution, a row block of the output at a time. Compiled once for all.
 #
-# A unit copies the lines of the input that its band reads to the scratch, which the second cache holds, with their
+# A unit copies the lines of the input that its row block reads to the scratch, which the second cache holds, with their
 # padding; then tiles go over it: a panel of channels after the other, for each a part of the input's channels after the
-# other, whose weights the first cache holds while all places of the band are computed with them.
+# other, whose weights the first cache holds while all places of the row block are computed with them.
 
 
-BAND_AT = 64
-"""Of a scratch, the bytes before the band; sums lie where other kernels have results."""
+BLOCK_AT = 64
+"""Of a scratch, the bytes before the row block; sums lie where other kernels have results."""
 TILES = tuple(f"{name}{narrow}{low}" for name in ("tile", "last") for narrow in ("", "_narrow") for low in ("", "_low"))
-"""For a window's last channels or others, for the last panel or others, for the last places of a band or line."""
+"""For a window's last channels or others, for the last panel or others, for the last places of a row block or line."""
 RECORD = Layout(
-    "slots", "slot_count", "channels", "rows", "line", "bands", "chunks", "panels", "count", "x_step", "x_down",
+    "slots", "slot_count", "channels", "rows", "line", "blocks", "chunks", "panels", "count", "x_step", "x_down",
     "copy", "top", "height", "fill", "pitch", "plane", "stride", "reach", "together", "taps", "pieces",
     "places_at_once", "lines", "apart", "tile_bytes", "channel_bytes", "panel_bytes", "columns", "target_channel",
     "target_down", "x_at", "weights_at", "result_at", "rank", "fetches", "planes", "piece_on", "target_place",
@@ -63,8 +63,8 @@ RECORD = Layout(
 )  # fmt: skip
 """After the header, and before the batch's sizes, of `count` places. The kernel `copy` brings lines of each of
 `channels`, `x_step` apart: `height` of them, `x_down` apart, are there from line `top` on, and around them is `fill`.
-Lines of a band lie `pitch` apart, channels `plane`; a row of the output begins `stride` lines after the one before, and
-reads `reach`. Tiles take `together` channels, each with `taps` pieces. Weights of a channel have `channel_bytes`, those
+Lines of a row block lie `pitch` apart, channels `plane`; a row of the output begins `stride` lines after the one before
+and reads `reach`. Tiles take `together` channels, each with `taps` pieces. Weights of a channel have `channel_bytes`, those
 of a panel `panel_bytes`, for so many `columns`. Where it `fetches`, tiles have weights fetched before the input: at
 each piece `soon_bytes`.
 
@@ -87,19 +87,19 @@ def make_direct_conv() -> str:
     text.let("groups", "(rows + lines - 1) // lines")
     text.let("across", "(line + places_at_once - 1) // places_at_once")
     take_scratch(text, workspace().size)
-    text.let("band", f"scratch + {BAND_AT}")
+    text.let("block", f"scratch + {BLOCK_AT}")
     text.let("sums", f"scratch + {workspace().result_at}")
     with text.loop("unit", "begin", "end"):
         _look_ahead(text)
-        text.let("part", "unit % bands")
-        text.let("chunk", "unit // bands // count")
+        text.let("part", "unit % blocks")
+        text.let("chunk", "unit // blocks // count")
         for name in ("weights", "result"):
             text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
         text.read("x_base", "x_bases")
         text.read("weights_base", "weights_bases")
         text.read("target", "result_bases + views * 8 - 8")
-        text.let("group", "(groups * part) // bands")
-        text.let("group_stop", "(groups * (part + 1)) // bands")
+        text.let("group", "(groups * part) // blocks")
+        text.let("group_stop", "(groups * (part + 1)) // blocks")
         text.let("first", "group * lines")
         text.let("some", "min(group_stop * lines, rows) - first")
         _copy(text)
@@ -114,13 +114,13 @@ def _look_ahead(text: Steps) -> None:
     """Where the input of the next unit begins, which tiles have fetched meanwhile, then that of this one."""
     with text.loop("way", 0, 2):
         text.let("asked", "min(unit + 1 - way, end - 1)")
-        find_place(text, "asked // bands % count", RECORD.end)
+        find_place(text, "asked // blocks % count", RECORD.end)
         text.invoke("@bases", "x", "rank", "places + 8", "x_bases")
         with text.when("way == 0"):
             text.read("next_base", "x_bases")
-            text.let("next_part", "asked % bands")
-            text.let("next_line", "max((groups * next_part) // bands * lines * stride - top, 0)")
-            text.let("next_stop", "(groups * (next_part + 1)) // bands * lines * stride - top + reach - stride")
+            text.let("next_part", "asked % blocks")
+            text.let("next_line", "max((groups * next_part) // blocks * lines * stride - top, 0)")
+            text.let("next_stop", "(groups * (next_part + 1)) // blocks * lines * stride - top + reach - stride")
             text.put("ahead", "next_base + next_line * x_down")
             text.put("ahead + 8", 0)
             text.put("ahead + 16", "planes if asked > unit else 0")
@@ -144,7 +144,7 @@ def _fetch_ahead(text: Steps) -> None:
 
 
 def _copy(text: Steps) -> None:
-    """The lines of a band, with what is around them."""
+    """The lines of a row block, with what is around them."""
     text.let("line_first", "first * stride - top")
     text.let("total", "(some - 1) * stride + reach")
     text.let("above", "min(max(0 - line_first, 0), total)")
@@ -152,13 +152,13 @@ def _copy(text: Steps) -> None:
     text.let("source", "x_base + (line_first + above) * x_down")
     with text.loop("c", 0, "planes"):
         text.invoke(
-            "copy", "source + c * x_step", "x_down", "x_step", "band + c * plane", "above", "inside",
+            "copy", "source + c * x_step", "x_down", "x_step", "block + c * plane", "above", "inside",
             "total - above - inside", "fill",
         )  # fmt: skip
 
 
 def _multiply(text: Steps) -> None:
-    """Some channels of all places of a band, by the weights of a panel."""
+    """Some channels of all places of a row block, by the weights of a panel."""
     text.let("here_channels", "min(together, channels - ch)")
     text.let("steps", "here_channels * taps")
     text.let("is_last", "1 if ch + here_channels == channels else 0")
@@ -167,7 +167,7 @@ def _multiply(text: Steps) -> None:
     text.let("set", "panel // group_panels")
     text.let("panel_of", "panel - set * group_panels")
     text.let("column", "set * group_columns + panel_of * columns")
-    text.let("a_first", "band + ch * plane + set * group_bytes + panel_of * left_on")
+    text.let("a_first", "block + ch * plane + set * group_bytes + panel_of * left_on")
     text.let("to_first", "target + column * target_channel + first * target_down")
     text.let("kind", "(4 if is_last else 0) + (2 if panel_of == group_panels - 1 else 0)")
     text.let("tiles", f"words + {RECORD.at(TILES[0])} + kind * 8")
@@ -235,11 +235,11 @@ def shape_of(sides: Operands) -> Shape:
 class _Units(NamedTuple):
     """How work is cut."""
 
-    bands: int
+    blocks: int
     chunks: int
     """Parts of the channels of the output."""
     pitch: int
-    """Bytes of a line of a band."""
+    """Bytes of a line of a row block."""
     plane: int
     """Bytes of a channel of it."""
     fetches: bool
@@ -249,7 +249,7 @@ class _Units(NamedTuple):
 def units_of(
     sides: Operands, shape: Shape, lines: InputLines, pitch: int, *, planes: int, panels: int
 ) -> _Units | None:
-    """Row blocks that the second cache has, and work for every thread; None where a scratch has no room for a band.
+    """Row blocks that the second cache has, and work for every thread; None where a scratch has no room for one.
 
     Each of some planes has lines `pitch` bytes apart.
     """
@@ -258,20 +258,20 @@ def units_of(
     count = sides.count(sides.batch)
     threads = 1 if size_of(sides) < SMALL else get_num_threads()
     wanted = 1 if threads == 1 else figures().gemm.items_per_thread * threads
-    for bands in range(min(groups, -(-wanted // count)), groups + 1):
-        room, sums = figures().conv.band_bytes, figures().conv.band_sums
-        if bands >= groups:
-            room, sums = workspace().result_at - BAND_AT, figures().gemm.result_bytes
-        rows = shape.lines * -(-groups // bands)
+    for blocks in range(min(groups, -(-wanted // count)), groups + 1):
+        room, sums = figures().conv.block_bytes, figures().conv.block_sums
+        if blocks >= groups:
+            room, sums = workspace().result_at - BLOCK_AT, figures().gemm.result_bytes
+        rows = shape.lines * -(-groups // blocks)
         # An odd number of the cache's lines: channels lie at different places of it then.
         size = ((rows - 1) * lines.down + reach_of(sides, lines)) * pitch
         plane = (-(-size // LINE) | 1) * LINE
         if (
             planes * plane <= room
-            and 4 * -(-groups // bands) * across * shape.places * shape.lines * shape.width <= sums
+            and 4 * -(-groups // blocks) * across * shape.places * shape.lines * shape.width <= sums
         ):
-            fetches = -(-groups // bands) * across <= figures().conv.fetched_tiles
-            return _Units(bands, min(panels, -(-wanted // (count * bands))), pitch, plane, fetches)
+            fetches = -(-groups // blocks) * across <= figures().conv.fetched_tiles
+            return _Units(blocks, min(panels, -(-wanted // (count * blocks))), pitch, plane, fetches)
     return None
 
 
@@ -286,7 +286,7 @@ def reach_of(sides: Operands, lines: InputLines) -> int:
 
 
 def line_of(sides: Operands, lines: InputLines) -> int:
-    """The elements of a line of a band: all that there are, and all that windows read."""
+    """The elements of a line of a row block: all that there are, and all that windows read."""
     sizes = sides.found.sizes
     return max(1 + (sizes[PLACE] - 1) * lines.step + (sizes[BESIDE] - 1) * lines.beside, lines.left + lines.width)
 
@@ -326,14 +326,14 @@ def program_of(
     result = sides.result(is_written=False)
     sections = {"x": sides.section((), [lines.x], [0], [0]), "weights": weights, "result": result}
     words = {
-        "rows": sizes[ROW], "line": sides.m, "bands": units.bands, "chunks": units.chunks, "count": count,
+        "rows": sizes[ROW], "line": sides.m, "blocks": units.blocks, "chunks": units.chunks, "count": count,
         "x_down": lines.pitch or 4 * lines.width, "top": lines.top, "height": lines.height, "fill": lines.fill,
         "pitch": units.pitch, "plane": units.plane, "stride": lines.down, "reach": reach_of(sides, lines),
         "target_down": sides.target.strides[ROW],
     }  # fmt: skip
     record = record_of(RECORD, {**words, **own}, [sizes[k] for k in sides.batch], sections)
-    kernel = get_kernel("bands", make_direct_conv)
-    return KernelProgram(kernel, record, units.bands * units.chunks * count, size_of(sides), panels.layouts)
+    kernel = get_kernel("direct", make_direct_conv)
+    return KernelProgram(kernel, record, units.blocks * units.chunks * count, size_of(sides), panels.layouts)
 
 
 # The lines of a row block, copied with what is around them: as many stores as a line needs, and no loop for it.
@@ -358,7 +358,7 @@ class DirectLine(NamedTuple):
     @property
     def name(self) -> str:
         """The kernel's."""
-        return f"pack lines of a band {' '.join(map(str, self))}"
+        return f"pack lines NCHW {' '.join(map(str, self))}"
 
 
 def make_direct_lines(line: DirectLine) -> str:
@@ -403,7 +403,7 @@ def _offsets(size: int, piece: int) -> list[int]:
     return [min(at, size - piece) for at in range(0, size, piece)]
 
 
-# Convolutions of planes by many channels, planned: the tile, the bands of the output, and how weights lie.
+# Convolutions of planes by many channels, planned: the tile, the blocks of the output, and how weights lie.
 #
 # The input's lines are copied with their padding, and read as they lie: nothing is packed for the tiles. Weights are a
 # constant, laid out ahead in panels of channels.

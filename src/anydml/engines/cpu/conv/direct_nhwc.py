@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
 
 class NhwcLine(NamedTuple):
-    """A line of a band."""
+    """A line of a row block."""
 
     size: int
     """Bytes of a place."""
     apart: int
     """Bytes from one place to the next, in the source."""
     pitch: int
-    """The same in the band."""
+    """The same in the row block."""
     places: int
     """Of the source's line."""
     left: int
@@ -57,7 +57,7 @@ class NhwcLine(NamedTuple):
     @property
     def name(self) -> str:
         """The kernel's."""
-        return f"pack lines of pixels {' '.join(map(str, self))}"
+        return f"pack lines NHWC {' '.join(map(str, self))}"
 
 
 def make_nhwc_lines(line: NhwcLine) -> str:
@@ -87,10 +87,10 @@ def make_nhwc_lines(line: NhwcLine) -> str:
     return f.end()
 
 
-# Convolutions of pictures with padding, whose channels lie side by side, planned: bands as those of planes have.
+# Convolutions of pictures with padding, whose channels lie side by side, planned: row blocks as those of planes have.
 #
-# A unit copies the lines that a band of the output reads, all channels of them, with the places around them; tiles read
-# them as they lie. Filters are for all channels, for a group of them, or for each channel by itself.
+# A unit copies the lines that a row block of the output reads, all channels of them, with the places around them; tiles
+# read them as they lie. Filters are for all channels, for a group of them, or for each channel by itself.
 
 
 LONGEST = 32
