@@ -64,9 +64,9 @@ RECORD = Layout(
 """After the header, and before the batch's sizes, of `count` places. The kernel `copy` brings lines of each of
 `channels`, `x_step` apart: `height` of them, `x_down` apart, are there from line `top` on, and around them is `fill`.
 Lines of a row block lie `pitch` apart, channels `plane`; a row of the output begins `stride` lines after the one before
-and reads `reach`. Tiles take `together` channels, each with `taps` pieces. Weights of a channel have `channel_bytes`, those
-of a panel `panel_bytes`, for so many `columns`. Where it `fetches`, tiles have weights fetched before the input: at
-each piece `soon_bytes`.
+and reads `reach`. Tiles take `together` channels, each with `taps` pieces. Weights of a channel have `channel_bytes`,
+those of a panel `panel_bytes`, for so many `columns`. Where it `fetches`, tiles have weights fetched before the input:
+at each piece `soon_bytes`.
 
 Where the channels of a place lie side by side, there is one of `planes`, `channels` are pieces of a window, and their
 table goes `piece_on` bytes on with each. Some `group_panels` read the same channels of the input, the next ones those
