@@ -297,8 +297,8 @@ def tiles_of(
     """The words of tiles, for sums that are `is_cut` in parts, of which the last has so many pieces."""
     sizes, lanes = sides.found.sizes, shape.lanes
     low = tile._replace(lines=sizes[ROW] % shape.lines or shape.lines, places=sides.m % shape.places or shape.places)
-    narrow = {"vectors": -(-(sides.n % shape.width or shape.width) // lanes), "tail": sides.n % lanes}
-    tiles = [tile, low, tile._replace(**narrow), low._replace(**narrow)]
+    vectors, tail = -(-(sides.n % shape.width or shape.width) // lanes), sides.n % lanes
+    tiles = [tile, low, *(one._replace(vectors=vectors, tail=tail) for one in (tile, low))]
     runs = [one.rows if one.is_beside else one.vectors * lanes for one in tiles]
     ended = [
         one._replace(epilogue=epilogue, chain=chain, ahead=-(-run // last))
