@@ -174,3 +174,33 @@ def test_onnx_models_in_one_piece_and_in_parts(tmp_path: Path) -> None:
     )
     found = pytest.importorskip("anydml.onnx").load(parts).schedules
     assert [one.route for one in found] == ["map", "map"]
+
+
+def test_a_convolution_takes_the_same_route_by_itself_and_in_a_graph() -> None:
+    x, w = numbers(1, 16, 20, 20), numbers(32, 16, 3, 3)
+    filters = dml.TensorDesc("float32", w.shape, flags=dml.TensorFlags.OWNED_BY_DML)
+    padding: Any = {"start_padding": (1, 1), "end_padding": (1, 1)}
+    desc = dml.Convolution.infer(input_tensor=dml.TensorDesc("float32", x.shape), filter_tensor=filters, **padding)
+    found, answers = [], []
+    for device in ("cpu", "reference"):
+        g = dml.Graph(device)
+        compiled = g.compile([dml.convolution(g.input(x, "x"), g.constant(w), **padding)])
+        found.append(compiled.schedules)
+        answers.append(np.asarray(compiled(x)))
+    by_itself = dml.Device("cpu").compile(desc).schedules
+    assert [(one.route, one.when, one.values) for one in found[0]] == [
+        (one.route, one.when, one.values) for one in by_itself
+    ]
+    assert len(found[1]) > len(found[0]) == 1 or not reads_pixels()
+    np.testing.assert_allclose(answers[0].reshape(-1), answers[1].reshape(-1), rtol=1e-4, atol=1e-4)
+
+
+def test_padding_that_another_reads_too_stays_a_pass() -> None:
+    x = numbers(1, 16, 20, 20)
+    g = dml.Graph("cpu")
+    padded = dml.padding(g.input(x, "x"), start_padding=(0, 0, 1, 1), end_padding=(0, 0, 1, 1))
+    made = dml.convolution(padded, g.constant(numbers(32, 16, 3, 3)))
+    compiled = g.compile([made, dml.cumulative_summation(padded, axis=3)])
+    assert not any(one.route.endswith("padded") for one in compiled.schedules)
+    sums = np.cumsum(np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))), 3)
+    np.testing.assert_allclose(np.asarray(compiled(x)[1]), sums, 1e-4, 1e-4)

@@ -14,7 +14,7 @@ from anydml.ir.contraction import match_contraction
 from anydml.ir.fetches import Gathered, Turned, match_gathered, match_turned
 from anydml.ir.patterns import Filled, is_copy, match_filled, match_scaled
 from anydml.ir.trees import walk
-from anydml.ir.verbs import Map, Primitive, Reduce, Repeat, Scan, Scatter, Sort
+from anydml.ir.verbs import Joined, Map, Primitive, Reduce, Repeat, Scan, Scatter, Sort
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -64,7 +64,11 @@ def _word_target(primitive: Primitive, words: _Words, *, is_only: bool) -> str:
 
 def word_kind(step: Step) -> str:
     """The work of a step in a word or two."""
-    return _VERBS.get(type(step.primitive), _ANY).kind(step.primitive)
+    return _kind_of(step.primitive)
+
+
+def _kind_of(primitive: Primitive) -> str:
+    return _VERBS.get(type(primitive), _ANY).kind(primitive)
 
 
 # Each verb: what it does and how, in a few words each, and the view that it writes
@@ -251,6 +255,16 @@ def _tell_repeat(primitive: Repeat, words: _Words) -> tuple[list[str], View]:
     return [f"{word_count(primitive.sizes[0], 'time')} in turn: {'; '.join(told)}"], last
 
 
+def _tell_joined(primitive: Joined, words: _Words) -> tuple[list[str], View]:
+    """The last of the verbs, of what those before it make."""
+    *before, last = primitive.verbs
+    made = {view.tensor: "it" for verb in before for view in verb.targets if view.tensor not in words.names}
+    inner = _Words(words.layouts, {**words.names, **made})
+    told = [_word_target(one, inner, is_only=True) for verb in before for one in verb.apart()]
+    parts, target = _VERBS.get(type(last), _ANY).told(last, inner)
+    return ["; ".join((*told, ", ".join(parts)))], target
+
+
 def _tell_any(primitive: Primitive, words: _Words) -> tuple[list[str], View]:
     return [f"{word_verb(primitive)} {', '.join(map(words.of, primitive.sources))}"], primitive.target
 
@@ -267,6 +281,7 @@ _VERBS: dict[type[Primitive], _Verb] = {
     Scatter: _Verb(word_verb, _tell_scatter),
     Sort: _Verb(lambda _: "order", _tell_sort),
     Repeat: _Verb(word_verb, _tell_repeat),
+    Joined: _Verb(lambda joined: _kind_of(joined.verbs[-1]), _tell_joined),
     Attend: _Verb(lambda _: "attention", _tell_attend),
 }
 _ANY = _Verb(word_verb, _tell_any)

@@ -12,7 +12,7 @@ from anydml.ir.attention import Attend
 from anydml.ir.expressions import FOLDS, FUNCTIONS, Expr, call, load
 from anydml.ir.numerics import expand
 from anydml.ir.trees import walk
-from anydml.ir.verbs import Computation, Repeat, Scan
+from anydml.ir.verbs import Computation, Joined, Repeat, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -59,6 +59,8 @@ def _flops(primitive: Primitive) -> int:
         return sum(map(_flops, primitive.spelled()))
     if isinstance(primitive, Repeat):
         return sum(map(_flops, primitive.steps))
+    if isinstance(primitive, Joined):
+        return sum(map(_flops, primitive.verbs))
     if isinstance(primitive, Scan):
         return math.prod(primitive.sizes)
     return _of_trees(primitive) if isinstance(primitive, Computation) else 0

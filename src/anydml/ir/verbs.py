@@ -311,6 +311,47 @@ class Repeat(Primitive):
         return Repeat.of([step.writing(change) for step in self.steps])
 
 
+@dataclass(frozen=True, slots=True)
+class Joined(Primitive):
+    """Verbs that an engine carries out as one program, which writes the last one's target alone.
+
+    Such are maps that pad a tensor, and the reduce that alone reads it. It is made when passes are planned, after all
+    rules: what passes between its verbs has no memory.
+    """
+
+    verbs: tuple[Primitive, ...]
+
+    @classmethod
+    def of(cls, verbs: Sequence[Primitive]) -> Joined:
+        """Of verbs, whose views are its own but for what passes between them."""
+        *before, last = verbs
+        between = {view.tensor for verb in before for view in verb.targets} - {last.target.tensor}
+        read = (view for verb in verbs for view in verb.reads if view.tensor not in between)
+        return cls(tuple(read), last.target, tuple(verbs))
+
+    @property
+    def targets(self) -> tuple[View, ...]:
+        """The views that are written: of all verbs where they write parts of one tensor."""
+        return tuple(view for verb in self.verbs for view in verb.targets if view.tensor == self.target.tensor)
+
+    def may_overwrite(self, target: View) -> bool:  # noqa: ARG002 - as others
+        """A source is read until the last element is written."""
+        return False
+
+    def reading(self, change: Callable[[View], View]) -> Joined:
+        """The same with the views that it reads changed."""
+        return Joined.of([verb.reading(change) for verb in self.verbs])
+
+    def writing(self, change: Callable[[View], View]) -> Joined:
+        """The same with the views that it writes changed."""
+        return Joined.of([verb.writing(change) for verb in self.verbs])
+
+
+def verbs_of(primitive: Primitive) -> tuple[Primitive, ...]:
+    """The verbs of a pass: several where they are one program."""
+    return primitive.verbs if isinstance(primitive, Joined) else (primitive,)
+
+
 Verb = TypeVar("Verb", bound=Primitive)
 
 

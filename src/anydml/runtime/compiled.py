@@ -14,9 +14,9 @@ from anydml.errors import DescriptionError, Fault, IndexRangeError, show
 from anydml.graph.arena import check_bounds, lay_out
 from anydml.graph.guard import guard
 from anydml.graph.lower import lower_operator
-from anydml.graph.recipe import Recipe
 from anydml.ir.bounds import are_checked
 from anydml.ir.patterns import copy_of
+from anydml.ir.verbs import verbs_of
 from anydml.ir.views import View
 from anydml.locks import cached_property
 from anydml.memory import HOST, has_fast_address
@@ -24,6 +24,7 @@ from anydml.operators import OperatorDesc
 from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Known
 from anydml.runtime.dispatchable import Compiled
 from anydml.runtime.launches import in_a_row, one_or_all
+from anydml.runtime.pass_programs import join_steps
 from anydml.runtime.persistent_resource import Kept
 from anydml.runtime.prepacked import Layouts
 from anydml.runtime.profiler_hook import WATCHER
@@ -123,24 +124,22 @@ class CompiledOperator(Compiled):
             check_bounds(recipe, lay_out(recipe), {**kept.inputs(), **kept.outputs()})
         engine = self.device.engine
         dense = frozenset(field for field, tensor in self.owned.items() if _is_dense(tensor))
-        verbs = [step.primitive for step in recipe.steps]
-        whole = engine.join(verbs, dense) if len(verbs) > 1 else None
-        self._passes, self._dense = [verbs] if whole else [[verb] for verb in verbs], dense
-        if whole is not None:
-            stores = {name: store for name, store in recipe.stores.items() if store.kind != "scratch"}
-            recipe = Recipe(stores, recipe.steps[-1:])
-        self.recipe = recipe
-        """The steps that a dispatch takes; of those that an engine runs as one the last."""
+        recipe, ready = join_steps(engine, recipe, dense)
+        self.recipe, self._dense = recipe, dense
+        """The steps that a dispatch takes."""
         self._arena = lay_out(recipe)
         self.temporary_size = self._arena.size_in_bytes
-        self._programs = [whole] if whole else [engine.compile(step.primitive, dense) for step in recipe.steps]
+        self._programs = [
+            ready.get(number) or engine.compile(step.primitive, dense) for number, step in enumerate(recipe.steps)
+        ]
         self._ahead = Layouts.of(recipe, self._programs)
         self.plan_owned(self._ahead, {field: field for field in self.owned})
 
     @property
     def schedules(self) -> Schedules:
         """For each pass the route of the engine's decision table that it takes, and the condition that chose it."""
-        return schedules_of(self.device.engine, (((self.name,), verbs) for verbs in self._passes), self._dense)
+        passes = (((self.name,), verbs_of(step.primitive)) for step in self.recipe.steps)
+        return schedules_of(self.device.engine, passes, self._dense)
 
     def keep(self, field: str, tensor: TensorDesc) -> Kept:
         """An owned tensor is kept packed."""

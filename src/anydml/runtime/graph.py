@@ -14,7 +14,7 @@ from anydml.graph.check import byte_span
 from anydml.graph.description import SUBJECT, GraphDesc
 from anydml.graph.wiring import node_names, operators
 from anydml.ir.patterns import copy_of
-from anydml.ir.verbs import IndexFault
+from anydml.ir.verbs import IndexFault, verbs_of
 from anydml.ir.views import View
 from anydml.locks import cached_property
 from anydml.memory import HOST, Buffer, has_fast_address
@@ -237,7 +237,7 @@ class CompiledGraph(Compiled):
     def schedules(self) -> Schedules:
         """For each pass the route of the engine's decision table that it takes, and the condition that chose it."""
         told = self.told
-        passes = ((step.nodes, (step.primitive,)) for step in told.recipe.steps)
+        passes = ((step.nodes, verbs_of(step.primitive)) for step in told.recipe.steps)
         return schedules_of(self.device.engine, passes, told.constants)
 
     def explain(self) -> GraphPicture:

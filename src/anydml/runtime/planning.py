@@ -17,7 +17,7 @@ from anydml.ir.bounds import are_checked
 from anydml.ir.verbs import Scatter
 from anydml.memory import word_bytes
 from anydml.runtime.constant_program import Once
-from anydml.runtime.pass_programs import compile_steps
+from anydml.runtime.pass_programs import compile_steps, join_steps
 from anydml.runtime.prepacked import Layouts
 
 if TYPE_CHECKING:
@@ -145,7 +145,9 @@ class Prepared:
         room = sys.maxsize if max_memory is None else max_memory - needs
         owned = [stores[field] for field, tensor in inputs.items() if tensor.is_owned_by_dml]
         known = optimiser.laid_out(recipe, owned, room, left_out)
-        programs = compile_steps(engine, [step.primitive for step in recipe.steps], known)
+        recipe, ready = join_steps(engine, recipe, known)
+        arena = lay_out(recipe) if ready else arena
+        programs = compile_steps(engine, recipe, ready, known)
         ahead = Layouts.of(recipe, programs, taken=stores)
         once = ahead.once(once, recipe)
         if are_checked():
