@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from anydml.engines.common.program import Program
     from anydml.engines.cpu.kernel import Kernel
-    from anydml.engines.cpu.rows.reduce_kernel import Pass
     from anydml.ir.expressions import Expr
+    from anydml.ir.row_passes import Pass
     from anydml.ir.verbs import Reduce
     from anydml.ir.views import View
 

@@ -27,8 +27,9 @@ from anydml.ir.expressions import FOLDS, LEAVES
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.engines.cpu.rows.reduce_kernel import Pass, Shape
+    from anydml.engines.cpu.rows.reduce_kernel import Shape
     from anydml.ir.expressions import Expr
+    from anydml.ir.row_passes import Pass
 
 # The vectors of a strip of rows: where they begin, and their results so far, which lie on the stack.
 

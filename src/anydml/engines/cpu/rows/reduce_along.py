@@ -29,8 +29,9 @@ from anydml.ir.trees import walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from anydml.engines.cpu.rows.reduce_kernel import Pass, Shape
+    from anydml.engines.cpu.rows.reduce_kernel import Shape
     from anydml.ir.expressions import Expr
+    from anydml.ir.row_passes import Pass
 
 # The number of a row's first element that meets a condition, as ARGMAX has it: nothing is read after that.
 

@@ -23,12 +23,12 @@ from anydml.engines.cuda.conv.implicit_gemm_kernel import Taps
 from anydml.engines.cuda.conv.windows import walked_by
 from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Kernel, bases_of, kind_of
 from anydml.engines.cuda.prepared import Prepared
-from anydml.engines.cuda.rows.reduce import levels_of, neutral
 from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr
 from anydml.ir.numerics import expand
 from anydml.ir.padded_reads import match_reached
 from anydml.ir.patterns import copy_of
+from anydml.ir.row_passes import levels_of, neutral
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:

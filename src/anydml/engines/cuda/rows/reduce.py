@@ -8,8 +8,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from anydml.engines.common.tiles import RowWalk, alignment_of, ceil_power, leaves_of, over, row_walk_of, step_of
 from anydml.engines.cuda.codegen.expressions import TRITON, Emitted, TritonLines, bounded, load_text
 from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Kernel, bases_of, kind_of
@@ -17,9 +15,10 @@ from anydml.engines.cuda.move.gather import bind_checked, check_kernel
 from anydml.engines.cuda.rows.reduce_kernel import Line, Rows
 from anydml.engines.cuda.scratch import DeviceWords
 from anydml.enums import DataType
-from anydml.ir.expressions import FOLDS, Expr, const, fold, load
+from anydml.ir.expressions import FOLDS, Expr, fold, load
 from anydml.ir.numerics import expand
 from anydml.ir.numerics.exponential import is_not_above_zero
+from anydml.ir.row_passes import levels_of, neutral, varies_along_row
 from anydml.ir.trees import rewrite, walk
 from anydml.ir.trees import walk as walk_nodes
 from anydml.ir.verbs import Reduce, Write
@@ -49,26 +48,6 @@ class Form:
     """Whether several programs have a part of a row each, and put down what the folds make of it."""
     is_full: bool = False
     """Whether tiles fill the rows."""
-
-
-def neutral(fold: Expr) -> Expr:
-    """The neutral element of a fold: -0.0 and not 0.0, which would make a sum of -0.0 alone 0.0."""
-    kind = fold.type
-    assert kind is not None  # noqa: S101 - for type checkers: truths are not folded
-    if fold.op in ("fold_sum", "fold_product"):
-        return const({"fold_sum": -0.0, "fold_product": 1.0}[fold.op], kind)
-    if kind.is_float:
-        return const(-np.inf if fold.op == "fold_max" else np.inf, kind)
-    limits = np.iinfo(kind.dtype)
-    return const(int(limits.min if fold.op == "fold_max" else limits.max), kind)
-
-
-def levels_of(*values: Expr) -> dict[Expr, int]:
-    """How deep in one another the folds up to each node are."""
-    found: dict[Expr, int] = {}
-    for node in walk(*values):
-        found[node] = max((found[arg] for arg in node.args), default=0) + (node.op in FOLDS)
-    return found
 
 
 def emit_rows(
@@ -101,12 +80,8 @@ class _Writer(TritonLines):
         self.fetches = {node: f"f{k}" for k, node in enumerate(node for node in self.levels if node.op == "fetch")}
         self.views = {node: number for number, node in enumerate((*self.loads, *self.coordinates))}
         self.spans = {node: spans(node) for node in self.views}
-        self.varies: dict[Expr, bool] = {}
+        self.varies = varies_along_row(values, [node for node, (_, along) in self.spans.items() if along])
         """Whether a node has a number for each element of a row."""
-        for node in self.levels:
-            is_leaf, is_fold = node in self.views, node.op in FOLDS
-            below = any(self.varies[arg] for arg in node.args)
-            self.varies[node] = self.spans[node][1] if is_leaf else below and not is_fold
         super().__init__()
 
     def made(self) -> Any:
