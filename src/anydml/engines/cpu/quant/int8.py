@@ -8,7 +8,7 @@ import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.codegen.function import Steps
+from anydml.engines.cpu.codegen.function import Function, Steps, vector_of
 from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.gemm.amx import LINE
 from anydml.engines.cpu.gemm.operands import NOWHERE, byte_less_zero
@@ -19,6 +19,7 @@ from anydml.enums import DataType
 from anydml.ir.expressions import const
 
 if TYPE_CHECKING:
+    from anydml.engines.cpu.codegen.function import Value
     from anydml.engines.cpu.gemm.microkernel import Tile
     from anydml.engines.cpu.gemm.operands import Operands
     from anydml.engines.cpu.gemm.program import Section
@@ -363,52 +364,33 @@ def total_right(text: Steps) -> None:
 
 def make_total(shape: K4Packing) -> str:
     """`kernel(panel, steps, rows, target)`: the sum of all bytes of each row or column of a packed panel."""
-    text, vector = Steps(), f"<{shape.lanes} x i32>"
-    ones = f"splat (i32 {0x01010101})"
-    with text.loop("r", 0, "rows", 1 if shape.is_lined else GROUP):
-        before, head, body, after = (text.label("sum") for _ in range(4))
-        text.add(f"br label %{before}", f"{before}:", f"br label %{head}", f"{head}:")
-        text.add(f"%s = phi i64 [ 0, %{before} ], [ %s.on, %{body} ]")
-        text.add(f"%sum = phi {vector} [ zeroinitializer, %{before} ], [ %sum.on, %{body} ]")
-        test = text.new("icmp slt i64 %s, %steps")
-        text.add(f"br i1 {test}, label %{body}, label %{after}", f"{body}:")
-        found = _to_total(text, shape)
-        if shape.has_dots:
-            factors = (ones, found[0]) if shape.is_signed else (found[0], ones)
-            made = write_dot(text, shape.lanes, shape.is_arm, *factors, "%sum")
-        elif shape.is_wide:
-            made = write_pairs(text, shape.lanes, (found[0], found[1]), ones, "%sum", is_turned=False)
-        else:
-            both = (f"splat (i32 {0x00010001})",) * 2
-            is_turned = not shape.is_signed
-            made = write_pairs(text, shape.lanes, (both[0], both[1]), found[0], "%sum", is_turned=is_turned)
-        text.lines[-1] = text.lines[-1].replace(made, "%sum.on", 1)
-        text.add(f"%s.on = add i64 %s, {shape.lanes if shape.is_lined else 1}", f"br label %{head}", f"{after}:")
-        if shape.is_lined:
-            name = f"@llvm.vector.reduce.add.v{shape.lanes}i32"
-            text.declared[f"declare i32 {name}({vector})"] = None
-            total = text.new(f"call i32 {name}({vector} %sum)")
-            text.add(f"store i32 {total}, ptr {text.place('target + r * 4')}, align 4")
-        else:
-            mask = ", ".join(f"i32 {k}" for k in range(4))
-            four = text.new(f"shufflevector {vector} %sum, {vector} poison, <4 x i32> <{mask}>")
-            text.add(f"store <4 x i32> {four}, ptr {text.place('target + r * 4')}, align 4")
-    text.add("ret void")
-    return text.define("void @kernel(i64 %panel, i64 %steps, i64 %rows, i64 %target)")
+    f, vector = Function("kernel", "panel steps rows target"), vector_of(shape.lanes, "i32")
+    panel, steps, rows, target = f.args
+    ones = f.value(0x01010101, vector)
+    with f.loop(0, rows, 1 if shape.is_lined else GROUP) as r:
+        total = [f.zero(vector)]
+        with f.loop(0, steps, shape.lanes if shape.is_lined else 1, carry=total) as s:
+            found = _to_total(f, shape, panel + s * shape.group, r)
+            if shape.has_dots:
+                factors = (ones, found[0]) if shape.is_signed else (found[0], ones)
+                made = write_dot(f, shape.lanes, shape.is_arm, *factors, total[0])
+            elif shape.is_wide:
+                made = write_pairs(f, shape.lanes, (found[0], found[1]), ones, total[0], is_turned=False)
+            else:
+                one = f.value(0x00010001, vector)
+                made = write_pairs(f, shape.lanes, (one, one), found[0], total[0], is_turned=not shape.is_signed)
+            total[0] = f.value(made, vector)
+        value = f.reduce("add", total[0]) if shape.is_lined else f.shuffle(total[0], None, range(GROUP))
+        f.store(value, target + r * 4)
+    return f.end()
 
 
-def _to_total(text: Steps, shape: K4Packing) -> list[str]:
+def _to_total(f: Function, shape: K4Packing, step: Value, row: Value) -> list[Value]:
     """The vectors added to the sums of a step: four rows or columns, or a line of one row."""
-    vector = f"<{shape.lanes} x i32>"
     if shape.is_lined:
-        line = f"panel + s * {shape.group} + r * {shape.filled}"
-        return [text.new(f"load {vector}, ptr {text.place(line)}, align 4")]
-    mask, found = ", ".join(f"i32 {min(k, 3)}" for k in range(shape.lanes)), []
-    for i in range(2 if shape.is_wide else 1):
-        line = f"panel + s * {shape.group} + r * 4 + {4 * shape.pitch * i}"
-        four = text.new(f"load <4 x i32>, ptr {text.place(line)}, align 4")
-        found.append(text.new(f"shufflevector <4 x i32> {four}, <4 x i32> poison, <{shape.lanes} x i32> <{mask}>"))
-    return found
+        return [f.load(vector_of(shape.lanes, "i32"), step + row * shape.filled)]
+    fours = [f.load("<4 x i32>", step + row * 4 + 4 * shape.pitch * i) for i in range(2 if shape.is_wide else 1)]
+    return [f.shuffle(four, None, [min(k, 3) for k in range(shape.lanes)]) for four in fours]
 
 
 # Zero-point compensation: the share of zero points is taken off sums; how much that is stands above `make_octets`.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.codegen.expressions import kind_of, number_text, scalar_text, write_tree
-from anydml.engines.cpu.codegen.function import Text
+from anydml.engines.cpu.codegen.function import Function
 from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.rows.row import givens, load_leaf, store_leaf, write_lanes, write_start
 from anydml.enums import DataType
@@ -24,6 +24,7 @@ from anydml.ir.trees import walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from anydml.engines.cpu.codegen.function import Text
     from anydml.ir.expressions import Expr
 
 DEAR = 12
@@ -180,7 +181,7 @@ class Writer:
     """Which lanes there are rows for, where not for all."""
 
     def __init__(self, values: Sequence[Expr], shape: Shape) -> None:
-        self.values, self.shape, self.text = values, shape, Text()
+        self.values, self.shape, self.text = values, shape, Function()
         self.passes = shape.passes(values)
         self.first_target = len(shape.leaves)
         self.views = len(shape.leaves) + len(values)
@@ -360,30 +361,14 @@ class Writer:
         body: Callable[[str, list[str]], Sequence[str]],
     ) -> list[str]:
         """body(i, values) for i from a beginning to before an end: of each value its type and first; the last ones."""
-        text = self.text
-        head, latch, after = (text.label(stem) for stem in ("loop", "latch", "after"))
-        before, i = text.block, f"%i.{head}"
-        guard = text.new(f"icmp slt i64 {begin}, {end}")
-        text.add(f"br i1 {guard}, label %{head}, label %{after}")
-        text.open(head)
-        at, names = len(text.lines), [f"%c{k}.{head}" for k in range(len(carried))]
-        new = body(i, names)
-        text.add(f"br label %{latch}")
-        text.open(latch)
-        following = text.new(f"add i64 {i}, {step}")
-        again = text.new(f"icmp slt i64 {following}, {end}")
-        text.add(f"br i1 {again}, label %{head}, label %{after}")
-        text.lines[at:at] = [
-            f"{name} = phi {kind} [ {first}, %{before} ], [ {value}, %{latch} ]"
-            for name, (kind, first), value in zip(
-                [i, *names], [("i64", begin), *carried], [following, *new], strict=True
-            )
-        ]
-        text.open(after)
-        return [
-            text.new(f"phi {kind} [ {first}, %{before} ], [ {value}, %{latch} ]")
-            for (kind, first), value in zip(carried, new, strict=True)
-        ]
+        f = self.text
+        held = [f.value(first, kind) for kind, first in carried]
+        with (
+            f.when(f.compare("lt", begin, end), carry=held),
+            f.loop(begin, end, step, carry=held, is_entered=True) as i,
+        ):
+            held[:] = [f.value(new, kind) for new, (kind, _) in zip(body(i, [*held]), carried, strict=True)]
+        return [*held]
 
 
 def width_of(node: Expr) -> int:
