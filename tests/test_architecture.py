@@ -16,7 +16,7 @@ from cases import CASES
 SOURCE = Path(dml.__file__).parent
 # Each layer may import those before it, and itself.
 LAYERS = [
-    ["alone", "errors", "locks", "other_words"],
+    ["alone", "errors", "locks"],
     ["shown"],
     ["spelling", "beside"],
     ["enums", "flags"],

@@ -12,7 +12,6 @@ import numpy as np
 
 from anydml.alone import import_alone
 from anydml.errors import DescriptionError, Fault, printable, show
-from anydml.other_words import meant_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,7 +35,7 @@ def suggest(value: object, names: Iterable[str], prefix: str = "") -> str:
     if not isinstance(value, str):
         return ""
     known = {squeeze(name): name for name in itertools.islice(names, _MOST_COMPARED)}
-    if (meant := meant_by(value[:60], known.values())) is not None:
+    if (meant := _meant_by(value[:60], known.values())) is not None:
         return f"did you mean {meant}?"
     word = squeeze(value[:60]).removeprefix(squeeze(prefix))
     parts = [name for one, name in known.items() if len(word) > 2 and (one.startswith(word) or one.endswith(word))]
@@ -150,3 +149,41 @@ class Flags(enum.IntFlag, boundary=enum.STRICT, metaclass=SpelledType):
     def dml_name(self) -> str:
         """DirectML's own constant: `DML_TENSOR_FLAG_OWNED_BY_DML`."""
         return f"{self._prefix()}{self.name}"
+
+
+# The words that people bring along from other libraries, for suggestions.
+
+
+_OTHER_WORDS = {
+    "AVERAGE": "mean avg",
+    "BACKWARD": "back reverse reversed transposed transpose",
+    "BIDIRECTIONAL": "both",
+    "COLUMN_ROW_DEPTH": "crd",
+    "CONSTANT": "zero zeros",
+    "DECREASING": "down back backward backwards reverse reversed descending desc right_to_left",
+    "DEPTH_COLUMN_ROW": "dcr",
+    "EDGE": "replicate nearest border",
+    "FLOAT32": "bfloat16 tfloat32 tf32 real",
+    "HALVES_TO_NEAREST_EVEN": "even nearest round rint",
+    "INCREASING": "up forward forwards ascending asc left_to_right",
+    "LINEAR": "bilinear trilinear",
+    "MULTIPLY": "prod product mul",
+    "NEAREST_NEIGHBOR": "nearest",
+    "REFLECTION": "reflect mirror",
+    "TOWARD_ZERO": "trunc truncate",
+    "TRANSPOSE": "t",
+    "UINT8": "bool boolean byte",
+    "WRAP": "circular periodic",
+    "'clamp'": "clip",
+    "'raise'": "error strict",
+    "'cpu'": "host llvm",
+    "'cuda'": "gpu nvidia dml directml dx12 d3d12 triton",
+    "'reference'": "numpy oracle",
+}
+"""By the name that is meant, as errors write it."""
+
+
+def _meant_by(word: str, names: Iterable[str]) -> str | None:
+    """The one of some names that a word of another library stands for."""
+    word = word.strip().lower().replace("-", "_")
+    return next((name for name in names if word in _OTHER_WORDS.get(name, "").split()), None)

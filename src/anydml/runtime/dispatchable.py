@@ -11,16 +11,15 @@ import numpy as np
 from anydml.arrays import allocate, view, wrap
 from anydml.arrays.cuda import is_capturing, on_callers_stream
 from anydml.arrays.plain import as_plain, plain_address, plain_key, wrap_plain
-from anydml.arrays.streams import at_home, in_turns
+from anydml.arrays.streams import Turns, at_home, in_turns
 from anydml.engines.common.program import one_at_a_time
 from anydml.errors import BindingError, Fault, show
-from anydml.locks import cached_property
+from anydml.locks import cached_property, make_lock
 from anydml.memory import HOST, numpy_address, packed_strides
 from anydml.runtime.binding import BindingProperties, bind_array, hazards, raise_binding_faults
 from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Layout, are_apart
 from anydml.runtime.launches import one_or_all
 from anydml.runtime.persistent_resource import Persistent, kept_layout
-from anydml.runtime.shared_scratch import Common
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +34,31 @@ if TYPE_CHECKING:
     from anydml.runtime.persistent_resource import Kept
     from anydml.runtime.prepacked import Layouts
     from anydml.tensor import TensorDesc
+
+
+class Common:
+    """Scratch memory that several bindings of one graph share, on a GPU.
+
+    Launches take turns with it, from whatever threads and on whatever streams.
+    """
+
+    def __init__(self, memory: Buffer, subject: str) -> None:
+        self.memory = memory
+        self._turns = Turns(memory.owner, memory.device)
+        self._subject, self._lock = subject, make_lock()
+
+    def taken_by(self, launch: Callable[[], Any]) -> Callable[[], Any]:
+        """A launch that has the memory to itself."""
+        turns = self._turns
+
+        def run() -> Any:
+            turns.enter()
+            try:
+                return launch()
+            finally:
+                turns.leave()
+
+        return one_at_a_time(run, self._subject, self._lock)
 
 
 class Compiled(abc.ABC):
