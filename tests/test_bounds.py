@@ -332,7 +332,7 @@ def test_a_wrong_record_is_found(family: str, planned: list[Planned], monkeypatc
     for records, tensors in (one.records() for one in planned):
         places = {tensor.place >> bounds.APART: tensor for tensor in tensors.values() if tensor.span.high}
         for words in records:
-            record = bounds.Record(words)
+            record = bounds.Dispatch(words)
             if record.family != family:
                 continue
             seen += 1
@@ -355,23 +355,20 @@ def test_every_family_has_a_sample() -> None:
 
 RECORDS: dict[str, tuple[str, ...]] = {
     "CheckedProgram": ("check",),
-    "GemmProgram": ("abreast", "attend", "bands", "contract", "planes", "weights"),
-    "CopyProgram": ("copy", "transpose"),
     "CutProgram": ("rows",),
-    "GatherProgram": ("gather",),
-    "LineProgram": ("reverse", "walk"),
+    "KernelProgram": (
+        *("abreast", "attend", "bands", "bordered", "contract", "copy", "gather", "placed", "planes", "reverse"),
+        *("rows", "scan", "top", "transpose", "walk", "weights"),
+    ),
+    "LongScanProgram": ("scan",),
     "LoopProgram": ("repeat",),
-    "MapProgram": ("rows",),
-    "PlacementProgram": ("bordered", "placed"),
-    "ScanProgram": ("scan",),
-    "ScatterProgram": ("scatter",),
-    "TopProgram": ("top",),
+    "ScatterProgram": ("copy", "scatter"),
 }
 """By program of the cpu engine, the families of kernels whose records it makes. A new one is added with its reader."""
 VIEWS = {
-    *("AttendProgram", "CopyProgram", "FillProgram", "GatherProgram", "MapProgram", "OrderProgram", "ProductProgram"),
-    *("ReduceProgram", "ReverseProgram", "SampleProgram", "ScaleProgram", "ScanProgram", "ScatterProgram"),
-    *("TapsProgram", "TopProgram", "WeightsProgram", "WindowProgram", "WinnersProgram", "Prepared"),
+    *("AttendProgram", "CopyProgram", "FillProgram", "GatherProgram", "KernelProgram", "MapProgram", "OrderProgram"),
+    *("ProductProgram", "ReduceProgram", "ReverseProgram", "SampleProgram", "ScaleProgram", "ScanProgram"),
+    *("ScatterProgram", "TapsProgram", "TopProgram", "WeightsProgram", "WindowProgram", "WinnersProgram", "Prepared"),
 }
 """Programs of the cuda engine, of which views and indices are proved: their masks are for the interpreter to find."""
 
@@ -389,7 +386,7 @@ def programs_in(folder: str) -> set[str]:
 
 
 def test_every_program_is_accounted_for() -> None:
-    assert programs_in("cpu") - {"Template"} == {*RECORDS}  # which programs are made of
+    assert programs_in("cpu") == {*RECORDS}
     assert {family for families in RECORDS.values() for family in families} == {*bounds.READERS}
     assert programs_in("cuda") == VIEWS
 
@@ -416,7 +413,7 @@ def test_a_row_walked_forwards_from_its_end_is_found(kind: str, planned: list[Pl
     except BoundsError:
         return  # by the proof itself
     found = [one.records() for one in planned]
-    ((records, tensors),) = [pair for pair in found if bounds.Record(pair[0][-1]).family == "scatter"]
+    ((records, tensors),) = [pair for pair in found if bounds.Dispatch(pair[0][-1]).family == "scatter"]
     k, words = HEADER + 6 + (kind == "target"), records[-1]  # the step of a block's elements
     assert is_caught([_with(words, k, -words[k])], tensors)
 

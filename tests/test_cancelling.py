@@ -11,6 +11,7 @@ import anydml as dml
 from agreement import bits
 from anydml.engines.cpu.launch import call
 from anydml.engines.cpu.launch import loops as repeat
+from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.threads.team import Cancellable
 from threading_helpers import LINUX, run_python
 
@@ -84,6 +85,7 @@ def test_what_is_cancelled_writes_no_more_and_leaves_all_in_order() -> None:
 import random
 from anydml.engines.cpu.launch import call
 from anydml.engines.cpu.launch import loops as repeat
+from anydml.engines.cpu.launch.program import KernelProgram
 call.LONG = 1
 dml.set_num_threads(3)
 x = np.arange(700 * 700, dtype='f4').reshape(1, 1, 700, 700) % 5
@@ -149,11 +151,13 @@ def test_steps_over_time_are_taken_in_several_calls(most: int, monkeypatch: pyte
     x, w, r = (np.linspace(-1, 1, h * n, dtype="f4").reshape(1, -1, h, n) for h, n in ((1, 50 * 8), (48, 8), (48, 16)))
     x, expected, calls = x.reshape(1, 50, 1, 8), None, list[int]()
 
-    def watch(kernel: Any, words: Any, units: int, size: int) -> Any:
-        calls.append(words[0])
-        return call.make_dispatch(kernel, words, units, size)
+    def watch(program: KernelProgram, places: Any) -> Any:
+        if program.kernel.name == "repeat":
+            calls.append(program.record.words[repeat.REPEAT.word("times")])
+        return bind(program, places)
 
-    monkeypatch.setattr(repeat, "make_dispatch", watch)
+    bind = KernelProgram.bind
+    monkeypatch.setattr(KernelProgram, "bind", watch)
     monkeypatch.setenv("ANYDML_CHECK_BOUNDS", "0")  # a proof binds too
     for long in (2**40, most):
         monkeypatch.setattr(repeat, "LONG", long)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.cpu.gemm.program import GemmProgram
 from anydml.engines.cpu.rows import lookup
 from anydml.engines.cpu.rows import lookup as kernel
 from anydml.ir.patterns import match_lookup
 from anydml.ir.verbs import Map
 from assembled import assembly
+from kernel_families import PRODUCTS, family_of
 
 RNG = np.random.default_rng(5)
 
@@ -159,7 +159,7 @@ def test_the_largest_of_windows_of_bytes_is_taken_by_the_vector(low: str, dilati
     g = dml.Graph("cpu")
     options: dict[str, Any] = {"strides": stride, "start_padding": 1, "end_padding": 1, "dilations": dilation}
     made = g.compile(dml.max_pooling2(g.input(x, "x"), window_size=(3, 3), **options))
-    assert isinstance(made.plan.programs[-1], GemmProgram)
+    assert family_of(made.plan.programs[-1]) in PRODUCTS
     wide = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=info.min)
     rows, columns = ((size + 2 - 2 * dilation - 1) // stride + 1 for size in x.shape[2:])
     taps = [

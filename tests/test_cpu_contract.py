@@ -12,15 +12,18 @@ from anydml.engines.cpu import CpuEngine, plans
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.gemm import program as contracted
-from anydml.engines.cpu.gemm.macrokernel import WORDS
+from anydml.engines.cpu.gemm.macrokernel import RECORD
 from anydml.engines.cpu.gemm.operands import AS_IT_LIES, UNPACKED
-from anydml.engines.cpu.gemm.program import GemmProgram
 from anydml.engines.cpu.gemm.workspace import workspace
+from anydml.engines.cpu.kernel import Address
+from anydml.engines.cpu.launch.program import KernelProgram
+from anydml.engines.cpu.threads.scratch import Scratch
 from anydml.engines.reference import ReferenceEngine
 from anydml.ir.expressions import load
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
 from contractions import Drawn, draw, product
+from kernel_families import PRODUCTS, family_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +46,7 @@ def check(drawn: Drawn) -> bool:
     drawn.target[...] = before
     run(drawn.primitive, drawn.arrays, ReferenceEngine())
     assert got.tobytes() == drawn.target.tobytes(), (drawn.primitive, np.argwhere(got != drawn.target)[:5])
-    return isinstance(program, GemmProgram)
+    return family_of(program) in PRODUCTS
 
 
 @pytest.fixture
@@ -76,7 +79,7 @@ def test_large_products_stay_within_their_scratch(
     memory = np.zeros(workspace().size + 8 * 2**20, np.uint8)
     start = -memory.ctypes.data % 64
     memory[start + workspace().size :] = 77
-    monkeypatch.setattr(contracted, "get_scratch", lambda: (memory.ctypes.data + start, 1))
+    monkeypatch.setattr(contracted, "get_scratch", lambda: Scratch(Address(memory.ctypes.data + start), Address(1)))
     m, n, k = shape
     rng = np.random.default_rng(0)
     left, right = (rng.integers(-3, 4, size).astype(dtype) for size in ((m, k), (k, n)))
@@ -157,8 +160,8 @@ def test_rows_are_read_as_they_lie_unless_their_lines_share_places_of_the_cache(
         primitive = product(rows, right, target)
         run(primitive, {"left": rows, "right": right, "target": target})
         program = CpuEngine().compile(primitive)
-        assert isinstance(program, GemmProgram)
-        found.append((program.fixed[WORDS.index("left_mode") - 2], target))
+        assert isinstance(program, KernelProgram)
+        found.append((program.record.words[RECORD.word("left_mode")], target))
     (packed, one), (near, _), (apart, other) = found
     assert (packed, near, apart) == (AS_IT_LIES, AS_IT_LIES, AS_IT_LIES if IS_ARM else UNPACKED)
     assert one.tobytes() == other.tobytes()
@@ -200,8 +203,8 @@ def test_one_row_reads_4096_columns_whole() -> None:
     dml.set_num_threads(1)
     left, right = np.ones((1, 64), np.float32), np.ones((64, 4096), np.float32)
     program = CpuEngine().compile(product(left, right, np.empty((1, 4096), np.float32)))
-    assert isinstance(program, GemmProgram)
-    assert program.fixed[WORDS.index("column_units") - 2] == 1
+    assert isinstance(program, KernelProgram)
+    assert program.record.words[RECORD.word("column_units")] == 1
 
 
 def test_a_program_is_bound_again_and_kept_without_its_addresses() -> None:

@@ -15,8 +15,9 @@ import anydml as dml
 from agreement import assert_same
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.codegen.expressions import find_rare
+from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.rows import map as planning
-from anydml.engines.cpu.rows.program import MapProgram
+from anydml.engines.cpu.rows.walk import ROWS
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
 from anydml.enums import NUMPY_TYPES, DataType
 from anydml.ir import expressions as ex
@@ -231,8 +232,9 @@ def _steps(x: Array) -> Array:
 def test_one_kernel_serves_all_numbers_of_the_users() -> None:
     x, y = numbers((4, 4), F32), np.zeros((4, 4), "f4")
     programs = [CpuEngine().compile(mapped(X * ex.given(k, F32) + X, [x], y)) for k in (2.0, -0.0, 0.5)]
-    assert all(isinstance(program, MapProgram) for program in programs)
-    assert len({program.row.address for program in programs if isinstance(program, MapProgram)}) == 1
+    words = [program.record.words for program in programs if isinstance(program, KernelProgram)]
+    assert len(words) == 3
+    assert len({own[ROWS.word("line")] for own in words}) == 1
     for t in INTEGERS:
         a, b = numbers(9, t), np.zeros(9, t.dtype)
         check(load(0, t) + ex.given(int(np.iinfo(t.dtype).max), t), [a], b)

@@ -11,8 +11,9 @@ import pytest
 import test_cpu_maps
 from agreement import values
 from anydml.engines.cpu import CpuEngine
+from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.move import gather
-from anydml.engines.cpu.move.gather import PLACES, GatherProgram
+from anydml.engines.cpu.move.gather import PLACES
 from anydml.engines.cpu.move.index_check import CheckedProgram
 from anydml.engines.reference import ReferenceEngine
 from anydml.ir.fetches import gathered
@@ -90,8 +91,8 @@ def test_indices_that_every_row_uses_are_checked_once() -> None:
     tuples = View("i", view("i", indices).data_type, (50, 9, 1), (0, 1, 0))
     program = CpuEngine().compile(gathered(view("x", x), tuples, view("y", y), 1, clamp=False))
     assert isinstance(program, CheckedProgram)
-    assert isinstance(program.program, GatherProgram)
-    assert (program.tuples, program.program.tuples) == (9, 50 * 9)
+    assert isinstance(program.program, KernelProgram)
+    assert (program.look.work_items, program.program.work_items) == (9, 50 * 9)
 
 
 @pytest.mark.parametrize("index_type", ["int64", "uint32"])

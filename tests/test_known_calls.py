@@ -54,7 +54,7 @@ def test_calls_take_the_threads_that_are_given_later(monkeypatch: pytest.MonkeyP
     finally:
         dml.set_num_threads(threads)
     programs: list[Any] = [compiled._programs[0] for compiled, *_ in calls.known_calls.values()]
-    units = [program.units for program in programs]
+    units = [program.work_items for program in programs]
     assert len(units) == 2
     assert units[0] < 4 <= units[1]
 

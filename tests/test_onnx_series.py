@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,20 +13,27 @@ import pytest
 
 from onnx_models import model, node  # isort: skip - it asks for onnx
 
+
 import anydml as dml
 import anydml.onnx
-from anydml.engines.cpu.launch.call import make_dispatch
-from anydml.engines.cpu.launch.series import make_series_of
+from anydml.engines.common.program import Place
+from anydml.engines.cpu import plans
+from anydml.engines.cpu.launch.program import KernelProgram, Otherwise, make_series
+from anydml.engines.cpu.launch.record import HEADER, WALK, Layout, Pointer, Record, Relocation, Table
 from anydml.engines.cpu.move.copy import get_copy
 from anydml.engines.cpu.threads import team
+from anydml.engines.reference import ReferenceProgram
+from anydml.ir.patterns import copy_of
+from anydml.ir.views import View
 from anydml.onnx.program import Program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from anydml.onnx import Model
 
 RNG = np.random.default_rng(8)
+VIEWS = [View(name, dml.DataType.FLOAT32, (4,), (1,)) for name in "xy"]
 TABLE = np.arange(12, dtype="float32").reshape(4, 3)
 
 
@@ -121,18 +129,61 @@ def test_none_is_counted_as_often_as_it_is_given(size: int) -> None:
     assert abs(sys.getrefcount(None) - before) < 100
 
 
-@pytest.mark.parametrize("word", ["address % 64", "address % 2", "-address", "2 * address", "(address, address)"])
-def test_words_that_do_not_move_with_an_address_are_bound(word: str) -> None:
-    kernel = get_copy("copy run 4")
-
-    def bind(addresses: Sequence[int]) -> list[Callable[[], Any]]:
-        found = eval(word, {"address": addresses[0]})  # noqa: S307 - of this file's own
-        words = found if isinstance(found, tuple) else (found,)
-        return [make_dispatch(kernel, (addresses[0], *words), 1, 4)]
-
-    assert (make_series_of(bind, 1) is None) == (word != "(address, address)")
+def copying(count: int, offset: int = 0) -> KernelProgram:
+    """A copy of some floats from "x" to "y", so many bytes on."""
+    record = WALK.write(
+        {"source": Pointer("x", 0), "target": Pointer("y", offset), "count": count, "segments": 1, "length": count}
+    )
+    return KernelProgram(get_copy("copy run 4"), record, 1, 8 * count)
 
 
-def test_a_launch_that_is_no_kernel_is_bound() -> None:
-    assert make_series_of(lambda _: [lambda: None], 1) is None
-    assert make_series_of(lambda _: [struct.Struct("q").pack], 1) is None
+def test_programs_run_on_arrays_and_on_memory_that_is_known() -> None:
+    """Each tensor an array's, so many bytes on, or memory of which the address is known."""
+    x, y, z = np.arange(6, dtype="f"), np.zeros(8, "f"), np.zeros(6, "f")
+    first = {"x": Place(0, 8), "y": Place(1, 4)}
+    second = {"x": Place(1, 0), "y": Place(None, z.ctypes.data)}
+    run = make_series([copying(4), copying(6)], [first, second])
+    assert run is not None
+    for by in (1, 2):
+        assert run(by * x, y) is None
+        np.testing.assert_array_equal(y[1:5], by * x[2:])
+        np.testing.assert_array_equal(z, y[:6])
+
+
+def test_what_depends_on_an_addresss_alignment_is_bound() -> None:
+    program = copying(4)
+    places = [{"x": Place(0, 0), "y": Place(1, 0)}]
+    aligned = replace(program, alignment=Otherwise(1, 4, get_copy("copy run 1")))
+    assert make_series([program], places) is not None
+    assert make_series([aligned], places) is None
+    assert make_series([program, ReferenceProgram(copy_of(*VIEWS))], 2 * places) is None
+    x, y = np.arange(4, dtype="f"), np.zeros(5, "f")
+    for on, name in ((0, "copy run 4"), (1, "copy run 1")):
+        launch = aligned.bind({"x": x.ctypes.data, "y": y.ctypes.data + on})
+        assert launch.__self__[24:32] == struct.pack("q", get_copy(name).address)  # type: ignore[attr-defined]  # a built-in's
+
+
+def test_a_program_is_kept_without_addresses() -> None:
+    """A plan on disk has the record and its relocations, and is bound as the program that it was made of."""
+    program = copying(4, offset=4)
+    x, y = np.arange(4, dtype="f"), np.zeros((2, 5), "f")
+    program.bind({"x": x.ctypes.data, "y": y[0].ctypes.data})()
+    loaded = plans.load(plans.dump(program, lambda _: None), lambda _: None)
+    loaded.bind({"x": x.ctypes.data, "y": y[1].ctypes.data})()
+    assert loaded.record == program.record
+    np.testing.assert_array_equal(y, [[0, 0, 1, 2, 3]] * 2)
+
+
+def test_fields_are_written_and_read_by_name() -> None:
+    layout = Layout("first", Table("pairs", 2, 2), "last")
+    record = layout.write({"last": Pointer("y", 12), "pairs": [1, 2, 3]})
+    assert record == Record((0, 1, 2, 3, 0, 0), (Relocation(5, "y", 12),))
+    assert (layout.at("last"), layout.end) == (8 * (HEADER + 5), HEADER + 6)
+    assert layout.read([0] * HEADER + [7, 1, 2, 3, 4, 9]) == {"first": 7, "pairs": 1, "last": 9}
+    both = Record.of((5,), record, [Pointer("", 8), Pointer("x", 0)])
+    assert both.words == (5, 0, 1, 2, 3, 0, 0, 8, 0)
+    assert both.relocations == (Relocation(6, "y", 12), Relocation(8, "x", 0))
+    with pytest.raises(KeyError, match="no fields of this record: lost"):
+        layout.write({"lost": 1})
+    with pytest.raises(ValueError, match="pairs has room for 4 words, and not for 5"):
+        layout.write({"pairs": [0] * 5})

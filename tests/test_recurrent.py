@@ -83,7 +83,7 @@ def test_one_call_gives_the_bits_of_step_by_step(kind: str, monkeypatch: pytest.
             dml.set_num_threads(threads)
             with monkeypatch.context() as patched:
                 if is_by_step:
-                    patched.setattr("anydml.engines.cpu.launch.loops._words", lambda *_: None)
+                    patched.setattr("anydml.engines.cpu.launch.loops.LoopProgram._programs", lambda _: [])
                 graph = dml.Graph("cpu")
                 inputs = {
                     name: graph.constant(one) if is_constant and name in ("weight", "recurrence") else graph.input(one)

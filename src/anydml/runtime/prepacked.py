@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from anydml.engines.common.program import layouts_of
 from anydml.graph.recipe import Recipe, Step, Store, free_name
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from anydml.engines.common.program import Program
     from anydml.ir.verbs import Map, Reduce
     from anydml.ir.views import View
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,8 +58,12 @@ class Layouts:
 
     def bind_one(self, programs: Sequence[Program], number: int, places: Mapping[str, int]) -> Callable[[], Any]:
         """Bind the program of some number."""
+        return programs[number].bind(self.places(number, places))
+
+    def places(self, number: int, places: Mapping[str, T]) -> Mapping[str, T]:
+        """Where the stores of the program of some number lie, by the names that they have there."""
         own = {name: places[store] for name, store in self.names[number].items()}
-        return programs[number].bind({**places, **own} if own else places)
+        return {**places, **own} if own else places
 
     def once(self, once: Recipe, always: Recipe) -> Recipe:
         """The steps that run once, with the layouts of constants; stores that only they read need not last."""

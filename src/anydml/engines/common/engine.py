@@ -13,7 +13,7 @@ from anydml.engines.common.routes import GENERIC
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.engines.common.program import Program
+    from anydml.engines.common.program import Place, Program
     from anydml.engines.common.routes import Route
     from anydml.enums import DataType
     from anydml.ir.verbs import Primitive
@@ -118,10 +118,10 @@ class Engine(ABC):
 
     def series(
         self,
-        bind: Callable[[Sequence[int]], Sequence[Callable[[], Any]]],  # noqa: ARG002 - as above
-        count: int,  # noqa: ARG002 - as above
+        programs: Sequence[Program],  # noqa: ARG002 - as above
+        places: Sequence[Mapping[str, Place]],  # noqa: ARG002 - as above
     ) -> Callable[..., Any] | None:
-        """A function of so many of NumPy's host arrays, which runs what `bind` gives for their addresses.
+        """A function of NumPy's host arrays that runs programs one after the other, given where tensors of each lie.
 
         It gives None; something else where a step would raise an error, which a binding does. None where there is no
         such function for what it is to run.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from anydml.errors import BindingError, Fault
 from anydml.locks import make_lock
@@ -11,6 +11,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.ir.verbs import Map, Reduce
+
+
+class Place(NamedTuple):
+    """Where a tensor lies, told before arrays are there."""
+
+    array: int | None
+    """The number of an array; None where the memory is known."""
+    offset: int
+    """In bytes, from the array's first element; the address itself where the memory is known."""
 
 
 class Program(Protocol):

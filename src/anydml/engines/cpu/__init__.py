@@ -12,16 +12,16 @@ from anydml.engines.common.engine import Engine, NhwcLayout, Traits
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu import plans
 from anydml.engines.cpu.features import CROWDED, has_float16, multiplies_rounded, reads_pixels
-from anydml.engines.cpu.launch.series import make_series_of
+from anydml.engines.cpu.launch.program import make_series
 from anydml.enums import DataType
 from anydml.ir.attention import Attend
 from anydml.ir.bounds import are_checked
 from anydml.memory import HOST, reserve_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.engines.common.program import Program
+    from anydml.engines.common.program import Place, Program
     from anydml.engines.common.routes import Route
     from anydml.ir.verbs import Primitive
     from anydml.memory import Buffer
@@ -93,8 +93,6 @@ class CpuEngine(Engine):
         program: Program | None = _schedules().join(primitives, constants)
         return _proved(program, primitives) if program is not None and are_checked() else program
 
-    def series(
-        self, bind: Callable[[Sequence[int]], Sequence[Callable[[], Any]]], count: int
-    ) -> Callable[..., Any] | None:
+    def series(self, programs: Sequence[Program], places: Sequence[Mapping[str, Place]]) -> Callable[..., Any] | None:
         """One native call for all steps, where each of them is a kernel and its record."""
-        return make_series_of(bind, count)
+        return make_series(programs, places)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import struct
-from types import BuiltinFunctionType
+from types import BuiltinFunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -40,15 +40,24 @@ from anydml.engines.cpu.gemm.operands import (
     WINDOWS,
 )
 from anydml.engines.cpu.kernel import name_at
-from anydml.engines.cpu.launch.record import HEADER
-from anydml.engines.cpu.move.index_check import BLOCKS, INDEXED, TUPLES, CheckedProgram
-from anydml.engines.cpu.move.scatter import BATCHES, PARTS
+from anydml.engines.cpu.launch.commands import HEAD
+from anydml.engines.cpu.launch.loops import REPEAT, STEP
+from anydml.engines.cpu.launch.program import KernelProgram
+from anydml.engines.cpu.launch.record import HEADER, WALK, WORD
+from anydml.engines.cpu.move.copy import TRANSPOSE
+from anydml.engines.cpu.move.index_check import GATHER, CheckedProgram
+from anydml.engines.cpu.move.padding import BORDERED, PLACED
+from anydml.engines.cpu.move.reverse import REVERSE
+from anydml.engines.cpu.move.scan import SCAN
+from anydml.engines.cpu.move.scatter import SCATTER
+from anydml.engines.cpu.move.top_k import TOP
 from anydml.engines.cpu.quant import column_per_lane as abreast
 from anydml.engines.cpu.quant import digits as weights
 from anydml.engines.cpu.quant.dequantize import Unpacked
 from anydml.engines.cpu.quant.digits import PORTION, Quantised
+from anydml.engines.cpu.rows.lines import LINES
 from anydml.engines.cpu.rows.segmented_reduce import CutProgram
-from anydml.engines.cpu.rows.walk import FIXED
+from anydml.engines.cpu.rows.walk import ROWS
 from anydml.engines.reference import ReferenceProgram
 from anydml.ir.bounds import BoundsError, Span, check_fetches, reaches
 
@@ -56,6 +65,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from anydml.engines.common.program import Program
+    from anydml.engines.cpu.launch.record import Layout
     from anydml.ir.verbs import Primitive
 
 APART = 40
@@ -123,7 +133,7 @@ def check_records(records: Iterable[Sequence[int]], tensors: Mapping[str, Tensor
     """Prove that kernels which run one after the other stay inside of tensors that lie far apart."""
     owners = {tensor.place >> APART: name for name, tensor in tensors.items()}
     for words in records:
-        record = Record(words)
+        record = Dispatch(words)
         for access in accesses(record):
             name = owners.get(access.low + (1 << APART - 1) >> APART)
             if name is None:
@@ -149,7 +159,7 @@ def _records_of(program: Program, places: Mapping[str, int]) -> Iterator[tuple[i
             yield from _records_of(step, places)
         return
     if isinstance(program, CheckedProgram):  # what it runs may be in steps
-        yield from _words_of(program.look(places))
+        yield from _records_of(program.look, places)
         yield from _records_of(program.program, places)
         return
     launch = program.bind(places)
@@ -160,8 +170,8 @@ def _records_of(program: Program, places: Mapping[str, int]) -> Iterator[tuple[i
             yield from _records_of(part.program, part.places(places, time))
         return
     yield from _words_of(launch)
-    if (make := getattr(program, "direct", None)) is not None:
-        yield from _direct_words(make(list(places)), list(places.values()))
+    if isinstance(program, KernelProgram):
+        yield from _direct_words(program.direct(list(places)), list(places.values()))
 
 
 def _words_of(launch: Any) -> Iterator[tuple[int, ...]]:
@@ -182,14 +192,14 @@ def _unpacked(words: bytes) -> tuple[int, ...]:
 
 
 def _direct_words(function: Callable[..., Any] | None, places: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """The words of a function of arrays, with their addresses put in."""
+    """The record of a command list of one kernel, with the addresses of arrays put in."""
     words = _unpacked(function.__self__) if function is not None else ()  # type: ignore[attr-defined]  # a built-in's
     if not words:
         return
-    _, count, number, *rest = words
+    _, count, number, *rest = words[len(HEAD) :]
     own = list(rest[3 * number : 3 * number + count])
     for byte, array, offset in zip(*(rest[k : 3 * number : 3] for k in range(3)), strict=True):
-        own[byte // 8] = places[array] + offset
+        own[byte // WORD] = places[array] + offset
     yield tuple(own)
 
 
@@ -207,37 +217,40 @@ class Access(NamedTuple):
     """Whether it may be a coordinate, which is a number itself."""
 
 
-class Record:
-    """The words of a dispatch."""
+class Dispatch:
+    """The record of a dispatch."""
 
     def __init__(self, words: Sequence[int]) -> None:
-        self.all = words = tuple(words)
-        self.units, _, _, address, _ = words[:HEADER]
-        self.words = words[HEADER:]
-        """After the header."""
+        self.words = words = tuple(words)
+        self.work_items, _, _, address, _ = words[:HEADER]
         self.name = name_at(address)
         self.family, *self.rest = self.name.split()
 
-    def named(self, fields: Sequence[str]) -> dict[str, int]:
-        """The words by their names."""
-        return dict(zip(fields, self.words, strict=False))
+    def named(self, layout: Layout) -> Any:
+        """The fields by their names."""
+        return SimpleNamespace(**layout.read(self.words))
 
-    def table(self, first: int, rank: int, columns: int) -> list[tuple[int, ...]]:
+    def table(self, layout: Layout, field: str, rows: int) -> list[tuple[int, ...]]:
+        """Some rows of a table."""
+        (columns,) = (one.columns for one in layout.fields if one.name == field)
+        return self.rows(HEADER + layout.word(field), rows, columns)
+
+    def rows(self, first: int, rows: int, columns: int) -> list[tuple[int, ...]]:
         """So many rows of numbers, from a word on."""
-        return [self.words[first + columns * k : first + columns * (k + 1)] for k in range(rank)]
+        return [self.words[first + columns * k : first + columns * (k + 1)] for k in range(rows)]
 
-    def bytes_at(self, at: int, count: int, columns: int) -> np.ndarray[Any, Any]:
-        """A table that begins so many bytes after the first word of all."""
-        first = at // 8
-        return np.array(self.all[first : first + count * columns], np.int64).reshape(count, columns)
+    def array(self, at: int, count: int, columns: int) -> np.ndarray[Any, Any]:
+        """A table that begins so many bytes after the first word."""
+        first = at // WORD
+        return np.array(self.words[first : first + count * columns], np.int64).reshape(count, columns)
 
 
-def accesses(record: Record) -> Iterator[Access]:
+def accesses(record: Dispatch) -> Iterator[Access]:
     """What a record touches; nothing where it has no unit."""
     reader = READERS.get(record.family)
     if reader is None:
         raise BoundsError(f"{record.name}: nothing reads records of the family {record.family!r}: see READERS")
-    if record.units > 0:
+    if record.work_items > 0:
         for access in reader(record):
             if access is not None:
                 yield access
@@ -257,178 +270,147 @@ def _walk(
 # Walks over a source and a target
 
 
-def _copy(record: Record) -> Iterator[Access | None]:
-    kind, width = record.rest[0], int(record.rest[1])
-    source, target, count, source_step, target_step, _, _, rank = record.words[:8]
+def _copy(record: Dispatch) -> Iterator[Access | None]:
+    kind, width, w = record.rest[0], int(record.rest[1]), record.named(WALK)
     # Rows of a kind go by steps that are the kind's, whatever the words say.
-    source_step = {"run": width, "backward": -width, "second": 2 * width, "second_back": -2 * width, "repeated": 0}.get(
-        kind, source_step
-    )
-    target_step = target_step if kind in ("strided", "repeated") else width
-    yield from _two(record.table(8, rank, 3), (source, (count, source_step)), (target, (count, target_step)), width)
+    steps = {"run": width, "backward": -width, "second": 2 * width, "second_back": -2 * width, "repeated": 0}
+    w.source_step = steps.get(kind, w.source_step)
+    w.target_step = w.target_step if kind in ("strided", "repeated") else width
+    yield from _two(w, record.rows(WALK.end, w.rank, 3), (width, width))
 
 
 def _two(
-    outer: Sequence[tuple[int, ...]],
-    source: tuple[int, tuple[int, int]],
-    target: tuple[int, tuple[int, int]],
-    width: int,
-    target_width: int = -1,
+    w: Any, outer: Sequence[tuple[int, ...]], widths: Sequence[int], counts: Sequence[int] = ()
 ) -> Iterator[Access | None]:
     """A source and a target, each with its way along a row, and outer dimensions: size, and the stride of each."""
-    yield _walk("source", source[0], source[1], *((n, s) for n, s, _ in outer), width=width)
-    width = width if target_width < 0 else target_width
-    yield _walk("target", target[0], target[1], *((n, t) for n, _, t in outer), width=width)
+    own, other = counts or (w.count, w.count)
+    yield _walk("source", w.source, (own, w.source_step), *((n, s) for n, s, _ in outer), width=widths[0])
+    yield _walk("target", w.target, (other, w.target_step), *((n, t) for n, _, t in outer), width=widths[-1])
 
 
-def _transpose(record: Record) -> Iterator[Access | None]:
-    width = int(record.rest[0])
-    source, target, count, across, _, others, along, rank = record.words[:8]
-    outer = record.table(8, rank, 3)
-    yield _walk("source", source, (count, across), (others, width), *((n, s) for n, s, _ in outer), width=width)
-    yield _walk("target", target, (count, width), (others, along), *((n, t) for n, _, t in outer), width=width)
-
-
-def _lines(record: Record) -> Iterator[Access | None]:
-    """A walk over lines; a line named `sequence` reads numbers, which are counted up in the place of an address."""
-    source, target, count, source_step, target_step, _, _, rank = record.words[:8]
-    line = name_at(record.words[8 + 3 * 8])
-    outer = record.table(8, rank, 3)
-    _, kind, *kinds = line.split()
-    widths = [int(name[1:]) // 8 for name in kinds if name[1:].isdigit()] or [int(kinds[0])]
-    if kind != "sequence":
-        yield _walk("source", source, (count, source_step), *((n, s) for n, s, _ in outer), width=widths[0])
-    yield _walk("target", target, (count, target_step), *((n, t) for n, _, t in outer), width=widths[-1])
-
-
-def _reverse(record: Record) -> Iterator[Access | None]:
-    """Lengths are clamped to the axis: whatever they are, a line turns around inside of it."""
-    source, target, count, source_step, target_step, _, _, rank = record.words[:8]
-    outer, after = record.table(8, rank, 3), record.words[8 + 3 * 8 + 1 + 2 :]
-    lengths, length_width, *strides = after[:10]
-    at, size, source_axis, target_axis, lengths_step = after[10:15]
-    width = int(name_at(record.words[8 + 3 * 8]).split()[2])
-    across = [(n, by) for (n, _, _), by in zip(outer, strides, strict=False)]
-    is_in_columns = record.rest == ["columns"]
+def _transpose(record: Dispatch) -> Iterator[Access | None]:
+    width, w = int(record.rest[0]), record.named(TRANSPOSE)
+    outer = record.rows(TRANSPOSE.end, w.rank, 3)
     sources, targets = [(n, s) for n, s, _ in outer], [(n, t) for n, _, t in outer]
-    if is_in_columns:  # where the axis is counted in blocks
-        sources[at], targets[at] = (size, source_axis), (size, target_axis)
-    yield _walk("source", source, (count, source_step), *sources, width=width)
-    yield _walk("target", target, (count, target_step), *targets, width=width)
-    yield _walk("lengths", lengths, *across, *([(count, lengths_step)] if is_in_columns else []), width=length_width)
+    yield _walk("source", w.source, (w.count, w.across), (w.others, width), *sources, width=width)
+    yield _walk("target", w.target, (w.count, width), (w.others, w.along), *targets, width=width)
 
 
-def _bordered(record: Record) -> Iterator[Access | None]:
-    source, target, size, _, inner, blocks_at, rows_at = record.words[:7]
-    blocks = record.bytes_at(blocks_at, -(-record.units // inner), 2)
-    rows = record.bytes_at(rows_at, inner, 4)
+def _lines(record: Dispatch) -> Iterator[Access | None]:
+    """A walk over lines; a line named `sequence` reads numbers, which are counted up in the place of an address."""
+    w = record.named(LINES)
+    _, kind, *kinds = name_at(w.line).split()
+    widths = [int(name[1:]) // 8 for name in kinds if name[1:].isdigit()] or [int(kinds[0])]
+    source, target = _two(w, record.table(LINES, "outer", w.rank), widths)
+    yield from (target,) if kind == "sequence" else (source, target)
+
+
+def _reverse(record: Dispatch) -> Iterator[Access | None]:
+    """Lengths are clamped to the axis: whatever they are, a line turns around inside of it."""
+    w = record.named(REVERSE)
+    outer, strides = record.table(REVERSE, "outer", w.rank), record.table(REVERSE, "length_strides", w.rank)
+    across = [(n, by) for (n, _, _), (by,) in zip(outer, strides, strict=True)]
+    if record.rest == ["columns"]:  # where the axis is counted in blocks
+        outer[w.at] = (w.size, w.source_axis, w.target_axis)
+        across.append((w.count, w.lengths_step))
+    yield from _two(w, outer, [int(name_at(w.line).split()[2])])
+    yield _walk("lengths", w.lengths, *across, width=w.length_width)
+
+
+def _bordered(record: Dispatch) -> Iterator[Access | None]:
+    w = record.named(BORDERED)
+    blocks = record.array(w.blocks_at, -(-record.work_items // w.inner), 2)
+    rows = record.array(w.rows_at, w.inner, 4)
     low, high = (blocks[:, 0].min() + rows[:, 0].min(), blocks[:, 0].max() + rows[:, 0].max())
-    yield Access("source", source + int(low), source + int(high), size)
+    yield Access("source", w.source + int(low), w.source + int(high), w.size)
     begins, ends = rows[:, 1] - rows[:, 2], rows[:, 1] + rows[:, 3]
     low, high = (blocks[:, 1].min() + begins.min(), blocks[:, 1].max() + ends.max())
-    yield Access("target", target + int(low), target + int(high), size)
+    yield Access("target", w.target + int(low), w.target + int(high), w.size)
 
 
-def _placed(record: Record) -> Iterator[Access | None]:
-    width = int(record.rest[0])
-    source, target, _, pitch, inner, pieces, places_at, within_at, table_at = record.words[:9]
-    places = record.bytes_at(places_at, -(-record.units // inner), 1)
-    within, table = record.bytes_at(within_at, inner, 1), record.bytes_at(table_at, pieces, 4)
+def _placed(record: Dispatch) -> Iterator[Access | None]:
+    width, w = int(record.rest[0]), record.named(PLACED)
+    places = record.array(w.places_at, -(-record.work_items // w.inner), 1)
+    within, table = record.array(w.within_at, w.inner, 1), record.array(w.table_at, w.pieces, 4)
     ends = table[:, 1] + (table[:, 2] - 1) * table[:, 3]
     low = places.min() + within.min() + np.minimum(table[:, 1], ends).min()
     high = places.max() + within.max() + np.maximum(table[:, 1], ends).max()
-    yield Access("source", source + int(low), source + int(high), width)
+    yield Access("source", w.source + int(low), w.source + int(high), width)
     first, last = int(table[:, 0].min()), int((table[:, 0] + (table[:, 2] - 1) * width).max())
-    rows = sorted((0, (record.units - 1) * pitch))
-    yield Access("target", target + rows[0] + first, target + rows[1] + last, width)
+    rows = sorted((0, (record.work_items - 1) * w.pitch))
+    yield Access("target", w.target + rows[0] + first, w.target + rows[1] + last, width)
 
 
 # Indexed copies
-
-_INDEXED, _TUPLES, _BLOCKS, _PARTS, _BATCHES = (at // 8 - HEADER for at in (INDEXED, TUPLES, BLOCKS, PARTS, BATCHES))
-"""Among the words after the header, as their kernels have them in bytes."""
 
 
 def _index_width(kind: str) -> int:
     return int(kind[1:]) // 8
 
 
-def _indices(record: Record, kind: str, *ways: tuple[int, int]) -> Access | None:
-    depth, step = record.words[3:5]
-    tuples = record.table(_TUPLES, record.words[8], 4)
-    return _walk(
-        "indices",
-        record.words[1],
-        (depth, step),
-        *((row[0], row[1]) for row in tuples),
-        *ways,
-        width=_index_width(kind),
-    )
+def _indices(w: Any, tuples: Sequence[tuple[int, ...]], kind: str, *ways: tuple[int, int]) -> Access | None:
+    own = ((size, step) for size, step, *_ in tuples)
+    width = _index_width(kind)
+    return _walk("indices", w.indices, (w.coordinates, w.coordinate_step), *own, *ways, width=width)
 
 
-def _look(record: Record) -> Iterator[Access | None]:
-    yield _indices(record, record.rest[0])
+def _look(record: Dispatch) -> Iterator[Access | None]:
+    w = record.named(GATHER)
+    yield _indices(w, record.table(GATHER, "tuples", w.rank), record.rest[0])
 
 
-def _block_ways(record: Record, shape: str, width: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]], int]:
+def _block_ways(record: Dispatch, w: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int]], int]:
     """How a block of the source and of the target is walked, and the bytes of each step."""
+    shape, width = record.rest[0], int(record.rest[1])
     if shape in ("piece", "near", "take"):
         return [], [], width
-    count, source_step, target_step = record.words[5:8]
     if shape in ("row", "ahead"):  # of bytes
-        return [], [], count
-    outer = [(count, source_step, target_step), *record.table(_BLOCKS, record.words[9], 3)]
+        return [], [], w.count
+    outer = [(w.count, w.source_step, w.target_step), *record.table(GATHER, "blocks", w.block_rank)]
     return [(n, s) for n, s, _ in outer], [(n, t) for n, _, t in outer], width
 
 
-def _gather(record: Record) -> Iterator[Access | None]:
-    shape, wide, kind, *_ = record.rest
-    depth, rank = record.words[3], record.words[8]
-    chosen, tuples = record.table(_INDEXED, depth, 2), record.table(_TUPLES, rank, 4)
-    read, written, width = _block_ways(record, shape, int(wide))
-    indexed = ((size, stride) for size, stride in chosen)
-    yield _walk("source", record.words[0], *indexed, *((row[0], row[2]) for row in tuples), *read, width=width)
-    yield _indices(record, kind)
-    yield _walk("target", record.words[2], *((row[0], row[3]) for row in tuples), *written, width=width)
+def _gather(record: Dispatch) -> Iterator[Access | None]:
+    w, kind = record.named(GATHER), record.rest[2]
+    indexed, tuples = record.table(GATHER, "indexed", w.coordinates), record.table(GATHER, "tuples", w.rank)
+    read, written, width = _block_ways(record, w)
+    yield _walk("source", w.source, *indexed, *((row[0], row[2]) for row in tuples), *read, width=width)  # type: ignore[arg-type]  # pairs
+    yield _indices(w, tuples, kind)
+    yield _walk("target", w.target, *((row[0], row[3]) for row in tuples), *written, width=width)
 
 
-def _scatter(record: Record) -> Iterator[Access | None]:
-    shape, wide, kind = record.rest
-    depth, rank = record.words[3], record.words[8]
-    chosen, tuples = record.table(_INDEXED, depth, 2), record.table(_TUPLES, rank, 4)
-    read, written, width = _block_ways(record, shape, int(wide))
-    _, _, lanes, _, *lane = record.words[_PARTS : _PARTS + 7]
-    batches = record.table(_BATCHES, record.words[_PARTS + 7], 4)
-    indices, source, target = ([(row[0], row[k]) for row in batches] + [(lanes, lane[k - 1])] for k in (1, 2, 3))
-    yield _walk("updates", record.words[0], *((row[0], row[2]) for row in tuples), *source, *read, width=width)
-    yield _indices(record, kind, *indices)
-    yield _walk("target", record.words[2], *((size, stride) for size, stride in chosen), *target, *written, width=width)
+def _scatter(record: Dispatch) -> Iterator[Access | None]:
+    w, kind = record.named(SCATTER), record.rest[2]
+    indexed, tuples = record.table(SCATTER, "indexed", w.coordinates), record.table(SCATTER, "tuples", w.rank)
+    read, written, width = _block_ways(record, w)
+    batches, lanes = record.table(SCATTER, "batches", w.batch_rank), (w.lane_index, w.lane_source, w.lane_target)
+    indices, source, target = ([(row[0], row[k]) for row in batches] + [(w.lanes, lanes[k - 1])] for k in (1, 2, 3))
+    yield _walk("updates", w.source, *((row[0], row[2]) for row in tuples), *source, *read, width=width)
+    yield _indices(w, tuples, kind, *indices)
+    yield _walk("target", w.target, *indexed, *target, *written, width=width)  # type: ignore[arg-type]  # pairs
 
 
 # Lines
 
 
-def _top(record: Record) -> Iterator[Access | None]:
-    source, target, count, source_step, target_step, wanted, rank = record.words[:7]
+def _top(record: Dispatch) -> Iterator[Access | None]:
+    w = record.named(TOP)
     widths = [_index_width(kind) for kind in record.rest[:2]]
-    yield from _two(record.table(7, rank, 3), (source, (count, source_step)), (target, (wanted, target_step)), *widths)
+    yield from _two(w, record.rows(TOP.end, w.rank, 3), widths, (w.count, w.wanted))
 
 
-def _scan(record: Record) -> Iterator[Access | None]:
+def _scan(record: Dispatch) -> Iterator[Access | None]:
     shape, kind, _, *flags = record.rest
-    width = _index_width(kind)
-    words = record.words
-    source, target, count, source_step, target_step, across, source_across, target_across, _, rank = words[:10]
+    width, w = _index_width(kind), record.named(SCAN)
     if shape in ("rows", "long"):
-        source_step = target_step = -width if "reverse" in flags else width
+        w.source_step = w.target_step = -width if "reverse" in flags else width
     if shape == "columns":
-        source_across = target_across = width
-    outer = record.table(11, rank, 3)
-    own = [(across, source_across, target_across), *outer]
-    yield from _two(own, (source, (count, source_step)), (target, (count, target_step)), width)
+        w.source_across = w.target_across = width
+    outer = record.rows(SCAN.end, w.rank, 3)
+    yield from _two(w, [(w.across, w.source_across, w.target_across), *outer], (width, width))
     if "carried" in flags:
-        before, after, far, *strides = words[11 + 3 * rank :]
-        ways = [(across, far), *((n, by) for (n, _, _), by in zip(outer, strides, strict=False))]
+        before, after, far, *strides = record.words[SCAN.end + 3 * w.rank :]
+        ways = [(w.across, far), *((n, by) for (n, _, _), by in zip(outer, strides, strict=False))]
         if before:
             yield _walk("tallies before", before, *ways)
         yield _walk("tallies after", after, *ways)
@@ -437,30 +419,28 @@ def _scan(record: Record) -> Iterator[Access | None]:
 # Rows of any number of views: maps, reduces and lookups
 
 
-def _rows(record: Record) -> Iterator[Access | None]:
-    line, _, views, at, count, _, _, rank = record.words[:FIXED]
-    name = name_at(line)
-    addresses, steps = (record.words[FIXED + k * views : FIXED + (k + 1) * views] for k in (0, 1))
-    first = at - HEADER
+def _rows(record: Dispatch) -> Iterator[Access | None]:
+    w = record.named(ROWS)
+    name, views = name_at(w.line), w.views
+    addresses, steps = record.rows(ROWS.end, 2, views)
     _, *rest = name.split()
     folded, begins = (int(rest[0]), rest[1]) if name.startswith("reduce ") else (0, "")
     # The dimensions that a reduce folds stand before those outside of its rows.
-    table = record.table(first - folded * (views + 1), rank + folded, views + 1)
+    table = record.rows(w.outer - folded * (views + 1), w.rank + folded, views + 1)
     if name == "map of a table":
-        yield from _lookup(record, addresses, steps, count, table)
+        yield from _lookup(record.words[ROWS.end + 2 * views] or 1, addresses, steps, w.count, table)
         return
     for v, (address, step) in enumerate(zip(addresses, steps, strict=True)):
-        ways = [(count, step), *((row[0], row[1 + v]) for row in table)]
+        ways = [(w.count, step), *((row[0], row[1 + v]) for row in table)]
         if begins[v : v + 1] == "f":  # at indices that were proved of the verb: the record has the view's beginning
             ways = []
         yield _walk(f"view {v} of {views}", address, *ways, is_number=True)
 
 
 def _lookup(
-    record: Record, addresses: Sequence[int], steps: Sequence[int], count: int, table: Sequence[tuple[int, ...]]
+    length: int, addresses: Sequence[int], steps: Sequence[int], count: int, table: Sequence[tuple[int, ...]]
 ) -> Iterator[Access | None]:
     """Rows of some bytes, or one of as many as there are; the table has one for each byte."""
-    length = record.words[FIXED + 6] or 1
     for v, (operand, width) in enumerate((("bytes", length), ("table", 256), ("target", length))):
         yield _walk(operand, addresses[v], (count, steps[v]), *((row[0], row[1 + v]) for row in table), width=width)
 
@@ -471,8 +451,8 @@ def _lookup(
 class _Section:
     """A section of the words, at a place among all of them."""
 
-    def __init__(self, record: Record, name: str, at: int, rank: int, sizes_at: int) -> None:
-        words = record.all
+    def __init__(self, record: Dispatch, name: str, at: int, rank: int, sizes_at: int) -> None:
+        words = record.words
         self.name, self.kernel, self.views, numbers = name, words[at], words[at + 1], words[at + 2]
         first = at + 3
         self.addresses = words[first : first + self.views]
@@ -496,42 +476,42 @@ class _Section:
             yield self.walk(v, (inner, self.steps[v]), (outer, self.across[v]))
 
 
-def _sections(record: Record, fields: Sequence[str], *names: str) -> list[_Section]:
-    words = record.named(fields)
-    return [_Section(record, name, words[f"{name}_at"], words["rank"], HEADER + len(fields)) for name in names]
+def _sections(record: Dispatch, layout: Layout, *names: str) -> list[_Section]:
+    words = layout.read(record.words)
+    return [_Section(record, name, words[f"{name}_at"], words["rank"], layout.end) for name in names]
 
 
-def _contract(record: Record) -> Iterator[Access | None]:
-    w = record.named(contract.WORDS)
-    left, right, result = _sections(record, contract.WORDS, "left", "right", "result")
-    m, n = w["m"], w["n"]
+def _contract(record: Dispatch) -> Iterator[Access | None]:
+    w = record.named(contract.RECORD)
+    left, right, result = _sections(record, contract.RECORD, "left", "right", "result")
+    m, n = w.m, w.n
     yield from _left(w, left)
     yield from _right(w, right)
-    yield from _results(result, n, m, w["line"], w["gap"])
-    if w["mends"]:
-        for zero, count in zip(_sections(record, contract.WORDS, "left_zero", "right_zero"), (m, n), strict=True):
+    yield from _results(result, n, m, w.line, w.gap)
+    if w.mends:
+        for zero, count in zip(_sections(record, contract.RECORD, "left_zero", "right_zero"), (m, n), strict=True):
             yield from zero.rows(count, 1, range(zero.views - 1))
 
 
-def _left(w: Mapping[str, int], left: _Section) -> Iterator[Access | None]:
-    m, n, k, mode = w["m"], w["n"], w["k"], w["left_mode"]
+def _left(w: Any, left: _Section) -> Iterator[Access | None]:
+    m, n, k, mode = w.m, w.n, w.k, w.left_mode
     if mode in (ALONG_STEPS, ALONG_ROWS):
         yield from _computed(left, m, k, is_along=mode == ALONG_STEPS)
     elif mode == PANELS:
         # Rows in panels, as wide as a step of one is long.
-        yield left.walk(0, (w["row_panels"], left.across[0]), (k, left.steps[0]), width=left.steps[0])
+        yield left.walk(0, (w.row_panels, left.across[0]), (k, left.steps[0]), width=left.steps[0])
     elif mode == PIECES:
-        (number,) = _memory(w["pieces"], 1)
-        pieces = np.array(_memory(w["pieces"] + 8, 3 * number), np.int64).reshape(number, 3)
+        (number,) = _memory(w.pieces, 1)
+        pieces = np.array(_memory(w.pieces + 8, 3 * number), np.int64).reshape(number, 3)
         begin, end = int(pieces[:, 0].min()), int((pieces[:, 0] + 4 * (pieces[:, 1] - 1)).max())
         for far in (begin, end):
-            yield left.walk(0, (m, left.across[0]), (n, w["left_on"]), (2, far), width=4)
+            yield left.walk(0, (m, left.across[0]), (n, w.left_on), (2, far), width=4)
     else:
         yield from left.rows(k, m)
 
 
-def _right(w: Mapping[str, int], right: _Section) -> Iterator[Access | None]:
-    n, k, mode, together = w["n"], w["k"], w["right_mode"], w["together"]
+def _right(w: Any, right: _Section) -> Iterator[Access | None]:
+    n, k, mode, together = w.n, w.k, w.right_mode, w.together
     if not right.views:  # of a fold without weights
         return
     if mode in (ALONG_STEPS, ALONG_ROWS):
@@ -539,8 +519,8 @@ def _right(w: Mapping[str, int], right: _Section) -> Iterator[Access | None]:
     elif mode in (STRIP, DOTS):
         yield from right.rows(*((n, k) if mode == STRIP else (k, n)), range(right.views - 1))
     elif mode in (PANELS, HALVES):
-        packed, by = -(-k // w["filled"]) * (w["filled"] // together), right.steps[0] * together
-        panels = (w["column_panels"], w["tile_columns"] * right.across[0])
+        packed, by = -(-k // w.filled) * (w.filled // together), right.steps[0] * together
+        panels = (w.column_panels, w.tile_columns * right.across[0])
         yield right.walk(0, panels, (packed, by), width=by)
         yield from right.rows(k, n, range(1, right.views))
     elif mode == WINDOWS:
@@ -583,16 +563,16 @@ def _memory(address: int, count: int) -> list[int]:
     return list((ctypes.c_int64 * count).from_address(address))
 
 
-def _weights(record: Record) -> Iterator[Access | None]:
-    w = record.named(weights.WORDS)
-    left, right, result = _sections(record, weights.WORDS, "left", "right", "result")
-    shape = dict(zip(Quantised._fields, name_at(w["columns_of"]).split()[1:], strict=True))
-    k, shared = w["portions"] * PORTION, right.steps[0]
-    yield from _rounded(left, w["m"], k, shared, is_rounded=bool(w["is_rounded"]))
-    yield right.walk(0, (w["n"], right.across[0]), width=k * int(shape["bits"]) // 8)
+def _weights(record: Dispatch) -> Iterator[Access | None]:
+    w = record.named(weights.RECORD)
+    left, right, result = _sections(record, weights.RECORD, "left", "right", "result")
+    shape = dict(zip(Quantised._fields, name_at(w.columns_of).split()[1:], strict=True))
+    k, shared = w.portions * PORTION, right.steps[0]
+    yield from _rounded(left, w.m, k, shared, is_rounded=bool(w.is_rounded))
+    yield right.walk(0, (w.n, right.across[0]), width=k * int(shape["bits"]) // 8)
     for v in range(1, right.views):
-        yield right.walk(v, (w["n"], right.across[v]), run=-(-w["portions"] // shared))
-    yield from _results(result, w["n"], w["m"])
+        yield right.walk(v, (w.n, right.across[v]), run=-(-w.portions // shared))
+    yield from _results(result, w.n, w.m)
 
 
 def _rounded(left: _Section, m: int, k: int, shared: int, *, is_rounded: bool) -> Iterator[Access | None]:
@@ -604,101 +584,99 @@ def _rounded(left: _Section, m: int, k: int, shared: int, *, is_rounded: bool) -
     yield left.walk(1, (m, left.across[1]), run=-(-k // (PORTION * shared)))
 
 
-def _abreast(record: Record) -> Iterator[Access | None]:
-    w = record.named(abreast.FIELDS)
-    left, right, result = _sections(record, abreast.FIELDS, "left", "right", "result")
-    portions, n, lanes, shared = w["portions"], w["n"], w["lanes"], right.steps[0]
-    yield from _rounded(left, w["m"], portions * PORTION, shared, is_rounded=bool(w["is_rounded"]))
+def _abreast(record: Dispatch) -> Iterator[Access | None]:
+    w = record.named(abreast.RECORD)
+    left, right, result = _sections(record, abreast.RECORD, "left", "right", "result")
+    portions, n, lanes, shared = w.portions, w.n, w.lanes, right.steps[0]
+    yield from _rounded(left, w.m, portions * PORTION, shared, is_rounded=bool(w.is_rounded))
     column = portions * PORTION // 2
-    if w["is_laid_out"]:
+    if w.is_laid_out:
         yield right.walk(0, width=-(-n // lanes) * lanes * column)
     else:
         yield right.walk(0, (n, right.across[0]), width=column)
     for v in range(1, right.views):
         yield right.walk(v, (n, right.across[v]), run=portions // shared)
-    yield from _results(result, n, w["m"])
+    yield from _results(result, n, w.m)
 
 
-def _planes(record: Record) -> Iterator[Access | None]:
-    w = record.named(planes.WORDS)
-    x, factors, result = _sections(record, planes.WORDS, "x", "weights", "result")
-    taps = dict(zip(Taps._fields, name_at(w["taps"]).split()[1:], strict=False))
+def _planes(record: Dispatch) -> Iterator[Access | None]:
+    w = record.named(planes.RECORD)
+    x, factors, result = _sections(record, planes.RECORD, "x", "weights", "result")
+    taps = dict(zip(Taps._fields, name_at(w.taps).split()[1:], strict=False))
     element = 4 if taps["kind"] == "f32" else 1
-    if w["frame"]:  # lines that margins are made around
-        yield x.walk(0, (w["source_rows"], w["source_down"]), width=w["source_line"])
-    elif w["source_rows"]:  # by kernels that know of margins
-        yield x.walk(0, (w["source_rows"], w["pitch"]), width=w["frame_size"])
+    if w.frame:  # lines that margins are made around
+        yield x.walk(0, (w.source_rows, w.source_down), width=w.source_line)
+    elif w.source_rows:  # by kernels that know of margins
+        yield x.walk(0, (w.source_rows, w.pitch), width=w.frame_size)
     else:
         yield x.walk(
-            0, (w["rows"], w["down"]), (w["line"], int(taps["step"]) * element),
-            (int(taps["rows"]), int(taps["below"]) * w["pitch"]), (int(taps["columns"]), int(taps["beside"]) * element),
+            0, (w.rows, w.down), (w.line, int(taps["step"]) * element),
+            (int(taps["rows"]), int(taps["below"]) * w.pitch), (int(taps["columns"]), int(taps["beside"]) * element),
             width=element,
         )  # fmt: skip
     if factors.views:
-        yield factors.walk(0, (w["tap_rows"], w["weight_down"]), (w["tap_columns"], w["weight_beside"]))
+        yield factors.walk(0, (w.tap_rows, w.weight_down), (w.tap_columns, w.weight_beside))
         for v in range(1, factors.views):
             yield factors.walk(v)
-    yield from _results(result, w["line"], w["rows"])
-    if w["fill_at"]:
-        (filler,) = _sections(record, planes.WORDS, "fill")
+    yield from _results(result, w.line, w.rows)
+    if w.fill_at:
+        (filler,) = _sections(record, planes.RECORD, "fill")
         yield Access("the filling", filler.addresses[0], filler.addresses[0], 1)
 
 
-def _bands(record: Record) -> Iterator[Access | None]:
-    w = record.named(bands.WORDS)
-    x, factors, result = _sections(record, bands.WORDS, "x", "weights", "result")
-    name = name_at(w["copy"]).split()
+def _bands(record: Dispatch) -> Iterator[Access | None]:
+    w = record.named(bands.RECORD)
+    x, factors, result = _sections(record, bands.RECORD, "x", "weights", "result")
+    name = name_at(w.copy).split()
     if name[3] == "pixels":
         line = NhwcLine(*map(int, name[4:]))
         along, size = (line.places, line.apart), line.size
     else:
         along, size = (1, 0), DirectLine(*map(int, name[5:])).size
-    yield x.walk(0, (w["planes"], w["x_step"]), (w["height"], w["x_down"]), along, width=size)
-    panel = w["channels"] * w["channel_bytes"]
-    yield factors.walk(0, (w["panels"], w["panel_bytes"]), width=panel)
+    yield x.walk(0, (w.planes, w.x_step), (w.height, w.x_down), along, width=size)
+    panel = w.channels * w.channel_bytes
+    yield factors.walk(0, (w.panels, w.panel_bytes), width=panel)
     # The last panel of a group has what channels there are: its tile says how many.
-    tile = dict(zip(DirectTile._fields, name_at(w["last_narrow"]).split()[4:], strict=False))
+    tile = dict(zip(DirectTile._fields, name_at(w.last_narrow).split()[4:], strict=False))
     last = int(tile["vectors"]) * int(tile["lanes"]) - (-int(tile["tail"]) % int(tile["lanes"]))
-    channels = (w["group_panels"] - 1) * w["columns"] + last
-    channels += (w["panels"] // w["group_panels"] - 1) * w["group_columns"]
+    channels = (w.group_panels - 1) * w.columns + last
+    channels += (w.panels // w.group_panels - 1) * w.group_columns
     *others, target = range(1, result.views)
     yield from result.rows(channels, 1, others)
-    yield result.walk(
-        target, (channels, w["target_channel"]), (w["rows"], w["target_down"]), (w["line"], w["target_place"])
-    )
+    yield result.walk(target, (channels, w.target_channel), (w.rows, w.target_down), (w.line, w.target_place))
 
 
-def _attend(record: Record) -> Iterator[Access | None]:
-    w = record.named(attend.WORDS)
-    tensors, scores, limited, limit, result = _sections(record, attend.WORDS, *attend.SECTIONS)
-    queries, keys, size, depth = w["queries"], w["keys"], w["size"], w["value_size"]
+def _attend(record: Dispatch) -> Iterator[Access | None]:
+    w = record.named(attend.RECORD)
+    tensors, scores, limited, limit, result = _sections(record, attend.RECORD, *attend.SECTIONS)
+    queries, keys, size, depth = w.queries, w.keys, w.size, w.value_size
     for v, (rows, columns) in enumerate(((queries, size), (keys, size), (keys, depth), (queries, depth))):
         yield from tensors.rows(columns, rows, [v])
     for section in (scores, limited):  # panels of queries are whole, but where there are fewer
-        yield from section.rows(keys, max(queries, w["panel"]))
-    if w["has_limit"]:
+        yield from section.rows(keys, max(queries, w.panel))
+    if w.has_limit:
         yield from limit.rows(1, queries, range(limit.views - 1))
     yield from result.rows(depth, queries, [2])
 
 
-def _repeat(record: Record) -> Iterator[Access | None]:
+def _repeat(record: Dispatch) -> Iterator[Access | None]:
     """The records of all steps, at the first time and at the last: words move on evenly between those."""
-    times, count = record.words[:2]
-    at = 4
-    for _ in range(count):
-        *_, length, moves = record.words[at : at + 5]
-        first = record.words[at + 5 : at + 5 + length]
-        at += 5 + length
-        pairs = record.table(at, moves, 2)
+    w, at = record.named(REPEAT), REPEAT.end
+    for _ in range(w.count):
+        *_, length, moves = record.words[at : at + len(STEP)]
+        at += len(STEP)
+        first = record.words[at : at + length]
+        at += length
+        pairs = record.rows(at, moves, 2)
         at += 2 * moves
-        for time in {0, times - 1}:
+        for time in {0, w.times - 1}:
             own = list(first)
             for place, by in pairs:
-                own[place // 8] += time * by
-            yield from accesses(Record(own))
+                own[place // WORD] += time * by
+            yield from accesses(Dispatch(own))
 
 
-READERS: dict[str, Callable[[Record], Iterator[Access | None]]] = {
+READERS: dict[str, Callable[[Dispatch], Iterator[Access | None]]] = {
     "abreast": _abreast,
     "attend": _attend,
     "bands": _bands,

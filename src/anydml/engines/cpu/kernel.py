@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TEXTS = {
-    "digits", "direct", "dots", "line", "map", "mend", "octets", "pack", "plainly", "quantised", "reduce", "series",
-    "soften", "strip", "sweep", "team", "tile", "total",
+    "commands", "digits", "dots", "line", "map", "mend", "octets", "pack", "plainly", "quantised", "reduce", "soften",
+    "strip", "sweep", "team", "tile", "total",
 }  # fmt: skip
 """Families of kernels that are written in LLVM, and that Python does not call by their entry."""
 

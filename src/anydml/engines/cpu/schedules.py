@@ -310,9 +310,9 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
         Route("weight-only GEMV", is_weight_only, "quant.weight_only:plan_weight_only"),
         Route("reduction", is_reduce, "rows.reduce:plan_reduce"),
     ),
-    Scan: (Route("scan", is_scan, "move.scan:ScanProgram.plan"),),
-    Scatter: (Route("scatter", is_scatter, "move.scatter:ScatterProgram.plan"),),
-    Sort: (Route("top-k", is_top_k, "move.top_k:TopProgram.plan"),),
+    Scan: (Route("scan", is_scan, "move.scan:plan_scan"),),
+    Scatter: (Route("scatter", is_scatter, "move.scatter:plan_scatter"),),
+    Sort: (Route("top-k", is_top_k, "move.top_k:plan_top_k"),),
     Attend: (
         Route(
             "attention",

@@ -19,11 +19,12 @@ from anydml.engines.cpu.features import IS_ARM, has_feature, has_float16, has_fm
 from anydml.engines.cpu.gemm.microkernel import Tile, make_microkernel
 from anydml.engines.cpu.gemm.operands import NOWHERE, StridedOperand
 from anydml.engines.cpu.gemm.packing import Packing, make_pack
-from anydml.engines.cpu.gemm.program import GemmProgram, Section
+from anydml.engines.cpu.gemm.program import Section, record_of, section_of
 from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, make_stage, take_scratch
 from anydml.engines.cpu.gemm.workspace import workspace
 from anydml.engines.cpu.launch.call import SMALL
-from anydml.engines.cpu.launch.record import HEADER
+from anydml.engines.cpu.launch.program import KernelProgram
+from anydml.engines.cpu.launch.record import Layout
 from anydml.engines.cpu.rows.map import VECTOR, digest, lanes_of, row_kernel, row_letter, widest_of, word_of
 from anydml.engines.cpu.rows.row import Shape, givens
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 
 SECTIONS = ("tensors", "scores", "limited", "limit", "result")
-WORDS = (
+RECORD = Layout(
     "slots", "slot_count", "queries", "keys", "size", "value_size", "row_units", "rank", "panel", "lanes", "key_rows",
     "value_rows", "value_columns", "chunk", "has_limit", "is_beside", "pack_query", "pack_key", "pack_value",
     "tile_scores", "tile_values", *(f"{name}_at" for name in SECTIONS),
@@ -72,8 +73,7 @@ def make_attention() -> str:
 
 def _write_kernel() -> str:
     text = Steps()
-    for i, name in enumerate(WORDS):
-        text.read(name, f"words + {8 * (HEADER + i)}")
+    RECORD.load(text)
     for name in SECTIONS:
         text.let(name, f"words + {name}_at * 8")
         text.room(f"{name}_bases", VIEWS)
@@ -105,7 +105,7 @@ def _write_kernel() -> str:
 
 
 def _write_unit(text: Steps) -> None:
-    find_place(text, "unit // row_units", HEADER + len(WORDS))
+    find_place(text, "unit // row_units", RECORD.end)
     for name in SECTIONS:
         text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
     for v, name in enumerate(TENSORS):
@@ -328,7 +328,7 @@ def _cut(primitive: Attend) -> _Cut:
     return _Cut(chunk, room // (4 * (size + wide + 3)) // own.queries * own.queries)
 
 
-def plan_attention(primitive: Attend) -> GemmProgram | None:
+def plan_attention(primitive: Attend) -> KernelProgram | None:
     """One pass over the keys for each panel of queries.
 
     12 heads of 512 x 64 take 27.8 ms, and 28.9 by way of their scores; 32 of 2048 x 128 take 2.09 s, where ONNX Runtime
@@ -359,18 +359,17 @@ def plan_attention(primitive: Attend) -> GemmProgram | None:
         _result(primitive),
     )
     units = _units(primitive, cut.most)
-    places = [HEADER + len(WORDS) + len(batch)]
-    for section in sections:
-        places.append(places[-1] + len(section.words) + len(section.tensors))
-    fixed = (
-        queries, keys, size, value_size, units, len(batch), own.queries, own.lanes, own.keys, own.rows, columns,
-        cut.chunk, int(primitive.limit is not None), int(packs[2][0] == "p"), *(pack.address for _, pack in packs),
-        *(get_kernel(tile.name, functools.partial(make_microkernel, tile)).address for tile in tiles),
-        *places[:-1], *batch,
-    )  # fmt: skip
-    return GemmProgram(
-        get_kernel("attend", make_attention), fixed, sections, units * math.prod(batch), _size(primitive)
-    )
+    kernels = [get_kernel(tile.name, functools.partial(make_microkernel, tile)).address for tile in tiles]
+    words = {
+        "queries": queries, "keys": keys, "size": size, "value_size": value_size, "row_units": units,
+        "panel": own.queries, "lanes": own.lanes, "key_rows": own.keys, "value_rows": own.rows,
+        "value_columns": columns, "chunk": cut.chunk, "has_limit": int(primitive.limit is not None),
+        "is_beside": int(packs[2][0] == "p"), "tile_scores": kernels[0], "tile_values": kernels[1],
+        **{f"pack_{name}": pack.address for name, (_, pack) in zip(TENSORS, packs, strict=False)},
+    }  # fmt: skip
+    record = record_of(RECORD, words, batch, dict(zip(SECTIONS, sections, strict=True)))
+    kernel = get_kernel("attend", make_attention)
+    return KernelProgram(kernel, record, units * math.prod(batch), _size(primitive))
 
 
 def _size(primitive: Attend) -> int:
@@ -409,23 +408,10 @@ def _leaf(primitive: Attend, leaf: Expr) -> StridedOperand:
     return _lie(primitive.beside[int(leaf.value) - 1])
 
 
-def _section(
-    address: int,
-    numbers: Sequence[int],
-    lies: Sequence[StridedOperand],
-    steps: Sequence[int],
-    across: Sequence[int],
-    rank: int,
-) -> Section:
-    strides = [lie.strides[k] if lie.strides else 0 for k in range(rank) for lie in lies]
-    words = (address, len(lies), len(numbers), *steps, *numbers, *across, *strides)
-    return Section(words, tuple((lie.tensor, lie.offset) for lie in lies))
-
-
 def _tensors(primitive: Attend) -> Section:
     lies = [_lie(view) for view in (*primitive.sources[:3], primitive.target)]
     steps, across = [lie.strides[-1] for lie in lies], [lie.strides[-2] for lie in lies]
-    return _section(0, (), lies, steps, across, len(primitive.scores) - 2)
+    return section_of(0, lies, steps, (), across, range(len(primitive.scores) - 2))
 
 
 def _scores(primitive: Attend, score: Expr) -> Section:
@@ -441,7 +427,8 @@ def _scores(primitive: Attend, score: Expr) -> Section:
     name = f"soften {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     kernel = get_kernel(name, functools.partial(make_soften, score, shape))
     numbers = [word_of(node) for node in givens(nodes)]
-    return _section(kernel.address, numbers, lies, [lie.strides[-1] for lie in lies], across, len(primitive.scores) - 2)
+    steps, batch = [lie.strides[-1] for lie in lies], range(len(primitive.scores) - 2)
+    return section_of(kernel.address, lies, steps, numbers, across, batch)
 
 
 def _limit(primitive: Attend) -> Section:
@@ -471,4 +458,4 @@ def _mapped(
     shape = Shape(tuple(leaves), letters, lanes_of(nodes, widest_of(nodes), letters, VECTOR), stream=False)
     numbers = [word_of(node) for node in givens(nodes)]
     across = [lie.strides[-2] if lie.strides else 0 for lie in lies]
-    return _section(row_kernel((value,), shape).address, numbers, lies, steps, across, rank)
+    return section_of(row_kernel((value,), shape).address, lies, steps, numbers, across, range(rank))

@@ -26,11 +26,12 @@ from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.gemm.epilogue import COLUMN, FOLD, ROW, Epilogue
 from anydml.engines.cpu.gemm.operands import Operands, byte_less_zero
-from anydml.engines.cpu.gemm.program import GemmProgram
+from anydml.engines.cpu.gemm.program import record_of
 from anydml.engines.cpu.gemm.tile_shapes import has_dots, tile_for
 from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, make_stage, take_scratch
 from anydml.engines.cpu.gemm.workspace import workspace
-from anydml.engines.cpu.launch.record import HEADER
+from anydml.engines.cpu.launch.program import KernelProgram
+from anydml.engines.cpu.launch.record import Layout
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.enums import DataType
 from anydml.ir.contraction import Contraction, varies_along
@@ -122,11 +123,12 @@ def with_margins(taps: Taps, columns: int, left: int, line: int) -> Taps | None:
 # The walk over planes, a part of one at a time, by the kernels of `stencil.py` and `stencil_vectors.py`.
 
 
-WORDS = (
+FRAME = ("frame", "lines", "reach", "left", "top", "source_rows", "source_line", "source_down", "frame_size", "fill")
+"""What a `PaddedInput` tells, in its order."""
+RECORD = Layout(
     "slots", "slot_count", "rows", "line", "parts", "down", "pitch", "tap_rows", "tap_columns", "weight_down",
-    "weight_beside", "taps", "dots", "is_direct", "is_whole", "target_down", "frame", "lines", "reach", "left", "top",
-    "source_rows", "source_line", "source_down", "frame_size", "fill", "bytes", "x_at", "weights_at", "result_at",
-    "fill_at", "rank",
+    "weight_beside", "taps", "dots", "is_direct", "is_whole", "target_down", *FRAME, "bytes", "x_at", "weights_at",
+    "result_at", "fill_at", "rank",
 )  # fmt: skip
 """After the header, and before the batch's sizes: `down` is from a row of results to the next, in the input. Results
 are written by the taps' kernel where `is_direct`; otherwise they are computed from folds in the scratch, all of a part
@@ -147,8 +149,7 @@ signs, side by side, without zero points."""
 def make_planes(scratch: int, results: int) -> str:
     """The text of the walk, for a scratch with room for results first, then for lines. Compiled once for all."""
     text = Steps()
-    for i, name in enumerate(WORDS):
-        text.read(name, f"words + {8 * (HEADER + i)}")
+    RECORD.load(text)
     for name in ("x", "weights", "result", "filler"):
         text.let(name, f"words + {'fill' if name == 'filler' else name}_at * 8")
         text.room(f"{name}_bases", VIEWS)
@@ -167,7 +168,7 @@ def make_planes(scratch: int, results: int) -> str:
     text.room("bounds", 2)
     text.room("carry", 1)
     text.let("plane_first", "begin // parts")
-    find_place(text, "plane_first", HEADER + len(WORDS))
+    find_place(text, "plane_first", RECORD.end)
     with text.loop("plane", "plane_first", "(end + parts - 1) // parts"):
         _find_bases(text)
         with text.when("tap_rows"):
@@ -231,7 +232,7 @@ def _go_on(text: Steps) -> None:
     text.put("carry", 1)
     with text.loop("wheel", 0, "rank"):
         text.let("place_at", "places + (rank - wheel) * 8")
-        text.read("wheel_count", f"words + ({HEADER + len(WORDS)} + rank - 1 - wheel) * 8")
+        text.read("wheel_count", f"words + ({RECORD.end} + rank - 1 - wheel) * 8")
         text.read("carried", "carry")
         text.read("wheel_at", "place_at")
         text.let("moved", "wheel_at + carried")
@@ -353,14 +354,14 @@ class _Found(NamedTuple):
     """Of bytes, what is taken off the input."""
 
 
-def plan_stencil_padded(primitives: Sequence[Primitive], _constants: frozenset[str]) -> GemmProgram | None:
+def plan_stencil_padded(primitives: Sequence[Primitive], _constants: frozenset[str]) -> KernelProgram | None:
     """Planes whose padding is made for a reduce alone, and that reduce; None for others."""
     *maps, last = primitives
     frame = match_padded_input(maps)
     return None if frame is None or not isinstance(last, Reduce) else plan_stencil(last, frame)
 
 
-def plan_stencil(primitive: Reduce, frame: PaddedInput | None = None) -> GemmProgram | None:
+def plan_stencil(primitive: Reduce, frame: PaddedInput | None = None) -> KernelProgram | None:
     """Planes of FLOAT32 or bytes, whose windows are small; None where they are not, or lie otherwise.
 
     Whether it is so does not depend on what is computed from the folds, nor on the target: bits are the same.
@@ -477,7 +478,7 @@ def _pitch(sides: Operands, lie: StridedOperand) -> int:
     return math.gcd(lie.strides[sides.rows[0]], _pair(sides, lie)[0])
 
 
-def _program(sides: Operands, found: _Found, taps: Taps, frame: PaddedInput | None) -> GemmProgram | None:
+def _program(sides: Operands, found: _Found, taps: Taps, frame: PaddedInput | None) -> KernelProgram | None:
     sizes = sides.found.sizes
     (rows,), (columns,) = sides.rows, sides.columns
     height, line = sizes[rows], sizes[columns]
@@ -518,11 +519,7 @@ def _program(sides: Operands, found: _Found, taps: Taps, frame: PaddedInput | No
         bound = frame.lie(x, sides.batch) or x
     weights, bits, counts, pair = _weights(sides, found, taps)
     result = sides.result(is_written=taps.epilogue is None)
-    sections: tuple[Section, ...] = (sides.section((), [bound], [0], [0]), weights, result, filler)
-    places = [HEADER + len(WORDS) + len(sides.batch)]
-    for section in sections:
-        places.append(places[-1] + len(section.words) + len(section.tensors))
-    places[3] = places[3] if filler.tensors else 0
+    sections = {"x": sides.section((), [bound], [0], [0]), "weights": weights, "result": result, "fill": filler}
     make = make_extremes if taps.is_by_line else make_taps
     if is_wide:
         make = make_wide if taps.together else make_rolling
@@ -535,14 +532,17 @@ def _program(sides: Operands, found: _Found, taps: Taps, frame: PaddedInput | No
         dots = get_kernel(f"dots of {wide.name}", functools.partial(make_masked, wide)).address
     elif suits_dots(taps) and has_dots(tile_for("i32", MOST).lanes):
         dots = get_kernel(f"dots of {taps.name}", functools.partial(make_dots, taps)).address
-    fixed = (
-        height, line, parts, down, pitch, *counts, *pair, kernel.address, dots, int(taps.epilogue is not None),
-        int(is_whole), target.strides[rows], *framing, bits, *places[:4],
-        len(sides.batch), *(sizes[k] for k in sides.batch),
-    )  # fmt: skip
+    words = {
+        "rows": height, "line": line, "parts": parts, "down": down, "pitch": pitch, "tap_rows": counts[0],
+        "tap_columns": counts[1], "weight_down": pair[0], "weight_beside": pair[1], "taps": kernel.address,
+        "dots": dots, "is_direct": int(taps.epilogue is not None), "is_whole": int(is_whole),
+        "target_down": target.strides[rows], "bytes": bits, **dict(zip(FRAME, framing, strict=True)),
+        **({} if filler.relocations else {"fill_at": 0}),
+    }  # fmt: skip
+    record = record_of(RECORD, words, [sizes[k] for k in sides.batch], sections)
     size = 2 * math.prod(sizes) // figures().gemm.flops_per_byte
     walk_ = get_kernel("planes", functools.partial(make_planes, workspace().size, figures().gemm.result_bytes))
-    return GemmProgram(walk_, fixed, sections, sides.count(sides.batch) * parts, size)
+    return KernelProgram(walk_, record, sides.count(sides.batch) * parts, size)
 
 
 def _weights(sides: Operands, found: _Found, taps: Taps) -> tuple[Section, int, tuple[int, int], tuple[int, int]]:

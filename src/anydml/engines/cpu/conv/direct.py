@@ -19,11 +19,12 @@ from anydml.engines.cpu.gemm.epilogue import CHEAP, COLUMN, FOLD, SHORT, Epilogu
 from anydml.engines.cpu.gemm.microkernel import CHAIN
 from anydml.engines.cpu.gemm.operands import Operands
 from anydml.engines.cpu.gemm.prepacked import lay_out_places
-from anydml.engines.cpu.gemm.program import GemmProgram, place_of
+from anydml.engines.cpu.gemm.program import place_of, record_of
 from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, take_scratch
 from anydml.engines.cpu.gemm.workspace import workspace
 from anydml.engines.cpu.launch.call import SMALL
-from anydml.engines.cpu.launch.record import HEADER, LINE
+from anydml.engines.cpu.launch.program import KernelProgram
+from anydml.engines.cpu.launch.record import LINE, Layout
 from anydml.engines.cpu.rows.walk import VIEWS
 from anydml.engines.cpu.schedules import BATCH, BESIDE, CHANNEL, DOWN, GROUP, INPUT, LEAST_LANES, PLACE, ROW
 from anydml.ir.contraction import Contraction, match_contraction
@@ -48,7 +49,7 @@ BAND_AT = 64
 """Of a scratch, the bytes before the band; sums lie where other kernels have results."""
 TILES = tuple(f"{name}{narrow}{low}" for name in ("tile", "last") for narrow in ("", "_narrow") for low in ("", "_low"))
 """For a window's last channels or others, for the last panel or others, for the last places of a band or line."""
-WORDS = (
+RECORD = Layout(
     "slots", "slot_count", "channels", "rows", "line", "bands", "chunks", "panels", "count", "x_step", "x_down",
     "copy", "top", "height", "fill", "pitch", "plane", "stride", "reach", "together", "taps", "pieces",
     "places_at_once", "lines", "apart", "tile_bytes", "channel_bytes", "panel_bytes", "columns", "target_channel",
@@ -70,8 +71,7 @@ table goes `piece_on` bytes on with each. Some `group_panels` read the same chan
 def make_direct_conv() -> str:
     """The text of the kernel."""
     text = Steps()
-    for i, name in enumerate(WORDS):
-        text.read(name, f"words + {8 * (HEADER + i)}")
+    RECORD.load(text)
     for name in ("x", "weights", "result"):
         text.let(name, f"words + {name}_at * 8")
         text.room(f"{name}_bases", VIEWS)
@@ -109,7 +109,7 @@ def _look_ahead(text: Steps) -> None:
     """Where the input of the next unit begins, which tiles have fetched meanwhile, then that of this one."""
     with text.loop("way", 0, 2):
         text.let("asked", "min(unit + 1 - way, end - 1)")
-        find_place(text, "asked // bands % count", HEADER + len(WORDS))
+        find_place(text, "asked // bands % count", RECORD.end)
         text.invoke("@bases", "x", "rank", "places + 8", "x_bases")
         with text.when("way == 0"):
             text.read("next_base", "x_bases")
@@ -165,7 +165,7 @@ def _multiply(text: Steps) -> None:
     text.let("a_first", "band + ch * plane + set * group_bytes + panel_of * left_on")
     text.let("to_first", "target + column * target_channel + first * target_down")
     text.let("kind", "(4 if is_last else 0) + (2 if panel_of == group_panels - 1 else 0)")
-    text.let("tiles", f"words + {8 * (HEADER + len(WORDS) - len(TILES))} + kind * 8")
+    text.let("tiles", f"words + {RECORD.at(TILES[0])} + kind * 8")
     text.read("whole", "tiles")
     text.read("low", "tiles + 8")
     with text.loop("y", 0, "group_stop - group"), text.loop("z", 0, "across"):
@@ -406,19 +406,19 @@ class _Lines(NamedTuple):
     """Lines of a window."""
 
 
-def plan_direct(primitive: Reduce, constants: frozenset[str]) -> GemmProgram | None:
+def plan_direct(primitive: Reduce, constants: frozenset[str]) -> KernelProgram | None:
     """Windows that lie in a tensor as they are; None for others than of planes, by constant weights."""
     return _plan(primitive, None, constants)
 
 
-def plan_direct_padded(primitives: Sequence[Primitive], constants: frozenset[str]) -> GemmProgram | None:
+def plan_direct_padded(primitives: Sequence[Primitive], constants: frozenset[str]) -> KernelProgram | None:
     """Planes whose padding is made for a convolution alone, and that; None for others."""
     *maps, last = primitives
     frame = match_padded_input(maps)
     return None if frame is None or not isinstance(last, Reduce) else _plan(last, frame, constants)
 
 
-def _plan(primitive: Reduce, frame: PaddedInput | None, constants: frozenset[str]) -> GemmProgram | None:
+def _plan(primitive: Reduce, frame: PaddedInput | None, constants: frozenset[str]) -> KernelProgram | None:
     found = match_contraction(primitive)
     assert found is not None  # noqa: S101 - for type checkers: the condition of the route
     for x, weights, columns in ((found.left, found.right, found.columns), (found.right, found.left, found.rows)):
@@ -487,7 +487,9 @@ def _reach(sides: DirectOperands, *ways: int) -> int:
     return 4 + sum((sizes[k] - 1) * x.strides[k] for k in ways)
 
 
-def _program(sides: DirectOperands, epilogue: Epilogue, lines: _Lines, constants: frozenset[str]) -> GemmProgram | None:
+def _program(
+    sides: DirectOperands, epilogue: Epilogue, lines: _Lines, constants: frozenset[str]
+) -> KernelProgram | None:
     sizes, target, x = sides.found.sizes, sides.target, sides.lie(sides.left)
     own, steps = 16 if has_feature("avx512vl") else 8, sizes[DOWN] * sizes[BESIDE]
     lanes = own if sides.n > LEAST_LANES else LEAST_LANES
@@ -509,10 +511,8 @@ def _program(sides: DirectOperands, epilogue: Epilogue, lines: _Lines, constants
         *map(tile_kernel, ended),
     ]
     copy = DirectLine(lines.size, lines.left, lines.pitch)
-    sections = (sides.section((), [lines.x], [0], [0]), panels.section, sides.result(is_written=False))
-    at = [HEADER + len(WORDS) + len(sides.batch)]
-    for section in sections:
-        at.append(at[-1] + len(section.words) + len(section.tensors))
+    x_section, result = sides.section((), [lines.x], [0], [0]), sides.result(is_written=False)
+    sections = {"x": x_section, "weights": panels.section, "result": result}
     count = sides.count(sides.batch)
     words = {
         "channels": sizes[INPUT], "rows": sizes[ROW], "line": sides.m, "bands": units.bands, "chunks": units.chunks,
@@ -524,15 +524,14 @@ def _program(sides: DirectOperands, epilogue: Epilogue, lines: _Lines, constants
         "places_at_once": shape.places, "lines": shape.lines, "apart": x.strides[PLACE],
         "tile_bytes": 4 * shape.lines * shape.places * width if parts > 1 else 0, "channel_bytes": 4 * steps * width,
         "panel_bytes": 4 * sides.k * width, "columns": width, "target_channel": target.strides[CHANNEL],
-        "target_down": target.strides[ROW], "x_at": at[0], "weights_at": at[1], "result_at": at[2],
-        "rank": len(sides.batch), "fetches": int(tiles[0].fetches), "planes": sizes[INPUT], "piece_on": 0,
+        "target_down": target.strides[ROW], "fetches": int(tiles[0].fetches), "planes": sizes[INPUT], "piece_on": 0,
         "target_place": 4, "to_step": target.strides[CHANNEL], "group_panels": -(-sides.n // width), "group_bytes": 0,
         "group_columns": 0, "left_on": 0, "soon_bytes": LINE * tiles[0].soon,
         **dict(zip(TILES, kernels, strict=True)),
     }  # fmt: skip
-    fixed = (*(words[name] for name in WORDS[2:]), *(sizes[k] for k in sides.batch))
+    record = record_of(RECORD, words, [sizes[k] for k in sides.batch], sections)
     kernel, number = get_kernel("bands", make_direct_conv), units.bands * units.chunks * count
-    return GemmProgram(kernel, fixed, sections, number, size_of(sides), panels.layouts)
+    return KernelProgram(kernel, record, number, size_of(sides), panels.layouts)
 
 
 def _tiles(sides: DirectOperands, shape: Shape, lines: _Lines, *, is_fetched: bool) -> list[DirectTile]:

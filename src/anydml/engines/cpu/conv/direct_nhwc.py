@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.conv import direct
-from anydml.engines.cpu.conv.direct import OFTEN, TILES, WORDS, DirectOperands, make_direct_conv
+from anydml.engines.cpu.conv.direct import OFTEN, RECORD, TILES, DirectOperands, make_direct_conv
 from anydml.engines.cpu.conv.microkernel import DirectTile
 from anydml.engines.cpu.conv.padded_input import match_padded_input
 from anydml.engines.cpu.features import CROWDED, has_feature
@@ -17,8 +17,9 @@ from anydml.engines.cpu.gemm.epilogue import CHEAP, COLUMN, FOLD, SHORT, Epilogu
 from anydml.engines.cpu.gemm.microkernel import CHAIN
 from anydml.engines.cpu.gemm.operands import StridedOperand
 from anydml.engines.cpu.gemm.prepacked import lay_out_places
-from anydml.engines.cpu.gemm.program import GemmProgram, place_of
-from anydml.engines.cpu.launch.record import HEADER, LINE
+from anydml.engines.cpu.gemm.program import place_of, record_of
+from anydml.engines.cpu.launch.program import KernelProgram
+from anydml.engines.cpu.launch.record import LINE
 from anydml.engines.cpu.rows.walk import VIEWS
 from anydml.engines.cpu.schedules import BATCH, BESIDE, CHANNEL, DOWN, GROUP, INPUT, LEAST_LANES, PLACE, ROW
 from anydml.ir.contraction import Contraction, match_contraction
@@ -127,7 +128,7 @@ class _Picture(NamedTuple):
     """Bytes from a tap to the next."""
 
 
-def plan_direct_nhwc(primitives: Sequence[Primitive], constants: frozenset[str]) -> GemmProgram | None:
+def plan_direct_nhwc(primitives: Sequence[Primitive], constants: frozenset[str]) -> KernelProgram | None:
     """Pictures whose padding is made for a convolution alone, and that; None for others."""
     *maps, last = primitives
     frame = match_padded_input(maps, is_beside=True)
@@ -245,7 +246,7 @@ def _program(
     constants: frozenset[str],
     *,
     is_each: bool,
-) -> GemmProgram | None:
+) -> KernelProgram | None:
     sizes, target, x = sides.found.sizes, sides.target, sides.lie(sides.left)
     own = 16 if has_feature("avx512vl") else 8
     lanes = own if sides.n > LEAST_LANES else LEAST_LANES
@@ -283,12 +284,12 @@ def _program(
     plain = [0] * len(tiles) if parts == 1 else [direct.tile_kernel(one._replace(tail=0)) for one in tiles]
     ended = [direct.tile_kernel(one._replace(epilogue=epilogue, ahead=-(-one.rows // last))) for one in tiles]
     bound = frame.lie(x, sides.batch)
-    weights = sides.section((), [StridedOperand(panels.section.tensors[0][0], 0, (0,) * len(sizes), 4)], [0], [0])
-    sections = (sides.section((), [bound or x], [0], [0]), weights, sides.result(is_written=False))
+    weights = sides.section(
+        (), [StridedOperand(panels.section.relocations[0].tensor, 0, (0,) * len(sizes), 4)], [0], [0]
+    )
+    x_section, result = sides.section((), [bound or x], [0], [0]), sides.result(is_written=False)
+    sections = {"x": x_section, "weights": weights, "result": result}
     count = sides.count(sides.batch)
-    at = [HEADER + len(WORDS) + len(sides.batch)]
-    for section in sections:
-        at.append(at[-1] + len(section.words) + len(section.tensors))
     words = {
         "channels": walk.pieces, "rows": sizes[ROW], "line": sides.m, "bands": units.bands, "chunks": units.chunks,
         "panels": per_group * groups, "count": count, "x_step": 0, "x_down": 4 * frame.inner.strides[2],
@@ -298,15 +299,13 @@ def _program(
         "pieces": place_of(walk.sizes, walk.strides), "places_at_once": shape.places, "lines": shape.lines,
         "apart": picture.apart, "tile_bytes": 4 * shape.lines * shape.places * width if parts > 1 else 0,
         "channel_bytes": 4 * walk.steps * width, "panel_bytes": 4 * sides.k * width, "columns": width,
-        "target_channel": 4, "target_down": target.strides[ROW], "x_at": at[0], "weights_at": at[1],
-        "result_at": at[2], "rank": len(sides.batch), "fetches": int(tile.fetches), "planes": 1, "piece_on": 8,
-        "target_place": target.strides[PLACE], "to_step": target.strides[PLACE], "group_panels": per_group,
-        "group_bytes": 4 * sizes[INPUT], "group_columns": sides.n, "left_on": 4 * width if is_each else 0,
-        "soon_bytes": LINE * tile.soon,
+        "target_channel": 4, "target_down": target.strides[ROW], "fetches": int(tile.fetches), "planes": 1,
+        "piece_on": 8, "target_place": target.strides[PLACE], "to_step": target.strides[PLACE],
+        "group_panels": per_group, "group_bytes": 4 * sizes[INPUT], "group_columns": sides.n,
+        "left_on": 4 * width if is_each else 0, "soon_bytes": LINE * tile.soon,
         **dict(zip(TILES, [*plain, *ended], strict=True)),
     }  # fmt: skip
-    fixed = (*(words[name] for name in WORDS[2:]), *(sizes[k] for k in sides.batch))
+    record = record_of(RECORD, words, [sizes[k] for k in sides.batch], sections)
     number = units.bands * units.chunks * count
-    return GemmProgram(
-        get_kernel("bands", make_direct_conv), fixed, sections, number, direct.size_of(sides), panels.layouts
-    )
+    kernel = get_kernel("bands", make_direct_conv)
+    return KernelProgram(kernel, record, number, direct.size_of(sides), panels.layouts)

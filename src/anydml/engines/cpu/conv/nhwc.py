@@ -13,15 +13,15 @@ from anydml.engines.cpu.conv.microkernel import EACH, SPREAD, make_unpacked_tile
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import CROWDED
 from anydml.engines.cpu.gemm.epilogue import epilogue_of
-from anydml.engines.cpu.gemm.macrokernel import WORDS, make_macrokernel
+from anydml.engines.cpu.gemm.macrokernel import RECORD, make_macrokernel
 from anydml.engines.cpu.gemm.microkernel import CHAIN, Tile
 from anydml.engines.cpu.gemm.operands import PANELS, PIECES, Operands
 from anydml.engines.cpu.gemm.prepacked import lay_out_places
-from anydml.engines.cpu.gemm.program import GemmProgram, place_of_pieces
+from anydml.engines.cpu.gemm.program import place_of_pieces, record_of
 from anydml.engines.cpu.gemm.selection import size_of
 from anydml.engines.cpu.gemm.tile_shapes import tile_for
 from anydml.engines.cpu.launch.call import SMALL
-from anydml.engines.cpu.launch.record import HEADER
+from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.ir.contraction import Contraction, match_contraction
 from anydml.ir.expressions import FOLDS
@@ -84,7 +84,7 @@ class NhwcOperands(Operands):
         return epilogue_of(self, LONGEST)
 
 
-def plan_nhwc(primitive: Reduce, constants: frozenset[str]) -> GemmProgram | None:
+def plan_nhwc(primitive: Reduce, constants: frozenset[str]) -> KernelProgram | None:
     """Sums over windows with weights that are a constant; None for others, and where channels lie otherwise."""
     found = match_contraction(primitive)
     assert found is not None  # noqa: S101 - for type checkers: the condition of the route
@@ -109,7 +109,7 @@ def plan_nhwc(primitive: Reduce, constants: frozenset[str]) -> GemmProgram | Non
     return None
 
 
-def plan_nhwc_pooling(primitive: Reduce) -> GemmProgram | None:
+def plan_nhwc_pooling(primitive: Reduce) -> KernelProgram | None:
     """The largest, the smallest or the sum of a window, for each channel by itself."""
     folds = [node for node in walk(primitive.value) if node.op in FOLDS]
     (fold,), (x,) = folds, folds[0].args
@@ -199,7 +199,7 @@ def _units(sides: NhwcOperands, tile: Tile) -> tuple[int, int]:
     return rows, min(column_panels, max(columns, -(-wanted // (batch * rows))))
 
 
-def _program(sides: NhwcOperands, tile: Tile, panels: Panels | None = None) -> GemmProgram:
+def _program(sides: NhwcOperands, tile: Tile, panels: Panels | None = None) -> KernelProgram:
     width, batch = tile.vectors * tile.lanes, sides.count(sides.batch)
     row_units, column_units = _units(sides, tile)
     epilogue = sides.epilogue
@@ -208,10 +208,7 @@ def _program(sides: NhwcOperands, tile: Tile, panels: Panels | None = None) -> G
     right = panels.section if panels is not None else sides.section((), [], [], [])
     is_direct, written = sides.finish is sides.sum, tile.lanes if epilogue is None else 1
     is_mapped = not (is_direct or epilogue) or sides.n % written > 0  # not all is stored by tiles
-    sections = (left, right, sides.result(is_written=is_mapped))
-    places = [HEADER + len(WORDS) + len(sides.batch)]
-    for section in sections:
-        places.append(places[-1] + len(section.words) + len(section.tensors))
+    sections = {"left": left, "right": right, "result": sides.result(is_written=is_mapped)}
     names = ("tile", "tile_narrow", "tile_low", "tile_small")
     shapes = [
         tile._replace(rows=rows, vectors=vectors)
@@ -229,15 +226,14 @@ def _program(sides: NhwcOperands, tile: Tile, panels: Panels | None = None) -> G
         "row_panels": -(-sides.m // tile.rows), "column_panels": -(-sides.n // width), "tile_rows": tile.rows,
         "tile_columns": width, "block": sides.k, "lanes": tile.lanes, "written": written,
         **plain, **ended, "left_mode": PIECES,
-        "right_mode": PANELS, "is_direct": int(is_direct), "left_at": places[0], "right_at": places[1],
-        "result_at": places[2], "rank": len(sides.batch), "together": 1, "filled": 1, "beside": 1,
+        "right_mode": PANELS, "is_direct": int(is_direct), "together": 1, "filled": 1, "beside": 1,
         "pieces": place_of_pieces(*_pieces(sides) if tile.reads == SPREAD else (*_taps(sides), 1), CHAIN),
         "left_on": 0 if tile.reads == SPREAD else 4, "of_columns": row_units * batch,
     }  # fmt: skip
-    fixed = (*(words.get(name, 0) for name in WORDS[2:]), *(sides.found.sizes[k] for k in sides.batch))
+    record = record_of(RECORD, words, [sides.found.sizes[k] for k in sides.batch], sections)
     kernel = get_kernel("contract", make_macrokernel)
     layouts = panels.layouts if panels is not None else {}
-    return GemmProgram(kernel, fixed, sections, row_units * column_units * batch, size_of(sides), layouts)
+    return KernelProgram(kernel, record, row_units * column_units * batch, size_of(sides), layouts)
 
 
 def _taps(sides: NhwcOperands) -> tuple[tuple[int, ...], tuple[int, ...]]:

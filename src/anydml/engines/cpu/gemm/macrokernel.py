@@ -28,7 +28,7 @@ from anydml.engines.cpu.gemm.work_item import (
     take_scratch,
 )
 from anydml.engines.cpu.gemm.workspace import PANEL, RIGHT_AT, workspace
-from anydml.engines.cpu.launch.record import HEADER
+from anydml.engines.cpu.launch.record import Layout
 from anydml.engines.cpu.quant.int8 import read_totals, total_right
 from anydml.engines.cpu.rows.walk import VIEWS
 
@@ -37,7 +37,7 @@ CHOSEN = (
     "last_low", "last_small",
 )  # fmt: skip
 """Kernels that there are others of, for bytes that are small."""
-WORDS = (
+RECORD = Layout(
     "slots", "slot_count", "m", "n", "k", "row_units", "column_units", "row_panels", "column_panels", "tile_rows",
     "tile_columns", "block", "pitch", "lanes", "pack_right", "left_mode",
     "right_mode", "is_direct", "left_at", "right_at", "result_at", "rank", "together",
@@ -66,8 +66,7 @@ def make_macrokernel() -> str:
 
 def _write_kernel() -> str:
     text = Steps()
-    for i, name in enumerate(WORDS[: -2 * len(CHOSEN)]):
-        text.read(name, f"words + {8 * (HEADER + i)}")
+    RECORD.load(text, *(name for name, _, _ in RECORD.fields[: -2 * len(CHOSEN)]))
     for name in ("left_zero", "right_zero"):
         text.let(name, f"words + {name}_at * 8")
         text.room(f"{name}_bases", VIEWS)
@@ -109,14 +108,14 @@ def _choose(text: Steps) -> None:
     text.let("bound_at", f"left_last if bounded == {LEFT} else right_last if bounded == {RIGHT} else words")
     bound = text.new(f"load i32, ptr {text.place('bound_at')}")
     text.add(f"%bound = sext i32 {bound} to i64")
-    small = HEADER + len(WORDS) - len(CHOSEN)
+    small = RECORD.end - len(CHOSEN)
     text.let("chosen", f"{small} if bounded != 0 and bound <= most else {small - len(CHOSEN)}")
     for i, name in enumerate(CHOSEN):
         text.read(name, f"words + (chosen + {i}) * 8")
 
 
 def _write_unit(text: Steps) -> None:
-    find_unit(text, HEADER + len(WORDS))
+    find_unit(text, RECORD.end)
     for name in ("left", "right", "result"):
         text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
         text.read(f"{name}_base", f"{name}_bases")

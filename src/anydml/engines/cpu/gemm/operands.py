@@ -8,7 +8,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.gemm.program import Section, place_of
+from anydml.engines.cpu.gemm.program import Section, place_of, section_of
 from anydml.engines.cpu.gemm.tile_shapes import multiplies_bytes, tile_for
 from anydml.engines.cpu.rows.map import VECTOR, lanes_of, row_kernel, row_letter, word_of
 from anydml.engines.cpu.rows.row import Shape, givens
@@ -346,6 +346,4 @@ class Operands:
     ) -> Section:
         """The words of some views; a line is the kernel's address, and the numbers that the user chose."""
         address, *numbers = line or (0,)
-        batch = [lie.strides[k] if lie.strides else 0 for k in self.batch for lie in lies]
-        words = (address, len(lies), len(numbers), *steps, *numbers, *across, *batch)
-        return Section(words, tuple((lie.tensor, lie.offset) for lie in lies))
+        return section_of(address, lies, steps, numbers, across, self.batch)

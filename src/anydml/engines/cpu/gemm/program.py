@@ -1,72 +1,50 @@
-"""GEMM and convolution programs as they are bound: all that a plan on disk needs of them, apart from planning."""
+"""The records of GEMM, convolution and attention kernels: fields, sections of factors and results, and tables."""
 
 from __future__ import annotations
 
 import functools
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anydml.engines.cpu.kernel import Address
-from anydml.engines.cpu.launch.call import Template
+from anydml.engines.cpu.launch.record import Pointer, Record
 from anydml.engines.cpu.threads.scratch import get_scratch
-from anydml.locks import cached_property
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from anydml.engines.cpu.kernel import Kernel
-    from anydml.ir.verbs import Map, Reduce
-
-
-class Section(NamedTuple):
-    """The words of a factor or of the result, with the places of addresses in them."""
-
-    words: tuple[int, ...]
-    tensors: tuple[tuple[str, int], ...]
-    """Of each view, with its offset in bytes."""
-
-    def with_places(self) -> tuple[int, ...]:
-        """The words with a place for each address: where that is of no tensor, an offset of the kernel's own."""
-        return (*self.words[:3], *(0 if tensor else offset for tensor, offset in self.tensors), *self.words[3:])
+    from anydml.engines.cpu.gemm.operands import StridedOperand
+    from anydml.engines.cpu.launch.record import Layout
 
 
-class _Gemm(NamedTuple):
-    kernel: Kernel
-    fixed: tuple[int, ...]
-    """After the scratch, and before the sections."""
-    sections: tuple[Section, ...]
-    units: int
-    size: int
-    """In bytes: what threads share work out by."""
-    layouts: Mapping[str, Map | Reduce] = MappingProxyType({})
-    """Constants that are laid out ahead, as the engine's protocol has it."""
+Section = Record
+"""What a kernel knows of a factor or of the result: the address of a row's kernel, how many views and numbers there
+are, the views' addresses, their steps, the numbers, the views' strides across, and those of each dimension of the
+batch."""
 
 
-class GemmProgram(_Gemm):
-    """A contraction, planned."""
+def section_of(
+    kernel: int, views: Sequence[StridedOperand], steps: Sequence[int], numbers: Sequence[int], across: Sequence[int],
+    batch: Iterable[int],
+) -> Section:  # fmt: skip
+    """A section; `batch` are the dimensions of the batch."""
+    strides = [view.strides[k] if view.strides else 0 for k in batch for view in views]
+    pointers = [Pointer(view.tensor, view.offset) for view in views]
+    return Record.of((kernel, len(views), len(numbers)), pointers, steps, numbers, across, strides)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (*self[:-1], dict(self.layouts))
 
-    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in."""
-        return self._template.bind(places)
-
-    def direct(self, tensors: Sequence[str]) -> Callable[..., Any] | None:
-        """As the engine's protocol has it."""
-        return self._template.direct(tensors)
-
-    @cached_property
-    def _template(self) -> Template:
-        words, places = [*get_scratch(), *self.fixed], {}
-        for section in self.sections:
-            for number, (tensor, offset) in enumerate(section.tensors):
-                if tensor:
-                    places[len(words) + 3 + number] = (tensor, offset)
-            words += section.with_places()
-        return Template(self.kernel, words, places, self.units, self.size)
+def record_of(
+    layout: Layout, fields: Mapping[str, int], batch: Sequence[int], sections: Mapping[str, Section]
+) -> Record:
+    """A record of fields, the sizes of the batch, and sections, of which `NAME_at` is told: the words they begin at."""
+    at, places = layout.end + len(batch), dict[str, int]()
+    for name, section in sections.items():
+        places[f"{name}_at"] = at
+        at += len(section.words)
+    scratch = get_scratch()
+    own = {"slots": scratch.address, "slot_count": scratch.number, "rank": len(batch), **places}
+    return Record.of(layout.write({**own, **fields}), batch, *sections.values())
 
 
 @functools.cache  # a kernel may read a table as long as its program is bound somewhere

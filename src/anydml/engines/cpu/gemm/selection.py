@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.common.routes import Route, always, choose
@@ -14,7 +15,7 @@ from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import find_rare
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.epilogue import epilogue_of, fills_lines, may_place
-from anydml.engines.cpu.gemm.macrokernel import LEFT, RIGHT, WORDS, make_macrokernel
+from anydml.engines.cpu.gemm.macrokernel import LEFT, RECORD, RIGHT, make_macrokernel
 from anydml.engines.cpu.gemm.microkernel import BYTES, CHAIN, make_microkernel
 from anydml.engines.cpu.gemm.operands import (
     ALONG_STEPS,
@@ -33,12 +34,12 @@ from anydml.engines.cpu.gemm.operands import (
 )
 from anydml.engines.cpu.gemm.packing import Packing, make_pack
 from anydml.engines.cpu.gemm.prepacked import lay_out_bytes, lay_out_panels, lay_out_rows
-from anydml.engines.cpu.gemm.program import GemmProgram
+from anydml.engines.cpu.gemm.program import record_of
 from anydml.engines.cpu.gemm.small_m import WIDE, SmallM, make_dots, make_strip
 from anydml.engines.cpu.gemm.tile_shapes import halves, has_dots, matrices_for, most_halved, tile_for
 from anydml.engines.cpu.gemm.workspace import PANEL
 from anydml.engines.cpu.launch.call import SMALL
-from anydml.engines.cpu.launch.record import HEADER
+from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.quant.dot4 import FOUR
 from anydml.engines.cpu.quant.int8 import plan_int8
 from anydml.engines.cpu.rows.map import row_letter, word_of
@@ -263,13 +264,13 @@ LINE_BYTES = 64
 """Bytes more or less for which that is so: 1023 x 1023 x 1023 takes 17.6 ms packed, and 19.7 as rows lie."""
 
 
-def plan_gemm(primitive: Reduce) -> GemmProgram | None:
+def plan_gemm(primitive: Reduce) -> KernelProgram | None:
     """Tiles over packed panels, or for a few rows the right factor as it lies: sums of FLOAT32 and 32-bit integers."""
     sides = _sides(primitive)
     return None if sides is None else _plan(sides, _tile(sides))
 
 
-def plan_gemm_prepacked(primitive: Reduce, constants: frozenset[str]) -> GemmProgram | None:
+def plan_gemm_prepacked(primitive: Reduce, constants: frozenset[str]) -> KernelProgram | None:
     """Tiles over a factor that is a constant, and is laid out in panels ahead; None for others."""
     sides = _sides(primitive)
     if sides is None:
@@ -302,12 +303,12 @@ def plan_operands(
     weights: Expr,
     section: Callable[[Operands, tuple[int, ...]], Section],
     layouts: Mapping[str, Map],
-) -> GemmProgram | None:
+) -> KernelProgram | None:
     """Tiles over panels of weights that rows of a kernel make; `section` has what those read, along a side."""
     sides = _sides(primitive)
     if sides is None or sides.windows is not None or weights not in (sides.left, sides.right):
         return None
-    return _plan(sides, tile_for(sides.kind, sides.m), made=(weights, section))._replace(layouts=layouts)
+    return replace(_plan(sides, tile_for(sides.kind, sides.m), made=(weights, section)), layouts=layouts)
 
 
 def _sides(primitive: Reduce) -> Operands | None:
@@ -346,7 +347,7 @@ def _plan(
     ahead: Panels | None = None,
     known: tuple[Int8Plan, Panels] | None = None,
     made: tuple[Expr, Callable[[Operands, tuple[int, ...]], Section]] | None = None,
-) -> GemmProgram:
+) -> KernelProgram:
     """With panels of columns or of rows that are laid out ahead, rows of known bytes, or a factor of a kernel's."""
     octets = plan_int8(sides, tile) if known is None else known[0]
     chosen = choose(WAYS, Product(sides, tile, bool(panels or made), octets is not None))
@@ -409,16 +410,13 @@ def _plan(
     zeros = octets.zeros if octets else ()
     written = 1 if tail else tile.lanes
     is_mapped = bool(skinny) or not (is_direct or epilogue) or sides.n % written > 0  # not all is stored by tiles
-    sections = (left, right, sides.result(is_written=is_mapped), *zeros)
-    places = [HEADER + len(WORDS) + len(sides.batch)]
-    for section in sections:
-        places.append(places[-1] + len(section.words) + len(section.tensors))
+    sections = {"left": left, "right": right, "result": sides.result(is_written=is_mapped)}
+    sections |= dict(zip(("left_zero", "right_zero"), zeros, strict=False))
     words = {
         "m": sides.m, "n": sides.n, "k": sides.k, "row_units": units.rows, "column_units": units.columns,
         "row_panels": row_panels, "column_panels": column_panels, "tile_rows": tile.rows, "tile_columns": columns,
         "block": units.block, "pitch": 4 * tile.pitch, "lanes": read_lanes, "pack_left": pack_left.address,
         "pack_right": pack_right.address, "left_mode": left_mode, "right_mode": right_mode, "is_direct": int(is_direct),
-        "left_at": places[0], "right_at": places[1], "result_at": places[2], "rank": len(sides.batch),
         "together": FOUR if octets else 1, "line": sides.line, "gap": sides.gap, "beside": beside,
         "fetches": int(tile.fetches), "filled": octets.filled if octets else 1,
         "written": written, "is_placed": int(is_placed),
@@ -426,16 +424,15 @@ def _plan(
     }  # fmt: skip
     if octets:
         words["mends"], (words["total_left"], words["total_right"], words["mend"]) = octets.mends, octets.kernels
-        words["left_zero_at"], words["right_zero_at"] = places[3:5] if zeros else (0, 0)
     if octets and bound and bound.most:
         small = _tiles(sides, tile._replace(kind="small"), tail, beside, epilogue, is_all=is_all)
         small["pack_left"], small["total_left"] = octets.small_kernels()
         words |= {f"small_{name}": word for name, word in small.items()}
         words["most"], words["bounded"] = bound.most, LEFT if known else RIGHT
-    fixed = (*(words.get(name, 0) for name in WORDS[2:]), *(sides.found.sizes[k] for k in sides.batch))
+    record = record_of(RECORD, words, [sides.found.sizes[k] for k in sides.batch], sections)
     number = units.rows * units.columns * sides.count(sides.batch)
     layouts = {name: one for some in (panels, ahead, bound) if some for name, one in some.layouts.items()}
-    return GemmProgram(get_kernel("contract", make_macrokernel), fixed, sections, number, size_of(sides), layouts)
+    return KernelProgram(get_kernel("contract", make_macrokernel), record, number, size_of(sides), layouts)
 
 
 def _is_apart(sides: Operands, tile: Tile, packing: Packing, mode: int) -> bool:

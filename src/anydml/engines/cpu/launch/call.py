@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.engines.common.threads import get_num_threads
-from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.gemm.workspace import workspace
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.threads import pool, team
@@ -18,55 +16,13 @@ from anydml.engines.cpu.threads.scratch import PAGE, get_scratch
 from anydml.engines.cpu.threads.team_kernel import CHUNK, PART
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from anydml.engines.cpu.kernel import Kernel
-
-# A call of a kernel on NumPy arrays, as Python makes it: their addresses are put into words, and the kernel is run.
-#
-# `kernel(self, arrays, count)` is a built-in function's. `self` is a bytes object: where the kernel's entry is, how
-# many words there are, and how many addresses among them; for each of those the byte at which it stands, the number of
-# its array, and how far it is after the first element; then the words. They are copied: others may call at the same
-# time.
 
 
 BYTES_HEAD = bytes.__basicsize__ - 1
 """Bytes before those of a bytes object."""
-PLACE = 24
-"""Bytes of a place."""
-
-
-def make_direct() -> str:
-    """The text of the kernel."""
-    text = Steps()
-    text.let("own", f"self + {BYTES_HEAD}")
-    for i, name in enumerate(("called", "words", "places")):
-        text.read(name, f"own + {8 * i}")
-    text.let("first", f"own + 24 + places * {PLACE}")
-    text.add("%room.all = add i64 %words, 16", "%room.at = alloca i64, i64 %room.all, align 64")
-    text.add("%room = ptrtoint ptr %room.at to i64")
-    text.let("copied", f"room + {BYTES_HEAD}")
-    put_words(text, "own + 24")
-    text.add("%called.at = inttoptr i64 %called to ptr", "%result = call i64 %called.at(i64 %room, i64 0)")
-    text.add("ret i64 %result")
-    return text.define("i64 @kernel(i64 %self, i64 %arrays, i64 %count)")
-
-
-def put_words(text: Steps, table: str) -> None:
-    """Copy `words` words from `first` to `copied`, and put into them the addresses of arrays that a table names."""
-    with text.loop("i", 0, "words"):
-        text.read("word", "first + i * 8")
-        text.put("copied + i * 8", "word")
-        text.add('call void asm sideeffect "", "~{memory}"()')  # or LLVM calls memcpy, which kernels have not
-    with text.loop("p", 0, "places"):
-        text.let("place", f"{table} + p * {PLACE}")
-        for i, name in enumerate(("byte", "number", "offset")):
-            text.read(name, f"place + {8 * i}")
-        text.read("array", "arrays + number * 8")
-        text.read("address", f"array + {object.__basicsize__}")
-        text.put("copied + byte", "address + offset")
-
-
 SMALL = 2 * PART
 """Bytes below which work stays on the caller's thread."""
 LONG = 2**31
@@ -79,7 +35,6 @@ TURNS = 16
 # Calls a kernel with Python's lock released: other Python threads run meanwhile.
 _KERNEL = ctypes.CFUNCTYPE(*[ctypes.c_int64] * 4)
 _METH_NOARGS, METH_FASTCALL = 0x0004, 0x0080
-_WORD = struct.Struct("q")
 NO_STATUS, STATUS = id(None), id(False)
 """What a call gives."""
 
@@ -110,15 +65,21 @@ def make_builtin(entry: int, words: bytes, flags: int = _METH_NOARGS) -> Callabl
 
 def make_dispatch(kernel: Kernel, words: Sequence[int], units: int, size: int) -> Callable[[], Any]:
     """A function that runs `units` units of a kernel, which move `size` bytes; None, or more for a status."""
-    return _dispatch(kernel, lay_out(kernel, words, units, size), units, size)
+    return dispatch(kernel, lay_out(kernel, words, units, size), units, size)
 
 
 def lay_out(kernel: Kernel, words: Sequence[int], units: int, size: int) -> bytes:
     """The words as a kernel reads them, after those of whoever calls."""
-    return struct.pack(f"{len(words) + HEADER}q", units, NO_STATUS, STATUS, kernel.address, min(size, MOST), *words)
+    return struct.pack(f"{len(words) + HEADER}q", *header_of(kernel, units, size), *words)
 
 
-def _dispatch(kernel: Kernel, laid_out: bytes, units: int, size: int) -> Callable[[], Any]:
+def header_of(kernel: Kernel, units: int, size: int) -> tuple[int, ...]:
+    """The words of whoever calls."""
+    return units, NO_STATUS, STATUS, kernel.address, min(size, MOST)
+
+
+def dispatch(kernel: Kernel, laid_out: bytes, units: int, size: int) -> Callable[[], Any]:
+    """A function that runs a kernel on a whole record: by itself, through the team, or so that it can be cancelled."""
     if size < SMALL:
         return make_builtin(kernel.entry, laid_out)
     if takes_long(units, size) and team.Cancellable.is_possible():
@@ -131,50 +92,6 @@ def _dispatch(kernel: Kernel, laid_out: bytes, units: int, size: int) -> Callabl
 def takes_long(units: int, size: int) -> bool:
     """Whether work that moves `size` bytes takes so long that it must be possible to cancel it."""
     return size >= LONG and size // max(min(units, get_num_threads()), 1) >= LONG
-
-
-class Template:
-    """The words of a kernel that is bound again and again: each time addresses are put in, 5 us sooner."""
-
-    __slots__ = ("_direct", "_kernel", "_laid_out", "_parts", "_places", "_size", "_units")
-
-    def __init__(
-        self, kernel: Kernel, words: Sequence[int], places: Mapping[int, tuple[str, int]], units: int, size: int
-    ) -> None:
-        """`places` are the tensors whose addresses stand in the words, and how far after each, by the word's number."""
-        self._kernel, self._units, self._size = kernel, units, size
-        self._laid_out = laid_out = lay_out(kernel, words, units, size)
-        self._parts, self._places, self._direct = list[bytes](), list[Any](), list[tuple[int, str, int]]()
-        done = 0
-        for number, (tensor, offset) in sorted(places.items()):
-            at = _WORD.size * (HEADER + number)
-            self._direct.append((at, tensor, offset))
-            self._parts += [laid_out[done:at], b""]
-            self._places.append((len(self._parts) - 1, tensor, offset))
-            done = at + _WORD.size
-        self._parts.append(laid_out[done:])
-
-    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in."""
-        parts = self._parts.copy()
-        for number, tensor, offset in self._places:
-            parts[number] = _WORD.pack(places[tensor] + offset)
-        return _dispatch(self._kernel, b"".join(parts), self._units, self._size)
-
-    def direct(self, tensors: Sequence[str]) -> Callable[..., Any] | None:
-        """A built-in function of NumPy arrays, one for each tensor in order; None where there is no team for it.
-
-        It looks at nothing but their addresses: a call of it takes 0.2 us and the kernel's time.
-        """
-        if (self._size >= SMALL and not team.is_available()) or takes_long(self._units, self._size):
-            return None
-        entry = self._kernel.entry if self._size < SMALL else team.get_team().entry
-        count, places = (
-            len(self._laid_out) // _WORD.size,
-            [word for at, tensor, offset in self._direct for word in (at, tensors.index(tensor), offset)],
-        )
-        head = struct.pack(f"{3 + len(places)}q", entry, count, len(self._direct), *places)
-        return make_builtin(get_kernel("direct", make_direct).address, head + self._laid_out, METH_FASTCALL)
 
 
 def describe_threads() -> str:

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from types import BuiltinFunctionType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.engines.common.repeat import RepeatProgram
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
-from anydml.engines.cpu.launch.call import (
-    BYTES_HEAD,
-    LONG,
-    METH_FASTCALL,
-    NO_STATUS,
-    SMALL,
-    make_builtin,
-    make_dispatch,
-)
-from anydml.engines.cpu.launch.record import HEADER
-from anydml.engines.cpu.launch.series import count, kernels_of, leave
+from anydml.engines.cpu.launch.call import BYTES_HEAD, LONG, METH_FASTCALL, NO_STATUS, SMALL, make_builtin, takes_long
+from anydml.engines.cpu.launch.commands import count, leave
+from anydml.engines.cpu.launch.program import KernelProgram
+from anydml.engines.cpu.launch.record import HEADER, Layout, Record
 from anydml.engines.cpu.threads import team
 from anydml.memory import has_fast_address, numpy_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.engines.common.repeat import Part
+    import numpy as np
+
+    from anydml.engines.common.program import Place
+    from anydml.engines.cpu.launch.record import Relocation
+
+    Array = np.ndarray[Any, Any]
 
 # Steps of a loop in one call: what each reads is put in its place, kernels run, and what they give is put in a row.
 #
@@ -155,14 +154,6 @@ def _copy(text: Steps, to: str, source: str, size: str) -> None:
 # The steps of a loop as one built-in function: two rows of launches that take turns, and copies between them.
 
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import numpy as np
-
-    Array = np.ndarray[Any, Any]
-
-
 def make_sweep_of(
     launches: Sequence[Callable[[], Any]],
     number: Array | None,
@@ -177,7 +168,7 @@ def make_sweep_of(
     A call of it runs up to `at_once` steps; where those take long there is no such function either.
     The arrays, and the launches, are to be kept for as long as it is called, by one thread at a time.
     """
-    rows = [kernels_of([launch]) for launch in launches]
+    rows = [_kernels_of([launch]) for launch in launches]
     if not has_fast_address or None in rows:
         return None
     sizes = [sum(struct.unpack_from("q", own, 8 * (HEADER - 1))[0] for own in row or ()) for row in rows]
@@ -196,6 +187,22 @@ def make_sweep_of(
     return make_builtin(get_kernel("sweep", make_sweep).address, struct.pack(f"{len(words)}q", *words), METH_FASTCALL)
 
 
+def _kernels_of(launches: Sequence[Callable[[], Any]]) -> list[bytes] | None:
+    """The records of the kernels that launches run, in order; None where one does something else."""
+    found = list[bytes]()
+    for launch in launches:
+        if (several := getattr(launch, "launches", None)) is not None:
+            if (own := _kernels_of(several)) is None:
+                return None
+            found += own
+            continue
+        record = launch.__self__ if isinstance(launch, BuiltinFunctionType) else None
+        if not isinstance(record, bytes):
+            return None
+        found.append(record)
+    return found
+
+
 # Steps again and again, in one call: `kernel(words, begin, end)` calls kernels in turn, and moves their words on.
 #
 # After the header: how often, how many steps, the words of all steps together, and what shares a kernel out among
@@ -203,7 +210,7 @@ def make_sweep_of(
 # them move; those words; and of each that moves its place among them, in bytes, and by how much.
 
 
-WORDS = ("times", "count", "total", "share")
+REPEAT = Layout("times", "count", "total", "share")
 STEP = ("kernel", "units", "is_shared", "length", "moves")
 MOST_WORDS = 4096
 """Of all steps: they lie on the stack, since others may be at the same work with the same words."""
@@ -212,9 +219,8 @@ MOST_WORDS = 4096
 def make_repeat() -> str:
     """The text of the kernel."""
     text = Steps()
-    for i, name in enumerate(WORDS):
-        text.read(name, f"words + {8 * (HEADER + i)}")
-    text.let("first", f"words + {8 * (HEADER + len(WORDS))}")
+    REPEAT.load(text)
+    text.let("first", f"words + {8 * REPEAT.end}")
     text.room("own", MOST_WORDS)
     text.room("at", 2)  # of a step: its description, and its words on the stack
     _reset(text)
@@ -264,10 +270,35 @@ def _go_on(text: Steps, name: str) -> None:
     text.put("at + 8", f"{name}_own + {name}_length * 8")
 
 
-# Repeats, planned: where every step is a kernel whose words move evenly, one kernel calls them all.
+# Repeats, planned: where every step is a kernel whose record moves on evenly, one kernel calls them all.
 
 
-BuiltIn = type(len)
+class _Step(NamedTuple):
+    """A kernel that is run each time."""
+
+    program: KernelProgram
+    moves: Mapping[str, int]
+    """The bytes that tensors move on by, by what the program calls them."""
+    names: Mapping[str, str]
+    """What the repeat calls tensors that the program calls otherwise."""
+
+    def record(self, start: int) -> Record:
+        """It as the kernel has it, from one of its times on."""
+        program, header = self.program, self.program.header
+        words, relocations = program.record
+        moved = [
+            one._replace(tensor=self.names.get(one.tensor, one.tensor), offset=one.offset + start * self.step(one))
+            for one in relocations
+        ]
+        steps = [(8 * (HEADER + one.word), step) for one in relocations if (step := self.step(one))]
+        own = Record.of(header, Record(words, tuple(moved)))
+        is_shared = int(program.size >= SMALL)
+        facts = (program.kernel.address, program.work_items, is_shared, len(own.words), len(steps))
+        return Record.of(facts, own, (word for pair in steps for word in pair))
+
+    def step(self, relocation: Relocation) -> int:
+        """The bytes that an address moves on by."""
+        return self.moves.get(relocation.tensor, 0)
 
 
 class LoopProgram(RepeatProgram):
@@ -276,51 +307,44 @@ class LoopProgram(RepeatProgram):
     __slots__ = ()
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Bind for a few times, and find out how words move on; where they do not evenly, bind for all."""
-        found = [_words(part, places, self.times) for part in self.parts]
-        steps = [each for each in found if each is not None]
-        sizes, total = [first[HEADER - 1] for first, _ in steps], sum(len(first) for first, _ in steps)
-        if len(steps) < len(found) or total > MOST_WORDS:
+        """Put the addresses in; where steps are more than kernels, or chosen by addresses, bind them for every time."""
+        programs = self._programs()
+        if not programs:
             return RepeatProgram.bind(self, places)
-        share = team.get_team().share if max(sizes) >= SMALL else 0
-        kernel, size = get_kernel("repeat", make_repeat), sum(sizes)
-        most = max((LONG - 1) // max(size, 1), 1)  # times in one call, between which Ctrl-C is looked for
-
-        def dispatch(start: int) -> Callable[[], Any]:
-            times = min(most, self.times - start)
-            words = (times, len(steps), total, share, *(word for step in steps for word in _told(*step, start)))
-            return make_dispatch(kernel, words, 1, size * times)
-
-        if most >= self.times:
-            return dispatch(0)
+        if len(programs) == 1:
+            return programs[0].bind(places)
 
         def run() -> None:
-            for start in range(0, self.times, most):
-                dispatch(start)()
+            for program in programs:
+                program.bind(places)()
 
         return run
 
+    def kernels(self, _places: Mapping[str, Place]) -> Sequence[KernelProgram] | None:
+        """The kernels of a command list: one that calls all."""
+        programs = self._programs()
+        return programs if len(programs) == 1 else None
 
-def _told(first: tuple[int, ...], moves: Mapping[int, int], start: int) -> list[int]:
-    """A step as the kernel has it, from one of its times on."""
-    units, _, _, address, size = first[:HEADER]
-    words = [word + start * moves.get(k, 0) for k, word in enumerate(first)]
-    moved = [word for place, by in moves.items() for word in (8 * place, by)]
-    return [address, units, int(size >= SMALL), len(first), len(moves), *words, *moved]
-
-
-def _words(part: Part, places: Mapping[str, int], times: int) -> tuple[tuple[int, ...], dict[int, int]] | None:
-    """The words of a step at its first time, and by how much some move on; None for what has other words each time."""
-    found: list[tuple[int, tuple[int, ...]]] = []
-    for time in dict.fromkeys((0, min(1, times - 1), min(2, times - 1), times - 1)):
-        launch = part.bind(places, time)
-        words = launch.__self__ if isinstance(launch, BuiltIn) else None
-        if not isinstance(words, bytes):
-            return None
-        found.append((time, struct.unpack(f"{len(words) // 8}q", words)))
-    (_, first), *others = found
-    moves = {k: b - a for k, (a, b) in enumerate(zip(first, others[0][1], strict=True)) if a != b} if others else {}
-    for time, words in others:
-        if any(words[k] != a + time * moves.get(k, 0) for k, a in enumerate(first)):
-            return None
-    return first, moves
+    def _programs(self) -> list[KernelProgram]:
+        """A program for all times, or as many as Ctrl-C is looked for between; none where there cannot be."""
+        steps = []
+        for part in self.parts:
+            program = part.program
+            if not isinstance(program, KernelProgram) or program.alignment is not None:
+                return []
+            names = {name: tensor for name, (tensor, _) in part.moves.items()} | {**part.layouts}
+            steps.append(_Step(program, {name: step for name, (_, step) in part.moves.items()}, names))
+        largest, size = max(one.program.size for one in steps), sum(one.program.size for one in steps)
+        total = sum(HEADER + len(one.program.record.words) for one in steps)
+        is_large, is_long = largest >= SMALL, any(takes_long(one.program.work_items, one.program.size) for one in steps)
+        if total > MOST_WORDS or is_long or (is_large and not team.is_available()):
+            return []
+        share = team.get_team().share if is_large else 0
+        most = max((LONG - 1) // max(size, 1), 1)  # times in one call, between which Ctrl-C is looked for
+        found = []
+        for start in range(0, self.times, most):
+            times = min(most, self.times - start)
+            fields = REPEAT.write({"times": times, "count": len(steps), "total": total, "share": share})
+            record = Record.of(fields, *(step.record(start) for step in steps))
+            found.append(KernelProgram(get_kernel("repeat", make_repeat), record, 1, size * times))
+        return found

@@ -1,27 +1,137 @@
-"""The argument record: 64-bit words that Python writes and a kernel reads.
+"""The argument record: 64-bit words that planners write by name and kernels read by name.
 
-A kernel is `kernel(words, begin, end)`: it does the work items begin .. end of what the words at an address describe,
-and returns a status. It validates nothing and allocates nothing. The meaning of the words stands with each kernel; the
-first `HEADER` of them belong to whoever calls: the number of work items, what is returned for the status 0 and for any
-other, the kernel's address, and the bytes that all of it moves. A kernel uses less than 64 KiB of stack.
+A kernel is `kernel(words, begin, end)`: it does the work items begin .. end of what the record at an address describes,
+and returns a status. It validates nothing and allocates nothing. A `Layout` names the first words of a kernel's record,
+and stands with its planner; tables and sections follow. The `HEADER` belongs to whoever calls: the number of work
+items, what is returned for the status 0 and for any other, the kernel's address, and the bytes that all of it moves.
+A kernel uses less than 64 KiB of stack.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from anydml.engines.cpu.codegen.function import Steps
     from anydml.ir.loops import Loops
     from anydml.ir.views import View
 
 
 HEADER = 5
+WORD = 8
+"""Bytes of a word."""
 LINE = 64
 """Bytes of a line of the cache."""
 
 
 STREAM_FROM = 32 * 1024 * 1024
 """Bytes of output from which on it is written past the cache."""
+
+
+class Pointer(NamedTuple):
+    """An address that is known when a program is bound."""
+
+    tensor: str
+    """Empty for a number, which is the offset itself."""
+    offset: int
+    """In bytes, from the tensor's first element."""
+
+
+class Relocation(NamedTuple):
+    """A word that holds an address."""
+
+    word: int
+    """Its number, after the header."""
+    tensor: str
+    offset: int
+
+
+class Record(NamedTuple):
+    """The words of a kernel after the header, of which some are addresses of tensors, not known yet and 0 here."""
+
+    words: tuple[int, ...]
+    relocations: tuple[Relocation, ...] = ()
+
+    @classmethod
+    def of(cls, *parts: Record | Iterable[int | Pointer]) -> Record:
+        """Records, words and addresses, one after the other."""
+        words: list[int] = []
+        relocations: list[Relocation] = []
+        for part in parts:
+            if isinstance(part, Record):
+                relocations += [moved._replace(word=moved.word + len(words)) for moved in part.relocations]
+                words += part.words
+                continue
+            for word in part:
+                if isinstance(word, Pointer) and word.tensor:
+                    relocations.append(Relocation(len(words), *word))
+                    words.append(0)
+                else:
+                    words.append(word.offset if isinstance(word, Pointer) else word)
+        return cls(tuple(words), tuple(relocations))
+
+
+Value: TypeAlias = "int | Pointer | Sequence[int]"
+"""Of a field: a word, or those of a table."""
+
+
+class Table(NamedTuple):
+    """A field of a record that has room for several rows of words."""
+
+    name: str
+    rows: int
+    columns: int
+
+
+class Layout:
+    """The names of a record's first words, in their order."""
+
+    def __init__(self, *fields: str | Table) -> None:
+        self.fields = tuple(Table(one, 1, 1) if isinstance(one, str) else one for one in fields)
+        self._words: dict[str, int] = {}
+        number = 0
+        for name, rows, columns in self.fields:
+            self._words[name] = number
+            number += rows * columns
+        self.end = HEADER + number
+        """The number of the word after them, counted from the header's first."""
+
+    def word(self, field: str) -> int:
+        """The number of a field's first word, after the header."""
+        return self._words[field]
+
+    def at(self, field: str) -> int:
+        """How many bytes after the record's first a field stands."""
+        return WORD * (HEADER + self._words[field])
+
+    def load(self, text: Steps, *fields: str) -> None:
+        """Have a kernel read fields, each to its name; without any, all of them."""
+        for field in fields or self._words:
+            text.read(field, f"words + {self.at(field)}")
+
+    def write(self, values: Mapping[str, Value]) -> Record:
+        """The words, by name; those that are not given are 0."""
+        if unknown := values.keys() - self._words.keys():
+            raise KeyError(f"no fields of this record: {', '.join(sorted(unknown))}")
+        words: list[int | Pointer] = []
+        for name, rows, columns in self.fields:
+            value = values.get(name, 0)
+            own = [value] if isinstance(value, (int, Pointer)) else value
+            if len(own) > rows * columns:
+                raise ValueError(f"{name} has room for {rows * columns} words, and not for {len(own)}")
+            words += [*own, *[0] * (rows * columns - len(own))]
+        return Record.of(words)
+
+    def read(self, words: Sequence[int]) -> dict[str, int]:
+        """The fields of a whole record, header and all; of a table the first word."""
+        return {name: words[HEADER + number] for name, number in self._words.items()}
+
+
+WALK = Layout("source", "target", "count", "source_step", "target_step", "segments", "length", "rank")
+"""A walk over a source and a target: elements of a row, the bytes from one to the next, the segments that a row is cut
+into, the elements of one, and the outer dimensions, which follow: size, source stride and target stride."""
 
 
 def outer_words(loops: Loops, width: int, dimensions: int) -> list[int]:

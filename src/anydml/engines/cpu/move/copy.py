@@ -7,7 +7,7 @@ of a walk, in `codegen/outer_loops.py`.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.language import (
@@ -28,8 +28,8 @@ from anydml.engines.cpu.codegen.language import (
 )
 from anydml.engines.cpu.codegen.outer_loops import FIRST, OUTER, find_row, make_walk
 from anydml.engines.cpu.features import IS_ARM
-from anydml.engines.cpu.launch.call import make_dispatch
-from anydml.engines.cpu.launch.record import STREAM_FROM, keeps_lines, outer_words
+from anydml.engines.cpu.launch.program import KernelProgram, Otherwise
+from anydml.engines.cpu.launch.record import STREAM_FROM, WALK, Layout, Pointer, Record, keeps_lines, outer_words
 from anydml.engines.cpu.rows.map import MOST_WOVEN, SHORT, plan_map
 from anydml.engines.cpu.rows.row import EVERY
 from anydml.ir.expressions import load
@@ -38,10 +38,7 @@ from anydml.ir.patterns import is_copy
 from anydml.ir.verbs import Map, Write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from anydml.engines.cpu.kernel import Kernel
-    from anydml.engines.cpu.rows.program import MapProgram
     from anydml.ir.views import View
 
 FAR_FROM = 1024 * 1024
@@ -53,84 +50,67 @@ SEGMENT = 1024 * 1024
 """Bytes of a row that one unit of work copies."""
 
 
-class CopyProgram(NamedTuple):
-    """A strided copy, planned."""
+TRANSPOSE = Layout("source", "target", "count", "across", "none", "others", "along", "rank")
+"""As a walk's; `across` are the bytes from one element to the next in the source, `along` those from one of the
+`others` to the next in the target."""
 
-    primitive: Map
-    kernel: Kernel
-    words: tuple[int, ...]
-    """After the two addresses."""
-    offsets: tuple[int, int]
-    """In bytes, from the tensors' first elements."""
-    units: int
-    size: int
-    unaligned: str = ""
-    """The kernel for a target that is not aligned to its elements, where that is another."""
 
-    @classmethod
-    def plan(cls, primitive: Map) -> CopyProgram:
-        """Choose the kernel by the innermost dimension."""
-        width = primitive.source.data_type.size_in_bytes
-        loops = simplify(loops_of(primitive.source, primitive.target), 1)
-        size = loops.count * width * 2
-        offsets = (loops.offsets[0] * width, loops.offsets[1] * width)
-        if (other := _transposed_dimension(loops)) is not None:
-            return cls._plan_transpose(primitive, loops, other, width, offsets, size)
-        rank = max(len(loops.sizes) - 1, 0)
-        count, source_step, target_step = 1, 1, 1
-        if loops.sizes:
-            count, source_step, target_step = loops.sizes[-1], loops.strides[0][-1], loops.strides[1][-1]
-        kinds = {1: "run", -1: "backward", 0: "repeated", 2: "second", -2: "second_back"}
-        kind = kinds.get(source_step, "gathered") if target_step == 1 else "strided"
-        large = ""
-        if kind in ("run", "backward", "second", "second_back") and count * width >= 256:
-            # On a Xeon forward rows of 256 MiB take 28.7 ms through the cache and 34 past it, backward ones 67 and 33.
-            is_past = IS_ARM or kind.endswith(("backward", "back"))
-            large += " stream" if is_past and size // 2 >= STREAM_FROM else ""
-            least = SHORT_FAR_FROM if kind == "run" and count * width < SHORT_ROW else FAR_FROM
-            is_far = IS_ARM and size // 2 >= least and (kind != "run" or count * width < SEGMENT)
-            large += " far" if is_far else ""
-        segments = -(-count * width // SEGMENT)
-        length = -(-count // segments)
-        words = (
-            count,
-            source_step * width,
-            target_step * width,
-            segments,
-            length,
-            rank,
-            *outer_words(loops, width, rank),
-        )
-        units = math.prod(loops.sizes[:rank]) * segments
-        plain = f"copy {kind} {width}"
-        return cls(primitive, get_copy(plain + large), words, offsets, units, size, plain if large else "")
+def plan_copy(primitive: Map) -> KernelProgram | None:
+    """Plan a map that moves bits."""
+    return program_of_copy(primitive) if is_copy(primitive) else None
 
-    @classmethod
-    def _plan_transpose(
-        cls, primitive: Map, loops: Loops, other: int, width: int, offsets: tuple[int, int], size: int
-    ) -> CopyProgram:
-        last = len(loops.sizes) - 1
-        outer = loops.pick([k for k in range(last) if k != other])
-        across, along = loops.strides[0][last] * width, loops.strides[1][other] * width
-        rank = len(outer.sizes)
-        words = (
-            loops.sizes[last], across, 0, loops.sizes[other], along, rank, *outer_words(outer, width, rank)
-        )  # fmt: skip
-        units = outer.count * (-(-loops.sizes[last] // RUN) + 1)
-        plain = f"transpose {width}"
-        if size // 2 >= STREAM_FROM and keeps_lines(primitive.target):
-            return cls(primitive, get_copy(f"{plain} stream"), words, offsets, units, size, plain)
-        return cls(primitive, get_copy(plain), words, offsets, units, size)
 
-    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in."""
-        source = places[self.primitive.source.tensor] + self.offsets[0]
-        target = places[self.primitive.target.tensor] + self.offsets[1]
-        words = (source, target, *self.words)
-        kernel = self.kernel
-        if self.unaligned and target % self.primitive.target.data_type.size_in_bytes:
-            kernel = get_copy(self.unaligned)
-        return make_dispatch(kernel, words, self.units, self.size)
+def program_of_copy(primitive: Map) -> KernelProgram:
+    """Choose the kernel by the innermost dimension."""
+    source, target = primitive.source, primitive.target
+    width = source.data_type.size_in_bytes
+    loops = simplify(loops_of(source, target), 1)
+    size = loops.count * width * 2
+    fields: dict[str, int | Pointer] = {
+        "source": Pointer(source.tensor, loops.offsets[0] * width),
+        "target": Pointer(target.tensor, loops.offsets[1] * width),
+    }
+    if (other := _transposed_dimension(loops)) is not None:
+        return _transpose(loops, other, fields, size, width, keeps_lines=keeps_lines(target))
+    rank = max(len(loops.sizes) - 1, 0)
+    count, source_step, target_step = 1, 1, 1
+    if loops.sizes:
+        count, source_step, target_step = loops.sizes[-1], loops.strides[0][-1], loops.strides[1][-1]
+    kinds = {1: "run", -1: "backward", 0: "repeated", 2: "second", -2: "second_back"}
+    kind = kinds.get(source_step, "gathered") if target_step == 1 else "strided"
+    large = ""
+    if kind in ("run", "backward", "second", "second_back") and count * width >= 256:
+        # On a Xeon forward rows of 256 MiB take 28.7 ms through the cache and 34 past it, backward ones 67 and 33.
+        is_past = IS_ARM or kind.endswith(("backward", "back"))
+        large += " stream" if is_past and size // 2 >= STREAM_FROM else ""
+        least = SHORT_FAR_FROM if kind == "run" and count * width < SHORT_ROW else FAR_FROM
+        is_far = IS_ARM and size // 2 >= least and (kind != "run" or count * width < SEGMENT)
+        large += " far" if is_far else ""
+    segments = -(-count * width // SEGMENT)
+    fields |= {"count": count, "source_step": source_step * width, "target_step": target_step * width, "rank": rank}
+    fields |= {"segments": segments, "length": -(-count // segments)}
+    record = Record.of(WALK.write(fields), outer_words(loops, width, rank))
+    return _program(f"copy {kind} {width}", large, record, math.prod(loops.sizes[:rank]) * segments, size, width)
+
+
+def _transpose(
+    loops: Loops, other: int, fields: dict[str, int | Pointer], size: int, width: int, *, keeps_lines: bool
+) -> KernelProgram:
+    last = len(loops.sizes) - 1
+    outer = loops.pick([k for k in range(last) if k != other])
+    rank = len(outer.sizes)
+    fields |= {"count": loops.sizes[last], "across": loops.strides[0][last] * width, "others": loops.sizes[other]}
+    fields |= {"along": loops.strides[1][other] * width, "rank": rank}
+    record = Record.of(TRANSPOSE.write(fields), outer_words(outer, width, rank))
+    items = outer.count * (-(-loops.sizes[last] // RUN) + 1)
+    large = " stream" if size // 2 >= STREAM_FROM and keeps_lines else ""
+    return _program(f"transpose {width}", large, record, items, size, width)
+
+
+def _program(plain: str, large: str, record: Record, items: int, size: int, width: int) -> KernelProgram:
+    """The program of a kernel, which is another for a target that is not aligned to its elements."""
+    alignment = Otherwise(1, width, get_copy(plain)) if large else None
+    return KernelProgram(get_copy(plain + large), record, items, size, alignment=alignment)
 
 
 def get_copy(name: str) -> Kernel:
@@ -143,11 +123,6 @@ def get_copy(name: str) -> Kernel:
         return make_copy(int(rest[1]), rest[0], "stream" in rest, "far" in rest)
 
     return get_kernel(name, make)
-
-
-def plan_copy(primitive: Map) -> CopyProgram | None:
-    """Plan a map that moves bits."""
-    return CopyProgram.plan(primitive) if is_copy(primitive) else None
 
 
 def _transposed_dimension(loops: Loops) -> int | None:
@@ -165,7 +140,7 @@ def _transposed_dimension(loops: Loops) -> int | None:
 # of every second element, which read each line of the cache twice (one thread of a Xeon; copied they take 0.51).
 
 
-def plan_phases(primitive: Map) -> MapProgram | None:
+def plan_phases(primitive: Map) -> KernelProgram | None:
     """Plan a copy in which one side's elements lie in turn, and the other's row by row; None for another."""
     if not is_copy(primitive):
         return None

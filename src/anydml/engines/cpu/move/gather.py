@@ -5,7 +5,7 @@ Arm, tuple by tuple on an x86, which finds work beyond a load that waits by itse
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
@@ -35,15 +35,13 @@ from anydml.engines.cpu.codegen.language import (
 from anydml.engines.cpu.codegen.outer_loops import FIRST, find_row
 from anydml.engines.cpu.codegen.translate import word
 from anydml.engines.cpu.features import IS_ARM
-from anydml.engines.cpu.launch.call import make_dispatch
-from anydml.engines.cpu.launch.record import STREAM_FROM, outer_words
-from anydml.engines.cpu.move.index_check import BLOCKS, INDEXED, TUPLES, filled, make_clamped, tuple_words
+from anydml.engines.cpu.launch.program import KernelProgram, Otherwise
+from anydml.engines.cpu.launch.record import STREAM_FROM, Pointer, outer_words
+from anydml.engines.cpu.move.index_check import BLOCKS, GATHER, INDEXED, TUPLES, make_clamped, tuple_words
 from anydml.ir.fetches import match_gathered
 from anydml.ir.loops import Loops, merge, order, simplify, squeeze
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.fetches import Gathered
     from anydml.ir.verbs import Map
@@ -56,83 +54,73 @@ TAKEN = 32
 """Bytes of a piece from which on an x86 takes them one after the other."""
 NEAR = 256 * 1024
 """Bytes that an index reaches over, up to which elements are read from the cache and need not be fetched ahead."""
+TARGET = 2
+"""The number of the target's relocation, after those of the source and the indices."""
 TILE = 512
 """Bytes of a row of which each element has its own place along an axis outside: what such a tile reads fits a cache."""
 
 
-class GatherProgram(NamedTuple):
-    """A gather, planned."""
+def plan_gather(primitive: Map) -> KernelProgram | None:
+    """Plan a map that picks elements by indices."""
+    found = match_gathered(primitive)
+    return None if found is None else _program(found, is_checked=found.check in primitive.checks)
 
-    primitive: Gathered
-    kernel: Kernel
-    offsets: tuple[int, int, int]
-    """In bytes, from the tensors' first elements."""
-    words: tuple[int, ...]
-    """After the three addresses."""
-    tuples: int
-    size: int
-    """Bytes that it moves."""
-    stream: Kernel | None = None
-    """For large outputs whose rows are aligned."""
 
-    @classmethod
-    def plan(cls, primitive: Gathered, *, is_checked: bool = False) -> GatherProgram:
-        """Choose the kernel by the block that a tuple picks; `is_checked` says that every index is inside."""
-        source, indices, target = primitive.source, primitive.indices, primitive.target
-        width, index_width = source.data_type.size_in_bytes, indices.data_type.size_in_bytes
-        batch, depth, rank = primitive.batch_rank, primitive.tuple_size, len(indices.sizes) - 1
-        across = (*source.strides[:batch], *[0] * (rank - batch))
-        tuple_loops = Loops(indices.sizes[:-1], (indices.strides[:-1], across, target.strides[:rank]), (0, 0, 0))
-        tuples = merge(order(squeeze(tuple_loops), 2))
-        block_loops = Loops(
-            target.sizes[rank:],
-            (source.strides[batch + depth :], target.strides[rank:]),
-            (source.offset, target.offset),
-        )
-        block = simplify(block_loops, 1)
-        count, steps = 1, (1, 1)
-        outer = max(len(block.sizes) - 1, 0)
-        if block.sizes:
-            count, steps = block.sizes[-1], (block.strides[0][-1], block.strides[1][-1])
-        shape, pieces = f"any {width}", count * width
-        if outer == 0 and steps == (1, 1):
-            shape = f"piece {pieces}" if pieces in PIECES else "row 1" if IS_ARM else "ahead 1"
-            count = count if pieces in PIECES else pieces
-        kind = kind_of(indices.data_type)
-        indexed = [
-            word
-            for size, stride in zip(primitive.indexed_sizes, source.strides[batch:], strict=False)
-            for word in (size, stride * width)
-        ]
-        reach = abs(primitive.indexed_sizes[0] * source.strides[batch]) * width
-        if depth == 1 and shape.startswith("piece") and pieces <= 8 and tuples.sizes:
-            if tuples.strides[1][-1] == 0 and reach <= NEAR:
-                shape = f"near {pieces}"
-            elif tuples.strides[1][-1] and reach > NEAR:
-                tuples = _tiled(tuples, TILE // pieces)
-        elif depth == 1 and shape.startswith("piece") and pieces >= TAKEN and not IS_ARM:
-            shape = f"take {pieces}"
-        before = (depth, indices.strides[-1] * index_width, count, steps[0] * width, steps[1] * width)
-        after = (*filled(indexed, 16), *tuple_words(tuples, index_width, width))
-        words = (*before, len(tuples.sizes), outer, *after, *filled(outer_words(block, width, outer), 24))
-        offsets = (block.offsets[0] * width, indices.offset * index_width, block.offsets[1] * width)
-        move_size = tuples.count * (depth * index_width + 2 * block.count * width)
-        kernel = _get_gather(shape, kind, "checked" if is_checked and shape.startswith("take") else "")
-        stream = None
-        lies_well = all(s * width % ALIGNED == 0 for s in target.strides[:rank]) and pieces % ALIGNED == 0
-        # Not past the cache on an x86, but for the shortest: two threads of a Xeon take 44 ms for 400,000 rows of 512
-        # bytes so, and 35 ms without; for 6,400,000 of 16 bytes it is the other way round.
-        is_quicker = IS_ARM or pieces == ALIGNED
-        if is_quicker and not shape.startswith("any") and move_size // 2 >= STREAM_FROM and lies_well:
-            stream = _get_gather(shape, kind, "stream")
-        return cls(primitive, kernel, offsets, words, tuples.count, move_size, stream)
-
-    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in."""
-        views = (self.primitive.source, self.primitive.indices, self.primitive.target)
-        addresses = [places[view.tensor] + offset for view, offset in zip(views, self.offsets, strict=True)]
-        kernel = self.stream if self.stream is not None and addresses[2] % ALIGNED == 0 else self.kernel
-        return make_dispatch(kernel, (*addresses, *self.words), self.tuples, self.size)
+def _program(primitive: Gathered, *, is_checked: bool) -> KernelProgram:
+    """Choose the kernel by the block that a tuple picks; `is_checked` says that every index is inside."""
+    source, indices, target = primitive.source, primitive.indices, primitive.target
+    width, index_width = source.data_type.size_in_bytes, indices.data_type.size_in_bytes
+    batch, depth, rank = primitive.batch_rank, primitive.tuple_size, len(indices.sizes) - 1
+    across = (*source.strides[:batch], *[0] * (rank - batch))
+    tuple_loops = Loops(indices.sizes[:-1], (indices.strides[:-1], across, target.strides[:rank]), (0, 0, 0))
+    tuples = merge(order(squeeze(tuple_loops), 2))
+    block_loops = Loops(
+        target.sizes[rank:],
+        (source.strides[batch + depth :], target.strides[rank:]),
+        (source.offset, target.offset),
+    )
+    block = simplify(block_loops, 1)
+    count, steps = 1, (1, 1)
+    outer = max(len(block.sizes) - 1, 0)
+    if block.sizes:
+        count, steps = block.sizes[-1], (block.strides[0][-1], block.strides[1][-1])
+    shape, pieces = f"any {width}", count * width
+    if outer == 0 and steps == (1, 1):
+        shape = f"piece {pieces}" if pieces in PIECES else "row 1" if IS_ARM else "ahead 1"
+        count = count if pieces in PIECES else pieces
+    kind = kind_of(indices.data_type)
+    indexed = [
+        word
+        for size, stride in zip(primitive.indexed_sizes, source.strides[batch:], strict=False)
+        for word in (size, stride * width)
+    ]
+    reach = abs(primitive.indexed_sizes[0] * source.strides[batch]) * width
+    if depth == 1 and shape.startswith("piece") and pieces <= 8 and tuples.sizes:
+        if tuples.strides[1][-1] == 0 and reach <= NEAR:
+            shape = f"near {pieces}"
+        elif tuples.strides[1][-1] and reach > NEAR:
+            tuples = _tiled(tuples, TILE // pieces)
+    elif depth == 1 and shape.startswith("piece") and pieces >= TAKEN and not IS_ARM:
+        shape = f"take {pieces}"
+    record = GATHER.write({
+        "source": Pointer(source.tensor, block.offsets[0] * width),
+        "indices": Pointer(indices.tensor, indices.offset * index_width),
+        "target": Pointer(target.tensor, block.offsets[1] * width),
+        "coordinates": depth, "coordinate_step": indices.strides[-1] * index_width, "count": count,
+        "source_step": steps[0] * width, "target_step": steps[1] * width, "rank": len(tuples.sizes),
+        "block_rank": outer, "indexed": indexed, "tuples": tuple_words(tuples, index_width, width),
+        "blocks": outer_words(block, width, outer),
+    })  # fmt: skip
+    size = tuples.count * (depth * index_width + 2 * block.count * width)
+    kernel = _get_gather(shape, kind, "checked" if is_checked and shape.startswith("take") else "")
+    lies_well = all(s * width % ALIGNED == 0 for s in target.strides[:rank]) and pieces % ALIGNED == 0
+    # Not past the cache on an x86, but for the shortest: two threads of a Xeon take 44 ms for 400,000 rows of 512
+    # bytes so, and 35 ms without; for 6,400,000 of 16 bytes it is the other way round.
+    is_quicker = IS_ARM or pieces == ALIGNED
+    if is_quicker and not shape.startswith("any") and size // 2 >= STREAM_FROM and lies_well:
+        alignment = Otherwise(TARGET, ALIGNED, kernel)
+        return KernelProgram(_get_gather(shape, kind, "stream"), record, tuples.count, size, alignment=alignment)
+    return KernelProgram(kernel, record, tuples.count, size)
 
 
 def _get_gather(block: str, kind: str, flag: str) -> Kernel:
@@ -140,12 +128,6 @@ def _get_gather(block: str, kind: str, flag: str) -> Kernel:
     shape, width = block.split()
     make = functools.partial(make_gather, kind, shape, int(width), flag == "stream", flag == "checked")
     return get_kernel(f"gather {block} {kind} {flag}".strip(), make)
-
-
-def plan_gather(primitive: Map) -> GatherProgram | None:
-    """Plan a map that picks elements by indices."""
-    found = match_gathered(primitive)
-    return None if found is None else GatherProgram.plan(found, is_checked=found.check in primitive.checks)
 
 
 def _tiled(loops: Loops, length: int) -> Loops:

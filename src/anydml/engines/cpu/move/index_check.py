@@ -10,7 +10,8 @@ threes). A unit is one tuple.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
@@ -18,7 +19,8 @@ from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.codegen.language import larger, load_word, make_load, quotient, remainder, smaller
 from anydml.engines.cpu.codegen.outer_loops import FIRST
-from anydml.engines.cpu.launch.call import make_dispatch
+from anydml.engines.cpu.launch.program import KernelProgram, Listed
+from anydml.engines.cpu.launch.record import Layout, Pointer, Table
 from anydml.engines.reference import find_outside
 from anydml.ir.loops import Loops, merge, order, squeeze
 from anydml.ir.verbs import IndexFault
@@ -27,25 +29,30 @@ from anydml.memory import numpy_view
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.engines.common.program import Program
-    from anydml.engines.cpu.kernel import Kernel
+    from anydml.engines.common.program import Place, Program
     from anydml.ir.verbs import Check
     from anydml.ir.views import View
 
 
-INDEXED = FIRST + 8 * 10
-TUPLES = INDEXED + 8 * 16
-BLOCKS = TUPLES + 8 * 32
+RANK = 8
+"""Dimensions of tuples, of what they index and of a block that records have room for."""
+GATHER = Layout(
+    "source", "indices", "target", "coordinates", "coordinate_step", "count", "source_step", "target_step", "rank",
+    "block_rank", Table("indexed", RANK, 2), Table("tuples", RANK, 4), Table("blocks", RANK, 3),
+)  # fmt: skip
+"""The coordinates of a tuple and the bytes from one to the next; the elements of a block's row and their steps; the
+ranks of tuples and of a block's rows. Then size and stride of each indexed dimension; size, index stride, source stride
+and target stride of each dimension of the tuples; size, source stride and target stride of each of a block."""
+INDEXED, TUPLES, BLOCKS = (GATHER.at(name) for name in ("indexed", "tuples", "blocks"))
 
 
-class CheckedProgram(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CheckedProgram:
     """A program that runs when a check found nothing."""
 
     check: Check
-    kernel: Kernel
-    words: tuple[int, ...]
-    """After the three addresses."""
-    tuples: int
+    look: KernelProgram
+    """The check alone."""
     program: Program
 
     @classmethod
@@ -54,29 +61,25 @@ class CheckedProgram(NamedTuple):
         indices = check.indices
         width = indices.data_type.size_in_bytes
         tuples = _tuples(indices)
-        sizes = [word for size in check.sizes for word in (size, 0)]
-        words = (
-            *(len(check.sizes), indices.strides[-1] * width, 1, 0, 0, len(tuples.sizes), 0),
-            *filled(sizes, 16),
-            *tuple_words(tuples, width, 0),
-            *filled((), 24),
-        )
-        kind = kind_of(indices.data_type)
+        record = GATHER.write({
+            "indices": Pointer(indices.tensor, indices.offset * width), "coordinates": len(check.sizes),
+            "coordinate_step": indices.strides[-1] * width, "count": 1, "rank": len(tuples.sizes),
+            "indexed": [word for size in check.sizes for word in (size, 0)], "tuples": tuple_words(tuples, width, 0),
+        })  # fmt: skip
+        kind, size = kind_of(indices.data_type), tuples.count * len(check.sizes) * width
         kernel = get_kernel(f"check {kind}", functools.partial(make_check, kind))
-        return cls(check, kernel, words, tuples.count, program)
+        return cls(check, KernelProgram(kernel, record, tuples.count, size), program)
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in."""
-        return _Checked(self.look(places), self.program.bind(places), self.check, self._address(places))
-
-    def look(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """The check alone, with the addresses put in."""
-        size = self.tuples * len(self.check.sizes) * self.check.indices.data_type.size_in_bytes
-        return make_dispatch(self.kernel, (0, self._address(places), 0, *self.words), self.tuples, size)
-
-    def _address(self, places: Mapping[str, int]) -> int:
         view = self.check.indices
-        return places[view.tensor] + view.offset * view.data_type.size_in_bytes
+        address = places[view.tensor] + view.offset * view.data_type.size_in_bytes
+        return _Checked(self.look.bind(places), self.program.bind(places), self.check, address)
+
+    def kernels(self, places: Mapping[str, Place]) -> Sequence[KernelProgram] | None:
+        """The check, whose status ends a command list, then the rest."""
+        rest = self.program.kernels(places) if isinstance(self.program, Listed) else None
+        return None if rest is None else (self.look, *rest)
 
 
 class _Checked:
@@ -118,12 +121,7 @@ def tuple_words(loops: Loops, index_width: int, width: int) -> list[int]:
     for k, size in enumerate(loops.sizes):
         index, read, written = (row[k] for row in loops.strides)
         words += [size, index * index_width, read * width, written * width]
-    return filled(words, 32)
-
-
-def filled(words: Sequence[int], length: int) -> list[int]:
-    """Words, and as many more as there is room for."""
-    return [*words, *[0] * (length - len(words))]
+    return words
 
 
 # Kernels: indices of any type, clamped or checked.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.language import copy_row, load_bits, load_word, quotient, store_bits, store_word
 from anydml.engines.cpu.gemm.program import distances
-from anydml.engines.cpu.launch.call import make_dispatch
-from anydml.engines.cpu.launch.record import HEADER
+from anydml.engines.cpu.launch.program import KernelProgram
+from anydml.engines.cpu.launch.record import HEADER, WORD, Layout, Pointer, Record
 from anydml.engines.cpu.rows.map import word_of
 from anydml.engines.reference.evaluate import evaluate
 from anydml.ir.patterns import is_copy, is_plain
@@ -20,9 +20,8 @@ from anydml.ir.trees import walk
 from anydml.ir.verbs import Map
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive
     from anydml.ir.views import View
@@ -32,8 +31,10 @@ if TYPE_CHECKING:
 # The places are found when it is planned, and rows are put together of pieces that run on, back, or stand still.
 
 
-PLACED_WORDS = 9
-"""Words before the tables, as the kernel has them."""
+PLACED = Layout("source", "target", "count", "pitch", "inner", "pieces", "places_at", "within_at", "table_at")
+"""Elements of a row, bytes from one to the next in the target, the rows whose places stand within, the pieces of a row,
+and the bytes from the record's first at which the tables stand: of places, of those within, and of pieces, each with
+its place in the target and in the source, its elements and the bytes from one to the next."""
 MOST_PLACES = 2**16
 """Numbers in a table: what has more is found as it goes along."""
 LEAST_PIECE = 16
@@ -42,25 +43,7 @@ FEW = 3
 """Pieces that a row may have whatever they are: of those with margins two are small."""
 
 
-class PlacementProgram(NamedTuple):
-    """Rows put together of pieces, planned."""
-
-    kernel: Kernel
-    tensors: tuple[str, str]
-    offsets: tuple[int, int]
-    """In bytes, from the tensors' first elements."""
-    words: tuple[int, ...]
-    """After the two addresses."""
-    units: int
-    size: int
-
-    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in."""
-        addresses = (places[tensor] + offset for tensor, offset in zip(self.tensors, self.offsets, strict=True))
-        return make_dispatch(self.kernel, (*addresses, *self.words), self.units, self.size)
-
-
-def plan_placement(primitive: Map) -> PlacementProgram | None:
+def plan_placement(primitive: Map) -> KernelProgram | None:
     """Plan a fetch at indices that each depend on a dimension of its own, into rows that lie a step apart."""
     value, target = primitive.value, primitive.target
     if value.op != "fetch" or not is_plain(primitive) or not all(target.sizes):
@@ -92,15 +75,18 @@ def plan_placement(primitive: Map) -> PlacementProgram | None:
         1,
         width,
     ]
-    starts = [8 * (HEADER + PLACED_WORDS)]
-    for array in (places, within):
-        starts.append(starts[-1] + 8 * len(array))
+    start = WORD * PLACED.end
+    fields: dict[str, int | Pointer] = {
+        "source": Pointer(source.tensor, source.offset * width),
+        "target": Pointer(target.tensor, target.offset * width),
+        "count": len(row), "pitch": pitch * width, "inner": len(within), "pieces": len(pieces), "places_at": start,
+        "within_at": start + WORD * len(places), "table_at": start + WORD * (len(places) + len(within)),
+    }  # fmt: skip
     numbers = np.concatenate([places * width, within * width, table.ravel()]).tolist()
-    return PlacementProgram(
+    record = Record.of(PLACED.write(fields), numbers)
+    return KernelProgram(
         get_kernel(f"placed {width}", functools.partial(make_placed, width)),
-        (source.tensor, target.tensor),
-        (source.offset * width, target.offset * width),
-        (len(row), pitch * width, len(within), len(pieces), *starts, *numbers),
+        record,
         units,
         2 * units * len(row) * width,
     )
@@ -140,15 +126,15 @@ def _pieces(row: np.ndarray[Any, Any]) -> list[tuple[int, int, int]]:
 # 64 planes of 56 x 56 with 3 elements around them take 0.5 of the time of a copy and the fills after it (one thread).
 
 
-BORDERED_WORDS = 7
-"""Words before the tables, as the kernel has them."""
-WORD = 8
-"""Bytes of a row at least, and those that are filled at once."""
+BORDERED = Layout("source", "target", "size", "number", "inner", "blocks_at", "rows_at")
+"""Bytes of a row, what is put around it, the rows of a block, and the bytes from the record's first at which the tables
+stand: of blocks, each with its place in the source and in the target, and of rows within, with both and the bytes to be
+filled before and after. Of a row there is a word at least, which is filled at once."""
 MOST = 2**22
 """Elements of a block at most, of which each is looked at."""
 
 
-def plan_padding(primitives: Sequence[Primitive], _constants: frozenset[str] = frozenset()) -> PlacementProgram | None:
+def plan_padding(primitives: Sequence[Primitive], _constants: frozenset[str] = frozenset()) -> KernelProgram | None:
     """A copy into the middle of a tensor and fills around it with one number; None for others."""
     maps = [one for one in primitives if isinstance(one, Map) and is_plain(one)]
     copies, fills = [one for one in maps if is_copy(one)], [one for one in maps if not one.sources]
@@ -177,19 +163,15 @@ def plan_padding(primitives: Sequence[Primitive], _constants: frozenset[str] = f
     within = np.stack([distances(rows, source.strides[outer:-1]), places, gaps, after], 1) * width
     around = [distances(view.sizes[:outer], view.strides[:outer]) * width for view in (source, target)]
     tables = np.concatenate([np.stack(around, 1).ravel(), within.ravel()]).tolist()
-    start = 8 * (HEADER + BORDERED_WORDS)
+    start = WORD * BORDERED.end
     number = int.from_bytes(word_of(*numbers).to_bytes(WORD, "little", signed=True)[:width] * (WORD // width), "little")
-    words = (run * width, number - (number >> 63 << 64), len(places), start, start + 16 * blocks, *tables)
-    offsets = (source.offset * width, first * width)
-    moved = (run * len(places) + size) * blocks * width
-    return PlacementProgram(
-        get_kernel("bordered", make_bordered),
-        (source.tensor, target.tensor),
-        offsets,
-        words,
-        blocks * len(places),
-        moved,
-    )
+    fields: dict[str, int | Pointer] = {
+        "source": Pointer(source.tensor, source.offset * width), "target": Pointer(target.tensor, first * width),
+        "size": run * width, "number": number - (number >> 63 << 64), "inner": len(places), "blocks_at": start,
+        "rows_at": start + 2 * WORD * blocks,
+    }  # fmt: skip
+    record, moved = Record.of(BORDERED.write(fields), tables), (run * len(places) + size) * blocks * width
+    return KernelProgram(get_kernel("bordered", make_bordered), record, blocks * len(places), moved)
 
 
 def _shared(views: Sequence[View]) -> int:

@@ -24,13 +24,15 @@ from anydml.engines.cpu.codegen.language import (
     store_word,
 )
 from anydml.engines.cpu.codegen.outer_loops import FIRST, PARAMETERS, call_line, make_walk
-from anydml.engines.cpu.move.copy import CopyProgram
-from anydml.engines.cpu.rows.lines import OUTER_RANK, SEGMENT, LineProgram, find_lines, walk_words
+from anydml.engines.cpu.launch.record import Layout, Pointer, Table
+from anydml.engines.cpu.move.copy import program_of_copy
+from anydml.engines.cpu.rows.lines import LINES, OUTER_RANK, SEGMENT, Lines, fields_of_walk
 from anydml.ir.fetches import match_turned
 from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.ir.patterns import copy_of
 
 if TYPE_CHECKING:
+    from anydml.engines.cpu.launch.program import KernelProgram
     from anydml.ir.fetches import Turned
     from anydml.ir.verbs import Map
 
@@ -38,7 +40,15 @@ COLUMNS, BLOCK = 4096, 256
 """Of columns that have a length each: the most in a tile, and the rows that it goes down the axis."""
 
 
-def plan_reverse(verb: Map) -> CopyProgram | LineProgram | None:
+REVERSE = Layout(
+    *LINES.fields, "lengths", "length_width", Table("length_strides", OUTER_RANK, 1), "at", "size", "source_axis",
+    "target_axis", "lengths_step",
+)  # fmt: skip
+"""Lines, then the address of lengths, their bytes and strides; which of the outer dimensions the axis is, or -1 where
+it lies along the row, its size and strides; and the bytes from one length to the next along a row."""
+
+
+def plan_reverse(verb: Map) -> KernelProgram | None:
     """Walk along the axis, across it by whole rows, or down columns that have a length each."""
     if (primitive := match_turned(verb)) is None:
         return None
@@ -46,7 +56,7 @@ def plan_reverse(verb: Map) -> CopyProgram | LineProgram | None:
     width, length_width = source.data_type.size_in_bytes, lengths.data_type.size_in_bytes
     size = source.sizes[axis]
     if size == 1:
-        return CopyProgram.plan(copy_of(source, target))
+        return program_of_copy(copy_of(source, target))
     along = (source.strides[axis], target.strides[axis])
     others = simplify(_others(primitive), 1)
     in_rows = bool(others.sizes) and others.strides[1][-1] < abs(along[1])
@@ -57,32 +67,22 @@ def plan_reverse(verb: Map) -> CopyProgram | LineProgram | None:
     else:
         at = sum(abs(s) >= abs(along[1]) for s in others.strides[1]) if in_rows else len(others.sizes)
         loops = _insert(others, at, size, along)
-    words, units = walk_words(loops, (width, width), COLUMNS * width if in_columns else SEGMENT)
+    pointers = [
+        Pointer(view.tensor, offset * view.data_type.size_in_bytes)
+        for view, offset in zip((source, target, lengths), loops.offsets, strict=True)
+    ]
+    segment = COLUMNS * width if in_columns else SEGMENT
+    fields, items = fields_of_walk(loops, pointers, (width, width), segment)
     strides = [s * length_width for s in loops.strides[2]]
     byte_count = others.count * size * width
-    line, stream = find_lines(f"line move {width}", loops, width)
+    fields |= {
+        "lengths": pointers[2], "length_width": length_width, "length_strides": strides[:-1],
+        "at": at if in_rows else -1, "size": size, "source_axis": along[0] * width, "target_axis": along[1] * width,
+        "lengths_step": strides[-1],
+    }  # fmt: skip
     walk = get_kernel("reverse columns", make_reverse_columns) if in_columns else get_kernel("reverse", make_reverse)
-    return LineProgram(
-        views=(source, target, lengths),
-        offsets=(loops.offsets[0] * width, loops.offsets[1] * width, loops.offsets[2] * length_width),
-        walk=walk,
-        line=line,
-        words=words,
-        parameters=(0, 0),
-        rest=(
-            length_width,
-            *strides[:-1],
-            *[0] * (OUTER_RANK - len(strides) + 1),
-            at if in_rows else -1,
-            size,
-            along[0] * width,
-            along[1] * width,
-            strides[-1],
-        ),
-        units=units,
-        size=2 * byte_count,
-        stream=stream,
-    )
+    lines = Lines(walk, REVERSE, fields, f"line move {width}", items, 2 * byte_count)
+    return lines.program(loops, width)
 
 
 def _others(primitive: Turned) -> Loops:

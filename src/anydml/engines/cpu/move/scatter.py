@@ -12,98 +12,117 @@ no two units write to one place, and the last of equal tuples stays.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.codegen.language import load_word, quotient, remainder, smaller
 from anydml.engines.cpu.codegen.outer_loops import FIRST
-from anydml.engines.cpu.launch.call import SMALL, make_dispatch
-from anydml.engines.cpu.launch.record import outer_words
-from anydml.engines.cpu.move.copy import CopyProgram
+from anydml.engines.cpu.launch.call import SMALL
+from anydml.engines.cpu.launch.program import KernelProgram
+from anydml.engines.cpu.launch.record import Layout, Pointer, Table, outer_words
+from anydml.engines.cpu.move.copy import program_of_copy
 from anydml.engines.cpu.move.gather import PIECES, make_block
-from anydml.engines.cpu.move.index_check import BLOCKS, INDEXED, TUPLES, filled, make_index, tuple_words
+from anydml.engines.cpu.move.index_check import GATHER, INDEXED, RANK, TUPLES, make_index, tuple_words
 from anydml.ir.loops import Loops
 from anydml.ir.patterns import copy_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.engines.cpu.kernel import Kernel
+    from anydml.engines.common.program import Place
     from anydml.ir.verbs import Scatter
 
 LANES = 256
 """Batches side by side that a unit takes together, where those lie nearer to one another than tuples do."""
 
 
-class ScatterProgram(NamedTuple):
-    """A scatter, planned."""
+SCATTER = Layout(
+    *GATHER.fields, "parts", "length", "lanes", "taken", "lane_index", "lane_source", "lane_target", "batch_rank",
+    Table("batches", RANK, 4),
+)  # fmt: skip
+"""A gather's from the updates, the source, to the target, without target strides of tuples. Then the parts that the
+first indexed dimension is cut into and the length of one; the lanes, how many of them a work item takes, and their
+strides; size, index stride, update stride and target stride of each dimension of the batches."""
 
-    primitive: Scatter
-    copy: CopyProgram
-    kernel: Kernel
-    offsets: tuple[int, int, int]
-    """Of the updates, the indices and the target, in bytes, from the tensors' first elements."""
-    words: tuple[int, ...]
-    """After the three addresses."""
-    units: int
-    size: int
-    """Bytes that the updates move."""
 
-    @classmethod
-    def plan(cls, primitive: Scatter) -> ScatterProgram:
-        """Choose the kernel by the block that a tuple leads to."""
-        indices, target, (batches, tuples, block) = primitive.indices, primitive.target, primitive.walks()
-        width, index_width = target.data_type.size_in_bytes, indices.data_type.size_in_bytes
-        count, steps, outer = 1, (1, 1), max(len(block.sizes) - 1, 0)
-        if block.sizes:
-            count, steps = block.sizes[-1], (block.strides[0][-1], block.strides[1][-1])
-        shape, pieces = f"any {width}", count * width
-        if outer == 0 and steps == (1, 1):
-            shape = f"piece {pieces}" if pieces in PIECES else "row 1"
-            count = count if pieces in PIECES else pieces
-        strides = target.strides[primitive.indexed]
-        indexed = [
-            word
-            for size, stride in zip(target.sizes[primitive.indexed], strides, strict=True)
-            for word in (size, stride * width)
-        ]
-        lane_strides: tuple[int, ...] = (0, 0, 0)
-        lanes, taken = 1, 1
-        if batches.sizes and tuples.sizes and abs(batches.strides[0][-1]) < abs(tuples.strides[0][-1]):
-            lanes, lane_strides = batches.sizes[-1], tuple(row[-1] for row in batches.strides)
-            batches, taken = batches.pick(range(len(batches.sizes) - 1)), min(lanes, LANES)
-        moved = batches.count * lanes * tuples.count * (primitive.tuple_size * index_width + 2 * block.count * width)
-        units, longest = batches.count * -(-lanes // taken), indexed[0]
-        wanted = get_num_threads() if moved >= SMALL else 1
-        parts = max(min(-(-wanted // units), longest), 1)
-        length = -(-longest // parts)
-        parts = -(-longest // length)
-        walked = Loops(tuples.sizes, (*tuples.strides, (0,) * len(tuples.sizes)), (0, 0, 0))
-        widths = (index_width, width, width)
-        words = (
-            *(primitive.tuple_size, indices.strides[-1] * index_width, count, steps[0] * width, steps[1] * width),
-            *(len(tuples.sizes), outer, *filled(indexed, 16), *tuple_words(walked, index_width, width)),
-            *filled(outer_words(block, width, outer), 24),
-            *(parts, length, lanes, taken, *(s * own for s, own in zip(lane_strides, widths, strict=True))),
-            *(len(batches.sizes), *tuple_words(batches, index_width, width)),
-        )
-        kind = kind_of(indices.data_type)
-        make = functools.partial(make_scatter, kind, shape.split()[0], int(shape.split()[1]))
-        kernel = get_kernel(f"scatter {shape} {kind}", make)
-        copy = CopyProgram.plan(copy_of(primitive.source, target))
-        return cls(primitive, copy, kernel, primitive.begins(), words, units * parts, moved)
+@dataclass(frozen=True, slots=True)
+class ScatterProgram:
+    """A copy of the base, which is left out where it lies in its place already, then the updates."""
+
+    copy: KernelProgram
+    updates: KernelProgram
+    is_alike: bool
+    """Whether the base lies as the target does."""
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in; what lies in its place already is not copied."""
-        primitive = self.primitive
-        views = (primitive.updates, primitive.indices, primitive.target)
-        addresses = [places[view.tensor] + offset for view, offset in zip(views, self.offsets, strict=True)]
-        write = make_dispatch(self.kernel, (*addresses, *self.words), self.units, self.size)
-        if primitive.is_in_place(places):
-            return write
-        return _Both(self.copy.bind(places), write)
+        """Put the addresses in."""
+        source, target = (places[one.tensor] + one.offset for one in self.copy.record.relocations)
+        updates = self.updates.bind(places)
+        return updates if self.is_alike and source == target else _Both(self.copy.bind(places), updates)
+
+    def kernels(self, places: Mapping[str, Place]) -> Sequence[KernelProgram] | None:
+        """Both, or the updates alone."""
+        own = [(places[one.tensor], one.offset) for one in self.copy.record.relocations]
+        source, target = ((place.array, place.offset + offset) for place, offset in own)
+        if self.is_alike and source == target:
+            return (self.updates,)
+        copies = self.copy.kernels(places)
+        return None if copies is None else (*copies, self.updates)
+
+
+def plan_scatter(primitive: Scatter) -> ScatterProgram:
+    """Choose the kernel by the block that a tuple leads to."""
+    indices, target, (batches, tuples, block) = primitive.indices, primitive.target, primitive.walks()
+    width, index_width = target.data_type.size_in_bytes, indices.data_type.size_in_bytes
+    count, steps, outer = 1, (1, 1), max(len(block.sizes) - 1, 0)
+    if block.sizes:
+        count, steps = block.sizes[-1], (block.strides[0][-1], block.strides[1][-1])
+    shape, pieces = f"any {width}", count * width
+    if outer == 0 and steps == (1, 1):
+        shape = f"piece {pieces}" if pieces in PIECES else "row 1"
+        count = count if pieces in PIECES else pieces
+    strides = target.strides[primitive.indexed]
+    indexed = [
+        word
+        for size, stride in zip(target.sizes[primitive.indexed], strides, strict=True)
+        for word in (size, stride * width)
+    ]
+    lane_strides: tuple[int, ...] = (0, 0, 0)
+    lanes, taken = 1, 1
+    if batches.sizes and tuples.sizes and abs(batches.strides[0][-1]) < abs(tuples.strides[0][-1]):
+        lanes, lane_strides = batches.sizes[-1], tuple(row[-1] for row in batches.strides)
+        batches, taken = batches.pick(range(len(batches.sizes) - 1)), min(lanes, LANES)
+    moved = batches.count * lanes * tuples.count * (primitive.tuple_size * index_width + 2 * block.count * width)
+    units, longest = batches.count * -(-lanes // taken), indexed[0]
+    wanted = get_num_threads() if moved >= SMALL else 1
+    parts = max(min(-(-wanted // units), longest), 1)
+    length = -(-longest // parts)
+    parts = -(-longest // length)
+    walked = Loops(tuples.sizes, (*tuples.strides, (0,) * len(tuples.sizes)), (0, 0, 0))
+    widths = (index_width, width, width)
+    pointers = [
+        Pointer(view.tensor, begin)
+        for view, begin in zip((primitive.updates, indices, target), primitive.begins(), strict=True)
+    ]
+    names = zip(("lane_index", "lane_source", "lane_target"), lane_strides, widths, strict=True)
+    record = SCATTER.write({
+        "source": pointers[0], "indices": pointers[1], "target": pointers[2], "coordinates": primitive.tuple_size,
+        "coordinate_step": indices.strides[-1] * index_width, "count": count, "source_step": steps[0] * width,
+        "target_step": steps[1] * width, "rank": len(tuples.sizes), "block_rank": outer, "indexed": indexed,
+        "tuples": tuple_words(walked, index_width, width), "blocks": outer_words(block, width, outer),
+        "parts": parts, "length": length, "lanes": lanes, "taken": taken,
+        **{name: stride * own for name, stride, own in names},
+        "batch_rank": len(batches.sizes), "batches": tuple_words(batches, index_width, width),
+    })  # fmt: skip
+    kind = kind_of(indices.data_type)
+    make = functools.partial(make_scatter, kind, shape.split()[0], int(shape.split()[1]))
+    kernel = get_kernel(f"scatter {shape} {kind}", make)
+    updates = KernelProgram(kernel, record, units * parts, moved)
+    copy = program_of_copy(copy_of(primitive.source, target))
+    return ScatterProgram(copy, updates, primitive.source.strides == target.strides)
 
 
 class _Both:
@@ -119,8 +138,7 @@ class _Both:
             launch()
 
 
-PARTS = BLOCKS + 8 * 24
-BATCHES = PARTS + 8 * 8
+PARTS, BATCHES = SCATTER.at("parts"), SCATTER.at("batches")
 
 
 def make_scatter(kind: str, shape: str, width: int) -> Any:

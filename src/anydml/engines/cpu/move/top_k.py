@@ -7,7 +7,7 @@ source stride and target stride of each outer dimension. Steps and strides are i
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
@@ -25,58 +25,45 @@ from anydml.engines.cpu.codegen.language import (
 )
 from anydml.engines.cpu.codegen.outer_loops import FIRST, find_row
 from anydml.engines.cpu.codegen.translate import word
-from anydml.engines.cpu.launch.call import make_dispatch
-from anydml.engines.cpu.launch.record import outer_words
+from anydml.engines.cpu.launch.program import KernelProgram
+from anydml.engines.cpu.launch.record import Layout, Pointer, Record, outer_words
 from anydml.engines.cpu.schedules import MOST_WANTED
 from anydml.ir.loops import Loops, merge, order, squeeze
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.verbs import Sort
 
 
-class TopProgram(NamedTuple):
-    """The first few of an order, planned."""
+TOP = Layout("source", "target", "count", "source_step", "target_step", "wanted", "rank")
+"""As a walk's, for lines of which some elements are wanted."""
 
-    primitive: Sort
-    kernel: Kernel
-    words: tuple[int, ...]
-    """After the two addresses."""
-    units: int
-    size: int
 
-    @classmethod
-    def plan(cls, primitive: Sort) -> TopProgram:
-        """One unit for each line."""
-        source, target, axis = primitive.source, primitive.target, primitive.axis
-        wanted, count = target.sizes[axis], source.sizes[axis]
-        widths = (source.data_type.size_in_bytes, target.data_type.size_in_bytes)
-        others = [k for k in range(len(source.sizes)) if k != axis]
-        loops = Loops(source.sizes, (source.strides, target.strides), (0, 0)).pick(others)
-        loops = merge(order(squeeze(loops), 1))
-        in_bytes = Loops(
-            loops.sizes,
-            tuple(tuple(s * own for s in row) for row, own in zip(loops.strides, widths, strict=True)),
-            (0, 0),
-        )
-        steps = (source.strides[axis] * widths[0], target.strides[axis] * widths[1])
-        rank = len(loops.sizes)
-        words = (count, *steps, wanted, rank, *outer_words(in_bytes, 1, rank))
-        kind, result = kind_of(source.data_type), f"u{8 * widths[1]}"
-        which = "largest" if primitive.largest else "smallest"
-        make = functools.partial(make_top, kind, result, primitive.largest)
-        kernel = get_kernel(f"top {kind} {result} {which}", make)
-        return cls(primitive, kernel, words, loops.count, loops.count * count * widths[0])
-
-    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in."""
-        source, target = (
-            places[view.tensor] + view.offset * view.data_type.size_in_bytes
-            for view in (self.primitive.source, self.primitive.target)
-        )
-        return make_dispatch(self.kernel, (source, target, *self.words), self.units, self.size)
+def plan_top_k(primitive: Sort) -> KernelProgram:
+    """One work item for each line."""
+    source, target, axis = primitive.source, primitive.target, primitive.axis
+    wanted, count = target.sizes[axis], source.sizes[axis]
+    widths = (source.data_type.size_in_bytes, target.data_type.size_in_bytes)
+    others = [k for k in range(len(source.sizes)) if k != axis]
+    loops = Loops(source.sizes, (source.strides, target.strides), (0, 0)).pick(others)
+    loops = merge(order(squeeze(loops), 1))
+    in_bytes = Loops(
+        loops.sizes,
+        tuple(tuple(s * own for s in row) for row, own in zip(loops.strides, widths, strict=True)),
+        (0, 0),
+    )
+    rank = len(loops.sizes)
+    fields: dict[str, int | Pointer] = {
+        "source": Pointer(source.tensor, source.offset * widths[0]),
+        "target": Pointer(target.tensor, target.offset * widths[1]),
+        "count": count, "source_step": source.strides[axis] * widths[0],
+        "target_step": target.strides[axis] * widths[1], "wanted": wanted, "rank": rank,
+    }  # fmt: skip
+    record = Record.of(TOP.write(fields), outer_words(in_bytes, 1, rank))
+    kind, result = kind_of(source.data_type), f"u{8 * widths[1]}"
+    which = "largest" if primitive.largest else "smallest"
+    make = functools.partial(make_top, kind, result, primitive.largest)
+    kernel = get_kernel(f"top {kind} {result} {which}", make)
+    return KernelProgram(kernel, record, loops.count, loops.count * count * widths[0])
 
 
 OUTER = FIRST + 8 * 7

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.codegen.function import Function, Steps, vector_of
-from anydml.engines.cpu.launch.record import LINE
+from anydml.engines.cpu.launch.record import LINE, Layout
 from anydml.engines.cpu.quant.digits import PORTION, Digits, find_row, make_units
 from anydml.engines.cpu.quant.dot4 import write_byte_pairs, write_word_pairs
 from anydml.ir.blocked_weights import MOST
@@ -210,7 +210,7 @@ _MIDDLES, _LOW = 0x88888888 - 2**32, 0x0F0F0F0F
 # contraction does.
 
 
-FIELDS = (
+RECORD = Layout(
     "slots", "slot_count", "m", "n", "portions", "row_units", "column_units", "height", "some", "wide", "lanes",
     "row_of", "columns_of", "columns_low", "turn_values", "turn_zeros", "left_at", "right_at", "result_at",
     "rank", "is_rounded", "is_laid_out",
@@ -242,7 +242,7 @@ def bytes_of_panel(portions: int, lanes: int) -> int:
 def make_unit() -> str:
     """The text of the kernel."""
     memory = {"row": _ROW, "rows_at": _ROWS, "sums": _SUMS, "panels_at": _PANELS, "results": _RESULT}
-    return make_units(FIELDS, memory, _enter, _write_unit)
+    return make_units(RECORD, memory, _enter, _write_unit)
 
 
 def _enter(text: Steps) -> None:

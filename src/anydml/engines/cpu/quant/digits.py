@@ -10,13 +10,13 @@ from anydml.engines.cpu.codegen.function import Function, Steps, vector_of
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, make_stage, take_scratch
 from anydml.engines.cpu.gemm.workspace import workspace
-from anydml.engines.cpu.launch.record import HEADER
+from anydml.engines.cpu.launch.record import Layout
 from anydml.engines.cpu.quant.dot4 import write_dot, write_small
 from anydml.engines.cpu.rows.walk import VIEWS
 from anydml.ir.blocked_weights import MOST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from anydml.engines.cpu.codegen.function import Value
 
@@ -116,12 +116,11 @@ SECTIONS = ("left", "right", "result")
 
 
 def make_units(
-    fields: Sequence[str], memory: Mapping[str, int], enter: Callable[[Steps], None], write: Callable[[Steps], None]
+    layout: Layout, memory: Mapping[str, int], enter: Callable[[Steps], None], write: Callable[[Steps], None]
 ) -> str:
     """The text of a kernel: words by their names, places in a scratch, what is found once, and what a unit does."""
     text = Steps()
-    for i, name in enumerate(fields):
-        text.read(name, f"words + {8 * (HEADER + i)}")
+    layout.load(text)
     for name in SECTIONS:
         text.let(f"{name}", f"words + {name}_at * 8")
         text.room(f"{name}_bases", VIEWS)
@@ -137,7 +136,7 @@ def make_units(
         text.let("by_column", "unit % column_units")
         text.let("others", "unit // column_units")
         text.let("m0", "others % row_units * height")
-        find_place(text, "others // row_units", HEADER + len(fields))
+        find_place(text, "others // row_units", layout.end)
         for name in SECTIONS:
             text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
         text.let("rows", "min(height, m - m0)")
@@ -164,7 +163,7 @@ def find_row(text: Steps) -> None:
 # what is no finite number are multiplied in FLOAT32 instead.
 
 
-WORDS = (
+RECORD = Layout(
     "slots", "slot_count", "m", "n", "portions", "row_units", "column_units", "height", "some", "digits", "columns_of",
     "columns_low", "plainly", "left_at", "right_at", "result_at", "rank", "is_rounded",
 )  # fmt: skip
@@ -189,7 +188,7 @@ def make_weights() -> str:
     """The text of the kernel."""
     results = workspace().sums_at - 4096 - figures().gemm.result_bytes
     memory = {"row": _ROW, "digit_memory": _DIGITS, "result_memory": results}
-    return make_units(WORDS, memory, lambda _: None, _write_unit)
+    return make_units(RECORD, memory, lambda _: None, _write_unit)
 
 
 def _write_unit(text: Steps) -> None:

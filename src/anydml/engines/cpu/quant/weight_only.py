@@ -12,7 +12,6 @@ The packer is `lay_out_words`: constants are laid out once, for all of these ali
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -22,11 +21,11 @@ from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature, has_fma, has_rounding
 from anydml.engines.cpu.gemm.operands import NOWHERE, Operands, StridedOperand
-from anydml.engines.cpu.gemm.program import GemmProgram
+from anydml.engines.cpu.gemm.program import record_of
 from anydml.engines.cpu.gemm.selection import plan_operands
 from anydml.engines.cpu.gemm.tile_shapes import has_dots
 from anydml.engines.cpu.launch.call import SMALL
-from anydml.engines.cpu.launch.record import HEADER
+from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.quant import column_per_lane, digits
 from anydml.engines.cpu.quant.column_per_lane import STEPS, ColumnPerLane, Turned
 from anydml.engines.cpu.quant.dequantize import Unpacked, make_unpacked
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
 
     from anydml.engines.cpu.gemm.program import Section
     from anydml.engines.cpu.kernel import Kernel
+    from anydml.engines.cpu.launch.record import Layout
     from anydml.ir.blocked_weights import Dequantised
     from anydml.ir.expressions import Expr
 
@@ -140,7 +140,7 @@ def lay_out_words(primitive: Reduce, view: View, column: int, length: int, bits:
 # Exact products of q with rows: a sum of a·q·s, in which nothing is rounded between a and q.
 
 
-def plan_weight_only(primitive: Reduce, constants: frozenset[str] = frozenset()) -> GemmProgram | None:
+def plan_weight_only(primitive: Reduce, constants: frozenset[str] = frozenset()) -> KernelProgram | None:
     """Integer products of a few rows with weights as they lie; None where they lie otherwise."""
     found = match_weights(primitive)
     if found is None or not (has_rounding() and has_fma()) or not all(primitive.sizes) or fetched(primitive.value):
@@ -200,14 +200,14 @@ def plan_weight_only(primitive: Reduce, constants: frozenset[str] = frozenset())
     return _by_digits(sides, shape, sections, layouts)
 
 
-def plan_weight_only_prepacked(primitive: Reduce, constants: frozenset[str]) -> GemmProgram | None:
+def plan_weight_only_prepacked(primitive: Reduce, constants: frozenset[str]) -> KernelProgram | None:
     """The same bits, from weights that are constants, whose words are laid out ahead; None for others."""
     return plan_weight_only(primitive, constants) if constants else None
 
 
 def _by_digits(
     sides: Operands, shape: Quantised, sections: tuple[Section, ...], layouts: Mapping[str, Map]
-) -> GemmProgram:
+) -> KernelProgram:
     """Rows as digits, times columns by dot instructions."""
     most = digits.MOST_ROWS
     height = min(
@@ -223,7 +223,7 @@ def _by_digits(
         for one in (shape._replace(rows=rows) for rows in (some, sides.m % some or some))
     ]
     return _program(
-        sides, sections, layouts, digits.WORDS, get_kernel("weights", digits.make_weights), height,
+        sides, sections, layouts, digits.RECORD, get_kernel("weights", digits.make_weights), height,
         size=sides.n * sides.k * shape.bits // 8 * sides.m * sides.count(sides.batch),
         least=-(-sides.n * height // (figures().gemm.result_bytes // 4)), most=sides.n,
         some=some, columns_of=kernels[0], columns_low=kernels[1], is_rounded=is_rounded,
@@ -234,7 +234,7 @@ def _by_digits(
 
 def _by_lane(
     sides: Operands, shape: ColumnPerLane, sections: tuple[Section, ...], layouts: Mapping[str, Map]
-) -> GemmProgram:
+) -> KernelProgram:
     """Panels of columns, a lane for each."""
     lanes, panels = shape.lanes, -(-sides.n // shape.lanes)
     height = min(sides.m, column_per_lane.MOST_ROWS // (4 * sides.k))
@@ -255,7 +255,7 @@ def _by_lane(
         for one in (Turned(lanes, kind) for kind in kinds)
     ]
     return _program(
-        sides, sections, layouts, column_per_lane.FIELDS, get_kernel("abreast", column_per_lane.make_unit), height,
+        sides, sections, layouts, column_per_lane.RECORD, get_kernel("abreast", column_per_lane.make_unit), height,
         size=sides.n * sides.k // 2 * sides.m * sides.count(sides.batch),
         # Twice, as one unit may have a panel more.
         least=-(-2 * panels * lanes * 4 * height // column_per_lane.MOST_RESULTS), most=panels // wide,
@@ -269,7 +269,7 @@ def _program(
     sides: Operands,
     sections: tuple[Section, ...],
     layouts: Mapping[str, Map],
-    fields: Sequence[str],
+    layout: Layout,
     kernel: Kernel,
     height: int,
     *,
@@ -277,19 +277,16 @@ def _program(
     least: int,
     most: int,
     **known: int,
-) -> GemmProgram:
+) -> KernelProgram:
     """The program of a kernel whose words have names; `least` and `most` are units of columns."""
     batch, row_units = sides.count(sides.batch), -(-sides.m // height)
     wanted = 1 if size < SMALL else -(-ITEMS_PER_THREAD * get_num_threads() // (batch * row_units))
     units = min(max(wanted, least), most)
-    lengths = (len(section.words) + len(section.tensors) for section in sections)
-    places = itertools.accumulate(lengths, initial=HEADER + len(fields) + len(sides.batch))
-    known |= {f"{name}_at": place for name, place in zip(SECTIONS, places, strict=False)}
-    known |= {"m": sides.m, "n": sides.n, "portions": sides.k // PORTION, "height": height, "rank": len(sides.batch)}
+    known |= {"m": sides.m, "n": sides.n, "portions": sides.k // PORTION, "height": height}
     known |= {"row_units": row_units, "column_units": units}
-    own = (int(known[name]) for name in fields[2:])  # the first two are the scratch's
-    fixed = (*own, *(sides.found.sizes[k] for k in sides.batch))
-    return GemmProgram(kernel, fixed, sections, batch * row_units * units, size, layouts)
+    sizes, named = [sides.found.sizes[k] for k in sides.batch], dict(zip(SECTIONS, sections, strict=True))
+    record = record_of(layout, known, sizes, named)
+    return KernelProgram(kernel, record, batch * row_units * units, size, layouts)
 
 
 # Products of many rows with q·s, rounded as if weights had been dequantised before: GEMM over panels of what a kernel
@@ -310,13 +307,13 @@ class _Dequantised:
     block: int
 
 
-def plan_dequantize(primitive: Reduce) -> GemmProgram | None:
+def plan_dequantize(primitive: Reduce) -> KernelProgram | None:
     """Weights as they lie; None for other reduces."""
     found = _match_dequantised(primitive)
     return None if found is None else _by_panels(found, None)
 
 
-def plan_dequantize_prepacked(primitive: Reduce, constants: frozenset[str]) -> GemmProgram | None:
+def plan_dequantize_prepacked(primitive: Reduce, constants: frozenset[str]) -> KernelProgram | None:
     """The same bits, from weights that are laid out as products of a few rows read them; None for others."""
     found = _match_dequantised(primitive) if constants else None
     if found is None or found.leaves[0].tensor not in constants:
@@ -373,7 +370,7 @@ def _whole(primitive: Reduce, right: Expr, kept: int, column: int) -> tuple[Redu
     return Reduce(tuple(sources), epilogue, value, 1), weights
 
 
-def _by_panels(found: _Dequantised, layout: Map | None) -> GemmProgram | None:
+def _by_panels(found: _Dequantised, layout: Map | None) -> KernelProgram | None:
     """Panels that are dequantised as GEMM packs them."""
     parts, leaves = found.parts, found.leaves
     zeros = ("s8" if leaves[2].data_type.is_signed else "u8") if len(leaves) > 2 else ""

@@ -11,7 +11,8 @@ import contextlib
 import functools
 import math
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
@@ -20,9 +21,9 @@ from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import F64, I32, I64, convert, kind_of, scalar_of
 from anydml.engines.cpu.codegen.outer_loops import make_line_walk
 from anydml.engines.cpu.features import IS_ARM
-from anydml.engines.cpu.launch.call import make_dispatch
-from anydml.engines.cpu.launch.record import STREAM_FROM
-from anydml.engines.cpu.move.copy import CopyProgram
+from anydml.engines.cpu.launch.program import KernelProgram, Otherwise
+from anydml.engines.cpu.launch.record import STREAM_FROM, WALK, Layout, Pointer, Record, Table
+from anydml.engines.cpu.move.copy import program_of_copy
 from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.ir.patterns import copy_of, match_filled, match_scaled
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.patterns import Filled, Scaled
     from anydml.ir.verbs import Map
-    from anydml.ir.views import View
 
 SEGMENT = 1024 * 1024
 """Bytes of a row, the source's or the target's, that one unit of work goes through."""
@@ -42,38 +42,39 @@ ELEMENTS = 64
 """Segments are whole multiples of it, so that lines of the cache are whole in each."""
 OUTER_RANK = 8
 """Outer dimensions that a walk over lines has room for."""
+LINES = Layout(*WALK.fields, Table("outer", OUTER_RANK, 3), "line", Table("parameters", 1, 2))
+"""A walk with room for outer dimensions, the address of the line's kernel, and what that knows."""
 
 
-class LineProgram(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Lines:
     """Lines to be walked over."""
 
-    views: tuple[View | None, ...]
-    """The source, the target, then what else is bound; None where there is only a number."""
-    offsets: tuple[int, ...]
-    """In bytes, from the tensors' first elements; the number itself where there is no tensor."""
     walk: Kernel
+    layout: Layout
+    """LINES, or one that begins so."""
+    fields: Mapping[str, int | Pointer | Sequence[int]]
+    """All but the line's address."""
     line: str
-    words: tuple[int, ...]
-    """After the two addresses, up to the line's."""
-    parameters: tuple[int, ...]
-    """After the line's address, up to the addresses of what else is bound."""
-    rest: tuple[int, ...]
-    units: int
+    work_items: int
     size: int
-    stream: str = ""
-    """The line for a large target that is aligned to its elements, where that is another."""
 
-    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in."""
-        source, target, *others = [
-            offset if view is None else places[view.tensor] + offset
-            for view, offset in zip(self.views, self.offsets, strict=True)
-        ]
-        written = self.views[1]
-        lies_well = written is not None and target % written.data_type.size_in_bytes == 0
-        line = get_line(self.stream if self.stream and lies_well else self.line).address
-        words = (source, target, *self.words, line, *self.parameters, *others, *self.rest)
-        return make_dispatch(self.walk, words, self.units, self.size)
+    def program(self, loops: Loops, width: int) -> KernelProgram:
+        """The program; a large target whose rows are long runs is written past the cache, where it is aligned to its
+        elements, of some bytes.
+
+        Not on an x86: two threads of a Xeon take 12.8 ms for 16 M float32 to int32 so, and 11.6 without; 13 and 9 to
+        fill.
+        """
+        record, alignment = self._record(self.line), None
+        is_run = bool(loops.sizes) and loops.strides[1][-1] == 1 and loops.sizes[-1] * width >= LONG_ROW
+        if IS_ARM and is_run and loops.count * width >= STREAM_FROM:
+            target = [one.word for one in record.relocations].index(self.layout.word("target"))
+            record, alignment = self._record(f"{self.line} stream"), Otherwise(target, width, record=record)
+        return KernelProgram(self.walk, record, self.work_items, self.size, alignment=alignment)
+
+    def _record(self, line: str) -> Record:
+        return self.layout.write({**self.fields, "line": get_line(line).address})
 
 
 def as_word(number: float) -> int:
@@ -82,8 +83,10 @@ def as_word(number: float) -> int:
     return int(bits)
 
 
-def walk_words(loops: Loops, widths: Sequence[int], segment: int = SEGMENT) -> tuple[tuple[int, ...], int]:
-    """The words of a walk whose innermost dimension is the last, and its units; widths are of source and target."""
+def fields_of_walk(
+    loops: Loops, pointers: Sequence[Pointer], widths: Sequence[int], segment: int = SEGMENT
+) -> tuple[dict[str, int | Pointer | Sequence[int]], int]:
+    """The fields of a walk whose innermost dimension is the last, and its work items; widths are of both elements."""
     rank = max(len(loops.sizes) - 1, 0)
     count, steps = (loops.sizes[-1], [row[-1] for row in loops.strides]) if loops.sizes else (1, [1, 1])
     segments = -(-count * max(widths) // segment)
@@ -94,9 +97,11 @@ def walk_words(loops: Loops, widths: Sequence[int], segment: int = SEGMENT) -> t
         for k in range(rank)
         for word in (loops.sizes[k], loops.strides[0][k] * widths[0], loops.strides[1][k] * widths[1])
     ]
-    words = (count, steps[0] * widths[0], steps[1] * widths[1], segments, length, rank, *table)
-    filled = (*words, *[0] * (3 * (OUTER_RANK - rank)))
-    return filled, math.prod(loops.sizes[:rank]) * segments
+    fields: dict[str, int | Pointer | Sequence[int]] = {
+        "source": pointers[0], "target": pointers[1], "count": count, "source_step": steps[0] * widths[0],
+        "target_step": steps[1] * widths[1], "segments": segments, "length": length, "rank": rank, "outer": table,
+    }  # fmt: skip
+    return fields, math.prod(loops.sizes[:rank]) * segments
 
 
 def get_line(name: str) -> Kernel:
@@ -104,22 +109,10 @@ def get_line(name: str) -> Kernel:
     return get_kernel(name, functools.partial(make_line, name.removeprefix("line ")))
 
 
-def find_lines(line: str, loops: Loops, width: int) -> tuple[str, str]:
-    """A line, and the one that writes past the cache: for a large target whose rows are long runs, else empty.
-
-    Not on an x86: two threads of a Xeon take 12.8 ms for 16 M float32 to int32 so, and 11.6 without; 13 and 9 to fill.
-    """
-    is_run = bool(loops.sizes) and loops.strides[1][-1] == 1 and loops.sizes[-1] * width >= LONG_ROW
-    stream = f"{line} stream" if IS_ARM and is_run and loops.count * width >= STREAM_FROM else ""
-    for name in filter(None, (line, stream)):
-        get_line(name)
-    return line, stream
-
-
 # Fills, planned: a walk over the target and the numbers of its elements.
 
 
-def plan_fill(primitive: Map) -> LineProgram | None:
+def plan_fill(primitive: Map) -> KernelProgram | None:
     """Let the number of an element be its place in a source of which every element is a byte; None for other maps."""
     found = match_filled(primitive)
     if found is None:
@@ -127,21 +120,13 @@ def plan_fill(primitive: Map) -> LineProgram | None:
     target, width = found.target, found.target.data_type.size_in_bytes
     numbers = tuple(math.prod(target.sizes[k + 1 :]) for k in range(len(target.sizes)))
     loops = simplify(Loops(target.sizes, (numbers, target.strides), (0, target.offset)), 1)
-    words, units = walk_words(loops, (1, width))
-    kind, parameters = _sequence(found)
-    line, stream = find_lines(f"line sequence {kind}", loops, width)
-    return LineProgram(
-        views=(None, target),
-        offsets=(loops.offsets[0], loops.offsets[1] * width),
-        walk=get_kernel("walk", make_line_walk),
-        line=line,
-        words=words,
-        parameters=parameters,
-        rest=(),
-        units=units,
-        size=_touched(loops, width),
-        stream=stream,
+    pointers = Pointer("", loops.offsets[0]), Pointer(target.tensor, loops.offsets[1] * width)
+    fields, items = fields_of_walk(loops, pointers, (1, width))
+    kind, fields["parameters"] = _sequence(found)
+    lines = Lines(
+        get_kernel("walk", make_line_walk), LINES, fields, f"line sequence {kind}", items, _touched(loops, width)
     )
+    return lines.program(loops, width)
 
 
 def _touched(loops: Loops, width: int) -> int:
@@ -181,29 +166,27 @@ def moves_bits(primitive: Scaled) -> bool:
     return primitive.is_conversion and same_width and source.is_float == target.is_float
 
 
-def plan_scaled(verb: Map) -> CopyProgram | LineProgram | None:
+def plan_scaled(verb: Map) -> KernelProgram | None:
     """Choose the line by the pair of types; a map that moves bits is a copy."""
     if (primitive := match_scaled(verb)) is None:
         return None
     source, target = primitive.source, primitive.target
     if moves_bits(primitive):
-        return CopyProgram.plan(copy_of(source, target))
+        return program_of_copy(copy_of(source, target))
     widths = (source.data_type.size_in_bytes, target.data_type.size_in_bytes)
     loops = simplify(loops_of(source, target), 1)
-    words, units = walk_words(loops, widths)
-    line, stream = find_lines(f"line {_function(primitive)}", loops, widths[1])
-    return LineProgram(
-        views=(source, target),
-        offsets=(loops.offsets[0] * widths[0], loops.offsets[1] * widths[1]),
-        walk=get_kernel("walk", make_line_walk),
-        line=line,
-        words=words,
-        parameters=(as_word(primitive.scale), as_word(primitive.bias)),
-        rest=(),
-        units=units,
-        size=loops.count * sum(widths),
-        stream=stream,
+    pointers = [Pointer(view.tensor, loops.offsets[k] * widths[k]) for k, view in enumerate((source, target))]
+    fields, items = fields_of_walk(loops, pointers, widths)
+    fields["parameters"] = as_word(primitive.scale), as_word(primitive.bias)
+    lines = Lines(
+        get_kernel("walk", make_line_walk),
+        LINES,
+        fields,
+        f"line {_function(primitive)}",
+        items,
+        loops.count * sum(widths),
     )
+    return lines.program(loops, widths[1])
 
 
 def _function(primitive: Scaled) -> str:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.features import IS_ARM, has_feature
-from anydml.engines.cpu.launch.record import HEADER
-from anydml.engines.cpu.rows.program import MapProgram
-from anydml.engines.cpu.rows.walk import FIXED, OUTER_RANK, make_rows
+from anydml.engines.cpu.rows.walk import OUTER_RANK, program_of_rows
 from anydml.ir.loops import Loops, simplify
 from anydml.ir.patterns import match_lookup
 
 if TYPE_CHECKING:
+    from anydml.engines.cpu.launch.program import KernelProgram
     from anydml.ir.verbs import Map
 
 # Bytes looked up in a table of 256, written in LLVM itself: the rows of a map of three views, byte, table and target.
@@ -149,7 +148,7 @@ SEGMENT = 32 * 1024
 """Bytes of a row that one unit of work goes through."""
 
 
-def plan_lookup(primitive: Map) -> MapProgram | None:
+def plan_lookup(primitive: Map) -> KernelProgram | None:
     """Look up bytes that lie side by side, as what is looked up does; None for others."""
     found = match_lookup(primitive)
     if found is None or not can_look_up() or not all(primitive.sizes):
@@ -170,13 +169,7 @@ def plan_lookup(primitive: Map) -> MapProgram | None:
     segment = max(SEGMENT // length, 1) if length else SEGMENT
     number = math.prod(outer)
     table = [word for k, size in enumerate(outer) for word in (size, *(row[k] for row in loops.strides))]
-    get_kernel("rows", make_rows)
-    return MapProgram(
-        get_kernel("map of a table", make_lookup),
-        tuple(view.tensor for view in views),
-        loops.offsets,
-        (len(views), HEADER + FIXED + 2 * len(views) + 1, count, number, segment, len(outer)),
-        (*steps, length, *table),
-        number * -(-count // segment),
-        2 * loops.count,
-    )
+    return program_of_rows(
+        get_kernel("map of a table", make_lookup), views, loops.offsets, steps, [length], (), table, 2 * loops.count,
+        count=count, number=number, length=segment, rank=len(outer),
+    )  # fmt: skip

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text, write_tree
 from anydml.engines.cpu.features import IS_ARM
-from anydml.engines.cpu.launch.record import HEADER, LINE, STREAM_FROM
-from anydml.engines.cpu.rows.program import MapProgram
+from anydml.engines.cpu.launch.record import LINE, STREAM_FROM
 from anydml.engines.cpu.rows.row import ANYWHERE, EVERY, FetchingRow, Shape, body_of, fetch_steps, givens, moving
-from anydml.engines.cpu.rows.walk import FIXED, OUTER_RANK, VIEWS, make_rows
+from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS, program_of_rows
 from anydml.enums import DataType
 from anydml.ir.expressions import coordinate, number_of
 from anydml.ir.loops import Loops, simplify
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from anydml.engines.cpu.kernel import Kernel
+    from anydml.engines.cpu.launch.program import KernelProgram
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map
     from anydml.ir.views import View
@@ -290,7 +290,7 @@ LONG_ROW = 256
 """Bytes of a row from which on it is written past the cache, where the output is large."""
 
 
-def plan_map(primitive: Map) -> MapProgram | None:
+def plan_map(primitive: Map) -> KernelProgram | None:
     """Let each load, coordinate and fetch be a view, and walk them together for the first target's memory."""
     values, targets = primitive.values, primitive.targets
     nodes = list(walk(*values))
@@ -335,17 +335,12 @@ def plan_map(primitive: Map) -> MapProgram | None:
         for k, size in enumerate(outer)
         for word in (size, *(row[k] * width for row, width in zip(loops.strides, widths, strict=True)))
     ]
-    get_kernel("rows", make_rows)
-    return MapProgram(
-        row_kernel(values, shape),
-        tuple("" if view is None else view.tensor for view in views),
-        tuple(offset * width for offset, width in zip(loops.offsets, widths, strict=True)),
-        (len(views), HEADER + FIXED + 2 * len(views) + len(numbers), count, number, length, len(outer)),
-        (*(step * width for step, width in zip(steps, widths, strict=True)), *numbers, *table),
-        number * -(-count // length) if all(primitive.sizes) else 0,
-        loops.count * sum(widths) * weight,
-        widths[-1] if shape.stream and not outer else 0,
-    )
+    offsets, steps = ([one * width for one, width in zip(each, widths, strict=True)] for each in (loops.offsets, steps))
+    return program_of_rows(
+        row_kernel(values, shape), views, offsets, steps, numbers, (), table, loops.count * sum(widths) * weight,
+        count=count, number=number, length=length, rank=len(outer), is_empty=not all(primitive.sizes),
+        aligned=widths[-1] if shape.stream and not outer else 0,
+    )  # fmt: skip
 
 
 def _woven(loops: Loops, targets: Sequence[View]) -> int:

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.common.routes import Route, choose
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.features import IS_ARM, has_lanes
-from anydml.engines.cpu.launch.record import HEADER, STREAM_FROM
+from anydml.engines.cpu.launch.record import STREAM_FROM
 from anydml.engines.cpu.rows.map import LONG_ROW, digest, plan_map, word_of
-from anydml.engines.cpu.rows.program import MapProgram
 from anydml.engines.cpu.rows.reduce_across import make_across
 from anydml.engines.cpu.rows.reduce_along import BLOCK, make_along
 from anydml.engines.cpu.rows.reduce_kernel import ROOM, VECTOR, Shape, width_of
 from anydml.engines.cpu.rows.row import Fetched, fetches_of, givens
 from anydml.engines.cpu.rows.segmented_reduce import CutProgram, cut
-from anydml.engines.cpu.rows.walk import FIXED, OUTER_RANK, VIEWS, make_rows
+from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS, program_of_rows
 from anydml.ir.loops import Loops, merge, squeeze
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from anydml.engines.common.program import Program
     from anydml.engines.cpu.kernel import Kernel
+    from anydml.engines.cpu.launch.program import KernelProgram
     from anydml.ir.expressions import Expr
     from anydml.ir.row_passes import Pass
     from anydml.ir.verbs import Reduce
@@ -257,7 +257,7 @@ def _segments(primitive: Reduce, reads: Reads) -> tuple[int, int] | None:
     return (dimension, length) if size >= 2 * length else None
 
 
-def _plan_whole(primitive: Reduce) -> MapProgram | None:
+def _plan_whole(primitive: Reduce) -> KernelProgram | None:
     """Find out along which dimension vectors lie."""
     reads = reads_of(primitive)
     nodes, (kept, folded, widths) = reads.nodes, reads.walk
@@ -281,28 +281,26 @@ def _plan_whole(primitive: Reduce) -> MapProgram | None:
         if view is not None and (leaf.op == "fetch" or leaf in shape.starts):
             numbers += [stride * width for stride in (row[-1], *view.strides)]
     by_row, along = (reads.strides(loops, is_kept=loops is kept) for loops in (kept, folded))
-    table = [
-        word
+    along_row, outside = (
+        [
+            word
+            for k, size in enumerate(sizes)
+            for word in (size, *(row[k] * width for row, width in zip(strides, widths, strict=True)))
+        ]
         for sizes, strides in ((folded.sizes, along), (outer, by_row))
-        for k, size in enumerate(sizes)
-        for word in (size, *(row[k] * width for row, width in zip(strides, widths, strict=True)))
-    ]
-    get_kernel("rows", make_rows)
-    before = HEADER + FIXED + 2 * views + len(numbers) + len(folded.sizes) * (views + 1)
+    )
     offsets = [
         view.offset if view is not None and (leaf.op == "fetch" or leaf in shape.starts) else offset
         for leaf, view, offset in zip(reads.leaves, reads.views, kept.offsets, strict=False)
     ]
     offsets += kept.offsets[len(reads.leaves) :]
-    return MapProgram(
-        _kernel(reads.fetched.values, shape),
-        tuple("" if view is None else view.tensor for view in (*reads.views, *targets)),
-        tuple(offset * width for offset, width in zip(offsets, widths, strict=True)),
-        (views, before, count, math.prod(outer), length, len(outer)),
-        (*(row[-1] * width for row, width in zip(by_row, widths, strict=True)), *numbers, *table),
-        math.prod(outer) * -(-count // length),
-        kept.count * folded.count * sum(widths) * weight,
-    )
+    return program_of_rows(
+        _kernel(reads.fetched.values, shape), (*reads.views, *targets),
+        [offset * width for offset, width in zip(offsets, widths, strict=True)],
+        [row[-1] * width for row, width in zip(by_row, widths, strict=True)],
+        numbers, along_row, outside, kept.count * folded.count * sum(widths) * weight,
+        count=count, number=math.prod(outer), length=length, rank=len(outer),
+    )  # fmt: skip
 
 
 def _shape(primitive: Reduce, reads: Reads) -> Shape:

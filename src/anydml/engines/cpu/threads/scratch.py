@@ -15,6 +15,7 @@ import numpy as np
 from anydml.engines.common.cores import count_cores
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.gemm.workspace import workspace
+from anydml.engines.cpu.kernel import Address
 from anydml.memory import keep_for_ever
 
 PAGE = 4096
@@ -24,10 +25,15 @@ Python's threads on two cores took a product 1.8 times as long with four blocks 
 
 
 class Scratch(NamedTuple):
-    """Where the blocks lie."""
+    """Where the blocks lie; a plan on disk has not these words, but how to find another process's."""
 
-    address: int
-    number: int
+    address: Address
+    number: Address
+
+
+def _find(field: str) -> Address:
+    found: Address = getattr(get_scratch(), field)
+    return found
 
 
 @functools.cache
@@ -45,4 +51,4 @@ def get_scratch() -> Scratch:
 
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=free)
-    return Scratch(address, count)
+    return Scratch(Address.of(address, _find, "address"), Address.of(count, _find, "number"))

@@ -1,0 +1,146 @@
+"""Programs of one kernel: the kernel, its argument record, and the relocations by which it is bound to tensors."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from anydml.engines.common.program import Place
+from anydml.engines.cpu.launch.call import dispatch, header_of, lay_out
+from anydml.engines.cpu.launch.commands import Command, make_command_list
+from anydml.engines.cpu.launch.record import HEADER, WORD
+from anydml.locks import cached_property
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from anydml.engines.common.program import Program
+    from anydml.engines.cpu.kernel import Kernel
+    from anydml.engines.cpu.launch.record import Record
+    from anydml.ir.verbs import Map, Reduce
+
+_word = struct.Struct("q")
+_pack, _put = _word.pack, _word.pack_into
+
+
+class Alignment(Protocol):
+    """How a program depends on its target's address: the exception, of kernels that write past the cache."""
+
+    @property
+    def target(self) -> int:
+        """The number of the target's relocation."""
+
+    def choose(self, program: KernelProgram, address: int) -> KernelProgram:
+        """The program for a target at an address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Otherwise:
+    """Another kernel, or another record, for a target that is not aligned to some bytes."""
+
+    target: int
+    alignment: int
+    kernel: Kernel | None = None
+    record: Record | None = None
+
+    def choose(self, program: KernelProgram, address: int) -> KernelProgram:
+        """The program, with what is another."""
+        if address % self.alignment == 0:
+            return program
+        kernel, record = self.kernel or program.kernel, self.record or program.record
+        return replace(program, kernel=kernel, record=record, alignment=None)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelProgram:
+    """A verb made ready: one kernel, to be given its record with the addresses of tensors."""
+
+    kernel: Kernel
+    record: Record
+    work_items: int
+    size: int
+    """In bytes, or as much: what threads share work out by."""
+    layouts: Mapping[str, Map | Reduce] = field(default_factory=dict)
+    """Constants that are laid out ahead, as the engine's protocol has it."""
+    alignment: Alignment | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = (self.kernel, self.record, self.work_items, self.size, dict(self.layouts), self.alignment)
+        return type(self), values  # without what is made of them for this process
+
+    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
+        """Put the addresses in."""
+        own = self
+        if self.alignment is not None:
+            _, tensor, offset = self.record.relocations[self.alignment.target]
+            own = self.alignment.choose(self, places[tensor] + offset)
+        return dispatch(own.kernel, own.laid_out(places), own.work_items, own.size)
+
+    def laid_out(self, places: Mapping[str, int]) -> bytes:
+        """The whole record, header and addresses and all; a target is aligned as it should be."""
+        parts = self._parts.copy()
+        for number, (_, tensor, offset) in enumerate(self._relocations):
+            parts[2 * number + 1] = _pack(places[tensor] + offset)
+        return b"".join(parts)
+
+    def direct(self, tensors: Sequence[str]) -> Callable[..., Any] | None:
+        """As the engine's protocol has it."""
+        return make_series([self], [{tensor: Place(number, 0) for number, tensor in enumerate(tensors)}])
+
+    def kernels(self, _places: Mapping[str, Place]) -> Sequence[KernelProgram] | None:
+        """The kernels of a command list; None where they are chosen by addresses."""
+        return (self,) if self.alignment is None else None
+
+    def command(self, places: Mapping[str, Place]) -> Command:
+        """It as a part of a command list, for arrays that come with the call."""
+        record, relocations = bytearray(self._template), list[tuple[int, int, int]]()
+        for at, tensor, offset in self._relocations:
+            array, far = places[tensor]
+            if array is None:
+                _put(record, at, far + offset)
+            else:
+                relocations.append((at, array, far + offset))
+        return Command(bytes(record), self.size, relocations)
+
+    @property
+    def header(self) -> tuple[int, ...]:
+        """The words that belong to whoever calls."""
+        return header_of(self.kernel, self.work_items, self.size)
+
+    @cached_property
+    def _template(self) -> bytes:
+        return lay_out(self.kernel, self.record.words, self.work_items, self.size)
+
+    @cached_property
+    def _parts(self) -> list[bytes]:
+        """What stands before each address, the address, and what stands behind the last: joined they are a record."""
+        parts, done = list[bytes](), 0
+        for at, _, _ in self._relocations:
+            parts += [self._template[done:at], b""]
+            done = at + WORD
+        return [*parts, self._template[done:]]
+
+    @cached_property
+    def _relocations(self) -> list[tuple[int, str, int]]:
+        """By bytes from the record's first."""
+        return [(WORD * (HEADER + word), tensor, offset) for word, tensor, offset in self.record.relocations]
+
+
+@runtime_checkable
+class Listed(Protocol):
+    """A program that may become part of a command list."""
+
+    def kernels(self, places: Mapping[str, Place]) -> Sequence[KernelProgram] | None:
+        """The kernels that it runs, one after the other; None where it does more, or chooses them by addresses."""
+
+
+def make_series(programs: Sequence[Program], places: Sequence[Mapping[str, Place]]) -> Callable[..., Any] | None:
+    """As the engine's protocol has it: a command list of all the kernels."""
+    commands = list[Command]()
+    for program, own in zip(programs, places, strict=True):
+        kernels = program.kernels(own) if isinstance(program, Listed) else None
+        if kernels is None:
+            return None
+        commands += [kernel.command(own) for kernel in kernels]
+    return make_command_list(commands)

@@ -1,0 +1,13 @@
+"""Which kernels programs of the cpu engine are: the first word of a kernel's name."""
+
+from __future__ import annotations
+
+from anydml.engines.cpu.launch.program import KernelProgram
+
+PRODUCTS = {"abreast", "attend", "bands", "contract", "planes", "weights"}
+"""Kernels of GEMM, convolution, pooling stencils and attention."""
+
+
+def family_of(program: object) -> str:
+    """The family of the kernel that is all of a program; nothing for other programs."""
+    return program.kernel.name.partition(" ")[0] if isinstance(program, KernelProgram) else ""
