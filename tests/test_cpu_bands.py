@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from anydml.engines.cpu import schedules
 from anydml.engines.cpu.conv import direct as band_units
 from anydml.engines.cpu.conv import direct as bands
 from anydml.engines.cpu.conv.direct import LONG
@@ -108,7 +109,7 @@ def test_bits_do_not_depend_on_bands_or_threads(monkeypatch: pytest.MonkeyPatch)
 
 def test_vectors_of_eight_lanes(planned: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """As a CPU without AVX-512 has them."""
-    for module in (band_units, bands):
+    for module in (schedules, bands):
         monkeypatch.setattr(module, "has_feature", lambda _: False)
     check(whole(1, 1, 3, 6, 7), whole(2, 24, 3, 3, 3), whole(3, 1, 24, 1, 1), start_padding=(1, 1), end_padding=(1, 1))
     assert {tile.lanes for tile in planned} == {8}

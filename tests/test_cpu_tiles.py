@@ -12,6 +12,7 @@ from anydml.engines.cpu.build import _called
 from anydml.engines.cpu.conv.stencil import Taps, make_extremes, make_taps
 from anydml.engines.cpu.conv.stencil_vectors import make_dots as make_dots_of_taps
 from anydml.engines.cpu.conv.stencil_vectors import suits_dots
+from anydml.engines.cpu.families import AVX512
 from anydml.engines.cpu.gemm import tile_shapes as tiles
 from anydml.engines.cpu.gemm.microkernel import BYTES, UNROLLED, Tile, make_microkernel
 from anydml.engines.cpu.gemm.packing import GROUP, Packing, make_pack
@@ -140,7 +141,7 @@ def test_lanes_of_integers_are_added_up_in_pairs_on_an_x86() -> None:
 
 def test_the_last_panel_of_rows_is_no_sliver(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all panels are about alike there are no more of them."""
-    monkeypatch.setattr(tiles, "_registers", lambda: (16, 32, 14, 2))
+    monkeypatch.setattr(tiles, "figures", lambda: AVX512)
     assert [tiles.tile_for("f32", rows).rows for rows in (13, 14, 15, 30, 31, 128, 256, 1024)] == [
         13, 14, 8, 10, 14, 13, 14, 14,
     ]  # fmt: skip

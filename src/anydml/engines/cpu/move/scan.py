@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.codegen.expressions import round_to_odd
+from anydml.engines.cpu.codegen.conversions import round_to_odd
 from anydml.engines.cpu.codegen.language import (
     POINTER,
     copy_bytes,

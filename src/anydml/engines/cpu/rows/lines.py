@@ -18,7 +18,8 @@ import numpy as np
 from llvmlite import ir
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.codegen.expressions import F64, I32, I64, convert, kind_of, scalar_of
+from anydml.engines.cpu.codegen.conversions import F64, I32, I64, convert, scalar_of
+from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.codegen.outer_loops import make_line_walk
 from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.launch.program import KernelProgram, Otherwise
