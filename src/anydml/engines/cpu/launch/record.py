@@ -9,12 +9,13 @@ A kernel uses less than 64 KiB of stack.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from anydml.engines.cpu.codegen.function import Steps
+    from anydml.engines.cpu.codegen import function
     from anydml.ir.loops import Loops
     from anydml.ir.views import View
 
@@ -102,7 +103,11 @@ class Layout:
         """How many bytes after the record's first a field stands."""
         return WORD * (HEADER + self._words[field])
 
-    def load(self, text: Steps, *fields: str) -> None:
+    def named(self, f: function.Function, words: function.Value) -> SimpleNamespace:
+        """Have a kernel read all fields, and name their values."""
+        return SimpleNamespace(**{field: f.load("i64", words + self.at(field)) for field in self._words})
+
+    def load(self, text: function.Steps, *fields: str) -> None:
         """Have a kernel read fields, each to its name; without any, all of them."""
         for field in fields or self._words:
             text.read(field, f"words + {self.at(field)}")
