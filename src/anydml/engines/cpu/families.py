@@ -164,12 +164,12 @@ class SmallM(Figures):
     lanes)."""
     short = 128
     """The most steps that are few."""
-    arm_prefetch: Mapping[int, int] = {512: 3}
-    """Bytes ahead that are fetched for one row, and the cache as LLVM counts, 3 for the first. An Arm's strip of one
-    row takes a step at once: memory is then read from one end to the other. 1 x 4096 x 4096 takes 3.6 ms so, 18.5 GB/s
-    where a loop that reads alone has 19.9, and 4.7 by four steps (one thread of a Neoverse-N1). Units of some columns
-    do not, and take four: 2.9 ms, and 3.7 by one (two threads)."""
-    arm_prefetch_dots: Mapping[int, int] = {512: 3, 2048: 2}
+    arm_prefetch: Mapping[int, int] = {512: 1}
+    """Bytes ahead that are fetched for one row, and the cache, the first or the second. An Arm's strip of one row takes
+    a step at once: memory is then read from one end to the other. 1 x 4096 x 4096 takes 3.6 ms so, 18.5 GB/s where a
+    loop that reads alone has 19.9, and 4.7 by four steps (one thread of a Neoverse-N1). Units of some columns do not,
+    and take four: 2.9 ms, and 3.7 by one (two threads)."""
+    arm_prefetch_dots: Mapping[int, int] = {512: 1, 2048: 2}
     """The same for one row's dot products: it ends a chain every 2 KiB, and waits a while. 3.7 ms in place of 4.2."""
     arm_way = 16 * 1024
     """Bytes of an Arm's first cache that have places of their own."""

@@ -11,11 +11,11 @@ from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.microkernel import CHAIN
 from anydml.engines.cpu.launch.record import LINE
-from anydml.engines.cpu.rows.row import givens
+from anydml.engines.cpu.rows.row import givens, load_leaf
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
     from anydml.engines.cpu.codegen.function import Value
     from anydml.ir.expressions import Expr
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 WIDE = 16
 """Elements of the right factor that are computed at once."""
-NEVER: Mapping[int, int] = {}
 MASKED = ("float", "i32")
 """Elements of which an x86 reads some lanes: 1 x 1000 x 1000 takes 180 us so, and 188 lane by lane."""
 
@@ -59,6 +58,8 @@ class SmallM(NamedTuple):
 
 View = tuple["Value", "Value", "Value"]
 """Where a view begins, its step along the row, and across."""
+Prefetch = tuple["Value | int", "Value", int, int]
+"""What is fetched of each packed view: rows below, the index, bytes more, and the cache, 1 or 2."""
 
 
 class Reader:
@@ -91,16 +92,11 @@ class Reader:
         at: Value,
         lanes: int,
         last: Value | None = None,
-        *,
-        below: int = 0,
-        ahead: Mapping[int, int] = NEVER,
-        soon: tuple[Value, Value] | None = None,
+        prefetched: Sequence[Prefetch] = (),
     ) -> list[Value]:
         """Vectors of some rows at an index along them, from a row on: steps across are counted.
 
-        `last` is the index at which a row ends, where it may end before the vector. What lies some rows below is
-        fetched into the second cache, and what lies some bytes ahead into the caches given; or what lies `soon`: at an
-        index, some rows below or not.
+        `last` is the index at which a row ends, where it may end before the vector.
         """
         f, made = self.f, []
         for d in range(rows):
@@ -109,45 +105,37 @@ class Reader:
             for view, leaf, letter in zip(self.views, self.shape.leaves, self.shape.lie, strict=True):
                 place, step, across = view
                 found[leaf] = self._leaf(leaf, letter, view, row, at, lanes, last)
-                for far, near in ({0: 2} if below else ahead).items() if letter == "p" else ():
-                    f.prefetch(place + (row + below) * across + at * step + far, cache=4 - near)
-                if soon and letter == "p":
-                    for more in range(0, lanes, WIDE):
-                        f.prefetch(place + (row + soon[1]) * across + (soon[0] + more) * step)
+                for below, index, far, cache in prefetched if letter == "p" else ():
+                    f.prefetch(place + (row + below) * across + index * step + far, cache=cache)
             made.append(f.value(write_tree(f, self.nodes, found, lanes), vector_of(lanes, self.scalar)))
         return made
 
-    def find_soon(self, at: Value, start: Value | int, stop: Value, down: int) -> tuple[Value, Value]:
-        """The index that is read some time after another: past the end of these rows, of those that come next."""
+    def find_soon(self, at: Value, start: Value | int, stop: Value, down: int, lanes: int) -> list[Prefetch]:
+        """What is read some time after an index: past the end of these rows, of those that come next."""
         distance = figures().small_m.prefetch_elements
         is_over = self.f.select(at + distance >= stop, 1, 0)
-        return at + distance - is_over * (stop - start), is_over * down
+        index, below = at + distance - is_over * (stop - start), is_over * down
+        return [(below, index + more, 0, 1) for more in range(0, lanes, WIDE)]
 
     def _leaf(
         self, leaf: Expr, letter: str, view: View, row: Value, at: Value, lanes: int, last: Value | None
-    ) -> Value:
+    ) -> str:
         f, scalar, step = self.f, scalar_text(kind_of(leaf.type)), view[1]
-
-        def here() -> Value:
-            return view[0] + row * view[2]
-
-        vector = vector_of(lanes, scalar)
+        here = view[0] + row * view[2]
+        value = f.value("poison", vector_of(lanes, scalar))
         if leaf.op == "coordinate":
-            value = f.value("poison", vector)
             for lane in range(lanes):
-                value = f.insert(value, here() + (at + lane) * step, lane)
+                value = f.insert(value, here + (at + lane) * step, lane)
             return value
-        if letter == "r":
-            return f.splat(f.load(scalar, here(), align=1), lanes)
-        if letter == "p" and last is None:
-            return f.load(vector, here() + at * step, align=1)
+        mask = ""
         if letter == "p" and last is not None and scalar in MASKED and not self.shape.by_lane:
             left = f.splat(f.cast("trunc", last - at, "i32"), lanes)
-            return f.load(vector, here() + at * step, align=1, mask=f.vector("i32", range(lanes)) < left)
-        value = f.value("poison", vector)
+            mask, last = f.vector("i32", range(lanes)) < left, None
+        if last is None or letter == "r":
+            place = f.pointer(here if letter == "r" else here + at * step)
+            return load_leaf(f, letter, scalar, place, step, lanes, mask)
         for lane in range(lanes):
-            index = at + lane if last is None else f.min(at + lane, last - 1)
-            value = f.insert(value, f.load(scalar, here() + index * step, align=1), lane)
+            value = f.insert(value, f.load(scalar, here + f.min(at + lane, last - 1) * step, align=1), lane)
         return value
 
     def parts(self, value: Value, lanes: int) -> list[Value]:
@@ -214,11 +202,14 @@ class _Strip(Reader):
         for lanes, start, end in pieces if self.wide > WIDE else (pieces[0], pieces[2]):
             last = self.arg["columns"] if end is stop else None
             with f.loop(start, end, lanes) as at:
-                below = depth if shape.by_lane and depth > 1 and last is None else 0
-                is_read = shape.by_lane and shape.rows == depth == 1 and last is None
-                ahead = of.arm_prefetch if is_read else NEVER
-                soon = None if shape.by_lane or start is not b else self.find_soon(at, b, whole, depth)
-                wide = self.compute(step, depth, at, lanes, last, below=below, ahead=ahead, soon=soon)
+                prefetched: list[Prefetch] = []
+                if not shape.by_lane:
+                    prefetched = self.find_soon(at, b, whole, depth, lanes) if start is b else []
+                elif last is None and depth > 1:
+                    prefetched = [(depth, at, 0, 2)]
+                elif last is None and shape.rows == 1:
+                    prefetched = [(0, at, far, cache) for far, cache in of.arm_prefetch.items()]
+                wide = self.compute(step, depth, at, lanes, last, prefetched)
                 self._add_products(step, at - b, [self.parts(each, lanes) for each in wide])
 
     def _add_products(self, step: Value, on: Value, columns: list[list[Value]]) -> None:
@@ -334,9 +325,12 @@ class _Dots(Reader):
         f, shape, arg, of = self.f, self.shape, self.arg, figures().small_m
         now = [f.zero(self.vector)] * len(sums)
         with f.loop(start, stop, WIDE, carry=now) as k:
-            ahead = NEVER if not shape.by_lane else of.arm_prefetch_dots if shape.rows == 1 else of.arm_prefetch
-            soon = None if shape.by_lane else self.find_soon(k, 0, self.whole, columns)
-            parts = [self.parts(x, WIDE) for x in self.compute(n, columns, k, WIDE, ahead=ahead, soon=soon)]
+            if shape.by_lane:
+                ahead = of.arm_prefetch_dots if shape.rows == 1 else of.arm_prefetch
+                prefetched: list[Prefetch] = [(0, k, far, cache) for far, cache in ahead.items()]
+            else:
+                prefetched = self.find_soon(k, 0, self.whole, columns, WIDE)
+            parts = [self.parts(x, WIDE) for x in self.compute(n, columns, k, WIDE, prefetched=prefetched)]
             for p in range(WIDE // shape.lanes):
                 on = (k + shape.lanes * p) * 4
                 loaded = [self.load(arg["a"] + i * arg["a_pitch"] + on) for i in range(shape.rows)]
