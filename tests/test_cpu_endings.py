@@ -11,8 +11,8 @@ import anydml as dml
 from anydml.engines.cpu.features import reads_pixels
 from anydml.engines.cpu.gemm import operands
 from anydml.engines.cpu.gemm import selection as contract
+from anydml.engines.cpu.gemm.blocking import tile_for
 from anydml.engines.cpu.gemm.epilogue import epilogue_of, fills_lines
-from anydml.engines.cpu.gemm.tile_shapes import tile_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,10 +12,10 @@ import pytest
 import anydml as dml
 from anydml.engines.cpu import build, features
 from anydml.engines.cpu.codegen.function import Steps
+from anydml.engines.cpu.gemm import blocking as tiles
 from anydml.engines.cpu.gemm import microkernel as tile_texts
-from anydml.engines.cpu.gemm import tile_shapes as tiles
 from anydml.engines.cpu.gemm.amx import LINE, SIDE, make_matrices
-from anydml.engines.cpu.gemm.microkernel import Tile
+from anydml.engines.cpu.gemm.blocking import Tile
 from anydml.engines.cpu.quant import int8 as octets
 from assembled import assembly
 

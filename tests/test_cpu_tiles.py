@@ -13,9 +13,10 @@ from anydml.engines.cpu.conv.stencil import Taps, make_extremes, make_taps
 from anydml.engines.cpu.conv.stencil_vectors import make_dots as make_dots_of_taps
 from anydml.engines.cpu.conv.stencil_vectors import suits_dots
 from anydml.engines.cpu.families import AVX512
-from anydml.engines.cpu.gemm import tile_shapes as tiles
-from anydml.engines.cpu.gemm.microkernel import BYTES, UNROLLED, Tile, make_microkernel
-from anydml.engines.cpu.gemm.packing import GROUP, Packing, make_pack
+from anydml.engines.cpu.gemm import blocking as tiles
+from anydml.engines.cpu.gemm.blocking import BYTES, GROUP, UNROLLED, Packing, Tile
+from anydml.engines.cpu.gemm.microkernel import make_microkernel
+from anydml.engines.cpu.gemm.packing import make_pack
 from anydml.engines.cpu.gemm.small_m import SmallM, make_dots, make_strip
 from anydml.engines.cpu.quant.int8 import K4Packing, make_compensation, make_octets, make_total
 from anydml.ir.expressions import load

@@ -14,9 +14,9 @@ from anydml.engines import find_engine
 from anydml.engines.cpu import FEW_ROWS as FEW
 from anydml.engines.cpu import schedules
 from anydml.engines.cpu.features import IS_ARM, has_feature
-from anydml.engines.cpu.gemm.workspace import workspace
 from anydml.engines.cpu.quant import weight_only as programs
 from anydml.engines.cpu.quant.column_per_lane import END, ColumnPerLane, make_column_per_lane
+from anydml.engines.cpu.threads.scratch import workspace
 from anydml.graph.passes import constant_folding as constants
 from anydml.ir.blocked_weights import match_weights
 from anydml.ir.verbs import Reduce

@@ -28,7 +28,7 @@ from anydml.engines.cpu.conv.direct import DirectLine
 from anydml.engines.cpu.conv.direct_nhwc import NhwcLine
 from anydml.engines.cpu.conv.microkernel import DirectTile
 from anydml.engines.cpu.conv.stencil import Taps
-from anydml.engines.cpu.gemm import macrokernel as contract
+from anydml.engines.cpu.gemm import selection as contract
 from anydml.engines.cpu.gemm.operands import (
     ALONG_ROWS,
     ALONG_STEPS,

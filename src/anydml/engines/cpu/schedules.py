@@ -328,7 +328,7 @@ AHEAD: dict[type[Primitive], tuple[Route, ...]] = {
     Reduce: (
         Route("NHWC implicit GEMM", is_nhwc, "conv.nhwc:plan_nhwc"),
         Route("direct convolution", is_direct, "conv.direct:plan_direct"),
-        Route("GEMM, prepacked", is_product_by_constant, "gemm.selection:plan_gemm_prepacked"),
+        Route("GEMM, prepacked", is_product_by_constant, "gemm.prepacked:plan_gemm_prepacked"),
         Route(
             "weight-only GEMV, prepacked",
             is_weight_only_by_constant,

@@ -12,22 +12,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.attention.online_softmax import SUM, Softening, make_soften
-from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.build import get_kernel, made_by
 from anydml.engines.cpu.codegen.function import Function
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_float16, has_fma
-from anydml.engines.cpu.gemm.microkernel import Tile, make_microkernel
+from anydml.engines.cpu.gemm.blocking import Packing, Tile
 from anydml.engines.cpu.gemm.operands import NOWHERE
-from anydml.engines.cpu.gemm.packing import Packing, make_pack
-from anydml.engines.cpu.gemm.program import Section, record_of, section_of
-from anydml.engines.cpu.gemm.work_item import WorkItems, make_stage, stack_words
-from anydml.engines.cpu.gemm.workspace import workspace
+from anydml.engines.cpu.gemm.work_item import Section, WorkItems, make_stage, record_of, section_of, stack_words
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.launch.record import Layout
 from anydml.engines.cpu.rows.map import VECTOR, digest, lanes_of, row_kernel, row_letter, widest_of, word_of
 from anydml.engines.cpu.rows.row import Shape, givens
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
+from anydml.engines.cpu.threads.scratch import workspace
 from anydml.enums import DataType
 from anydml.ir.attention import Attend
 from anydml.ir.contraction import StridedOperand, operand_of
@@ -303,7 +301,7 @@ def plan_attention(primitive: Attend) -> KernelProgram | None:
         _result(primitive),
     )
     units = _units(primitive, cut.most)
-    kernels = [get_kernel(tile.name, functools.partial(make_microkernel, tile)).address for tile in tiles]
+    kernels = [get_kernel(tile.name, made_by("gemm.microkernel:make_microkernel", tile)).address for tile in tiles]
     words = {
         "queries": queries, "keys": keys, "size": size, "value_size": value_size, "row_units": units,
         "panel": own.queries, "lanes": own.lanes, "key_rows": own.keys, "value_rows": own.rows,
@@ -335,7 +333,7 @@ def _pack(view: View, rows: int, panel: int) -> tuple[str, Kernel]:
     across, step = view.strides[rows], view.strides[-3 - rows]
     lies = "p" if across == 1 else "t" if step == 1 else "s"
     packing = Packing(lies, "f16" if view.data_type is DataType.FLOAT16 else "f32", panel, panel)
-    return lies, get_kernel(packing.name, functools.partial(make_pack, packing))
+    return lies, get_kernel(packing.name, made_by("gemm.packing:make_pack", packing))
 
 
 # Sections

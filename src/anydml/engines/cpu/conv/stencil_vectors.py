@@ -10,8 +10,9 @@ from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text
 from anydml.engines.cpu.codegen.function import load_part, store_some
 from anydml.engines.cpu.conv.stencil import MOST, Group, Taps, TapsText, line_name
 from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.gemm.blocking import FOUR
 from anydml.engines.cpu.launch.record import LINE
-from anydml.engines.cpu.quant.dot4 import FOUR, write_dot
+from anydml.engines.cpu.quant.dot4 import write_dot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,18 +6,13 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.codegen.function import Function
 from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.gemm.blocking import MATRIX_LINE, MATRIX_SIDE
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.codegen.function import Value
-    from anydml.engines.cpu.gemm.microkernel import Tile
+    from anydml.engines.cpu.gemm.blocking import Tile
 
 
-SIDE = 16
-"""Rows of a register, and its sums in each."""
-LINE = 64
-"""Bytes of a register's row."""
-HIGH = 2 * SIDE
-"""The most rows of a tile."""
 LEFT, RIGHT = 4, 6
 """The first registers of the factors: before them are those of the sums."""
 
@@ -25,9 +20,9 @@ LEFT, RIGHT = 4, 6
 def make_matrices(tile: Tile) -> str:
     """The text of the kernel."""
     f = Function("kernel", "a b b_step c c_step count first b_next far far_step")
-    downs, acrosses = range(-(-tile.rows // SIDE)), range(tile.vectors)
+    downs, acrosses = range(-(-tile.rows // MATRIX_SIDE)), range(tile.vectors)
     a, b, b_step, c, c_step, count, first = f.args[:7]
-    heights = [min(SIDE, tile.rows - SIDE * i) for i in downs]
+    heights = [min(MATRIX_SIDE, tile.rows - MATRIX_SIDE * i) for i in downs]
 
     def do(name: str, *registers: int, at: Value | None = None, step: Value | int | None = None) -> None:
         given = [f.value(number, "i8") for number in registers]
@@ -36,11 +31,11 @@ def make_matrices(tile: Tile) -> str:
 
     def sums_at(i: int, j: int) -> Value:
         """The place of a register's sums in the tile at c."""
-        return c + c_step * (SIDE * i) + LINE * j
+        return c + c_step * (MATRIX_SIDE * i) + MATRIX_LINE * j
 
     sums = {(i, j): 2 * i + j for i in downs for j in acrosses}
     rows = {number: heights[i] for (i, _), number in sums.items()}
-    rows |= {LEFT + i: heights[i] for i in downs} | {RIGHT + j: SIDE for j in acrosses}
+    rows |= {LEFT + i: heights[i] for i in downs} | {RIGHT + j: MATRIX_SIDE for j in acrosses}
     shape = f.address(f.stack("i64", 8))
     for word, number in enumerate(_shape(rows)):
         f.store(number, shape + 8 * word)
@@ -53,21 +48,21 @@ def make_matrices(tile: Tile) -> str:
             for (i, j), number in sums.items():
                 do("tileloadd64", number, at=sums_at(i, j), step=c_step)
     lines = tile.rows * tile.vectors
-    with f.loop(0, count, SIDE) as k:
+    with f.loop(0, count, MATRIX_SIDE) as k:
         fetched, ahead = figures().gemm.amx_result_lines, figures().gemm.amx_steps_ahead
-        soon = f.min(k // SIDE * fetched, max(lines - fetched, 0))
+        soon = f.min(k // MATRIX_SIDE * fetched, max(lines - fetched, 0))
         for i in range(min(fetched, lines)):
             line = soon + i
-            f.prefetch(c + c_step * (line // tile.vectors) + line % tile.vectors * LINE, is_written=True)
+            f.prefetch(c + c_step * (line // tile.vectors) + line % tile.vectors * MATRIX_LINE, is_written=True)
         for i in downs:
-            do("tileloadd64", LEFT + i, at=a + k * (4 * tile.pitch) + i * SIDE * LINE, step=LINE)
+            do("tileloadd64", LEFT + i, at=a + k * (4 * tile.pitch) + i * MATRIX_SIDE * MATRIX_LINE, step=MATRIX_LINE)
         down = k * b_step
         for j in acrosses:
-            do("tileloadd64", RIGHT + j, at=b + down + j * LINE, step=b_step)
-        for i in range(SIDE if ahead else 0):
-            far = b_step * (ahead * SIDE + i)
+            do("tileloadd64", RIGHT + j, at=b + down + j * MATRIX_LINE, step=b_step)
+        for i in range(MATRIX_SIDE if ahead else 0):
+            far = b_step * (ahead * MATRIX_SIDE + i)
             for j in acrosses:
-                f.prefetch(b + down + far + j * LINE)
+                f.prefetch(b + down + far + j * MATRIX_LINE)
         for (i, j), number in sums.items():
             do("tdpbsud" if tile.is_turned else "tdpbusd", number, LEFT + i, RIGHT + j)
     for (i, j), number in sums.items():
@@ -81,6 +76,6 @@ def _shape(rows: dict[int, int]) -> list[int]:
     octets = bytearray(64)
     octets[0] = 1
     for number, count in rows.items():
-        octets[16 + 2 * number] = LINE
+        octets[16 + 2 * number] = MATRIX_LINE
         octets[48 + number] = count
     return [int.from_bytes(octets[at : at + 8], "little", signed=True) for at in range(0, 64, 8)]

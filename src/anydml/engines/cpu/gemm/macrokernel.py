@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.codegen.function import Function
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.gemm.microkernel import CHAIN, UNROLLED
+from anydml.engines.cpu.gemm.blocking import CHAIN, UNROLLED
 from anydml.engines.cpu.gemm.operands import (
     ALONG_ROWS,
     ALONG_STEPS,
@@ -28,43 +28,16 @@ from anydml.engines.cpu.gemm.operands import (
     SIDE_BY_SIDE,
     STRIP,
     UNPACKED,
+    WIDE,
     WINDOWS,
 )
-from anydml.engines.cpu.gemm.small_m import WIDE
+from anydml.engines.cpu.gemm.selection import CHOSEN, LEFT, RECORD, RIGHT
 from anydml.engines.cpu.gemm.work_item import SectionText, WorkItems, make_stage, stack_words
-from anydml.engines.cpu.gemm.workspace import PANEL, RIGHT_AT, workspace
-from anydml.engines.cpu.launch.record import Layout
 from anydml.engines.cpu.rows.walk import VIEWS
+from anydml.engines.cpu.threads.scratch import PANEL, RIGHT_AT, workspace
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.codegen.function import Value
-
-CHOSEN = (
-    "pack_left", "total_left", "tile", "tile_narrow", "tile_low", "tile_small", "tile_beside", "last", "last_narrow",
-    "last_low", "last_small",
-)  # fmt: skip
-"""Kernels that there are others of, for bytes that are small."""
-RECORD = Layout(
-    "slots", "slot_count", "m", "n", "k", "row_units", "column_units", "row_panels", "column_panels", "tile_rows",
-    "tile_columns", "block", "pitch", "lanes", "pack_right", "left_mode",
-    "right_mode", "is_direct", "left_at", "right_at", "result_at", "rank", "together",
-    "mends", "total_right", "mend", "left_zero_at", "right_zero_at", "line", "gap",
-    "beside", "pieces", "left_on", "of_columns", "fetches", "filled", "bounded", "most", "written", "is_placed",
-    *CHOSEN,
-    *(f"small_{name}" for name in CHOSEN),
-)  # fmt: skip
-"""After the header, and before the batch's sizes; `_at` are the words at which sections stand, `together` the steps
-that a packed one has, `line` the columns of a line of the target, where there are gaps between those, `gap` the
-distance from one to the next, and `beside` the panels that `tile_beside` takes at once. The `last` tiles
-compute results from the sums; where there are none, rows of maps do. Rows that are not packed have a table of `pieces`,
-and lie `left_on` bytes on from column to column. The units of the same columns are `of_columns` one after the other,
-where that is not 0; otherwise those of the same rows are. Where it `fetches`, so do the tiles. Packed steps are a
-multiple of `filled`. Tiles read whole `lanes` of columns that are not packed, and write multiples of `written`. Where
-it `is_placed`, sums lie in the target until results are computed from them. Of the factor that is `bounded`, if there
-is one, the last view is a number: bytes are small where it is `most` at most."""
-LEFT, RIGHT = 1, 2
-"""The factor that is bounded."""
-
 
 STAGED = 16
 """Rows of a right factor that lies along its columns that are computed before they are packed."""

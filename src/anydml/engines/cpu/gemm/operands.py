@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.gemm.program import Section, place_of, section_of
-from anydml.engines.cpu.gemm.tile_shapes import multiplies_bytes, tile_for
+from anydml.engines.cpu.gemm.blocking import multiplies_bytes, tile_for
+from anydml.engines.cpu.gemm.work_item import Section, place_of, section_of
 from anydml.engines.cpu.rows.map import VECTOR, lanes_of, row_kernel, row_letter, word_of
 from anydml.engines.cpu.rows.row import Shape, givens
 from anydml.enums import DataType
@@ -29,6 +29,10 @@ AS_IT_LIES, ALONG_STEPS, ALONG_ROWS, SIDE_BY_SIDE, UNPACKED, PANELS, HALVES, WIN
 """How a factor is brought: packed as it lies; computed along the steps, or along its rows or columns; packed all at
 once, for its columns lie side by side; not packed; packed ahead; packed ahead, but for its type; packed by tables of
 distances; rows by a table of pieces, and not packed; or by a kernel for few rows, which the section names."""
+
+
+WIDE = 16
+"""Elements of the right factor that a kernel for few rows computes at once."""
 
 
 # The sides of a contraction, and how views lie along them: the words that its kernel knows factors and results by.

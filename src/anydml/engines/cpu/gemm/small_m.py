@@ -4,20 +4,28 @@ columns, or along K as dot products of rows.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text, write_tree
 from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.gemm.microkernel import CHAIN
+from anydml.engines.cpu.gemm.blocking import CHAIN
+from anydml.engines.cpu.gemm.operands import DOTS, NOWHERE, STRIP, WIDE
 from anydml.engines.cpu.launch.record import LINE
+from anydml.engines.cpu.rows.map import row_letter, word_of
 from anydml.engines.cpu.rows.row import givens, load_leaf
-from anydml.ir.trees import walk
+from anydml.ir.trees import walk, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.engines.cpu.codegen.function import Value
+    from anydml.engines.cpu.gemm.blocking import Tile
+    from anydml.engines.cpu.gemm.operands import Operands
+    from anydml.engines.cpu.gemm.work_item import Section
     from anydml.ir.expressions import Expr
 
 # Contractions of a few rows: the right factor is computed as it is read, once, in the order in which it lies.
@@ -32,8 +40,6 @@ if TYPE_CHECKING:
 # each one's step along the row, and across.
 
 
-WIDE = 16
-"""Elements of the right factor that are computed at once."""
 MASKED = ("float", "i32")
 """Elements of which an x86 reads some lanes: 1 x 1000 x 1000 takes 180 us so, and 188 lane by lane."""
 
@@ -117,9 +123,7 @@ class Reader:
         index, below = at + distance - is_over * (stop - start), is_over * down
         return [(below, index + more, 0, 1) for more in range(0, lanes, WIDE)]
 
-    def _leaf(
-        self, leaf: Expr, letter: str, view: View, row: Value, at: Value, lanes: int, last: Value | None
-    ) -> str:
+    def _leaf(self, leaf: Expr, letter: str, view: View, row: Value, at: Value, lanes: int, last: Value | None) -> str:
         f, scalar, step = self.f, scalar_text(kind_of(leaf.type)), view[1]
         here = view[0] + row * view[2]
         value = f.value("poison", vector_of(lanes, scalar))
@@ -130,7 +134,7 @@ class Reader:
         mask = ""
         if letter == "p" and last is not None and scalar in MASKED and not self.shape.by_lane:
             left = f.splat(f.cast("trunc", last - at, "i32"), lanes)
-            mask, last = f.vector("i32", range(lanes)) < left, None
+            mask, last = str(f.vector("i32", range(lanes)) < left), None
         if last is None or letter == "r":
             place = f.pointer(here if letter == "r" else here + at * step)
             return load_leaf(f, letter, scalar, place, step, lanes, mask)
@@ -347,3 +351,26 @@ class _Dots(Reader):
             # Lanes that nobody asks for stay open: LLVM 22 adds up the wrong ones of integers on an x86 otherwise.
             value += f.shuffle(value, None, [lanes + k if k < lanes else -1 for k in range(self.shape.lanes)])
         return f.extract(value, 0)
+
+
+# Planned
+
+
+def plan_small_m(sides: Operands, tile: Tile, *, is_cut: bool) -> tuple[Section, int]:
+    """The section of a right factor that is read once, and how it is; whether a unit has some of the columns."""
+    nodes = list(walk(sides.right))
+    leaves = tuple(node for node in nodes if node.op in ("load", "coordinate"))
+    is_across = sides.is_across(sides.right, sides.columns)
+    inner, outer = (sides.columns, sides.folded) if is_across else (sides.folded, sides.columns)
+    lies = [sides.lie(node) for node in leaves]
+    letters = "".join(row_letter(2 if lie.along(inner) % lie.width else lie.along(inner) // lie.width) for lie in lies)
+    is_short = not is_across and sides.k <= figures().small_m.short
+    shape = SmallM(sides.m, tile.lanes, tile.pitch, tile.by_lane, is_short, is_cut, leaves, letters)
+    family, make = ("strip", make_strip) if is_across else ("dots", make_dots)
+    key = f"{write(sides.right, numbers=False)} {shape[:6]} {letters}"
+    name = f"{family} {hashlib.sha256(key.encode()).hexdigest()[:32]}"
+    kernel = get_kernel(name, functools.partial(make, sides.right, shape))
+    numbers = [word_of(node) for node in givens(nodes)]
+    steps, across = [lie.along(inner) for lie in lies], [lie.along(outer) for lie in lies]
+    section = sides.section((kernel.address, *numbers), [*lies, NOWHERE], [*steps, 4], [*across, 0])
+    return section, STRIP if is_across else DOTS

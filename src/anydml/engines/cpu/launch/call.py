@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.engines.common.threads import get_num_threads
-from anydml.engines.cpu.gemm.workspace import workspace
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.threads import pool, team
-from anydml.engines.cpu.threads.scratch import PAGE, get_scratch
+from anydml.engines.cpu.threads.scratch import PAGE, get_scratch, workspace
 from anydml.engines.cpu.threads.team_kernel import CHUNK, PART
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.work_item import WorkItems, make_stage
-from anydml.engines.cpu.gemm.workspace import workspace
 from anydml.engines.cpu.launch.record import Layout
 from anydml.engines.cpu.quant.dot4 import write_dot, write_small
+from anydml.engines.cpu.threads.scratch import workspace
 from anydml.ir.blocked_weights import MOST
 
 if TYPE_CHECKING:

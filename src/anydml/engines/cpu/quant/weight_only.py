@@ -20,10 +20,11 @@ from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature, has_fma, has_rounding
+from anydml.engines.cpu.gemm.blocking import has_dots
 from anydml.engines.cpu.gemm.operands import NOWHERE, MergedOperands
-from anydml.engines.cpu.gemm.program import record_of
+from anydml.engines.cpu.gemm.prepacked import in_panels, new_name
 from anydml.engines.cpu.gemm.selection import plan_operands
-from anydml.engines.cpu.gemm.tile_shapes import has_dots
+from anydml.engines.cpu.gemm.work_item import record_of
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.quant import column_per_lane, digits
@@ -34,8 +35,7 @@ from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.enums import DataType
 from anydml.ir.blocked_weights import has_way, match_dequantised, match_weights
 from anydml.ir.contraction import Contraction, StridedOperand
-from anydml.ir.expressions import FOLDS, coordinate, fetch, given, load, minimum
-from anydml.ir.patterns import copy_of
+from anydml.ir.expressions import FOLDS, load
 from anydml.ir.trees import fetched, rewrite, walk
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from anydml.engines.cpu.gemm.operands import Operands
-    from anydml.engines.cpu.gemm.program import Section
+    from anydml.engines.cpu.gemm.work_item import Section
     from anydml.engines.cpu.kernel import Kernel
     from anydml.engines.cpu.launch.record import Layout
     from anydml.ir.blocked_weights import Dequantised
@@ -99,38 +99,22 @@ def _lanes() -> int:
     return 8 if not IS_ARM and has_feature("avx2") else 4
 
 
-def _new_name(stem: str, primitive: Reduce) -> str:
-    """A tensor's name that no other has."""
-    while stem in (*(one.tensor for one in primitive.sources), primitive.target.tensor):
-        stem += " more"
-    return stem
-
-
 def lay_out_words(primitive: Reduce, view: View, column: int, length: int, bits: int) -> Map | None:
-    """How words of weights are laid out: of `TOGETHER` portions, or of a panel's columns; None where some are left.
-
-    In a panel words have 8 steps, and the last column stands for those that the last panel has too many.
-    """
+    """How words of weights are laid out: of a panel's columns, or of `TOGETHER` portions; None where some are left."""
     if [one.tensor for one in primitive.sources].count(view.tensor) > 1:
         return None
-    columns, on, lanes = primitive.sizes[column], view.strides[column], _columns_of_panel(bits)
-    width = PORTION * bits // 8
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
+    columns, on, lanes, width = (
+        primitive.sizes[column],
+        view.strides[column],
+        _columns_of_panel(bits),
+        PORTION * bits // 8,
+    )
+    name = new_name(f"{view.tensor} in words", primitive)
     if lanes:
-        sizes, strides = (-(-columns // lanes), length // STEPS, lanes, 4), (lanes * on, 4, on, 1)
-    elif length % (PORTION * TOGETHER) == 0:
-        sizes = (columns, length // (PORTION * TOGETHER), width // 4, TOGETHER, 4)
-        strides = (on, TOGETHER * width, 4, width, 1)
-    else:
-        return None
-    packed = tuple(math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
-    target = View(_new_name(f"{view.tensor} in words", primitive), view.data_type, sizes, packed)
-    if not lanes or columns % lanes == 0:
-        return copy_of(replace(view, sizes=sizes, strides=strides), target)
-    last = minimum(coordinate(0) * lanes + coordinate(2), given(columns - 1, DataType.INT64))
-    source = replace(view, sizes=(columns, length // STEPS, 4), strides=(on, 4, 1))
-    return Map((source,), target, fetch(0, view.data_type, [last, coordinate(1), coordinate(3)]))
+        words = replace(view, sizes=(columns, length // STEPS, 4), strides=(on, 4, 1))
+        return in_panels(words, name, 0, lanes)
+    words = replace(view, sizes=(columns, length // PORTION, width // 4, 4), strides=(on, width, 4, 1))
+    return None if length % (PORTION * TOGETHER) else in_panels(words, name, 1, TOGETHER)
 
 
 # Exact products of q with rows: a sum of a·q·s, in which nothing is rounded between a and q.
@@ -358,7 +342,7 @@ def _whole(primitive: Reduce, right: Expr, kept: int, column: int) -> tuple[Redu
     sources = [together(view) for view in primitive.sources]
     strides = tuple(length if k == column else 0 for k in range(kept))
     weights = load(len(sources), DataType.FLOAT32)
-    name = _new_name("weights", primitive)
+    name = new_name("weights", primitive)
     sources.append(View(name, DataType.FLOAT32, (*primitive.sizes[:kept], length), (*strides, 1)))
     target = primitive.target
     epilogue = replace(target, sizes=(*target.sizes[:kept], 1), strides=(*target.strides[:kept], 0))
