@@ -16,7 +16,7 @@ from anydml.engines.cpu.gemm import blocking as tiles
 from anydml.engines.cpu.gemm import microkernel as tile_texts
 from anydml.engines.cpu.gemm.amx import LINE, SIDE, make_matrices
 from anydml.engines.cpu.gemm.blocking import Tile
-from anydml.engines.cpu.quant import int8 as octets
+from anydml.engines.cpu.quant import int8
 from assembled import assembly
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dml.Device:
         monkeypatch.setenv("ANYDML_CACHE_DIR", str(tmp_path))
         monkeypatch.setattr(build, "_kernels", {})
         monkeypatch.setattr(tile_texts, "make_matrices", make_plain)
-        for module in (tiles, octets):
+        for module in (tiles, int8):
             monkeypatch.setattr(module, "has_matrices", lambda: True)
         if features.IS_ARM:
             pytest.skip("an Arm packs bytes of other signs")

@@ -18,7 +18,7 @@ from anydml.engines.cpu.gemm.blocking import BYTES, GROUP, UNROLLED, Packing, Ti
 from anydml.engines.cpu.gemm.microkernel import make_microkernel
 from anydml.engines.cpu.gemm.packing import make_pack
 from anydml.engines.cpu.gemm.small_m import SmallM, make_dots, make_strip
-from anydml.engines.cpu.quant.int8 import K4Packing, make_compensation, make_octets, make_total
+from anydml.engines.cpu.quant.int8 import K4Packing, make_compensation, make_k4_pack, make_total
 from anydml.ir.expressions import load
 from assembled import assembly
 
@@ -113,10 +113,10 @@ def test_products_are_compiled_for_every_cpu(name: str) -> None:
     if tile.kind in BYTES:
         for lie, is_left in itertools.product("ptsw", (True, False)):
             is_wide = is_left and tile.kind == "pairs"
-            octets = K4Packing(
+            packing = K4Packing(
                 lie, True, *panels[not is_left], tile.lanes, tile.by_lane, tile.kind == "i8", is_wide, is_left
             )
-            texts += [make_octets(octets), make_total(octets)]
+            texts += [make_k4_pack(packing), make_total(packing)]
         taps = Taps("fma", 3, 3, 2, 2, 1, 1, 8, tile.by_lane, "u8")
         texts += [make_compensation(), make_taps(taps), *([make_dots_of_taps(taps)] if suits_dots(taps) else [])]
     else:

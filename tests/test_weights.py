@@ -186,7 +186,7 @@ def test_cpus_without_dot_instructions(lanes: int, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.skipif(IS_ARM or not has_feature("avx2"), reason="it is written for an x86's bytes")
 @pytest.mark.parametrize("lanes", [8, 16])
-def test_columns_that_lie_abreast(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_of_a_lane_each(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Laid out ahead or turned as they are read: the same bits, for rows and panels that are left over too."""
     if lanes == 16 and not has_feature("avx512bw"):
         pytest.skip("this CPU has no such vectors")
@@ -240,7 +240,7 @@ def test_bytes_of_a_portion_have_room(kind: str) -> None:
     assert np.all(made(a) == -128 * most * 64)
 
 
-def test_long_columns_abreast_have_room() -> None:
+def test_long_columns_of_a_lane_each_have_room() -> None:
     assert workspace().size >= END
     case = Weights("uint4", 6, 33, 32 * 1024, 128, zeros=True)
     made, fed, exact, size = case.compile("cpu")
@@ -250,7 +250,7 @@ def test_long_columns_abreast_have_room() -> None:
 @pytest.mark.parametrize(
     "shape", [ColumnPerLane(5, 4, 16, False, False, 8, False), ColumnPerLane(8, 2, 16, True, True, 0, False)], ids=str
 )
-def test_sums_abreast_stay_in_registers(shape: ColumnPerLane) -> None:
+def test_sums_of_a_lane_each_stay_in_registers(shape: ColumnPerLane) -> None:
     """A store for each sum at the start, after a portion and in the end, and no more: none is put down between."""
     lines = assembly(make_column_per_lane(shape), "x86_64-unknown-linux-gnu", "skylake-avx512").splitlines()
     stores = [

@@ -59,7 +59,7 @@ class Gemm(Figures):
     """The most bytes of a contraction's sums that do not lie in the target until results are computed from them: units
     of few rows pack the right factor again and again. 1024 x 1024 x 1024 with a matrix added takes 17.4 ms so, and 19.2
     with a fourth of it (one thread, 16 lanes)."""
-    skinny_columns = 4288
+    small_m_columns = 4288
     """The most columns of a unit of a few rows: 4096, in panels of any width up to 192. Rows that are read whole come
     at 15 GB/s on one thread, halves of them at 13 (Arm Neoverse-N1). It is also the sums that strips have at once, a
     quarter of the first cache: 4 x 4096 x 4096 takes 7.2 ms with 1024 columns at once, and 10.5 with all."""
@@ -92,7 +92,7 @@ class Gemm(Figures):
     """Columns for each row of the next panel that is fetched: as many as a tile's, where rows are."""
     items_per_thread = 4
     """Units for each thread, so that one that is held up leaves its share to the others."""
-    skinny_items_per_thread = 2
+    small_m_items_per_thread = 2
     """Units for each thread of a product of a few rows, since longer rows are read at higher speed, or of little
     work."""
     item_products = 2**21

@@ -310,7 +310,7 @@ def plan_attention(primitive: Attend) -> KernelProgram | None:
         **{f"pack_{name}": pack.address for name, (_, pack) in zip(TENSORS, packs, strict=False)},
     }  # fmt: skip
     record = record_of(RECORD, words, batch, dict(zip(SECTIONS, sections, strict=True)))
-    kernel = get_kernel("attend", make_attention)
+    kernel = get_kernel("attention", make_attention)
     return KernelProgram(kernel, record, units * math.prod(batch), _size(primitive))
 
 
@@ -360,7 +360,7 @@ def _scores(primitive: Attend, score: Expr) -> Section:
     letters = "".join(row_letter(step // lie.width) for step, lie in zip(across, lies, strict=True))
     shape = Softening(leaves, letters, own.lanes, own.queries)
     key = f"{digest(score)} {shape[1:]}"
-    name = f"soften {hashlib.sha256(key.encode()).hexdigest()[:32]}"
+    name = f"online-softmax {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     kernel = get_kernel(name, functools.partial(make_soften, score, shape))
     numbers = [word_of(node) for node in givens(nodes)]
     steps, batch = [lie.strides[-1] for lie in lies], range(len(primitive.scores) - 2)

@@ -177,7 +177,7 @@ def _units(sides: NhwcOperands, tile: Tile) -> tuple[int, int]:
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // width)
     threads = 1 if size_of(sides) < SMALL else get_num_threads()
     wanted = 1 if threads == 1 else figures().gemm.items_per_thread * threads
-    most = max(min(figures().conv.panel_bytes // (4 * sides.k * width), figures().gemm.skinny_columns // width), 1)
+    most = max(min(figures().conv.panel_bytes // (4 * sides.k * width), figures().gemm.small_m_columns // width), 1)
     batch, columns = sides.count(sides.batch), -(-column_panels // most)
     rows = min(row_panels, -(-wanted // (batch * columns)))
     return rows, min(column_panels, max(columns, -(-wanted // (batch * rows))))

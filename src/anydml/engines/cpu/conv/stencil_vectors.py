@@ -228,7 +228,8 @@ class _Masked(TapsText):
         for i in sorted(served):
             for part, quads in enumerate(self._quads(i)):
                 for r, a in served[i]:
-                    sums[r] = write_dot(text, LANES, False, quads, self.fours[a, part], sums.get(r, self.start))
+                    given = (quads, self.fours[a, part], sums.get(r, self.start))
+                    sums[r] = write_dot(text, False, *(text.value(x, f"<{LANES} x i32>") for x in given))
         kind = kind_of(self.result)
         vector, width = f"<{LANES} x {scalar_text(kind)}>", int(kind[1:]) // 8
         store = f"@llvm.masked.store.v{LANES}{kind if kind[0] == 'f' else f'i{kind[1:]}'}.p0"

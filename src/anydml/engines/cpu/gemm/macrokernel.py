@@ -81,7 +81,7 @@ class _MacroKernel(WorkItems):
         self.right_memory, self.left_memory = scratch + RIGHT_AT, scratch + parts.left_at
         self.stage_memory, self.result_memory = scratch + parts.stage_at, scratch + parts.sums_at
         self.left_totals, self.left_zeros, self.right_totals, self.right_zeros = (
-            scratch + (parts.totals_at + 4 * i * (figures().gemm.skinny_columns + 2 * PANEL)) for i in range(4)
+            scratch + (parts.totals_at + 4 * i * (figures().gemm.small_m_columns + 2 * PANEL)) for i in range(4)
         )
         self.panel_pitch = of.tile_columns * 4
         # What is left over of the columns is found once: a division takes as long as a small unit's arithmetic. 1,000
@@ -114,7 +114,7 @@ class _MacroKernel(WorkItems):
         self.row_first, self.row_stop = found["m0"], found["m1"]
         self.find_place(found["place"])
         self.find_bases("left", "right", "result")
-        with f.when(of.mends):
+        with f.when(of.compensates):
             self.find_bases("left_zero", "right_zero")
         self.left_base, self.right_base = self.left.base(), self.right.base()
         self.target_base = self.result.base(self.target)
@@ -153,7 +153,7 @@ class _MacroKernel(WorkItems):
         self.packed = packed[0]
         self._pack_right()
         self._find_next()
-        with f.when(of.mends):
+        with f.when(of.compensates):
             self.stage("right_zero", 0, self.n0, 1, self.columns, self.right_zeros, 0)
             f.store(0, self.totalled)
             with f.when(of.right_mode.eq(PANELS)):
@@ -277,7 +277,7 @@ class _MacroKernel(WorkItems):
                 return f.select(is_high, f.select(is_wide, whole, narrow), f.select(is_wide, low, small))
 
             self._tile(j, chosen("tile"), chosen("last"))
-        with f.when(of.mends):
+        with f.when(of.compensates):
             self._compensate(height)
         with f.when((self.k0 + self.steps).eq(of.k)):
             with f.when(of.line.ne(0) & (self.ended > self.n0)):
@@ -354,8 +354,8 @@ class _MacroKernel(WorkItems):
         ):
             on = (start - self.n0) * 4
             f.invoke(
-                of.mend, at, pitch, height, end - start, self.left_totals, self.left_zeros, self.right_totals + on,
-                self.right_zeros + on, self.steps, of.mends,
+                of.compensate, at, pitch, height, end - start, self.left_totals, self.left_zeros,
+                self.right_totals + on, self.right_zeros + on, self.steps, of.compensates,
             )  # fmt: skip
 
     # Results

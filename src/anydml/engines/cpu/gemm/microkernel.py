@@ -337,8 +337,7 @@ class Microkernel(RegisterTile):
             if tile.kind == "pairs":
                 both = factor, f.splat(f.load("i32", self._row(here, step, i) + 4 * tile.pitch), tile.lanes)
                 for j, column in enumerate(columns):
-                    made = write_pairs(f, tile.lanes, both, column, sums[i, j], is_turned=tile.is_turned)
-                    sums[i, j] = f.value(made, self.vector)
+                    sums[i, j] = write_pairs(f, both, column, sums[i, j], is_turned=tile.is_turned)
                 continue
             for j, column in enumerate(columns):
                 sums[i, j] = self._multiply(factor, column, sums[i, j])
@@ -366,5 +365,5 @@ class Microkernel(RegisterTile):
             return factor * column + total
         factors = (column, factor) if tile.is_turned else (factor, column)
         if tile.kind == "small":
-            return f.value(write_small(f, tile.lanes, *factors, total), self.vector)
-        return f.value(write_dot(f, tile.lanes, tile.by_lane, *factors, total), self.vector)
+            return write_small(f, *factors, total)
+        return write_dot(f, tile.by_lane, *factors, total)

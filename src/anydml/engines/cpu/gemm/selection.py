@@ -92,15 +92,15 @@ def units_of(sides: Operands, tile: Tile, mode: int, *, is_direct: bool, is_ahea
     batch, width = sides.count(sides.batch), tile.vectors * tile.lanes
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // width)
     is_read = mode == PANELS and row_panels == 1
-    is_skinny = mode >= STRIP or is_read
+    is_small_m = mode >= STRIP or is_read
     threads = threads_for(sides)
     of = figures().gemm
-    turns = of.skinny_items_per_thread if is_skinny else of.items_per_thread
+    turns = of.small_m_items_per_thread if is_small_m else of.items_per_thread
     products = batch * sides.m * sides.n * sides.k
-    few = of.skinny_items_per_thread * threads
-    enough = max(products // of.item_products, few if is_skinny else min(few, -(-products // of.least_item_products)))
+    few = of.small_m_items_per_thread * threads
+    enough = max(products // of.item_products, few if is_small_m else min(few, -(-products // of.least_item_products)))
     wanted = 1 if threads == 1 else min(turns * threads, enough)
-    most = of.skinny_columns if is_skinny else of.n_block_prepacked if mode == PANELS else of.n_block
+    most = of.small_m_columns if is_small_m else of.n_block_prepacked if mode == PANELS else of.n_block
     fewest = -(-column_panels // (most // width))
     wanted = min(max(wanted, batch * fewest), batch * row_panels * column_panels)
     found = []
@@ -246,7 +246,7 @@ RECORD = Layout(
     "slots", "slot_count", "m", "n", "k", "row_units", "column_units", "row_panels", "column_panels", "tile_rows",
     "tile_columns", "block", "pitch", "lanes", "pack_right", "left_mode",
     "right_mode", "is_direct", "left_at", "right_at", "result_at", "rank", "together",
-    "mends", "total_right", "mend", "left_zero_at", "right_zero_at", "line", "gap",
+    "compensates", "total_right", "compensate", "left_zero_at", "right_zero_at", "line", "gap",
     "beside", "pieces", "left_on", "of_columns", "fetches", "filled", "bounded", "most", "written", "is_placed",
     *CHOSEN,
     *(f"small_{name}" for name in CHOSEN),
@@ -352,38 +352,38 @@ def plan_tiles(
     made: tuple[Expr, Callable[[Operands, tuple[int, ...]], Section]] | None = None,
 ) -> KernelProgram:
     """With panels of columns or of rows that are laid out ahead, rows of known bytes, or a factor of a kernel's."""
-    octets = int8_of(sides, tile) if known is None else known[0]
-    chosen = choose(WAYS, Product(sides, tile, bool(panels or made), octets is not None))
-    skinny = _small_m(sides, tile) if chosen in (STRIPS, DOT_PRODUCTS) else None
-    octets = None if skinny else octets
+    int8 = int8_of(sides, tile) if known is None else known[0]
+    chosen = choose(WAYS, Product(sides, tile, bool(panels or made), int8 is not None))
+    small_m = _small_m(sides, tile) if chosen in (STRIPS, DOT_PRODUCTS) else None
+    int8 = None if small_m else int8
     are_halves = panels is not None and panels.width == 2
     is_read = are_halves and sides.m <= figures().gemm.float16_rows
-    if octets or is_read:
+    if int8 or is_read:
         dots = "matrices" if tile.kind == "matrices" else "i8" if has_dots(tile.lanes) else "pairs"
-        tile = tile._replace(kind=dots if octets else "f16", is_turned=octets is not None and octets.is_turned)
+        tile = tile._replace(kind=dots if int8 else "f16", is_turned=int8 is not None and int8.is_turned)
     columns = tile.vectors * tile.lanes
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // columns)
     is_direct = sides.finish is sides.sum and sides.target.along(sides.columns) == 4 and not sides.line
-    is_direct = is_direct and not skinny
-    right_mode = (HALVES if are_halves and not is_read else PANELS) if panels else skinny[1] if skinny else AS_IT_LIES
+    is_direct = is_direct and not small_m
+    right_mode = (HALVES if are_halves and not is_read else PANELS) if panels else small_m[1] if small_m else AS_IT_LIES
     is_raw = chosen is IN_PLACE
     tile = tile._replace(ahead=figures().gemm.steps_ahead if is_raw else 0, is_halved=halves(sides.kind, sides.m))
     beside = -(-figures().gemm.sums_at_once // (tile.rows * tile.vectors)) if right_mode == PANELS else 1
     if tile.is_halved:
         beside = min(beside, max(most_halved() // tile.vectors, 1))
-    is_ended = not (octets and octets.zeros) and not skinny and beside == 1 and fills_lines(tile)
+    is_ended = not (int8 and int8.zeros) and not small_m and beside == 1 and fills_lines(tile)
     epilogue = epilogue_of(sides) if is_ended and tile.kind != "matrices" else None
     is_placed = epilogue is not None and may_place(sides, epilogue)
     # Most tiles write the columns that there are; others by whole vectors, and leave the last few to rows of maps.
-    tail = 0 if tile.kind == "matrices" or (octets and octets.zeros) else sides.n % tile.lanes
+    tail = 0 if tile.kind == "matrices" or (int8 and int8.zeros) else sides.n % tile.lanes
     is_there = (is_direct or is_placed) and sides.n % tile.lanes == tail
     units = units_of(sides, tile, right_mode, is_direct=is_there, is_ahead=bool(ahead))
-    if octets:
-        (left, pack_left), (right, pack_right) = octets.factors
+    if int8:
+        (left, pack_left), (right, pack_right) = int8.factors
         left_mode, way = AS_IT_LIES, AS_IT_LIES if sides.windows is None else WINDOWS
     else:
         left, left_mode, packing = _factor(sides, sides.left, sides.rows, tile.rows, tile.pitch, made=made)
-        if packing.lie == "t" and not (tile.by_lane or skinny or ahead):  # whose tiles read rows side by side
+        if packing.lie == "t" and not (tile.by_lane or small_m or ahead):  # whose tiles read rows side by side
             if _is_apart(sides, tile, packing, left_mode):
                 left_mode, tile = UNPACKED, tile._replace(is_apart=True)
             packing, tile = packing._replace(lie="l"), tile._replace(is_lined=not tile.is_apart)
@@ -397,8 +397,8 @@ def plan_tiles(
         left, left_mode = ahead.section, PANELS
     if panels:
         right = panels.section
-    elif skinny:
-        right = skinny[0]
+    elif small_m:
+        right = small_m[0]
         if right_mode == DOTS:
             _, left, left_mode = sides.computed(sides.left, sides.rows, is_along=True)
     else:
@@ -410,9 +410,9 @@ def plan_tiles(
     read_lanes = 1 if tile._replace(tail=tail).reads_some else tile.lanes
     is_all = epilogue is not None and sides.k <= units.block  # no other tile is called
     bound = panels or (known[1] if known else None)
-    zeros = octets.zeros if octets else ()
+    zeros = int8.zeros if int8 else ()
     written = 1 if tail else tile.lanes
-    is_mapped = bool(skinny) or not (is_direct or epilogue) or sides.n % written > 0  # not all is stored by tiles
+    is_mapped = bool(small_m) or not (is_direct or epilogue) or sides.n % written > 0  # not all is stored by tiles
     sections = {"left": left, "right": right, "result": sides.result(is_written=is_mapped)}
     sections |= dict(zip(("left_zero", "right_zero"), zeros, strict=False))
     words = {
@@ -420,16 +420,19 @@ def plan_tiles(
         "row_panels": row_panels, "column_panels": column_panels, "tile_rows": tile.rows, "tile_columns": columns,
         "block": units.block, "pitch": 4 * tile.pitch, "lanes": read_lanes, "pack_left": pack_left.address,
         "pack_right": pack_right.address, "left_mode": left_mode, "right_mode": right_mode, "is_direct": int(is_direct),
-        "together": FOUR if octets else 1, "line": sides.line, "gap": sides.gap, "beside": beside,
-        "fetches": int(tile.fetches), "filled": octets.filled if octets else 1,
+        "together": FOUR if int8 else 1, "line": sides.line, "gap": sides.gap, "beside": beside,
+        "fetches": int(tile.fetches), "filled": int8.filled if int8 else 1,
         "written": written, "is_placed": int(is_placed),
         **_tiles(sides, tile, tail, beside, epilogue, is_all=is_all),
     }  # fmt: skip
-    if octets:
-        words["mends"], (words["total_left"], words["total_right"], words["mend"]) = octets.mends, octets.kernels
-    if octets and bound and bound.most:
+    if int8:
+        words["compensates"], (words["total_left"], words["total_right"], words["compensate"]) = (
+            int8.compensates,
+            int8.kernels,
+        )
+    if int8 and bound and bound.most:
         small = _tiles(sides, tile._replace(kind="small"), tail, beside, epilogue, is_all=is_all)
-        small["pack_left"], small["total_left"] = octets.small_kernels()
+        small["pack_left"], small["total_left"] = int8.small_kernels()
         words |= {f"small_{name}": word for name, word in small.items()}
         words["most"], words["bounded"] = bound.most, LEFT if known else RIGHT
     record = record_of(RECORD, words, [sides.found.sizes[k] for k in sides.batch], sections)
@@ -465,7 +468,7 @@ def _tiles(
 
 def get_macrokernel() -> Kernel:
     """The one kernel of all products."""
-    return get_kernel("contract", made_by("gemm.macrokernel:make_macrokernel"))
+    return get_kernel("macrokernel", made_by("gemm.macrokernel:make_macrokernel"))
 
 
 def _pack_kernel(packing: Packing) -> Kernel:

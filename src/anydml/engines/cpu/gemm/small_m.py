@@ -172,7 +172,7 @@ class _Strip(Reader):
         depth = (1 if shape.by_lane else of.streams) if is_whole else of.steps
         # Of more rows each factor is read for two vectors: 8 x 768 x 768 takes 140 us so, and 165 by one.
         self.wide = WIDE if is_deep else max(WIDE, 2 * lanes)
-        width = figures().gemm.skinny_columns // (1 if is_deep else 1 << (rows - 1).bit_length()) // WIDE * WIDE
+        width = figures().gemm.small_m_columns // (1 if is_deep else 1 << (rows - 1).bit_length()) // WIDE * WIDE
         self.pitch = 4 * width + LINE  # whose lines do not share the cache's places
         self.enter(arg["k0"], arg["n0"])
         self.part = arg["room"]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from anydml.engines.cpu.codegen.function import Value
 
-# Rows times columns of 4-bit weights that lie abreast: a lane for each column, so that sums are never added across.
+# Rows times columns of 4-bit weights, a lane for each column, so that sums are never added across.
 #
 # `kernel(weights, scales, zeros, a, sums, powers, to, pitch, count, shared, ahead)` writes the products of some rows
 # with some panels of columns to `to`, rows `pitch` bytes apart. A panel has a column a lane:
@@ -60,7 +60,7 @@ class ColumnPerLane(NamedTuple):
     @property
     def name(self) -> str:
         """The kernel's."""
-        return "abreast " + " ".join(str(int(part)) for part in self)
+        return "column-per-lane " + " ".join(str(int(part)) for part in self)
 
     @property
     def raised(self) -> int:
@@ -119,8 +119,7 @@ class _Sums:
             if shape.is_rounded:
                 at = portion * (4 * shape.rows) + 4 * i
                 # What its elements times the zero point are is taken off: both are whole numbers that are exact.
-                four = write_word_pairs(f, shape.lanes, number, "splat (i16 1)")
-                whole = f.cast("sitofp", f.value(four, self.ints), "float")
+                whole = f.cast("sitofp", write_word_pairs(f, number, 1), "float")
                 number = f.overloaded("fma", -zeros[v], self._spread("float", self.sums + at), whole)
                 scale *= self._spread("float", self.powers + at)
             place = total + n * self.vector
@@ -190,7 +189,7 @@ class _Sums:
                 factor = self._spread("i32", a + STEPS * i + 4 * half)
                 for v in range(shape.panels):
                     n = i * shape.panels + v
-                    made[n] += write_byte_pairs(self.f, shape.lanes, weights[v], factor)
+                    made[n] += write_byte_pairs(self.f, weights[v], factor)
         return made
 
     def _spread(self, scalar: str, at: Value) -> Value:
@@ -204,16 +203,16 @@ _DIRECT, _SHIFTED = 5, 3
 _MIDDLES, _LOW = 0x88888888 - 2**32, 0x0F0F0F0F
 """8 in each half of the bytes of a word, and all bits of their low halves."""
 
-# Rows times columns of 4-bit weights that lie abreast, a unit of panels at a time. Compiled once for all.
+# The same for all rows and columns, a unit of panels at a time. Compiled once for all.
 #
-# A unit lays its rows out by words of steps. For some panels at a time it turns their columns' scales and zero points,
-# and their weights where those are not laid out ahead, has all rows multiplied, and finishes the results as a
+# A unit lays its rows out by words of steps. For some panels at a time it transposes their columns' scales and zero
+# points, and their weights where those are not laid out ahead, has all rows multiplied, and finishes the results as a
 # contraction does.
 
 
 RECORD = Layout(
     "slots", "slot_count", "m", "n", "portions", "row_units", "column_units", "height", "some", "wide", "lanes",
-    "row_of", "columns_of", "columns_low", "turn_values", "turn_zeros", "left_at", "right_at", "result_at",
+    "row_of", "columns_of", "columns_low", "transpose_values", "transpose_zeros", "left_at", "right_at", "result_at",
     "rank", "is_rounded", "is_laid_out",
 )  # fmt: skip
 """After the header, and before the batch's sizes; `height` are the rows of a unit, `some` those of `columns_of`, of
@@ -221,7 +220,7 @@ which `columns_low` takes the rest, `wide` the panels of both, and `_at` the wor
 MOST_ROWS = 512 * 1024
 """Bytes of a unit's rows."""
 MOST_PANELS = 384 * 1024
-"""Bytes of what is turned of some panels."""
+"""Bytes of what is transposed of some panels."""
 MOST_RESULTS = 256 * 1024
 """Bytes of a unit's results."""
 
@@ -296,11 +295,11 @@ class _PanelItems(WeightItems):
                 base, on = views[view]
                 f.invoke(kernel, base + column * on, on, own, count, to)
 
-            transpose(of.turn_values, 1, self.scale_count, memory.panels + v * self.scales_panel)
-            with f.when(of.turn_zeros):
-                transpose(of.turn_zeros, 2, self.scale_count, zeros_at + v * self.scales_panel)
+            transpose(of.transpose_values, 1, self.scale_count, memory.panels + v * self.scales_panel)
+            with f.when(of.transpose_zeros):
+                transpose(of.transpose_zeros, 2, self.scale_count, zeros_at + v * self.scales_panel)
             with f.when(of.is_laid_out.eq(0)):
-                transpose(of.turn_values, 0, of.portions * WORDS, transposed_at + v * self.weights_panel)
+                transpose(of.transpose_values, 0, of.portions * WORDS, transposed_at + v * self.weights_panel)
         ahead = views[0][0] + (panel0 + at) * self.weights_panel
         weights = f.select(of.is_laid_out.ne(0), ahead, transposed_at)
         next_scales = views[1][0] + (first + of.wide * of.lanes) * views[1][1]
@@ -314,7 +313,7 @@ class _PanelItems(WeightItems):
             )  # fmt: skip
 
 
-# What products with columns abreast read: rows, by words of steps, and the values of columns, turned.
+# What those read: rows, by words of steps, and the values of columns, transposed.
 #
 # `kernel(a, portions, rows, to, sums, powers, scales, shared)` lays out one of some rows, as the sums read them.
 
@@ -350,7 +349,7 @@ def make_floats() -> str:
     return f.end()
 
 
-def make_octets() -> str:
+def make_bytes() -> str:
     """The same for a row that was rounded to signed bytes, with a scale for `shared` portions each."""
     f = Function("kernel", _ARGUMENTS)
     a, portions, rows, to, sums, powers, scales, shared = f.args
@@ -366,8 +365,8 @@ def make_octets() -> str:
     return f.end()
 
 
-class Turned(NamedTuple):
-    """The parameters of a turning."""
+class Transposed(NamedTuple):
+    """The parameters of a transposition."""
 
     lanes: int
     """Columns of a panel."""
@@ -377,10 +376,10 @@ class Turned(NamedTuple):
     @property
     def name(self) -> str:
         """The kernel's."""
-        return f"turned {self.lanes} {self.kind}"
+        return f"transposed {self.lanes} {self.kind}"
 
 
-def make_turned(shape: Turned) -> str:
+def make_transposed(shape: Transposed) -> str:
     """The text of `kernel(source, on, columns, count, to)`: the values of a panel's columns, side by side.
 
     A column's values lie side by side, `on` bytes from the next one's. The last column stands for those that there are

@@ -168,7 +168,7 @@ class WeightItems(WorkItems):
 
 RECORD = Layout(
     "slots", "slot_count", "m", "n", "portions", "row_units", "column_units", "height", "some", "digits", "columns_of",
-    "columns_low", "plainly", "left_at", "right_at", "result_at", "rank", "is_rounded",
+    "columns_low", "scalar_fallback", "left_at", "right_at", "result_at", "rank", "is_rounded",
 )  # fmt: skip
 """After the header, and before the batch's sizes; `height` are the rows of a unit, `some` those of `columns_of`, of
 which `columns_low` takes what is left, and `_at` the words at which sections stand."""
@@ -215,7 +215,7 @@ class _DigitItems(WeightItems):
             f.invoke(used, *right, n0 + j, f.min(in_turn, columns - j), *of_row(i), to, pitch, of.portions)
         with f.loop(0, rows) as o, f.when(f.load("i64", memory.odd + o * 8)):
             self.stage_row(o)
-            f.invoke(of.plainly, *right, n0, columns, memory.row, memory.results + o * pitch, of.portions)
+            f.invoke(of.scalar_fallback, *right, n0, columns, memory.row, memory.results + o * pitch, of.portions)
         self.stage("result", self.m0, n0, rows, columns, memory.results, pitch)
 
 
@@ -421,7 +421,7 @@ class _Products(_Columns):
         f, shape = self.f, self.shape
         if shape.dots:
             a, b = (f.bitcast(x, self.ints) for x in (weight, digit))
-            return f.value(write_dot(f, shape.lanes, shape.is_arm, a, b, total), self.ints)
+            return write_dot(f, shape.is_arm, a, b, total)
         if shape.bits == 4:
             return total + self._fours(weight, digit)
         return total + (self._fours(weight & 15, digit) + (self._fours(weight >> 4, digit) << 4))
@@ -431,7 +431,7 @@ class _Products(_Columns):
         f = self.f
         if not self.shape.is_arm:
             a, b = (f.bitcast(x, self.ints) for x in (weight, digit))
-            return f.value(write_small(f, self.shape.lanes, a, b, "zeroinitializer"), self.ints)
+            return write_small(f, a, b, f.zero(self.ints))
         product = f.cast("sext", weight, "i16") * f.cast("sext", digit, "i16")
         return self._pairs(f.cast("sext", self._pairs(product), "i32"))
 
@@ -515,7 +515,7 @@ class _Products(_Columns):
 # A row times columns of weights of few bits in FLOAT32, one by one: for rows with infinities, which have no digits.
 
 
-def make_plain(shape: Quantised) -> str:
+def make_scalar_fallback(shape: Quantised) -> str:
     """The text of `kernel(right, bases, n0, columns, a, total, portions)`."""
     columns = _Columns(shape, "a total portions")
     f = columns.f

@@ -125,11 +125,9 @@ class _K4Pack(Packer):
         f, packing = self.f, self.packing
         value = self._flip(value)
         value = value if mask is None else value & mask
-        parts: tuple[str, ...] = (value,)
-        if packing.is_wide:
-            parts = widened(f, GROUP, value, is_signed=packing.is_signed)
+        parts = widened(f, value, is_signed=packing.is_signed) if packing.is_wide else (value,)
         for i, part in enumerate(parts):
-            f.store(f.value(part, FOUR_ROWS), to + 4 * packing.pitch * i)
+            f.store(part, to + 4 * packing.pitch * i)
 
     def _flip(self, value: Value) -> Value:
         """Bytes with the other sign, where they are multiplied so."""
@@ -304,13 +302,12 @@ def make_total(shape: K4Packing) -> str:
             found = _to_total(f, shape, panel + s * shape.group, r)
             if shape.has_dots:
                 factors = (ones, found[0]) if shape.is_signed else (found[0], ones)
-                made = write_dot(f, shape.lanes, shape.is_arm, *factors, total[0])
+                total[0] = write_dot(f, shape.is_arm, *factors, total[0])
             elif shape.is_wide:
-                made = write_pairs(f, shape.lanes, (found[0], found[1]), ones, total[0], is_turned=False)
+                total[0] = write_pairs(f, (found[0], found[1]), ones, total[0], is_turned=False)
             else:
                 one = f.value(0x00010001, vector)
-                made = write_pairs(f, shape.lanes, (one, one), found[0], total[0], is_turned=not shape.is_signed)
-            total[0] = f.value(made, vector)
+                total[0] = write_pairs(f, (one, one), found[0], total[0], is_turned=not shape.is_signed)
         value = f.reduce("add", total[0]) if shape.is_lined else f.shuffle(total[0], None, range(GROUP))
         f.store(value, target + r * 4)
     return f.end()
@@ -327,11 +324,11 @@ def _to_total(f: Function, shape: K4Packing, step: Value, row: Value) -> list[Va
 def make_compensation() -> str:
     """Zero-point compensation: what zero points add to the sums at c is taken off them.
 
-    The columns' zero points are one where `mends` is 1. Filters have none as a rule: then only a number is taken off,
-    or where it is 0 only what the row's own adds: 256 x 256 x 256 takes 251 us so, and 264 as others (Neoverse-N1).
+    The columns' zero points are one where `kind` is 1. Filters have none as a rule: then only a number is taken off, or
+    where it is 0 only what the row's own adds: 256 x 256 x 256 takes 251 us so, and 264 as others (Neoverse-N1).
     """
-    f = Function("kernel", "c pitch rows columns row_totals row_zeros totals zeros count mends")
-    c, pitch, rows, columns, row_totals, row_zeros, totals, zeros, count, mends = f.args
+    f = Function("kernel", "c pitch rows columns row_totals row_zeros totals zeros count kind")
+    c, pitch, rows, columns, row_totals, row_zeros, totals, zeros, count, kind = f.args
     four, many = vector_of(GROUP, "i32"), columns - columns % (4 * GROUP)
 
     def take_off(line: Value, vectors: int, *products: tuple[Value, Value | None]) -> None:
@@ -349,7 +346,7 @@ def make_compensation() -> str:
     with f.loop(0, rows) as i:
         zero, first = f.load("i32", row_zeros + i * 4), f.load("i32", zeros)
         less, line = f.load("i32", row_totals + i * 4) - f.cast("trunc", count, "i32") * zero, c + i * pitch
-        is_one = mends.eq(1)
+        is_one = kind.eq(1)
         is_own, is_none = is_one & zero.ne(0) & first.eq(0), is_one & zero.eq(0)
         with f.when(is_own):
             take_off(line, 4, (f.splat(zero, GROUP), totals))
@@ -371,11 +368,11 @@ class Int8Plan(NamedTuple):
     small: K4Packing | None
     """How the left factor is packed for a tile of small bytes; None where there is none."""
     zeros: tuple[Section, ...]
-    """Of both zero points; empty where there is nothing to mend."""
-    mends: int
-    """0 where there is nothing to mend; 1 where columns have one zero point, else 2."""
+    """Of both zero points; empty where there is no zero point."""
+    compensates: int
+    """0 where there is no zero point; 1 where columns have one zero point, else 2."""
     kernels: tuple[int, ...]
-    """That add up each factor's bytes, and that mend sums."""
+    """That add up each factor's bytes, and that take what zero points add off sums."""
     left: Expr
     """The load of the left factor."""
     right: Expr
@@ -397,11 +394,11 @@ class Int8Plan(NamedTuple):
 
 
 def _pack(shape: K4Packing) -> Kernel:
-    return get_kernel(f"octets {shape.name}", functools.partial(make_k4_pack, shape))
+    return get_kernel(f"k4-pack {shape.name}", functools.partial(make_k4_pack, shape))
 
 
 def _total(shape: K4Packing) -> int:
-    return get_kernel(f"total {shape.name}", functools.partial(make_total, shape)).address
+    return get_kernel(f"k4-total {shape.name}", functools.partial(make_total, shape)).address
 
 
 def _folded(value: Expr) -> Expr:
@@ -462,10 +459,10 @@ def plan_int8(sides: Operands, tile: Tile, constants: frozenset[str] = frozenset
         leaves.append(leaf)
         offset = 0 if not flips else 128 if leaf.type is DataType.UINT8 else -128
         zeros.append((zero - offset, across))
-    kernels = (*totals, get_kernel("mend", make_compensation).address)
+    kernels = (*totals, get_kernel("compensation", make_compensation).address)
     if all(_is_none(_folded(value)) for value, _ in zeros):
         return Int8Plan(tuple(factors), small, (), 0, kernels, leaves[0], leaf, flips, is_turned, filled)
     sections = tuple(sides.mapped(value, across, (), NOWHERE, 4) for value, across in zeros)
     is_one = not any(lie.strides[k] for lie in sides.lies(zero) for k in sides.columns)
-    mends = 1 if is_one else 2
-    return Int8Plan(tuple(factors), small, sections, mends, kernels, leaves[0], leaf, flips, is_turned, filled)
+    compensates = 1 if is_one else 2
+    return Int8Plan(tuple(factors), small, sections, compensates, kernels, leaves[0], leaf, flips, is_turned, filled)

@@ -28,7 +28,7 @@ from anydml.engines.cpu.gemm.work_item import record_of
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.quant import column_per_lane, digits
-from anydml.engines.cpu.quant.column_per_lane import STEPS, ColumnPerLane, Turned
+from anydml.engines.cpu.quant.column_per_lane import STEPS, ColumnPerLane, Transposed
 from anydml.engines.cpu.quant.dequantize import Unpacked, make_unpacked
 from anydml.engines.cpu.quant.digits import PORTION, SECTIONS, TOGETHER, Digits, Quantised
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
@@ -84,7 +84,7 @@ def _bits(weights: Dequantised) -> int:
 
 
 def _columns_of_panel(bits: int) -> int:
-    """Columns that lie abreast in a panel; 0 where weights are multiplied otherwise.
+    """Columns of a panel, a lane each; 0 where weights are multiplied otherwise.
 
     With 16 lanes FLOAT32 takes 8 instructions for 128 weights and a row, bytes 5, and integers of three bytes, which
     CPUs with dot instructions multiply, 36 of 8 lanes.
@@ -198,6 +198,7 @@ def _by_digits(
     row = Digits(23 if is_even else 22, shape.bits == 4, 1 if shape.bits == 8 or shape.has_zeros else -shape.zero)
     is_rounded, some = shape.places == 1, min(height, most)
     name = f"rounded {row.name}" if is_rounded else row.name
+    fallback = get_kernel(f"scalar-fallback {shape.name}", functools.partial(digits.make_scalar_fallback, shape))
     kernels = [
         get_kernel(f"quantised {one.name}", functools.partial(digits.make_quantised, one)).address
         for one in (shape._replace(rows=rows) for rows in (some, sides.m % some or some))
@@ -208,7 +209,7 @@ def _by_digits(
         least=-(-sides.n * height // (figures().gemm.result_bytes // 4)), most=sides.n,
         some=some, columns_of=kernels[0], columns_low=kernels[1], is_rounded=is_rounded,
         digits=get_kernel(name, functools.partial(digits.make_digits, row, is_rounded=is_rounded)).address,
-        plainly=get_kernel(f"plainly {shape.name}", functools.partial(digits.make_plain, shape)).address,
+        scalar_fallback=fallback.address,
     )  # fmt: skip
 
 
@@ -222,25 +223,25 @@ def _by_lane(
     height = height if height == sides.m else height - height % some
     room = column_per_lane.MOST_PANELS // column_per_lane.bytes_of_panel(sides.k // PORTION, lanes)
     wide = min(wide, panels, room)
-    name, make = "abreast floats", column_per_lane.make_floats
+    name, make = "column-per-lane floats", column_per_lane.make_floats
     if shape.is_rounded:
-        name, make = "abreast octets", column_per_lane.make_octets
+        name, make = "column-per-lane bytes", column_per_lane.make_bytes
     kernels = [
         get_kernel(one.name, functools.partial(column_per_lane.make_column_per_lane, one)).address
         for one in (shape._replace(rows=rows, panels=wide) for rows in (some, sides.m % some or some))
     ]
     kinds = ("f32", *(("s8" if shape.is_signed else "u8",) if shape.has_zeros else ()))
-    turns = [
-        get_kernel(one.name, functools.partial(column_per_lane.make_turned, one)).address
-        for one in (Turned(lanes, kind) for kind in kinds)
+    transposes = [
+        get_kernel(one.name, functools.partial(column_per_lane.make_transposed, one)).address
+        for one in (Transposed(lanes, kind) for kind in kinds)
     ]
     return _program(
-        sides, sections, layouts, column_per_lane.RECORD, get_kernel("abreast", column_per_lane.make_unit), height,
-        size=sides.n * sides.k // 2 * sides.m * sides.count(sides.batch),
+        sides, sections, layouts, column_per_lane.RECORD, get_kernel("column-per-lane", column_per_lane.make_unit),
+        height, size=sides.n * sides.k // 2 * sides.m * sides.count(sides.batch),
         # Twice, as one unit may have a panel more.
         least=-(-2 * panels * lanes * 4 * height // column_per_lane.MOST_RESULTS), most=panels // wide,
         some=some, wide=wide, lanes=lanes, row_of=get_kernel(name, make).address, columns_of=kernels[0],
-        columns_low=kernels[1], turn_values=turns[0], turn_zeros=turns[1] if shape.has_zeros else 0,
+        columns_low=kernels[1], transpose_values=transposes[0], transpose_zeros=transposes[1] if shape.has_zeros else 0,
         is_rounded=shape.is_rounded, is_laid_out=bool(layouts),
     )  # fmt: skip
 
@@ -362,7 +363,7 @@ def _by_panels(found: _Dequantised, layout: Map | None) -> KernelProgram | None:
         zeros=zeros,
         scale="half" if leaves[1].data_type is DataType.FLOAT16 else "float",
         is_laid_out=layout is not None,
-        abreast=_columns_of_panel(_bits(parts)) if layout is not None else 0,
+        columns=_columns_of_panel(_bits(parts)) if layout is not None else 0,
     )
     kernel = get_kernel(shape.name, functools.partial(make_unpacked, shape))
 
@@ -378,7 +379,7 @@ def _by_panels(found: _Dequantised, layout: Map | None) -> KernelProgram | None:
             for view in leaves
         ]
         here = StridedOperand("", 0, (0,) * rank, 1)
-        if layout is None or not shape.abreast:
+        if layout is None or not shape.columns:
             if layout is not None:
                 lies[0] = by_column(layout.target.tensor, 0, layout.target.strides[0], 1)
             on = [lie.along(across) for lie in lies]

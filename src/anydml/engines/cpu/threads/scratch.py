@@ -52,7 +52,7 @@ def workspace() -> Workspace:
     stage_at = left_at + 4 * of.k_block * PANEL
     result_at = stage_at + 4 * PANEL * (max(of.n_block, of.k_block) + PANEL)
     totals_at = result_at + of.result_bytes
-    sums_at = totals_at + 4 * 4 * (of.skinny_columns + 2 * PANEL) + 4096
+    sums_at = totals_at + 4 * 4 * (of.small_m_columns + 2 * PANEL) + 4096
     return Workspace(left_at, stage_at, result_at, totals_at, sums_at, sums_at + of.sum_bytes)
 
 
