@@ -17,13 +17,13 @@ from anydml.engines.cpu.codegen.function import Function
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_float16, has_fma
 from anydml.engines.cpu.gemm.blocking import Packing, Tile
-from anydml.engines.cpu.gemm.operands import NOWHERE
+from anydml.engines.cpu.gemm.operands import NOWHERE, map_section
 from anydml.engines.cpu.gemm.work_item import Section, WorkItems, make_stage, record_of, section_of, stack_words
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.launch.record import Layout
-from anydml.engines.cpu.rows.map import VECTOR, digest, lanes_of, row_kernel, row_letter, widest_of, word_of
-from anydml.engines.cpu.rows.row import Shape, givens
+from anydml.engines.cpu.rows.map import digest, row_letter, word_of
+from anydml.engines.cpu.rows.row import givens
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.engines.cpu.threads.scratch import workspace
 from anydml.enums import DataType
@@ -371,27 +371,20 @@ def _limit(primitive: Attend) -> Section:
     """The section that computes how many keys a query sees."""
     value = expand(primitive.limit if primitive.limit is not None else const(0, DataType.INT64))
     leaves = [node for node in walk(value) if node.op in ("load", "coordinate")]
-    lies = [_leaf(primitive, leaf) for leaf in leaves]
-    return _mapped(value, leaves, [*lies, NOWHERE], [0] * len(lies) + [8], len(primitive.scores) - 2)
+    lies = [*(_leaf(primitive, leaf) for leaf in leaves), NOWHERE._replace(width=8)]
+    return _mapped(primitive, value, leaves, lies, [0] * len(leaves) + [8])
 
 
 def _result(primitive: Attend) -> Section:
     """A row of sums, divided by the sum of its powers."""
-    value = (load(0, F32) / load(1, F32)).to(primitive.target.data_type)
-    lies = [NOWHERE, NOWHERE, StridedOperand.of(primitive.target).in_bytes]
-    steps = [4, 0, lies[2].strides[-1]]
-    return _mapped(value, [load(0, F32), load(1, F32)], lies, steps, len(primitive.scores) - 2)
+    leaves, target = [load(0, F32), load(1, F32)], StridedOperand.of(primitive.target).in_bytes
+    value = (leaves[0] / leaves[1]).to(primitive.target.data_type)
+    return _mapped(primitive, value, leaves, [NOWHERE, NOWHERE, target], [4, 0, target.strides[-1]])
 
 
 def _mapped(
-    value: Expr, leaves: Sequence[Expr], lies: Sequence[StridedOperand], steps: Sequence[int], rank: int
+    primitive: Attend, value: Expr, leaves: Sequence[Expr], lies: Sequence[StridedOperand], steps: Sequence[int]
 ) -> Section:
-    """The row of a map over some views, the last of which is written."""
-    nodes = list(walk(value))
-    widths = [*(1 if leaf.op == "coordinate" else leaf.type.size_in_bytes for leaf in leaves if leaf.type)]
-    widths.append(value.type.size_in_bytes if value.type else 1)
-    letters = "".join(row_letter(step // width) for step, width in zip(steps, widths, strict=True))
-    shape = Shape(tuple(leaves), letters, lanes_of(nodes, widest_of(nodes), letters, VECTOR), stream=False)
-    numbers = [word_of(node) for node in givens(nodes)]
+    """Rows of a map across the queries."""
     across = [lie.strides[-2] if lie.strides else 0 for lie in lies]
-    return section_of(row_kernel((value,), shape).address, lies, steps, numbers, across, range(rank))
+    return map_section(value, leaves, lies, steps, across, range(len(primitive.scores) - 2))

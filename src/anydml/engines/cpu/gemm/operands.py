@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, TypeAlias
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.blocking import multiplies_bytes, tile_for
 from anydml.engines.cpu.gemm.work_item import Section, place_of, section_of
-from anydml.engines.cpu.rows.map import VECTOR, lanes_of, row_kernel, row_letter, word_of
+from anydml.engines.cpu.rows.map import VECTOR, lanes_of, row_kernel, row_letter, widest_of, word_of
 from anydml.engines.cpu.rows.row import Shape, givens
 from anydml.enums import DataType
 from anydml.ir.contraction import StridedContraction, StridedOperand, byte_less_zero
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from anydml.ir.contraction import Contraction
     from anydml.ir.expressions import Expr
@@ -62,6 +62,20 @@ _Merged: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 
 NOWHERE = StridedOperand("", 0, (), 4)
 """The layout of numbers in the scratch, where the kernel says."""
+
+
+def map_section(
+    value: Expr, leaves: Sequence[Expr], lies: Sequence[StridedOperand], steps: Sequence[int], across: Sequence[int],
+    batch: Iterable[int], *, is_written: bool = True,
+) -> Section:  # fmt: skip
+    """The section of a map's rows over some views, the last of which is written."""
+    nodes = list(walk(value))
+    letters = "".join(
+        row_letter(s // lie.width if s % lie.width == 0 else 2) for s, lie in zip(steps, lies, strict=True)
+    )
+    shape = Shape(tuple(leaves), letters, lanes_of(nodes, widest_of(nodes), letters, VECTOR), stream=False)
+    address = row_kernel((value,), shape).address if is_written else 0
+    return section_of(address, lies, steps, [word_of(node) for node in givens(nodes)], across, batch)
 
 
 class Operands(StridedContraction):
@@ -125,17 +139,10 @@ class Operands(StridedContraction):
 
         There is no kernel for rows that are written otherwise.
         """
-        nodes = list(walk(value))
         leaves, lies = self.leaves(value)
         steps = [4 if node is self.sum else lie.along(inner) for node, lie in zip(leaves, lies, strict=True)]
-        widths = [lie.width for lie in (*lies, target)]
-        letters = "".join(row_letter(s // w if s % w == 0 else 2) for s, w in zip([*steps, step], widths, strict=True))
-        widest = max(1 if node.type is None else node.type.size_in_bytes for node in nodes)
-        shape = Shape(tuple(leaves), letters, lanes_of(nodes, widest, letters, VECTOR), stream=False)
-        address = row_kernel((value,), shape).address if is_written else 0
-        numbers = [word_of(node) for node in givens(nodes)]
         across = [*(lie.along(outer) for lie in lies), target.along(outer) if target.strides else 0]
-        return self.section((address, *numbers), [*lies, target], [*steps, step], across)
+        return map_section(value, leaves, [*lies, target], [*steps, step], across, self.batch, is_written=is_written)
 
     def section(
         self, line: tuple[int, ...], lies: Sequence[StridedOperand], steps: Sequence[int], across: Sequence[int]
