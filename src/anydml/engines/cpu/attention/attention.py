@@ -17,12 +17,12 @@ from anydml.engines.cpu.codegen.function import Function
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_float16, has_fma
 from anydml.engines.cpu.gemm.blocking import Packing, Tile
-from anydml.engines.cpu.gemm.operands import NOWHERE, map_section
+from anydml.engines.cpu.gemm.operands import NOWHERE, letters_of, map_section
 from anydml.engines.cpu.gemm.work_item import Section, WorkItems, make_stage, record_of, section_of, stack_words
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.launch.record import Layout
-from anydml.engines.cpu.rows.map import digest, row_letter, word_of
+from anydml.engines.cpu.rows.map import digest, word_of
 from anydml.engines.cpu.rows.row import givens
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.engines.cpu.threads.scratch import workspace
@@ -357,8 +357,7 @@ def _scores(primitive: Attend, score: Expr) -> Section:
     leaves = tuple(node for node in nodes if node.op in ("load", "coordinate") and node is not SUM)
     lies = [_leaf(primitive, leaf) for leaf in leaves]
     across = [lie.strides[-2] for lie in lies]
-    letters = "".join(row_letter(step // lie.width) for step, lie in zip(across, lies, strict=True))
-    shape = Softening(leaves, letters, own.lanes, own.queries)
+    shape = Softening(leaves, letters_of(across, lies), own.lanes, own.queries)
     key = f"{digest(score)} {shape[1:]}"
     name = f"online-softmax {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     kernel = get_kernel(name, functools.partial(make_soften, score, shape))

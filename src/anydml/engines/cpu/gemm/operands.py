@@ -64,15 +64,19 @@ NOWHERE = StridedOperand("", 0, (), 4)
 """The layout of numbers in the scratch, where the kernel says."""
 
 
+def letters_of(steps: Sequence[int], lies: Sequence[StridedOperand]) -> str:
+    """How rows of views lie, given each one's step in bytes."""
+    pairs = zip(steps, lies, strict=True)
+    return "".join(row_letter(2 if step % lie.width else step // lie.width) for step, lie in pairs)
+
+
 def map_section(
     value: Expr, leaves: Sequence[Expr], lies: Sequence[StridedOperand], steps: Sequence[int], across: Sequence[int],
     batch: Iterable[int], *, is_written: bool = True,
 ) -> Section:  # fmt: skip
     """The section of a map's rows over some views, the last of which is written."""
     nodes = list(walk(value))
-    letters = "".join(
-        row_letter(s // lie.width if s % lie.width == 0 else 2) for s, lie in zip(steps, lies, strict=True)
-    )
+    letters = letters_of(steps, lies)
     shape = Shape(tuple(leaves), letters, lanes_of(nodes, widest_of(nodes), letters, VECTOR), stream=False)
     address = row_kernel((value,), shape).address if is_written else 0
     return section_of(address, lies, steps, [word_of(node) for node in givens(nodes)], across, batch)

@@ -13,9 +13,9 @@ from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text, write_t
 from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.blocking import CHAIN
-from anydml.engines.cpu.gemm.operands import DOTS, NOWHERE, STRIP, WIDE
+from anydml.engines.cpu.gemm.operands import DOTS, NOWHERE, STRIP, WIDE, letters_of
 from anydml.engines.cpu.launch.record import LINE
-from anydml.engines.cpu.rows.map import row_letter, word_of
+from anydml.engines.cpu.rows.map import word_of
 from anydml.engines.cpu.rows.row import givens, load_leaf
 from anydml.ir.trees import walk, write
 
@@ -363,7 +363,8 @@ def plan_small_m(sides: Operands, tile: Tile, *, is_cut: bool) -> tuple[Section,
     is_across = sides.is_across(sides.right, sides.columns)
     inner, outer = (sides.columns, sides.folded) if is_across else (sides.folded, sides.columns)
     lies = [sides.lie(node) for node in leaves]
-    letters = "".join(row_letter(2 if lie.along(inner) % lie.width else lie.along(inner) // lie.width) for lie in lies)
+    steps, across = [lie.along(inner) for lie in lies], [lie.along(outer) for lie in lies]
+    letters = letters_of(steps, lies)
     is_short = not is_across and sides.k <= figures().small_m.short
     shape = SmallM(sides.m, tile.lanes, tile.pitch, tile.by_lane, is_short, is_cut, leaves, letters)
     family, make = ("strip", make_strip) if is_across else ("dots", make_dots)
@@ -371,6 +372,5 @@ def plan_small_m(sides: Operands, tile: Tile, *, is_cut: bool) -> tuple[Section,
     name = f"{family} {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     kernel = get_kernel(name, functools.partial(make, sides.right, shape))
     numbers = [word_of(node) for node in givens(nodes)]
-    steps, across = [lie.along(inner) for lie in lies], [lie.along(outer) for lie in lies]
     section = sides.section((kernel.address, *numbers), [*lies, NOWHERE], [*steps, 4], [*across, 0])
     return section, STRIP if is_across else DOTS
