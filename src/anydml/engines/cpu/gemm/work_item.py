@@ -170,7 +170,7 @@ class WorkItems:
     def __init__(self, layout: Layout, sections: Sequence[str]) -> None:
         self.f, self.layout = Function("kernel", "words begin end", "i64"), layout
         self.words, self.begin, self.end = self.f.args
-        self.of = layout.named(self.f, self.words)
+        self.of = layout.loaded(self.f, self.words)
         self.sections = {name: SectionText(self.f, self.words + vars(self.of)[f"{name}_at"] * 8) for name in sections}
         self.places = stack_words(self.f, VIEWS)
 

@@ -10,12 +10,12 @@ A kernel uses less than 64 KiB of stack.
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from anydml.engines.cpu.codegen import function
+    from anydml.engines.cpu.codegen.function import Function, Steps, Value
     from anydml.ir.loops import Loops
     from anydml.ir.views import View
 
@@ -70,7 +70,7 @@ class Record(NamedTuple):
         return cls(tuple(words), tuple(relocations))
 
 
-Value: TypeAlias = "int | Pointer | Sequence[int]"
+Words: TypeAlias = "int | Pointer | Sequence[int]"
 """Of a field: a word, or those of a table."""
 
 
@@ -103,16 +103,16 @@ class Layout:
         """How many bytes after the record's first a field stands."""
         return WORD * (HEADER + self._words[field])
 
-    def named(self, f: function.Function, words: function.Value) -> SimpleNamespace:
-        """Have a kernel read all fields, and name their values."""
-        return SimpleNamespace(**{field: f.load("i64", words + self.at(field)) for field in self._words})
+    def loaded(self, f: Function, address: Value, *fields: str) -> Any:
+        """Words of a record as a kernel has them, loaded once, by their names; without any, all of them."""
+        return SimpleNamespace(**{name: f.load("i64", address + self.at(name)) for name in fields or self._words})
 
-    def load(self, text: function.Steps, *fields: str) -> None:
+    def load(self, text: Steps, *fields: str) -> None:
         """Have a kernel read fields, each to its name; without any, all of them."""
         for field in fields or self._words:
             text.read(field, f"words + {self.at(field)}")
 
-    def write(self, values: Mapping[str, Value]) -> Record:
+    def write(self, values: Mapping[str, Words]) -> Record:
         """The words, by name; those that are not given are 0."""
         if unknown := values.keys() - self._words.keys():
             raise KeyError(f"no fields of this record: {', '.join(sorted(unknown))}")
