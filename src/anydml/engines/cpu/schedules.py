@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from anydml.alone import import_alone
-from anydml.engines.common.routes import GENERIC, REPEATED, Route
+from anydml.engines.common.routes import REPEATED, Route, first
 from anydml.engines.cpu.features import has_feature, has_float16, has_fma, has_rounding, reads_pixels
 from anydml.engines.reference import ReferenceEngine
 from anydml.enums import DataType
@@ -148,7 +148,7 @@ def _is_convolution(verb: Reduce, constants: frozenset[str]) -> bool:
 
 def _filters(verb: Reduce, constants: frozenset[str]) -> Contraction | None:
     """A sum of products of FLOAT32, of which one factor is a constant, where the CPU reads pixels at no cost."""
-    found = match_contraction(verb) if reads_pixels() and all(verb.sizes) else None
+    found = match_contraction(verb) if _is_packed(verb, constants) and reads_pixels() and all(verb.sizes) else None
     if found is None or found.fold.type is not DataType.FLOAT32 or not found.left.op == found.right.op == "load":
         return None
     tensors = {verb.sources[int(factor.value)].tensor for factor in (found.left, found.right)}
@@ -212,9 +212,14 @@ def is_product(verb: Reduce) -> bool:
     return found is not None and found.fold.type in SUMS and all(verb.sizes) and not _fetches(verb)
 
 
-def is_product_by_constant(verb: Reduce, _constants: frozenset[str]) -> bool:
+def is_product_by_constant(verb: Reduce, constants: frozenset[str]) -> bool:
     """A sum of products with a constant factor, whose panels are packed once."""
-    return is_product(verb)
+    return _is_packed(verb, constants) and is_product(verb)
+
+
+def _is_packed(verb: Reduce, constants: frozenset[str]) -> bool:
+    """Whether there are constants to be laid out ahead."""
+    return bool(constants) and not verb.checks
 
 
 def is_weight_only(verb: Reduce) -> bool:
@@ -223,9 +228,9 @@ def is_weight_only(verb: Reduce) -> bool:
     return is_ours and all(verb.sizes) and not _fetches(verb)
 
 
-def is_weight_only_by_constant(verb: Reduce, _constants: frozenset[str]) -> bool:
+def is_weight_only_by_constant(verb: Reduce, constants: frozenset[str]) -> bool:
     """Few rows by constant weights of 4 or 8 bits, whose words are laid out ahead."""
-    return is_weight_only(verb)
+    return _is_packed(verb, constants) and is_weight_only(verb)
 
 
 def is_dequantised(verb: Reduce) -> bool:
@@ -237,9 +242,9 @@ def is_dequantised(verb: Reduce) -> bool:
     return right.op == "mul" and match_dequantised(*right.args) is not None and all(verb.sizes)
 
 
-def is_dequantised_constant(verb: Reduce, _constants: frozenset[str]) -> bool:
+def is_dequantised_constant(verb: Reduce, constants: frozenset[str]) -> bool:
     """Many rows by constant weights of 4 or 8 bits, whose words are laid out ahead."""
-    return is_dequantised(verb)
+    return _is_packed(verb, constants) and is_dequantised(verb)
 
 
 def _folds(verb: Reduce) -> list[Expr]:
@@ -291,6 +296,8 @@ def is_scatter(_: Scatter) -> bool:
 # The tables
 
 
+_ahead = functools.partial(Route, with_constants=True)
+"""A row that has constants laid out ahead."""
 SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
     Map: (
         Route("strided phases", is_woven, "move.copy:plan_phases"),
@@ -304,6 +311,17 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
         Route("map", is_map, "rows.map:plan_map"),
     ),
     Reduce: (
+        _ahead("NHWC implicit GEMM", is_nhwc, "conv.nhwc:plan_nhwc"),
+        _ahead("direct convolution", is_direct, "conv.direct:plan_direct"),
+        _ahead("GEMM, prepacked", is_product_by_constant, "gemm.prepacked:plan_gemm_prepacked"),
+        _ahead(
+            "weight-only GEMV, prepacked",
+            is_weight_only_by_constant,
+            "quant.weight_only:plan_weight_only_prepacked",
+        ),
+        _ahead(
+            "dequantise and GEMM, prepacked", is_dequantised_constant, "quant.weight_only:plan_dequantize_prepacked"
+        ),
         Route("depthwise or pooling stencil", is_stencil, "conv.depthwise:plan_stencil"),
         Route("NHWC pooling", is_nhwc_pooling, "conv.nhwc:plan_nhwc_pooling"),
         Route("dequantise and GEMM", is_dequantised, "quant.weight_only:plan_dequantize"),
@@ -324,25 +342,11 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
     ),
 }
 """The decision table of each verb, in the order in which routes are asked; what none takes is the reference's."""
-AHEAD: dict[type[Primitive], tuple[Route, ...]] = {
-    Reduce: (
-        Route("NHWC implicit GEMM", is_nhwc, "conv.nhwc:plan_nhwc"),
-        Route("direct convolution", is_direct, "conv.direct:plan_direct"),
-        Route("GEMM, prepacked", is_product_by_constant, "gemm.prepacked:plan_gemm_prepacked"),
-        Route(
-            "weight-only GEMV, prepacked",
-            is_weight_only_by_constant,
-            "quant.weight_only:plan_weight_only_prepacked",
-        ),
-        Route("dequantise and GEMM, prepacked", is_dequantised_constant, "quant.weight_only:plan_dequantize_prepacked"),
-    )
-}
-"""Routes that have constants packed ahead: they are asked before the others, where something is a constant."""
 JOINED: tuple[Route, ...] = (
-    Route("depthwise or pooling stencil, padded", is_padded_stencil, "conv.depthwise:plan_stencil_padded"),
-    Route("direct convolution, padded", is_padded_direct, "conv.direct:plan_direct_padded"),
-    Route("NHWC direct convolution, padded", is_padded_nhwc, "conv.direct_nhwc:plan_direct_nhwc"),
-    Route("bordered copy", is_bordered, "move.padding:plan_padding"),
+    _ahead("depthwise or pooling stencil, padded", is_padded_stencil, "conv.depthwise:plan_stencil_padded"),
+    _ahead("direct convolution, padded", is_padded_direct, "conv.direct:plan_direct_padded"),
+    _ahead("NHWC direct convolution, padded", is_padded_nhwc, "conv.direct_nhwc:plan_direct_nhwc"),
+    _ahead("bordered copy", is_bordered, "move.padding:plan_padding"),
 )
 """Routes that carry several verbs out as one program: they are asked before all others."""
 
@@ -375,15 +379,7 @@ def schedule(engine: Engine, primitive: Primitive, constants: frozenset[str]) ->
 
 
 def _first(written: Primitive, constants: frozenset[str]) -> tuple[Route, Program | None]:
-    """The first route that takes a verb, and its program."""
-    if not needs_more(written):
-        for route in AHEAD.get(type(written), ()) if constants and not written.checks else ():
-            if (program := route.ask(_PACKAGE, written, constants)) is not None:
-                return route, program
-        for route in SCHEDULES[type(written)]:
-            if (program := route.ask(_PACKAGE, written)) is not None:
-                return route, program
-    return GENERIC, None
+    return first(_PACKAGE, () if needs_more(written) else SCHEDULES[type(written)], constants, written)
 
 
 def join(primitives: Sequence[Primitive], constants: frozenset[str]) -> Program | None:
@@ -393,10 +389,7 @@ def join(primitives: Sequence[Primitive], constants: frozenset[str]) -> Program 
 
 def _first_joined(primitives: Sequence[Primitive], constants: frozenset[str]) -> tuple[Route, Program | None]:
     written = [primitive.computing(_expand) for primitive in primitives]
-    for route in () if any(map(needs_more, written)) else JOINED:
-        if (program := route.ask(_PACKAGE, written, constants)) is not None:
-            return route, program
-    return GENERIC, None
+    return first(_PACKAGE, () if any(map(needs_more, written)) else JOINED, constants, written)
 
 
 def route(primitives: Sequence[Primitive], constants: frozenset[str]) -> Route:

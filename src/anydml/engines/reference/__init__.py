@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.engines.common.engine import Engine
+from anydml.engines.common.program import Program
 from anydml.engines.common.repeat import compile_repeat
 from anydml.engines.reference.choosing import scatter, sort
 from anydml.engines.reference.evaluate import evaluate
@@ -21,7 +22,6 @@ from anydml.memory import HOST, numpy_view, reserve_host
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.engines.common.program import Program
     from anydml.ir.verbs import Check, Primitive
     from anydml.ir.views import View
     from anydml.memory import Buffer
@@ -49,7 +49,7 @@ class ReferenceEngine(Engine):
 
 
 @dataclass(frozen=True, slots=True)
-class ReferenceProgram:
+class ReferenceProgram(Program):
     """A primitive, to be bound."""
 
     primitive: Primitive
