@@ -22,8 +22,7 @@ import numpy as np
 from anydml.engines.common.repeat import RepeatProgram
 from anydml.engines.cpu.attention import attention as attend
 from anydml.engines.cpu.codegen.outer_loops import LINES
-from anydml.engines.cpu.conv import depthwise as planes
-from anydml.engines.cpu.conv import direct as bands
+from anydml.engines.cpu.conv import depthwise, direct
 from anydml.engines.cpu.conv.direct import DirectLine
 from anydml.engines.cpu.conv.direct_nhwc import NhwcLine
 from anydml.engines.cpu.conv.microkernel import DirectTile
@@ -580,9 +579,9 @@ def _abreast(record: Dispatch) -> Iterator[Access | None]:
     yield from _results(result, n, w.m)
 
 
-def _planes(record: Dispatch) -> Iterator[Access | None]:
-    w = record.named(planes.RECORD)
-    x, factors, result = _sections(record, planes.RECORD, "x", "weights", "result")
+def _stencil(record: Dispatch) -> Iterator[Access | None]:
+    w = record.named(depthwise.RECORD)
+    x, factors, result = _sections(record, depthwise.RECORD, "x", "weights", "result")
     taps = dict(zip(Taps._fields, name_at(w.taps).split()[1:], strict=False))
     element = 4 if taps["kind"] == "f32" else 1
     if w.frame:  # lines that margins are made around
@@ -601,24 +600,24 @@ def _planes(record: Dispatch) -> Iterator[Access | None]:
             yield factors.walk(v)
     yield from _results(result, w.line, w.rows)
     if w.fill_at:
-        (filler,) = _sections(record, planes.RECORD, "fill")
+        (filler,) = _sections(record, depthwise.RECORD, "fill")
         yield Access("the filling", filler.addresses[0], filler.addresses[0], 1)
 
 
-def _bands(record: Dispatch) -> Iterator[Access | None]:
-    w = record.named(bands.RECORD)
-    x, factors, result = _sections(record, bands.RECORD, "x", "weights", "result")
+def _direct(record: Dispatch) -> Iterator[Access | None]:
+    w = record.named(direct.RECORD)
+    x, factors, result = _sections(record, direct.RECORD, "x", "weights", "result")
     name = name_at(w.copy).split()
-    if name[3] == "pixels":
-        line = NhwcLine(*map(int, name[4:]))
+    if name[2] == "NHWC":
+        line = NhwcLine(*map(int, name[3:]))
         along, size = (line.places, line.apart), line.size
     else:
-        along, size = (1, 0), DirectLine(*map(int, name[5:])).size
+        along, size = (1, 0), DirectLine(*map(int, name[3:])).size
     yield x.walk(0, (w.planes, w.x_step), (w.height, w.x_down), along, width=size)
     panel = w.channels * w.channel_bytes
     yield factors.walk(0, (w.panels, w.panel_bytes), width=panel)
     # The last panel of a group has what channels there are: its tile says how many.
-    tile = dict(zip(DirectTile._fields, name_at(w.last_narrow).split()[4:], strict=False))
+    tile = dict(zip(DirectTile._fields, name_at(w.last_narrow).split()[2:], strict=False))
     last = int(tile["vectors"]) * int(tile["lanes"]) - (-int(tile["tail"]) % int(tile["lanes"]))
     channels = (w.group_panels - 1) * w.columns + last
     channels += (w.panels // w.group_panels - 1) * w.group_columns
@@ -660,19 +659,19 @@ def _repeat(record: Dispatch) -> Iterator[Access | None]:
 READERS: dict[str, Callable[[Dispatch], Iterator[Access | None]]] = {
     "abreast": _abreast,
     "attend": _attend,
-    "bands": _bands,
     "bordered": _bordered,
     "check": _look,
     "contract": _contract,
     "copy": _copy,
+    "direct": _direct,
     "gather": _gather,
     "placed": _placed,
-    "planes": _planes,
     "repeat": _repeat,
     "reverse": _reverse,
     "rows": _rows,
     "scan": _scan,
     "scatter": _scatter,
+    "stencil": _stencil,
     "top": _top,
     "transpose": _transpose,
     "walk": _lines,

@@ -217,10 +217,10 @@ class Stencil(Figures):
 class Conv(Figures):
     """Convolution: row blocks of direct ones, panels of weights, cost of tiles."""
 
-    band_bytes = 256 * 1024
-    """Bytes of a band that has several lines: the second cache has it, and sums."""
-    band_sums = 128 * 1024
-    """Bytes of sums of a band that has several lines."""
+    block_bytes = 256 * 1024
+    """Bytes of a row block that has several lines: the second cache has it, and sums."""
+    block_sums = 128 * 1024
+    """Bytes of sums of a row block that has several lines."""
     latency = 8
     """Vectors that are added to at once at least: each waits four cycles for the one before, and there are two
     units."""
@@ -229,7 +229,7 @@ class Conv(Figures):
     overhead = 0.5
     """Cycles of each step of a tile beside its products, that of its call and of its epilogue included."""
     fetched_tiles = 16
-    """Tiles of a band up to which weights are fetched: more of them find those in the first cache for long."""
+    """Tiles of a row block up to which weights are fetched: more of them find those in the first cache for long."""
     memcpy_bytes = 1024
     """Bytes of a line from which on `memcpy` moves it, and the CPU itself finds what comes next."""
     piece = 8

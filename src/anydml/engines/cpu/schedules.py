@@ -20,9 +20,11 @@ from anydml.ir.blocked_weights import match_dequantised, match_weights
 from anydml.ir.contraction import ConvolutionAxes, match_contraction, varies_along
 from anydml.ir.expressions import FOLDS
 from anydml.ir.numerics import expand
+from anydml.ir.padded_reads import match_padded
 from anydml.ir.patterns import is_copy, is_plain, match_filled, match_lookup, match_scaled
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map, Reduce, Repeat, Scan, Scatter, Sort
+from anydml.ir.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,21 +111,27 @@ def is_stencil(verb: Reduce) -> bool:
 
 
 def is_nhwc_pooling(verb: Reduce) -> bool:
-    """The maximum, minimum or sum of windows of FLOAT32, each channel by itself, channels last, on an AVX2."""
+    """The maximum, minimum or sum of windows of FLOAT32, each channel by itself, channels last, on an AVX2: at most 128
+    taps, lines of 4 pixels or more, channels by fours, and no windows of 64 channels and more that lie apart.
+    """
     folds = _folds(verb)
     is_ours = reads_pixels() and len(folds) == 1 and folds[0].op in ("fold_max", "fold_min", "fold_sum")
     is_ours = is_ours and not verb.also and verb.is_by_row and all(verb.sizes)
-    return is_ours and folds[0].args[0].op == "load" and folds[0].type is DataType.FLOAT32
+    is_ours = is_ours and folds[0].args[0].op == "load" and folds[0].type is DataType.FLOAT32
+    return is_ours and import_alone(f"{_PACKAGE}.conv.nhwc").match_nhwc_pooling(verb) is not None
 
 
 def is_nhwc(verb: Reduce, constants: frozenset[str]) -> bool:
-    """A convolution by constant filters in FLOAT32 whose channels lie last, on an AVX2.
+    """A convolution by constant filters in FLOAT32 whose channels lie last, on an AVX2: lines of 4 pixels or more,
+    output channels for a vector, 3 steps or more side by side; pixels that share sets of the first cache only where
+    windows have several.
 
     A row of A is a pixel, read in place, so that nothing is packed. Products of one folded dimension are left to GEMM,
     whose panels serve any number of rows.
     """
     found = _filters(verb, constants)
-    return found is not None and verb.depth > 1 and any(verb.target.strides[k] == 1 for k in _channels(found))
+    is_ours = found is not None and verb.depth > 1 and any(verb.target.strides[k] == 1 for k in _channels(found))
+    return is_ours and import_alone(f"{_PACKAGE}.conv.nhwc").match_nhwc(verb) is not None
 
 
 def is_direct(verb: Reduce, constants: frozenset[str]) -> bool:
@@ -165,18 +173,18 @@ def _channels(found: Contraction) -> tuple[int, ...]:
 
 def is_padded_stencil(verbs: Sequence[Primitive], constants: frozenset[str]) -> bool:
     """Padding that only a stencil over planes reads: margins in scratch."""
-    return _is_padded(verbs, constants) and is_stencil(verbs[-1])  # type: ignore[arg-type]  # as `_is_padded` says
+    return _reads_padded(verbs, constants) and is_stencil(verbs[-1])  # type: ignore[arg-type]  # a reduce, as that says
 
 
 def is_padded_direct(verbs: Sequence[Primitive], constants: frozenset[str]) -> bool:
     """Padding that only a direct convolution in NCHW reads: lines in scratch."""
-    return _is_padded(verbs, constants) and is_direct(verbs[-1], constants)  # type: ignore[arg-type]  # as above
+    return _reads_padded(verbs, constants) and is_direct(verbs[-1], constants)  # type: ignore[arg-type]  # as above
 
 
 def is_padded_nhwc(verbs: Sequence[Primitive], constants: frozenset[str]) -> bool:
     """Padding that only a convolution in NHWC reads, of 8 channels and lines of 4 pixels or more: lines in scratch."""
     *_, last = verbs
-    if not _is_padded(verbs, constants) or not _is_convolution(last, constants):  # type: ignore[arg-type]  # as above
+    if not _reads_padded(verbs, constants) or not _is_convolution(last, constants):  # type: ignore[arg-type]  # as above
         return False
     is_depthwise = last.sizes[CHANNEL] == last.sizes[INPUT] == 1 < last.sizes[GROUP]
     channels = last.sizes[GROUP if is_depthwise else CHANNEL]
@@ -185,18 +193,15 @@ def is_padded_nhwc(verbs: Sequence[Primitive], constants: frozenset[str]) -> boo
 
 def is_bordered(verbs: Sequence[Primitive], _constants: frozenset[str]) -> bool:
     """A copy into the middle of a tensor, and fills of one number around it."""
-    return _is_padding(verbs)
+    padded = match_padded(verbs)
+    return padded is not None and not isinstance(padded.outside, View)
 
 
-def _is_padded(verbs: Sequence[Primitive], constants: frozenset[str]) -> bool:
+def _reads_padded(verbs: Sequence[Primitive], constants: frozenset[str]) -> bool:
+    """Whether the last is a reduce, and the others pad a tensor that is not padded ahead, as a constant is."""
     *maps, last = verbs
-    is_read = isinstance(last, Reduce) and not last.checks and _is_padding(maps)
-    inner = [one.source.tensor for one in maps if is_copy(one) and any(one.source.strides)]  # a zero point has none
-    return is_read and not constants.intersection(inner)
-
-
-def _is_padding(verbs: Sequence[Primitive]) -> bool:
-    return len(verbs) > 1 and all(map(is_plain, verbs)) and len({one.target.tensor for one in verbs}) == 1
+    padded = match_padded(maps) if isinstance(last, Reduce) and not last.checks else None
+    return padded is not None and padded.source.tensor not in constants
 
 
 # Products

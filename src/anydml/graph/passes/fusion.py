@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from anydml.enums import DataType
 from anydml.graph.passes.draft import Draft, joined
-from anydml.graph.views import trace
 from anydml.ir.contraction import varies_along
 from anydml.ir.expressions import FUNCTIONS, LEAVES, call, const, coordinate, fetch, load
 from anydml.ir.fetches import match_gathered, match_turned, nearest_to, settled
@@ -18,7 +17,7 @@ from anydml.ir.numerics import expand
 from anydml.ir.patterns import match_lookup
 from anydml.ir.trees import fetched, rewrite, walk
 from anydml.ir.verbs import Map
-from anydml.ir.views import View
+from anydml.ir.views import View, trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

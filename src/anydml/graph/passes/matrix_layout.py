@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.graph.recipe import Recipe, Step
-from anydml.graph.views import trace
 from anydml.ir.attention import Attend
 from anydml.ir.contraction import match_contraction
 from anydml.ir.verbs import Reduce
+from anydml.ir.views import trace
 
 if TYPE_CHECKING:
     from anydml.ir.views import View

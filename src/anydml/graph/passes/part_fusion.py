@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from anydml.graph.passes.draft import Draft
 from anydml.graph.passes.narrowing import cut_to, packed
 from anydml.graph.recipe import Step, Store, free_name
-from anydml.graph.views import through, trace
+from anydml.graph.views import through
 from anydml.ir.contraction import is_product
 from anydml.ir.patterns import is_copy, is_plain
 from anydml.ir.trees import fetched
 from anydml.ir.verbs import Computation, Map
-from anydml.ir.views import Cut, View
+from anydml.ir.views import Cut, View, trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

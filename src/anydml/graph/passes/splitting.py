@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from anydml.graph.passes.fusion import with_leaves
-from anydml.graph.views import trace
 from anydml.ir.expressions import coordinate
 from anydml.ir.trees import fetched
 from anydml.ir.verbs import Computation
+from anydml.ir.views import trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
