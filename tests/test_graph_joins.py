@@ -9,7 +9,7 @@ import numpy as np
 
 from anydml.graph.optimise import optimise
 from anydml.graph.passes.constant_folding import split_constants
-from anydml.graph.passes.copy_propagation import copy_propagation
+from anydml.graph.passes.copy_elimination import copy_propagation
 from anydml.graph.passes.dce import dce
 from anydml.graph.passes.narrowing import narrowing
 from anydml.graph.passes.scan_direction import scan_direction

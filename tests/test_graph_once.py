@@ -12,9 +12,9 @@ from hypothesis import given
 from anydml.enums import DataType
 from anydml.graph.optimise import optimise
 from anydml.graph.passes.constant_folding import split_constants
-from anydml.graph.passes.cse import cse
 from anydml.graph.passes.dce import dce
 from anydml.graph.passes.horizontal_fusion import horizontal_fusion
+from anydml.graph.passes.redundancy import cse
 from anydml.graph.recipe import Recipe
 from anydml.ir.patterns import copy_of, scaled
 from cases import ENGINES

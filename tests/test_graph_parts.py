@@ -13,8 +13,8 @@ from anydml.graph.arena import Arena, lay_out
 from anydml.graph.guard import guard
 from anydml.graph.optimise import optimise
 from anydml.graph.passes.constant_folding import split_constants
-from anydml.graph.passes.cse import cse
 from anydml.graph.passes.narrowing import narrowing
+from anydml.graph.passes.redundancy import cse
 from anydml.graph.recipe import Store
 from anydml.ir.fetches import match_turned, turned
 from anydml.ir.patterns import copy_of, filled, scaled

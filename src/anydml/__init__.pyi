@@ -54,7 +54,7 @@ from anydml.operators.pooling import AveragePooling as AveragePooling, AveragePo
 from anydml.operators.pooling_gradients import AveragePoolingGrad as AveragePoolingGrad, MaxPoolingGrad as MaxPoolingGrad, MaxUnpooling as MaxUnpooling
 from anydml.operators.products import Gemm as Gemm, MatrixMultiplyInteger as MatrixMultiplyInteger, MatrixMultiplyIntegerToFloat as MatrixMultiplyIntegerToFloat, QuantizedLinearMatrixMultiply as QuantizedLinearMatrixMultiply
 from anydml.operators.quantisation import DynamicQuantizeLinear as DynamicQuantizeLinear, ElementWiseDequantizeLinear as ElementWiseDequantizeLinear, ElementWiseQuantizeLinear as ElementWiseQuantizeLinear, ElementWiseQuantizedLinearAdd as ElementWiseQuantizedLinearAdd
-from anydml.operators.rearranging import DepthToSpace as DepthToSpace, DepthToSpace1 as DepthToSpace1, SpaceToDepth as SpaceToDepth, SpaceToDepth1 as SpaceToDepth1, Tile as Tile
+from anydml.operators.manipulation import DepthToSpace as DepthToSpace, DepthToSpace1 as DepthToSpace1, SpaceToDepth as SpaceToDepth, SpaceToDepth1 as SpaceToDepth1, Tile as Tile
 from anydml.operators.recurrent import Gru as Gru, Lstm as Lstm, Rnn as Rnn
 from anydml.operators.reductions import Argmax as Argmax, Argmin as Argmin, Reduce as Reduce
 from anydml.operators.regions import RoiPooling as RoiPooling

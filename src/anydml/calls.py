@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.alone import import_alone
 from anydml.arrays import allocate, place_of, view, wrap
-from anydml.arrays.plain import as_plain, plain_key, plain_maker, wrap_plain
+from anydml.arrays.fingerprints import as_plain, plain_key, plain_maker, wrap_plain
 from anydml.arrays.view import is_dask, is_tensor
 from anydml.broadcasting import (
     NUMBERS,

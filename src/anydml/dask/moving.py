@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import dask.array as da
 
 from anydml.operators.join import Join, Split
-from anydml.operators.rearranging import Tile
+from anydml.operators.manipulation import Tile
 from anydml.operators.slice import Slice, Slice1
 
 if TYPE_CHECKING:

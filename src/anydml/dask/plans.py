@@ -10,7 +10,7 @@ from anydml.dask.folds import folded
 from anydml.dask.gathers import gathered
 from anydml.dask.independent import independent
 from anydml.dask.moving import moved_blocks
-from anydml.dask.reaching import fetched_parts, windows
+from anydml.dask.overlap import fetched_parts, windows
 from anydml.dask.scans import scanned
 from anydml.dask.scatters import scattered
 from anydml.describing import argument_of

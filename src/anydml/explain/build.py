@@ -13,18 +13,18 @@ import numpy as np
 
 from anydml.enums import FeatureLevel
 from anydml.errors import BindingError, DescriptionError, DmlError, Fault, raise_description_faults, show
-from anydml.explain.computed import ComputedTale
+from anydml.explain.copies import StridedTale
 from anydml.explain.cut import Limits, choose_inputs, choose_outputs, cut_input, cut_output
+from anydml.explain.fetches import IndexedTale
 from anydml.explain.filled import FilledTale
-from anydml.explain.folded import FoldedTale
+from anydml.explain.folds import FoldedTale
 from anydml.explain.grids import Scene, draw_grid
-from anydml.explain.indexed import IndexedTale
+from anydml.explain.maps import ComputedTale
 from anydml.explain.moved import MovedTale, match_moved
 from anydml.explain.parted import PartedTale
 from anydml.explain.picture import Element, Picture
 from anydml.explain.plain import PlainTale
 from anydml.explain.scanned import ScannedTale
-from anydml.explain.strided import StridedTale
 from anydml.explain.tale import Tale, lower_packed
 from anydml.explain.turned import TurnedTale
 from anydml.explain.values import read_array, write_single

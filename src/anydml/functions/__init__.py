@@ -18,8 +18,8 @@ from anydml.functions import computing  # noqa: F401 - Python's operators on exp
 from anydml.functions.copying import cast, join, reverse_subsequences, split
 from anydml.functions.cumulative import cumulative_product, cumulative_summation
 from anydml.functions.derived import function_of, worded
-from anydml.functions.filling import diagonal_matrix, diagonal_matrix1, fill_value_constant, fill_value_sequence
-from anydml.functions.gathering import gather, gather_elements, gather_nd
+from anydml.functions.explicit import diagonal_matrix, diagonal_matrix1, fill_value_constant, fill_value_sequence
+from anydml.functions.indexing import gather, gather_elements, gather_nd
 from anydml.functions.quantising import dequantize, quantize
 from anydml.functions.scattering import scatter_nd
 from anydml.functions.slicing import slice, slice1

@@ -14,15 +14,15 @@ from anydml.graph.passes import PASSES
 from anydml.graph.passes.attention import attention
 from anydml.graph.passes.constant_folding import split_constants
 from anydml.graph.passes.horizontal_fusion import horizontal_fusion
+from anydml.graph.passes.layout import nhwc_layout
 from anydml.graph.passes.lookup_tables import lookup_tables
 from anydml.graph.passes.matrix_layout import matrix_layout
-from anydml.graph.passes.nhwc_layout import nhwc_layout
 from anydml.graph.passes.padding import read_outside
 from anydml.graph.passes.prepacking import ROOM, constants_to_lay_out
+from anydml.graph.passes.quantisation import zero_points
 from anydml.graph.passes.scale_folding import scale_folding
 from anydml.graph.passes.split_k import split_k
 from anydml.graph.passes.weight_only import read_weights
-from anydml.graph.passes.zero_points import zero_points
 from anydml.graph.recipe import Recipe
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ _FAMILIES = (
     "slice", "gather", "cumulative", "gather_along", "copies", "join", "fill", "reverse", "arithmetic",
     "transcendental", "limits", "logic", "bitwise", "activations", "scaling", "reductions", "softmax", "normalisation",
     "batch_normalisation", "local_response", "quantisation", "products", "blocks", "convolution", "padding",
-    "rearranging", "diagonal", "slice_gradient", "pooling", "pooling_gradients", "resampling", "resampling_gradient",
+    "manipulation", "diagonal", "slice_gradient", "pooling", "pooling_gradients", "resampling", "resampling_gradient",
     "unfolding", "regions", "aligned", "aligned_gradient", "one_hot", "optimiser", "attention", "recurrent",
     "scatter", "select", "generator",
 )  # fmt: skip

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.graph.passes.copy_propagation import copy_propagation
-from anydml.graph.passes.cse import cse
+from anydml.graph.passes.copy_elimination import copy_propagation
 from anydml.graph.passes.dce import dce
 from anydml.graph.passes.fusion import fusion
 from anydml.graph.passes.hoisting import hoisting
@@ -21,6 +20,7 @@ from anydml.graph.passes.index_folding import index_folding
 from anydml.graph.passes.layout_order import layout_order
 from anydml.graph.passes.narrowing import narrowing
 from anydml.graph.passes.part_fusion import part_fusion
+from anydml.graph.passes.redundancy import cse
 from anydml.graph.passes.row_fusion import row_fusion
 from anydml.graph.passes.scan_direction import scan_direction
 from anydml.graph.passes.store_forwarding import store_forwarding

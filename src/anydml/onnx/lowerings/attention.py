@@ -8,7 +8,7 @@ import numpy as np
 
 import anydml as dml
 from anydml.onnx.lowerings.elementwise import compute
-from anydml.onnx.lowerings.gathering import take_blocks
+from anydml.onnx.lowerings.indexing import take_blocks
 from anydml.onnx.lowerings.slicing import take
 from anydml.onnx.nodes import Node
 from anydml.onnx.values import Value

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import anydml as dml
-from anydml.onnx.lowerings.gathering import take_blocks
+from anydml.onnx.lowerings.indexing import take_blocks
 from anydml.onnx.lowerings.moving import spread
 from anydml.onnx.lowerings.moving import transposed as transposed_to
 from anydml.onnx.lowerings.whole import given_zero, whole

@@ -11,7 +11,7 @@ import anydml as dml
 from anydml.enums import DataType, IndexMode, ReduceFunction
 from anydml.memory import packed_strides
 from anydml.onnx.lowerings.elementwise import compute
-from anydml.onnx.lowerings.gathering import check_indices
+from anydml.onnx.lowerings.indexing import check_indices
 from anydml.onnx.lowerings.moving import retyped, spread
 from anydml.onnx.lowerings.running import within
 from anydml.onnx.lowerings.slicing import take

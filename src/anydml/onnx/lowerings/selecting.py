@@ -8,7 +8,7 @@ import numpy as np
 
 import anydml as dml
 from anydml.enums import AxisDirection, DataType
-from anydml.onnx.lowerings.gathering import take_blocks
+from anydml.onnx.lowerings.indexing import take_blocks
 from anydml.onnx.lowerings.moving import convert
 from anydml.onnx.types import INT64, element_of
 from anydml.onnx.values import Value
