@@ -1,4 +1,4 @@
-"""Common subexpression elimination: what two steps would compute alike is computed once."""
+"""Redundancy elimination: common subexpressions (`cse`) and dead code (`dce`), passes of the optimiser's rounds."""
 
 from __future__ import annotations
 
@@ -18,8 +18,32 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Primitive
 
 
+def dce(recipe: Recipe) -> Recipe:
+    """Dead code elimination: what nobody reads is not computed, unless it may raise.
+
+    Steps go whose scratch nobody reads.
+
+    A gather that may raise stays: its indices are checked in every graph that has its node, so that whether one is
+    reported does not depend on what the rules find out. Scratch and constants that no step uses any more go too.
+    """
+    read: set[str] = set()
+    kept = []
+    for step in reversed(recipe.steps):
+        written = {target.tensor for target in step.targets}
+        if step.may_raise or written & read or any(recipe.stores[name].kind == "output" for name in written):
+            read |= {view.tensor for view in step.sources}
+            kept.append(step)
+    used = read | {target.tensor for step in kept for target in step.targets}
+    stores = {n: s for n, s in recipe.stores.items() if n in used or s.kind in ("input", "output")}
+    if len(kept) == len(recipe.steps) and len(stores) == len(recipe.stores):
+        return recipe
+    return replace(recipe, stores=stores, steps=tuple(kept[::-1]))
+
+
 def cse(recipe: Recipe) -> Recipe:
-    """Of two steps that differ in their targets alone the second goes, and its readers read the first's result.
+    """Common subexpression elimination: what two steps would compute alike is computed once.
+
+    Of two steps that differ in their targets alone the second goes, and its readers read the first's result.
 
     Where only the second writes an output, the first writes it in its place. Where both do, the second copies what
     the first wrote; two copies stay as they are, and so does what reads fewer bytes than it writes, such as a fill.
