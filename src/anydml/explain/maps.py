@@ -1,21 +1,22 @@
-"""The tale of a map: every element is computed from those of the inputs that stand in its place."""
+"""Tales of maps: elements that are computed in place, those that are moved, and those that come of a number alone."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.engines.reference.evaluate import evaluate
 from anydml.enums import DataType
 from anydml.explain.formula import Formula, name_index
 from anydml.explain.picture import spoken
-from anydml.explain.place import Place
-from anydml.explain.tale import Landing, Tale, chained, computing, first_few, place_in
-from anydml.explain.values import number_of, spread, write_single, write_value
-from anydml.ir.expressions import load
-from anydml.ir.patterns import match_scaled
-from anydml.ir.trees import walk
+from anydml.explain.tale import Landing, Tale, chained, computing, element_at, first_few, place_in, wrapped
+from anydml.explain.values import number_of, spread, write_number, write_single, write_value
+from anydml.ir.expressions import coordinate, load
+from anydml.ir.patterns import match_filled, match_scaled
+from anydml.ir.trees import loads, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,6 +28,42 @@ if TYPE_CHECKING:
     from anydml.operators import OperatorDesc
     from anydml.tensor import TensorDesc
 
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A coordinate of a map: what is read there, and what comes of it."""
+
+    primitive: Map
+    tensors: Mapping[str, TensorDesc]
+    values: Mapping[str, Values]
+    at: Coordinate
+
+    def element(self, node: Expr) -> Element:
+        """The element that a load or a fetch reads."""
+        view = self.primitive.sources[int(node.value)]
+        at = self.at if node.op == "load" else [int(self.value(index)) for index in node.args]
+        return element_at(view, at, self.tensors[view.tensor].sizes)
+
+    def name(self, node: Expr) -> str:
+        """The name of a leaf here."""
+        if node.op == "fetch":
+            return spoken(self.primitive.sources[int(node.value)].tensor)
+        return str(self.element(node)) if node.op == "load" else name_index(node)
+
+    def value(self, node: Expr) -> Any:
+        """Have the reference engine compute it, so that a picture rounds and wraps as an operator does."""
+        if node.op in ("load", "fetch"):
+            element = self.element(node)
+            return self.values[element.tensor].at(element.coordinate)
+        shape = (1,) * len(self.at)
+        known = {coordinate(k): np.full(shape, c) for k, c in enumerate(self.at)}
+        known |= {one: np.full(shape, self.value(one)) for one in walk(node) if one.op in ("load", "fetch")}
+        return np.broadcast_to(evaluate(node, (), shape, known=known), shape)[(0,) * len(shape)]
+
+
+# Maps that compute: each element comes from those of the inputs that stand in its place
+
+
 _MOST_MARKED = 3
 """Of the sentences, those that tell of marked elements before any others are told."""
 _LONGEST = 80
@@ -34,7 +71,7 @@ _LONGEST = 80
 _CUT = "without its fraction"
 
 
-class ComputedTale(Tale):
+class MapTale(Tale):
     """How each element is computed, and which are no numbers, or not those that were computed."""
 
     def __init__(self, desc: OperatorDesc, primitive: Map, values: Mapping[str, Values]) -> None:
@@ -165,3 +202,118 @@ def _change(before: Any, after: Any) -> str:
 def _exact(number: Any) -> int | float:
     """A number that compares with others of any type: NumPy rounds large integers before it compares them."""
     return float(number) if isinstance(number, np.floating) else int(number)
+
+
+# Maps that move: every element is one of the input's, wherever that stands, or a number
+
+
+def match_moved(primitive: Map) -> Map | None:
+    """A map of which each element is an element of a source or a number, chosen by its place alone; None for others."""
+    if primitive.checks:
+        return None
+    chosen, leaves = _choices(primitive.value)
+    is_by_place = not loads(*chosen, *(index for leaf in leaves for index in leaf.args))
+    is_moved = any(leaf.op == "fetch" for leaf in leaves) or (
+        bool(chosen) and all(leaf.op != "cast" for leaf in leaves)
+    )
+    return primitive if is_by_place and is_moved and all(leaf.op in _MOVED for leaf in leaves) else None
+
+
+_MOVED = ("fetch", "load", "given", "const")
+
+
+def _choices(value: Expr) -> tuple[list[Expr], list[Expr]]:
+    """The tests that an element is chosen by, and what it is chosen from."""
+    if value.op != "where":
+        return [], [value]
+    test, *ways = value.args
+    found = [_choices(way) for way in ways]
+    return [test, *(one for tests, _ in found for one in tests)], [one for _, leaves in found for one in leaves]
+
+
+class MoveTale(Tale):
+    """Where each element comes from."""
+
+    verb = "lands in"
+
+    def __init__(self, desc: OperatorDesc, primitive: Map, values: Mapping[str, Values]) -> None:
+        self._primitive, self._values, self._tensors = primitive, values, desc.tensors()
+        self._count = math.prod(primitive.target.sizes)
+        numbers = [write_value(node.value) for node in _choices(primitive.value)[1] if node.op in ("given", "const")]
+        sources = [f"one of {spoken(view.tensor)}'s" for view in primitive.sources[:1]]
+        ways = " or ".join([*sources, *dict.fromkeys(numbers)])
+        self.summary = f"makes {self._count} element{'' if self._count == 1 else 's'}, each {ways}"
+        if sources:
+            self.legend = (("marked", "lands in the output"),)
+
+    def _chosen(self, place: Place, node: Expr) -> Expr:
+        while node.op == "where":
+            node = node.args[1 if place.value(node.args[0]) else 2]
+        return node
+
+    def landing(self, element: Element) -> Landing:
+        """One element, from its place."""
+        target = self._primitive.target
+        number = number_of(element.coordinate, self._tensors[target.tensor].sizes)
+        place = Place(self._primitive, self._tensors, self._values, place_in(target, number))
+        chosen = self._chosen(place, self._primitive.value)
+        value: Any = write_value(place.value(chosen))
+        if chosen.op not in ("load", "fetch"):
+            return Landing(value, f"{element} = {value}")
+        source = place.element(chosen)
+        return Landing(value, f"{element} = {source} = {value}", (source,), hue=1)
+
+    def sentences(self, landings: Mapping[Element, Landing]) -> list[str]:
+        """The first elements."""
+        return first_few([landing.says for landing in landings.values()], self._count, "elements")
+
+
+# Fills: elements that come of a number, or are counted on from it
+
+
+class FillTale(Tale):
+    """The number that each element is, by its own number."""
+
+    def __init__(
+        self,
+        desc: OperatorDesc,  # noqa: ARG002 - every tale is told of a description
+        primitive: Map,
+        values: Mapping[str, Values],  # noqa: ARG002 - as above, and there is no input
+    ) -> None:
+        fill = match_filled(primitive)
+        assert fill is not None  # noqa: S101 - for type checkers: who tells it has looked
+        self._primitive = fill
+        self._count = math.prod(fill.target.sizes)
+        self._start, self._delta = (write_number(n, fill.target.data_type) for n in (fill.start, fill.delta))
+        what = f"{self._count} element{'' if self._count == 1 else 's'}"
+        self.summary = f"writes {self._start} into {what}"
+        if fill.delta:
+            self.summary = f"counts {what} in their order, from {self._start} on, in steps of {self._delta}"
+
+    def landing(self, element: Element) -> Landing:
+        """Where it stands in the count."""
+        p = self._primitive
+        number = number_of(element.coordinate, p.target.sizes)
+        value, exact = self._value(number)
+        if not p.delta:
+            return Landing(write_value(value), f"{element} = {write_value(value)}")
+        sign, step = ("-", self._delta.removeprefix("-")) if p.delta < 0 else ("+", self._delta)
+        said = f"{self._start} {sign} {number}*{step} = {write_value(value)}"
+        return Landing(write_value(value), f"{element} = {said}{wrapped(value, exact)}")
+
+    def _value(self, number: int) -> tuple[Any, int]:
+        """Compute one element as `Filled` says it, and for integers what it is before it wraps."""
+        p = self._primitive
+        kind = p.target.data_type
+        if kind.is_float:
+            with np.errstate(all="ignore"):
+                return kind.dtype.type(float(p.start) + number * float(p.delta) if p.delta else p.start), 0
+        exact = int(p.start) + number * int(p.delta)
+        bits = exact % (1 << 8 * kind.size_in_bytes)
+        return np.array([bits], f"u{kind.size_in_bytes}").view(kind.dtype)[0], exact
+
+    def sentences(self, landings: Mapping[Element, Landing]) -> list[str]:
+        """The count's beginning."""
+        if not self._primitive.delta:
+            return [f"every element is {self._start}"]
+        return first_few([landing.says for landing in landings.values()], self._count, "elements")
