@@ -1,7 +1,8 @@
-"""Operators whose blocks need parts of the input that reach over several: windows, padding, resampling, rearranging.
+"""Operators whose blocks read parts that overlap several of the input: windows, padding, resampling, rearranging.
 
 Which part a block of the output needs is found by computing the indices that the operator fetches at. Windows are
-described anew, with the padding that their block has.
+described anew, with the padding that their block has. Operators that move whole blocks or parts of them, and compute
+nothing, are Dask's own indexing.
 """
 
 from __future__ import annotations
@@ -9,15 +10,15 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import dask.array as da
 import numpy as np
-from dask._task_spec import Task
+from dask._task_spec import Task, TaskRef
 
 from anydml.alone import import_alone
 from anydml.dask.arrays import Chunks, Key, Layer, edges, lazy, meta_like, places
-from anydml.dask.blocks import Block, run
-from anydml.dask.boxes import Box, cut_box
+from anydml.dask.blocks import Block, empty_like, run
 from anydml.dask.verbs import Verbs
 from anydml.engines.reference.evaluate import evaluate
 from anydml.enums import DataType
@@ -26,15 +27,89 @@ from anydml.ir.trees import moved, rewrite, walk
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
 from anydml.operator_type import OperatorType, function_name
+from anydml.operators.join import Join, Split
+from anydml.operators.manipulation import Tile
+from anydml.operators.slice import Slice, Slice1
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.dask.blocks import Asked
-    from anydml.dask.boxes import Pieces
     from anydml.dask.tensors import Layout, Tensor
     from anydml.operators import OperatorDesc
+
+
+# Parts that reach over several blocks: cut where the blocks are, and put together where they are needed
+
+
+Box: TypeAlias = tuple[tuple[int, int], ...]
+"""By dimension, where a part begins and where it ends."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """How pieces are put together: the sizes of the whole, and where each piece begins."""
+
+    sizes: tuple[int, ...]
+    starts: tuple[tuple[int, ...], ...]
+    shapes: tuple[tuple[int, ...], ...]
+    """The pieces' own sizes, in the dimensions of the whole."""
+
+    def joined(self, pieces: Sequence[Any]) -> Any:
+        """The part that they make."""
+        shown = [piece.reshape(shape) for piece, shape in zip(pieces, self.shapes, strict=True)]
+        if len(shown) == 1:
+            return shown[0]
+        whole = empty_like(shown[0], self.sizes)
+        for piece, start in zip(shown, self.starts, strict=True):
+            whole[tuple(slice(a, a + n) for a, n in zip(start, piece.shape, strict=True))] = piece
+        return whole
+
+
+def cut_box(
+    made: dict[Key, Any], name: str, source: str, layout: Layout, chunks: Chunks, box: Box
+) -> tuple[Pieces, list[TaskRef]]:
+    """The pieces of a box, one of each block that it touches; tasks that cut some are added."""
+    reached = []
+    for sizes, (low, high) in zip(chunks, box, strict=True):
+        ends = edges(sizes)
+        reached.append(
+            [
+                (i, max(low, a), min(high, b), a)
+                for i, (a, b) in enumerate(itertools.pairwise(ends))
+                if a < high and low < b
+            ]
+        )
+    refs, starts, shapes = [], [], []
+    for parts in itertools.product(*reached):
+        place = tuple(i for i, *_ in parts)
+        key = layout.key(source, place)
+        within = tuple((low - first, high - first) for _, low, high, first in parts)
+        whole = tuple(own[i] for own, i in zip(chunks, place, strict=True))
+        if within != tuple((0, size) for size in whole):
+            own = [(0, 1)] * layout.rank
+            for axis, ends_of in zip(layout.axes, within, strict=True):
+                if axis is not None:
+                    own[axis] = ends_of
+            cut = (f"{name}-cut", source, *key[1:], *(end for pair in own for end in pair))
+            if cut not in made:
+                made[cut] = Task(cut, _cut, TaskRef(key), own)
+            key = cut
+        refs.append(TaskRef(key))
+        starts.append(tuple(low - begin for (_, low, _, _), (begin, _) in zip(parts, box, strict=True)))
+        shapes.append(tuple(high - low for _, low, high, _ in parts))
+    sizes = tuple(high - low for low, high in box)
+    return Pieces(sizes, tuple(starts), tuple(shapes)), refs
+
+
+def _cut(block: Any, own: Sequence[tuple[int, int]]) -> Any:
+    """A part of a block, as an array of its own: a view would keep the whole block."""
+    return block[tuple(slice(*ends) for ends in own)].copy()
+
+
+# Operators that read such parts
+
 
 _MOST = 2**22
 """Coordinates that are looked at to find what a block needs."""
@@ -255,3 +330,66 @@ def _local_windows(
         desc, input_tensor=own, output_tensor=made, start_padding=tuple(starts), end_padding=tuple(ends)
     )
     return None if any(found.own_faults()) else found
+
+
+# Operators that move blocks
+
+
+def _part(x: Tensor, starts: Sequence[int], steps: Sequence[int], sizes: Sequence[int]) -> Any:
+    """The elements start + step·i of each dimension, for i below a size."""
+    index = [slice(None)] * x.array.ndim
+    for axis, start, step, size in zip(x.axes, starts, steps, sizes, strict=True):
+        if axis is not None:
+            last = start + step * (size - 1)
+            stop = last + (1 if step > 0 else -1)
+            index[axis] = slice(start, None if stop < 0 else stop, step)
+    return x.array[tuple(index)]
+
+
+def _slice(desc: Any, tensors: Sequence[Tensor]) -> list[Any]:
+    return [_part(tensors[0], desc.offsets, desc.strides, desc.sizes)]
+
+
+def _slice1(desc: Any, tensors: Sequence[Tensor]) -> list[Any]:
+    windows = zip(desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides, strict=True)
+    starts = [offset + (size - 1 if stride < 0 else 0) for offset, size, stride in windows]
+    return [_part(tensors[0], starts, desc.input_window_strides, desc.output_tensor.sizes)]
+
+
+def _join(desc: Any, tensors: Sequence[Tensor]) -> list[Any]:
+    axis = tensors[0].axes[desc.axis]
+    return [da.concatenate([x.array for x in tensors], axis=0 if axis is None else axis)]
+
+
+def _split(desc: Any, tensors: Sequence[Tensor]) -> list[Any]:
+    (x,), found, first = tensors, [], 0
+    for output in desc.output_tensors:
+        starts = [first if d == desc.axis else 0 for d in range(len(x.sizes))]
+        found.append(_part(x, starts, (1,) * len(starts), output.sizes))
+        first += output.sizes[desc.axis]
+    return found
+
+
+def _tile(desc: Any, tensors: Sequence[Tensor]) -> list[Any]:
+    (x,) = tensors
+    array = x.array
+    for axis, repeat in zip(x.axes, desc.repeats, strict=True):
+        if repeat > 1 and axis is not None:
+            array = da.concatenate([array] * repeat, axis=axis)
+    return [array]
+
+
+_RULES: dict[type[OperatorDesc], Callable[[Any, Sequence[Tensor]], list[Any]]] = {
+    Join: _join,
+    Slice: _slice,
+    Slice1: _slice1,
+    Split: _split,
+    Tile: _tile,
+}
+
+
+def moved_blocks(desc: OperatorDesc, tensors: Mapping[str, Tensor]) -> list[Any] | None:
+    """The results of an operator that Dask's indexing carries out; None of others."""
+    rule = _RULES.get(type(desc))
+    has_added = any(axis is None for x in tensors.values() for axis in x.axes) and isinstance(desc, Join)
+    return None if rule is None or has_added else rule(desc, list(tensors.values()))
