@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from anydml.cli.onnx_inputs import Given
     from anydml.explore.jobs import Say
     from anydml.onnx import Model, NodeReport, TensorInfo
-    from anydml.onnx.differences import Difference
+    from anydml.onnx.comparing import Difference
     from anydml.onnx.reading import Source
 
 
