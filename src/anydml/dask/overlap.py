@@ -27,8 +27,7 @@ from anydml.ir.trees import moved, rewrite, walk
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
 from anydml.operator_type import OperatorType, function_name
-from anydml.operators.join import Join, Split
-from anydml.operators.manipulation import Tile
+from anydml.operators.manipulation import Join, Split, Tile
 from anydml.operators.slice import Slice, Slice1
 from anydml.tensor import TensorDesc
 
