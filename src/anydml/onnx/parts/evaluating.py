@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     Array = np.ndarray[Any, Any]
-    Array = np.ndarray[Any, Any]
 
 
 # NonZero of few elements and StringNormalizer, by NumPy
