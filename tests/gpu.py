@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.common.engine import Engine
+from anydml.engines.common.program import Program
 from anydml.enums import NUMPY_TYPES
 from anydml.memory import Buffer, packed_strides
 
@@ -42,7 +43,7 @@ class OnSecondGpu(OnGpu):
         raise AssertionError("nobody needs to ask: the interface has said it all")
 
 
-class Recorder:
+class Recorder(Program):
     """A program that notes what it is bound to and how often it runs."""
 
     def __init__(self, engine: Gpu) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anydml.engines.cpu.launch.program import KernelProgram
 
-PRODUCTS = {"abreast", "attend", "bands", "contract", "planes", "weights"}
+PRODUCTS = {"abreast", "attend", "contract", "direct", "stencil", "weights"}
 """Kernels of GEMM, convolution, pooling stencils and attention."""
 
 

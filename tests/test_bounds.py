@@ -28,9 +28,9 @@ from anydml.ir.verbs import Map
 from anydml.ir.views import View
 from anydml.runtime.chunked_scan import scan_with_carry
 from contractions import draw
-from test_cpu_bands import described as of_planes
-from test_cpu_pixel_bands import beside
-from test_cpu_pixel_bands import described as of_pixels
+from test_cpu_direct import described as of_planes
+from test_cpu_direct_nhwc import beside
+from test_cpu_direct_nhwc import described as of_pixels
 from test_weights import Weights
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ SAMPLES: dict[str, Callable[[], object]] = {
         compiled(_looked_up),
     ),
     "contract": _products,
-    "planes": _windows,
+    "stencil": _windows,
     "attend": lambda: compiled(_attention),
     "repeat": lambda: dml.rnn(numbers(1, 20, 1, 4), numbers(1, 1, 5, 4), numbers(1, 1, 5, 5)),
     "weights": lambda: [
@@ -268,7 +268,7 @@ SAMPLES: dict[str, Callable[[], object]] = {
         Weights("uint4", rows, 80, 128, 32, zeros=True, are_inputs=given, rounded=rounded).compile("cpu")
         for rows in (2, 60) for given in (False, True) for rounded in (False, True)
     ],
-    "bands": lambda: (
+    "direct": lambda: (
         _conv(of_planes, numbers(1, 8, 12, 12), numbers(16, 8, 3, 3)),
         _conv(of_pixels, beside(numbers(1, 8, 12, 12)), numbers(16, 8, 3, 3)),
         _conv(of_pixels, beside(numbers(1, 16, 12, 12)), numbers(16, 1, 3, 3), group_count=16),
@@ -276,7 +276,7 @@ SAMPLES: dict[str, Callable[[], object]] = {
 }  # fmt: skip
 """By family of kernels, calls whose records are of it."""
 NEEDS = {
-    "bands": (reads_pixels(), "there are no bands on this CPU"),
+    "direct": (reads_pixels(), "direct convolution is for AVX2"),
     "abreast": (not IS_ARM and has_feature("avx2"), "it is written for an x86's bytes"),
 }
 
@@ -357,8 +357,8 @@ RECORDS: dict[str, tuple[str, ...]] = {
     "CheckedProgram": ("check",),
     "CutProgram": ("rows",),
     "KernelProgram": (
-        *("abreast", "attend", "bands", "bordered", "contract", "copy", "gather", "placed", "planes", "reverse"),
-        *("rows", "scan", "top", "transpose", "walk", "weights"),
+        *("abreast", "attend", "bordered", "contract", "copy", "direct", "gather", "placed", "reverse"),
+        *("rows", "scan", "stencil", "top", "transpose", "walk", "weights"),
     ),
     "LongScanProgram": ("scan",),
     "LoopProgram": ("repeat",),

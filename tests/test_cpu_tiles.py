@@ -9,9 +9,7 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu.build import _called
-from anydml.engines.cpu.conv.stencil import Taps, make_extremes, make_taps
-from anydml.engines.cpu.conv.stencil_vectors import make_dots as make_dots_of_taps
-from anydml.engines.cpu.conv.stencil_vectors import suits_dots
+from anydml.engines.cpu.conv.stencil import Taps, make_stencil, suits_sdot
 from anydml.engines.cpu.families import AVX512
 from anydml.engines.cpu.gemm import tile_shapes as tiles
 from anydml.engines.cpu.gemm.microkernel import BYTES, UNROLLED, Tile, make_microkernel
@@ -117,15 +115,15 @@ def test_products_are_compiled_for_every_cpu(name: str) -> None:
             )
             texts += [make_octets(octets), make_total(octets)]
         taps = Taps("fma", 3, 3, 2, 2, 1, 1, 8, tile.by_lane, "u8")
-        texts += [make_compensation(), make_taps(taps), *([make_dots_of_taps(taps)] if suits_dots(taps) else [])]
+        texts += [make_compensation(), make_stencil(taps)]
+        texts += [make_stencil(taps._replace(is_dot4=True))] if suits_sdot(taps) else []
     else:
         shape = SmallM(5, tile.lanes, 8, tile.by_lane, False, False, (number,), "p")
         texts += [make_strip(number * 2, shape), make_dots(number * 2, shape)]
         texts += [make_pack(Packing(lie, "f32" if name in OLD else "f16", *panel)) for lie in "pts" for panel in panels]
         for op, step in itertools.product(("fma", "max", "sum"), (1, 2)):
-            make = make_extremes if op == "max" else make_taps
-            for left in (None, 1):
-                texts.append(make(Taps(op, 3, 3, step, step, 1, 1, tile.lanes, tile.by_lane, left=left, over=1)))
+            taps = Taps(op, 3, 3, step, step, 1, 1, tile.lanes, tile.by_lane, over=1)
+            texts += [make_stencil(taps._replace(left=left)) for left in (None, 1)]
     for text in texts:
         assert not _called(assembly(text, triple, cpu)), text
 

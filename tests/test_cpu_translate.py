@@ -13,6 +13,7 @@ from anydml.engines.cpu import build, features
 from anydml.engines.cpu.codegen.language import larger, load_word, quotient, remainder, smaller, store_word
 from anydml.engines.cpu.codegen.translate import translate
 from anydml.engines.cpu.kernel import Kernel
+from anydml.engines.cpu.launch.record import HEADER, Layout, Record, Table, Words
 
 SCALE, IS_ODD = 8, True
 
@@ -62,6 +63,33 @@ def test_a_kernel_does_as_python_does(monkeypatch: pytest.MonkeyPatch) -> None:
     for begin, end in ((0, 0), (0, 3), (2, 9), (5, 40), (0, 64), (-9, 4)):
         found = compiled(memory.ctypes.data, begin, end)
         assert (found, int(memory[0])) == (_some_work(memory.ctypes.data, begin, end), kept[0]), (begin, end)
+
+
+RECORD = Layout("count", "rank", Table("fixed", 2, "first second", ""), "scale", Table("outer", 0, "size stride"))
+REST = Layout("offset", Table("by", 0, "step", ""), header=0)
+
+
+def _walked(outer: Any, number: int) -> Any:
+    """A table, given to a function."""
+    return outer[number].size * 1000 + outer[number].stride
+
+
+def _read_fields(words: int, begin: int, end: int) -> Any:
+    w = RECORD(words)
+    total = w.count * w.scale + w.fixed[1].first - w.fixed[0].second
+    for k in range(w.rank):
+        total += _walked(w.outer, k)
+    rest, (low, (high, _)) = REST(w.outer[w.rank]), (begin, (end, 0))
+    return total + rest.offset * rest.by[high].step - low
+
+
+def test_kernels_read_records_by_name() -> None:
+    fields: dict[str, Words] = {"count": 3, "rank": 2, "fixed": [10, 20, 30], "scale": 7, "outer": [5, 6, 8, 9]}
+    record = Record.of([0] * HEADER, RECORD.write(fields), REST.write({"offset": 2, "by": [40, 50, 60]}))
+    memory = np.array(record.words)
+    assert _compile(_read_fields)(memory.ctypes.data, 4, 2) == 21 + 30 - 20 + 5006 + 8009 + 2 * 60 - 4
+    read = RECORD.read(record.words)
+    assert (read.scale, [(row.size, row.stride) for row in read.outer]) == (7, [(5, 6), (8, 9)])
 
 
 def test_what_kernels_do_not_have_is_refused() -> None:

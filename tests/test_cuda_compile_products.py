@@ -17,11 +17,30 @@ from anydml.ir.views import View
 pytest.importorskip("torch", reason="PyTorch is not installed: make test EXTRAS='torch triton'")
 pytest.importorskip("triton", reason="Triton is not installed: make test EXTRAS='torch triton'")
 
+from anydml.engines.common.routes import TAKEN
 from anydml.engines.cuda.attention.attention import AttendProgram
 from anydml.engines.cuda.gemm.gemm import ProductProgram
 from anydml.engines.cuda.quant.weight_only import WeightsProgram
-from anydml.engines.cuda.schedules import plan
+from anydml.engines.cuda.schedules import plan, route
 from ptx import F32, assembly, figures_for
+
+
+def test_a_product_says_how_factors_are_read_and_cut() -> None:
+    def ways(rows: int, of: Any) -> list[str]:
+        sizes = (rows, 2048, 512)
+        left, right = View("a", of, sizes, (512, 0, 1)), View("b", of, sizes, (0, 1, 2048))
+        total = ex.fold("sum", ex.load(0, of).to(F32) * ex.load(1, of).to(F32)).to(of)
+        verb = Reduce((left, right), View("c", of, (rows, 2048, 1), (2048, 1, 0)), total, 1)
+        token = TAKEN.set([])
+        try:
+            assert route(verb, figures_for(90), frozenset()).name == "GEMM"
+            return [one.name for one in TAKEN.get() or ()]
+        finally:
+            TAKEN.reset(token)
+
+    assert ways(1024, dml.DataType("float16")) == ["blocks", "tiles of 128 x 256 x 64"]
+    assert ways(16, dml.DataType("float16")) == ["pointers", "tiles of 16 x 32 x 128"]
+    assert ways(1, F32) == ["lines", "tiles of 1 x 32 x 256"]
 
 
 @pytest.mark.parametrize("is_turned", [False, True])

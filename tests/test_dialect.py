@@ -11,6 +11,7 @@ import pytest
 from agreement import assert_same, run, view
 from anydml.engines.common.dialect import Dialect, Lines, bits_of, offset
 from anydml.engines.common.engine import Engine
+from anydml.engines.common.program import Program
 from anydml.engines.reference import ReferenceEngine
 from anydml.engines.reference.evaluate import _fma, convert
 from anydml.enums import NUMPY_TYPES, DataType
@@ -80,7 +81,7 @@ class Written(Engine):
 
 
 @dataclass(frozen=True)
-class WrittenMap:
+class WrittenMap(Program):
     """A map as text."""
 
     primitive: Map

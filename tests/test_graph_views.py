@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anydml.enums import DataType
-from anydml.graph.views import Trace, straightened, through, trace
+from anydml.graph.views import straightened, through
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map
+from anydml.ir.views import Trace, trace
 from drawing import draw_sizes, nested, packed, pick, upto
 from random_recipes import RANDOM
 from recipes import elements, view

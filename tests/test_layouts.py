@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.common.program import layouts_of
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.gemm.selection import SIDE
 from anydml.engines.cpu.gemm.tile_shapes import multiplies_bytes, tile_for
@@ -40,7 +39,7 @@ def run_ahead(primitive: Reduce, arrays: dict[str, Array]) -> bool:
     engine = CpuEngine()
     places = {name: int(array.__array_interface__["data"][0]) for name, array in arrays.items()}
     program = engine.compile(primitive, frozenset(places) - {"target"})
-    held, wanted = [], layouts_of(program)
+    held, wanted = [], program.layouts
     plain = {layout.sources[0].tensor for layout in wanted.values()}
     ahead = {name: place for name, place in places.items() if name not in plain}
     for name, layout in wanted.items():

@@ -175,11 +175,12 @@ def test_a_program_is_kept_without_addresses() -> None:
 
 
 def test_fields_are_written_and_read_by_name() -> None:
-    layout = Layout("first", Table("pairs", 2, 2), "last")
+    layout = Layout("first", Table("pairs", 2, "a b", ""), "last")
     record = layout.write({"last": Pointer("y", 12), "pairs": [1, 2, 3]})
     assert record == Record((0, 1, 2, 3, 0, 0), (Relocation(5, "y", 12),))
     assert (layout.at("last"), layout.end) == (8 * (HEADER + 5), HEADER + 6)
-    assert layout.read([0] * HEADER + [7, 1, 2, 3, 4, 9]) == {"first": 7, "pairs": 1, "last": 9}
+    read = layout.read([0] * HEADER + [7, 1, 2, 3, 4, 9])
+    assert (read.first, [(pair.a, pair.b) for pair in read.pairs], read.last) == (7, [(1, 2), (3, 4)], 9)
     both = Record.of((5,), record, [Pointer("", 8), Pointer("x", 0)])
     assert both.words == (5, 0, 1, 2, 3, 0, 0, 8, 0)
     assert both.relocations == (Relocation(6, "y", 12), Relocation(8, "x", 0))

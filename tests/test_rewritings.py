@@ -172,11 +172,11 @@ def test_each_acts_and_can_be_left_out(name: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(g.device.engine, "traits", traits)
     if name == "split_k":
         pytest.importorskip("triton", reason="Triton is not installed: make test EXTRAS='torch triton'")
-        from anydml.engines.cuda.gemm import split_k as divide
+        from anydml.engines.cuda.gemm import gemm
 
-        monkeypatch.setattr(divide, "LEAST", 16)
-        monkeypatch.setattr(divide, "ANOTHER", 0)
-        monkeypatch.setattr(g.device.engine, "split_k", lambda step: divide.divide(step, 132))
+        monkeypatch.setattr(gemm, "LEAST_TERMS", 16)
+        monkeypatch.setattr(gemm, "LAUNCH_TIME", 0)
+        monkeypatch.setattr(g.device.engine, "split_k", lambda step: gemm.divide(step, 132))
     given = numbers(1, 2, 48, 32)
     made = CASES[name](g, g.input(given, "x"))
     whole, less = (g.compile(made, without=without) for without in ((), [name]))

@@ -34,7 +34,7 @@ def numbers(*shape: int) -> np.ndarray[Any, Any]:
 
 
 def test_routes_have_names_and_conditions_of_their_own() -> None:
-    tables = [*schedules.SCHEDULES.values(), *schedules.AHEAD.values(), schedules.JOINED]
+    tables = [*schedules.SCHEDULES.values(), schedules.JOINED]
     routes = list(itertools.chain.from_iterable(tables))
     assert all(isinstance(route, Route) and route.name and route.condition for route in routes)
     assert len({route.name for route in routes}) == len({route.plan for route in routes}) == len(routes)
@@ -82,7 +82,8 @@ def test_a_convolution_says_how_it_is_carried_out() -> None:
     assert found.nodes == ("CONVOLUTION",)
     if reads_pixels():
         assert found.route == "direct convolution, padded"
-    assert str(found) == f"CONVOLUTION: {found.route} ({found.when}; {found.values})"
+    measured = f": {found.measured}" if found.measured else ""
+    assert str(found) == f"CONVOLUTION: {found.route} ({found.when}; {found.values}){measured}"
     assert found.values == "M 400, N 32, K 144 of FLOAT32"
     several = dml.Device("reference").compile(desc).schedules
     assert {(one.route, one.when) for one in several} == {(GENERIC.name, GENERIC.condition)}
@@ -119,6 +120,8 @@ def test_a_product_says_how_its_right_factor_is_read(
     )  # fmt: skip
     (found,) = dml.Device("cpu").compile(desc).schedules
     assert found.route == f"GEMM / {way}"
+    assert bool(found.measured) == ("small-M" in way)
+    assert str(found).endswith(found.measured or ")")
     assert condition in found.when
     assert found.values == f"M {m}, N {n}, K {k} of FLOAT32"
 

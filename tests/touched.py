@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.engines.common.program import layouts_of
 from anydml.engines.cuda import CudaEngine, scratch
 from anydml.ir.bounds import BoundsError, Span, reaches
 
@@ -34,9 +33,9 @@ def spans_of(program: Any) -> dict[str, Span]:
 
 def _watched(program: Any, primitive: Primitive) -> Any:
     """A program that may touch what its verb's views do, and words that are made when it is bound."""
-    views = [*primitive.views, *(layout.target for layout in layouts_of(program).values())]
+    views = [*primitive.views, *(layout.target for layout in program.layouts.values())]
     spans = reaches(views)
-    spans |= {name: spans[layout.target.tensor] for name, layout in layouts_of(program).items()}
+    spans |= {name: spans[layout.target.tensor] for name, layout in program.layouts.items()}
     _known[id(program)] = (program, spans)
     kind = type(program)
     if kind not in _classes:

@@ -14,9 +14,8 @@ from anydml.graph.arena import lay_out
 from anydml.graph.lower import lower
 from anydml.graph.optimise import rewrite
 from anydml.graph.recipe import Recipe
-from anydml.graph.views import trace
 from anydml.graph.wiring import constants, input_descs, node_names, operators, output_descs, slot_names, used_nodes
-from anydml.ir.views import View
+from anydml.ir.views import View, trace
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

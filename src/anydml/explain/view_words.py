@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.graph.views import trace
+from anydml.ir.views import trace
 from anydml.memory import layout_of, packed_strides
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.graph.views import Trace
     from anydml.ir.verbs import Primitive
-    from anydml.ir.views import View
+    from anydml.ir.views import Trace, View
 
 
 def word_verb(primitive: Primitive) -> str:

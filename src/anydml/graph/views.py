@@ -1,99 +1,19 @@
-"""Views of views: where one view's elements lie among another's, and what a copy's reader would read at its source."""
+"""Views of views: what a copy's reader would read at its source."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from anydml.ir.loops import loops_of, simplify
 from anydml.ir.patterns import copy_of
-from anydml.ir.views import View
-from anydml.tapes import cached
+from anydml.ir.views import View, indices_in, trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from anydml.ir.verbs import Map
 
 MOST_DIMENSIONS = 8
 """Of a tensor, in DirectML; engines are made for as many."""
-
-
-class Trace(NamedTuple):
-    """Where a reader's elements lie in a target: element i at index first[k] + Σ i[m]·steps[k][m] of dimension k."""
-
-    first: tuple[int, ...]
-    steps: tuple[tuple[int, ...], ...]
-    """By the target's dimension, then by the reader's."""
-
-    def bounds(self, k: int, sizes: Sequence[int]) -> tuple[int, int]:
-        """The least and the greatest index of the target's dimension k that a reader of these sizes takes."""
-        reach = [(size - 1) * step for size, step in zip(sizes, self.steps[k], strict=True)]
-        return self.first[k] + sum(r for r in reach if r < 0), self.first[k] + sum(r for r in reach if r > 0)
-
-
-def trace(reader: View, target: View) -> Trace | None:
-    """Find a reader's elements among those of a target in the same store.
-
-    None where the target's strides do not nest, where elements differ in width, where the reader leaves the target,
-    and where a dimension of the reader runs on from one line of the target to the next.
-    """
-    if reader.data_type.size_in_bytes != target.data_type.size_in_bytes:
-        return None
-    told = (reader.sizes, reader.strides, reader.offset - target.offset, target.sizes, target.strides)
-    return _trace(*told)
-
-
-@cached(4096)  # layers are alike, and a rule asks again what another asked
-def _trace(
-    sizes: tuple[int, ...],
-    strides: tuple[int, ...],
-    offset: int,
-    target_sizes: tuple[int, ...],
-    target_strides: tuple[int, ...],
-) -> Trace | None:
-    indices_at = _indices_in(target_sizes, target_strides)
-    first = None if indices_at is None else indices_at(offset)
-    if indices_at is None or first is None:
-        return None
-    columns = []
-    for size, stride in zip(sizes, strides, strict=True):
-        second = first if size == 1 or stride == 0 else indices_at(offset + stride)
-        if second is None:
-            return None
-        columns.append([b - a for a, b in zip(first, second, strict=True)])
-    steps = tuple(tuple(column[k] for column in columns) for k in range(len(target_sizes)))
-    found = Trace(tuple(first), steps)
-    for k, size in enumerate(target_sizes):
-        low, high = found.bounds(k, sizes)
-        if low < 0 or high >= size:
-            return None
-    return found
-
-
-def _indices_in(sizes: tuple[int, ...], strides: tuple[int, ...]) -> Callable[[int], list[int] | None] | None:
-    """A function from an element's distance to the first to its indices in a target, as digits are told from a number.
-
-    For that the target's strides must nest, each passing everything below it. A place that is none of the target's
-    has no indices, or some that are outside of its sizes.
-    """
-    digits = sorted((abs(stride), k) for k, stride in enumerate(strides) if sizes[k] > 1)
-    lowest = reach = 0
-    for stride, k in digits:
-        if stride <= reach:
-            return None
-        reach += (sizes[k] - 1) * stride
-        lowest += min((sizes[k] - 1) * strides[k], 0)
-
-    def indices_at(place: int) -> list[int] | None:
-        found, left = [0] * len(sizes), place - lowest
-        for stride, k in reversed(digits):
-            found[k], left = divmod(left, stride)
-            if strides[k] < 0:
-                found[k] = sizes[k] - 1 - found[k]
-        return None if left else found
-
-    return indices_at
 
 
 def through(reader: View, target: View, source: View) -> View | None:
@@ -131,7 +51,7 @@ def parts_of(reader: View, target: View, source: View) -> list[list[int]] | None
     The copy is from `source` to `target`. None where the dimensions cannot be cut evenly.
     """
     target, _ = _merged(target, source)
-    indices_at, offset = _indices_in(target.sizes, target.strides), reader.offset - target.offset
+    indices_at, offset = indices_in(target.sizes, target.strides), reader.offset - target.offset
     first = indices_at(offset) if indices_at else None
     if indices_at is None or first is None:
         return None

@@ -1,4 +1,8 @@
-"""Padding as a property of reads: elements at lines of coordinates, and one number for all outside a tensor."""
+"""Padding as a property of reads: elements at lines of coordinates, and one number for all outside a tensor.
+
+Operators lower padding to maps that materialise it: a copy, and fills around it. `match_padded` is where those are
+recognised, for all engines and passes; `ir/windows.py` says how windows of a padded tensor walk over the one within.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.enums import DataType
 from anydml.ir.expressions import const, fetch, given, maximum, minimum, where
 from anydml.ir.fetches import Line, line_of
+from anydml.ir.patterns import is_copy, is_plain
+from anydml.ir.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Map, Primitive
 
 
 INT64 = DataType.INT64
@@ -58,3 +65,67 @@ def match_reached(node: Expr) -> Reached | None:
     if again is not node or len(lines) < len(indices):
         return None
     return Reached(slot, tuple(lines), tuple(limits), outside)
+
+
+# Padding that maps materialise.
+
+
+class Padded(NamedTuple):
+    """A tensor that is copied into another, with one number all around it there."""
+
+    source: View
+    """The tensor."""
+    inner: View
+    """Its place in the padded one."""
+    around: tuple[View, ...]
+    """The places of the number."""
+    outside: Expr | View
+    """The number, or the element that has it."""
+
+    @property
+    def whole(self) -> View | None:
+        """All of the padded tensor, in those dimensions of what lies in it that have several elements; None where
+        their strides do not nest.
+        """
+        inner = self.inner
+        wide = [k for k, size in enumerate(inner.sizes) if size > 1]
+        sizes, left = dict[int, int](), 1 + max(map(_last, (inner, *self.around)))
+        for k in sorted(wide, key=lambda k: -inner.strides[k]):
+            if inner.strides[k] <= 0 or left % inner.strides[k]:
+                return None
+            sizes[k], left = left // inner.strides[k], inner.strides[k]
+        strides = tuple(inner.strides[k] for k in wide)
+        return View(inner.tensor, inner.data_type, tuple(sizes[k] for k in wide), strides) if left == 1 else None
+
+
+def match_padded(verbs: Sequence[Primitive]) -> Padded | None:
+    """A copy into a tensor, and fills of one number, or of one element, around it there; None for other verbs."""
+    copies, around, outside = list["Map"](), list[View](), set["Expr | View"]()
+    for verb in verbs:
+        if (number := _filling(verb)) is not None:
+            around += verb.targets
+            outside.add(number)
+        elif is_copy(verb):
+            copies.append(verb)
+        else:
+            return None
+    if len(copies) != 1 or len(outside) != 1:
+        return None
+    (copy,), (number,) = copies, outside
+    is_one = all(view.tensor == copy.target.tensor for view in around)
+    return Padded(copy.source, copy.target, tuple(around), number) if is_one else None
+
+
+def _filling(verb: Primitive) -> Expr | View | None:
+    """The number, or the element, that a map fills its target with; None where it does something else."""
+    if not is_plain(verb):
+        return None
+    if not verb.sources:
+        return verb.value if verb.value.op in ("given", "const") else None
+    one = verb.source
+    return View(one.tensor, one.data_type, (1,), (0,), one.offset) if is_copy(verb) and not any(one.strides) else None
+
+
+def _last(view: View) -> int:
+    """The number of the last element of a view in memory."""
+    return view.offset + sum(max((size - 1) * step, 0) for size, step in zip(view.sizes, view.strides, strict=True))

@@ -12,13 +12,14 @@ from anydml.enums import DataType
 from anydml.ir.contraction import ConvolutionAxes, match_contraction
 from anydml.ir.epilogue import fetches_beside
 from anydml.ir.padded_reads import match_reached
-from anydml.ir.views import View
+from anydml.ir.views import View, trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from anydml.ir.contraction import Contraction
     from anydml.ir.expressions import Expr
+    from anydml.ir.padded_reads import Padded
     from anydml.ir.verbs import Reduce
 
 
@@ -47,7 +48,7 @@ class Walked:
     offset: int
     axes: tuple[Axis, ...]
     outside: Expr | None = None
-    """The number that stands where indices lie outside."""
+    """The number that stands where indices lie outside; of a padded tensor it may be an element, and this None."""
 
     def stride(self, dimension: int) -> int:
         """Along a dimension of the walk, in elements."""
@@ -75,19 +76,33 @@ class Walked:
         axes = tuple(axis._replace(stride=strides[k]) for k, axis in enumerate(self.axes))
         return Walked(tensor, self.kind, 0, axes, self.outside)
 
+    def along(self, *dimensions: int) -> Axis | None:
+        """The axis that some dimensions of the walk go along, and no others do: of one element where none of them goes
+        anywhere. None where there are several, or others go along it too.
+        """
+        found = [axis for axis in self.axes if not axis.steps.keys().isdisjoint(dimensions)]
+        if not found:
+            return Axis(0, 1, 0, {}, False)
+        return found[0] if len(found) == 1 and found[0].steps.keys() <= {*dimensions} else None
+
     @property
     def reach(self) -> int:
         """How far its elements lie apart at most, and what lies beside it within a tile."""
         return sum(abs(axis.stride) * (axis.size + 1024) for axis in self.axes)
 
 
-def walked_by(node: Expr, sources: Sequence[View], pairs: Mapping[int, int]) -> Walked | None:
+def walked_by(
+    node: Expr, sources: Sequence[View], pairs: Mapping[int, int], padded: Padded | None = None
+) -> Walked | None:
     """How an element is read, at the current coordinates or at lines of them; None for other nodes.
 
-    Of one at the current coordinates `pairs` says which dimensions of the walk go along one of the source.
+    Of one at the current coordinates `pairs` says which dimensions of the walk go along one of the source. One of a
+    tensor that is `padded` is read of the tensor within, or lies outside.
     """
     if node.op == "load":
-        return _loaded(sources[int(node.value)], pairs)
+        view = sources[int(node.value)]
+        is_padded = padded is not None and view.tensor == padded.inner.tensor
+        return walked_within(view, padded) if padded is not None and is_padded else _loaded(view, pairs)
     found = match_reached(node)
     if found is None:
         return None
@@ -113,6 +128,25 @@ def _loaded(view: View, pairs: Mapping[int, int]) -> Walked:
         axes.append(Axis(unit, high - low + 1, -low, steps, False))
         offset += low * unit
     return Walked(view.tensor, view.data_type, offset, tuple(axes))
+
+
+def walked_within(view: View, padded: Padded) -> Walked | None:
+    """How a view of a padded tensor walks over the tensor within; None where dimensions run on from line to line."""
+    inner, source, whole = padded.inner, padded.source, padded.whole
+    wide = [k for k, size in enumerate(inner.sizes) if size > 1]
+    found = None if whole is None else trace(view, whole)
+    first = None if whole is None else trace(inner.pick(wide), whole)
+    if found is None or first is None or view.data_type is not source.data_type:
+        return None
+    axes = []
+    for k, start, begin, along in zip(wide, found.first, first.first, found.steps, strict=True):
+        steps = {m: step for m, step in enumerate(along) if step and view.sizes[m] > 1}
+        far = [(view.sizes[m] - 1) * step for m, step in steps.items()]
+        low, high = start - begin + sum(min(one, 0) for one in far), start - begin + sum(max(one, 0) for one in far)
+        is_limited = low < 0 or high >= source.sizes[k]
+        axes.append(Axis(source.strides[k], source.sizes[k], start - begin, steps, is_limited))
+    outside = None if isinstance(padded.outside, View) else padded.outside
+    return Walked(source.tensor, source.data_type, source.offset, tuple(axes), outside)
 
 
 @dataclass(frozen=True, slots=True)

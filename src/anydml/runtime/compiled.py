@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.alone import import_alone
-from anydml.engines.common.program import direct_of
 from anydml.enums import DataType
 from anydml.errors import DescriptionError, Fault, IndexRangeError, show
 from anydml.graph.arena import check_bounds, lay_out
@@ -163,7 +162,7 @@ class CompiledOperator(Compiled):
         is_one = len(self._programs) == 1 and not (self.owned or self.temporary_size or self._ahead.maps)
         if not is_one or self.memory != HOST or not has_fast_address:
             return None
-        return direct_of(self._programs[0], self._bound_fields)
+        return self._programs[0].direct(self._bound_fields)
 
     def several(self, out: object) -> list[object]:
         """A list is for operators that give one; to others it is no array."""

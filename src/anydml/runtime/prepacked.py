@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from anydml.engines.common.program import layouts_of
 from anydml.graph.recipe import Recipe, Step, Store, free_name
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ class Layouts:
         stores: dict[Map | Reduce, str] = {}
         named, read, names = {*recipe.stores, *taken}, set[str](), []
         for step, program in zip(recipe.steps, programs, strict=True):
-            wanted = layouts_of(program)
+            wanted = program.layouts
             own = {}
             for name, layout in wanted.items():
                 plain = replace(layout, target=replace(layout.target, tensor=""))

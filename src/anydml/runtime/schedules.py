@@ -27,9 +27,12 @@ class Schedule:
     """The row of the decision table, and after a slash each way that its planner chose."""
     when: str
     values: str
+    measured: str = ""
+    """The time that the row takes somewhere, and what others take there; empty where nobody wrote it down."""
 
     def __str__(self) -> str:
-        return f"{', '.join(self.nodes)}: {self.route} ({self.when}; {self.values})"
+        measured = f": {self.measured}" if self.measured else ""
+        return f"{', '.join(self.nodes)}: {self.route} ({self.when}; {self.values}){measured}"
 
 
 class Schedules(tuple[Schedule, ...]):
@@ -52,7 +55,8 @@ def schedules_of(
 def _schedule(engine: Engine, nodes: Sequence[str], verbs: Sequence[Primitive], constants: frozenset[str]) -> Schedule:
     routes = routes_of(engine, verbs, constants)
     names, conditions = (" / ".join(route.name for route in routes), "; ".join(route.condition for route in routes))
-    return Schedule(tuple(nodes), names, conditions, _sizes(verbs[-1]))
+    measured = "; ".join(route.measured for route in routes if route.measured)
+    return Schedule(tuple(nodes), names, conditions, _sizes(verbs[-1]), measured)
 
 
 def _sizes(verb: Primitive) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.errors import BindingError, Fault
 from anydml.locks import make_lock
@@ -22,9 +24,17 @@ class Place(NamedTuple):
     """In bytes, from the array's first element; the address itself where the memory is known."""
 
 
-class Program(Protocol):
+class Program(ABC):
     """A primitive made ready to run."""
 
+    __slots__ = ()
+    layouts: Mapping[str, Map | Reduce] = MappingProxyType({})
+    """Layouts that it wants ahead: by a name of its own, the verb of one constant that writes it, packed.
+
+    When it is bound, the name has its place. What its layouts are of, it reads no more itself.
+    """
+
+    @abstractmethod
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Attach each tensor to its memory, given by the address of its first element. The result dispatches.
 
@@ -32,23 +42,12 @@ class Program(Protocol):
         values of indices, which it does before it writes.
         """
 
+    def direct(self, _tensors: Sequence[str]) -> Callable[..., Any] | None:
+        """A function that runs it on NumPy's host arrays, one for each tensor in order; None where it must be bound.
 
-def layouts_of(program: Program) -> Mapping[str, Map | Reduce]:
-    """Layouts that a program wants ahead: by a name of its own, the verb of one constant that writes it, packed.
-
-    When it is bound, the name has its place. What its layouts are of, it reads no more itself.
-    """
-    found: Mapping[str, Map | Reduce] = getattr(program, "layouts", {})  # which few programs have
-    return found
-
-
-def direct_of(program: Program, tensors: Sequence[str]) -> Callable[..., Any] | None:
-    """A function that runs a program on NumPy's host arrays, one for each tensor in order; None where it must be bound.
-
-    They were checked before, as those that are bound are.
-    """
-    make = getattr(program, "direct", None)  # which few programs have
-    return None if make is None else make(tensors)
+        They were checked before, as those that are bound are.
+        """
+        return None
 
 
 # Launches that have memory of their own, or write over what they read: one at a time, from whatever threads.

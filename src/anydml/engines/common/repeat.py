@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.common.program import layouts_of
+from anydml.engines.common.program import Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.common.engine import Engine
-    from anydml.engines.common.program import Program
     from anydml.ir.verbs import Computation, Map, Reduce, Repeat
     from anydml.ir.views import View
 
@@ -38,12 +37,12 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class RepeatProgram:
+class RepeatProgram(Program):
     """Steps over time."""
 
     parts: tuple[Part, ...]
     times: int
-    layouts: Mapping[str, Map | Reduce]
+    layouts: Mapping[str, Map | Reduce] = field(default_factory=dict)
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Bind every step for every time."""
@@ -62,7 +61,7 @@ def compile_repeat(
     """Compile each step once. A constant that one of them reads as it lies is laid out ahead for none."""
     first = [_first(step) for step in primitive.steps]
     programs = [engine.compile(step, constants) for step, _ in first]
-    own = [{layout.source.tensor for layout in layouts_of(made).values()} for made in programs]
+    own = [{layout.source.tensor for layout in made.layouts.values()} for made in programs]
     pairs = list(zip(first, own, strict=True))
     read = {view.tensor for (step, _), laid_out in pairs for view in step.sources if view.tensor not in laid_out}
     if both := read.intersection(set[str]().union(*own)):
@@ -70,8 +69,8 @@ def compile_repeat(
     parts: list[Part] = []
     layouts: dict[str, Map | Reduce] = {}
     for number, ((_, moves), made) in enumerate(zip(first, programs, strict=True)):
-        names = {name: f"{name} {number}" for name in layouts_of(made)}
-        layouts |= {names[name]: layout for name, layout in layouts_of(made).items()}
+        names = {name: f"{name} {number}" for name in made.layouts}
+        layouts |= {names[name]: layout for name, layout in made.layouts.items()}
         parts.append(Part(made, moves, names))
     return program(tuple(parts), primitive.sizes[0], layouts)
 

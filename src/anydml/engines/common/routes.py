@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from anydml.alone import import_alone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from anydml.engines.common.engine import Engine
     from anydml.engines.common.program import Program
@@ -33,6 +33,8 @@ class Route:
     None. Without one the row is a way that a planner chooses."""
     measured: str = ""
     """The time it takes, and what other ways take."""
+    with_constants: bool = False
+    """Whether both are told, last, which tensors are constants, to have them laid out ahead."""
 
     def ask(self, package: str, *given: object) -> Program | None:
         """The program of an engine, whose package is named; None where the condition does not hold."""
@@ -58,9 +60,25 @@ TAKEN: ContextVar[list[Route] | None] = ContextVar("taken", default=None)
 def choose(ways: Sequence[Route], *given: object) -> Route:
     """The first way whose condition holds, which the last one's always does."""
     found = next(way for way in ways if way.when(*given))
-    if (taken := TAKEN.get()) is not None:
-        taken.append(found)
+    note(found)
     return found
+
+
+def note(way: Route) -> None:
+    """Say which way a planner takes, where it has not asked rows in their order."""
+    if (taken := TAKEN.get()) is not None:
+        taken.append(way)
+
+
+def first(
+    package: str, rows: Iterable[Route], constants: frozenset[str], *given: object
+) -> tuple[Route, Program | None]:
+    """The first row of a decision table that takes what is given, and its program; GENERIC, and None, without one."""
+    for row in rows:
+        program = row.ask(package, *given, *((constants,) if row.with_constants else ()))
+        if program is not None:
+            return row, program
+    return GENERIC, None
 
 
 def always(*_: object) -> bool:

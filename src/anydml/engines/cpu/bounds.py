@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from anydml.engines.common.program import layouts_of
 from anydml.engines.common.repeat import RepeatProgram
 from anydml.engines.cpu.attention import attention as attend
-from anydml.engines.cpu.conv import depthwise as planes
-from anydml.engines.cpu.conv import direct as bands
+from anydml.engines.cpu.codegen.outer_loops import LINES
+from anydml.engines.cpu.conv import depthwise, direct
 from anydml.engines.cpu.conv.direct import DirectLine
 from anydml.engines.cpu.conv.direct_nhwc import NhwcLine
 from anydml.engines.cpu.conv.microkernel import DirectTile
@@ -40,22 +39,21 @@ from anydml.engines.cpu.gemm.operands import (
     WINDOWS,
 )
 from anydml.engines.cpu.kernel import name_at
-from anydml.engines.cpu.launch.commands import HEAD
-from anydml.engines.cpu.launch.loops import REPEAT, STEP
+from anydml.engines.cpu.launch.commands import LIST
+from anydml.engines.cpu.launch.loops import MOVE, REPEAT, STEP
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.launch.record import HEADER, WALK, WORD
 from anydml.engines.cpu.move.copy import TRANSPOSE
 from anydml.engines.cpu.move.index_check import GATHER, CheckedProgram
 from anydml.engines.cpu.move.padding import BORDERED, PLACED
 from anydml.engines.cpu.move.reverse import REVERSE
-from anydml.engines.cpu.move.scan import SCAN
+from anydml.engines.cpu.move.scan import SCAN, TALLIES
 from anydml.engines.cpu.move.scatter import SCATTER
 from anydml.engines.cpu.move.top_k import TOP
 from anydml.engines.cpu.quant import column_per_lane as abreast
 from anydml.engines.cpu.quant import digits as weights
 from anydml.engines.cpu.quant.dequantize import Unpacked
 from anydml.engines.cpu.quant.digits import PORTION, Quantised
-from anydml.engines.cpu.rows.lines import LINES
 from anydml.engines.cpu.rows.segmented_reduce import CutProgram
 from anydml.engines.cpu.rows.walk import ROWS
 from anydml.engines.reference import ReferenceProgram
@@ -95,13 +93,13 @@ class Tensor(NamedTuple):
 def tensors_of(program: Program, primitives: Sequence[Primitive]) -> dict[str, Tensor]:
     """What verbs' views touch, and the layouts that a program wants ahead."""
     views = [view for primitive in primitives for view in primitive.views]
-    views += [layout.target for layout in layouts_of(program).values()]
+    views += [layout.target for layout in program.layouts.values()]
     # Layouts are told apart by the names that the program has for them.
     named = dict.fromkeys((view.tensor for view in views), Tensor(0, Span(0, 0), 1))
     for name, span in reaches(views).items():
         width = min(view.data_type.size_in_bytes for view in views if view.tensor == name)
         named[name] = Tensor(0, span, width)
-    targets = {name: named[layout.target.tensor] for name, layout in layouts_of(program).items()}
+    targets = {name: named[layout.target.tensor] for name, layout in program.layouts.items()}
     return {**named, **targets}
 
 
@@ -196,7 +194,7 @@ def _direct_words(function: Callable[..., Any] | None, places: Sequence[int]) ->
     words = _unpacked(function.__self__) if function is not None else ()  # type: ignore[attr-defined]  # a built-in's
     if not words:
         return
-    _, count, number, *rest = words[len(HEAD) :]
+    _, count, number, *rest = words[LIST.end :]
     own = list(rest[3 * number : 3 * number + count])
     for byte, array, offset in zip(*(rest[k : 3 * number : 3] for k in range(3)), strict=True):
         own[byte // WORD] = places[array] + offset
@@ -227,13 +225,8 @@ class Dispatch:
         self.family, *self.rest = self.name.split()
 
     def named(self, layout: Layout) -> Any:
-        """The fields by their names."""
-        return SimpleNamespace(**layout.read(self.words))
-
-    def table(self, layout: Layout, field: str, rows: int) -> list[tuple[int, ...]]:
-        """Some rows of a table."""
-        (columns,) = (one.columns for one in layout.fields if one.name == field)
-        return self.rows(HEADER + layout.word(field), rows, columns)
+        """The fields by their names, tables as their rows."""
+        return layout.read(self.words)
 
     def rows(self, first: int, rows: int, columns: int) -> list[tuple[int, ...]]:
         """So many rows of numbers, from a word on."""
@@ -267,6 +260,12 @@ def _walk(
     return Access(operand, base + low, base + high, width, run, is_number)
 
 
+def _operand(w: Any, name: str, *ways: tuple[int, int], width: int) -> Access | None:
+    """An operand whose address is a field: walked in some ways, and by its stride in every table that has one."""
+    rows = [row for table in vars(w).values() if isinstance(table, list) for row in table if hasattr(row, name)]
+    return _walk(name, getattr(w, name), *ways, *((row.size, getattr(row, name)) for row in rows), width=width)
+
+
 # Walks over a source and a target
 
 
@@ -276,44 +275,37 @@ def _copy(record: Dispatch) -> Iterator[Access | None]:
     steps = {"run": width, "backward": -width, "second": 2 * width, "second_back": -2 * width, "repeated": 0}
     w.source_step = steps.get(kind, w.source_step)
     w.target_step = w.target_step if kind in ("strided", "repeated") else width
-    yield from _two(w, record.rows(WALK.end, w.rank, 3), (width, width))
+    yield from _two(w, width)
 
 
-def _two(
-    w: Any, outer: Sequence[tuple[int, ...]], widths: Sequence[int], counts: Sequence[int] = ()
-) -> Iterator[Access | None]:
-    """A source and a target, each with its way along a row, and outer dimensions: size, and the stride of each."""
-    own, other = counts or (w.count, w.count)
-    yield _walk("source", w.source, (own, w.source_step), *((n, s) for n, s, _ in outer), width=widths[0])
-    yield _walk("target", w.target, (other, w.target_step), *((n, t) for n, _, t in outer), width=widths[-1])
+def _two(w: Any, *widths: int) -> Iterator[Access | None]:
+    """A source and a target, each with its step along a row."""
+    yield _operand(w, "source", (w.count, w.source_step), width=widths[0])
+    yield _operand(w, "target", (w.count, w.target_step), width=widths[-1])
 
 
 def _transpose(record: Dispatch) -> Iterator[Access | None]:
     width, w = int(record.rest[0]), record.named(TRANSPOSE)
-    outer = record.rows(TRANSPOSE.end, w.rank, 3)
-    sources, targets = [(n, s) for n, s, _ in outer], [(n, t) for n, _, t in outer]
-    yield _walk("source", w.source, (w.count, w.across), (w.others, width), *sources, width=width)
-    yield _walk("target", w.target, (w.count, width), (w.others, w.along), *targets, width=width)
+    yield _operand(w, "source", (w.count, w.across), (w.others, width), width=width)
+    yield _operand(w, "target", (w.count, width), (w.others, w.along), width=width)
 
 
 def _lines(record: Dispatch) -> Iterator[Access | None]:
     """A walk over lines; a line named `sequence` reads numbers, which are counted up in the place of an address."""
     w = record.named(LINES)
     _, kind, *kinds = name_at(w.line).split()
-    widths = [int(name[1:]) // 8 for name in kinds if name[1:].isdigit()] or [int(kinds[0])]
-    source, target = _two(w, record.table(LINES, "outer", w.rank), widths)
+    source, target = _two(w, *([int(name[1:]) // 8 for name in kinds if name[1:].isdigit()] or [int(kinds[0])]))
     yield from (target,) if kind == "sequence" else (source, target)
 
 
 def _reverse(record: Dispatch) -> Iterator[Access | None]:
     """Lengths are clamped to the axis: whatever they are, a line turns around inside of it."""
     w = record.named(REVERSE)
-    outer, strides = record.table(REVERSE, "outer", w.rank), record.table(REVERSE, "length_strides", w.rank)
-    across = [(n, by) for (n, _, _), (by,) in zip(outer, strides, strict=True)]
+    across = [(row.size, by.stride) for row, by in zip(w.outer, w.lengths_by, strict=True)]
     if record.rest == ["columns"]:  # where the axis is counted in blocks
-        outer[w.at] = (w.size, w.source_axis, w.target_axis)
+        w.outer[w.axis] = SimpleNamespace(size=w.size, source=w.source_axis, target=w.target_axis)
         across.append((w.count, w.lengths_step))
-    yield from _two(w, outer, [int(name_at(w.line).split()[2])])
+    yield from _two(w, int(name_at(w.line).split()[2]))
     yield _walk("lengths", w.lengths, *across, width=w.length_width)
 
 
@@ -348,57 +340,42 @@ def _index_width(kind: str) -> int:
     return int(kind[1:]) // 8
 
 
-def _indices(w: Any, tuples: Sequence[tuple[int, ...]], kind: str, *ways: tuple[int, int]) -> Access | None:
-    own = ((size, step) for size, step, *_ in tuples)
-    width = _index_width(kind)
-    return _walk("indices", w.indices, (w.coordinates, w.coordinate_step), *own, *ways, width=width)
-
-
 def _look(record: Dispatch) -> Iterator[Access | None]:
     w = record.named(GATHER)
-    yield _indices(w, record.table(GATHER, "tuples", w.rank), record.rest[0])
-
-
-def _block_ways(record: Dispatch, w: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int]], int]:
-    """How a block of the source and of the target is walked, and the bytes of each step."""
-    shape, width = record.rest[0], int(record.rest[1])
-    if shape in ("piece", "near", "take"):
-        return [], [], width
-    if shape in ("row", "ahead"):  # of bytes
-        return [], [], w.count
-    outer = [(w.count, w.source_step, w.target_step), *record.table(GATHER, "blocks", w.block_rank)]
-    return [(n, s) for n, s, _ in outer], [(n, t) for n, _, t in outer], width
+    yield _operand(w, "indices", (w.coordinates, w.coordinate_step), width=_index_width(record.rest[0]))
 
 
 def _gather(record: Dispatch) -> Iterator[Access | None]:
-    w, kind = record.named(GATHER), record.rest[2]
-    indexed = [(n, stride) for n, stride in record.table(GATHER, "indexed", w.coordinates)]
-    tuples = record.table(GATHER, "tuples", w.rank)
-    read, written, width = _block_ways(record, w)
-    yield _walk("source", w.source, *indexed, *((row[0], row[2]) for row in tuples), *read, width=width)
-    yield _indices(w, tuples, kind)
-    yield _walk("target", w.target, *((row[0], row[3]) for row in tuples), *written, width=width)
+    w = record.named(GATHER)
+    yield from _blocks(record, w, source=[(row.size, row.stride) for row in w.indexed])
 
 
 def _scatter(record: Dispatch) -> Iterator[Access | None]:
-    w, kind = record.named(SCATTER), record.rest[2]
-    indexed = [(n, stride) for n, stride in record.table(SCATTER, "indexed", w.coordinates)]
-    tuples = record.table(SCATTER, "tuples", w.rank)
-    read, written, width = _block_ways(record, w)
-    batches, lanes = record.table(SCATTER, "batches", w.batch_rank), (w.lane_index, w.lane_source, w.lane_target)
-    indices, source, target = ([(row[0], row[k]) for row in batches] + [(w.lanes, lanes[k - 1])] for k in (1, 2, 3))
-    yield _walk("updates", w.source, *((row[0], row[2]) for row in tuples), *source, *read, width=width)
-    yield _indices(w, tuples, kind, *indices)
-    yield _walk("target", w.target, *indexed, *target, *written, width=width)
+    w = record.named(SCATTER)
+    strides = {"indices": w.lane_index, "source": w.lane_source, "target": w.lane_target}
+    lanes = {name: [(w.lanes, by)] for name, by in strides.items()}
+    lanes["target"] += [(row.size, row.stride) for row in w.indexed]
+    yield from _blocks(record, w, **lanes)
+
+
+def _blocks(record: Dispatch, w: Any, **ways: list[tuple[int, int]]) -> Iterator[Access | None]:
+    """Blocks from a source to a target, and indices, each walked in some ways more."""
+    shape, width, kind = record.rest[:3]
+    size = w.count if shape in ("row", "ahead") else int(width)  # rows are of bytes
+    for name, step in (("source", w.source_step), ("target", w.target_step)):
+        own = [(w.count, step)] if shape == "any" else []
+        yield _operand(w, name, *own, *ways.get(name, ()), width=size)
+    along = (w.coordinates, w.coordinate_step)
+    yield _operand(w, "indices", along, *ways.get("indices", ()), width=_index_width(kind))
 
 
 # Lines
 
 
 def _top(record: Dispatch) -> Iterator[Access | None]:
-    w = record.named(TOP)
-    widths = [_index_width(kind) for kind in record.rest[:2]]
-    yield from _two(w, record.rows(TOP.end, w.rank, 3), widths, (w.count, w.wanted))
+    w, (source, target) = record.named(TOP), map(_index_width, record.rest[:2])
+    yield _operand(w, "source", (w.count, w.source_step), width=source)
+    yield _operand(w, "target", (w.wanted, w.target_step), width=target)
 
 
 def _scan(record: Dispatch) -> Iterator[Access | None]:
@@ -408,14 +385,15 @@ def _scan(record: Dispatch) -> Iterator[Access | None]:
         w.source_step = w.target_step = -width if "reverse" in flags else width
     if shape == "columns":
         w.source_across = w.target_across = width
-    outer = record.rows(SCAN.end, w.rank, 3)
-    yield from _two(w, [(w.across, w.source_across, w.target_across), *outer], (width, width))
+    yield _operand(w, "source", (w.count, w.source_step), (w.across, w.source_across), width=width)
+    yield _operand(w, "target", (w.count, w.target_step), (w.across, w.target_across), width=width)
     if "carried" in flags:
-        before, after, far, *strides = record.words[SCAN.end + 3 * w.rank :]
-        ways = [(w.across, far), *((n, by) for (n, _, _), by in zip(outer, strides, strict=False))]
-        if before:
-            yield _walk("tallies before", before, *ways)
-        yield _walk("tallies after", after, *ways)
+        words = record.words[SCAN.end + SCAN.rows["outer"].end * w.rank :]
+        tallies, strides = TALLIES.read(words), words[TALLIES.end :]
+        ways = [(w.across, tallies.step), *((row.size, by) for row, by in zip(w.outer, strides, strict=False))]
+        if tallies.before:
+            yield _walk("tallies before", tallies.before, *ways)
+        yield _walk("tallies after", tallies.after, *ways)
 
 
 # Rows of any number of views: maps, reduces and lookups
@@ -479,8 +457,8 @@ class _Section:
 
 
 def _sections(record: Dispatch, layout: Layout, *names: str) -> list[_Section]:
-    words = layout.read(record.words)
-    return [_Section(record, name, words[f"{name}_at"], words["rank"], layout.end) for name in names]
+    w = layout.read(record.words)
+    return [_Section(record, name, getattr(w, f"{name}_at"), w.rank, layout.end) for name in names]
 
 
 def _contract(record: Dispatch) -> Iterator[Access | None]:
@@ -601,9 +579,9 @@ def _abreast(record: Dispatch) -> Iterator[Access | None]:
     yield from _results(result, n, w.m)
 
 
-def _planes(record: Dispatch) -> Iterator[Access | None]:
-    w = record.named(planes.RECORD)
-    x, factors, result = _sections(record, planes.RECORD, "x", "weights", "result")
+def _stencil(record: Dispatch) -> Iterator[Access | None]:
+    w = record.named(depthwise.RECORD)
+    x, factors, result = _sections(record, depthwise.RECORD, "x", "weights", "result")
     taps = dict(zip(Taps._fields, name_at(w.taps).split()[1:], strict=False))
     element = 4 if taps["kind"] == "f32" else 1
     if w.frame:  # lines that margins are made around
@@ -622,24 +600,24 @@ def _planes(record: Dispatch) -> Iterator[Access | None]:
             yield factors.walk(v)
     yield from _results(result, w.line, w.rows)
     if w.fill_at:
-        (filler,) = _sections(record, planes.RECORD, "fill")
+        (filler,) = _sections(record, depthwise.RECORD, "fill")
         yield Access("the filling", filler.addresses[0], filler.addresses[0], 1)
 
 
-def _bands(record: Dispatch) -> Iterator[Access | None]:
-    w = record.named(bands.RECORD)
-    x, factors, result = _sections(record, bands.RECORD, "x", "weights", "result")
+def _direct(record: Dispatch) -> Iterator[Access | None]:
+    w = record.named(direct.RECORD)
+    x, factors, result = _sections(record, direct.RECORD, "x", "weights", "result")
     name = name_at(w.copy).split()
-    if name[3] == "pixels":
-        line = NhwcLine(*map(int, name[4:]))
+    if name[2] == "NHWC":
+        line = NhwcLine(*map(int, name[3:]))
         along, size = (line.places, line.apart), line.size
     else:
-        along, size = (1, 0), DirectLine(*map(int, name[5:])).size
+        along, size = (1, 0), DirectLine(*map(int, name[3:])).size
     yield x.walk(0, (w.planes, w.x_step), (w.height, w.x_down), along, width=size)
     panel = w.channels * w.channel_bytes
     yield factors.walk(0, (w.panels, w.panel_bytes), width=panel)
     # The last panel of a group has what channels there are: its tile says how many.
-    tile = dict(zip(DirectTile._fields, name_at(w.last_narrow).split()[4:], strict=False))
+    tile = dict(zip(DirectTile._fields, name_at(w.last_narrow).split()[2:], strict=False))
     last = int(tile["vectors"]) * int(tile["lanes"]) - (-int(tile["tail"]) % int(tile["lanes"]))
     channels = (w.group_panels - 1) * w.columns + last
     channels += (w.panels // w.group_panels - 1) * w.group_columns
@@ -665,12 +643,12 @@ def _repeat(record: Dispatch) -> Iterator[Access | None]:
     """The records of all steps, at the first time and at the last: words move on evenly between those."""
     w, at = record.named(REPEAT), REPEAT.end
     for _ in range(w.count):
-        *_, length, moves = record.words[at : at + len(STEP)]
-        at += len(STEP)
-        first = record.words[at : at + length]
-        at += length
-        pairs = record.rows(at, moves, 2)
-        at += 2 * moves
+        step = STEP.read(record.words[at:])
+        at += STEP.end
+        first = record.words[at : at + step.length]
+        at += step.length
+        pairs = record.rows(at, step.moves, MOVE.end)
+        at += MOVE.end * step.moves
         for time in {0, w.times - 1}:
             own = list(first)
             for place, by in pairs:
@@ -681,19 +659,19 @@ def _repeat(record: Dispatch) -> Iterator[Access | None]:
 READERS: dict[str, Callable[[Dispatch], Iterator[Access | None]]] = {
     "abreast": _abreast,
     "attend": _attend,
-    "bands": _bands,
     "bordered": _bordered,
     "check": _look,
     "contract": _contract,
     "copy": _copy,
+    "direct": _direct,
     "gather": _gather,
     "placed": _placed,
-    "planes": _planes,
     "repeat": _repeat,
     "reverse": _reverse,
     "rows": _rows,
     "scan": _scan,
     "scatter": _scatter,
+    "stencil": _stencil,
     "top": _top,
     "transpose": _transpose,
     "walk": _lines,

@@ -217,10 +217,10 @@ class Stencil(Figures):
 class Conv(Figures):
     """Convolution: row blocks of direct ones, panels of weights, cost of tiles."""
 
-    band_bytes = 256 * 1024
-    """Bytes of a band that has several lines: the second cache has it, and sums."""
-    band_sums = 128 * 1024
-    """Bytes of sums of a band that has several lines."""
+    block_bytes = 256 * 1024
+    """Bytes of a row block that has several lines: the second cache has it, and sums."""
+    block_sums = 128 * 1024
+    """Bytes of sums of a row block that has several lines."""
     latency = 8
     """Vectors that are added to at once at least: each waits four cycles for the one before, and there are two
     units."""
@@ -229,7 +229,7 @@ class Conv(Figures):
     overhead = 0.5
     """Cycles of each step of a tile beside its products, that of its call and of its epilogue included."""
     fetched_tiles = 16
-    """Tiles of a band up to which weights are fetched: more of them find those in the first cache for long."""
+    """Tiles of a row block up to which weights are fetched: more of them find those in the first cache for long."""
     memcpy_bytes = 1024
     """Bytes of a line from which on `memcpy` moves it, and the CPU itself finds what comes next."""
     piece = 8
@@ -400,6 +400,31 @@ class Attention(Figures):
     """Queries of a unit at least: each unit packs all keys and values, which takes as long as 8 products an element."""
 
 
+class Threads(Figures):
+    """Work for the team of threads; `part` is one for all families, since a call is made small or large by it."""
+
+    chunk = 128 * 1024
+    """The least bytes of work for which a thread is woken."""
+    part = 32 * 1024
+    """The least bytes of work for a thread that is awake: about 3 us, where to hand it over takes 0.7 (a
+    Neoverse-N1)."""
+    grain = 32 * 1024
+    """The least bytes of work that are taken at once."""
+    grains = 64
+    """The most grains for each thread."""
+    shares = 2
+    """A thread takes so many parts less than its share of what is left: one that is held up leaves them to the
+    others."""
+    missed = 1024 * 1024
+    """Bytes of work, each time too little to wake a thread for, after which one is woken: to do so takes about 5 us."""
+    brief = 128 * 1024
+    """Bytes up to which Python's lock is kept: a few microseconds."""
+    pauses = 5000
+    """Pauses before a thread that finds nothing to do sleeps: about 50 us on an Arm Neoverse-N1, and 200 on a Xeon of
+    today, where threads take longer to wake: MobileNet-v2 after a rest of 0.1 s takes 16 threads 5.0 ms with 1,000,
+    and 3.9 with 20,000."""
+
+
 class Family(NamedTuple):
     """What is best on the CPUs of a family."""
 
@@ -413,6 +438,7 @@ class Family(NamedTuple):
     reduce: Reduce = Reduce()
     move: Move = Move()
     attention: Attention = Attention()
+    threads: Threads = Threads()
 
 
 SSE = Family("sse", Gemm(lanes=4, tile_rows=4), attention=Attention(lanes=4, queries=8))

@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from anydml.alone import import_alone
-from anydml.engines.common.routes import GENERIC, REPEATED, Route
+from anydml.engines.common.routes import REPEATED, Route, first
 from anydml.engines.cpu.features import has_feature, has_float16, has_fma, has_rounding, reads_pixels
 from anydml.engines.reference import ReferenceEngine
 from anydml.enums import DataType
@@ -20,9 +20,11 @@ from anydml.ir.blocked_weights import match_dequantised, match_weights
 from anydml.ir.contraction import ConvolutionAxes, match_contraction, varies_along
 from anydml.ir.expressions import FOLDS
 from anydml.ir.numerics import expand
+from anydml.ir.padded_reads import match_padded
 from anydml.ir.patterns import is_copy, is_plain, match_filled, match_lookup, match_scaled
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map, Reduce, Repeat, Scan, Scatter, Sort
+from anydml.ir.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,21 +111,27 @@ def is_stencil(verb: Reduce) -> bool:
 
 
 def is_nhwc_pooling(verb: Reduce) -> bool:
-    """The maximum, minimum or sum of windows of FLOAT32, each channel by itself, channels last, on an AVX2."""
+    """The maximum, minimum or sum of windows of FLOAT32, each channel by itself, channels last, on an AVX2: at most 128
+    taps, lines of 4 pixels or more, channels by fours, and no windows of 64 channels and more that lie apart.
+    """
     folds = _folds(verb)
     is_ours = reads_pixels() and len(folds) == 1 and folds[0].op in ("fold_max", "fold_min", "fold_sum")
     is_ours = is_ours and not verb.also and verb.is_by_row and all(verb.sizes)
-    return is_ours and folds[0].args[0].op == "load" and folds[0].type is DataType.FLOAT32
+    is_ours = is_ours and folds[0].args[0].op == "load" and folds[0].type is DataType.FLOAT32
+    return is_ours and import_alone(f"{_PACKAGE}.conv.nhwc").match_nhwc_pooling(verb) is not None
 
 
 def is_nhwc(verb: Reduce, constants: frozenset[str]) -> bool:
-    """A convolution by constant filters in FLOAT32 whose channels lie last, on an AVX2.
+    """A convolution by constant filters in FLOAT32 whose channels lie last, on an AVX2: lines of 4 pixels or more,
+    output channels for a vector, 3 steps or more side by side; pixels that share sets of the first cache only where
+    windows have several.
 
     A row of A is a pixel, read in place, so that nothing is packed. Products of one folded dimension are left to GEMM,
     whose panels serve any number of rows.
     """
     found = _filters(verb, constants)
-    return found is not None and verb.depth > 1 and any(verb.target.strides[k] == 1 for k in _channels(found))
+    is_ours = found is not None and verb.depth > 1 and any(verb.target.strides[k] == 1 for k in _channels(found))
+    return is_ours and import_alone(f"{_PACKAGE}.conv.nhwc").match_nhwc(verb) is not None
 
 
 def is_direct(verb: Reduce, constants: frozenset[str]) -> bool:
@@ -148,7 +156,7 @@ def _is_convolution(verb: Reduce, constants: frozenset[str]) -> bool:
 
 def _filters(verb: Reduce, constants: frozenset[str]) -> Contraction | None:
     """A sum of products of FLOAT32, of which one factor is a constant, where the CPU reads pixels at no cost."""
-    found = match_contraction(verb) if reads_pixels() and all(verb.sizes) else None
+    found = match_contraction(verb) if _is_packed(verb, constants) and reads_pixels() and all(verb.sizes) else None
     if found is None or found.fold.type is not DataType.FLOAT32 or not found.left.op == found.right.op == "load":
         return None
     tensors = {verb.sources[int(factor.value)].tensor for factor in (found.left, found.right)}
@@ -165,18 +173,18 @@ def _channels(found: Contraction) -> tuple[int, ...]:
 
 def is_padded_stencil(verbs: Sequence[Primitive], constants: frozenset[str]) -> bool:
     """Padding that only a stencil over planes reads: margins in scratch."""
-    return _is_padded(verbs, constants) and is_stencil(verbs[-1])  # type: ignore[arg-type]  # as `_is_padded` says
+    return _reads_padded(verbs, constants) and is_stencil(verbs[-1])  # type: ignore[arg-type]  # a reduce, as that says
 
 
 def is_padded_direct(verbs: Sequence[Primitive], constants: frozenset[str]) -> bool:
     """Padding that only a direct convolution in NCHW reads: lines in scratch."""
-    return _is_padded(verbs, constants) and is_direct(verbs[-1], constants)  # type: ignore[arg-type]  # as above
+    return _reads_padded(verbs, constants) and is_direct(verbs[-1], constants)  # type: ignore[arg-type]  # as above
 
 
 def is_padded_nhwc(verbs: Sequence[Primitive], constants: frozenset[str]) -> bool:
     """Padding that only a convolution in NHWC reads, of 8 channels and lines of 4 pixels or more: lines in scratch."""
     *_, last = verbs
-    if not _is_padded(verbs, constants) or not _is_convolution(last, constants):  # type: ignore[arg-type]  # as above
+    if not _reads_padded(verbs, constants) or not _is_convolution(last, constants):  # type: ignore[arg-type]  # as above
         return False
     is_depthwise = last.sizes[CHANNEL] == last.sizes[INPUT] == 1 < last.sizes[GROUP]
     channels = last.sizes[GROUP if is_depthwise else CHANNEL]
@@ -185,18 +193,15 @@ def is_padded_nhwc(verbs: Sequence[Primitive], constants: frozenset[str]) -> boo
 
 def is_bordered(verbs: Sequence[Primitive], _constants: frozenset[str]) -> bool:
     """A copy into the middle of a tensor, and fills of one number around it."""
-    return _is_padding(verbs)
+    padded = match_padded(verbs)
+    return padded is not None and not isinstance(padded.outside, View)
 
 
-def _is_padded(verbs: Sequence[Primitive], constants: frozenset[str]) -> bool:
+def _reads_padded(verbs: Sequence[Primitive], constants: frozenset[str]) -> bool:
+    """Whether the last is a reduce, and the others pad a tensor that is not padded ahead, as a constant is."""
     *maps, last = verbs
-    is_read = isinstance(last, Reduce) and not last.checks and _is_padding(maps)
-    inner = [one.source.tensor for one in maps if is_copy(one) and any(one.source.strides)]  # a zero point has none
-    return is_read and not constants.intersection(inner)
-
-
-def _is_padding(verbs: Sequence[Primitive]) -> bool:
-    return len(verbs) > 1 and all(map(is_plain, verbs)) and len({one.target.tensor for one in verbs}) == 1
+    padded = match_padded(maps) if isinstance(last, Reduce) and not last.checks else None
+    return padded is not None and padded.source.tensor not in constants
 
 
 # Products
@@ -212,9 +217,14 @@ def is_product(verb: Reduce) -> bool:
     return found is not None and found.fold.type in SUMS and all(verb.sizes) and not _fetches(verb)
 
 
-def is_product_by_constant(verb: Reduce, _constants: frozenset[str]) -> bool:
+def is_product_by_constant(verb: Reduce, constants: frozenset[str]) -> bool:
     """A sum of products with a constant factor, whose panels are packed once."""
-    return is_product(verb)
+    return _is_packed(verb, constants) and is_product(verb)
+
+
+def _is_packed(verb: Reduce, constants: frozenset[str]) -> bool:
+    """Whether there are constants to be laid out ahead."""
+    return bool(constants) and not verb.checks
 
 
 def is_weight_only(verb: Reduce) -> bool:
@@ -223,9 +233,9 @@ def is_weight_only(verb: Reduce) -> bool:
     return is_ours and all(verb.sizes) and not _fetches(verb)
 
 
-def is_weight_only_by_constant(verb: Reduce, _constants: frozenset[str]) -> bool:
+def is_weight_only_by_constant(verb: Reduce, constants: frozenset[str]) -> bool:
     """Few rows by constant weights of 4 or 8 bits, whose words are laid out ahead."""
-    return is_weight_only(verb)
+    return _is_packed(verb, constants) and is_weight_only(verb)
 
 
 def is_dequantised(verb: Reduce) -> bool:
@@ -237,9 +247,9 @@ def is_dequantised(verb: Reduce) -> bool:
     return right.op == "mul" and match_dequantised(*right.args) is not None and all(verb.sizes)
 
 
-def is_dequantised_constant(verb: Reduce, _constants: frozenset[str]) -> bool:
+def is_dequantised_constant(verb: Reduce, constants: frozenset[str]) -> bool:
     """Many rows by constant weights of 4 or 8 bits, whose words are laid out ahead."""
-    return is_dequantised(verb)
+    return _is_packed(verb, constants) and is_dequantised(verb)
 
 
 def _folds(verb: Reduce) -> list[Expr]:
@@ -291,6 +301,8 @@ def is_scatter(_: Scatter) -> bool:
 # The tables
 
 
+_ahead = functools.partial(Route, with_constants=True)
+"""A row that has constants laid out ahead."""
 SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
     Map: (
         Route("strided phases", is_woven, "move.copy:plan_phases"),
@@ -304,6 +316,17 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
         Route("map", is_map, "rows.map:plan_map"),
     ),
     Reduce: (
+        _ahead("NHWC implicit GEMM", is_nhwc, "conv.nhwc:plan_nhwc"),
+        _ahead("direct convolution", is_direct, "conv.direct:plan_direct"),
+        _ahead("GEMM, prepacked", is_product_by_constant, "gemm.selection:plan_gemm_prepacked"),
+        _ahead(
+            "weight-only GEMV, prepacked",
+            is_weight_only_by_constant,
+            "quant.weight_only:plan_weight_only_prepacked",
+        ),
+        _ahead(
+            "dequantise and GEMM, prepacked", is_dequantised_constant, "quant.weight_only:plan_dequantize_prepacked"
+        ),
         Route("depthwise or pooling stencil", is_stencil, "conv.depthwise:plan_stencil"),
         Route("NHWC pooling", is_nhwc_pooling, "conv.nhwc:plan_nhwc_pooling"),
         Route("dequantise and GEMM", is_dequantised, "quant.weight_only:plan_dequantize"),
@@ -324,25 +347,11 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
     ),
 }
 """The decision table of each verb, in the order in which routes are asked; what none takes is the reference's."""
-AHEAD: dict[type[Primitive], tuple[Route, ...]] = {
-    Reduce: (
-        Route("NHWC implicit GEMM", is_nhwc, "conv.nhwc:plan_nhwc"),
-        Route("direct convolution", is_direct, "conv.direct:plan_direct"),
-        Route("GEMM, prepacked", is_product_by_constant, "gemm.selection:plan_gemm_prepacked"),
-        Route(
-            "weight-only GEMV, prepacked",
-            is_weight_only_by_constant,
-            "quant.weight_only:plan_weight_only_prepacked",
-        ),
-        Route("dequantise and GEMM, prepacked", is_dequantised_constant, "quant.weight_only:plan_dequantize_prepacked"),
-    )
-}
-"""Routes that have constants packed ahead: they are asked before the others, where something is a constant."""
 JOINED: tuple[Route, ...] = (
-    Route("depthwise or pooling stencil, padded", is_padded_stencil, "conv.depthwise:plan_stencil_padded"),
-    Route("direct convolution, padded", is_padded_direct, "conv.direct:plan_direct_padded"),
-    Route("NHWC direct convolution, padded", is_padded_nhwc, "conv.direct_nhwc:plan_direct_nhwc"),
-    Route("bordered copy", is_bordered, "move.padding:plan_padding"),
+    _ahead("depthwise or pooling stencil, padded", is_padded_stencil, "conv.depthwise:plan_stencil_padded"),
+    _ahead("direct convolution, padded", is_padded_direct, "conv.direct:plan_direct_padded"),
+    _ahead("NHWC direct convolution, padded", is_padded_nhwc, "conv.direct_nhwc:plan_direct_nhwc"),
+    _ahead("bordered copy", is_bordered, "move.padding:plan_padding"),
 )
 """Routes that carry several verbs out as one program: they are asked before all others."""
 
@@ -375,15 +384,7 @@ def schedule(engine: Engine, primitive: Primitive, constants: frozenset[str]) ->
 
 
 def _first(written: Primitive, constants: frozenset[str]) -> tuple[Route, Program | None]:
-    """The first route that takes a verb, and its program."""
-    if not needs_more(written):
-        for route in AHEAD.get(type(written), ()) if constants and not written.checks else ():
-            if (program := route.ask(_PACKAGE, written, constants)) is not None:
-                return route, program
-        for route in SCHEDULES[type(written)]:
-            if (program := route.ask(_PACKAGE, written)) is not None:
-                return route, program
-    return GENERIC, None
+    return first(_PACKAGE, () if needs_more(written) else SCHEDULES[type(written)], constants, written)
 
 
 def join(primitives: Sequence[Primitive], constants: frozenset[str]) -> Program | None:
@@ -393,10 +394,7 @@ def join(primitives: Sequence[Primitive], constants: frozenset[str]) -> Program 
 
 def _first_joined(primitives: Sequence[Primitive], constants: frozenset[str]) -> tuple[Route, Program | None]:
     written = [primitive.computing(_expand) for primitive in primitives]
-    for route in () if any(map(needs_more, written)) else JOINED:
-        if (program := route.ask(_PACKAGE, written, constants)) is not None:
-            return route, program
-    return GENERIC, None
+    return first(_PACKAGE, () if any(map(needs_more, written)) else JOINED, constants, written)
 
 
 def route(primitives: Sequence[Primitive], constants: frozenset[str]) -> Route:

@@ -115,15 +115,15 @@ class CudaEngine(Engine):
 
     def split_k(self, primitive: Primitive) -> tuple[Primitive, ...] | None:
         """The steps that are quicker than one whose sums are long and few; None for most."""
-        import_alone("anydml.engines.cuda.gemm.split_k")
-        from anydml.engines.cuda.gemm.split_k import divide
+        import_alone("anydml.engines.cuda.gemm.gemm")
+        from anydml.engines.cuda.gemm.gemm import divide
 
         return divide(primitive, self._figures.multiprocessors)
 
     def replayed(self, launch: Callable[[], Any]) -> Callable[[], Any]:
         """The same row of launches, which a CUDA graph takes the place of when it is run again and again."""
-        import_alone("anydml.engines.cuda.cuda_graph")
-        from anydml.engines.cuda.cuda_graph import Replay
+        import_alone("anydml.engines.cuda.launch")
+        from anydml.engines.cuda.launch import Replay
 
         return launch if is_interpreted() else Replay(launch, self.index)
 

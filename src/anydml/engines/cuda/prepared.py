@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.common.program import Program
 from anydml.engines.common.tiles import ALIGNMENT
 from anydml.engines.cuda.launch import Bases, Block
 from anydml.engines.cuda.move.copy import CopyProgram
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Self
 
-    from anydml.engines.common.program import Program
     from anydml.engines.cuda.device import Figures
     from anydml.engines.cuda.launch import Kernel
     from anydml.ir.verbs import Map
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Program):
     """A kernel, and what is laid out for it: in memory of the program's own, or ahead, of what never changes."""
 
     kernel: Kernel

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.engines.common.engine import Engine
+from anydml.engines.common.program import Program
 from anydml.engines.common.repeat import compile_repeat
 from anydml.engines.reference.evaluate import AT_ONCE, evaluate
 from anydml.ir.bounds import are_checked, check_fetches
@@ -22,7 +23,6 @@ from anydml.memory import HOST, numpy_view, reserve_host
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.engines.common.program import Program
     from anydml.ir.contraction import Contraction
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Check, Primitive
@@ -53,7 +53,7 @@ class ReferenceEngine(Engine):
 
 
 @dataclass(frozen=True, slots=True)
-class ReferenceProgram:
+class ReferenceProgram(Program):
     """A primitive, to be bound."""
 
     primitive: Primitive
@@ -184,21 +184,16 @@ def _factor(found: Contraction, value: Expr, groups: Sequence[tuple[int, ...]], 
 
 
 def scatter(primitive: Scatter, base: Array, indices: Array, updates: Array, target: Array) -> None:
-    """Write one tuple after another, in all batches at once; bits are moved."""
-    batch, rank, sizes = primitive.batch_rank, indices.ndim - 1, target.shape[primitive.indexed]
+    """Write all tuples at once, of which NumPy leaves the last of equal ones; bits are moved."""
+    batch, sizes = primitive.batch_rank, target.shape[primitive.indexed]
     bits, indices = f"u{target.dtype.itemsize}", np.array(indices)  # read once: another thread may write to them
     target = target.view(bits)
     updates = np.array(updates.view(bits))
     np.copyto(target, base.view(bits))
-    batches = (slice(None),) * batch
-    for at in np.ndindex(indices.shape[batch:rank]):
-        found = [indices[(*batches, *at, k)] for k in range(len(sizes))]
-        found = [np.where(i < 0, i + size, i) for i, size in zip(found, sizes, strict=True)]
-        inside = np.all([(i >= 0) & (i < size) for i, size in zip(found, sizes, strict=True)], axis=0)
-        places = np.nonzero(inside) if batch else ()
-        if np.any(inside):
-            chosen = (i[inside] if batch else i for i in found)
-            target[(*places, *(np.asarray(i, np.int64) for i in chosen))] = updates[(*batches, *at)][places]
+    found = [np.where(i < 0, i + size, i) for i, size in zip(np.moveaxis(indices, -1, 0), sizes, strict=True)]
+    inside = np.all([(i >= 0) & (i < size) for i, size in zip(found, sizes, strict=True)], axis=0)
+    batches = np.nonzero(inside)[:batch]
+    target[(*batches, *(i[inside].astype(np.int64) for i in found))] = updates[inside]
 
 
 def sort(primitive: Sort, source: Array, target: Array) -> None:

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 from anydml.enums import DataType
 from anydml.graph.passes.draft import Draft, joined
 from anydml.graph.passes.splitting import cut_for
-from anydml.graph.views import trace
 from anydml.ir.attention import Attend
 from anydml.ir.contraction import match_contraction
 from anydml.ir.expressions import Expr, call, const, coordinate, fold, load
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Reduce
-from anydml.ir.views import View
+from anydml.ir.views import View, trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -11,7 +11,7 @@ from anydml.enums import DataType
 from anydml.graph.passes.draft import Draft, joined
 from anydml.graph.passes.narrowing import cut_to, packed
 from anydml.graph.recipe import Step, Store, free_name
-from anydml.graph.views import through, trace
+from anydml.graph.views import through
 from anydml.ir.contraction import is_product, varies_along
 from anydml.ir.expressions import FUNCTIONS, LEAVES, call, const, coordinate, fetch, load
 from anydml.ir.fetches import match_gathered, match_turned, nearest_to, settled
@@ -20,7 +20,7 @@ from anydml.ir.numerics import expand
 from anydml.ir.patterns import is_copy, is_plain, match_lookup
 from anydml.ir.trees import fetched, rewrite, walk
 from anydml.ir.verbs import Computation, Map
-from anydml.ir.views import Cut, View
+from anydml.ir.views import Cut, View, trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

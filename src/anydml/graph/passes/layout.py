@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.graph.passes.draft import Draft, redirect
 from anydml.graph.recipe import Recipe, Step, distinct_sizes
-from anydml.graph.views import through, trace
+from anydml.graph.views import through
 from anydml.ir.attention import Attend
 from anydml.ir.contraction import ConvolutionAxes, is_product, match_contraction
 from anydml.ir.patterns import is_plain
 from anydml.ir.trees import fetched, walk
 from anydml.ir.verbs import Map, Reduce, Scan
-from anydml.ir.views import View
+from anydml.ir.views import View, trace
 from anydml.memory import packed_strides
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from anydml.graph.passes.draft import Draft, redirect
 from anydml.graph.recipe import Store
-from anydml.graph.views import through, trace
+from anydml.graph.views import through
 from anydml.ir.fetches import settled
 from anydml.ir.trees import fetched, moved
-from anydml.ir.views import Cut
+from anydml.ir.views import Cut, trace
 from anydml.memory import packed_strides
 from anydml.opened import gcd
 

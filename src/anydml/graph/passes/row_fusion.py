@@ -22,7 +22,6 @@ from anydml.graph.passes.fusion import (
 )
 from anydml.graph.passes.prologue_fusion import factor, size_of, unpacks
 from anydml.graph.passes.splitting import cut_for
-from anydml.graph.views import trace
 from anydml.ir.blocked_weights import match_weights
 from anydml.ir.contraction import is_product, match_contraction
 from anydml.ir.expressions import FOLDS, const, coordinate
@@ -30,7 +29,7 @@ from anydml.ir.fetches import match_gathered
 from anydml.ir.patterns import match_lookup
 from anydml.ir.trees import fetched, walk
 from anydml.ir.verbs import Computation, Map, Reduce, Write
-from anydml.ir.views import View
+from anydml.ir.views import View, trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

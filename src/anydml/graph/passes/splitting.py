@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, TypeVar
 from anydml.graph.lower import temporaries
 from anydml.graph.passes.fusion import with_leaves
 from anydml.graph.recipe import Recipe, Step, Store, free_name
-from anydml.graph.views import trace
 from anydml.ir.expressions import coordinate
 from anydml.ir.trees import fetched
 from anydml.ir.verbs import Computation
+from anydml.ir.views import trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -491,6 +491,11 @@ class Function(Text):
             self.declared["!0 = !{i32 1}"] = None
         self.add(f"{way} {value.typed}, {pointer.typed}{order}, align {align}{past}")
 
+    def memcpy(self, to: Value, source: Value, size: Operand) -> None:
+        """Copy bytes from an address to another."""
+        places = self.pointer(to), self.pointer(source)
+        self.invoke("@llvm.memcpy.p0.p0.i64", *places, size, self.value(0, "i1"))
+
     def stack(self, kind: str, count: int = 1, align: int = 64) -> Value:
         """A pointer to some values on the stack."""
         self._count += 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from anydml.engines.cpu.codegen.translate import word
+from anydml.engines.cpu.codegen.translate import load_at, place_of, word
 from anydml.engines.cpu.features import IS_ARM
 
 if TYPE_CHECKING:
@@ -23,17 +23,12 @@ VECTOR_BYTES = 64
 LONG_ROW = 256
 
 
-def _place(builder: Any, address: Any, offset: Any) -> Any:
-    return builder.gep(builder.inttoptr(address, POINTER), [offset], source_etype=I8)
-
-
 def make_load(kind: Any, convert: Callable[[Any, Any], Any] | None = None) -> Any:
     """load(address, offset): one element, converted where that is asked for."""
 
     @word
     def load(builder: Any, address: Any, offset: Any) -> Any:
-        value = builder.load(_place(builder, address, offset), typ=kind)
-        value.align = 1
+        value = load_at(builder, address, offset, kind)
         return value if convert is None else convert(builder, value)
 
     return load
@@ -45,7 +40,7 @@ def make_store(convert: Callable[[Any, Any], Any] | None = None) -> Any:
     @word
     def store(builder: Any, address: Any, offset: Any, value: Any) -> None:
         result = value if convert is None else convert(builder, value)
-        builder.store(result, _place(builder, address, offset)).align = 1
+        builder.store(result, place_of(builder, address, offset)).align = 1
 
     return store
 

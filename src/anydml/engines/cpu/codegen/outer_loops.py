@@ -1,13 +1,11 @@
 """Outer loops of kernels in Python: the dimensions outside the innermost loop, and the walk over lines.
 
-Words of a walk, after the header: source, target, count, source step, target step, segments, segment length, outer
-rank, then size, source stride and target stride of each outer dimension, outermost first. Addresses and strides are
-in bytes, counts in elements. A unit is one segment of one row.
+Addresses and strides of records are in bytes, counts in elements.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from llvmlite import ir
 
@@ -22,60 +20,49 @@ from anydml.engines.cpu.codegen.language import (
     store_word,
 )
 from anydml.engines.cpu.codegen.translate import word
-from anydml.engines.cpu.launch.record import HEADER
+from anydml.engines.cpu.launch.record import OUTER, WALK, Layout, Table
 
-# The dimensions outside a kernel's innermost loops: three words each, size, source stride and target stride.
-
-
-FIRST = HEADER * 8
-OUTER = FIRST + 8 * 8
+Way: TypeAlias = tuple[int, int]
+"""In a kernel: an address, and the bytes from one to the next."""
 
 
-def find_row(words: int, table: int, rank: int, number: int, at: int) -> tuple[int, int]:
+def find_row(outer: Any, rank: int, number: int, at: int) -> tuple[int, int]:
     """Where a row of some number lies: bytes on in the source and in the target. Its coordinates go to `at`."""
     source = target = 0
     for k in range(rank - 1, -1, -1):
-        size = load_word(words, table + 24 * k)
+        size = outer[k].size
         i = remainder(number, size)
         number = quotient(number, size)
         store_word(at, 8 * k, i)
-        source += i * load_word(words, table + 24 * k + 8)
-        target += i * load_word(words, table + 24 * k + 16)
+        source += i * outer[k].source
+        target += i * outer[k].target
     return source, target
 
 
 def make_walk(row: Any) -> Any:
-    """The kernel that does every unit by row(words, at, first, source, target, count, source step, target step, after).
+    """The kernel that does every unit by row(words, at, first, source, target, count, after).
 
     `at` holds the row's coordinates, `first` is the segment's first element in its row, and `after` where the source
-    of the next unit lies.
+    of the next unit lies; source and target are addresses with their steps.
     """
 
     def kernel(words: int, begin: int, end: int) -> int:
-        source, target = load_word(words, FIRST), load_word(words, FIRST + 8)
-        count = load_word(words, FIRST + 16)
-        source_step, target_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
-        segments, length = load_word(words, FIRST + 40), load_word(words, FIRST + 48)
-        rank = load_word(words, FIRST + 56)
+        w = WALK(words)
+        source, target, count = w.source, w.target, w.count
+        source_step, target_step = w.source_step, w.target_step
+        segments, length, rank = w.segments, w.length, w.rank
         at = scratch()
         rest = quotient(begin, segments)
         segment = begin - rest * segments
-        source_on, target_on = find_row(words, OUTER, rank, rest, at)
+        source_on, target_on = find_row(w.outer, rank, rest, at)
         source, target = source + source_on, target + target_on
-        inner = load_word(words, OUTER + 24 * (rank - 1) + 8) if rank > 0 else 0
+        inner = w.outer[rank - 1].source if rank > 0 else 0
         for _ in range(begin, end):
             first = segment * length
-            row(
-                words,
-                at,
-                first,
-                source + first * source_step,
-                target + first * target_step,
-                smaller(length, count - first),
-                source_step,
-                target_step,
-                source + inner if segments == 1 else source + (first + length) * source_step,
-            )
+            own, other = (source + first * source_step, source_step), (target + first * target_step, target_step)
+            number = smaller(length, count - first)
+            after = source + inner if segments == 1 else source + (first + length) * source_step
+            row(words, at, first, own, other, number, after)
             segment += 1
             if segment < segments:
                 continue
@@ -83,15 +70,15 @@ def make_walk(row: Any) -> Any:
             k = rank - 1
             while k >= 0:  # the next row: one on in the innermost dimension that has one
                 i = load_word(at, 8 * k) + 1
-                size = load_word(words, OUTER + 24 * k)
-                source += load_word(words, OUTER + 24 * k + 8)
-                target += load_word(words, OUTER + 24 * k + 16)
+                size = w.outer[k].size
+                source += w.outer[k].source
+                target += w.outer[k].target
                 if i < size:
                     store_word(at, 8 * k, i)
                     break
                 store_word(at, 8 * k, 0)
-                source -= size * load_word(words, OUTER + 24 * k + 8)
-                target -= size * load_word(words, OUTER + 24 * k + 16)
+                source -= size * w.outer[k].source
+                target -= size * w.outer[k].target
                 k -= 1
         return 0
 
@@ -99,40 +86,27 @@ def make_walk(row: Any) -> Any:
 
 
 # The walk over lines: the kernel whose rows are lines, of whichever name.
-#
-# Words are those of a walk with room for eight outer dimensions, then the line's address and its parameters.
 
 
-PARAMETERS = OUTER + 24 * 8 + 8
-"""The line's address is the word before."""
+OUTER_RANK = 8
+"""Outer dimensions that a walk over lines has room for."""
+LINES = Layout(*WALK.fields[:-1], OUTER._replace(rows=OUTER_RANK), "line", Table("parameters", 1, "first second", ""))
+"""A walk with room for outer dimensions, the address of the line's kernel, and what that knows."""
 
 
 @word
-def call_line(
-    builder: Any, words: Any, source: Any, target: Any, count: Any, source_step: Any, target_step: Any
-) -> None:
-    """call_line(words, source, target, count, source step, target step): the line that the words name."""
-    parameters = builder.add(words, ir.Constant(I64, PARAMETERS))
-    named = builder.inttoptr(builder.sub(parameters, ir.Constant(I64, 8)), POINTER)
+def call_line(builder: Any, words: Any, source: Any, target: Any, count: Any) -> None:
+    """call_line(words, source, target, count): the line that the words name, from an address to another, with steps."""
+    named, parameters = (builder.add(words, ir.Constant(I64, LINES.at(name))) for name in ("line", "parameters"))
     kind = ir.FunctionType(ir.VoidType(), [I64] * 6)
-    line = builder.inttoptr(builder.load(named, typ=I64), kind.as_pointer())
-    builder.call(line, [parameters, source, target, count, source_step, target_step])
+    line = builder.inttoptr(builder.load(builder.inttoptr(named, POINTER), typ=I64), kind.as_pointer())
+    builder.call(line, [parameters, source[0], target[0], count, source[1], target[1]])
 
 
 def make_line_walk() -> Any:
     """The kernel that calls its line for every unit."""
 
-    def row(
-        words: int,
-        at: int,
-        first: int,
-        source: int,
-        target: int,
-        count: int,
-        source_step: int,
-        target_step: int,
-        after: int,
-    ) -> None:
-        call_line(words, source, target, count, source_step, target_step)
+    def row(words: int, at: int, first: int, source: Way, target: Way, count: int, after: int) -> None:
+        call_line(words, source, target, count)
 
     return make_walk(row)

@@ -11,17 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.codegen.function import Steps
-from anydml.engines.cpu.conv.padded_input import NO_FRAME, match_padded_input
-from anydml.engines.cpu.conv.stencil import MOST, Taps, make_extremes, make_taps
-from anydml.engines.cpu.conv.stencil_vectors import (
-    make_dots,
-    make_masked,
-    make_rolling,
-    make_wide,
-    masked,
-    suits_dots,
-    suits_masked,
-)
+from anydml.engines.cpu.conv.input_lines import find_lines
+from anydml.engines.cpu.conv.stencil import DOT_LANES, MOST, Taps, make_stencil, suits_sdot, suits_vnni
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.gemm.operands import Operands
@@ -36,17 +27,18 @@ from anydml.enums import DataType
 from anydml.ir.contraction import Contraction, byte_less_zero, varies_along
 from anydml.ir.epilogue import find_epilogue
 from anydml.ir.expressions import FOLDS
+from anydml.ir.padded_reads import match_padded
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Reduce
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.engines.cpu.conv.padded_input import PaddedInput
+    from anydml.engines.cpu.conv.input_lines import InputLines
     from anydml.engines.cpu.gemm.program import Section
-    from anydml.ir.contraction import StridedOperand
     from anydml.ir.epilogue import Epilogue
     from anydml.ir.expressions import Expr
+    from anydml.ir.padded_reads import Padded
     from anydml.ir.verbs import Primitive
 
 # How taps walk over a plane: rows and vectors at once, and whether windows that reach past the input are read so.
@@ -54,6 +46,8 @@ if TYPE_CHECKING:
 
 WIDEST = 16
 """Lanes of the blocks of an x86 with 32 registers."""
+DOT_ROWS = (4, 8)
+"""Rows at once of VNNI's blocks, at least and at most."""
 
 
 def in_blocks(taps: Taps, rows: int, columns: int) -> Taps:
@@ -96,6 +90,13 @@ def in_wide_blocks(taps: Taps, rows: int, columns: int, line: int, left: int | N
     )
 
 
+def in_dot_blocks(taps: Taps, rows: int) -> Taps:
+    """Taps for VNNI, with so many rows of a part at once that as few as can be are computed twice."""
+    least, most = (min(count, rows) for count in DOT_ROWS)
+    together = min(range(least, most + 1), key=lambda some: (-(-rows // some) * some, -some))
+    return taps._replace(lanes=DOT_LANES, vectors=1, together=together, left=None, over=0, by_lane=False, is_dot4=True)
+
+
 def with_margins(taps: Taps, columns: int, left: int, line: int) -> Taps | None:
     """Taps that read lines of so many elements, the first window beginning so many before one.
 
@@ -114,14 +115,13 @@ def with_margins(taps: Taps, columns: int, left: int, line: int) -> Taps | None:
     return taps._replace(left=left, over=over) if is_inside and is_read else None
 
 
-# The walk over planes, a part of one at a time, by the kernels of `stencil.py` and `stencil_vectors.py`.
+# The walk over planes, a part of one at a time, by the kernels of `stencil.py`.
 
 
-FRAME = ("frame", "lines", "reach", "left", "top", "source_rows", "source_line", "source_down", "frame_size", "fill")
-"""What a `PaddedInput` tells, in its order."""
 RECORD = Layout(
     "slots", "slot_count", "rows", "line", "parts", "down", "pitch", "tap_rows", "tap_columns", "weight_down",
-    "weight_beside", "taps", "dots", "is_direct", "is_whole", "target_down", *FRAME, "bytes", "x_at", "weights_at",
+    "weight_beside", "taps", "dots", "is_direct", "is_whole", "target_down", "frame", "lines", "reach", "left", "top",
+    "source_rows", "source_line", "source_down", "frame_size", "fill", "bytes", "x_at", "weights_at",
     "result_at", "fill_at", "rank",
 )  # fmt: skip
 """After the header, and before the batch's sizes: `down` is from a row of results to the next, in the input. Results
@@ -334,11 +334,11 @@ class _Found(NamedTuple):
 def plan_stencil_padded(primitives: Sequence[Primitive], _constants: frozenset[str]) -> KernelProgram | None:
     """Planes whose padding is made for a reduce alone, and that reduce; None for others."""
     *maps, last = primitives
-    frame = match_padded_input(maps)
-    return None if frame is None or not isinstance(last, Reduce) else plan_stencil(last, frame)
+    padded = match_padded(maps)
+    return None if padded is None or not isinstance(last, Reduce) else plan_stencil(last, padded)
 
 
-def plan_stencil(primitive: Reduce, frame: PaddedInput | None = None) -> KernelProgram | None:
+def plan_stencil(primitive: Reduce, padded: Padded | None = None) -> KernelProgram | None:
     """Planes of FLOAT32 or bytes, whose windows are small; None where they are not, or lie otherwise.
 
     Whether it is so does not depend on what is computed from the folds, nor on the target: bits are the same.
@@ -359,30 +359,16 @@ def plan_stencil(primitive: Reduce, frame: PaddedInput | None = None) -> KernelP
     both = (found.x, found.x)  # weights have no part in how a plane lies
     # The last two dimensions that are kept are rows and columns of a plane.
     sides = Operands(primitive, Contraction(found.fold, *both, primitive.sizes, batch, plane[:1], plane[1:], folded))
-    taps = _taps(sides, found)
-    if taps is None or len(sides.lies(sides.finish)) >= VIEWS:
+    lines = find_lines(sides, found.x, (plane[0], *folded[:-1]), (plane[1], folded[-1]), padded)
+    taps = None if lines is None else _taps(sides, found, lines)
+    if lines is None or taps is None or len(sides.lies(sides.finish)) >= VIEWS:
         return None
-    if found.fold.type in _BYTES and (taps.epilogue is None or frame is not None):
+    if found.fold.type in _BYTES and (taps.epilogue is None or padded is not None):
         return None  # the scratch has sums of 32 bits, and margins of numbers or of zero points
-    if frame is not None and not _is_framed(sides, found, taps, frame):
+    is_packed = lines.apart == lines.x.width and (not lines.filler or lines.x.width == 1)
+    if padded is not None and (min(lines.below, lines.beside) < 0 or not is_packed):
         return None
-    return _program(sides, found, taps, frame)
-
-
-def _is_framed(sides: Operands, found: _Found, taps: Taps, frame: PaddedInput) -> bool:
-    """Whether the input alone has margins, and windows are walked onward in it, from its first element on.
-
-    The rows of results are a plane's: those of planes that give one row each are not.
-    """
-    lie = sides.lie(found.x)
-    others = [view for slot, view in enumerate(sides.primitive.sources) if slot != found.x.value]
-    is_onward = lie.tensor == frame.name and not lie.offset and min(_pair(sides, lie)) >= 0
-    last = (sides.count(sides.columns) - 1) * taps.step + (taps.columns - 1) * taps.beside
-    is_line = _pitch(sides, lie) % (frame.line * lie.width) == 0 and last < frame.line
-    is_line = is_line and frame.lie(lie, sides.batch) is not None
-    lowest = (sides.count(sides.rows) - 1) * lie.along(sides.rows) + (taps.rows - 1) * _pair(sides, lie)[0]
-    is_line = is_line and (not frame.height or lowest < frame.height * frame.line * lie.width)
-    return is_onward and is_line and all(view.tensor != frame.name for view in others)
+    return _program(sides, found, taps, lines)
 
 
 def _match(primitive: Reduce) -> _Found | None:
@@ -409,23 +395,20 @@ def _is_byte(fold: Expr, term: Expr) -> bool:
     return fold.op in ("fold_max", "fold_min") and fold.type is term.type and fold.type in _BYTES
 
 
-def _taps(sides: Operands, found: _Found) -> Taps | None:
-    sizes, lie = sides.found.sizes, sides.lie(found.x)
+def _taps(sides: Operands, found: _Found, lines: InputLines) -> Taps | None:
+    sizes = sides.found.sizes
     (rows,), (columns,) = sides.rows, sides.columns
     lanes = tile_for("f32", MOST).lanes
     lanes = lanes if found.x.type is F32 else max(lanes, BYTES)
     while 4 < lanes > sizes[columns]:
         lanes //= 2
-    (below, beside), pitch = _pair(sides, lie), _pitch(sides, lie)
     is_long = lanes <= sizes[columns] <= figures().gemm.result_bytes // (8 * TOGETHER) and sizes[rows] >= TOGETHER
-    element = lie.width
-    if not (is_long and pitch and lie.strides[columns] in (element, 2 * element)):
+    distances = (lines.down, lines.step, lines.below, lines.beside)
+    if not (is_long and lines.pitch and lines.step in (1, 2)) or max(map(abs, distances)) > FAR:
         return None
     height, width = (1, *(sizes[k] for k in sides.folded))[-2:]
-    distances = (lie.strides[rows] // pitch, lie.strides[columns] // element, below // pitch, beside // element)
     kind = kind_of(found.x.type)
-    taps = Taps(found.op, height, width, *distances, lanes, IS_ARM, kind, epilogue=_epilogue(sides))
-    return taps if max(map(abs, distances)) <= FAR else None
+    return Taps(found.op, height, width, *distances, lanes, IS_ARM, kind, epilogue=_epilogue(sides))
 
 
 def _epilogue(sides: Operands) -> Epilogue | None:
@@ -438,82 +421,71 @@ def _epilogue(sides: Operands) -> Epilogue | None:
     return find_epilogue(sides, sides.rows, sides.columns, longest=longest, may_read=("",)) if is_packed else None
 
 
-def _pair(sides: Operands, lie: StridedOperand) -> tuple[int, int]:
-    """The distances of taps, from line to line and along one."""
-    found = [lie.strides[k] for k in sides.folded]
-    return (found[0], found[1]) if len(found) == 2 else (0, found[0])
-
-
-def _pitch(sides: Operands, lie: StridedOperand) -> int:
-    """The common divisor of the distances of lines."""
-    return math.gcd(lie.strides[sides.rows[0]], _pair(sides, lie)[0])
-
-
-def _program(sides: Operands, found: _Found, taps: Taps, frame: PaddedInput | None) -> KernelProgram | None:
+def _program(sides: Operands, found: _Found, taps: Taps, lines: InputLines) -> KernelProgram | None:
     sizes = sides.found.sizes
     (rows,), (columns,) = sides.rows, sides.columns
     height, line = sizes[rows], sizes[columns]
-    x, target = sides.lie(found.x), sides.target
+    target = sides.target
     results = [*sides.lies(sides.finish), target]
     is_whole = all(lie.strides[rows] == lie.strides[columns] * line for lie in results)
     parts = min(max(-(-height * line // figures().stencil.part), 1), height // TOGETHER)
-    framing, filler, bound = NO_FRAME, sides.section((), [], [], []), x
-    down, pitch = x.strides[rows], _pitch(sides, x)
     taps = in_blocks(taps, height // parts, line)
-    is_masked = suits_masked(taps) and has_feature("avx512vnni") and has_feature("avx512bw")
-    is_wide = suits_wide(taps) and (frame is None or not frame.number)
+    is_vnni = suits_vnni(taps) and has_feature("avx512vnni") and has_feature("avx512bw")
+    is_wide = suits_wide(taps) and not lines.fill
     far = (line - 1) * taps.step + (taps.columns - 1) * max(taps.beside, 0) + 1
+    framing, pitch, down = dict[str, int](), lines.pitch, lines.down * lines.pitch
     own = None
-    if frame is not None and pitch == frame.line * x.width and not is_masked:
-        length = frame.inner.sizes[-1]
+    if lines.outside is not None and not is_vnni:  # the input's own lines are read
         if is_wide:
-            own = in_wide_blocks(taps, height // parts, line, length, frame.left)
+            own = in_wide_blocks(taps, height // parts, line, lines.width, lines.left)
         else:
-            own = with_margins(taps, line, frame.left, length)
-    if frame is not None and own is not None:
-        taps = own
-        framing, pitch, down = frame.lines(down // pitch), frame.inner.strides[-2] * x.width, 0
-    elif frame is not None:
-        pitch, (below, _) = frame.line * x.width, _pair(sides, x)
-        step, reach = x.strides[rows] // pitch, (taps.rows - 1) * below // pitch + 1
-        parts = min(max(parts, -(-height * step * pitch // figures().stencil.margin_bytes)), height // TOGETHER)
-        size = ((-(-height // parts) - 1) * step + reach) * pitch
+            own = with_margins(taps, line, lines.left, lines.width)
+    if own is not None:
+        taps, down = own, 0
+        framing = {"frame_size": lines.width * lines.x.width}
+    elif lines.outside is not None:  # lines are copied with their margins
+        pitch = max(far, lines.left + lines.width) * lines.x.width
+        parts = min(max(parts, -(-height * taps.down * pitch // figures().stencil.margin_bytes)), height // TOGETHER)
+        reach = (taps.rows - 1) * taps.below + 1
+        size = ((-(-height // parts) - 1) * taps.down + reach) * pitch
         if size > workspace().sums_at - figures().gemm.result_bytes - 4096:
             return None
-        taps = in_blocks(taps, height // parts, line)
-        framing, pitch = frame.words(step, reach, size), _pitch(sides, x)
+        taps, down = in_blocks(taps, height // parts, line), taps.down * pitch
+        framing = {
+            "frame": pitch, "reach": reach, "left": lines.left * lines.x.width,
+            "source_line": lines.width * lines.x.width, "source_down": lines.pitch, "frame_size": size,
+        }  # fmt: skip
+    if lines.outside is not None:
+        framing |= {"lines": taps.down, "top": lines.top, "source_rows": lines.height, "fill": lines.fill}
     if is_wide and own is None:
         taps = in_wide_blocks(taps, height // parts, line, far)
-    if frame is not None:
-        elements = frame.filler(len(sizes))
-        filler = sides.section((), elements, [0] * len(elements), [0] * len(elements))
-        bound = frame.lie(x, sides.batch) or x
+    filler = sides.section((), lines.filler, *[[0] * len(lines.filler)] * 2)
     weights, bits, counts, pair = _weights(sides, found, taps)
     result = sides.result(is_written=taps.epilogue is None)
-    sections = {"x": sides.section((), [bound], [0], [0]), "weights": weights, "result": result, "fill": filler}
-    make = make_extremes if taps.is_by_line else make_taps
-    if is_wide:
-        make = make_wide if taps.together else make_rolling
-    kernel = get_kernel(taps.name, functools.partial(make, taps))
+    sections = {"x": sides.section((), [lines.x], [0], [0]), "weights": weights, "result": result, "fill": filler}
     dots = 0
-    if is_masked:
-        wide = masked(taps, height // parts)
+    if is_vnni:
+        own = in_dot_blocks(taps, height // parts)
         if bits == WEIGHTS | WEIGHTS_SIGNED and counts[0] == 1 and pair[1] == 1:
-            bits, wide = AS_THEY_LIE, wide._replace(has_bytes=True)
-        dots = get_kernel(f"dots of {wide.name}", functools.partial(make_masked, wide)).address
-    elif suits_dots(taps) and has_dots(tile_for("i32", MOST).lanes):
-        dots = get_kernel(f"dots of {taps.name}", functools.partial(make_dots, taps)).address
+            bits, own = AS_THEY_LIE, own._replace(has_bytes=True)
+        dots = _kernel(own)
+    elif suits_sdot(taps) and has_dots(tile_for("i32", MOST).lanes):
+        dots = _kernel(taps._replace(is_dot4=True))
     words = {
         "rows": height, "line": line, "parts": parts, "down": down, "pitch": pitch, "tap_rows": counts[0],
-        "tap_columns": counts[1], "weight_down": pair[0], "weight_beside": pair[1], "taps": kernel.address,
+        "tap_columns": counts[1], "weight_down": pair[0], "weight_beside": pair[1], "taps": _kernel(taps),
         "dots": dots, "is_direct": int(taps.epilogue is not None), "is_whole": int(is_whole),
-        "target_down": target.strides[rows], "bytes": bits, **dict(zip(FRAME, framing, strict=True)),
-        **({} if filler.relocations else {"fill_at": 0}),
+        "target_down": target.strides[rows], "bytes": bits, **framing,
+        **({} if lines.filler else {"fill_at": 0}),
     }  # fmt: skip
     record = record_of(RECORD, words, [sizes[k] for k in sides.batch], sections)
     size = 2 * math.prod(sizes) // figures().gemm.flops_per_byte
-    walk_ = get_kernel("planes", functools.partial(make_planes, workspace().size, figures().gemm.result_bytes))
+    walk_ = get_kernel("stencil", functools.partial(make_planes, workspace().size, figures().gemm.result_bytes))
     return KernelProgram(walk_, record, sides.count(sides.batch) * parts, size)
+
+
+def _kernel(taps: Taps) -> int:
+    return get_kernel(taps.name, functools.partial(make_stencil, taps)).address
 
 
 def _weights(sides: Operands, found: _Found, taps: Taps) -> tuple[Section, int, tuple[int, int], tuple[int, int]]:
@@ -530,7 +502,8 @@ def _weights(sides: Operands, found: _Found, taps: Taps) -> tuple[Section, int, 
                 leaves.append(number)
                 bits |= own | (sign if number.type is DataType.INT8 else 0)
     lies, none = [sides.lie(one) for one in leaves], [0] * len(leaves)
-    pair, counts = _pair(sides, lies[0]), (taps.rows, taps.columns)
+    down, beside = (0, *(lies[0].strides[k] for k in sides.folded))[-2:]
+    pair, counts = (down, beside), (taps.rows, taps.columns)
     if pair[0] == pair[1] * taps.columns:  # all are in one row
         counts = (1, taps.rows * taps.columns)
     return sides.section((), lies, none, none), bits, counts, pair

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.codegen.function import Steps
+from anydml.engines.cpu.codegen.function import Function, Steps, vector_of
+from anydml.engines.cpu.conv.input_lines import find_lines
 from anydml.engines.cpu.conv.microkernel import DirectTile, make_direct_tile
-from anydml.engines.cpu.conv.padded_input import match_padded_input
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_feature
 from anydml.engines.cpu.gemm.epilogue import SHORT
@@ -29,29 +29,33 @@ from anydml.engines.cpu.rows.walk import VIEWS
 from anydml.engines.cpu.schedules import BATCH, BESIDE, CHANNEL, DOWN, GROUP, INPUT, LEAST_LANES, PLACE, ROW
 from anydml.ir.contraction import match_contraction
 from anydml.ir.epilogue import COLUMN, find_epilogue, is_cheap
+from anydml.ir.padded_reads import match_padded
 from anydml.ir.verbs import Reduce
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from anydml.engines.cpu.conv.padded_input import PaddedInput
-    from anydml.ir.contraction import StridedOperand
+    from anydml.engines.cpu.codegen.function import Value
+    from anydml.engines.cpu.conv.input_lines import InputLines
+    from anydml.engines.cpu.gemm.prepacked import Panels
+    from anydml.engines.cpu.gemm.program import Section
     from anydml.ir.epilogue import Epilogue
+    from anydml.ir.padded_reads import Padded
     from anydml.ir.verbs import Primitive
 
-# Direct convolution, a row block of the output (a "band" below) at a time. Compiled once for all.
+# Direct convolution, a row block of the output at a time. Compiled once for all.
 #
-# A unit copies the lines of the input that its band reads to the scratch, which the second cache holds, with their
+# A unit copies the lines of the input that its row block reads to the scratch, which the second cache holds, with their
 # padding; then tiles go over it: a panel of channels after the other, for each a part of the input's channels after the
-# other, whose weights the first cache holds while all places of the band are computed with them.
+# other, whose weights the first cache holds while all places of the row block are computed with them.
 
 
-BAND_AT = 64
-"""Of a scratch, the bytes before the band; sums lie where other kernels have results."""
+BLOCK_AT = 64
+"""Of a scratch, the bytes before the row block; sums lie where other kernels have results."""
 TILES = tuple(f"{name}{narrow}{low}" for name in ("tile", "last") for narrow in ("", "_narrow") for low in ("", "_low"))
-"""For a window's last channels or others, for the last panel or others, for the last places of a band or line."""
+"""For a window's last channels or others, for the last panel or others, for the last places of a row block or line."""
 RECORD = Layout(
-    "slots", "slot_count", "channels", "rows", "line", "bands", "chunks", "panels", "count", "x_step", "x_down",
+    "slots", "slot_count", "channels", "rows", "line", "blocks", "chunks", "panels", "count", "x_step", "x_down",
     "copy", "top", "height", "fill", "pitch", "plane", "stride", "reach", "together", "taps", "pieces",
     "places_at_once", "lines", "apart", "tile_bytes", "channel_bytes", "panel_bytes", "columns", "target_channel",
     "target_down", "x_at", "weights_at", "result_at", "rank", "fetches", "planes", "piece_on", "target_place",
@@ -59,10 +63,10 @@ RECORD = Layout(
 )  # fmt: skip
 """After the header, and before the batch's sizes, of `count` places. The kernel `copy` brings lines of each of
 `channels`, `x_step` apart: `height` of them, `x_down` apart, are there from line `top` on, and around them is `fill`.
-Lines of a band lie `pitch` apart, channels `plane`; a row of the output begins `stride` lines after the one before, and
-reads `reach`. Tiles take `together` channels, each with `taps` pieces. Weights of a channel have `channel_bytes`, those
-of a panel `panel_bytes`, for so many `columns`. Where it `fetches`, tiles have weights fetched before the input: at
-each piece `soon_bytes`.
+Lines of a row block lie `pitch` apart, channels `plane`; a row of the output begins `stride` lines after the one before
+and reads `reach`. Tiles take `together` channels, each with `taps` pieces. Weights of a channel have `channel_bytes`,
+those of a panel `panel_bytes`, for so many `columns`. Where it `fetches`, tiles have weights fetched before the input:
+at each piece `soon_bytes`.
 
 Where the channels of a place lie side by side, there is one of `planes`, `channels` are pieces of a window, and their
 table goes `piece_on` bytes on with each. Some `group_panels` read the same channels of the input, the next ones those
@@ -83,19 +87,19 @@ def make_direct_conv() -> str:
     text.let("groups", "(rows + lines - 1) // lines")
     text.let("across", "(line + places_at_once - 1) // places_at_once")
     take_scratch(text, workspace().size)
-    text.let("band", f"scratch + {BAND_AT}")
+    text.let("block", f"scratch + {BLOCK_AT}")
     text.let("sums", f"scratch + {workspace().result_at}")
     with text.loop("unit", "begin", "end"):
         _look_ahead(text)
-        text.let("part", "unit % bands")
-        text.let("chunk", "unit // bands // count")
+        text.let("part", "unit % blocks")
+        text.let("chunk", "unit // blocks // count")
         for name in ("weights", "result"):
             text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
         text.read("x_base", "x_bases")
         text.read("weights_base", "weights_bases")
         text.read("target", "result_bases + views * 8 - 8")
-        text.let("group", "(groups * part) // bands")
-        text.let("group_stop", "(groups * (part + 1)) // bands")
+        text.let("group", "(groups * part) // blocks")
+        text.let("group_stop", "(groups * (part + 1)) // blocks")
         text.let("first", "group * lines")
         text.let("some", "min(group_stop * lines, rows) - first")
         _copy(text)
@@ -110,13 +114,13 @@ def _look_ahead(text: Steps) -> None:
     """Where the input of the next unit begins, which tiles have fetched meanwhile, then that of this one."""
     with text.loop("way", 0, 2):
         text.let("asked", "min(unit + 1 - way, end - 1)")
-        find_place(text, "asked // bands % count", RECORD.end)
+        find_place(text, "asked // blocks % count", RECORD.end)
         text.invoke("@bases", "x", "rank", "places + 8", "x_bases")
         with text.when("way == 0"):
             text.read("next_base", "x_bases")
-            text.let("next_part", "asked % bands")
-            text.let("next_line", "max((groups * next_part) // bands * lines * stride - top, 0)")
-            text.let("next_stop", "(groups * (next_part + 1)) // bands * lines * stride - top + reach - stride")
+            text.let("next_part", "asked % blocks")
+            text.let("next_line", "max((groups * next_part) // blocks * lines * stride - top, 0)")
+            text.let("next_stop", "(groups * (next_part + 1)) // blocks * lines * stride - top + reach - stride")
             text.put("ahead", "next_base + next_line * x_down")
             text.put("ahead + 8", 0)
             text.put("ahead + 16", "planes if asked > unit else 0")
@@ -140,7 +144,7 @@ def _fetch_ahead(text: Steps) -> None:
 
 
 def _copy(text: Steps) -> None:
-    """The lines of a band, with what is around them."""
+    """The lines of a row block, with what is around them."""
     text.let("line_first", "first * stride - top")
     text.let("total", "(some - 1) * stride + reach")
     text.let("above", "min(max(0 - line_first, 0), total)")
@@ -148,13 +152,13 @@ def _copy(text: Steps) -> None:
     text.let("source", "x_base + (line_first + above) * x_down")
     with text.loop("c", 0, "planes"):
         text.invoke(
-            "copy", "source + c * x_step", "x_down", "x_step", "band + c * plane", "above", "inside",
+            "copy", "source + c * x_step", "x_down", "x_step", "block + c * plane", "above", "inside",
             "total - above - inside", "fill",
         )  # fmt: skip
 
 
 def _multiply(text: Steps) -> None:
-    """Some channels of all places of a band, by the weights of a panel."""
+    """Some channels of all places of a row block, by the weights of a panel."""
     text.let("here_channels", "min(together, channels - ch)")
     text.let("steps", "here_channels * taps")
     text.let("is_last", "1 if ch + here_channels == channels else 0")
@@ -163,7 +167,7 @@ def _multiply(text: Steps) -> None:
     text.let("set", "panel // group_panels")
     text.let("panel_of", "panel - set * group_panels")
     text.let("column", "set * group_columns + panel_of * columns")
-    text.let("a_first", "band + ch * plane + set * group_bytes + panel_of * left_on")
+    text.let("a_first", "block + ch * plane + set * group_bytes + panel_of * left_on")
     text.let("to_first", "target + column * target_channel + first * target_down")
     text.let("kind", "(4 if is_last else 0) + (2 if panel_of == group_panels - 1 else 0)")
     text.let("tiles", f"words + {RECORD.at(TILES[0])} + kind * 8")
@@ -186,6 +190,8 @@ def _multiply(text: Steps) -> None:
 
 
 MOST_VECTORS = 4
+ROWS, PLACES = (ROW, DOWN), (PLACE, BESIDE)
+"""Dimensions of the output's rows and of the places of one, each with that of its taps."""
 
 
 class Shape(NamedTuple):
@@ -209,9 +215,10 @@ class Shape(NamedTuple):
         return max(rows * self.vectors, of.latency, of.loads * (rows + self.vectors)) / 2 + of.overhead
 
 
-def shape_of(sides: Operands, lanes: int) -> Shape:
+def shape_of(sides: Operands) -> Shape:
     """The tile that takes the least time."""
-    registers = 32 if has_feature("avx512vl") else 16
+    registers, lanes = (32, 16) if has_feature("avx512vl") else (16, 8)
+    lanes = lanes if sides.n > LEAST_LANES else LEAST_LANES
     line, rows, found = sides.m, sides.found.sizes[ROW], []
     is_whole = sides.target.strides[ROW] == sides.target.strides[PLACE] * line
     for vectors in range(1, min(MOST_VECTORS, -(-sides.n // lanes)) + 1):
@@ -228,40 +235,43 @@ def shape_of(sides: Operands, lanes: int) -> Shape:
 class _Units(NamedTuple):
     """How work is cut."""
 
-    bands: int
+    blocks: int
     chunks: int
     """Parts of the channels of the output."""
-    rows: int
-    """Of a band at most."""
+    pitch: int
+    """Bytes of a line of a row block."""
     plane: int
-    """Bytes of a channel of a band."""
+    """Bytes of a channel of it."""
+    fetches: bool
+    """Whether tiles have weights fetched: they are few, and do not find those in the first cache for long."""
 
 
 def units_of(
-    sides: Operands, shape: Shape, stride: int, reach: int, pitch: int, *, planes: int, panels: int
+    sides: Operands, shape: Shape, lines: InputLines, pitch: int, *, planes: int, panels: int
 ) -> _Units | None:
-    """Row blocks that the second cache has, and work for every thread; None where a scratch has no room for a band.
+    """Row blocks that the second cache has, and work for every thread; None where a scratch has no room for one.
 
-    Each of some planes has lines `pitch` bytes apart: windows begin `stride` lines apart, and have `reach`.
+    Each of some planes has lines `pitch` bytes apart.
     """
     sizes = sides.found.sizes
     groups, across = -(-sizes[ROW] // shape.lines), -(-sides.m // shape.places)
     count = sides.count(sides.batch)
     threads = 1 if size_of(sides) < SMALL else get_num_threads()
     wanted = 1 if threads == 1 else figures().gemm.items_per_thread * threads
-    for bands in range(min(groups, -(-wanted // count)), groups + 1):
-        room, sums = figures().conv.band_bytes, figures().conv.band_sums
-        if bands >= groups:
-            room, sums = workspace().result_at - BAND_AT, figures().gemm.result_bytes
-        rows = shape.lines * -(-groups // bands)
+    for blocks in range(min(groups, -(-wanted // count)), groups + 1):
+        room, sums = figures().conv.block_bytes, figures().conv.block_sums
+        if blocks >= groups:
+            room, sums = workspace().result_at - BLOCK_AT, figures().gemm.result_bytes
+        rows = shape.lines * -(-groups // blocks)
         # An odd number of the cache's lines: channels lie at different places of it then.
-        size = ((rows - 1) * stride + reach) * pitch
+        size = ((rows - 1) * lines.down + reach_of(sides, lines)) * pitch
         plane = (-(-size // LINE) | 1) * LINE
         if (
             planes * plane <= room
-            and 4 * -(-groups // bands) * across * shape.places * shape.lines * shape.width <= sums
+            and 4 * -(-groups // blocks) * across * shape.places * shape.lines * shape.width <= sums
         ):
-            return _Units(bands, min(panels, -(-wanted // (count * bands))), rows, plane)
+            fetches = -(-groups // blocks) * across <= figures().conv.fetched_tiles
+            return _Units(blocks, min(panels, -(-wanted // (count * blocks))), pitch, plane, fetches)
     return None
 
 
@@ -270,20 +280,73 @@ def size_of(sides: Operands) -> int:
     return 2 * math.prod(sides.found.sizes) // figures().gemm.flops_per_byte
 
 
+def reach_of(sides: Operands, lines: InputLines) -> int:
+    """The lines of a window."""
+    return (sides.found.sizes[DOWN] - 1) * lines.below + 1
+
+
+def line_of(sides: Operands, lines: InputLines) -> int:
+    """The elements of a line of a row block: all that there are, and all that windows read."""
+    sizes = sides.found.sizes
+    return max(1 + (sizes[PLACE] - 1) * lines.step + (sizes[BESIDE] - 1) * lines.beside, lines.left + lines.width)
+
+
+def tiles_of(
+    sides: Operands, shape: Shape, tile: DirectTile, epilogue: Epilogue, *, is_cut: bool, chain: int = 0, last: int
+) -> dict[str, int]:
+    """The words of tiles, for sums that are `is_cut` in parts, of which the last has so many pieces."""
+    sizes, lanes = sides.found.sizes, shape.lanes
+    low = tile._replace(lines=sizes[ROW] % shape.lines or shape.lines, places=sides.m % shape.places or shape.places)
+    vectors, tail = -(-(sides.n % shape.width or shape.width) // lanes), sides.n % lanes
+    tiles = [tile, low, *(one._replace(vectors=vectors, tail=tail) for one in (tile, low))]
+    runs = [one.rows if one.is_beside else one.vectors * lanes for one in tiles]
+    ended = [
+        one._replace(epilogue=epilogue, chain=chain, ahead=-(-run // last))
+        for one, run in zip(tiles, runs, strict=True)
+    ]
+    plain = [tile_kernel(one._replace(tail=0)) if is_cut else 0 for one in tiles]
+    return {
+        "places_at_once": shape.places, "lines": shape.lines, "columns": shape.width, "apart": tile.apart,
+        "tile_bytes": 4 * tile.rows * shape.width if is_cut else 0, "panel_bytes": 4 * sides.k * shape.width,
+        "fetches": int(tile.fetches), "soon_bytes": LINE * tile.soon,
+        **dict(zip(TILES, [*plain, *map(tile_kernel, ended)], strict=True)),
+    }  # fmt: skip
+
+
 def tile_kernel(tile: DirectTile) -> int:
     """The address of a tile's kernel."""
     return get_kernel(tile.name, functools.partial(make_direct_tile, tile)).address
 
 
-# The lines of a band of a plane, copied with what is around them: as many stores as a line needs, and no loop for it.
-#
-# `kernel(source, down, next, to, before, count, after, fill)` writes `before` lines that are filled, `count` lines of
-# the source, `down` bytes apart, and `after` filled ones. Meanwhile the lines `next` bytes on are fetched: another
-# plane's.
+def program_of(
+    sides: Operands, lines: InputLines, units: _Units, own: Mapping[str, int], panels: Panels, weights: Section
+) -> KernelProgram:
+    """The program of row blocks; `own` are the words of tiles, and those by which NCHW and NHWC differ."""
+    sizes, count = sides.found.sizes, sides.count(sides.batch)
+    result = sides.result(is_written=False)
+    sections = {"x": sides.section((), [lines.x], [0], [0]), "weights": weights, "result": result}
+    words = {
+        "rows": sizes[ROW], "line": sides.m, "blocks": units.blocks, "chunks": units.chunks, "count": count,
+        "x_down": lines.pitch or 4 * lines.width, "top": lines.top, "height": lines.height, "fill": lines.fill,
+        "pitch": units.pitch, "plane": units.plane, "stride": lines.down, "reach": reach_of(sides, lines),
+        "target_down": sides.target.strides[ROW],
+    }  # fmt: skip
+    record = record_of(RECORD, {**words, **own}, [sizes[k] for k in sides.batch], sections)
+    kernel = get_kernel("direct", make_direct_conv)
+    return KernelProgram(kernel, record, units.blocks * units.chunks * count, size_of(sides), panels.layouts)
+
+
+# The lines of a row block, copied with what is around them: as many stores as a line needs, and no loop for it.
+
+
+COPY = "source down next to before count after fill"
+"""The arguments of kernels that copy lines to a row block: they write `before` lines that are filled, `count` lines of
+the source, `down` bytes apart, and `after` filled ones. Meanwhile those `next` bytes on are fetched: another plane's.
+"""
 
 
 class DirectLine(NamedTuple):
-    """A line of a band, in bytes."""
+    """A line of a row block, in bytes."""
 
     size: int
     """Of the source's."""
@@ -295,35 +358,39 @@ class DirectLine(NamedTuple):
     @property
     def name(self) -> str:
         """The kernel's."""
-        return f"pack lines of a band {' '.join(map(str, self))}"
+        return f"pack lines NCHW {' '.join(map(str, self))}"
 
 
 def make_direct_lines(line: DirectLine) -> str:
     """The text of the kernel."""
-    text = Steps()
+    f = Function("kernel", COPY)
+    source, down, beside, to, before, count, after, fill = f.args
     wide = _piece(line.pitch)
-    kind = f"<{wide // 4} x i32>"
-    filled = text.spread(text.new("trunc i64 %fill to i32"), "i32", wide // 4)
+    filled = f.splat(f.cast("trunc", fill, "i32"), wide // 4)
+    for first, lines in ((f.value(0, "i64"), before), (before + count, after)):
+        with f.loop(0, lines) as i:
+            here = to + (first + i) * line.pitch
+            for at in _offsets(line.pitch, wide):
+                f.store(filled, here + at)
+    with f.loop(0, count) as i:
+        here, there = to + (before + i) * line.pitch, source + i * down
+        around = [range(0, line.left, wide), range(line.pitch - wide, line.left + line.size - wide, -wide)]
+        for at in dict.fromkeys(min(max(at, 0), line.pitch - wide) for part in around for at in part):
+            f.store(filled, here + at)
+        _move(f, here + line.left, there, beside, line.size)
+    return f.end()
 
-    def put(place: str, offset: int) -> None:
-        text.add(f"store {kind} {filled}, ptr {text.place(f'{place} + {offset}')}, align 4")
 
-    for name, first, count in (("above", "0", "before"), ("below", "before + count", "after")):
-        with text.loop(name, 0, count):
-            text.let(f"{name}_to", f"to + ({first} + {name}) * {line.pitch}")
-            for offset in _offsets(0, line.pitch, wide):
-                put(f"{name}_to", offset)
-    with text.loop("i", 0, "count"):
-        text.let("here", f"to + (before + i) * {line.pitch}")
-        text.let("there", "source + i * down")
-        right = line.left + line.size
-        around = [range(0, line.left, wide), range(line.pitch - wide, right - wide, -wide)]
-        for offset in dict.fromkeys(min(max(at, 0), line.pitch - wide) for part in around for at in part):
-            put("here", offset)
-        _move(text, line)
-    text.add("ret void")
-    names = ("source", "down", "next", "to", "before", "count", "after", "fill")
-    return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+def _move(f: Function, here: Value, there: Value, after: Value, size: int) -> None:
+    if size >= figures().conv.memcpy_bytes:
+        f.memcpy(here, there, size)
+        return
+    for at in range(0, size, LINE):
+        f.prefetch(there + after + at)
+    piece = _piece(size)
+    found = [(at, f.load(vector_of(piece // 4, "i32"), there + at)) for at in _offsets(size, piece)]
+    for at, value in found:
+        f.store(value, here + at)
 
 
 def _piece(size: int) -> int:
@@ -331,28 +398,12 @@ def _piece(size: int) -> int:
     return next(piece for piece in (LINE, LINE // 2, LINE // 4, LINE // 8, 4) if piece <= size)
 
 
-def _offsets(start: int, stop: int, piece: int) -> list[int]:
+def _offsets(size: int, piece: int) -> list[int]:
     """Where pieces begin that cover some bytes: the last overlaps the one before."""
-    return [min(at, stop - piece) for at in range(start, stop, piece)]
+    return [min(at, size - piece) for at in range(0, size, piece)]
 
 
-def _move(text: Steps, line: DirectLine) -> None:
-    if line.size >= figures().conv.memcpy_bytes:
-        to, source = text.place(f"here + {line.left}"), text.place("there")
-        text.declared["declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"] = None
-        text.add(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {line.size}, i1 false)")
-        return
-    for offset in range(0, line.size, LINE):
-        text.fetch(text.place(f"there + next + {offset}"))
-    piece = _piece(line.size)
-    kind = f"<{piece // 4} x i32>"
-    offsets = _offsets(0, line.size, piece)
-    found = [text.new(f"load {kind}, ptr {text.place(f'there + {at}')}, align 4") for at in offsets]
-    for at, value in zip(offsets, found, strict=True):
-        text.add(f"store {kind} {value}, ptr {text.place(f'here + {line.left + at}')}, align 4")
-
-
-# Convolutions of planes by many channels, planned: the tile, the bands of the output, and how weights lie.
+# Convolutions of planes by many channels, planned: the tile, the blocks of the output, and how weights lie.
 #
 # The input's lines are copied with their padding, and read as they lie: nothing is packed for the tiles. Weights are a
 # constant, laid out ahead in panels of channels.
@@ -363,27 +414,6 @@ FEW = 16
 12 channels, 3 x 3, twice as large."""
 
 
-class _Lines(NamedTuple):
-    """The input's lines, in bytes: how they are copied to a band, and how windows walk over that."""
-
-    x: StridedOperand
-    """Along the batch."""
-    x_step: int
-    x_down: int
-    size: int
-    left: int
-    top: int
-    height: int
-    fill: int
-    pitch: int
-    stride: int
-    """Lines from a row of the output to the next."""
-    below: int
-    """Lines from a row of taps to the next."""
-    reach: int
-    """Lines of a window."""
-
-
 def plan_direct(primitive: Reduce, constants: frozenset[str]) -> KernelProgram | None:
     """Windows that lie in a tensor as they are; None for others than of planes, by constant weights."""
     return _plan(primitive, None, constants)
@@ -392,11 +422,11 @@ def plan_direct(primitive: Reduce, constants: frozenset[str]) -> KernelProgram |
 def plan_direct_padded(primitives: Sequence[Primitive], constants: frozenset[str]) -> KernelProgram | None:
     """Planes whose padding is made for a convolution alone, and that; None for others."""
     *maps, last = primitives
-    frame = match_padded_input(maps)
-    return None if frame is None or not isinstance(last, Reduce) else _plan(last, frame, constants)
+    padded = match_padded(maps)
+    return None if padded is None or not isinstance(last, Reduce) else _plan(last, padded, constants)
 
 
-def _plan(primitive: Reduce, frame: PaddedInput | None, constants: frozenset[str]) -> KernelProgram | None:
+def _plan(primitive: Reduce, padded: Padded | None, constants: frozenset[str]) -> KernelProgram | None:
     found = match_contraction(primitive)
     assert found is not None  # noqa: S101 - for type checkers: the condition of the route
     for one in (found, found.transposed):
@@ -404,8 +434,8 @@ def _plan(primitive: Reduce, frame: PaddedInput | None, constants: frozenset[str
             continue
         batch = tuple(k for k in (BATCH, GROUP) if primitive.sizes[k] > 1)
         sides = Operands(primitive, one._replace(batch=batch, rows=(PLACE,), folded=(INPUT, DOWN, BESIDE)))
-        epilogue, lines = _epilogue(sides), _lines(sides, frame)
-        if epilogue is not None and lines is not None:
+        epilogue, lines = _epilogue(sides), find_lines(sides, sides.left, ROWS, PLACES, padded)
+        if epilogue is not None and lines is not None and _suits(sides, lines):
             return _program(sides, epilogue, lines, constants)
     return None
 
@@ -419,95 +449,33 @@ def _epilogue(sides: Operands) -> Epilogue | None:
     return found if found is not None and len(found.leaves) < VIEWS else None
 
 
-def _lines(sides: Operands, frame: PaddedInput | None) -> _Lines | None:
-    """How lines lie; None where windows are walked backward or reach out of a plane, or channels lie otherwise."""
-    x, sizes = sides.lie(sides.left), sides.found.sizes
-    ways = (ROW, PLACE, DOWN, BESIDE)
-    if any(x.strides[k] <= 0 for k in ways if sizes[k] > 1):
-        return None
-    down, below = x.strides[ROW], x.strides[DOWN]
-    last = _reach(sides, PLACE, BESIDE)
-    if sizes[INPUT] > 1 and x.strides[INPUT] < last:  # channels lie side by side
-        return None
-    if frame is None:
-        line = math.gcd(down, below) or last
-        height = (_reach(sides, ROW, DOWN) - 4) // line + 1
-        reach = (sizes[DOWN] - 1) * (below // line) + 1
-        return _Lines(x, x.strides[INPUT], line, last, 0, 0, height, 0, last, down // line, below // line, reach)
-    line, others = 4 * frame.line, [view for k, view in enumerate(sides.primitive.sources) if k != sides.left.value]
-    bound, inner = frame.lie(x, sides.batch), frame.inner
-    is_ours = x.tensor == frame.name and not x.offset and all(view.tensor != frame.name for view in others)
-    is_ours = is_ours and not (down % line or below % line) and last <= line and x.width == 4 and frame.element is None
-    channel = 4 * frame.strides[1] if sizes[INPUT] > 1 else 0
-    height = (_reach(sides, ROW, DOWN) - 4) // line + 1
-    if not is_ours or bound is None or x.strides[INPUT] != channel or height > (frame.height or height):
-        return None
-    size, left = 4 * inner.sizes[3], 4 * frame.left
-    pitch = max(last, left + size)
-    return _Lines(
-        bound, 4 * inner.strides[1], 4 * inner.strides[2], size, left, frame.top, inner.sizes[2], frame.number, pitch,
-        down // line, below // line, (sizes[DOWN] - 1) * (below // line) + 1,
-    )  # fmt: skip
+def _suits(sides: Operands, lines: InputLines) -> bool:
+    """Whether windows are walked onward, and elements of a line lie side by side, not those of channels."""
+    is_apart = sides.found.sizes[INPUT] == 1 or lines.x.strides[INPUT] >= 4 * lines.width
+    return lines.is_onward(sides, ROWS, PLACES) and lines.apart == 4 and is_apart and not lines.filler
 
 
-def _reach(sides: Operands, *ways: int) -> int:
-    """The bytes that all windows read along some dimensions."""
-    x, sizes = sides.lie(sides.left), sides.found.sizes
-    return 4 + sum((sizes[k] - 1) * x.strides[k] for k in ways)
-
-
-def _program(sides: Operands, epilogue: Epilogue, lines: _Lines, constants: frozenset[str]) -> KernelProgram | None:
-    sizes, target, x = sides.found.sizes, sides.target, sides.lie(sides.left)
-    own, steps = 16 if has_feature("avx512vl") else 8, sizes[DOWN] * sizes[BESIDE]
-    lanes = own if sides.n > LEAST_LANES else LEAST_LANES
-    shape = shape_of(sides, lanes)
+def _program(sides: Operands, epilogue: Epilogue, lines: InputLines, constants: frozenset[str]) -> KernelProgram | None:
+    sizes, target, channels = sides.found.sizes, sides.target, sides.found.sizes[INPUT]
+    shape, steps = shape_of(sides), sizes[DOWN] * sizes[BESIDE]
     width, count = shape.width, -(-sides.n // shape.width)
-    units = units_of(sides, shape, lines.stride, lines.reach, lines.pitch, planes=sizes[INPUT], panels=count)
+    copy = DirectLine(4 * lines.width, 4 * lines.left, 4 * line_of(sides, lines))
+    units = units_of(sides, shape, lines, copy.pitch, planes=channels, panels=count)
     panels = lay_out_places(sides, width, constants)
     if units is None or panels is None:
         return None
-    is_few = FEW > sizes[INPUT] > 1 == sizes[GROUP]
-    parts = 1 if is_few else -(-sizes[INPUT] // (CHAIN // steps))
-    together = -(-sizes[INPUT] // parts)
-    is_fetched = -(-units.rows // shape.lines) * -(-sides.m // shape.places) <= figures().conv.fetched_tiles
-    tiles = _tiles(sides, shape, lines, is_fetched=is_fetched)
-    last = (sizes[INPUT] - (parts - 1) * together) * sizes[DOWN]
-    chain = sizes[DOWN] if is_few else 0
-    ended = [tile._replace(epilogue=epilogue, chain=chain, ahead=-(-tile.vectors * lanes // last)) for tile in tiles]
-    kernels = [
-        *([0] * len(tiles) if parts == 1 else map(tile_kernel, tiles)),
-        *map(tile_kernel, ended),
-    ]
-    copy = DirectLine(lines.size, lines.left, lines.pitch)
-    x_section, result = sides.section((), [lines.x], [0], [0]), sides.result(is_written=False)
-    sections = {"x": x_section, "weights": panels.section, "result": result}
-    count = sides.count(sides.batch)
-    words = {
-        "channels": sizes[INPUT], "rows": sizes[ROW], "line": sides.m, "bands": units.bands, "chunks": units.chunks,
-        "panels": -(-sides.n // width), "count": count, "x_step": lines.x_step, "x_down": lines.x_down,
-        "copy": get_kernel(copy.name, functools.partial(make_direct_lines, copy)).address, "top": lines.top,
-        "height": lines.height, "fill": lines.fill, "pitch": lines.pitch, "plane": units.plane,
-        "stride": lines.stride, "reach": lines.reach, "together": together, "taps": sizes[DOWN],
-        "pieces": place_of((together, sizes[DOWN]), (units.plane, lines.below * lines.pitch)),
-        "places_at_once": shape.places, "lines": shape.lines, "apart": x.strides[PLACE],
-        "tile_bytes": 4 * shape.lines * shape.places * width if parts > 1 else 0, "channel_bytes": 4 * steps * width,
-        "panel_bytes": 4 * sides.k * width, "columns": width, "target_channel": target.strides[CHANNEL],
-        "target_down": target.strides[ROW], "fetches": int(tiles[0].fetches), "planes": sizes[INPUT], "piece_on": 0,
-        "target_place": 4, "to_step": target.strides[CHANNEL], "group_panels": -(-sides.n // width), "group_bytes": 0,
-        "group_columns": 0, "left_on": 0, "soon_bytes": LINE * tiles[0].soon,
-        **dict(zip(TILES, kernels, strict=True)),
+    is_few = FEW > channels > 1 == sizes[GROUP]
+    parts = 1 if is_few else -(-channels // (CHAIN // steps))
+    together = -(-channels // parts)
+    last = (channels - (parts - 1) * together) * sizes[DOWN]
+    walk = (sizes[BESIDE], lines.down * copy.pitch if shape.lines > 1 else 0, 4 * lines.step, 4 * lines.beside)
+    tile = DirectTile(*shape, width, *walk, fetches=units.fetches)
+    tiles = tiles_of(sides, shape, tile, epilogue, is_cut=parts > 1, chain=sizes[DOWN] if is_few else 0, last=last)
+    own = {
+        "channels": channels, "panels": count, "x_step": lines.x.strides[INPUT],
+        "copy": get_kernel(copy.name, functools.partial(make_direct_lines, copy)).address, "together": together,
+        "taps": sizes[DOWN], "pieces": place_of((together, sizes[DOWN]), (units.plane, lines.below * copy.pitch)),
+        "channel_bytes": 4 * steps * width, "target_channel": target.strides[CHANNEL], "planes": channels,
+        "target_place": 4, "to_step": target.strides[CHANNEL], "group_panels": count,
     }  # fmt: skip
-    record = record_of(RECORD, words, [sizes[k] for k in sides.batch], sections)
-    kernel, number = get_kernel("bands", make_direct_conv), units.bands * units.chunks * count
-    return KernelProgram(kernel, record, number, size_of(sides), panels.layouts)
-
-
-def _tiles(sides: Operands, shape: Shape, lines: _Lines, *, is_fetched: bool) -> list[DirectTile]:
-    """In the order of the kernel's: for a panel or the last, and for a line's places or the last."""
-    x, sizes = sides.lie(sides.left), sides.found.sizes
-    down = lines.stride * lines.pitch if shape.lines > 1 else 0
-    walk = (sizes[BESIDE], down, x.strides[PLACE], x.strides[BESIDE])
-    tile = DirectTile(*shape, shape.width, *walk, fetches=is_fetched)
-    low = tile._replace(lines=sizes[ROW] % shape.lines or shape.lines, places=sides.m % shape.places or shape.places)
-    narrow = (sides.n % shape.width or shape.width) // shape.lanes
-    return [each._replace(vectors=vectors) for vectors in (shape.vectors, narrow) for each in (tile, low)]
+    return program_of(sides, lines, units, {**own, **tiles}, panels, panels.section)

@@ -247,7 +247,7 @@ class DirectTile(NamedTuple):
     taps: int
     """Of a piece."""
     down: int
-    """Bytes from a line's first place to the next line's, in the band."""
+    """Bytes from a line's first place to the next line's, in the row block."""
     apart: int
     """From a place to the next."""
     beside: int
@@ -278,41 +278,41 @@ class DirectTile(NamedTuple):
     def name(self) -> str:
         """The kernel's."""
         *plain, epilogue = self
-        return " ".join(["tile of a band", *map(str, plain), *([epilogue.name] if epilogue is not None else [])])
+        return " ".join(["direct tile", *map(str, plain), *([epilogue.name] if epilogue is not None else [])])
 
 
 def make_direct_tile(tile: DirectTile) -> str:
     """The text of the kernel."""
-    return _BandTile(tile).write()
+    return _BlockTile(tile).write()
 
 
-class _BandTile(PiecesTile):
+class _BlockTile(PiecesTile):
     ENDING = ""
 
-    def __init__(self, band: DirectTile) -> None:
-        tile = Tile(band.rows, band.vectors, band.lanes, 0, by_lane=False, epilogue=band.epilogue)
+    def __init__(self, own: DirectTile) -> None:
+        tile = Tile(own.rows, own.vectors, own.lanes, 0, by_lane=False, epilogue=own.epilogue)
         super().__init__(tile, "a b c pieces count first soon to to_step section bases column")
-        self.band, self.c_step = band, self.f.value(4 * band.lanes * band.vectors, "i64")
+        self.own, self.c_step = own, self.f.value(4 * own.lanes * own.vectors, "i64")
 
     def write(self) -> str:
         """All of it."""
-        f, band, sums = self.f, self.band, self.zeros()
+        f, own, sums = self.f, self.own, self.zeros()
         state: dict[str, Value] = {}
-        if band.ahead:
+        if own.ahead:
             state["target"] = self.arg["to"]
-        if band.chain:
-            state |= {"is_new": self.arg["first"], "left": f.value(band.chain, "i64")}
+        if own.chain:
+            state |= {"is_new": self.arg["first"], "left": f.value(own.chain, "i64")}
         is_first = self.go_through(sums, state)
-        if band.epilogue is None:
+        if own.epilogue is None:
             self.settle(sums, is_first, self.put_down_and_return)
             return f.end()
         self.settle(sums, is_first)
-        made = self.begin_epilogue(band.epilogue)
-        if band.tail:
-            made.few[band.vectors - 1] = band.tail
-        columns = [self.arg["column"] + band.lanes * j for j in range(band.vectors)]
+        made = self.begin_epilogue(own.epilogue)
+        if own.tail:
+            made.few[own.vectors - 1] = own.tail
+        columns = [self.arg["column"] + own.lanes * j for j in range(own.vectors)]
         results = {(i, j): made.compute(sums[i, j], i, j, f.value(0, "i64"), columns[j]) for i, j in self.keys}
-        if band.is_beside:
+        if own.is_beside:
             self._write_places(results)
         else:
             self._write_channels(results)
@@ -326,7 +326,7 @@ class _BandTile(PiecesTile):
 
     def put_down_at_times(self, state: dict[str, Value], sums: Sums, nothing: Sums, is_first: Value) -> None:
         """Where a chain ends."""
-        if self.band.chain:
+        if self.own.chain:
             state["left"] -= 1
             super().put_down_at_times(state, sums, nothing, is_first)
 
@@ -334,31 +334,31 @@ class _BandTile(PiecesTile):
         return state["left"].eq(0)
 
     def renewed(self) -> dict[str, Value]:
-        return super().renewed() | {"left": self.f.value(self.band.chain, "i64")}
+        return super().renewed() | {"left": self.f.value(self.own.chain, "i64")}
 
     def take(self, state: dict[str, Value], sums: Sums) -> None:
         """All taps of a piece."""
-        f, band, e, b = self.f, self.band, state["e"], state["b"]
+        f, own, e, b = self.f, self.own, state["e"], state["b"]
         far = f.load("i64", self.arg["pieces"] + e * 8)
         place = f.opaque(f.pointer(self.arg["a"] + far))  # one address, and not the sum of two
-        for tap in range(band.taps):
+        for tap in range(own.taps):
             self._take_tap(tap, place, b, sums)
-        state["b"] = b + 4 * band.width * band.taps
-        for line in range(band.soon):
-            f.prefetch(self.arg["soon"] + e * (band.soon * LINE) + line * LINE, cache=2)
+        state["b"] = b + 4 * own.width * own.taps
+        for line in range(own.soon):
+            f.prefetch(self.arg["soon"] + e * (own.soon * LINE) + line * LINE, cache=2)
         self._fetch_target(state)
 
     def _take_tap(self, tap: int, place: Value, b: Value, sums: Sums) -> None:
         """A tap of all positions, by its channels."""
-        f, band = self.f, self.band
-        first, wide = 4 * band.width * tap, 4 * band.lanes
-        columns = [f.load(self.vector, b + (first + wide * j)) for j in range(band.vectors)]
-        for line in range(0, wide * band.vectors if band.fetches else 0, LINE):
+        f, own = self.f, self.own
+        first, wide = 4 * own.width * tap, 4 * own.lanes
+        columns = [f.load(self.vector, b + (first + wide * j)) for j in range(own.vectors)]
+        for line in range(0, wide * own.vectors if own.fetches else 0, LINE):
             f.prefetch(b + (figures().gemm.prefetch_bytes + first + line))
-        for i in range(band.rows):
-            offset = i // band.places * band.down + i % band.places * band.apart + tap * band.beside
-            if not band.is_each:
-                self.add_row(i, f.splat(f.load("float", place + offset), band.lanes), columns, sums)
+        for i in range(own.rows):
+            offset = i // own.places * own.down + i % own.places * own.apart + tap * own.beside
+            if not own.is_each:
+                self.add_row(i, f.splat(f.load("float", place + offset), own.lanes), columns, sums)
                 continue
             for j, column in enumerate(columns):
                 sums[i, j] = f.fmuladd(f.load(self.vector, place + (offset + wide * j)), column, sums[i, j])
@@ -366,30 +366,30 @@ class _BandTile(PiecesTile):
 
     def _fetch_target(self, state: dict[str, Value]) -> None:
         """Have some channels of the target fetched, which are written soon, or places: as far as the tile's go."""
-        f, band = self.f, self.band
-        runs, size = band.lanes * band.vectors, band.rows
-        if band.is_beside:
+        f, own = self.f, self.own
+        runs, size = own.lanes * own.vectors, own.rows
+        if own.is_beside:
             runs, size = size, runs
-        for k in range(band.ahead):
+        for k in range(own.ahead):
             for byte in sorted({0, 4 * size - 4, *range(LINE, 4 * size - 4, LINE)}):
                 f.prefetch(state["target"] + byte, is_written=True)
-            state["target"] += f.select(state["e"] < (runs - 1 - k) // band.ahead, self.arg["to_step"], 0)
+            state["target"] += f.select(state["e"] < (runs - 1 - k) // own.ahead, self.arg["to_step"], 0)
 
     def _write_places(self, results: Sums) -> None:
-        f, band = self.f, self.band
+        f, own = self.f, self.own
         for i, row in enumerate(self.rows_from(self.arg["to"], self.arg["to_step"])):
-            for j in range(band.vectors):
-                count = band.tail if band.tail and j == band.vectors - 1 else band.lanes
-                f.store(results[i, j], row + 4 * band.lanes * j, mask=range(count))
+            for j in range(own.vectors):
+                count = own.tail if own.tail and j == own.vectors - 1 else own.lanes
+                f.store(results[i, j], row + 4 * own.lanes * j, mask=range(count))
 
     def _write_channels(self, results: Sums) -> None:
-        f, band, row = self.f, self.band, self.arg["to"]
-        for j in range(band.vectors):
+        f, own, row = self.f, self.own, self.arg["to"]
+        for j in range(own.vectors):
             parts = [
-                (i, f.transpose([results[k, j] for k in range(i, min(i + band.lanes, band.rows))]))
-                for i in range(0, band.rows, band.lanes)
+                (i, f.transpose([results[k, j] for k in range(i, min(i + own.lanes, own.rows))]))
+                for i in range(0, own.rows, own.lanes)
             ]
-            for channel in range(band.lanes):
+            for channel in range(own.lanes):
                 row = row + self.arg["to_step"] if j or channel else row
                 for i, turned in parts:
-                    f.store(turned[channel], row + 4 * i, mask=range(min(band.lanes, band.rows - i)))
+                    f.store(turned[channel], row + 4 * i, mask=range(min(own.lanes, own.rows - i)))

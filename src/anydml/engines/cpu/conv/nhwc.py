@@ -73,10 +73,18 @@ class NhwcOperands(Operands):
 
 
 def plan_nhwc(primitive: Reduce, constants: frozenset[str]) -> KernelProgram | None:
-    """Sums over windows with weights that are a constant; None for others, and where channels lie otherwise."""
-    found = match_contraction(primitive)
+    """Sums over windows with weights that are a constant; None where those are not laid out ahead."""
+    found = match_nhwc(primitive)
     assert found is not None  # noqa: S101 - for type checkers: the condition of the route
-    for one in (found, found.transposed):
+    tile = _tile(*found)
+    panels = lay_out_places(found[0], tile.vectors * tile.lanes, constants)
+    return None if panels is None else _program(found[0], tile, panels)
+
+
+def match_nhwc(primitive: Reduce) -> tuple[NhwcOperands, str] | None:
+    """The operands of a convolution, and how its rows are read; None where tiles do not suit it."""
+    found = match_contraction(primitive)
+    for one in (found, found.transposed) if found is not None else ():
         x, reads = one.left, SPREAD
         if not one.rows:
             continue
@@ -88,14 +96,19 @@ def plan_nhwc(primitive: Reduce, constants: frozenset[str]) -> KernelProgram | N
             reads, one = EACH, one._replace(columns=(own,), batch=tuple(k for k in one.batch if k != own))
         sides = NhwcOperands(primitive, one)
         if _suits(sides, reads):
-            tile = _tile(sides, reads)
-            panels = lay_out_places(sides, tile.vectors * tile.lanes, constants)
-            return None if panels is None else _program(sides, tile, panels)
+            return sides, reads
     return None
 
 
-def plan_nhwc_pooling(primitive: Reduce) -> KernelProgram | None:
+def plan_nhwc_pooling(primitive: Reduce) -> KernelProgram:
     """The largest, the smallest or the sum of a window, for each channel by itself."""
+    found = match_nhwc_pooling(primitive)
+    assert found is not None  # noqa: S101 - for type checkers: the condition of the route
+    return _program(found[0], _tile(*found))
+
+
+def match_nhwc_pooling(primitive: Reduce) -> tuple[NhwcOperands, str] | None:
+    """The operands of a pooling, and its fold; None where tiles do not suit it."""
     folds = [node for node in walk(primitive.value) if node.op in FOLDS]
     (fold,), (x,) = folds, folds[0].args
     if any(node.op == "fetch" for node in walk(primitive.value)):
@@ -109,7 +122,7 @@ def plan_nhwc_pooling(primitive: Reduce) -> KernelProgram | None:
     rows = tuple(k for k in outer if k != own)
     sides = NhwcOperands(primitive, Contraction(fold, x, x, primitive.sizes, (), rows, (own,), order))
     reads = fold.op.removeprefix("fold_")
-    return _program(sides, _tile(sides, reads)) if _suits(sides, reads) else None
+    return (sides, reads) if _suits(sides, reads) else None
 
 
 def _by_distance(primitive: Reduce, x: Expr, folded: tuple[int, ...]) -> tuple[int, ...]:

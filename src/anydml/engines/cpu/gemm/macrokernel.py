@@ -66,7 +66,7 @@ def make_macrokernel() -> str:
 
 def _write_kernel() -> str:
     text = Steps()
-    RECORD.load(text, *(name for name, _, _ in RECORD.fields[: -2 * len(CHOSEN)]))
+    RECORD.load(text, *(one.name for one in RECORD.fields[: -2 * len(CHOSEN)]))
     for name in ("left_zero", "right_zero"):
         text.let(name, f"words + {name}_at * 8")
         text.room(f"{name}_bases", VIEWS)

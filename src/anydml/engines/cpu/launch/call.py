@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.engines.common.threads import get_num_threads
+from anydml.engines.cpu.families import Threads, figures
 from anydml.engines.cpu.gemm.workspace import workspace
-from anydml.engines.cpu.launch.record import HEADER
+from anydml.engines.cpu.launch.record import BYTES_HEAD, HEADER
 from anydml.engines.cpu.threads import pool, team
 from anydml.engines.cpu.threads.scratch import PAGE, get_scratch
-from anydml.engines.cpu.threads.team_kernel import CHUNK, PART
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from anydml.engines.cpu.kernel import Kernel
 
 
-BYTES_HEAD = bytes.__basicsize__ - 1
-"""Bytes before those of a bytes object."""
-SMALL = 2 * PART
+SMALL = 2 * Threads.part
 """Bytes below which work stays on the caller's thread."""
 LONG = 2**31
 """Bytes of one thread's work for which Ctrl-C does not wait: 0.2 s, and a second where each element takes long."""
@@ -129,7 +127,7 @@ class _Pooled:
 
     def __init__(self, kernel: Kernel, words: bytes, units: int, size: int) -> None:
         self._call, self._words, self._units, self._size = _KERNEL(kernel.address), words, units, size
-        self._address = id(words) + bytes.__basicsize__ - 1
+        self._address = id(words) + BYTES_HEAD
 
     @property
     def records(self) -> tuple[bytes, ...]:
@@ -138,7 +136,9 @@ class _Pooled:
 
     def __call__(self) -> int | None:
         units, call, words = self._units, self._call, self._address
-        turns = min(units, max(self._size // CHUNK, 1), max(TURNS * get_num_threads(), self._size // LONG))
+        turns = min(
+            units, max(self._size // figures().threads.chunk, 1), max(TURNS * get_num_threads(), self._size // LONG)
+        )
         found: list[int] = []
 
         def work(turn: int) -> None:

@@ -5,108 +5,79 @@ records of each. One kernel alone is such a list, too.
 from __future__ import annotations
 
 import struct
-import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.codegen.function import Steps
-from anydml.engines.cpu.launch.call import (
-    BYTES_HEAD,
-    LONG,
-    METH_FASTCALL,
-    NO_STATUS,
-    SMALL,
-    STATUS,
-    make_builtin,
-)
-from anydml.engines.cpu.launch.record import WORD
+from anydml.engines.cpu.codegen.function import Function
+from anydml.engines.cpu.launch.call import LONG, METH_FASTCALL, NO_STATUS, SMALL, STATUS, make_builtin
+from anydml.engines.cpu.launch.record import BYTES_HEAD, CALL, WORD, Layout, count_reference
 from anydml.engines.cpu.threads import team
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from anydml.engines.cpu.codegen.function import Value
+
 # Kernels one after the other on NumPy arrays, in one call of Python's: addresses are put into the record of each.
 #
-# `kernel(self, arrays, count)` is a built-in function's. `self` is a bytes object: how many steps there are, the most
-# words of one, and None and False. Then for each step the team's entry, or 0 where the kernel itself is called, how
-# many words there are, and how many relocations: for each of those the byte at which an address stands, the number of
-# its array, and how far it is after the first element; then the words. They are copied: others may call at the same
-# time. A step with a status ends it, and gives False; so does an exception of Python's, which is passed on.
+# `kernel(self, arrays, count)` is a built-in function's; `self` is a bytes object, of a list, its steps, each with its
+# relocations and its record. Records are copied: others may call at the same time. A step with a status ends it, and
+# gives False; so does an exception of Python's, which is passed on.
 
 
-HEAD = ("steps", "most", "none", "false")
-STEP = ("team", "words", "places")
-PLACE = 24
-"""Bytes of a relocation."""
-_IS_COUNTED = sys.version_info < (3, 12)
-"""Whether None and False are counted like any object."""
+LIST = Layout("steps", "most", "none", "false", header=0)
+"""How many steps there are, the most words of one, None and False."""
+STEP = Layout("team", "words", "places", header=0)
+"""The team's entry, or 0 where the kernel itself is called, how many words there are, and how many relocations."""
+PLACE = Layout("byte", "array", "offset", header=0)
+"""A relocation: the byte at which an address stands, the number of its array, and how far after its first element."""
 
 
 def make_command_driver() -> str:
     """The text of the kernel."""
-    text = Steps()
-    text.let("own", f"self + {BYTES_HEAD}")
-    for i, name in enumerate(HEAD):
-        text.read(name, f"own + {8 * i}")
-    text.add("%room.all = add i64 %most, 16", "%room.at = alloca i64, i64 %room.all, align 64")
-    text.add("%room = ptrtoint ptr %room.at to i64")
-    text.let("copied", f"room + {BYTES_HEAD}")
-    text.room("next", 1)
-    text.put("next", f"own + {8 * len(HEAD)}")
-    with text.loop("step", 0, "steps"):
-        text.read("at", "next")
-        for i, name in enumerate(STEP):
-            text.read(name, f"at + {8 * i}")
-        text.let("first", f"at + {8 * len(STEP)} + places * {PLACE}")
-        text.put("next", "first + words * 8")
-        _put_words(text, f"at + {8 * len(STEP)}")
-        with text.when("team == 0"):
-            text.read("units", "copied")
-            text.read("kernel", "copied + 24")
-            text.add(f"%status = call i64 {text.place('kernel')}(i64 %copied, i64 0, i64 %units)")
-            with text.when("status != 0"):
-                _give(text, "false")
-        with text.when("team != 0"):
-            text.add(f"%found = call i64 {text.place('team')}(i64 %room, i64 0)")
-            with text.when("found != none"):
-                leave(text, "found")
-            count(text, "none", -1)
-    count(text, "none", 1)
-    text.add("ret i64 %none")
-    return text.define("i64 @kernel(i64 %self, i64 %arrays, i64 %count)")
+    f = Function("kernel", "self arrays count", "i64")
+    self, arrays, _ = f.args
+    own = self + BYTES_HEAD
+    commands = LIST.loaded(f, own)
+    memory = f.address(f.made("ptr", f"alloca i64, {(commands.most + 16).typed}, align 64"))
+    record, at = memory + BYTES_HEAD, [own + WORD * LIST.end]
+    with f.loop(0, commands.steps, carry=at):
+        step, places = STEP.loaded(f, at[0]), at[0] + WORD * STEP.end
+        given = places + step.places * (WORD * PLACE.end)
+        at[0] = given + step.words * WORD
+        with f.loop(0, step.words) as i:
+            f.store(f.load("i64", given + i * WORD), record + i * WORD)
+            f.barrier()  # or LLVM calls memcpy, which kernels have not
+        with f.loop(0, step.places) as i:
+            place = PLACE.loaded(f, places + i * (WORD * PLACE.end))
+            f.store(array_at(f, arrays + place.array * WORD) + place.offset, record + place.byte)
+        with f.either(step.team.eq(0)) as (alone, shared):
+            with alone, f.when(call_kernel(f, record).ne(0)):
+                give(f, commands.false)
+            with shared:
+                found = f.invoke(step.team, memory, 0, result="i64")
+                with f.when(found.ne(commands.none)):
+                    f.ret(found)
+                count_reference(f, commands.none, -1)
+    give(f, commands.none)
+    return f.end()
 
 
-def _put_words(text: Steps, table: str) -> None:
-    """Copy `words` words from `first` to `copied`, and put into them the addresses of arrays that a table names."""
-    with text.loop("i", 0, "words"):
-        text.read("word", "first + i * 8")
-        text.put("copied + i * 8", "word")
-        text.add('call void asm sideeffect "", "~{memory}"()')  # or LLVM calls memcpy, which kernels have not
-    with text.loop("p", 0, "places"):
-        text.let("place", f"{table} + p * {PLACE}")
-        for i, name in enumerate(("byte", "number", "offset")):
-            text.read(name, f"place + {8 * i}")
-        text.read("array", "arrays + number * 8")
-        text.read("address", f"array + {object.__basicsize__}")
-        text.put("copied + byte", "address + offset")
+def array_at(f: Function, place: Value) -> Value:
+    """The address of the first element of an array, whose own stands at a place."""
+    return f.load("i64", f.load("i64", place) + object.__basicsize__)
 
 
-def _give(text: Steps, name: str) -> None:
-    count(text, name, 1)
-    leave(text, name)
+def call_kernel(f: Function, record: Value) -> Value:
+    """Call a kernel for all of its work; its status."""
+    call = CALL.loaded(f, record, "units", "kernel")
+    return f.invoke(call.kernel, record, 0, call.units, result="i64")
 
 
-def leave(text: Steps, name: str) -> None:
-    """Return from within a block, whose end nothing comes to then."""
-    text.add(f"ret i64 %{name}", f"{text.label('never')}:")
-
-
-def count(text: Steps, name: str, by: int) -> None:
-    """Count a reference to an object, or one less."""
-    if _IS_COUNTED:
-        before = text.label("count")
-        text.read(before, name)
-        text.add(f"%{before}.now = add i64 %{before}, {by}", f"store i64 %{before}.now, ptr {text.place(name)}")
+def give(f: Function, result: Value) -> None:
+    """Return an object."""
+    count_reference(f, result, 1)
+    f.ret(result)
 
 
 _MOST_WORDS = 4096
@@ -135,7 +106,7 @@ def make_command_list(commands: Sequence[Command]) -> Callable[..., Any] | None:
         return None
     if largest >= SMALL and not team.is_available():
         return None
-    packed = [struct.pack(f"{len(HEAD)}q", len(commands), most, NO_STATUS, STATUS)]
+    packed = [struct.pack(f"{LIST.end}q", len(commands), most, NO_STATUS, STATUS)]
     for record, size, relocations in commands:
         entry = 0 if size < SMALL else team.get_team().entry
         words = [entry, len(record) // WORD, len(relocations), *(word for one in relocations for word in one)]

@@ -2,153 +2,141 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.engines.common.repeat import RepeatProgram
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.codegen.function import Steps
-from anydml.engines.cpu.launch.call import BYTES_HEAD, LONG, METH_FASTCALL, NO_STATUS, SMALL, make_builtin, takes_long
-from anydml.engines.cpu.launch.commands import count, leave
+from anydml.engines.cpu.codegen.function import Function, Value
+from anydml.engines.cpu.launch.call import LONG, METH_FASTCALL, NO_STATUS, SMALL, make_builtin, takes_long
+from anydml.engines.cpu.launch.commands import array_at, call_kernel, give
 from anydml.engines.cpu.launch.program import KernelProgram
-from anydml.engines.cpu.launch.record import HEADER, Layout, Record
+from anydml.engines.cpu.launch.record import BYTES_HEAD, CALL, HEADER, WORD, Layout, Record, count_reference
 from anydml.engines.cpu.threads import team
 from anydml.memory import has_fast_address, numpy_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy as np
 
     from anydml.engines.common.program import Place
+    from anydml.engines.cpu.codegen.function import Operand
     from anydml.engines.cpu.launch.record import Relocation
 
     Array = np.ndarray[Any, Any]
 
 # Steps of a loop in one call: what each reads is put in its place, kernels run, and what they give is put in a row.
 #
-# `kernel(self, arrays, count)` is a built-in function's. The first array is the state, of whole numbers: the next step,
-# the end, whether the second row of kernels is next, whether a step was done before, the step of the first row of
-# blocks, and why it ended: 0 at the end, 1 where a condition says so, 2 for a status. Then arrays of which a step reads
-# a row, and those that take a row of each step.
-#
-# `self` is a bytes object: None, the places of the step's number and of a condition, or 0, and the lengths of five
-# tables, which follow: what is read (place, bytes), given (place, bytes), put in place after the first step (place,
-# source, bytes), and two rows of kernels (the place of their words, the team's entry or 0 where the kernel itself is
-# called).
+# `kernel(self, arrays, count)` is a built-in function's. The first array is the state, of whole numbers; then come
+# arrays of which a step reads a row, and those that take a row of each step. `self` is a bytes object, of what is the
+# same at all steps, and its tables.
 
 
-HEAD = ("none", "number", "condition")
-TABLES = {"reads": 2, "gives": 2, "ahead": 3, "there": 2, "back": 2}
-"""By name, the words of an entry."""
-STATE = ("at", "end", "turn", "is_begun", "first", "ended")
+TABLES = {
+    "reads": Layout("place", "size", header=0),
+    "gives": Layout("place", "size", header=0),
+    "ahead": Layout("place", "source", "size", header=0),
+    "there": Layout("record", "team", header=0),
+    "back": Layout("record", "team", header=0),
+}
+"""What is read and given by a step, what is put in place after the first, and two rows of kernels that take turns: the
+place of a record, and the team's entry, or 0 where the kernel itself is called."""
+SWEEP = Layout("none", "number", "condition", *TABLES, header=0)
+"""None, the places of the step's number and of a condition, or 0, and the lengths of the tables, which follow."""
+STATE = Layout("at", "end", "turn", "is_begun", "first", "ended", header=0)
+"""The next step, the end, whether the second row of kernels is next, whether a step was done before, the step of the
+first row of blocks, and why it ended: 0 at the end, 1 where a condition says so, 2 for a status."""
 BY_CONDITION, BY_STATUS = 1, 2
 
 
 def make_sweep() -> str:
     """The text of the kernel."""
-    text = Steps()
-    text.let("own", f"self + {BYTES_HEAD}")
-    for i, name in enumerate((*HEAD, *TABLES)):
-        text.read(name, f"own + {8 * i}")
-    text.let("reads_at", f"own + {8 * len((*HEAD, *TABLES))}")
-    for (name, width), after in zip(TABLES.items(), [*TABLES][1:], strict=False):
-        text.let(f"{after}_at", f"{name}_at + {name} * {8 * width}")
-    text.read("state_array", "arrays")
-    text.read("state", f"state_array + {object.__basicsize__}")
-    for name in ("at", "end", "first"):
-        text.read(f"state_{name}", _state(name))
-    with text.loop("at", "state_at", "state_end"):
-        with text.when("number != 0"):
-            text.put("number", "at")
-        _read_rows(text)
-        _run(text)
-        text.read("is_begun", _state("is_begun"))
-        with text.when("is_begun == 0"):
-            with text.loop("k", 0, "ahead"):
-                _entry(text, "ahead", "k", "put", "kept", "kept_size")
-                _copy(text, "put", "kept", "kept_size")
-            text.put(_state("is_begun"), 1)
-        _give_rows(text)
-        text.put(_state("at"), "at + 1")
-        with text.when("condition != 0"):
-            octet = text.new(f"load i8, ptr {text.place('condition')}")
-            text.add(f"%goes_on = zext i8 {octet} to i64")
-            with text.when("goes_on == 0"):
-                _end(text, BY_CONDITION)
-    count(text, "none", 1)
-    text.add("ret i64 %none")
-    return text.define("i64 @kernel(i64 %self, i64 %arrays, i64 %count)")
+    return _Sweep().write()
 
 
-def _state(name: str) -> str:
-    return f"state + {8 * STATE.index(name)}"
+class _Sweep:
+    def __init__(self) -> None:
+        self.f = f = Function("kernel", "self arrays count", "i64")
+        own, self.arrays, _ = f.args
+        self.own = SWEEP.loaded(f, own + BYTES_HEAD)
+        self.tables, at = dict[str, Value](), own + (BYTES_HEAD + WORD * SWEEP.end)
+        for name, row in TABLES.items():
+            self.tables[name] = at
+            at += self.count(name) * (WORD * row.end)
+        self.state = array_at(f, self.arrays)
 
+    def write(self) -> str:
+        f, own = self.f, self.own
+        state = STATE.loaded(f, self.state, "at", "end", "first")
+        with f.loop(state.at, state.end) as step:
+            with f.when(own.number.ne(0)):
+                f.store(step, own.number)
+            with f.loop(0, own.reads) as i:
+                row = self.row("reads", i)
+                self.copy(row.place, array_at(f, self.arrays + (i + 1) * WORD) + step * row.size, row.size)
+            self.run()
+            with f.when(self.read("is_begun").eq(0)):
+                with f.loop(0, own.ahead) as i:
+                    row = self.row("ahead", i)
+                    self.copy(row.place, row.source, row.size)
+                self.set("is_begun", 1)
+            with f.loop(0, own.gives) as i:
+                row = self.row("gives", i)
+                given = array_at(f, self.arrays + (own.reads + i + 1) * WORD) + (step - state.first) * row.size
+                self.copy(given, row.place, row.size)
+            self.set("at", step + 1)
+            with f.when(own.condition.ne(0)), f.when(f.load("i8", own.condition).eq(0)):
+                self.end(BY_CONDITION)
+        give(f, own.none)
+        return f.end()
 
-def _entry(text: Steps, table: str, number: str, *names: str) -> None:
-    for i, name in enumerate(names):
-        text.read(name, f"{table}_at + {number} * {8 * TABLES[table]} + {8 * i}")
+    def count(self, table: str) -> Value:
+        found: Value = getattr(self.own, table)
+        return found
 
+    def row(self, table: str, number: Value) -> Any:
+        layout = TABLES[table]
+        return layout.loaded(self.f, self.tables[table] + number * (WORD * layout.end))
 
-def _read_rows(text: Steps) -> None:
-    with text.loop("i", 0, "reads"):
-        _entry(text, "reads", "i", "read_to", "read_size")
-        text.read("read_array", "arrays + 8 + i * 8")
-        text.read("read_first", f"read_array + {object.__basicsize__}")
-        text.let("read_from", "read_first + at * read_size")
-        _copy(text, "read_to", "read_from", "read_size")
+    def read(self, name: str) -> Value:
+        return self.f.load("i64", self.state + STATE.at(name))
 
+    def set(self, name: str, value: Operand) -> None:
+        self.f.store(value, self.state + STATE.at(name))
 
-def _give_rows(text: Steps) -> None:
-    with text.loop("j", 0, "gives"):
-        _entry(text, "gives", "j", "given_from", "given_size")
-        text.read("given_array", "arrays + 8 + (reads + j) * 8")
-        text.read("given_first", f"given_array + {object.__basicsize__}")
-        text.let("given_to", "given_first + (at - state_first) * given_size")
-        _copy(text, "given_to", "given_from", "given_size")
+    def run(self) -> None:
+        """Run the kernels whose turn it is."""
+        f, turn = self.f, self.read("turn")
+        number = f.select(turn.ne(0), self.own.back, self.own.there)
+        first, layout = f.select(turn.ne(0), self.tables["back"], self.tables["there"]), TABLES["back"]
+        with f.loop(0, number) as i:
+            one = layout.loaded(f, first + i * (WORD * layout.end))
+            with f.either(one.team.eq(0)) as (alone, shared):
+                with alone, f.when(call_kernel(f, one.record).ne(0)):
+                    self.end(BY_STATUS)
+                with shared:
+                    found = f.invoke(one.team, one.record - BYTES_HEAD, 0, result="i64")
+                    with f.when(found.eq(0)):  # an exception of Python's
+                        f.ret(found)
+                    count_reference(f, found, -1)
+                    with f.when(found.ne(self.own.none)):
+                        self.end(BY_STATUS)
+        self.set("turn", 1 - turn)
 
+    def end(self, why: int) -> None:
+        self.set("ended", why)
+        give(self.f, self.own.none)
 
-def _run(text: Steps) -> None:
-    """Run the kernels whose turn it is."""
-    text.read("turn", _state("turn"))
-    text.let("steps", "back if turn != 0 else there")
-    text.let("steps_at", "back_at if turn != 0 else there_at")
-    with text.loop("s", 0, "steps"):
-        text.read("words", "steps_at + s * 16")
-        text.read("team", "steps_at + s * 16 + 8")
-        with text.when("team == 0"):
-            text.read("units", "words")
-            text.read("kernel", "words + 24")
-            text.add(f"%status = call i64 {text.place('kernel')}(i64 %words, i64 0, i64 %units)")
-            with text.when("status != 0"):
-                _end(text, BY_STATUS)
-        with text.when("team != 0"):
-            text.let("object", f"words - {BYTES_HEAD}")
-            text.add(f"%found = call i64 {text.place('team')}(i64 %object, i64 0)")
-            with text.when("found == 0"):  # an exception of Python's
-                leave(text, "found")
-            count(text, "found", -1)
-            with text.when("found != none"):
-                _end(text, BY_STATUS)
-    text.put(_state("turn"), "1 - turn")
-
-
-def _end(text: Steps, why: int) -> None:
-    text.put(_state("ended"), why)
-    count(text, "none", 1)
-    leave(text, "none")
-
-
-def _copy(text: Steps, to: str, source: str, size: str) -> None:
-    """Copy bytes, wherever they lie, by words and the rest one by one."""
-    text.let(f"{to}_whole", f"{size} // 8 * 8")
-    for kind, first, last, width in (("i64", "0", f"{to}_whole", 8), ("i8", f"{to}_whole", size, 1)):
-        name = f"{to}_{kind}"
-        with text.loop(name, first, last, width):
-            value = text.new(f"load {kind}, ptr {text.place(f'{source} + {name}')}, align 1")
-            text.add(f"store {kind} {value}, ptr {text.place(f'{to} + {name}')}, align 1")
-            text.add('call void asm sideeffect "", "~{memory}"()')  # or LLVM calls memcpy, which kernels have not
+    def copy(self, to: Value, source: Value, size: Value) -> None:
+        """Copy bytes, wherever they lie, by words and the rest one by one."""
+        f, whole = self.f, size // WORD * WORD
+        for kind, first, last, width in (("i64", f.value(0, "i64"), whole, WORD), ("i8", whole, size, 1)):
+            with f.loop(first, last, width) as i:
+                f.store(f.load(kind, source + i, align=1), to + i, align=1)
+                f.barrier()  # or LLVM calls memcpy, which kernels have not
 
 
 # The steps of a loop as one built-in function: two rows of launches that take turns, and copies between them.
@@ -171,7 +159,7 @@ def make_sweep_of(
     rows = [_kernels_of([launch]) for launch in launches]
     if not has_fast_address or None in rows:
         return None
-    sizes = [sum(struct.unpack_from("q", own, 8 * (HEADER - 1))[0] for own in row or ()) for row in rows]
+    sizes = [sum(_size_of(own) for own in row or ()) for row in rows]
     if at_once * max(sizes) >= LONG:  # Ctrl-C is looked for between launches
         return None
     lengths = [len(table) for table in (reads, gives, ahead, *rows) if table is not None]
@@ -182,9 +170,13 @@ def make_sweep_of(
         words += [numpy_address(array), numpy_address(kept), array.nbytes]
     for row in rows:
         for own in row or ():
-            (size,) = struct.unpack_from("q", own, 8 * (HEADER - 1))
-            words += [id(own) + BYTES_HEAD, 0 if size < SMALL else team.get_team().entry]
+            words += [id(own) + BYTES_HEAD, 0 if _size_of(own) < SMALL else team.get_team().entry]
     return make_builtin(get_kernel("sweep", make_sweep).address, struct.pack(f"{len(words)}q", *words), METH_FASTCALL)
+
+
+def _size_of(record: bytes) -> int:
+    (size,) = struct.unpack_from("q", record, CALL.at("size"))
+    return int(size)
 
 
 def _kernels_of(launches: Sequence[Callable[[], Any]]) -> list[bytes] | None:
@@ -204,70 +196,45 @@ def _kernels_of(launches: Sequence[Callable[[], Any]]) -> list[bytes] | None:
 
 
 # Steps again and again, in one call: `kernel(words, begin, end)` calls kernels in turn, and moves their words on.
-#
-# After the header: how often, how many steps, the words of all steps together, and what shares a kernel out among
-# threads. Then for each step its kernel, its units, whether threads share them, how many words it has and how many of
-# them move; those words; and of each that moves its place among them, in bytes, and by how much.
 
 
 REPEAT = Layout("times", "count", "total", "share")
-STEP = ("kernel", "units", "is_shared", "length", "moves")
+"""How often, how many steps, the words of all steps together, and what shares a kernel out among threads."""
+STEP = Layout("kernel", "units", "is_shared", "length", "moves", header=0)
+"""Of each step its kernel, its units, whether threads share them, how many words it has and how many of them move;
+those words follow; and of each that moves its place among them, in bytes, and by how much."""
+MOVE = Layout("place", "by", header=0)
 MOST_WORDS = 4096
 """Of all steps: they lie on the stack, since others may be at the same work with the same words."""
 
 
 def make_repeat() -> str:
     """The text of the kernel."""
-    text = Steps()
-    REPEAT.load(text)
-    text.let("first", f"words + {8 * REPEAT.end}")
-    text.room("own", MOST_WORDS)
-    text.room("at", 2)  # of a step: its description, and its words on the stack
-    _reset(text)
-    with text.loop("step", 0, "count"):
-        _read_step(text, "copied")
-        with text.loop("word", 0, "copied_length"):
-            text.read("copied_word", "copied_words + word * 8")
-            text.put("copied_own + word * 8", "copied_word")
-        _go_on(text, "copied")
-    with text.loop("time", 0, "times"):
-        _reset(text)
-        with text.loop("turn", 0, "count"):
-            _read_step(text, "run")
-            with text.when("run_is_shared != 0"):
-                text.invoke("share", "run_own")
-            with text.when("run_is_shared == 0"):
-                text.invoke("run_kernel", "run_own", 0, "run_units")
-            with text.loop("move", 0, "run_moves"):
-                text.let("pair", "run_words + (run_length + 2 * move) * 8")
-                text.read("place", "pair")
-                text.read("by", "pair + 8")
-                text.read("old", "run_own + place")
-                text.put("run_own + place", "old + by")
-            _go_on(text, "run")
-    text.add("ret i64 0")
-    return text.define("i64 @kernel(i64 %words, i64 %begin, i64 %end)")
+    f = Function("kernel", "words begin end", "i64")
+    words, _, _ = f.args
+    repeat, stack = REPEAT.loaded(f, words), f.address(f.stack("i64", MOST_WORDS))
 
+    @contextlib.contextmanager
+    def each() -> Iterator[tuple[Any, Value, Value]]:
+        """Each step, with its words as they are given and on the stack."""
+        at = [words + WORD * REPEAT.end, stack]
+        with f.loop(0, repeat.count, carry=at):
+            step, given, own = STEP.loaded(f, at[0]), at[0] + WORD * STEP.end, at[1]
+            yield step, given, own
+            at[:] = given + (step.length + step.moves * MOVE.end) * WORD, own + step.length * WORD
 
-def _reset(text: Steps) -> None:
-    """Turn to the first step."""
-    text.put("at", "first")
-    text.put("at + 8", "own")
-
-
-def _read_step(text: Steps, name: str) -> None:
-    """The facts of a step, and the place of its words: those given, and those on the stack."""
-    text.read(f"{name}_at", "at")
-    text.read(f"{name}_own", "at + 8")
-    for i, part in enumerate(STEP):
-        text.read(f"{name}_{part}", f"{name}_at + {8 * i}")
-    text.let(f"{name}_words", f"{name}_at + {8 * len(STEP)}")
-
-
-def _go_on(text: Steps, name: str) -> None:
-    """Turn to the next step."""
-    text.put("at", f"{name}_words + ({name}_length + 2 * {name}_moves) * 8")
-    text.put("at + 8", f"{name}_own + {name}_length * 8")
+    with each() as (step, given, own), f.loop(0, step.length) as i:
+        f.store(f.load("i64", given + i * WORD), own + i * WORD)
+    with f.loop(0, repeat.times), each() as (step, given, own):
+        with f.either(step.is_shared.ne(0)) as (shared, alone):
+            with shared:
+                f.invoke(repeat.share, own)
+            with alone:
+                f.invoke(step.kernel, own, 0, step.units)
+        with f.loop(0, step.moves) as i:
+            move = MOVE.loaded(f, given + (step.length + i * MOVE.end) * WORD)
+            f.store(f.load("i64", own + move.place) + move.by, own + move.place)
+    return f.end(0)
 
 
 # Repeats, planned: where every step is a kernel whose record moves on evenly, one kernel calls them all.
@@ -293,7 +260,10 @@ class _Step(NamedTuple):
         steps = [(8 * (HEADER + one.word), step) for one in relocations if (step := self.step(one))]
         own = Record.of(header, Record(words, tuple(moved)))
         is_shared = int(program.size >= SMALL)
-        facts = (program.kernel.address, program.work_items, is_shared, len(own.words), len(steps))
+        facts = STEP.write({
+            "kernel": program.kernel.address, "units": program.work_items, "is_shared": is_shared,
+            "length": len(own.words), "moves": len(steps),
+        })  # fmt: skip
         return Record.of(facts, own, (word for pair in steps for word in pair))
 
     def step(self, relocation: Relocation) -> int:

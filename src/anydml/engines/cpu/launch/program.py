@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from anydml.engines.common.program import Place
+from anydml.engines.common.program import Place, Program
 from anydml.engines.cpu.launch.call import dispatch, header_of, lay_out
 from anydml.engines.cpu.launch.commands import Command, make_command_list
 from anydml.engines.cpu.launch.record import HEADER, WORD
@@ -15,7 +15,6 @@ from anydml.locks import cached_property
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.engines.common.program import Program
     from anydml.engines.cpu.kernel import Kernel
     from anydml.engines.cpu.launch.record import Record
     from anydml.ir.verbs import Map, Reduce
@@ -53,7 +52,7 @@ class Otherwise:
 
 
 @dataclass(frozen=True, eq=False)
-class KernelProgram:
+class KernelProgram(Program):
     """A verb made ready: one kernel, to be given its record with the addresses of tensors."""
 
     kernel: Kernel
@@ -62,7 +61,7 @@ class KernelProgram:
     size: int
     """In bytes, or as much: what threads share work out by."""
     layouts: Mapping[str, Map | Reduce] = field(default_factory=dict)
-    """Constants that are laid out ahead: see `layouts_of`."""
+    """Constants that are laid out ahead."""
     alignment: Alignment | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -85,7 +84,7 @@ class KernelProgram:
         return b"".join(parts)
 
     def direct(self, tensors: Sequence[str]) -> Callable[..., Any] | None:
-        """A function of arrays: see `direct_of`."""
+        """A function of arrays."""
         return make_series([self], [{tensor: Place(number, 0) for number, tensor in enumerate(tensors)}])
 
     def kernels(self, _places: Mapping[str, Place]) -> Sequence[KernelProgram] | None:

@@ -1,7 +1,6 @@
 """Strided copies: contiguous runs, runs backwards, every second element, any strides, one element repeated, transposes.
 
-The kernel is chosen by the innermost dimension; copies with one phase of a stride each become one map. Words are those
-of a walk, in `codegen/outer_loops.py`.
+The kernel is chosen by the innermost dimension; copies with one phase of a stride each become one map.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from anydml.engines.cpu.codegen.language import (
     copy_row,
     larger,
     load_bits,
-    load_word,
     make_move,
     make_piece,
     make_stack,
@@ -26,10 +24,10 @@ from anydml.engines.cpu.codegen.language import (
     smaller,
     store_bits,
 )
-from anydml.engines.cpu.codegen.outer_loops import FIRST, OUTER, find_row, make_walk
+from anydml.engines.cpu.codegen.outer_loops import Way, find_row, make_walk
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.launch.program import KernelProgram, Otherwise
-from anydml.engines.cpu.launch.record import WALK, Layout, Pointer, Record, keeps_lines, outer_words
+from anydml.engines.cpu.launch.record import OUTER, WALK, Layout, Pointer, Record, keeps_lines, outer_words
 from anydml.engines.cpu.rows.map import MOST_WOVEN, plan_map
 from anydml.engines.cpu.rows.row import EVERY
 from anydml.ir.expressions import load
@@ -45,7 +43,7 @@ SEGMENT = 1024 * 1024
 """Bytes of a row that one unit of work copies."""
 
 
-TRANSPOSE = Layout("source", "target", "count", "across", "none", "others", "along", "rank")
+TRANSPOSE = Layout("source", "target", "count", "across", "none", "others", "along", "rank", OUTER)
 """As a walk's; `across` are the bytes from one element to the next in the source, `along` those from one of the
 `others` to the next in the target."""
 
@@ -85,7 +83,7 @@ def program_of_copy(primitive: Map) -> KernelProgram:
     segments = -(-count * width // SEGMENT)
     fields |= {"count": count, "source_step": source_step * width, "target_step": target_step * width, "rank": rank}
     fields |= {"segments": segments, "length": -(-count // segments)}
-    record = Record.of(WALK.write(fields), outer_words(loops, width, rank))
+    record = WALK.write({**fields, "outer": outer_words(loops, width, rank)})
     return _program(f"copy {kind} {width}", large, record, math.prod(loops.sizes[:rank]) * segments, size, width)
 
 
@@ -97,7 +95,7 @@ def _transpose(
     rank = len(outer.sizes)
     fields |= {"count": loops.sizes[last], "across": loops.strides[0][last] * width, "others": loops.sizes[other]}
     fields |= {"along": loops.strides[1][other] * width, "rank": rank}
-    record = Record.of(TRANSPOSE.write(fields), outer_words(outer, width, rank))
+    record = TRANSPOSE.write({**fields, "outer": outer_words(outer, width, rank)})
     items = outer.count * (-(-loops.sizes[last] // RUN) + 1)
     large = " stream" if size // 2 >= figures().rows.stream_from and keeps_lines else ""
     return _program(f"transpose {width}", large, record, items, size, width)
@@ -261,18 +259,9 @@ def make_copy(width: int, kind: str, stream: bool, far: bool) -> Any:
     """The kernel for rows of one kind."""
     copy = make_row(kind, width, stream, far)
 
-    def row(
-        words: int,
-        at: int,
-        first: int,
-        source: int,
-        target: int,
-        count: int,
-        source_step: int,
-        target_step: int,
-        after: int,
-    ) -> None:
-        copy(source, target, count, source_step, target_step, after)
+    def row(words: int, at: int, first: int, source: Way, target: Way, count: int, after: int) -> None:
+        (read, source_step), (written, target_step) = source, target
+        copy(read, written, count, source_step, target_step, after)
 
     return make_walk(row)
 
@@ -292,12 +281,11 @@ FETCHED = 8
 def make_transposed(width: int, stream: bool) -> Any:
     """A transpose: the target is contiguous along one dimension, the source along another.
 
-    Words as above, but rank counts the dimensions outside both; `count` is along the target's contiguous dimension,
-    with source step across; segments and length describe the source's: its size, and the target's stride along it.
-    A unit is the RUN elements from a line of the target on, or those before the first line, by the whole of the
-    source's dimension. The source is read row by row and turned on the stack, and the target is written by the line:
-    target rows are often a power of two apart, and drive one another out of the cache before a line is complete.
-    `stream` writes past the cache, to rows that all lie alike in its lines.
+    `rank` is of the dimensions outside both. A unit is the RUN elements from a line of the target on, or those
+    before the first line, by the whole of the source's dimension. The source is read row by row and turned on the
+    stack, and the target is written by the line: target rows are often a power of two apart, and drive one another
+    out of the cache before a line is complete. `stream` writes past the cache, to rows that all lie alike in its
+    lines.
     """
     load, store, tile = load_bits[width], store_bits[width], make_transpose(width)
     line = make_piece(VECTOR_BYTES, stream=stream)
@@ -306,15 +294,14 @@ def make_transposed(width: int, stream: bool) -> Any:
     most = min(ROWS, TURNED // pitch)
 
     def kernel(words: int, begin: int, end: int) -> int:
-        count, across = load_word(words, FIRST + 16), load_word(words, FIRST + 24)
-        others, along = load_word(words, FIRST + 40), load_word(words, FIRST + 48)
-        rank = load_word(words, FIRST + 56)
+        w = TRANSPOSE(words)
+        count, across, others, along, rank = w.count, w.across, w.others, w.along, w.rank
         runs = (count + RUN - 1) // RUN + 1
         turned, at = stack(), scratch()
         for unit in range(begin, end):
             rest = quotient(unit, runs)
-            source_on, target_on = find_row(words, OUTER, rank, rest, at)
-            source, target = load_word(words, FIRST) + source_on, load_word(words, FIRST + 8) + target_on
+            source_on, target_on = find_row(w.outer, rank, rest, at)
+            source, target = w.source + source_on, w.target + target_on
             head = smaller(count, (-target % VECTOR_BYTES) // width)
             start = head + (unit - rest * runs - 1) * RUN
             length = larger(smaller(RUN, count - start), 0)

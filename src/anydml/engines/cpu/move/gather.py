@@ -26,23 +26,23 @@ from anydml.engines.cpu.codegen.language import (
     prefetch,
     prefetch_near,
     quotient,
-    remainder,
     scratch,
     smaller,
     store_bits,
     store_word,
 )
-from anydml.engines.cpu.codegen.outer_loops import FIRST, find_row
+from anydml.engines.cpu.codegen.outer_loops import Way, find_row
 from anydml.engines.cpu.codegen.translate import word
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.launch.program import KernelProgram, Otherwise
 from anydml.engines.cpu.launch.record import Pointer, outer_words
-from anydml.engines.cpu.move.index_check import BLOCKS, GATHER, INDEXED, TUPLES, make_clamped, tuple_words
+from anydml.engines.cpu.move.index_check import GATHER, find_tuple, indexed_words, make_clamped, tuple_words
 from anydml.ir.fetches import match_gathered
 from anydml.ir.loops import Loops, merge, order, simplify, squeeze
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.kernel import Kernel
+    from anydml.engines.cpu.launch.record import Words
     from anydml.ir.fetches import Gathered
     from anydml.ir.verbs import Map
 
@@ -74,20 +74,8 @@ def _program(primitive: Gathered, *, is_checked: bool) -> KernelProgram:
         (source.offset, target.offset),
     )
     block = simplify(block_loops, 1)
-    count, steps = 1, (1, 1)
-    outer = max(len(block.sizes) - 1, 0)
-    if block.sizes:
-        count, steps = block.sizes[-1], (block.strides[0][-1], block.strides[1][-1])
-    shape, pieces = f"any {width}", count * width
-    if outer == 0 and steps == (1, 1):
-        shape = f"piece {pieces}" if pieces in PIECES else figures().move.long_rows
-        count = count if pieces in PIECES else pieces
+    shape, pieces, fields = block_of(block, width, figures().move.long_rows)
     kind = kind_of(indices.data_type)
-    indexed = [
-        word
-        for size, stride in zip(primitive.indexed_sizes, source.strides[batch:], strict=False)
-        for word in (size, stride * width)
-    ]
     reach = abs(primitive.indexed_sizes[0] * source.strides[batch]) * width
     if depth == 1 and shape.startswith("piece") and pieces <= 8 and tuples.sizes:
         if tuples.strides[1][-1] == 0 and reach <= figures().move.near:
@@ -100,10 +88,9 @@ def _program(primitive: Gathered, *, is_checked: bool) -> KernelProgram:
         "source": Pointer(source.tensor, block.offsets[0] * width),
         "indices": Pointer(indices.tensor, indices.offset * index_width),
         "target": Pointer(target.tensor, block.offsets[1] * width),
-        "coordinates": depth, "coordinate_step": indices.strides[-1] * index_width, "count": count,
-        "source_step": steps[0] * width, "target_step": steps[1] * width, "rank": len(tuples.sizes),
-        "block_rank": outer, "indexed": indexed, "tuples": tuple_words(tuples, index_width, width),
-        "blocks": outer_words(block, width, outer),
+        "coordinates": depth, "coordinate_step": indices.strides[-1] * index_width, "rank": len(tuples.sizes),
+        "indexed": indexed_words(primitive.indexed_sizes, source.strides[batch:], width),
+        "tuples": tuple_words(tuples, index_width, width), **fields,
     })  # fmt: skip
     size = tuples.count * (depth * index_width + 2 * block.count * width)
     kernel = _get_gather(shape, kind, "checked" if is_checked and shape.startswith("take") else "")
@@ -113,6 +100,20 @@ def _program(primitive: Gathered, *, is_checked: bool) -> KernelProgram:
         alignment = Otherwise(TARGET, ALIGNED, kernel)
         return KernelProgram(_get_gather(shape, kind, "stream"), record, tuples.count, size, alignment=alignment)
     return KernelProgram(kernel, record, tuples.count, size)
+
+
+def block_of(block: Loops, width: int, long_rows: str) -> tuple[str, int, dict[str, Words]]:
+    """How a block of the loops of source and target is copied, the bytes of its rows, and the fields of a record."""
+    count, steps, outer = 1, (1, 1), max(len(block.sizes) - 1, 0)
+    if block.sizes:
+        count, steps = block.sizes[-1], (block.strides[0][-1], block.strides[1][-1])
+    shape, size = f"any {width}", count * width
+    if outer == 0 and steps == (1, 1):
+        shape, count = (f"piece {size}", count) if size in PIECES else (long_rows, size)
+    return shape, size, {
+        "count": count, "source_step": steps[0] * width, "target_step": steps[1] * width, "block_rank": outer,
+        "blocks": outer_words(block, width, outer),
+    }  # fmt: skip
 
 
 def _get_gather(block: str, kind: str, flag: str) -> Kernel:
@@ -153,8 +154,8 @@ def make_near(kind: str, width: int, clamped: Any) -> Any:
     load, store, stack = load_bits[width], store_bits[width], make_stack(4 * PLACES)
     index_width = int(kind[1:]) // 8
 
-    def find_places(words: int, places: int, indices: int, index_step: int, count: int) -> None:
-        size, stride = load_word(words, INDEXED), load_word(words, INDEXED + 8)
+    def find_places(w: Any, places: int, indices: int, index_step: int, count: int) -> None:
+        size, stride = w.indexed[0].size, w.indexed[0].stride
         if index_step == index_width:  # known, so that it goes by the vector
             for i in range(count):
                 _store_place(places, 4 * i, clamped(indices, i * index_width, size) * stride)
@@ -170,23 +171,13 @@ def make_near(kind: str, width: int, clamped: Any) -> Any:
             for i in range(count):
                 store(target, i * target_step, load(source, _load_place(places, 4 * i)))
 
-    def row(
-        words: int,
-        source: int,
-        source_step: int,
-        indices: int,
-        index_step: int,
-        target: int,
-        target_step: int,
-        count: int,
-        again: bool,
-    ) -> None:
-        places = stack()
+    def row(w: Any, source: Way, indices: Way, target: Way, count: int, again: bool) -> None:
+        (own, _), (picked, index_step), (written, target_step), places = source, indices, target, stack()
         for low in range(0, count, PLACES):
             length = smaller(PLACES, count - low)
             if not again or count > PLACES:
-                find_places(words, places, indices + low * index_step, index_step, length)
-            pick(places, source, target + low * target_step, target_step, length)
+                find_places(w, places, picked + low * index_step, index_step, length)
+            pick(places, own, written + low * target_step, target_step, length)
 
     return row
 
@@ -204,8 +195,8 @@ PREFETCH_BYTES = 4096
 """Rows are fetched so far ahead."""
 
 
-def _make_take(kind: str, width: int, count: int, *, checked: bool) -> Any:
-    """take(words, source, its step, indices, their step, target, its step): so many tuples of one coordinate."""
+def make_take(kind: str, width: int, checked: bool) -> Any:
+    """A row of tuples of one coordinate that each pick a piece; `checked` says that every index is inside."""
     index, signed = ir.IntType(int(kind[1:])), kind[0] == "i"
     piece = ir.VectorType(I64, width // 8)
 
@@ -220,23 +211,14 @@ def _make_take(kind: str, width: int, count: int, *, checked: bool) -> Any:
                 i = builder.select(builder.icmp_signed("<", i, zero), zero, i)
         return builder.mul(builder.select(builder.icmp_unsigned("<", i, last), i, last), stride)
 
-    @word
-    def take(
-        builder: Any,
-        words: Any,
-        source: Any,
-        source_step: Any,
-        indices: Any,
-        index_step: Any,
-        target: Any,
-        target_step: Any,
-    ) -> None:
-        size, stride = (load_vector(builder, builder.add(words, ir.Constant(I64, INDEXED + on)), I64) for on in (0, 8))
-        found = []
+    def take(builder: Any, count: int, first: Any, size: Any, stride: Any, *ways: Any) -> None:
+        """So many tuples from the first on: all are loaded before one of them is stored."""
+        starts = [builder.add(start, builder.mul(first, step, flags=["nsw"]), flags=["nsw"]) for start, step in ways]
+        (source, indices, target), (source_step, index_step, target_step) = starts, [step for _, step in ways]
+        found, values = [], []
         for _ in range(count):
             found.append(load_vector(builder, indices, index))
             indices = builder.add(indices, index_step)
-        values = []
         for i in found:
             values.append(load_vector(builder, builder.add(source, place(builder, i, size, stride)), piece))
             source = builder.add(source, source_step)
@@ -244,81 +226,44 @@ def _make_take(kind: str, width: int, count: int, *, checked: bool) -> Any:
             builder.store(value, builder.inttoptr(target, POINTER)).align = 1
             target = builder.add(target, target_step)
 
-    return take
+    @word
+    def some(builder: Any, *given: Any) -> None:
+        take(builder, TOGETHER, *given)
 
+    @word
+    def one(builder: Any, *given: Any) -> None:
+        take(builder, 1, *given)
 
-def make_take(kind: str, width: int, checked: bool) -> Any:
-    """A row of tuples of one coordinate that each pick a piece; `checked` says that every index is inside."""
-    some, one = (_make_take(kind, width, count, checked=checked) for count in (TOGETHER, 1))
-
-    def row(
-        words: int,
-        source: int,
-        source_step: int,
-        indices: int,
-        index_step: int,
-        target: int,
-        target_step: int,
-        count: int,
-        again: bool,
-    ) -> None:
+    def row(w: Any, source: Way, indices: Way, target: Way, count: int, again: bool) -> None:
         whole = count // TOGETHER * TOGETHER
         for i in range(0, whole, TOGETHER):
-            some(
-                words,
-                source + i * source_step,
-                source_step,
-                indices + i * index_step,
-                index_step,
-                target + i * target_step,
-                target_step,
-            )
+            some(i, w.indexed[0].size, w.indexed[0].stride, source, indices, target)
         for i in range(whole, count):
-            one(
-                words,
-                source + i * source_step,
-                source_step,
-                indices + i * index_step,
-                index_step,
-                target + i * target_step,
-                target_step,
-            )
+            one(i, w.indexed[0].size, w.indexed[0].stride, source, indices, target)
 
     return row
 
 
 def make_ahead(block: Any, clamped: Any) -> Any:
-    """A row of tuples that each pick a row of bytes, by block(words, source, target), fetched some rows ahead."""
+    """A row of tuples that each pick a row of bytes, by block(record, source, target), fetched some rows ahead."""
 
-    def find_block(words: int, source: int, indices: int) -> int:
-        coordinates, coordinate_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
+    def find_block(w: Any, i: int, source: Way, indices: Way) -> int:
+        (address, source_step), (at, index_step) = source, indices
+        coordinates, coordinate_step = w.coordinates, w.coordinate_step
+        place = address + i * source_step
         for k in range(coordinates):
-            size, stride = load_word(words, INDEXED + 16 * k), load_word(words, INDEXED + 16 * k + 8)
-            source += clamped(indices + k * coordinate_step, 0, size) * stride
-        return source
+            place += clamped(at + i * index_step + k * coordinate_step, 0, w.indexed[k].size) * w.indexed[k].stride
+        return place
 
-    def row(
-        words: int,
-        source: int,
-        source_step: int,
-        indices: int,
-        index_step: int,
-        target: int,
-        target_step: int,
-        count: int,
-        again: bool,
-    ) -> None:
-        length = load_word(words, FIRST + 40)
+    def row(w: Any, source: Way, indices: Way, target: Way, count: int, again: bool) -> None:
+        (written, target_step), length = target, w.count
         fetched = smaller(length, PREFETCH_BYTES)
         ahead = quotient(PREFETCH_BYTES, fetched)
         for i in range(count):
-            j = smaller(i + ahead, count - 1)
-            soon = find_block(words, source + j * source_step, indices + j * index_step)
+            soon = find_block(w, smaller(i + ahead, count - 1), source, indices)
             for k in range(0, fetched, LINE):
                 prefetch_near(soon + k)
-            block(
-                words, find_block(words, source + i * source_step, indices + i * index_step), target + i * target_step
-            )
+            block(w, find_block(w, i, source, indices), written + i * target_step)
 
     return row
 
@@ -337,22 +282,22 @@ Rows of 512 bytes out of 100 MB, two threads of an Arm Neoverse-N1: 14 ms; fetch
 
 
 def make_block(shape: str, width: int, stream: bool) -> Any:
-    """block(words, source, target): a piece of so many bytes, a row of bytes, or a block of any layout.
+    """block(record, source, target): a piece of so many bytes, a row of bytes, or a block of any layout.
 
     `stream` writes pieces and rows past the cache, to targets aligned to 16 bytes.
     """
     if shape == "piece":
         piece = make_piece(width, stream=stream)
 
-        def one_piece(words: int, source: int, target: int) -> None:
+        def one_piece(w: Any, source: int, target: int) -> None:
             piece(target, source)
 
         return one_piece
     if shape in ("row", "ahead"):
         line = make_piece(LINE, stream=stream)
 
-        def row(words: int, source: int, target: int) -> None:
-            count = load_word(words, FIRST + 40)
+        def row(w: Any, source: int, target: int) -> None:
+            count = w.count
             lines = count // LINE
             for i in range(lines):
                 line(target + LINE * i, source + LINE * i)
@@ -361,15 +306,13 @@ def make_block(shape: str, width: int, stream: bool) -> Any:
         return row
     load, store = load_bits[width], store_bits[width]
 
-    def any_layout(words: int, source: int, target: int) -> None:
-        count = load_word(words, FIRST + 40)
-        source_step, target_step = load_word(words, FIRST + 48), load_word(words, FIRST + 56)
-        rank = load_word(words, FIRST + 72)
+    def any_layout(w: Any, source: int, target: int) -> None:
+        count, source_step, target_step, rank = w.count, w.source_step, w.target_step, w.block_rank
         rows, at = 1, scratch()
         for k in range(rank):
-            rows *= load_word(words, BLOCKS + 24 * k)
+            rows *= w.blocks[k].size
         for r in range(rows):
-            source_on, target_on = find_row(words, BLOCKS, rank, r, at)
+            source_on, target_on = find_row(w.blocks, rank, r, at)
             for i in range(count):
                 store(target + target_on, i * target_step, load(source + source_on, i * source_step))
 
@@ -393,84 +336,61 @@ def make_gather(kind: str, shape: str, width: int, stream: bool, checked: bool) 
         return make_walk_tuples(make_ahead(block, clamped))
     is_row, stack = shape == "row", make_stack(2 * BATCH * 8)
 
-    def find_blocks(
-        words: int, places: int, source: int, source_step: int, indices: int, step: int, count: int
-    ) -> None:
-        coordinates, coordinate_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
-        size, stride = load_word(words, INDEXED), load_word(words, INDEXED + 8)
+    def find_blocks(w: Any, places: int, source: Way, indices: Way, first: int, count: int) -> None:
+        (address, source_step), (at, step) = source, indices
+        start, own = address + first * source_step, at + first * step
+        coordinates, coordinate_step = w.coordinates, w.coordinate_step
+        size, stride = w.indexed[0].size, w.indexed[0].stride
         for i in range(count):
-            store_word(places, 8 * i, source + i * source_step + clamped(indices, i * step, size) * stride)
+            store_word(places, 8 * i, start + i * source_step + clamped(own, i * step, size) * stride)
         for k in range(1, coordinates):
-            size, stride = load_word(words, INDEXED + 16 * k), load_word(words, INDEXED + 16 * k + 8)
+            size, stride = w.indexed[k].size, w.indexed[k].stride
             for i in range(count):
-                on = clamped(indices + k * coordinate_step, i * step, size) * stride
+                on = clamped(own + k * coordinate_step, i * step, size) * stride
                 store_word(places, 8 * i, load_word(places, 8 * i) + on)
 
-    def row(
-        words: int,
-        source: int,
-        source_step: int,
-        indices: int,
-        index_step: int,
-        target: int,
-        target_step: int,
-        count: int,
-        again: bool,
-    ) -> None:
-        length, places = load_word(words, FIRST + 40), stack()
+    def row(w: Any, source: Way, indices: Way, target: Way, count: int, again: bool) -> None:
+        (written, target_step), length, places = target, w.count, stack()
         lines = smaller(length + LINE - 1, AHEAD_BYTES) // LINE
         ahead = larger(smaller(AHEAD, quotient(AHEAD_BYTES, length)), 1) if is_row else AHEAD
-        find_blocks(words, places, source, source_step, indices, index_step, smaller(BATCH, count))
+        find_blocks(w, places, source, indices, 0, smaller(BATCH, count))
         for low in range(0, count, BATCH):
             high = smaller(low + BATCH, count)
-            find_blocks(
-                words,
-                places + 8 * (high & (2 * BATCH - 1)),
-                source + high * source_step,
-                source_step,
-                indices + high * index_step,
-                index_step,
-                smaller(BATCH, count - high),
-            )
+            after = places + 8 * (high & (2 * BATCH - 1))
+            find_blocks(w, after, source, indices, high, smaller(BATCH, count - high))
             for i in range(low, high):
                 soon = load_word(places, 8 * ((i + ahead) & (2 * BATCH - 1)))
                 for j in range(lines if is_row else 1):
                     prefetch(soon + LINE * j)
-                block(words, load_word(places, 8 * (i & (2 * BATCH - 1))), target + i * target_step)
+                block(w, load_word(places, 8 * (i & (2 * BATCH - 1))), written + i * target_step)
 
     return make_walk_tuples(row)
 
 
 def make_walk_tuples(row: Any) -> Any:
-    """The kernel that does every row of tuples by row(words, source, its step, …, count, again).
+    """The kernel that does every row of tuples by row(record, source, indices, target, count, again).
 
-    `again` says that the indices are those of the row before.
+    Those are addresses with their steps; `again` says that the indices are those of the row before.
     """
 
     def kernel(words: int, begin: int, end: int) -> int:
-        rank = load_word(words, FIRST + 64)
+        w = GATHER(words)
+        rank = w.rank
         inner, index_step, source_step, target_step = 1, 0, 0, 0
         if rank > 0:
-            last = TUPLES + 32 * (rank - 1)
-            inner, index_step = load_word(words, last), load_word(words, last + 8)
-            source_step, target_step = load_word(words, last + 16), load_word(words, last + 24)
+            last = w.tuples[rank - 1]
+            inner, index_step, source_step, target_step = last.size, last.indices, last.source, last.target
         unit, before, length = begin, 0, 0
         while unit < end:  # one row of tuples at a time
             rest = quotient(unit, inner)
             start = unit - rest * inner
             count = smaller(inner - start, end - unit)
-            source = load_word(words, FIRST) + start * source_step
-            indices = load_word(words, FIRST + 8) + start * index_step
-            target = load_word(words, FIRST + 16) + start * target_step
-            for k in range(rank - 2, -1, -1):
-                size = load_word(words, TUPLES + 32 * k)
-                i = remainder(rest, size)
-                rest = quotient(rest, size)
-                indices += i * load_word(words, TUPLES + 32 * k + 8)
-                source += i * load_word(words, TUPLES + 32 * k + 16)
-                target += i * load_word(words, TUPLES + 32 * k + 24)
+            index_on, source_on, target_on = find_tuple(w.tuples, rank - 1, rest)
+            source = w.source + start * source_step + source_on
+            indices = w.indices + start * index_step + index_on
+            target = w.target + start * target_step + target_on
             again = indices == before and count == length
-            row(words, source, source_step, indices, index_step, target, target_step, count, again)
+            row(w, (source, source_step), (indices, index_step), (target, target_step), count, again)
             unit, before, length = unit + count, indices, count
         return 0
 

@@ -1,11 +1,4 @@
-"""Tuples of indices, as gathers and scatters walk them, and their check: the pass before a map that may raise.
-
-Words after the header: source, indices, target, coordinates, coordinate step (bytes between the coordinates of a
-tuple), block count, block source step, block target step, rank of the tuples, rank of the block's outer dimensions;
-then size and source stride of each indexed dimension (8 pairs); size, index stride, source stride and target stride
-of each dimension of tuples (8 fours); size, source stride and target stride of the block's outer dimensions (8
-threes). A unit is one tuple.
-"""
+"""Tuples of indices, as gathers and scatters walk them, and their check: the pass before a map that may raise."""
 
 from __future__ import annotations
 
@@ -15,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from anydml.engines.common.program import Program
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of
-from anydml.engines.cpu.codegen.language import larger, load_word, make_load, quotient, remainder, smaller
-from anydml.engines.cpu.codegen.outer_loops import FIRST
+from anydml.engines.cpu.codegen.language import larger, make_load, quotient, remainder, smaller
 from anydml.engines.cpu.launch.program import KernelProgram, Listed
-from anydml.engines.cpu.launch.record import Layout, Pointer, Table
+from anydml.engines.cpu.launch.record import OUTER, Layout, Pointer, Table
 from anydml.engines.reference import find_outside
 from anydml.ir.loops import Loops, merge, order, squeeze
 from anydml.ir.verbs import IndexFault
@@ -29,25 +22,26 @@ from anydml.memory import numpy_view
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.engines.common.program import Place, Program
+    from anydml.engines.common.program import Place
     from anydml.ir.verbs import Check
     from anydml.ir.views import View
 
 
 RANK = 8
 """Dimensions of tuples, of what they index and of a block that records have room for."""
+TUPLES = Table("tuples", RANK, "size indices source target")
+"""The dimensions of tuples: the size, and the strides of the indices and of both others."""
 GATHER = Layout(
     "source", "indices", "target", "coordinates", "coordinate_step", "count", "source_step", "target_step", "rank",
-    "block_rank", Table("indexed", RANK, 2), Table("tuples", RANK, 4), Table("blocks", RANK, 3),
+    "block_rank", Table("indexed", RANK, "size stride", "coordinates"), TUPLES,
+    Table("blocks", RANK, OUTER.columns, "block_rank"),
 )  # fmt: skip
 """The coordinates of a tuple and the bytes from one to the next; the elements of a block's row and their steps; the
-ranks of tuples and of a block's rows. Then size and stride of each indexed dimension; size, index stride, source stride
-and target stride of each dimension of the tuples; size, source stride and target stride of each of a block."""
-INDEXED, TUPLES, BLOCKS = (GATHER.at(name) for name in ("indexed", "tuples", "blocks"))
+ranks of tuples and of a block's rows. A work item is one tuple."""
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedProgram:
+class CheckedProgram(Program):
     """A program that runs when a check found nothing."""
 
     check: Check
@@ -64,7 +58,7 @@ class CheckedProgram:
         record = GATHER.write({
             "indices": Pointer(indices.tensor, indices.offset * width), "coordinates": len(check.sizes),
             "coordinate_step": indices.strides[-1] * width, "count": 1, "rank": len(tuples.sizes),
-            "indexed": [word for size in check.sizes for word in (size, 0)], "tuples": tuple_words(tuples, width, 0),
+            "indexed": indexed_words(check.sizes, (0,) * len(check.sizes), 0), "tuples": tuple_words(tuples, width, 0),
         })  # fmt: skip
         kind, size = kind_of(indices.data_type), tuples.count * len(check.sizes) * width
         kernel = get_kernel(f"check {kind}", functools.partial(make_check, kind))
@@ -113,6 +107,11 @@ def _tuples(indices: View) -> Loops:
     own = [k for k, stride in enumerate(indices.strides[:-1]) if stride]
     strides, none = tuple(indices.strides[k] for k in own), (0,) * len(own)
     return merge(order(squeeze(Loops(tuple(indices.sizes[k] for k in own), (strides, none, none), (0, 0, 0))), 0))
+
+
+def indexed_words(sizes: Sequence[int], strides: Sequence[int], width: int) -> list[int]:
+    """Size and stride in bytes of each dimension that coordinates are of."""
+    return [word for size, stride in zip(sizes, strides, strict=False) for word in (size, stride * width)]
 
 
 def tuple_words(loops: Loops, index_width: int, width: int) -> list[int]:
@@ -167,28 +166,37 @@ def make_clamped(kind: str) -> Any:
     return clamped
 
 
+def find_tuple(tuples: Any, rank: int, number: int) -> tuple[int, int, int]:
+    """Where the tuple of some number lies: bytes on in the indices, in the source and in the target."""
+    indices = source = target = 0
+    for k in range(rank - 1, -1, -1):
+        size = tuples[k].size
+        i = remainder(number, size)
+        number = quotient(number, size)
+        indices += i * tuples[k].indices
+        source += i * tuples[k].source
+        target += i * tuples[k].target
+    return indices, source, target
+
+
 def make_check(kind: str) -> Any:
     """The kernel that returns the first tuple of a range with an index outside, counted from 1; 0 for none."""
     index, width = make_index(kind), int(kind[1:]) // 8
 
     def kernel(words: int, begin: int, end: int) -> int:
-        indices, coordinates = load_word(words, FIRST + 8), load_word(words, FIRST + 24)
-        coordinate_step = load_word(words, FIRST + 32)
-        rank = load_word(words, FIRST + 64)
-        inner = load_word(words, TUPLES + 32 * (rank - 1)) if rank > 0 else 1
-        step = load_word(words, TUPLES + 32 * (rank - 1) + 8) if rank > 0 else 0
+        w = GATHER(words)
+        indices, coordinates, coordinate_step, rank = w.indices, w.coordinates, w.coordinate_step, w.rank
+        inner = w.tuples[rank - 1].size if rank > 0 else 1
+        step = w.tuples[rank - 1].indices if rank > 0 else 0
         unit = begin
         while unit < end:  # one row of tuples at a time
             rest = quotient(unit, inner)
             first = unit - rest * inner
             count = smaller(inner - first, end - unit)
-            base = indices + first * step
-            for k in range(rank - 2, -1, -1):
-                size = load_word(words, TUPLES + 32 * k)
-                base += remainder(rest, size) * load_word(words, TUPLES + 32 * k + 8)
-                rest = quotient(rest, size)
+            on, _, _ = find_tuple(w.tuples, rank - 1, rest)
+            base = indices + first * step + on
             for k in range(coordinates):
-                size = load_word(words, INDEXED + 16 * k)
+                size = w.indexed[k].size
                 at = base + k * coordinate_step
                 outside = 0
                 if step == width:  # known, so that it goes by the vector
@@ -201,7 +209,7 @@ def make_check(kind: str) -> Any:
                     for i in range(count):
                         for j in range(coordinates):
                             where = base + j * coordinate_step
-                            if index(where, i * step, load_word(words, INDEXED + 16 * j)) < 0:
+                            if index(where, i * step, w.indexed[j].size) < 0:
                                 return unit + i + 1
             unit += count
         return 0

@@ -11,7 +11,7 @@ from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.gemm.tile_shapes import tile_for
 from anydml.engines.cpu.launch.call import make_dispatch
-from anydml.engines.cpu.launch.record import HEADER
+from anydml.engines.cpu.launch.record import Layout
 from anydml.memory import numpy_address
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 # score of the others, of equal ones the first. Scores of what is dropped or picked become -inf.
 
 
-WORDS = ("boxes", "scores", "picked", "counts", "places", "first", "most", "rows", "overlap")
-"""After the header: addresses of boxes, of the scores, of places picked and of how many those are; the places of a row,
+BOXES = Layout("boxes", "scores", "picked", "counts", "places", "first", "most", "rows", "overlap")
+"""Addresses of boxes, of the scores, of places picked and of how many those are; the places of a row,
 which fill vectors; a place whose box overlaps none; how many are picked at most; the rows for which boxes are the same;
 and the part, as the bits of a float. Of boxes there are, place by place, the lowest x, the lowest y, the highest x, the
 highest y and the area, each for all places."""
@@ -38,6 +38,10 @@ def make_suppress(lanes: int) -> str:
 
 
 class _Suppression:
+    own: Value
+    """Where the boxes of a row of scores lie."""
+    row: Value
+
     def __init__(self, lanes: int) -> None:
         self.f, self.lanes = Function("kernel", "words begin end", "i64"), lanes
         self.floats, self.ints = vector_of(lanes, "float"), vector_of(lanes, "i32")
@@ -46,26 +50,25 @@ class _Suppression:
     def write(self) -> str:
         f = self.f
         words, begin, end = f.args
-        boxes, scores, picked, counts, self.places, first, most, rows, overlap = (
-            f.load("i64", words + 8 * (HEADER + i)) for i in range(len(WORDS))
-        )
-        self.part = f.splat(f.bitcast(f.cast("trunc", overlap, "i32"), "float"), self.lanes)
+        w = BOXES.loaded(f, words)
+        self.places: Value = w.places
+        self.part = f.splat(f.bitcast(f.cast("trunc", w.overlap, "i32"), "float"), self.lanes)
         # A product says of most places that they overlap less, which a division takes four times as long for.
         self.less = self.part * _LESS
         with f.loop(begin, end) as unit:
-            self.own, self.row = boxes + unit // rows * self.places * 20, scores + unit * self.places * 4
-            last, made = [first], [f.value(0, "i64")]
+            self.own, self.row = w.boxes + unit // w.rows * w.places * 20, w.scores + unit * w.places * 4
+            last, made = [w.first], [f.value(0, "i64")]
             with f.forever(carry=(last, made)):
                 best, where = self._look(last[0])
                 top = self._largest(best)
                 f.leave_if(top.eq(-math.inf))
                 number = f.select(best.eq(f.splat(top, self.lanes)), where, 2**31 - 1)
                 place = f.cast("zext", f.reduce("umin", number), "i64")
-                f.store(place, picked + (unit * most + made[0]) * 8)
+                f.store(place, w.picked + (unit * w.most + made[0]) * 8)
                 f.store(f.value(-math.inf, "float"), self.row + place * 4)
                 last[0], made[0] = place, made[0] + 1
-                f.leave_if(made[0] >= most)
-            f.store(made[0], counts + unit * 8)
+                f.leave_if(made[0] >= w.most)
+            f.store(made[0], w.counts + unit * 8)
         return f.end(0)
 
     def _look(self, last: Value) -> tuple[Value, Value]:
@@ -131,6 +134,10 @@ def suppress(sides: Array, scores: Array, most: int, overlap: np.float32) -> lis
     left[:, :count] = scores
     picked, counts = np.empty((rows, most), np.int64), np.empty(rows, np.int64)
     kernel = get_kernel(f"suppress {lanes}", lambda: make_suppress(lanes))
-    words = (*map(numpy_address, (boxes, left, picked, counts)), places, count, most, rows // sets)
-    make_dispatch(kernel, (*words, int(np.float32(overlap).view(np.int32))), rows, most * left.nbytes)()
+    record = BOXES.write({
+        "boxes": numpy_address(boxes), "scores": numpy_address(left), "picked": numpy_address(picked),
+        "counts": numpy_address(counts), "places": places, "first": count, "most": most, "rows": rows // sets,
+        "overlap": int(np.float32(overlap).view(np.int32)),
+    })  # fmt: skip
+    make_dispatch(kernel, record.words, rows, most * left.nbytes)()
     return [row[:n] for row, n in zip(picked, counts.tolist(), strict=True)]

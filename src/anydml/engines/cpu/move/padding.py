@@ -15,16 +15,16 @@ from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.launch.record import HEADER, WORD, Layout, Pointer, Record
 from anydml.engines.cpu.rows.map import word_of
 from anydml.engines.reference.evaluate import evaluate
-from anydml.ir.patterns import is_copy, is_plain
+from anydml.ir.padded_reads import match_padded
+from anydml.ir.patterns import is_plain
 from anydml.ir.trees import walk
-from anydml.ir.verbs import Map
+from anydml.ir.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.ir.expressions import Expr
-    from anydml.ir.verbs import Primitive
-    from anydml.ir.views import View
+    from anydml.ir.verbs import Map, Primitive
 
 # Maps that move elements to places that depend on each dimension for itself, planned: padding, and nearest elements.
 #
@@ -136,16 +136,12 @@ MOST = 2**22
 
 def plan_padding(primitives: Sequence[Primitive], _constants: frozenset[str] = frozenset()) -> KernelProgram | None:
     """A copy into the middle of a tensor and fills around it with one number; None for others."""
-    maps = [one for one in primitives if isinstance(one, Map) and is_plain(one)]
-    copies, fills = [one for one in maps if is_copy(one)], [one for one in maps if not one.sources]
-    if len(copies) != 1 or not fills or len(copies) + len(fills) != len(primitives):
+    padded = match_padded(primitives)
+    if padded is None or isinstance(padded.outside, View):
         return None
-    (copy,) = copies
-    source, target, numbers = copy.sources[0], copy.target, {one.value for one in fills}
-    views = [target, *(one.target for one in fills)]
+    source, target, views = padded.source, padded.inner, (padded.inner, *padded.around)
     width = target.data_type.size_in_bytes
-    is_ours = {view.tensor for view in views} == {target.tensor} and len({len(view.sizes) for view in views}) == 1
-    is_ours = is_ours and len(numbers) == 1 and all(one.op in ("given", "const") for one in numbers)
+    is_ours = len({len(view.sizes) for view in views}) == 1
     is_row = source.strides[-1:] == target.strides[-1:] == (1,) and source.data_type is target.data_type
     if not is_ours or not is_row or target.sizes[-1] * width < WORD or WORD % width or source.tensor == target.tensor:
         return None
@@ -164,7 +160,8 @@ def plan_padding(primitives: Sequence[Primitive], _constants: frozenset[str] = f
     around = [distances(view.sizes[:outer], view.strides[:outer]) * width for view in (source, target)]
     tables = np.concatenate([np.stack(around, 1).ravel(), within.ravel()]).tolist()
     start = WORD * BORDERED.end
-    number = int.from_bytes(word_of(*numbers).to_bytes(WORD, "little", signed=True)[:width] * (WORD // width), "little")
+    bits = word_of(padded.outside).to_bytes(WORD, "little", signed=True)[:width]
+    number = int.from_bytes(bits * (WORD // width), "little")
     fields: dict[str, int | Pointer] = {
         "source": Pointer(source.tensor, source.offset * width), "target": Pointer(target.tensor, first * width),
         "size": run * width, "number": number - (number >> 63 << 64), "inner": len(places), "blocks_at": start,

@@ -1,10 +1,4 @@
-"""Reversals: the walk whose rows lie along the axis or across it, and columns that each have a length.
-
-Words are those of the walk over lines, with two parameters that its line does not read; then the lengths' address,
-the bytes of a length, their stride in each of the eight outer dimensions, where the axis is among those (-1 where it
-is the innermost dimension), its size, the source's and the target's strides along it, and the lengths' step along
-the innermost dimension.
-"""
+"""Reversals: the walk whose rows lie along the axis or across it, and columns that each have a length."""
 
 from __future__ import annotations
 
@@ -23,10 +17,10 @@ from anydml.engines.cpu.codegen.language import (
     smaller,
     store_word,
 )
-from anydml.engines.cpu.codegen.outer_loops import FIRST, PARAMETERS, call_line, make_walk
+from anydml.engines.cpu.codegen.outer_loops import LINES, OUTER_RANK, Way, call_line, make_walk
 from anydml.engines.cpu.launch.record import Layout, Pointer, Table
 from anydml.engines.cpu.move.copy import program_of_copy
-from anydml.engines.cpu.rows.lines import LINES, OUTER_RANK, SEGMENT, Lines, fields_of_walk
+from anydml.engines.cpu.rows.lines import SEGMENT, Lines, fields_of_walk
 from anydml.ir.fetches import match_turned
 from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.ir.patterns import copy_of
@@ -41,7 +35,7 @@ COLUMNS, BLOCK = 4096, 256
 
 
 REVERSE = Layout(
-    *LINES.fields, "lengths", "length_width", Table("length_strides", OUTER_RANK, 1), "at", "size", "source_axis",
+    *LINES.fields, "lengths", "length_width", Table("lengths_by", OUTER_RANK, "stride"), "axis", "size", "source_axis",
     "target_axis", "lengths_step",
 )  # fmt: skip
 """Lines, then the address of lengths, their bytes and strides; which of the outer dimensions the axis is, or -1 where
@@ -76,8 +70,8 @@ def plan_reverse(verb: Map) -> KernelProgram | None:
     strides = [s * length_width for s in loops.strides[2]]
     byte_count = others.count * size * width
     fields |= {
-        "lengths": pointers[2], "length_width": length_width, "length_strides": strides[:-1],
-        "at": at if in_rows else -1, "size": size, "source_axis": along[0] * width, "target_axis": along[1] * width,
+        "lengths": pointers[2], "length_width": length_width, "lengths_by": strides[:-1],
+        "axis": at if in_rows else -1, "size": size, "source_axis": along[0] * width, "target_axis": along[1] * width,
         "lengths_step": strides[-1],
     }  # fmt: skip
     walk = get_kernel("reverse columns", make_reverse_columns) if in_columns else get_kernel("reverse", make_reverse)
@@ -101,8 +95,6 @@ def _insert(loops: Loops, at: int, size: int, along: tuple[int, int]) -> Loops:
 # Kernels.
 
 
-LENGTHS = PARAMETERS + 8 * 2
-AXIS = LENGTHS + 8 * 10
 LINE = 64
 ROWS = 32
 """Rows that columns of unlike lengths go down in turn, as many columns as a line of the cache holds.
@@ -111,55 +103,45 @@ Column by column, the lines that are written stay in the cache until they are wh
 _load_4 = make_load(ir.IntType(32), lambda builder, value: builder.zext(value, I64))
 
 
-def load_length(words: int, address: int) -> Any:
+def load_length(w: Any, address: int) -> Any:
     """A length, at most the size of the axis; a UINT64 of 2^63 and more reads as a negative number."""
-    length = load_word(address, 0) if load_word(words, LENGTHS + 8) == 8 else _load_4(address, 0)
-    size = load_word(words, AXIS + 8)
+    length = load_word(address, 0) if w.length_width == 8 else _load_4(address, 0)
+    size = w.size
     return size if length < 0 else smaller(length, size)
 
 
-def find_lengths(words: int, at: int) -> Any:
+def find_lengths(w: Any, at: int) -> Any:
     """Where the length of a row lies."""
-    address = load_word(words, LENGTHS)
-    for k in range(load_word(words, FIRST + 56)):
-        address += load_word(at, 8 * k) * load_word(words, LENGTHS + 16 + 8 * k)
+    address = w.lengths
+    for k in range(w.rank):
+        address += load_word(at, 8 * k) * w.lengths_by[k].stride
     return address
 
 
-def turn(
-    words: int, first: int, source: int, target: int, count: int, length: int, source_step: int, target_step: int
-) -> None:
+def turn(words: int, first: int, source: Way, target: Way, count: int, length: int) -> None:
     """Move elements first .. first + count along the axis, of which those below the length are turned round."""
+    (read, source_step), (written, target_step) = source, target
     turned = larger(smaller(length - first, count), 0)
     if turned > 0:
-        last = source + (length - 1 - 2 * first) * source_step
-        call_line(words, last, target, turned, -source_step, target_step)
+        last = read + (length - 1 - 2 * first) * source_step
+        call_line(words, (last, -source_step), target, turned)
     if turned < count:
-        from_here, to_here = source + turned * source_step, target + turned * target_step
-        call_line(words, from_here, to_here, count - turned, source_step, target_step)
+        from_here, to_here = read + turned * source_step, written + turned * target_step
+        call_line(words, (from_here, source_step), (to_here, target_step), count - turned)
 
 
 def make_reverse() -> Any:
     """The kernel for rows that have one length each."""
 
-    def row(
-        words: int,
-        at: int,
-        first: int,
-        source: int,
-        target: int,
-        count: int,
-        source_step: int,
-        target_step: int,
-        after: int,
-    ) -> None:
-        length, axis = load_length(words, find_lengths(words, at)), load_word(words, AXIS)
+    def row(words: int, at: int, first: int, source: Way, target: Way, count: int, after: int) -> None:
+        w = REVERSE(words)
+        length, axis = load_length(w, find_lengths(w, at)), w.axis
         if axis < 0:
-            turn(words, first, source, target, count, length, source_step, target_step)
+            turn(words, first, source, target, count, length)
             return
-        i = load_word(at, 8 * axis)
-        on = (length - 1 - 2 * i) * load_word(words, AXIS + 16) if i < length else 0
-        call_line(words, source + on, target, count, source_step, target_step)
+        (read, source_step), i = source, load_word(at, 8 * axis)
+        on = (length - 1 - 2 * i) * w.source_axis if i < length else 0
+        call_line(words, (read + on, source_step), target, count)
 
     return make_walk(row)
 
@@ -172,24 +154,15 @@ def make_reverse_columns() -> Any:
     """
     stack = make_stack(16 * (COLUMNS + 1))
 
-    def row(
-        words: int,
-        at: int,
-        first: int,
-        source: int,
-        target: int,
-        count: int,
-        source_step: int,
-        target_step: int,
-        after: int,
-    ) -> None:
-        top, source_axis = load_word(at, 8 * load_word(words, AXIS)) * BLOCK, load_word(words, AXIS + 16)
-        bottom = smaller(top + BLOCK, load_word(words, AXIS + 8))
-        target_axis, lengths_step = load_word(words, AXIS + 24), load_word(words, AXIS + 32)
-        lengths, runs = find_lengths(words, at) + first * lengths_step, stack()
+    def row(words: int, at: int, first: int, source: Way, target: Way, count: int, after: int) -> None:
+        (read, source_step), (written, target_step), w = source, target, REVERSE(words)
+        top, source_axis = load_word(at, 8 * w.axis) * BLOCK, w.source_axis
+        bottom = smaller(top + BLOCK, w.size)
+        target_axis, lengths_step = w.target_axis, w.lengths_step
+        lengths, runs = find_lengths(w, at) + first * lengths_step, stack()
         number, before = 0, -1
         for j in range(count):
-            length = load_length(words, lengths + j * lengths_step)
+            length = load_length(w, lengths + j * lengths_step)
             if length != before:
                 store_word(runs, 16 * number, j)
                 store_word(runs, 16 * number + 8, length)
@@ -201,17 +174,18 @@ def make_reverse_columns() -> Any:
                 for r in range(number):
                     j, length = load_word(runs, 16 * r), load_word(runs, 16 * r + 8)
                     from_row = length - 1 - i if i < length else i
-                    from_here = source + from_row * source_axis + j * source_step
-                    to_here = target + i * target_axis + j * target_step
-                    call_line(words, from_here, to_here, load_word(runs, 16 * r + 16) - j, source_step, target_step)
+                    from_here = read + from_row * source_axis + j * source_step
+                    to_here = written + i * target_axis + j * target_step
+                    number_alike = load_word(runs, 16 * r + 16) - j
+                    call_line(words, (from_here, source_step), (to_here, target_step), number_alike)
             return
         for low in range(0, count, together):
             for i in range(top, bottom, ROWS):
-                from_here, to_here = source + i * source_axis, target + i * target_axis
+                from_here, to_here = read + i * source_axis, written + i * target_axis
                 height = smaller(ROWS, bottom - i)
                 for j in range(low, smaller(low + together, count)):
-                    length = load_length(words, lengths + j * lengths_step)
-                    s, t = from_here + j * source_step, to_here + j * target_step
-                    turn(words, i, s, t, height, length, source_axis, target_axis)
+                    length = load_length(w, lengths + j * lengths_step)
+                    s, t = (from_here + j * source_step, source_axis), (to_here + j * target_step, target_axis)
+                    turn(words, i, s, t, height, length)
 
     return make_walk(row)

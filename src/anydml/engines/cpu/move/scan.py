@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from llvmlite import ir
 
+from anydml.engines.common.program import Program
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.conversions import round_to_odd
@@ -44,7 +45,7 @@ from anydml.engines.cpu.codegen.translate import word
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_lanes, rounds_to_float16
 from anydml.engines.cpu.launch.program import KernelProgram, Otherwise
-from anydml.engines.cpu.launch.record import HEADER, Layout, Pointer, Record, keeps_lines, outer_words
+from anydml.engines.cpu.launch.record import OUTER, Layout, Pointer, Record, Table, keeps_lines, outer_words
 from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.memory import numpy_address
 
@@ -57,12 +58,14 @@ if TYPE_CHECKING:
 
 SCAN = Layout(
     "source", "target", "count", "source_step", "target_step", "across", "source_across", "target_across", "tiles",
-    "rank", "tile",
+    "rank", "tile", OUTER,
 )  # fmt: skip
-"""A line's elements and steps, how many lie across the innermost of the other dimensions and their steps, the tiles of
-those, the outer dimensions, and the lines of a tile, or for long rows the address of the chain of totals. The outer
-dimensions follow: size, source stride and target stride; then, where tallies are handed on, their addresses before and
-after; and the bytes from one tally to the next, across and in each outer dimension."""
+"""The elements of a line and its steps along the axis, which are negative for a scan from the end; how many lines lie
+across the innermost of the other dimensions and their steps, the tiles of those, the outer dimensions, and the lines
+of a tile, or for long rows the address of the chain of totals."""
+TALLIES = Layout("before", "after", "step", Table("by", 0, "stride", ""), header=0)
+"""Where tallies are handed on, behind the outer dimensions: the address of those before, or 0, and of those after, and
+the bytes from one to the next, across and in each outer dimension."""
 CHAIN = "chain of totals"
 
 
@@ -139,7 +142,7 @@ class _Along(NamedTuple):
         outer = outer_words(Loops(loops.sizes, loops.strides[:2], loops.offsets[:2]), widths[0], rank)
         ends = (primitive.before, primitive.after) if primitive.after else ()
         pointers = [Pointer(view.tensor, begins[2]) if view else 0 for view in ends]
-        return Record.of(SCAN.write(first), outer, pointers, tallies)
+        return Record.of(SCAN.write({**first, "outer": outer}), pointers, tallies)
 
     def across(self, name: str, tile: int, *, stream: bool) -> KernelProgram:
         """Tiles across the innermost of the other dimensions, large ones written past the cache where that pays.
@@ -176,7 +179,7 @@ class _Along(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LongScanProgram:
+class LongScanProgram(Program):
     """Rows, one after the other, each shared by all threads, who hand the total on from tile to tile.
 
     The chain of totals is made for each dispatch: several threads may dispatch one binding at once.
@@ -246,11 +249,12 @@ def _column_tile(loops: Loops) -> int:
 class Tally:
     """The arithmetic of a running sum or product over one kind of element.
 
-    Floats are widened to float64 and rounded when they are written; integers wrap in their own width.
+    Floats are widened to float64 and rounded when they are written; integers wrap in their own width. Methods without
+    a builder are parts of kernels.
     """
 
-    def __init__(self, kind: str, function: str) -> None:
-        self.kind, self.function = kind, function
+    def __init__(self, kind: str, function: str, exclusive: bool, carried: bool) -> None:
+        self.kind, self.function, self.exclusive, self.carried = kind, function, exclusive, carried
         self.width = int(kind[1:]) // 8
         self.is_float = kind[0] == "f"
         bits: Any = ir.IntType(8 * self.width)
@@ -264,6 +268,9 @@ class Tally:
         self.store = make_store(lambda builder, value: self.narrow(builder, value, self.element))
         self.load_total = make_load(self.total)
         self.store_total = store_word
+        self.take = word(self.combine)
+        self.clears = exclusive and self.is_float and function == "sum"
+        """Whether the first element written is 0.0 though the total starts at -0.0: an exclusive sum of floats."""
 
     def widen(self, builder: Any, value: Any) -> Any:
         """An element, or a vector of them, as totals."""
@@ -286,16 +293,33 @@ class Tally:
             return builder.fadd(total, value) if self.function == "sum" else builder.fmul(total, value)
         return builder.add(total, value) if self.function == "sum" else builder.mul(total, value)
 
-    def make_combine(self) -> Any:
-        """combine(total, value) for single elements."""
+    def line(self, source: int, source_step: int, target: int, target_step: int, count: int, total: Any) -> Any:
+        """One line, by the element; the total after it."""
+        for i in range(count):
+            after = self.take(total, self.load(source, i * source_step))
+            self.store(target, i * target_step, total if self.exclusive else after)
+            total = after
+        return total
 
-        @word
-        def combine(builder: Any, total: Any, value: Any) -> Any:
-            return self.combine(builder, total, value)
+    def opening(self, before: int, on: int) -> Any:
+        """The total that a line starts with, some bytes on from an address, which may be 0."""
+        total = self.start
+        if before != 0:
+            total = self.load_total(before, on)
+        return total
 
-        return combine
+    def find(self, w: Any, rank: int, at: int, first: int) -> tuple[int, int, int]:
+        """Where the tallies before and after a line lie, and the bytes from one to the next; 0 for whole lines."""
+        if not self.carried:
+            return 0, 0, 0
+        tallies = TALLIES(w.outer[rank])  # after the last
+        before, step = tallies.before, tallies.step
+        on = first * step
+        for k in range(rank):
+            on += load_word(at, 8 * k) * tallies.by[k].stride
+        return before + on if before != 0 else 0, tallies.after + on, step
 
-    def make_rows(self, columns: int, *, reverse: bool, exclusive: bool, stream: bool) -> Any:
+    def make_rows(self, columns: int, *, reverse: bool, stream: bool) -> Any:
         """rows(target, target_step, source, source_step, totals): four rows at once, some columns on.
 
         Rows are turned into columns in registers, because one row alone waits for each addition to end. With
@@ -320,7 +344,7 @@ class Tally:
                 results = []
                 for column in reversed(transpose_four(builder, block)) if reverse else transpose_four(builder, block):
                     after = self.combine(builder, total, self.widen(builder, column))
-                    results.append(self.narrow(builder, total if exclusive else after, elements))
+                    results.append(self.narrow(builder, total if self.exclusive else after, elements))
                     total = after
                 written.append((start, transpose_four(builder, results[::-1] if reverse else results)))
             for i, target in enumerate(targets):  # a whole line of each row at a time
@@ -345,7 +369,7 @@ class Tally:
 
         return reduce
 
-    def make_columns(self, width: int, height: int, *, exclusive: bool, stream: bool, partly: bool = False) -> Any:
+    def make_columns(self, width: int, height: int, *, stream: bool, partly: bool = False) -> Any:
         """columns(target, target_step, source, source_step, totals): some columns, some rows on.
 
         With `stream` they are written past the cache, and the target must be aligned to them. With `partly` a last
@@ -367,7 +391,7 @@ class Tally:
                 else:  # the other totals stay as they are
                     element = load_lanes(builder, source, mask, ir.Constant(elements, [self.start.constant] * width))
                 after = self.combine(builder, total, self.widen(builder, element))
-                result = self.narrow(builder, total if exclusive else after, elements)
+                result = self.narrow(builder, total if self.exclusive else after, elements)
                 if mask is None:
                     store_vector(builder, result, target, width * self.width if stream else 1, stream=stream)
                 else:
@@ -390,16 +414,8 @@ def _first_lanes(builder: Any, count: Any, width: int) -> Any:
 
 
 # Running sums and products: lines of any layout, rows four at a time, and columns by the tile.
-#
-# Words after the header: source, target, length of the axis, source step, target step (along the axis), count across,
-# source step across, target step across, tiles across, outer rank, width of a tile, then size, source stride and target
-# stride of each outer dimension. Steps are in bytes and signed: a scan from the end starts there. Where tallies are
-# handed on, the words end with the addresses of those before, or 0, and after, with the step from one to the next
-# across, and with their stride in each outer dimension.
 
 
-FIRST = HEADER * 8
-OUTER = FIRST + 8 * 11
 ROW_BLOCK = 16
 """Columns of a row done at once: a cache line of FLOAT32."""
 COLUMN_TILE = 4096
@@ -410,73 +426,23 @@ NARROW = 8
 """Rows done at once of less than that many: their totals stay in registers meanwhile."""
 
 
-def starts_with_zero(tally: Tally, exclusive: bool) -> bool:
-    """Whether the first element written is 0.0 though the total starts at -0.0: an exclusive sum of floats."""
-    return exclusive and tally.is_float and tally.function == "sum"
-
-
-def make_line(tally: Tally, exclusive: bool) -> Any:
-    """line(source, source step, target, target step, count, total): one line, by the element; the total after it."""
-    load, store, combine = tally.load, tally.store, tally.make_combine()
-
-    def line(source: int, source_step: int, target: int, target_step: int, count: int, total: Any) -> Any:
-        for i in range(count):
-            after = combine(total, load(source, i * source_step))
-            store(target, i * target_step, total if exclusive else after)
-            total = after
-        return total
-
-    return line
-
-
-def make_opening(tally: Tally) -> Any:
-    """opening(before, on): the total that a line starts with, some bytes on from an address, which may be 0."""
-    load_total, start = tally.load_total, tally.start
-
-    def opening(before: int, on: int) -> Any:
-        total = start
-        if before != 0:
-            total = load_total(before, on)
-        return total
-
-    return opening
-
-
-def find_tallies(words: int, rank: int, at: int, first: int) -> tuple[int, int, int]:
-    """Where the tallies before and after a line lie, and the bytes from one to the next."""
-    table = OUTER + 24 * rank
-    before, step = load_word(words, table), load_word(words, table + 16)
-    on = first * step
-    for k in range(rank):
-        on += load_word(at, 8 * k) * load_word(words, table + 24 + 8 * k)
-    return before + on if before != 0 else 0, load_word(words, table + 8) + on, step
-
-
-def no_tallies(words: int, rank: int, at: int, first: int) -> tuple[int, int, int]:
-    """The same for a scan of whole lines."""
-    return 0, 0, 0
-
-
 def make_lines(kind: str, function: str, exclusive: bool, carried: bool) -> Any:
     """Lines of any layout, one by one. A unit is a line."""
-    tally = Tally(kind, function)
-    line, opening, store_total = make_line(tally, exclusive), make_opening(tally), tally.store_total
-    clear, store, zero = starts_with_zero(tally, exclusive), tally.store, tally.zero
-    find = find_tallies if carried else no_tallies
+    tally = Tally(kind, function, exclusive, carried)
 
     def kernel(words: int, begin: int, end: int) -> int:
-        count, rank = load_word(words, FIRST + 16), load_word(words, FIRST + 72)
-        source_step, target_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
+        w = SCAN(words)
+        count, rank, source_step, target_step = w.count, w.rank, w.source_step, w.target_step
         at = scratch()
         for unit in range(begin, end):
-            source_on, target_on = find_row(words, OUTER, rank, unit, at)
-            source, target = load_word(words, FIRST) + source_on, load_word(words, FIRST + 8) + target_on
-            before, after, _ = find(words, rank, at, 0)
-            total = line(source, source_step, target, target_step, count, opening(before, 0))
+            source_on, target_on = find_row(w.outer, rank, unit, at)
+            source, target = w.source + source_on, w.target + target_on
+            before, after, _ = tally.find(w, rank, at, 0)
+            total = tally.line(source, source_step, target, target_step, count, tally.opening(before, 0))
             if carried:
-                store_total(after, 0, total)
-            if clear and before == 0:
-                store(target, 0, zero)
+                tally.store_total(after, 0, total)
+            if tally.clears and before == 0:
+                tally.store(target, 0, tally.zero)
         return 0
 
     return kernel
@@ -488,13 +454,11 @@ def make_rows(kind: str, function: str, exclusive: bool, carried: bool, reverse:
     The blocks of columns are aligned to the lines of the first row's target, but for short rows on an x86; for `stream`
     to those of every row's. What is left goes by fours: FLOAT16 of 16,384 x 77 takes 1.7 ms so, and 2.4 one by one.
     """
-    tally = Tally(kind, function)
-    line, opening = make_line(tally, exclusive), make_opening(tally)
-    clear, store, zero = starts_with_zero(tally, exclusive), tally.store, tally.zero
-    find = find_tallies if carried else no_tallies
-    rows = tally.make_rows(ROW_BLOCK, reverse=reverse, exclusive=exclusive, stream=stream)
-    fours = tally.make_rows(4, reverse=reverse, exclusive=exclusive, stream=False)
-    load_total, store_total = tally.load_total, tally.store_total
+    tally = Tally(kind, function, exclusive, carried)
+    rows, fours = (
+        tally.make_rows(ROW_BLOCK, reverse=reverse, stream=stream),
+        tally.make_rows(4, reverse=reverse, stream=False),
+    )
     stack = make_stack(64)
     aligned_from = 0 if stream else figures().move.scan_aligned_from
     width, total_width = tally.width, tally.total_width
@@ -504,17 +468,17 @@ def make_rows(kind: str, function: str, exclusive: bool, carried: bool, reverse:
     short_lead = 3 * width if reverse else 0
 
     def kernel(words: int, begin: int, end: int) -> int:
-        count, across = load_word(words, FIRST + 16), load_word(words, FIRST + 40)
-        source_across, target_across = load_word(words, FIRST + 48), load_word(words, FIRST + 56)
-        groups, rank = load_word(words, FIRST + 64), load_word(words, FIRST + 72)
+        w = SCAN(words)
+        count, across, source_across, target_across = w.count, w.across, w.source_across, w.target_across
+        groups, rank = w.tiles, w.rank
         totals, at = stack(), scratch()
         for unit in range(begin, end):
             rest = quotient(unit, groups)
             first = (unit - rest * groups) * 4
-            source_on, target_on = find_row(words, OUTER, rank, rest, at)
-            source = load_word(words, FIRST) + source_on + first * source_across
-            target = load_word(words, FIRST + 8) + target_on + first * target_across
-            before, after, far = find(words, rank, at, first)
+            source_on, target_on = find_row(w.outer, rank, rest, at)
+            source = w.source + source_on + first * source_across
+            target = w.target + target_on + first * target_across
+            before, after, far = tally.find(w, rank, at, first)
             height = smaller(4, across - first)
             head = 0
             if count >= aligned_from:
@@ -524,7 +488,8 @@ def make_rows(kind: str, function: str, exclusive: bool, carried: bool, reverse:
             done = head + whole * ROW_BLOCK
             for r in range(height):
                 s, t = source + r * source_across, target + r * target_across
-                store_total(totals, r * total_width, line(s, step, t, step, head, opening(before, r * far)))
+                total = tally.line(s, step, t, step, head, tally.opening(before, r * far))
+                tally.store_total(totals, r * total_width, total)
             s, t = source + head * step - lead, target + head * step - lead
             for i in range(whole):
                 rows(t + i * stride, target_across, s + i * stride, source_across, totals)
@@ -535,11 +500,11 @@ def make_rows(kind: str, function: str, exclusive: bool, carried: bool, reverse:
             done += few * 4
             for r in range(height):
                 s, t = source + r * source_across + done * step, target + r * target_across + done * step
-                total = line(s, step, t, step, count - done, load_total(totals, r * total_width))
+                last = tally.line(s, step, t, step, count - done, tally.load_total(totals, r * total_width))
                 if carried:
-                    store_total(after, r * far, total)
-                if clear and before == 0:
-                    store(target + r * target_across, 0, zero)
+                    tally.store_total(after, r * far, last)
+                if tally.clears and before == 0:
+                    tally.store(target + r * target_across, 0, tally.zero)
         return 0
 
     return kernel
@@ -555,22 +520,18 @@ def make_columns(kind: str, function: str, exclusive: bool, carried: bool, depth
     takes as much more; the target's too, with which 8 x 64 x 1,024 take 210 us, and 390 without (a Xeon).
     """
     fetches, is_narrow, by_lanes = figures().rows.fetches_written, depth == NARROW, has_lanes()
-    tally = Tally(kind, function)
-    load, combine, start = tally.load, tally.make_combine(), tally.start
-    clear, store, zero = starts_with_zero(tally, exclusive), tally.store, tally.zero
-    find = find_tallies if carried else no_tallies
-    columns = tally.make_columns(COLUMNS, depth, exclusive=exclusive, stream=stream)
-    some, few = (tally.make_columns(COLUMNS, d, exclusive=exclusive, stream=False, partly=True) for d in (depth, 1))
-    load_total, store_total = tally.load_total, tally.store_total
+    tally = Tally(kind, function, exclusive, carried)
+    columns = tally.make_columns(COLUMNS, depth, stream=stream)
+    some, few = (tally.make_columns(COLUMNS, d, stream=False, partly=True) for d in (depth, 1))
     width, total_width = tally.width, tally.total_width
     stack, block = make_stack(COLUMN_TILE * total_width + 64 + COLUMNS * total_width), COLUMNS * width
 
     def one_by_one(source: int, target: int, totals: int, low: int, high: int) -> None:
         for j in range(low, high):
-            total = load_total(totals, j * total_width)
-            after = combine(total, load(source, j * width))
-            store(target, j * width, total if exclusive else after)
-            store_total(totals, j * total_width, after)
+            total = tally.load_total(totals, j * total_width)
+            after = tally.take(total, tally.load(source, j * width))
+            tally.store(target, j * width, total if exclusive else after)
+            tally.store_total(totals, j * total_width, after)
 
     def some_columns(
         source: int, source_step: int, target: int, target_step: int, totals: int, low: int, high: int
@@ -597,31 +558,31 @@ def make_columns(kind: str, function: str, exclusive: bool, carried: bool, depth
             copy_bytes(target, source, number * total_width)
         else:
             for j in range(number):
-                store_total(target, j * target_step, load_total(source, j * source_step))
+                tally.store_total(target, j * target_step, tally.load_total(source, j * source_step))
 
     def kernel(words: int, begin: int, end: int) -> int:
-        count, across = load_word(words, FIRST + 16), load_word(words, FIRST + 40)
-        source_step, target_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
-        tiles, rank, tile = load_word(words, FIRST + 64), load_word(words, FIRST + 72), load_word(words, FIRST + 80)
+        w = SCAN(words)
+        count, across, source_step, target_step = w.count, w.across, w.source_step, w.target_step
+        tiles, rank, tile = w.tiles, w.rank, w.tile
         memory, at = stack(), scratch()
         deep = count // depth * depth
         for unit in range(begin, end):
             rest = quotient(unit, tiles)
             low = (unit - rest * tiles) * tile
             wide = smaller(tile, across - low)
-            source_on, target_on = find_row(words, OUTER, rank, rest, at)
-            source = load_word(words, FIRST) + source_on + low * width
-            target = load_word(words, FIRST + 8) + target_on + low * width
+            source_on, target_on = find_row(w.outer, rank, rest, at)
+            source = w.source + source_on + low * width
+            target = w.target + target_on + low * width
             head = 0 if is_narrow else smaller(-target % block // width, wide)
             blocks = (wide - head) // COLUMNS
             done = head + blocks * COLUMNS
             totals = memory + -(head * total_width) % 64  # those of whole blocks are aligned
-            before, after, far = find(words, rank, at, low)
+            before, after, far = tally.find(w, rank, at, low)
             if before != 0:
                 move_totals(totals, total_width, before, far, wide)
             else:
                 for j in range(wide):
-                    store_total(totals, j * total_width, start)
+                    tally.store_total(totals, j * total_width, tally.start)
             for i in range(0, deep, depth):
                 s, t = source + i * source_step, target + i * target_step
                 if not is_narrow:
@@ -638,18 +599,15 @@ def make_columns(kind: str, function: str, exclusive: bool, carried: bool, depth
                 one_row(source + i * source_step, target + i * target_step, totals, wide)
             if carried:
                 move_totals(after, far, totals, total_width, wide)
-            if clear and before == 0:
+            if tally.clears and before == 0:
                 for j in range(wide):
-                    store(target, j * width, zero)
+                    tally.store(target, j * width, tally.zero)
         return 0
 
     return kernel
 
 
 # Running sums and products of one long row, which all threads share.
-#
-# Words after the header: those of a scan of any kind, with the address of the chain in the place of a tile's width;
-# where tallies are handed on, then the address of the one before, or 0, of the one after, and 0.
 
 
 PIECES, PIECE = 4, 4112
@@ -669,13 +627,8 @@ def make_long(kind: str, function: str, exclusive: bool, carried: bool, reverse:
     fetched from memory once. Whoever has a tile may have lost its core; those after it wait some microseconds, then add
     that tile up themselves, to the same bits. Nobody waits for a thread that does not run.
     """
-    tally = Tally(kind, function)
-    line, start, opening = make_line(tally, exclusive), tally.start, make_opening(tally)
-    clear, store, zero = starts_with_zero(tally, exclusive), tally.store, tally.zero
-    find = find_tallies if carried else no_tallies
-    rows = tally.make_rows(ROW_BLOCK, reverse=reverse, exclusive=exclusive, stream=False)
-    reduce, combine = tally.make_reduce(ROW_BLOCK), tally.make_combine()
-    load_total, store_total = tally.load_total, tally.store_total
+    tally = Tally(kind, function, exclusive, carried)
+    rows, reduce = tally.make_rows(ROW_BLOCK, reverse=reverse, stream=False), tally.make_reduce(ROW_BLOCK)
     stack = make_stack(320)
     width, total_width = tally.width, tally.total_width
     block = ROW_BLOCK * width
@@ -687,13 +640,13 @@ def make_long(kind: str, function: str, exclusive: bool, carried: bool, reverse:
         # The total of each piece, in lanes of which the order is fixed.
         for p in range(PIECES):
             for j in range(ROW_BLOCK):
-                store_total(lanes, j * total_width, start)
+                tally.store_total(lanes, j * total_width, tally.start)
             for i in range(PIECE // ROW_BLOCK):
                 reduce(source + (p * PIECE + i * ROW_BLOCK) * step - lead, lanes)
-            whole = start
+            whole = tally.start
             for j in range(ROW_BLOCK):
-                whole = combine(whole, load_total(lanes, j * total_width))
-            store_total(sums, p * total_width, whole)
+                whole = tally.take(whole, tally.load_total(lanes, j * total_width))
+            tally.store_total(sums, p * total_width, whole)
 
     def find_total(chain: int, t: int, source: int, before: int, sums: int, lanes: int) -> Any:
         # The total of everything before tile t.
@@ -705,23 +658,23 @@ def make_long(kind: str, function: str, exclusive: bool, carried: bool, reverse:
         known = t
         while known > 0 and load_acquire(chain + 16 * known - 8) == 0:
             known -= 1
-        carry = opening(before, 0)
+        carry = tally.opening(before, 0)
         if known > 0:
-            carry = load_total(chain + 16 * known - 16, 0)
+            carry = tally.load_total(chain + 16 * known - 16, 0)
         for k in range(known, t):
             add_up(source + k * TILE * step, sums, lanes)
             fence()  # in place its elements are written as soon as its total is there
             if load_acquire(chain + 16 * k + 8):
-                carry = load_total(chain + 16 * k, 0)
+                carry = tally.load_total(chain + 16 * k, 0)
             else:
                 for p in range(PIECES):
-                    carry = combine(carry, load_total(sums, p * total_width))
+                    carry = tally.take(carry, tally.load_total(sums, p * total_width))
         return carry
 
     def kernel(words: int, begin: int, end: int) -> int:
-        source, target = load_word(words, FIRST), load_word(words, FIRST + 8)
-        count, ticket = load_word(words, FIRST + 16), load_word(words, FIRST + 80)
-        before, after, _ = find(words, 0, 0, 0)
+        w = SCAN(words)
+        source, target, count, ticket = w.source, w.target, w.count, w.tile
+        before, after, _ = tally.find(w, 0, 0, 0)
         chain = ticket + 16
         tiles = quotient(count + TILE - 1, TILE)
         totals = stack()
@@ -734,26 +687,26 @@ def make_long(kind: str, function: str, exclusive: bool, carried: bool, reverse:
             s, d = source + first * step, target + first * step
             length = smaller(TILE, count - first)
             if length < TILE:  # the last one: nobody needs its total
-                total = line(s, step, d, step, length, find_total(chain, t, source, before, others, lanes))
+                total = tally.line(s, step, d, step, length, find_total(chain, t, source, before, others, lanes))
                 if carried:
-                    store_total(after, 0, total)
-                if clear and t == 0 and before == 0:
-                    store(d, 0, zero)
+                    tally.store_total(after, 0, total)
+                if tally.clears and t == 0 and before == 0:
+                    tally.store(d, 0, tally.zero)
                 continue
             add_up(s, sums, lanes)
             carry = find_total(chain, t, source, before, others, lanes)
             for p in range(PIECES):
-                store_total(totals, p * total_width, carry)
-                carry = combine(carry, load_total(sums, p * total_width))
-            store_total(chain + 16 * t, 0, carry)
+                tally.store_total(totals, p * total_width, carry)
+                carry = tally.take(carry, tally.load_total(sums, p * total_width))
+            tally.store_total(chain + 16 * t, 0, carry)
             store_release(chain + 16 * t + 8, 1)
             if carried and t == tiles - 1:
-                store_total(after, 0, carry)
+                tally.store_total(after, 0, carry)
             fence()  # before the tile is written: who still adds it up, in place, then sees that its total is there
             for i in range(PIECE // ROW_BLOCK):
                 at = forward * i * block - lead
                 rows(d + at, PIECE * step, s + at, PIECE * step, totals)
-            if clear and t == 0 and before == 0:
-                store(d, 0, zero)
+            if tally.clears and t == 0 and before == 0:
+                tally.store(d, 0, tally.zero)
 
     return kernel

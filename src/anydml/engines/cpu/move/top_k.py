@@ -1,8 +1,4 @@
-"""Top-k: the first few places of each line's order, kept sorted while a line is walked.
-
-Words after the header: source, target, count, source step, target step, how many are wanted, outer rank, then size,
-source stride and target stride of each outer dimension. Steps and strides are in bytes. A unit is a line.
-"""
+"""Top-k: the first few places of each line's order, kept sorted while a line is walked."""
 
 from __future__ import annotations
 
@@ -23,10 +19,10 @@ from anydml.engines.cpu.codegen.language import (
     scratch,
     store_word,
 )
-from anydml.engines.cpu.codegen.outer_loops import FIRST, find_row
+from anydml.engines.cpu.codegen.outer_loops import find_row
 from anydml.engines.cpu.codegen.translate import word
 from anydml.engines.cpu.launch.program import KernelProgram
-from anydml.engines.cpu.launch.record import Layout, Pointer, Record, outer_words
+from anydml.engines.cpu.launch.record import OUTER, Layout, Pointer, outer_words
 from anydml.engines.cpu.schedules import MOST_WANTED
 from anydml.ir.loops import Loops, merge, order, squeeze
 
@@ -34,7 +30,7 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Sort
 
 
-TOP = Layout("source", "target", "count", "source_step", "target_step", "wanted", "rank")
+TOP = Layout("source", "target", "count", "source_step", "target_step", "wanted", "rank", OUTER)
 """As a walk's, for lines of which some elements are wanted."""
 
 
@@ -52,13 +48,13 @@ def plan_top_k(primitive: Sort) -> KernelProgram:
         (0, 0),
     )
     rank = len(loops.sizes)
-    fields: dict[str, int | Pointer] = {
+    record = TOP.write({
         "source": Pointer(source.tensor, source.offset * widths[0]),
         "target": Pointer(target.tensor, target.offset * widths[1]),
         "count": count, "source_step": source.strides[axis] * widths[0],
         "target_step": target.strides[axis] * widths[1], "wanted": wanted, "rank": rank,
-    }  # fmt: skip
-    record = Record.of(TOP.write(fields), outer_words(in_bytes, 1, rank))
+        "outer": outer_words(in_bytes, 1, rank),
+    })  # fmt: skip
     kind, result = kind_of(source.data_type), f"u{8 * widths[1]}"
     which = "largest" if primitive.largest else "smallest"
     make = functools.partial(make_top, kind, result, primitive.largest)
@@ -66,7 +62,6 @@ def plan_top_k(primitive: Sort) -> KernelProgram:
     return KernelProgram(kernel, record, loops.count, loops.count * count * widths[0])
 
 
-OUTER = FIRST + 8 * 7
 BLOCK = 16
 """Elements that are looked at together: as soon as all places are taken, most blocks have none that comes before the
 last. The 16 largest of 2^20 take 0.24 ms so, and 1.8 one by one (one thread of an Arm Neoverse-N1)."""
@@ -154,13 +149,13 @@ def make_top(kind: str, result: str, largest: bool) -> Any:
     store = make_store(lambda builder, value: value if width == 64 else builder.trunc(value, ir.IntType(width)))
 
     def kernel(words: int, begin: int, end: int) -> int:
-        count, wanted, rank = load_word(words, FIRST + 16), load_word(words, FIRST + 40), load_word(words, FIRST + 48)
-        source_step, target_step = load_word(words, FIRST + 24), load_word(words, FIRST + 32)
+        w = TOP(words)
+        count, wanted, rank, source_step, target_step = w.count, w.wanted, w.rank, w.source_step, w.target_step
         keys, at = stack(), scratch()
         places = keys + 8 * MOST_WANTED
         for unit in range(begin, end):
-            source_on, target_on = find_row(words, OUTER, rank, unit, at)
-            source, target = load_word(words, FIRST) + source_on, load_word(words, FIRST + 8) + target_on
+            source_on, target_on = find_row(w.outer, rank, unit, at)
+            source, target = w.source + source_on, w.target + target_on
             held, least = 0, 0
             done = 0
             while done < count:

@@ -20,10 +20,10 @@ from llvmlite import ir
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.conversions import F64, I32, I64, convert, scalar_of
 from anydml.engines.cpu.codegen.expressions import kind_of
-from anydml.engines.cpu.codegen.outer_loops import make_line_walk
+from anydml.engines.cpu.codegen.outer_loops import LINES, make_line_walk
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.launch.program import KernelProgram, Otherwise
-from anydml.engines.cpu.launch.record import WALK, Layout, Pointer, Record, Table
+from anydml.engines.cpu.launch.record import Layout, Pointer, Record
 from anydml.engines.cpu.move.copy import program_of_copy
 from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.ir.patterns import copy_of, match_filled, match_scaled
@@ -41,10 +41,6 @@ LONG_ROW = 256
 """Bytes of a row from which on whole lines of it are written past the cache, where the output is large."""
 ELEMENTS = 64
 """Segments are whole multiples of it, so that lines of the cache are whole in each."""
-OUTER_RANK = 8
-"""Outer dimensions that a walk over lines has room for."""
-LINES = Layout(*WALK.fields, Table("outer", OUTER_RANK, 3), "line", Table("parameters", 1, 2))
-"""A walk with room for outer dimensions, the address of the line's kernel, and what that knows."""
 
 
 @dataclass(frozen=True, slots=True)

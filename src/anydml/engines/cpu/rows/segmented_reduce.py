@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.engines.common.program import Program
 from anydml.ir.expressions import FOLDS, Expr, coordinate, fold, load
 from anydml.ir.row_passes import levels_of
 from anydml.ir.trees import loads, rewrite, walk
@@ -18,8 +19,6 @@ from anydml.memory import numpy_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from anydml.engines.common.program import Program
 
 
 TEMPORARY = "a temporary of a reduce:"
@@ -162,7 +161,8 @@ def _packed(sizes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
 
 
-class CutProgram(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CutProgram(Program):
     """Programs that run one after the other, with temporaries between them."""
 
     steps: tuple[Program, ...]

@@ -76,7 +76,7 @@ def make_rows() -> str:
     """The text of the walk's kernel."""
     words = [
         f"%{name}.at = getelementptr i64, ptr %all, i64 {HEADER + i}\n%{name} = load i64, ptr %{name}.at"
-        for i, (name, _, _) in enumerate(ROWS.fields)
+        for i, (name, *_) in enumerate(ROWS.fields)
     ]
     return _WALK.format(words="\n".join(words), rank=OUTER_RANK, views=VIEWS, first=ROWS.end)
 

@@ -25,7 +25,8 @@ from anydml.alone import run_alone
 from anydml.engines.common.cores import count_cores
 from anydml.engines.common.threads import get_num_threads, number_cell
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.threads.team_kernel import GRAINS, PAUSES, STATE_BYTES, make_team
+from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.threads.team_kernel import JOB, STATE, STATE_BYTES, make_team
 from anydml.memory import keep_for_ever
 
 if TYPE_CHECKING:
@@ -44,9 +45,9 @@ _FUTEX = {"x86_64": 202, "aarch64": 98}
 """The system call's number."""
 _FATAL = {signal.SIGSEGV, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
 """Signals of a thread's own doing, which it takes itself; all others are for Python's threads."""
-# As threads/team_kernel.py has them: words of the state.
-_STOP, _THERE, _PATIENCE, _CELL, _PAUSES, _CALLS = 9, 10, 11, 12, 13, 14
-
+_STOP, _THERE, _PATIENCE, _THREADS, _PAUSES, _CALLS = map(
+    STATE.word, ("stop", "there", "patience", "threads", "pauses", "syscall")
+)
 _FOR_EVER = 2**62
 """Dispatches at the end of the process, which ask no more for threads: the method that starts them is gone by then."""
 _IS_KNOWN = sys.platform == "linux" and sys.maxsize > 2**32 and platform.machine() in _FUTEX
@@ -114,7 +115,7 @@ class Team:
         ctypes.memset(self._state, 0, STATE_BYTES)
         get_num_threads()
         python, libc = ctypes.pythonapi, self._libc
-        self._state[_CELL] = ctypes.addressof(number_cell)
+        self._state[_THREADS] = ctypes.addressof(number_cell)
         self._state[_CALLS : _CALLS + 6] = [
             _address(libc.syscall),
             _FUTEX[platform.machine()],
@@ -140,7 +141,7 @@ class Team:
             self._threads = [thread for thread in self._threads if thread.value]
             wanted = get_num_threads()
             # Who watches for work keeps a core busy: not where others wait for it.
-            self._state[_PAUSES] = PAUSES if wanted <= count_cores() else 0
+            self._state[_PAUSES] = figures().threads.pauses if wanted <= count_cores() else 0
             with _for_threads():
                 while len(self._threads) < wanted - 1 and self._start():
                     self._state[_THERE] = len(self._threads)
@@ -182,9 +183,12 @@ class Cancellable:
         self._over = (ctypes.c_uint64 * 8)()
         """A semaphore."""
         self._libc.sem_init(self._over, 0, 0)
-        step, calls = max(units // (threads * GRAINS), 1), (self._libc.pthread_setcanceltype, self._libc.sem_post)
-        given = (0, units, step, kernel, words, -1, *map(_address, calls), ctypes.addressof(self._over))
-        self._job = (ctypes.c_int64 * len(given))(*given)
+        job = JOB.write({
+            "units": units, "step": max(units // (threads * figures().threads.grains), 1), "kernel": kernel,
+            "words": words, "status": -1, "set_type": _address(self._libc.pthread_setcanceltype),
+            "post": _address(self._libc.sem_post), "over": ctypes.addressof(self._over),
+        })  # fmt: skip
+        self._job = (ctypes.c_int64 * len(job.words))(*job.words)
         self._wanted, self._process = threads, os.getpid()
 
     @staticmethod

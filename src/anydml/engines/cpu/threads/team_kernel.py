@@ -1,617 +1,356 @@
-"""The thread team, in LLVM IR: how grains of a job are taken and counted, how a job is offered and waited for, how
-threads wait, wake and are pinned.
+"""The thread team, in LLVM IR: how a job is offered, its grains taken and counted, how threads wait, wake and are kept
+off the caller's core. Work is handed over in about a microsecond, and Python takes no part in it.
+
+A job is a slot: whoever calls takes a free one, or works alone where none is. Its tag holds an epoch, the seats left
+for helpers and the next grain; a seat, then grains, are taken by compare-and-swap, so that a thread that comes late
+finds another epoch and leaves. Who takes grains takes a share of those that are left, so that takes are few and the
+last are small: 12 heads of attention in eight equal turns, of one head and of two, took two threads as long as 14.
+The caller works along and returns when every grain is done: it waits for grains that others have taken, never for
+threads that have not come. Idle threads watch the bell for some microseconds, then sleep on it; who wakes wakes two
+more. Threads that are woken are kept off the caller's core: where the system sees cores as far from each other, as in
+many virtual machines, it woke them there, and both took turns on one (a GPT-2 step after a pause of 0.1 s: 12 ms or
+24, by chance).
 """
 
 from __future__ import annotations
 
-from anydml.engines.cpu.build import COUNT
+from typing import TYPE_CHECKING
+
+from anydml.engines.cpu.codegen.function import Function, link
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM
+from anydml.engines.cpu.launch.record import BYTES_HEAD, CALL, WORD, Layout, Table, count_reference
 
-# The jobs of a team, in LLVM: how grains are taken and counted, and how a job is offered and waited for.
-#
-# The state's places are as told above `make_team`, at the end of this file.
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-
-_PLACES = """\
-  %kernel_at = getelementptr i8, ptr %slot, i64 16
-  %words_at = getelementptr i8, ptr %slot, i64 24
-  %units_at = getelementptr i8, ptr %slot, i64 32
-  %grains_at = getelementptr i8, ptr %slot, i64 40
-  %divisor_at = getelementptr i8, ptr %slot, i64 48
-  %done_at = getelementptr i8, ptr %slot, i64 64
-  %sleeps_at = getelementptr i8, ptr %slot, i64 72
-  %status_at = getelementptr i8, ptr %slot, i64 80
-"""
-"""Of a job, from its slot on."""
-
-JOBS = (
-    """
-; Grains of a job, share by share; the smallest status other than 0 is kept.
-define internal void @work(i64 %at, i64 %epoch) {{
-entry:
-  %slot = getelementptr i8, ptr @state, i64 %at
-"""
-    + _PLACES
-    + """  br label %look
-look:
-  %tag = load atomic i64, ptr %slot acquire, align 8
-  %now = lshr i64 %tag, 32
-  %same = icmp eq i64 %now, %epoch
-  br i1 %same, label %read, label %out
-read: ; valid where the tag is the same when grains are taken
-  %kernel = load atomic ptr, ptr %kernel_at monotonic, align 8
-  %words = load atomic i64, ptr %words_at monotonic, align 8
-  %units = load atomic i64, ptr %units_at monotonic, align 8
-  %grains = load atomic i64, ptr %grains_at monotonic, align 8
-  %divisor = load atomic i64, ptr %divisor_at monotonic, align 8
-  %first = and i64 %tag, 65535
-  %some = icmp ult i64 %first, %grains
-  br i1 %some, label %take, label %out
-take:
-  %left = sub i64 %grains, %first
-  %share = udiv i64 %left, %divisor
-  %count = call i64 @llvm.umax.i64(i64 %share, i64 1)
-  %next = add i64 %tag, %count
-  %swap = cmpxchg ptr %slot, i64 %tag, i64 %next acq_rel acquire
-  %taken = extractvalue {{ i64, i1 }} %swap, 1
-  br i1 %taken, label %run, label %look
-run:
-  %low = mul i64 %units, %first
-  %begin = udiv i64 %low, %grains
-  %after = add i64 %first, %count
-  %high = mul i64 %units, %after
-  %end = udiv i64 %high, %grains
-  %status = call i64 %kernel(i64 %words, i64 %begin, i64 %end)
-  %fine = icmp eq i64 %status, 0
-  br i1 %fine, label %add, label %note
-note:
-  %worst = atomicrmw umin ptr %status_at, i64 %status monotonic
-  br label %add
-add:
-  %more = trunc i64 %count to i32
-  %before = atomicrmw add ptr %done_at, i32 %more seq_cst
-  %so_far = add i32 %before, %more
-  %all = trunc i64 %grains to i32
-  %last = icmp eq i32 %so_far, %all
-  br i1 %last, label %tell, label %look
-tell:
-  %sleeps = load atomic i64, ptr %sleeps_at seq_cst, align 8
-  %asleep = icmp ne i64 %sleeps, 0
-  br i1 %asleep, label %rouse, label %look
-rouse:
-  %done = add i64 %at, 64
-  call void @wake(i64 %done, i64 1)
-  br label %look
-out:
-  ret void
-}}
-
-define internal i64 @share(ptr %kernel, i64 %words, i64 %units, i64 %grains, i64 %seats) {{
-entry:
-  %pauses_at = getelementptr i8, ptr @state, i64 104
-  br label %find
-find:
-  %at = phi i64 [ 256, %entry ], [ %beyond, %full ]
-  %slot = getelementptr i8, ptr @state, i64 %at
-  %taken_at = getelementptr i8, ptr %slot, i64 8
-  %claim = cmpxchg ptr %taken_at, i64 0, i64 1 acq_rel monotonic
-  %mine = extractvalue {{ i64, i1 }} %claim, 1
-  br i1 %mine, label %open, label %full
-full:
-  %beyond = add i64 %at, 128
-  %more = icmp ult i64 %beyond, {numbers}
-  br i1 %more, label %find, label %alone
-alone:
-  %own = call i64 %kernel(i64 %words, i64 0, i64 %units)
-  ret i64 %own
-open: ; an epoch without grains lies between two jobs: nobody takes one of the one by the words of the other
-  %tag = load atomic i64, ptr %slot acquire, align 8
-  %last = lshr i64 %tag, 32
-  %between = add i64 %last, 1
-  %between_high = shl i64 %between, 32
-  %closed = or i64 %between_high, 65535
-  %old = atomicrmw xchg ptr %slot, i64 %closed seq_cst
-"""
-    + _PLACES
-    + """  store atomic ptr %kernel, ptr %kernel_at monotonic, align 8
-  store atomic i64 %words, ptr %words_at monotonic, align 8
-  store atomic i64 %units, ptr %units_at monotonic, align 8
-  store atomic i64 %grains, ptr %grains_at monotonic, align 8
-  %divisor = mul i64 %seats, {shares}
-  store atomic i64 %divisor, ptr %divisor_at monotonic, align 8
-  store atomic i32 0, ptr %done_at monotonic, align 4
-  store atomic i64 0, ptr %sleeps_at monotonic, align 8
-  store atomic i64 -1, ptr %status_at monotonic, align 8
-  %epoch_wide = add i64 %last, 2
-  %epoch = and i64 %epoch_wide, 4294967295
-  %epoch_high = shl i64 %epoch, 32
-  %helpers = sub i64 %seats, 1
-  %free = shl i64 %helpers, 16
-  %fresh = or i64 %epoch_high, %free
-  store atomic i64 %fresh, ptr %slot release, align 8
-  %rung = atomicrmw add ptr @state, i32 1 seq_cst
-  %awake = call i64 @awake()
-  %some = icmp ugt i64 %helpers, %awake
-  br i1 %some, label %ring, label %work
-ring:
-  %few = icmp ult i64 %helpers, 2
-  %number = select i1 %few, i64 1, i64 2
-  call void @part()
-  call void @wake(i64 0, i64 %number)
-  br label %work
-work:
-  call void @work(i64 %at, i64 %epoch)
-  %unseated = atomicrmw and ptr %slot, i64 -4294901761 seq_cst
-  %all = trunc i64 %grains to i32
-  %pauses = load atomic i64, ptr %pauses_at monotonic, align 8
-  br label %check
-check:
-  %k = phi i64 [ 0, %work ], [ %k1, %rest ]
-  %done = load atomic i32, ptr %done_at seq_cst, align 4
-  %over = icmp eq i32 %done, %all
-  br i1 %over, label %out, label %wait
-wait:
-  %k1 = add i64 %k, 1
-  %long = icmp ugt i64 %k1, %pauses
-  br i1 %long, label %sleep, label %rest
-rest:
-  {pause}
-  br label %check
-sleep:
-  store atomic i64 1, ptr %sleeps_at seq_cst, align 8
-  %seen = load atomic i32, ptr %done_at seq_cst, align 4
-  %ended = icmp eq i32 %seen, %all
-  br i1 %ended, label %out, label %doze
-doze:
-  %where = add i64 %at, 64
-  %known = zext i32 %seen to i64
-  %woken = call i64 @futex(i64 %where, i64 128, i64 %known)
-  br label %sleep
-out:
-  %worst = load atomic i64, ptr %status_at acquire, align 8
-  %none = icmp eq i64 %worst, -1
-  %status = select i1 %none, i64 0, i64 %worst
-  store atomic i64 0, ptr %taken_at release, align 8
-  ret i64 %status
-}}
-"""
-)
-
-# The threads of a team, in LLVM: how one waits for work and takes part in it, how they are woken, and on which cores.
-#
-# The state's places are as told above `make_team`, at the end of this file; `@work`, a job's grains, is in
-# the section above.
-
-
-_NAMES = ("get_cpu", "get_cores", "set_cores", "get_number")
-_CALL_NUMBERS = {True: (168, 123, 122, 178), False: (309, 204, 203, 186)}
-CALLS = dict(zip(_NAMES, _CALL_NUMBERS[IS_ARM], strict=True))
-"""The numbers of getcpu, sched_getaffinity, sched_setaffinity and gettid, on an Arm and on an x86."""
-
-THREADS = """
-define internal i64 @futex(i64 %at, i64 %what, i64 %value) {{
-  %p = getelementptr i8, ptr @state, i64 112
-  %call = load ptr, ptr %p
-  %q = getelementptr i8, ptr @state, i64 120
-  %number = load i64, ptr %q
-  %place = getelementptr i8, ptr @state, i64 %at
-  %result = call i64 (i64, ...) %call(i64 %number, ptr %place, i64 %what, i64 %value, i64 0, i64 0, i64 0)
-  ret i64 %result
-}}
-
-define internal void @wake(i64 %at, i64 %count) {{
-  %ignored = call i64 @futex(i64 %at, i64 129, i64 %count)
-  ret void
-}}
-
-; The threads that do not sleep, at work or not.
-define internal i64 @awake() {{
-  %there_at = getelementptr i8, ptr @state, i64 80
-  %there = load atomic i64, ptr %there_at monotonic, align 8
-  %sleepers_at = getelementptr i8, ptr @state, i64 64
-  %sleepers = load atomic i64, ptr %sleepers_at seq_cst, align 8
-  %awake = sub i64 %there, %sleepers
-  %number = call i64 @llvm.smax.i64(i64 %awake, i64 0)
-  ret i64 %number
-}}
-declare i64 @llvm.smax.i64(i64, i64)
-
-; Keep the threads off the core that this is called on, where they do not yet. What fails leaves them where they are.
-define internal void @part() {{
-entry:
-  %cpu_at = alloca i32
-  %mask = alloca [128 x i8], align 8
-  %pauses_at = getelementptr i8, ptr @state, i64 104
-  %kept_at = getelementptr i8, ptr @state, i64 160
-  %count_at = getelementptr i8, ptr @state, i64 168
-  %call_at = getelementptr i8, ptr @state, i64 112
-  %call = load ptr, ptr %call_at
-  %pauses = load atomic i64, ptr %pauses_at monotonic, align 8
-  %crowded = icmp eq i64 %pauses, 0 ; more threads than cores
-  br i1 %crowded, label %out, label %ask
-ask:
-  %failed = call i64 (i64, ...) %call(i64 {get_cpu}, ptr %cpu_at, i64 0, i64 0)
-  %cpu_narrow = load i32, ptr %cpu_at
-  %cpu = zext i32 %cpu_narrow to i64
-  %one_more = add i64 %cpu, 1
-  %kept = load atomic i64, ptr %kept_at monotonic, align 8
-  %same = icmp eq i64 %kept, %one_more
-  %known = icmp eq i64 %failed, 0
-  %few = icmp ult i64 %cpu, 1024
-  %fine = and i1 %known, %few
-  %skip = xor i1 %fine, true
-  %leave = or i1 %skip, %same
-  br i1 %leave, label %out, label %own
-own:
-  %bytes = call i64 (i64, ...) %call(i64 {get_cores}, i64 0, i64 128, ptr %mask)
-  %there = icmp sgt i64 %bytes, 0
-  br i1 %there, label %clear, label %out
-clear:
-  store atomic i64 %one_more, ptr %kept_at monotonic, align 8
-  %byte = lshr i64 %cpu, 3
-  %bit = and i64 %cpu, 7
-  %bit_narrow = trunc i64 %bit to i8
-  %one = shl i8 1, %bit_narrow
-  %others = xor i8 %one, -1
-  %byte_at = getelementptr i8, ptr %mask, i64 %byte
-  %before = load i8, ptr %byte_at
-  %after = and i8 %before, %others
-  store i8 %after, ptr %byte_at
-  %made = load atomic i64, ptr %count_at acquire, align 8
-  %many = icmp ugt i64 %made, {numbered}
-  %count = select i1 %many, i64 {numbered}, i64 %made
-  br label %next
-next:
-  %k = phi i64 [ 0, %clear ], [ %k1, %look ], [ %k1, %move ]
-  %more = icmp ult i64 %k, %count
-  br i1 %more, label %look, label %out
-look: ; 0 where a thread is counted and not yet entered: the system takes that for the caller
-  %k1 = add i64 %k, 1
-  %offset = shl i64 %k, 3
-  %at = add i64 %offset, {numbers}
-  %number_at = getelementptr i8, ptr @state, i64 %at
-  %number = load atomic i64, ptr %number_at monotonic, align 8
-  %entered = icmp ne i64 %number, 0
-  br i1 %entered, label %move, label %next
-move:
-  %moved = call i64 (i64, ...) %call(i64 {set_cores}, i64 %number, i64 %bytes, ptr %mask)
-  br label %next
-out:
-  ret void
-}}
-
-define ptr @worker(ptr %unused) {{
-entry:
-  %sleepers_at = getelementptr i8, ptr @state, i64 64
-  %stop_at = getelementptr i8, ptr @state, i64 72
-  %pauses_at = getelementptr i8, ptr @state, i64 104
-  %kept_at = getelementptr i8, ptr @state, i64 160
-  %count_at = getelementptr i8, ptr @state, i64 168
-  %call_at = getelementptr i8, ptr @state, i64 112
-  %system = load ptr, ptr %call_at
-  %own = call i64 (i64, ...) %system(i64 {get_number})
-  %k_own = atomicrmw add ptr %count_at, i64 1 seq_cst
-  %has_place = icmp ult i64 %k_own, {numbered}
-  br i1 %has_place, label %enter, label %listen
-enter: ; whoever calls next moves this one too
-  %own_offset = shl i64 %k_own, 3
-  %own_at = add i64 %own_offset, {numbers}
-  %number_at = getelementptr i8, ptr @state, i64 %own_at
-  store atomic i64 %own, ptr %number_at release, align 8
-  store atomic i64 0, ptr %kept_at seq_cst, align 8
-  br label %listen
-listen:
-  %bell = load atomic i32, ptr @state seq_cst, align 4
-  %stop = load atomic i64, ptr %stop_at seq_cst, align 8
-  %over = icmp ne i64 %stop, 0
-  br i1 %over, label %out, label %scan
-scan:
-  %at = phi i64 [ 256, %listen ], [ %at, %seat ], [ %beyond, %none ]
-  %slot = getelementptr i8, ptr @state, i64 %at
-  %tag = load atomic i64, ptr %slot acquire, align 8
-  %shifted = lshr i64 %tag, 16
-  %seats = and i64 %shifted, 65535
-  %free = icmp ne i64 %seats, 0
-  br i1 %free, label %seat, label %none
-none:
-  %beyond = add i64 %at, 128
-  %more = icmp ult i64 %beyond, {numbers}
-  br i1 %more, label %scan, label %idle
-seat:
-  %seated = sub i64 %tag, 65536
-  %swap = cmpxchg ptr %slot, i64 %tag, i64 %seated acq_rel acquire
-  %sits = extractvalue {{ i64, i1 }} %swap, 1
-  br i1 %sits, label %call, label %scan
-call: ; whoever sleeps is woken by those who woke
-  %awake = call i64 @awake()
-  %some = icmp ugt i64 %seats, %awake ; this one is among both
-  br i1 %some, label %ring, label %join
-ring:
-  call void @wake(i64 0, i64 2)
-  br label %join
-join:
-  %epoch = lshr i64 %tag, 32
-  call void @work(i64 %at, i64 %epoch)
-  br label %listen
-idle:
-  %pauses = load atomic i64, ptr %pauses_at monotonic, align 8
-  br label %watch
-watch:
-  %k = phi i64 [ 0, %idle ], [ %k1, %rest ]
-  %heard = load atomic i32, ptr @state monotonic, align 4
-  %rung = icmp ne i32 %heard, %bell
-  br i1 %rung, label %listen, label %wait
-wait:
-  %k1 = add i64 %k, 1
-  %long = icmp ugt i64 %k1, %pauses
-  br i1 %long, label %sleep, label %rest
-rest:
-  {pause}
-  br label %watch
-sleep:
-  %in = atomicrmw add ptr %sleepers_at, i64 1 seq_cst
-  %known = zext i32 %bell to i64
-  %woken = call i64 @futex(i64 0, i64 128, i64 %known)
-  %back = atomicrmw sub ptr %sleepers_at, i64 1 seq_cst
-  br label %listen
-out:
-  ret ptr null
-}}
-
-; Units of work that a thread of their own does, and may be cancelled in at any instruction. Its words: the next unit,
-; the units, those taken at once, the kernel, its words, the smallest status, pthread_setcanceltype, sem_post, and the
-; semaphore that it posts at its end.
-define ptr @cancellable(ptr %job) {{
-entry:
-  %units_at = getelementptr i8, ptr %job, i64 8
-  %units = load i64, ptr %units_at
-  %step_at = getelementptr i8, ptr %job, i64 16
-  %step = load i64, ptr %step_at
-  %kernel_at = getelementptr i8, ptr %job, i64 24
-  %kernel = load ptr, ptr %kernel_at
-  %words_at = getelementptr i8, ptr %job, i64 32
-  %words = load i64, ptr %words_at
-  %status_at = getelementptr i8, ptr %job, i64 40
-  %type_at = getelementptr i8, ptr %job, i64 48
-  %set_type = load ptr, ptr %type_at
-  %before_at = alloca i32
-  %at_once = call i32 %set_type(i32 1, ptr %before_at)
-  br label %take
-take:
-  %begin = atomicrmw add ptr %job, i64 %step monotonic
-  %some = icmp ult i64 %begin, %units
-  br i1 %some, label %run, label %out
-run:
-  %beyond = add i64 %begin, %step
-  %end = call i64 @llvm.umin.i64(i64 %beyond, i64 %units)
-  %status = call i64 %kernel(i64 %words, i64 %begin, i64 %end)
-  %fine = icmp eq i64 %status, 0
-  br i1 %fine, label %take, label %note
-note:
-  %worst = atomicrmw umin ptr %status_at, i64 %status monotonic
-  br label %take
-out: ; what the system does at a thread's end is not to be cancelled
-  %later = call i32 %set_type(i32 0, ptr %before_at)
-  %post_at = getelementptr i8, ptr %job, i64 56
-  %post = load ptr, ptr %post_at
-  %over_at = getelementptr i8, ptr %job, i64 64
-  %over = load ptr, ptr %over_at
-  %posted = call i32 %post(ptr %over)
-  ret ptr null
-}}
-
-; Tell every thread to end.
-define void @halt() {{
-  %stop_at = getelementptr i8, ptr @state, i64 72
-  store atomic i64 1, ptr %stop_at seq_cst, align 8
-  %rung = atomicrmw add ptr @state, i32 1 seq_cst
-  call void @wake(i64 0, i64 1073741824)
-  ret void
-}}
-"""
-
-# The team of threads, in LLVM: work is handed over in about a microsecond, and Python takes no part in it.
-#
-# A job is a slot: whoever calls takes a free one, or works alone where none is. Its tag holds an epoch, the seats left
-# for helpers and the next grain; a seat, then grains, are taken by compare-and-swap, so that a thread that comes late
-# finds another epoch and leaves. Who takes grains takes a share of those that are left, so that takes are few and the
-# last are small: 12 heads of attention in eight equal turns, of one head and of two, took two threads as long as 14.
-# The caller works along and returns when every grain is done: it waits for grains that others have taken, never for
-# threads that have not come. Idle threads watch the bell for some microseconds, then sleep on it; who wakes wakes two
-# more. Threads that are woken are kept off the caller's core: where the system sees cores as far from each other, as in
-# many virtual machines, it woke them there, and both took turns on one (a GPT-2 step after a pause of 0.1 s: 12 ms or
-# 24, by chance).
-#
-# State, in bytes: bell 0, sleepers 64, stop 72, threads there 80, dispatches before more are asked for 88, address of
-# the number of threads 96, pauses before a sleep 104, syscall 112, its number for a futex 120, PyEval_SaveThread 128,
-# PyEval_RestoreThread 136, PyObject_CallNoArgs 144, what makes more threads 152, the core that threads keep off 160
-# (one more than its number), numbered threads 168, bytes of work missed 176; slots of 128 bytes from 256 on, then the
-# threads' numbers. A slot: tag 0, taken 8, kernel 16, words 24, units 32, grains 40, what those left are divided by 48,
-# done 64, caller sleeps 72, smallest status 80.
-
+    from anydml.engines.cpu.codegen.function import Operand, Value
 
 SLOTS = 8
 NUMBERED = 64
 """Threads of which the system's numbers are kept; those beyond are left where the system puts them."""
-_NUMBERS = 256 + 128 * SLOTS
-STATE_BYTES = _NUMBERS + 8 * NUMBERED
-CHUNK = 128 * 1024
-"""The least bytes of work for which a thread is woken."""
-PART = 32 * 1024
-"""The least bytes of work for a thread that is awake: about 3 us, where to hand it over takes 0.7 (a Neoverse-N1)."""
-GRAIN = 32 * 1024
-"""The least bytes of work that are taken at once."""
-GRAINS = 64
-"""The most grains for each thread."""
-SHARES = 2
-"""A thread takes so many parts less than its share of what is left: one that is held up leaves them to the others."""
-MISSED = 1024 * 1024
-"""Bytes of work, each time too little to wake a thread for, after which one is woken: to do so takes about 5 us."""
-BRIEF = 128 * 1024
-"""Bytes up to which Python's lock is kept: a few microseconds."""
-PAUSES = 5000
-"""About 50 us on an Arm Neoverse-N1, and 200 on a Xeon of today, where threads take longer to wake: MobileNet-v2 after
-a rest of 0.1 s takes 16 threads 5.0 ms with 1,000, and 3.9 with 20,000."""
-
-_TEXT = """
-{declare_pause}
-declare i64 @llvm.umin.i64(i64, i64)
-declare i64 @llvm.umax.i64(i64, i64)
-@state = global [{state_words} x i64] zeroinitializer, align 128
-
-; How many threads take part: those that are awake for less work than those to be woken. Who sleeps is woken by much
-; work, or by so much of little that nobody shared.
-define internal i64 @seats(i64 %units, i64 %size, i64 %threads) {{
-entry:
-  %small = udiv i64 %size, {part}
-  %large = udiv i64 %size, {chunk}
-  %small_units = call i64 @llvm.umin.i64(i64 %small, i64 %units)
-  %large_units = call i64 @llvm.umin.i64(i64 %large, i64 %units)
-  %most_small = call i64 @llvm.umin.i64(i64 %small_units, i64 %threads)
-  %most_large = call i64 @llvm.umin.i64(i64 %large_units, i64 %threads)
-  %awake = call i64 @awake()
-  %present = add i64 %awake, 1
-  %now = call i64 @llvm.umin.i64(i64 %most_small, i64 %present)
-  %seats = call i64 @llvm.umax.i64(i64 %now, i64 %most_large)
-  %alone = icmp ult i64 %seats, 2
-  %could = icmp ugt i64 %most_small, 1
-  %missed = and i1 %alone, %could
-  br i1 %missed, label %miss, label %out
-miss:
-  %missed_at = getelementptr i8, ptr @state, i64 176
-  %before = load atomic i64, ptr %missed_at monotonic, align 8
-  %after = add i64 %before, %size
-  %enough = icmp ugt i64 %after, {missed}
-  %kept = select i1 %enough, i64 0, i64 %after
-  store atomic i64 %kept, ptr %missed_at monotonic, align 8
-  %woken = select i1 %enough, i64 2, i64 1
-  ret i64 %woken
-out:
-  ret i64 %seats
-}}
-
-; A kernel's work by so many threads.
-define internal i64 @run(i64 %address, i64 %seats) {{
-entry:
-  %words = inttoptr i64 %address to ptr
-  %units = load i64, ptr %words
-  %kernel_at = getelementptr i8, ptr %words, i64 24
-  %kernel = load ptr, ptr %kernel_at
-  %several = icmp ugt i64 %seats, 1
-  br i1 %several, label %many, label %one
-one:
-  %alone = call i64 %kernel(i64 %address, i64 0, i64 %units)
-  ret i64 %alone
-many:
-  %size_at = getelementptr i8, ptr %words, i64 32
-  %size = load i64, ptr %size_at
-  %by_size = udiv i64 %size, {grain}
-  %by_units = call i64 @llvm.umin.i64(i64 %by_size, i64 %units)
-  %by_seats = mul i64 %seats, {grains}
-  %by_threads = call i64 @llvm.umin.i64(i64 %by_seats, i64 {most_grains})
-  %grains = call i64 @llvm.umin.i64(i64 %by_units, i64 %by_threads)
-  %shared = call i64 @share(ptr %kernel, i64 %address, i64 %units, i64 %grains, i64 %seats)
-  ret i64 %shared
-}}
-
-; What a kernel calls for another, given its words: the threads that are there help.
-define i64 @divide(i64 %address) {{
-entry:
-  %words = inttoptr i64 %address to ptr
-  %units = load i64, ptr %words
-  %size_at = getelementptr i8, ptr %words, i64 32
-  %size = load i64, ptr %size_at
-  %cell_at = getelementptr i8, ptr @state, i64 96
-  %cell = load ptr, ptr %cell_at
-  %threads = load atomic i64, ptr %cell monotonic, align 8
-  %there_at = getelementptr i8, ptr @state, i64 80
-  %there = load atomic i64, ptr %there_at monotonic, align 8
-  %all = add i64 %there, 1
-  %most = call i64 @llvm.umin.i64(i64 %all, i64 %threads)
-  %seats = call i64 @seats(i64 %units, i64 %size, i64 %most)
-  %status = call i64 @run(i64 %address, i64 %seats)
-  ret i64 %status
-}}
-
-; What Python calls, its lock held: the words lie in a bytes object, `self`. None is returned, or False for a status.
-define ptr @kernel(ptr %self, ptr %unused) {{
-entry:
-  %words = getelementptr i8, ptr %self, i64 {offset}
-  %address = ptrtoint ptr %words to i64
-  %units = load i64, ptr %words
-  %size_at = getelementptr i8, ptr %words, i64 32
-  %size = load i64, ptr %size_at
-  %cell_at = getelementptr i8, ptr @state, i64 96
-  %cell = load ptr, ptr %cell_at
-  %threads = load atomic i64, ptr %cell monotonic, align 8
-  %seats = call i64 @seats(i64 %units, i64 %size, i64 %threads)
-  %there_at = getelementptr i8, ptr @state, i64 80
-  %there = load atomic i64, ptr %there_at monotonic, align 8
-  %wanted = add i64 %there, 1
-  %short = icmp ult i64 %wanted, %seats
-  br i1 %short, label %ask, label %go
-ask: ; for more threads, though not each time where there are none to be had
-  %patience_at = getelementptr i8, ptr @state, i64 88
-  %patience = atomicrmw sub ptr %patience_at, i64 1 monotonic
-  %now = icmp slt i64 %patience, 1
-  br i1 %now, label %grow, label %go
-grow:
-  %call_at = getelementptr i8, ptr @state, i64 144
-  %call = load ptr, ptr %call_at
-  %more_at = getelementptr i8, ptr @state, i64 152
-  %more = load ptr, ptr %more_at
-  %answer = call ptr %call(ptr %more)
-  %failed = icmp eq ptr %answer, null
-  br i1 %failed, label %error, label %go
-error:
-  ret ptr null
-go:
-  %is_brief = icmp ule i64 %size, {brief}
-  br i1 %is_brief, label %brief, label %long
-brief:
-  %soon = call i64 @run(i64 %address, i64 %seats)
-  br label %tell
-long:
-  %save_at = getelementptr i8, ptr @state, i64 128
-  %save = load ptr, ptr %save_at
-  %restore_at = getelementptr i8, ptr @state, i64 136
-  %restore = load ptr, ptr %restore_at
-  %held = call ptr %save()
-  %late = call i64 @run(i64 %address, i64 %seats)
-  call void %restore(ptr %held)
-  br label %tell
-tell:
-  %status = phi i64 [ %soon, %brief ], [ %late, %long ]
-  %bad = icmp ne i64 %status, 0
-  %which = select i1 %bad, i64 16, i64 8
-  %place = getelementptr i8, ptr %words, i64 %which
-  %result = load ptr, ptr %place
-  {count}
-  ret ptr %result
-}}
-"""
+MOST_GRAINS = 65_534
+SLOT = "tag taken kernel words units grains divisor _7 done sleeps status _11 _12 _13 _14 _15"
+"""Of a job: its tag, whether somebody has the slot, the kernel with its words and units, the grains that those are cut
+into and what the grains left are divided by; how many are done, whether the caller sleeps, the smallest status."""
+STATE = Layout(
+    "bell", Table("_bell", 1, "_1 _2 _3 _4 _5 _6 _7", ""), "sleepers", "stop", "there", "patience", "threads", "pauses",
+    "syscall", "futex", "save", "restore", "call", "more", "core", "numbered", "missed", Table("_rest", 9, "_", ""),
+    Table("slots", SLOTS, SLOT, ""), Table("numbers", NUMBERED, "number", ""), header=0,
+)  # fmt: skip
+"""Of the team: the bell, on a line of its own; the threads that sleep, whether all are to stop, how many there are,
+dispatches before more are asked for, the address of the number wanted, and pauses before a sleep. The system's
+syscall, its number for a futex, PyEval_SaveThread, PyEval_RestoreThread, PyObject_CallNoArgs and what makes more
+threads. The core that threads keep off, one more than its number; how many have numbers, and bytes of work missed."""
+STATE_BYTES = WORD * STATE.end
+JOB = Layout("next", "units", "step", "kernel", "words", "status", "set_type", "post", "over", header=0)
+"""Of work that may be cancelled: the next unit, the units, those taken at once, the kernel, its words, the smallest
+status, pthread_setcanceltype, sem_post, and the semaphore that a thread posts at its end."""
+_NAMES = ("get_cpu", "get_cores", "set_cores", "get_number")
+_CALL_NUMBERS = {True: (168, 123, 122, 178), False: (309, 204, 203, 186)}
+CALLS = dict(zip(_NAMES, _CALL_NUMBERS[IS_ARM], strict=True))
+"""The numbers of getcpu, sched_getaffinity, sched_setaffinity and gettid, on an Arm and on an x86."""
+_WAIT, _WAKE = 128, 129
+"""What a futex is asked for, by threads of this process alone."""
+_slot = STATE.rows["slots"]
 
 
 def make_team() -> str:
     """The team's text for this kind of CPU."""
-    declare, pause = ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()")
+    state = f"@state = global [{STATE.end} x i64] zeroinitializer, align 128"
+    parts = (_futex, _wake, _awake, _part, _work, _share, _seats, _run, _divide, _entry, _worker, _cancellable, _halt)
+    return link(state, *(part() for part in parts))
+
+
+class _Internal(Function):
+    """A function that others of the text alone call."""
+
+    def define(self, head: str) -> str:
+        """The whole text."""
+        return super().define(f"internal {head}")
+
+
+def _at(f: Function, name: str) -> Value:
+    return f.value("@state", "ptr") + STATE.at(name)
+
+
+def _read(f: Function, name: str, order: str = "monotonic") -> Value:
+    return f.load("i64", _at(f, name), atomic=order)
+
+
+def _call(f: Function, *args: Operand) -> Value:
+    """A call of the system, by its number."""
+    given = ", ".join(f.value(arg, "i64").typed for arg in args)
+    return f.made("i64", f"call i64 (i64, ...) {f.load('ptr', _at(f, 'syscall'))}({given})")
+
+
+def _least(f: Function, *values: Value) -> Value:
+    """The smallest of unsigned numbers."""
+    least, *rest = values
+    for value in rest:
+        least = f.overloaded("umin", least, value)
+    return least
+
+
+def _pause(f: Function) -> None:
     if IS_ARM:
-        declare, pause = ("declare void @llvm.aarch64.isb(i32)", "call void @llvm.aarch64.isb(i32 15)")
-    return (_TEXT + JOBS + THREADS).format(
-        declare_pause=declare,
-        pause=pause,
-        state_words=STATE_BYTES // 8,
-        offset=bytes.__basicsize__ - 1,
-        chunk=CHUNK,
-        part=PART,
-        grain=GRAIN,
-        grains=GRAINS,
-        most_grains=65_534,
-        shares=SHARES,
-        brief=BRIEF,
-        missed=MISSED,
-        numbered=NUMBERED,
-        numbers=_NUMBERS,
-        **CALLS,
-        count=COUNT,
-    )
+        f.invoke("@llvm.aarch64.isb", f.value(15, "i32"))
+    else:
+        f.invoke("@llvm.x86.sse2.pause")
+
+
+def _watch(f: Function, place: Value, order: str, is_over: Callable[[Value], Value]) -> Value:
+    """Look at 32 bits for a while, until they are as they should be; what they were at last."""
+    pauses, looks, seen = _read(f, "pauses"), [f.value(0, "i64")], [f.value(0, "i32")]
+    with f.forever(carry=(looks, seen)):
+        seen[0] = f.load("i32", place, atomic=order)
+        f.leave_if(is_over(seen[0]))
+        looks[0] += 1
+        f.leave_if(f.compare("ugt", looks[0], pauses))
+        _pause(f)
+    return seen[0]
+
+
+# Sleeping and waking
+
+
+def _futex() -> str:
+    f = _Internal("futex", "place:ptr what value", "i64")
+    place, what, value = f.args
+    return f.end(_call(f, f.load("i64", _at(f, "futex")), place, what, value, 0, 0, 0))
+
+
+def _wake() -> str:
+    """Wake some of those who sleep at a place."""
+    f = _Internal("wake", "place:ptr count")
+    f.invoke("@futex", f.args[0], _WAKE, f.args[1], result="i64")
+    return f.end()
+
+
+def _awake() -> str:
+    """The threads that do not sleep, at work or not."""
+    f = _Internal("awake", "", "i64")
+    return f.end(f.max(_read(f, "there") - _read(f, "sleepers", "seq_cst"), 0))
+
+
+def _part() -> str:
+    """Keep the threads off the core that this is called on, where they do not yet. What fails leaves them there."""
+    f = _Internal("part")
+    cpu_at, mask = f.stack("i32", align=4), f.stack("i8", 128, align=8)
+    with f.when(_read(f, "pauses").ne(0)):  # or there are more threads than cores
+        failed = _call(f, CALLS["get_cpu"], cpu_at, 0, 0)
+        cpu = f.cast("zext", f.load("i32", cpu_at), "i64")
+        is_new = _read(f, "core").ne(cpu + 1)
+        with f.when(failed.eq(0) & f.compare("ult", cpu, 1024) & is_new):
+            size = _call(f, CALLS["get_cores"], 0, 128, mask)
+            with f.when(size > 0):
+                f.store(cpu + 1, _at(f, "core"), atomic="monotonic")
+                byte, bit = mask + (cpu >> 3), f.value(1, "i8") << f.cast("trunc", cpu & 7, "i8")
+                f.store(f.load("i8", byte) & ~bit, byte)
+                numbered = _least(f, _read(f, "numbered", "acquire"), f.value(NUMBERED, "i64"))
+                with f.loop(0, numbered) as k:
+                    number = f.load("i64", _at(f, "numbers") + k * WORD, atomic="monotonic")
+                    with f.when(number.ne(0)):  # one is counted before it is entered: the system takes 0 for the caller
+                        _call(f, CALLS["set_cores"], number, size, mask)
+    return f.end()
+
+
+# Jobs
+
+
+def _work() -> str:
+    """Grains of a job, share by share; the smallest status other than 0 is kept."""
+    f = _Internal("work", "slot:ptr epoch")
+    slot, epoch = f.args
+    with f.forever():
+        tag = f.load("i64", slot, atomic="acquire")
+        f.leave_if((tag >> 32).ne(epoch))
+        names = ("kernel", "words", "units", "grains", "divisor")
+        # Valid where the tag is the same when grains are taken.
+        kernel, words, units, grains, divisor = (
+            f.load("i64", slot + _slot.at(name), atomic="monotonic") for name in names
+        )
+        first = tag & 65535
+        f.leave_if(f.compare("uge", first, grains))
+        count = f.overloaded("umax", (grains - first) // divisor, f.value(1, "i64"))
+        with f.when(f.compare_exchange(slot, tag, tag + count, "acq_rel acquire")):
+            begin, end = units * first // grains, units * (first + count) // grains
+            status = f.invoke(kernel, words, begin, end, result="i64")
+            with f.when(status.ne(0)):
+                f.atomic_update("umin", slot + _slot.at("status"), status, "monotonic")
+            more, done = f.cast("trunc", count, "i32"), slot + _slot.at("done")
+            so_far, sleeps = f.atomic_update("add", done, more) + more, slot + _slot.at("sleeps")
+            is_last = so_far.eq(f.cast("trunc", grains, "i32"))
+            with f.when(is_last), f.when(f.load("i64", sleeps, atomic="seq_cst").ne(0)):
+                f.invoke("@wake", done, 1)
+    return f.end()
+
+
+def _share() -> str:
+    """A job in a slot that is free, for so many threads; alone where none is."""
+    f = _Internal("share", "kernel words units grains seats", "i64")
+    kernel, words, units, grains, seats = f.args
+    found = [_at(f, "slots")]
+    with f.forever(carry=found):
+        f.leave_if(f.compare_exchange(found[0] + _slot.at("taken"), 0, 1, "acq_rel monotonic"))
+        found[0] += WORD * _slot.end
+        with f.when(f.compare("uge", found[0], _at(f, "numbers"))):
+            f.ret(f.invoke(kernel, words, 0, units, result="i64"))
+    slot, done = found[0], found[0] + _slot.at("done")
+    # An epoch without grains lies between two jobs: nobody takes one of the one by the words of the other.
+    last = f.load("i64", slot, atomic="acquire") >> 32
+    f.atomic_update("xchg", slot, (last + 1 << 32) | 65535)
+    fields: dict[str, Operand] = {"kernel": kernel, "words": words, "units": units, "grains": grains}
+    fields |= {"divisor": seats * figures().threads.shares, "done": f.value(0, "i32"), "sleeps": 0, "status": -1}
+    for name, value in fields.items():
+        f.store(value, slot + _slot.at(name), atomic="monotonic")
+    epoch, helpers = (last + 2) & 0xFFFFFFFF, seats - 1
+    f.store((epoch << 32) | (helpers << 16), slot, atomic="release")
+    f.atomic_update("add", _at(f, "bell"), f.value(1, "i32"))
+    with f.when(f.compare("ugt", helpers, f.invoke("@awake", result="i64"))):
+        f.invoke("@part")
+        f.invoke("@wake", _at(f, "bell"), f.select(f.compare("ult", helpers, 2), 1, 2))
+    f.invoke("@work", slot, epoch)
+    f.atomic_update("and", slot, ~(65535 << 16))
+    every = f.cast("trunc", grains, "i32")
+    with f.when(_watch(f, done, "seq_cst", lambda seen: seen.eq(every)).ne(every)), f.forever():
+        f.store(1, slot + _slot.at("sleeps"), atomic="seq_cst")
+        seen = f.load("i32", done, atomic="seq_cst")
+        f.leave_if(seen.eq(every))
+        f.invoke("@futex", done, _WAIT, f.cast("zext", seen, "i64"), result="i64")
+    worst = f.load("i64", slot + _slot.at("status"), atomic="acquire")
+    f.store(0, slot + _slot.at("taken"), atomic="release")
+    return f.end(f.select(worst.eq(-1), 0, worst))
+
+
+# Dispatches
+
+
+def _seats() -> str:
+    """How many threads take part: those that are awake for less work than those to be woken. Who sleeps is woken by
+    much work, or by so much of little that nobody shared.
+    """
+    f, of = _Internal("seats", "units size threads", "i64"), figures().threads
+    units, size, threads = f.args
+    small, large = (_least(f, size // work, units, threads) for work in (of.part, of.chunk))
+    present = f.invoke("@awake", result="i64") + 1
+    seats = f.overloaded("umax", _least(f, small, present), large)
+    with f.when(f.compare("ult", seats, 2) & f.compare("ugt", small, 1)):
+        missed = _read(f, "missed") + size
+        is_enough = f.compare("ugt", missed, of.missed)
+        f.store(f.select(is_enough, 0, missed), _at(f, "missed"), atomic="monotonic")
+        f.ret(f.select(is_enough, 2, 1))
+    return f.end(seats)
+
+
+def _run() -> str:
+    """A kernel's work by so many threads."""
+    f, of = _Internal("run", "words seats", "i64"), figures().threads
+    words, seats = f.args
+    call = CALL.loaded(f, words, "units", "kernel", "size")
+    with f.when(f.compare("ule", seats, 1)):
+        f.ret(f.invoke(call.kernel, words, 0, call.units, result="i64"))
+    grains = _least(f, call.size // of.grain, call.units, seats * of.grains, f.value(MOST_GRAINS, "i64"))
+    return f.end(f.invoke("@share", call.kernel, words, call.units, grains, seats, result="i64"))
+
+
+def _divide() -> str:
+    """What a kernel calls for another, given its words: the threads that are there help."""
+    f = Function("divide", "words", "i64")
+    (words,) = f.args
+    call = CALL.loaded(f, words, "units", "size")
+    wanted = f.load("i64", f.load("ptr", _at(f, "threads")), atomic="monotonic")
+    most = _least(f, _read(f, "there") + 1, wanted)
+    seats = f.invoke("@seats", call.units, call.size, most, result="i64")
+    return f.end(f.invoke("@run", words, seats, result="i64"))
+
+
+def _entry() -> str:
+    """What Python calls, its lock held: the words lie in a bytes object, `self`. None is returned, or False for a
+    status.
+    """
+    f = Function("kernel", "self:ptr unused:ptr", "ptr")
+    place = f.args[0] + BYTES_HEAD
+    words, call = f.address(place), CALL.loaded(f, place, "units", "size")
+    wanted = f.load("i64", f.load("ptr", _at(f, "threads")), atomic="monotonic")
+    seats = f.invoke("@seats", call.units, call.size, wanted, result="i64")
+    are_few, patience = f.compare("ult", _read(f, "there") + 1, seats), _at(f, "patience")
+    # More threads are asked for, though not each time where there are none to be had.
+    with f.when(are_few), f.when(f.atomic_update("sub", patience, 1, "monotonic") < 1):
+        asked, more = (f.load("ptr", _at(f, name)) for name in ("call", "more"))
+        with f.when(f.invoke(asked, more, result="ptr").eq(0)):
+            f.ret(0)
+    status = [f.value(0, "i64")]
+    with f.either(f.compare("ule", call.size, figures().threads.brief), carry=status) as (brief, long):
+        with brief:
+            status[0] = f.invoke("@run", words, seats, result="i64")
+        with long:
+            save, restore = (f.load("ptr", _at(f, name)) for name in ("save", "restore"))
+            held = f.invoke(save, result="ptr")
+            status[0] = f.invoke("@run", words, seats, result="i64")
+            f.invoke(restore, held)
+    result = f.load("ptr", place + f.select(status[0].ne(0), CALL.at("false"), CALL.at("none")))
+    count_reference(f, result, 1)
+    return f.end(result)
+
+
+# Threads
+
+
+def _worker() -> str:
+    """A thread of the team, from its start to its end."""
+    f = Function("worker", "unused:ptr", "ptr")
+    own, k = _call(f, CALLS["get_number"]), f.atomic_update("add", _at(f, "numbered"), 1)
+    with f.when(f.compare("ult", k, NUMBERED)):  # whoever calls next moves this one too
+        f.store(own, _at(f, "numbers") + k * WORD, atomic="release")
+        f.store(0, _at(f, "core"), atomic="seq_cst")
+    with f.forever():
+        bell = f.load("i32", _at(f, "bell"), atomic="seq_cst")
+        f.leave_if(_read(f, "stop", "seq_cst").ne(0))
+        seat = {"slot": _at(f, "slots"), "tag": f.value(0, "i64"), "is_taken": f.value(0, "i1")}
+        with f.forever(carry=seat):
+            seat["tag"] = tag = f.load("i64", seat["slot"], atomic="acquire")
+            with f.either((tag >> 16 & 65535).ne(0), carry=seat) as (free, full):
+                with free:
+                    seat["is_taken"] = f.compare_exchange(seat["slot"], tag, tag - 65536, "acq_rel acquire")
+                with full:
+                    seat["slot"] += WORD * _slot.end
+            f.leave_if(seat["is_taken"] | f.compare("uge", seat["slot"], _at(f, "numbers")))
+        with f.either(seat["is_taken"]) as (joins, idles):
+            with joins:
+                # Whoever sleeps is woken by those who woke: this one is among the seats and among the awake.
+                with f.when(f.compare("ugt", seat["tag"] >> 16 & 65535, f.invoke("@awake", result="i64"))):
+                    f.invoke("@wake", _at(f, "bell"), 2)
+                f.invoke("@work", seat["slot"], seat["tag"] >> 32)
+            with idles, f.when(_watch(f, _at(f, "bell"), "monotonic", lambda seen: seen.ne(bell)).eq(bell)):
+                f.atomic_update("add", _at(f, "sleepers"), 1)
+                f.invoke("@futex", _at(f, "bell"), _WAIT, f.cast("zext", bell, "i64"), result="i64")
+                f.atomic_update("sub", _at(f, "sleepers"), 1)
+    return f.end(0)
+
+
+def _cancellable() -> str:
+    """Units of work that a thread of their own does, and may be cancelled in at any instruction."""
+    f = Function("cancellable", "job:ptr", "ptr")
+    (at,) = f.args
+    job, before = JOB.loaded(f, at, "units", "step", "kernel", "words", "set_type", "post", "over"), f.stack("i32")
+    f.invoke(job.set_type, f.value(1, "i32"), before, result="i32")
+    with f.forever():
+        begin = f.atomic_update("add", at + JOB.at("next"), job.step, "monotonic")
+        f.leave_if(f.compare("uge", begin, job.units))
+        end = _least(f, begin + job.step, job.units)
+        status = f.invoke(job.kernel, job.words, begin, end, result="i64")
+        with f.when(status.ne(0)):
+            f.atomic_update("umin", at + JOB.at("status"), status, "monotonic")
+    f.invoke(job.set_type, f.value(0, "i32"), before, result="i32")  # the system's own end of it is not to be cancelled
+    f.invoke(job.post, job.over, result="i32")
+    return f.end(0)
+
+
+def _halt() -> str:
+    """Tell every thread to end."""
+    f = Function("halt")
+    f.store(1, _at(f, "stop"), atomic="seq_cst")
+    f.atomic_update("add", _at(f, "bell"), f.value(1, "i32"))
+    f.invoke("@wake", _at(f, "bell"), 2**30)
+    return f.end()

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.engines.common.routes import Route, note
 from anydml.engines.common.tiles import alignment_of, ceil_power, over, step_of
 from anydml.engines.cuda.attention.attention_kernel import Attention
 from anydml.engines.cuda.codegen.expressions import Emitted, TritonLines, bounded, load_text
@@ -256,6 +257,7 @@ class AttendProgram(KernelProgram):
             numbers += [over(pair, align), over(own[::-1], align)]
             lines.append(Line(step_of(pair[0]), step_of(pair[1]), align))
         shape = shape_of(primitive, figures.multiprocessors)
+        note(Route(f"tiles of {shape.rows} x {shape.keys}", shape_of))
         has_rest = primitive.limit is not None or primitive.scores[-1] % shape.keys != 0
         is_alone = primitive.scores[-2] == 1
 

@@ -1,23 +1,29 @@
-"""GEMM on tensor cores: contractions as M, N, K and batch, tile shapes by size (the best of an H200), and the Triton
-function of a tile with its epilogue.
+"""GEMM on tensor cores: contractions as M, N, K and batch, tile shapes by size (the best of an H200), the Triton
+function of a tile with its epilogue, and split-K.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anydml.engines.common.program import Program
+from anydml.engines.common.routes import Route, always, choose, note
 from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, over, step_of
 from anydml.engines.cuda.codegen.expressions import TRITON, Emitted, TritonLines, bounded, load_text
 from anydml.engines.cuda.gemm.gemm_kernel import Product
-from anydml.engines.cuda.launch import IS_INTERPRETED, Block, Kernel, kind_of
+from anydml.engines.cuda.launch import HOPPER, IS_INTERPRETED, Block, Kernel, kind_of
 from anydml.engines.cuda.rows.reduce_kernel import Line
 from anydml.enums import DataType
 from anydml.ir.contraction import AROUND, Parts, match_contraction, matrices_of
+from anydml.ir.epilogue import fetches_beside
+from anydml.ir.expressions import Expr, coordinate, load
 from anydml.ir.numerics import expand
+from anydml.ir.padded_reads import match_reached
 from anydml.ir.patterns import copy_of
 from anydml.ir.trees import rewrite, walk
+from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -26,8 +32,7 @@ if TYPE_CHECKING:
     from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
     from anydml.ir.contraction import Contraction, Matrices
-    from anydml.ir.expressions import Expr
-    from anydml.ir.verbs import Map, Reduce
+    from anydml.ir.verbs import Primitive
 
 # How products of matrices are cut into tiles: what did best on a H200.
 
@@ -160,13 +165,8 @@ def shape_of(
 # From a sum of products, and the expression around it, to a Triton function: a tile of the result a program.
 
 
-Way: TypeAlias = Literal["blocks", "pointers", "lines", "computed"]
-"""How factors are read: blocks by descriptor, elements by pointer, elements that are multiplied one by one, or elements
-that factors are then computed from."""
-
-
 def emit_product(
-    value: Expr, found: Contraction, way: Way, is_small: bool, spans: Callable[[int], tuple[bool, bool]],
+    value: Expr, found: Contraction, way: str, is_small: bool, spans: Callable[[int], tuple[bool, bool]],
     *, has_more: bool = False,
 ) -> Emitted:  # fmt: skip
     """A kernel; `spans` says if a view varies down a tile, and across it, `has_more` if tiles have columns beside.
@@ -300,8 +300,38 @@ def is_small(factor: Expr) -> bool:
     return source.op == "load" and source.type in (DataType.INT8, DataType.UINT8) and factor.type is DataType.INT32
 
 
+def is_computed(product: ProductProgram) -> bool:
+    """Factors are computed from what is read."""
+    return product.is_computed
+
+
+def has_few_rows(product: ProductProgram) -> bool:
+    """Rows so few, 4 at most, that threads multiply them one by one as the right matrix is read."""
+    return product.shape.rows <= FEW
+
+
+def has_blocks(product: ProductProgram) -> bool:
+    """More than 16 rows, with lines of both factors of 16 bytes' multiples, from Hopper on: read by descriptor."""
+    is_possible = not IS_INTERPRETED and product.shape.rows > SKINNY and product.figures.target.arch >= HOPPER
+    return is_possible and all(product.lines(view) is not None for view in (0, 1))
+
+
+WAYS = (
+    Route("computed", is_computed),
+    Route(
+        "lines",
+        has_few_rows,
+        measured="1 row by 4096^2: 0.88 of copy speed in FLOAT16, in FLOAT32 1.00 of a tall matrix, else 0.99 (H200)",
+    ),
+    Route("blocks", has_blocks, measured="1.02, 0.98 and 1.04 of cuBLAS at 1024^3, 2048^3 and 4096^3 (FLOAT16, H200)"),
+    Route("pointers", always, measured="16 rows by 4096^2: 0.84 to 0.89 of copy speed (FLOAT16, H200)"),
+)
+"""How factors are read: elements that they are then computed from, lines that are multiplied one by one, blocks by
+descriptor, or elements by pointer."""
+
+
 @dataclass(frozen=True, slots=True)
-class ProductProgram:
+class ProductProgram(Program):
     """A product, planned."""
 
     value: Expr
@@ -312,7 +342,7 @@ class ProductProgram:
     is_tall: bool
     """Whether neighbours in the right matrix are of one column."""
     figures: Figures
-    kernels: dict[Way, Kernel] = field(default_factory=dict, repr=False)
+    kernels: dict[str, Kernel] = field(default_factory=dict, repr=False)
     """By how factors are read, made when they are first asked for."""
     layouts: Mapping[str, Map] = field(default_factory=dict)
     """Layouts that are made ahead."""
@@ -349,20 +379,16 @@ class ProductProgram:
             made, copy = laid_out
             dense = cls.plan(made, figures)
             return None if dense is None else replace(dense, layouts={copy.target.tensor: copy})
+        choose(WAYS, program)
+        note(Route(f"tiles of {' x '.join(map(str, program.shape.cuts))}", shape_of))
         program.kernel(program.way()).prepare()
         return program
 
-    def way(self) -> Way:
-        """How factors are read: blocks by descriptor where rows of both are 16 bytes' multiples."""
-        if self.is_computed:
-            return "computed"
-        if self.shape.rows <= FEW:
-            return "lines"
-        if IS_INTERPRETED or self.shape.rows <= SKINNY or self.figures.target.arch < 90:
-            return "pointers"
-        return "blocks" if all(self._lines(view) is not None for view in (0, 1)) else "pointers"
+    def way(self) -> str:
+        """How factors are read."""
+        return next(way.name for way in WAYS if way.when(self))
 
-    def _lines(self, view: int) -> tuple[bool, int, int] | None:
+    def lines(self, view: int) -> tuple[bool, int, int] | None:
         """Of a factor: whether its lines go along the terms, their stride, and the lines from matrix to matrix."""
         found, width = self.matrices, self.matrices.sources[view].data_type.size_in_bytes
         steps, batch = found.strides(view), found.batch.strides[view]
@@ -383,13 +409,13 @@ class ProductProgram:
         lines = self.matrices.shape[view] + self.shape.cuts[view]
         return abs(steps[("row", "column")[view]]) * lines + abs(steps["term"]) * self.shape.depth
 
-    def kernel(self, way: Way) -> Kernel:
+    def kernel(self, way: str) -> Kernel:
         """The kernel that reads factors in a way."""
         if way not in self.kernels:
             self.kernels[way] = self._kernel(way)
         return self.kernels[way]
 
-    def _kernel(self, way: Way) -> Kernel:
+    def _kernel(self, way: str) -> Kernel:
         found, shape = self.matrices, self.shape
 
         def spans(view: int) -> tuple[bool, bool]:
@@ -418,13 +444,13 @@ class ProductProgram:
             aligns=tuple(min(alignment_of((size,)), cut) for size, cut in cuts),  # type: ignore[arg-type]  # `cuts` has three pairs
             is_even=tuple(size % cut == 0 for size, cut in cuts),  # type: ignore[arg-type]  # `cuts` has three pairs
             is_long=way in ("pointers", "lines") and max(map(self._reach, (0, 1))) >= 2**31,
-            is_left_turned=way == "blocks" and not self._lines(0)[0],  # type: ignore[index]  # there are lines where there are blocks
-            is_right_turned=self.is_tall if way == "lines" else way == "blocks" and self._lines(1)[0],  # type: ignore[index]  # there are lines where there are blocks
+            is_left_turned=way == "blocks" and not self.lines(0)[0],  # type: ignore[index]  # there are lines where there are blocks
+            is_right_turned=self.is_tall if way == "lines" else way == "blocks" and self.lines(1)[0],  # type: ignore[index]  # there are lines where there are blocks
             is_one_line=found.batch.count == 1 and found.shape[0] <= shape.rows,
             stages=shape.stages if way == "lines" else 1,
             more=shape.more,
         )
-        apart = tuple(self._lines(view)[2] for view in (0, 1)) if way == "blocks" else (0, 0)  # type: ignore[index]  # there are lines where there are blocks
+        apart = tuple(self.lines(view)[2] for view in (0, 1)) if way == "blocks" else (0, 0)  # type: ignore[index]  # there are lines where there are blocks
         starts = [start for start, is_memory in zip(found.batch.offsets, found.is_memory, strict=True) if not is_memory]
         fixed: Numbers = (
             found.shape,
@@ -442,7 +468,7 @@ class ProductProgram:
         )  # fmt: skip
 
     def _block(self, view: int, cut: int) -> Block:
-        way = self._lines(view)
+        way = self.lines(view)
         assert way is not None  # noqa: S101 - for type checkers: it has blocks
         is_along, stride, apart = way
         lines, terms = self.matrices.shape[view], self.matrices.shape[2]
@@ -497,3 +523,96 @@ def _is_better_turned(primitive: Reduce, found: Contraction) -> bool:
         return False
     left, right = (primitive.sources[int(factor.value)].strides[found.folded[-1]] for factor in factors)
     return left == 1 != right
+
+
+# Split-K: long sums of few results are cut along K, several programs sum a part each, and a map adds the parts up.
+
+
+PARTS = "parts of sums"
+"""The memory between the two steps."""
+SPLIT_TILE = 64
+"""Results down and across of a tile, as most are cut that are few."""
+MOST_PARTS = 8
+LEAST_TERMS = 128
+"""Terms of a part."""
+TERM_TIME = {DataType.FLOAT16: 0.0058, DataType.FLOAT32: 0.030}
+"""Microseconds that a tile takes for a term, on a H200."""
+LAUNCH_TIME = 6.0
+"""Microseconds that one more launch takes, with what it reads and writes."""
+
+
+def divide(primitive: Primitive, multiprocessors: int) -> tuple[Reduce, Map] | None:
+    """The two steps in place of a sum of products that leaves most multiprocessors idle; None where it stays whole."""
+    if not isinstance(primitive, Reduce) or primitive.checks or primitive.also:
+        return None
+    found = match_contraction(primitive)
+    if found is None or not found.folded or found.batch or found.fold.type is not DataType.FLOAT32:
+        return None
+    kind = _read_kind(found.left)
+    kept, sizes = len(primitive.sizes) - primitive.depth, found.sizes
+    if kind is None or kind is not _read_kind(found.right) or fetches_beside(primitive.value, found.fold):
+        return None
+    rows, columns, terms = found.shape
+    tiles = -(-rows // SPLIT_TILE) * -(-columns // SPLIT_TILE)
+    count = MOST_PARTS
+    while count > 1 and (sizes[kept] % count or terms // count < LEAST_TERMS or count * tiles > 2 * multiprocessors):
+        count //= 2
+    if min(rows, columns) <= SKINNY or TERM_TIME[kind] * terms * (1 - 1 / count) < LAUNCH_TIME:
+        return None
+    return _divided(primitive, found.fold, kept, count)
+
+
+def _read_kind(factor: Expr) -> DataType | None:
+    """The type in memory of a factor that is read and no more."""
+    node = factor.args[0] if factor.op == "cast" else factor
+    is_read = node.op == "load" or match_reached(node) is not None
+    return node.type if is_read and node.type in TERM_TIME and factor.type is DataType.FLOAT32 else None
+
+
+def _divided(primitive: Reduce, fold: Expr, kept: int, count: int) -> tuple[Reduce, Map]:
+    sizes, target = primitive.sizes, primitive.target
+    part, whole = sizes[kept] // count, sizes[:kept]
+    strides, reach = [0] * kept, 1
+    for k in sorted((k for k in range(kept) if whole[k] > 1), key=lambda k: (abs(target.strides[k]), -k)):
+        strides[k], reach = reach, reach * whole[k]  # in the target's order
+    fetched = {int(node.value) for node in walk(fold) if node.op == "fetch"}
+
+    def cut(slot: int) -> View:
+        """A source with the part that a term is of as the first dimension; what is fetched is whole."""
+        view = primitive.sources[slot]
+        if slot in fetched:
+            return view
+        within = (count, *view.sizes[:kept], part, *view.sizes[kept + 1 :])
+        return replace(view, sizes=within, strides=(view.strides[kept] * part, *view.strides))
+
+    def moved(node: Expr) -> Expr:
+        if node.op != "coordinate":
+            return node
+        own = coordinate(int(node.value) + 1)
+        return own + coordinate(0) * part if node.value == kept else own
+
+    def across(view: View) -> View:
+        return replace(view, sizes=whole, strides=view.strides[:kept])
+
+    value, slots = _renumbered(fold, {}, 0)
+    ones = (1,) * primitive.depth
+    between = View(PARTS, DataType.FLOAT32, (count, *whole, *ones), (reach, *strides, *(0 for _ in ones)))
+    rows = (part, *primitive.rows[1:])
+    first = Reduce(tuple(map(cut, slots)), between, rewrite(value, moved), primitive.depth, rows)
+    parts = [View(PARTS, DataType.FLOAT32, whole, tuple(strides), number * reach) for number in range(count)]
+    total = [load(number, DataType.FLOAT32) for number in range(count)]
+    while len(total) > 1:
+        total = [a + b for a, b in zip(total[::2], total[1::2], strict=True)]
+    value, slots = _renumbered(primitive.value, {fold: total[0]}, count)
+    return first, Map((*parts, *(across(primitive.sources[slot]) for slot in slots)), across(target), value)
+
+
+def _renumbered(value: Expr, known: dict[Expr, Expr], first: int) -> tuple[Expr, list[int]]:
+    """A tree with the sources that it reads numbered anew from a first number on, and those sources' old numbers."""
+    nodes = list(walk(value, known=known))
+    slots = sorted({int(node.value) for node in nodes if node.op in ("load", "fetch")})
+    made = dict(known)
+    for node in nodes:
+        number = first + slots.index(int(node.value)) if node.op in ("load", "fetch") else node.value
+        made[node] = Expr(node.op, node.type, tuple(made[arg] for arg in node.args), number)
+    return made[value], slots

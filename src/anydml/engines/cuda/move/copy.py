@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.engines.common.dialect import bits_of
+from anydml.engines.common.program import Program
 from anydml.engines.common.tiles import ALIGNMENT, MOST_ALIGNED, in_words, tiles_of, widest_word
 from anydml.engines.cuda.launch import Kernel, KernelProgram, bases_of, kind_of
 from anydml.engines.cuda.move.copy_kernel import copy_tiles, fill_tiles
@@ -16,7 +17,7 @@ from anydml.engines.cuda.rows.map_kernel import map_tiles
 from anydml.enums import DataType
 from anydml.ir.expressions import const
 from anydml.ir.loops import Loops, loops_of, simplify
-from anydml.ir.patterns import copy_of
+from anydml.ir.patterns import copy_of, match_filled, match_scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class CopyProgram:
+class CopyProgram(Program):
     """A strided copy, planned."""
 
     primitive: Map
@@ -88,8 +89,10 @@ class ScaleProgram(KernelProgram):
     __slots__ = ()
 
     @classmethod
-    def plan(cls, primitive: Scaled, figures: Figures) -> ScaleProgram | CopyProgram:
+    def plan(cls, verb: Map, figures: Figures) -> ScaleProgram | CopyProgram | None:
         """Simplify, and compile the kernel for memory that is aligned."""
+        if (primitive := match_scaled(verb)) is None:
+            return None
         if moves_bits(primitive):
             return CopyProgram.plan(copy_of(primitive.source, primitive.target), figures)
         source, target = primitive.source.data_type, primitive.target.data_type
@@ -130,7 +133,7 @@ def kinds_of(primitive: Scaled) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class FillProgram:
+class FillProgram(Program):
     """A fill, planned."""
 
     primitive: Filled
@@ -141,8 +144,10 @@ class FillProgram:
     """By the width of their words, made when they are first asked for."""
 
     @classmethod
-    def plan(cls, primitive: Filled, figures: Figures) -> FillProgram:
+    def plan(cls, verb: Map, figures: Figures) -> FillProgram | None:
         """Simplify, and compile the kernel for memory that is aligned."""
+        if (primitive := match_filled(verb)) is None:
+            return None
         target, is_constant = primitive.target, primitive.delta == 0
         counts = tuple(0 if is_constant else math.prod(target.sizes[k + 1 :]) for k in range(len(target.sizes)))
         loops = simplify(Loops(target.sizes, (counts, target.strides), (0, target.offset)), 1)

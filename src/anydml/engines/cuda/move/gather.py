@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from anydml.engines.common.program import one_at_a_time
+from anydml.engines.common.program import Program, one_at_a_time
 from anydml.engines.common.tiles import alignment_of, ceil_power, fastest_first, over, step_of, warps_for
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, kind_of
 from anydml.engines.cuda.move.gather_kernel import NONE_OUTSIDE, check_indices, gather_tiles
@@ -142,7 +142,7 @@ POLICY = "evict_first"
 
 
 @dataclass(frozen=True, slots=True)
-class GatherProgram:
+class GatherProgram(Program):
     """A gather, planned."""
 
     primitive: Gathered

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import triton.language as tl
 
+from anydml.engines.common.program import Program
 from anydml.engines.common.tiles import in_words, step_of, tiles_of, widest_word
 from anydml.engines.cuda.launch import Kernel, kind_of
-from anydml.engines.cuda.move.reverse_kernel import reverse_tiles
+from anydml.engines.cuda.move.copy_kernel import reverse_tiles
 from anydml.ir.fetches import match_turned
 from anydml.ir.loops import Loops, simplify
 
@@ -27,7 +28,7 @@ SOURCE, LENGTHS, AXIS, TARGET = range(4)
 
 
 @dataclass(frozen=True, slots=True)
-class ReverseProgram:
+class ReverseProgram(Program):
     """A reversal, planned."""
 
     primitive: Turned

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import triton.language as tl
 
+from anydml.engines.common.program import Program
+from anydml.engines.common.routes import Route, always, choose
 from anydml.engines.common.tiles import MOST_ALIGNED, alignment_of, ceil_power, fastest_first, over
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel
 from anydml.engines.cuda.move.look_back_kernel import HEADER
@@ -48,8 +50,23 @@ class Shape(NamedTuple):
     """Tiles on their way into shared memory; 1 where the next one is, into registers."""
 
 
+def is_shared_row(shape: Shape, is_run: bool, width: int) -> bool:
+    """Rows of neighbours so few and so long that many programs share each, of at most 4 bytes an element."""
+    return bool(shape.group) and is_run and width <= MOST_IN_ROW
+
+
+def is_handed_on(shape: Shape, *_: object) -> bool:
+    """Lines so few and so long that several programs share each."""
+    return bool(shape.group)
+
+
+ROWS = Route("rows with look-back", is_shared_row)
+WAYS = (ROWS, Route("tiles with look-back", is_handed_on), Route("tiles", always))
+"""How lines are shared out, in the order in which it is asked for."""
+
+
 @dataclass(frozen=True, slots=True)
-class ScanProgram:
+class ScanProgram(Program):
     """A running sum or product, planned."""
 
     primitive: Scan
@@ -86,7 +103,7 @@ class ScanProgram:
         is_unit = (steps if is_rows else line_steps) == (1, 1)
         outer = lines.pick(range(len(lines.sizes) - 1))
         shape = shape_of(length, across, outer.count, width, is_rows, is_reverse, is_apart, figures)
-        if shape.group and is_rows and is_unit and width <= MOST_IN_ROW:
+        if choose(WAYS, shape, is_rows and is_unit, width) is ROWS:
             return cls._plan_row(primitive, lines, length, is_reverse, figures)
         parts, blocks = -(-length // (shape.along * shape.pieces * shape.steps)), -(-across // shape.across)
         chains, groups = blocks * outer.count, -(-parts // max(shape.group, 1))

@@ -8,11 +8,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.common.program import Program
 from anydml.engines.common.tiles import alignment_of, ceil_power, fastest_first, over, step_of, warps_for
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, kind_of
 from anydml.engines.cuda.move.copy import CopyProgram
 from anydml.engines.cuda.move.gather import bind_checked, check_kernel
-from anydml.engines.cuda.move.scatter_kernel import claim, scatter_lanes, write
+from anydml.engines.cuda.move.gather_kernel import claim, scatter_lanes, write
 from anydml.engines.cuda.rows.map import MapProgram
 from anydml.engines.cuda.scratch import NO_WORDS, DeviceWords
 from anydml.ir.expressions import load
@@ -33,7 +34,7 @@ MOST_LANES = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class ScatterProgram:
+class ScatterProgram(Program):
     """A scatter, planned."""
 
     primitive: Scatter
@@ -96,7 +97,7 @@ LANES, TILE, WIDE = (256, 1024, 256) if not IS_INTERPRETED else (16, 64, 16)
 
 
 @dataclass(frozen=True, slots=True)
-class WinnersProgram:
+class WinnersProgram(Program):
     """A scatter of many tuples, planned."""
 
     primitive: Scatter

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.common.program import Program
 from anydml.engines.common.tiles import ceil_power, fastest_first
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, KernelProgram, bases_of, kind_of
 from anydml.engines.cuda.move.sort_kernel import order_lines, top_lines
@@ -63,7 +64,7 @@ LONGEST = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class TopProgram:
+class TopProgram(Program):
     """The first few of an order, planned."""
 
     primitive: Sort

@@ -256,11 +256,12 @@ taken apart; one of FLOAT16 6.6 to 8.4, and here 5.4."""
 
 
 def has_nibbles(
-    found: Weights, form: WeightsForm, left: Expr, strides: Sequence[tuple[int, ...]], figures: Figures
-) -> bool:
-    """Whether tensor cores can have it: 4 bits, rows as they are, of 16 bytes' multiples."""
-    source = found.left.args[0] if found.left.op == "cast" else found.left
-    if form.bits != 4 or source is not left:
+    found: Weights, form: WeightsForm, lefts: Sequence[Expr], strides: Sequence[tuple[int, ...]],
+    units: int, block: int, figures: Figures,
+) -> bool:  # fmt: skip
+    """From Hopper on, 4 bits, rows as they are, of 16 bytes' multiples: FLOAT16, or 3 of FLOAT32 and more."""
+    left, source = lefts[0], found.left.args[0] if found.left.op == "cast" else found.left
+    if form.bits != 4 or len(lefts) > 1 or source is not left or units % WORDS or block % WORDS:
         return False
     if left.type not in LEAST_ROWS or form.rows < LEAST_ROWS[left.type] or form.by_block != (False,):
         return False
@@ -273,12 +274,10 @@ def has_nibbles(
 def nibbles_kernel(
     primitive: Reduce, found: Weights, form: WeightsForm, leaves: tuple[Expr, Sequence[Expr]], numbers: Numbers,
     kinds: Sequence[str], block: int, figures: Figures,
-) -> Kernel | None:  # fmt: skip
+) -> Kernel:  # fmt: skip
     """The kernel, which takes what that of `WeightsProgram` does."""
     columns, units, _, scales = numbers[:4]
     assert isinstance(columns, int) and isinstance(units, int)  # noqa: S101, PT018 - for type checkers: neither is a tuple
-    if units % WORDS or block % WORDS:
-        return None
     left, rests = leaves
     blocks = units // WORDS
     assert left.type is not None  # noqa: S101 - for type checkers: rows are FLOAT16 or FLOAT32

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.common.program import Program
 from anydml.engines.common.tiles import alignment_of, walk_of
 from anydml.engines.cuda.codegen.expressions import TRITON, Emitted, bounded, function_of, given_text
 from anydml.engines.cuda.launch import Bases, Kernel, bases_of, kind_of
@@ -108,7 +109,7 @@ SHORT = 16
 
 
 @dataclass(frozen=True, slots=True)
-class MapProgram:
+class MapProgram(Program):
     """A map, planned."""
 
     kernel: Kernel

@@ -8,6 +8,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.common.program import Program
+from anydml.engines.common.routes import Route, always, choose
 from anydml.engines.common.tiles import RowWalk, alignment_of, ceil_power, leaves_of, over, row_walk_of, step_of
 from anydml.engines.cuda.codegen.expressions import TRITON, Emitted, TritonLines, bounded, load_text
 from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Kernel, bases_of, kind_of
@@ -336,8 +338,40 @@ def shape_of(walk: RowWalk, is_once: bool, is_simple: bool, operations: int, fig
     return Shape(rows, long, parts, warps, registers)
 
 
+def is_parted(_walk: RowWalk, shape: Shape) -> bool:
+    """Rows so few that they leave multiprocessors idle, of simple folds: a program has a part of a row."""
+    return shape.parts > 1
+
+
+def is_across(walk: RowWalk, _shape: Shape) -> bool:
+    """Neighbouring rows are the neighbours in memory."""
+    return walk.is_across
+
+
+def is_whole(walk: RowWalk, shape: Shape) -> bool:
+    """Rows that a program holds: 16,384 elements at most, or 2,048 that are read once."""
+    return shape.length >= walk.along.count
+
+
+WAYS = (
+    Route("parts of rows", is_parted),
+    Route(
+        "across rows",
+        is_across,
+        measured="sums along the first axis of a square of 16,384 FLOAT32 are at 0.99 of copy speed (H200)",
+    ),
+    Route(
+        "whole rows",
+        is_whole,
+        measured="of rows of 16,384, softmax in FLOAT32 is at 0.98 of copy speed, layer norm in FLOAT16 at 0.91 (H200)",
+    ),
+    Route("chunks of rows", always),
+)
+"""How rows are cut, in the order in which it is asked for."""
+
+
 @dataclass(frozen=True, slots=True)
-class ReduceProgram:
+class ReduceProgram(Program):
     """A reduce, planned."""
 
     steps: tuple[tuple[Kernel, Bases], ...]
@@ -360,6 +394,7 @@ class ReduceProgram:
         )
         operations = sum(bool(node.args) for node in walk_nodes(*values))
         shape = shape_of(walk, primitive.is_by_row and levels < 2, is_simple, operations, figures)
+        choose(WAYS, walk, shape)
         if shape.parts == 1:
             return cls((_step(walk, shape, primitive, figures),), checks=primitive.checks)
         names = [PARTS.format(number) for number in range(len(folds))]

@@ -1,4 +1,4 @@
-"""Single convolutions of planes on the cpu engine, by bands of the output's lines: they have the reference's bits."""
+"""Single convolutions of planes on the cpu engine, by row blocks of the output: they have the reference's bits."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu import schedules
-from anydml.engines.cpu.conv import direct as band_units
-from anydml.engines.cpu.conv import direct as bands
+from anydml.engines.cpu.conv import direct
 from anydml.engines.cpu.conv.microkernel import DirectTile, make_direct_tile
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_feature, reads_pixels
@@ -20,7 +19,7 @@ from assembled import assembly
 Array = np.ndarray[Any, Any]
 LANES = 16 if has_feature("avx512vl") else 8
 
-pytestmark = pytest.mark.skipif(not reads_pixels(), reason="there are no bands on this CPU")
+pytestmark = pytest.mark.skipif(not reads_pixels(), reason="direct convolution is for AVX2")
 
 
 def whole(seed: int, *sizes: int) -> Array:
@@ -56,8 +55,8 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         tiles.append(tile)
         return make(tile)
 
-    make = band_units.tile_kernel
-    monkeypatch.setattr(band_units, "tile_kernel", kernel)
+    make = direct.tile_kernel
+    monkeypatch.setattr(direct, "tile_kernel", kernel)
     monkeypatch.setenv("ANYDML_KEEP_PLANS", "0")
     return tiles
 
@@ -75,7 +74,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         ((2, 6, 6, 10), 0.5, (3, 3), {"start_padding": (1, 1), "strides": (1, 2), "group_count": 3}),
     ],
 )
-def test_bands_have_the_bits_of_the_reference(
+def test_row_blocks_have_the_bits_of_the_reference(
     sizes: tuple[int, ...], outputs: float, window: tuple[int, int], more: dict[str, Any], planned: list[Any]
 ) -> None:
     groups = more.get("group_count", 1)
@@ -87,17 +86,17 @@ def test_bands_have_the_bits_of_the_reference(
     assert bool(planned) == (outputs >= 1 or LANES == 16)
 
 
-def test_bits_do_not_depend_on_bands_or_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bits_do_not_depend_on_row_blocks_or_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANYDML_KEEP_PLANS", "0")
     rng = np.random.default_rng(0)
     x, filters = rng.random((1, 30, 20, 9), "f"), rng.random((2 * LANES, 30, 3, 3), "f")
     desc = described(x, filters, None, start_padding=(1, 1), end_padding=(1, 1))
     before, found = dml.get_num_threads(), []
     try:
-        for threads, band in ((1, figures().conv.band_bytes), (1, 1), (3, figures().conv.band_bytes)):
+        for threads, size in ((1, figures().conv.block_bytes), (1, 1), (3, figures().conv.block_bytes)):
             dml.set_num_threads(threads)
-            monkeypatch.setattr(figures().conv, "band_bytes", band)
-            monkeypatch.setattr(band_units, "SMALL", 1)
+            monkeypatch.setattr(figures().conv, "block_bytes", size)
+            monkeypatch.setattr(direct, "SMALL", 1)
             found.append(dml.Device("cpu").compile(desc).initialize(filters)(x))
     finally:
         dml.set_num_threads(before)
@@ -109,7 +108,7 @@ def test_bits_do_not_depend_on_bands_or_threads(monkeypatch: pytest.MonkeyPatch)
 
 def test_vectors_of_eight_lanes(planned: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """As a CPU without AVX-512 has them."""
-    for module in (schedules, bands):
+    for module in (schedules, direct):
         monkeypatch.setattr(module, "has_feature", lambda _: False)
     check(whole(1, 1, 3, 6, 7), whole(2, 24, 3, 3, 3), whole(3, 1, 24, 1, 1), start_padding=(1, 1), end_padding=(1, 1))
     assert {tile.lanes for tile in planned} == {8}
@@ -140,7 +139,7 @@ def test_long_lines_are_moved_whole(planned: list[Any]) -> None:
     assert planned
 
 
-@pytest.mark.parametrize(("channels", "chain"), [(1, 0), (2, 3), (bands.FEW - 1, 3), (bands.FEW, 0)])
+@pytest.mark.parametrize(("channels", "chain"), [(1, 0), (2, 3), (direct.FEW - 1, 3), (direct.FEW, 0)])
 def test_a_few_channels_are_chains_of_their_own(channels: int, chain: int, planned: list[Any]) -> None:
     x, filters = whole(1, 1, channels, 5, 6), whole(2, LANES, channels, 3, 3)
     check(x, filters, None)

@@ -10,8 +10,7 @@ import pytest
 
 import anydml as dml
 import strides
-from anydml.engines.cpu.conv import direct as band_units
-from anydml.engines.cpu.conv import direct_nhwc as pixel_bands
+from anydml.engines.cpu.conv import direct
 from anydml.engines.cpu.conv import nhwc as pixels
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_feature, reads_pixels
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 LANES = 16 if has_feature("avx512vl") else 8
 
-pytestmark = pytest.mark.skipif(not reads_pixels(), reason="there are no bands on this CPU")
+pytestmark = pytest.mark.skipif(not reads_pixels(), reason="direct convolution is for AVX2")
 
 
 def beside(array: Array) -> Array:
@@ -62,8 +61,8 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[DirectTile]:
         tiles.append(tile)
         return make(tile)
 
-    make = band_units.tile_kernel
-    monkeypatch.setattr(band_units, "tile_kernel", kernel)
+    make = direct.tile_kernel
+    monkeypatch.setattr(direct, "tile_kernel", kernel)
     monkeypatch.setenv("ANYDML_KEEP_PLANS", "0")
     return tiles
 
@@ -118,17 +117,17 @@ def test_the_input_may_have_gaps(planned: list[DirectTile]) -> None:
 
 
 @pytest.mark.parametrize("groups", [1, 30])
-def test_bits_do_not_depend_on_bands_or_threads(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bits_do_not_depend_on_row_blocks_or_threads(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANYDML_KEEP_PLANS", "0")
     rng = np.random.default_rng(0)
     x, filters = beside(rng.random((1, 30, 20, 9), "f")), rng.random((30, 30 // groups, 3, 3), "f")
     more = {"start_padding": (1, 1), "end_padding": (1, 1), "group_count": groups}
     before, found = dml.get_num_threads(), []
     try:
-        for threads, band in ((1, figures().conv.band_bytes), (1, 1), (3, figures().conv.band_bytes)):
+        for threads, size in ((1, figures().conv.block_bytes), (1, 1), (3, figures().conv.block_bytes)):
             dml.set_num_threads(threads)
-            monkeypatch.setattr(figures().conv, "band_bytes", band)
-            monkeypatch.setattr(band_units, "SMALL", 1)
+            monkeypatch.setattr(figures().conv, "block_bytes", size)
+            monkeypatch.setattr(direct, "SMALL", 1)
             found.append(compute("cpu", x, filters, None, **more))
     finally:
         dml.set_num_threads(before)
@@ -158,8 +157,7 @@ def test_one_tap_of_places_that_share_lines_of_a_cache_is_packed(
 
 def test_vectors_of_eight_lanes(planned: list[DirectTile], monkeypatch: pytest.MonkeyPatch) -> None:
     """As a CPU without AVX-512 has them."""
-    for module in (band_units, pixel_bands):
-        monkeypatch.setattr(module, "has_feature", lambda _: False)
+    monkeypatch.setattr(direct, "has_feature", lambda _: False)
     x, filters = beside(whole(1, 1, 3, 6, 7)), whole(2, 27, 3, 3, 3)
     found, wanted = (compute(engine, x, filters, None, start_padding=(1, 1)) for engine in ("cpu", "reference"))
     np.testing.assert_array_equal(found, wanted)
