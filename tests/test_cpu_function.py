@@ -275,3 +275,16 @@ def test_blocks_that_are_joined(run: Any) -> None:
     f.open(done)
     text = f.end(f.join(ends)[0])
     assert [run(text, number, result=ctypes.c_int64) for number in (4, 50, 200)] == [8, 7, 200]
+
+
+def test_lanes_of_two_places(run: Any) -> None:
+    """The first lanes from one place, and the others from another."""
+    f = Function("kernel", "first second target count")
+    first, second, target, count = f.args
+    mask = f.tail_mask(count, 4)
+    one = f.load("<4 x i32>", first, mask=mask)
+    f.store(f.load("<4 x i32>", second, mask=~mask, otherwise=one), target)
+    text, found = f.end(), np.zeros(4, np.int32)
+    for some in range(5):
+        run(text, np.arange(4, dtype=np.int32), np.arange(10, 14, dtype=np.int32), found, some)
+        assert found.tolist() == [*range(some), *range(10 + some, 14)]

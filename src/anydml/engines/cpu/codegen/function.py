@@ -440,21 +440,21 @@ class Function:
         *,
         align: int = 0,
         mask: Value | range | None = None,
-        otherwise: float = 0,
+        otherwise: Value | None = None,
         atomic: str = "",
     ) -> Value:
         """What lies at an address or pointer, aligned as its elements are.
 
-        Lanes that a mask leaves out are not read, and are 0 or another number; a `range` has the lanes that are known
-        to be there.
+        Lanes that a mask leaves out are not read: they are 0, or as in another vector. A `range` has the lanes that are
+        known to be there.
         """
         align, place = align or SIZES[scalar_in(kind)], self.pointer(at)
         if isinstance(mask, range):
             mask = self._lane_mask(mask, lanes_in(kind))
         if mask is not None:
             name = f"masked.load.{_suffix(kind)}.p0"
-            others = self.value(otherwise, kind) if repr(otherwise) != "0" else self.zero(kind)
-            return self.intrinsic(name, place, self.value(align, "i32"), mask, others, result=kind)
+            fill = self.zero(kind) if otherwise is None else otherwise
+            return self.intrinsic(name, place, self.value(align, "i32"), mask, fill, result=kind)
         way, order = ("load atomic", f" {atomic}") if atomic else ("load", "")
         return self.made(kind, f"{way} {kind}, {place.typed}{order}, align {align}")
 
@@ -567,10 +567,8 @@ class Function:
 
     def shuffle(self, a: Value, b: Value | None, order: Sequence[int]) -> Value:
         """Lanes of one vector, or of two: those of the second are counted after the first's; of -1 any will do."""
-        kind, chosen = (
-            vector_of(len(order), a.scalar),
-            ", ".join(f"i32 {lane if lane >= 0 else 'poison'}" for lane in order),
-        )
+        kind = vector_of(len(order), a.scalar)
+        chosen = ", ".join(f"i32 {lane if lane >= 0 else 'poison'}" for lane in order)
         other = "poison" if b is None else b
         return self.made(kind, f"shufflevector {a.typed}, {a.type} {other}, <{len(order)} x i32> <{chosen}>")
 

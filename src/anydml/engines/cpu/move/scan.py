@@ -372,9 +372,9 @@ class Tally:
             total = f.load(vector_of(width, self.total), place, align=8)
             mask = f.tail_mask(count[0], width) if partly else None
             align = width * self.width if stream and not partly else 1
+            start = f.value(self.start.number, vector_of(width, self.element))
             for _ in range(height):
-                kind, start = vector_of(width, self.element), self.start.number
-                element = f.load(kind, source, align=1, mask=mask, otherwise=start)
+                element = f.load(start.type, source, align=1, mask=mask, otherwise=start)
                 after = self.combine(total, self.widen(f, element))
                 result = self.narrow(f, total if self.exclusive else after)
                 f.store(result, target, align=align, mask=mask, is_streamed=stream)
