@@ -24,6 +24,7 @@ from anydml.describing import argument_name
 from anydml.enums import AxisDirection, DataType, IndexMode
 from anydml.functions import WRITTEN, derived_classes
 from anydml.functions.derived import arguments_of, document, parameters_of
+from anydml.functions.numpy_names import FAMILIAR, RENAMED
 from anydml.operators import OPERATORS, OperatorDesc, ScaleBias
 from anydml.operators.computed import Computed
 from anydml.operators.fields import dml_name
@@ -198,6 +199,7 @@ def imports() -> list[str]:
         if isinstance(node, ast.ImportFrom):
             found += [(node.module, alias.name) for alias in node.names if not (alias.asname or "").startswith("_")]
     found += [(cls.__module__, cls.__name__) for cls in OPERATORS.values()]
+    found += [("anydml.functions.numpy_names", function.__name__) for function in FAMILIAR]
     modules: dict[str, list[str]] = {}
     for module, name in found:
         modules.setdefault(str(module), []).append(name)
@@ -254,6 +256,7 @@ def stub() -> str:
             f"__all__ = {anydml.__all__!r}",
             "",
             *functions,
+            *(f"{name} = {known}" for name, known in RENAMED.items()),
             "",
         ]
     )

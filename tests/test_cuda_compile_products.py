@@ -38,7 +38,7 @@ def test_a_product_says_how_factors_are_read_and_cut() -> None:
         finally:
             TAKEN.reset(token)
 
-    assert ways(1024, dml.DataType("float16")) == ["blocks", "tiles of 128 x 256 x 64"]
+    assert ways(1024, dml.DataType("float16")) == ["blocks", "tiles of 128 x 128 x 64"]
     assert ways(16, dml.DataType("float16")) == ["pointers", "tiles of 16 x 32 x 128"]
     assert ways(1, F32) == ["lines", "tiles of 1 x 32 x 256"]
 

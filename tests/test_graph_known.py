@@ -108,3 +108,16 @@ def test_zero_points_that_are_0_go(of_x: int, of_weights: int, reads: int) -> No
     assert len(compiled.recipe.steps[-1].sources) == reads
     wanted = (x.astype(int) - of_x) @ (weights.astype(int) - of_weights)
     np.testing.assert_array_equal(compiled(x), wanted)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_indices_into_what_turns_out_to_be_constant_are_read_no_more(engine: str) -> None:
+    """Gathers of a gather of one number: the indices' sizes are none of the result's, and were taken for them."""
+    g = dml.Graph(engine)
+    near, far = g.input(dml.TensorDesc("uint64", (1,)), "near"), g.input(dml.TensorDesc("uint64", (4, 3)), "far")
+    filled = dml.fill_value_constant([3, 1, 6], 2.5, graph=g)
+    taken = dml.gather(dml.identity(dml.gather(filled, near, 1, "clamp")), far, 0, "clamp")
+    part = dml.slice1(taken, [0] * 4, [2, 1, 1, 2]).reinterpret((4,))
+    result = g.compile(dml.cumulative_product(part, 0))
+    arrays = [put(np.zeros(1, "u8"), engine), put(np.zeros((4, 3), "u8"), engine)]
+    np.testing.assert_allclose(get(result(*arrays)), np.float32(2.5) ** np.arange(1, 5))

@@ -5,6 +5,7 @@
 array([ 2.,  3.,  6., 11.], dtype=float32)
 """
 
+import anydml.functions.numpy_names as _numpy_names
 from anydml import functions as _functions
 from anydml.alone import import_alone as _import
 from anydml.builder import Graph
@@ -72,12 +73,13 @@ from anydml.tensor import TensorDesc
 __version__ = "0.1.0"
 
 # The operators' classes are exported by their names, and their functions, of which those that are derived from a class
-# are made when they are first asked for. `__init__.pyi`, which `python -m scripts.write_stub` writes, lists them all.
+# are made when they are first asked for; and NumPy's and PyTorch's names for them. `__init__.pyi`, which
+# `python -m scripts.write_stub` writes, lists them all.
 globals().update({_cls.__name__: _cls for _cls in OPERATORS.values()})
-globals().update({_function.__name__: _function for _function in _functions.WRITTEN})
+globals().update({_function.__name__: _function for _function in (*_functions.WRITTEN, *_numpy_names.FAMILIAR)})
 __all__ = sorted(
     {name for name, value in globals().items() if name[0] != "_" and not isinstance(value, type(_functions))}
-    | set(_functions.function_names())
+    | {*_functions.function_names(), *_numpy_names.RENAMED}
 )
 _MODULES = ("dask", "explain", "models", "onnx", "pydirectml")
 """They are imported when they are first asked for."""
@@ -89,6 +91,9 @@ def __getattr__(name: str) -> object:
             return _import(f"{__name__}.{name}")
         except EngineMissingError as error:
             raise _PackageMissingError(error.subject, error.faults) from error.__cause__
+    if name in _numpy_names.RENAMED:
+        globals()[name] = renamed = getattr(_functions, _numpy_names.RENAMED[name])
+        return renamed
     if name.startswith("_") or name not in _functions.derived_classes():
         _import("anydml.functions.unknown")
         from anydml.functions.unknown import word_unknown  # for errors alone

@@ -8,6 +8,7 @@ from operator import index
 from typing import TYPE_CHECKING, SupportsIndex
 
 from anydml.alone import import_alone
+from anydml.functions.numpy_names import FAMILIAR, RENAMED
 from anydml.operator_type import OperatorType, function_name
 from anydml.operators import OPERATORS
 from anydml.spelling import squeeze, suggest
@@ -23,56 +24,44 @@ _INSTEAD = {
     "clip(x, 0, 6)": "relu6",
     "convolution": "conv conv1d conv2d conv3d",
     'convolution(x, filter, direction="backward")': "conv_transpose conv_transpose1d conv_transpose2d conv_transpose3d",
-    "cumulative_product": "cumprod",
-    "cumulative_summation": "cumsum",
     "depth_to_space": "pixel_shuffle",
     "diagonal_matrix([n, n])": "eye",
     "divide": "div true_divide truediv",
     "fill_value_constant(sizes, value)": "full zeros ones zeros_like ones_like full_like constant_of_shape",
     "fill_value_sequence": "arange linspace range",
-    "gather": "take embedding index_select",
-    "gather_elements": "take_along_axis",
-    "gemm(a, b)": "matmul mm bmm dot batch_matmul einsum tensordot",
+    "gather": "index_select",
+    "matmul(a, b)": "mm bmm dot batch_matmul einsum tensordot",
     "identity": "copy clone",
-    "if_(condition, a, b)": "where select",
-    "join": "concat concatenate cat stack hstack vstack",
+    "where(condition, a, b)": "select",
+    "concatenate": "concat hstack vstack",
     "log_softmax": "logsoftmax",
-    "logical_equals": "equal eq",
-    "logical_greater_than": "greater gt",
-    "logical_greater_than_or_equal": "greater_equal ge greater_or_equal",
-    "logical_less_than": "less lt",
-    "logical_less_than_or_equal": "less_equal le less_or_equal",
-    "max(a, b)": "maximum fmax",
+    "equal": "eq",
+    "greater": "gt",
+    "greater_equal": "ge greater_or_equal",
+    "less": "lt",
+    "less_equal": "le less_or_equal",
+    "max(a, b)": "fmax",
     "max_pooling": "max_pool1d max_pool2d max_pool3d max_pool",
-    "mean_variance_normalization1": "layer_norm instance_norm group_norm layer_normalization instance_normalization",
-    "mean_variance_normalization2(x, axes, use_mean=False)": "rms_norm simplified_layer_normalization",
-    "min(a, b)": "minimum fmin",
-    "modulus_floor": "mod remainder",
-    "modulus_truncate": "fmod",
+    "layer_norm": "layer_normalization",
+    "mean_variance_normalization2(x, axes)": "instance_norm instance_normalization",
+    "rms_norm": "simplified_layer_normalization",
+    "min(a, b)": "fmin",
     "multihead_attention": "attention scaled_dot_product_attention",
     "multiply": "mul",
-    "multiply(x, x)": "square",
-    "negate": "neg negative",
+    "negate": "neg",
     "nonzero_coordinates": "argwhere",
-    "padding": "pad",
-    "parameterized_relu": "prelu",
     "random_generator": "rand randn random bernoulli random_uniform",
-    "recip(sqrt(x))": "rsqrt",
-    "recip": "reciprocal inv",
-    'reduce(x, "average", axes)': "average avg reduce_mean",
+    "recip": "inv",
+    "average(x, axis)": "avg reduce_mean",
     'reduce(x, "l2", axes)': "norm",
-    'reduce(x, "log_sum_exp", axes)': "logsumexp",
-    'reduce(x, "max", axes)': "amax reduce_max",
-    'reduce(x, "min", axes)': "amin reduce_min",
-    'reduce(x, "multiply", axes)': "prod reduce_prod",
-    'reduce(x, "sum", axes)': "sum reduce_sum",
+    "amax(x, axis)": "reduce_max",
+    "amin(x, axis)": "reduce_min",
+    "prod(x, axis)": "reduce_prod",
+    "sum(x, axis)": "reduce_sum",
     "resample": "resize interpolate upsample",
     "round": "around rint",
-    "scaled_elu": "selu",
-    "slice1 with strides of -1": "flip fliplr flipud reverse",
+    "flip(x, axis)": "fliplr flipud reverse",
     "subtract": "sub",
-    "swish": "silu",
-    "top_k(x, axis, k)": "sort argsort",
     "Device().compile(desc), or Graph().compile(expression)": "compile function jit",
     "Device()": "create_device",
     'its name, "float32", or DataType.FLOAT32': "float32 float",
@@ -84,9 +73,10 @@ _INSTEAD = {
     "pydirectml, which is Microsoft's module": "graph_builder input_tensor model binding",
     "anydml.models.load_model or anydml.onnx.load": "load load_model",
     "anydml.onnx.InferenceSession": "inference_session",
-    "the array's own method, as in x.T: operators read any strides": (
-        "transpose permute swapaxes moveaxis reshape view flatten ravel squeeze unsqueeze expand_dims broadcast_to"
-    ),
+    "expand_dims": "unsqueeze",
+    "reshape(x, -1)": "flatten ravel",
+    "reshape": "view",
+    "transpose(x, axes)": "swapaxes moveaxis",
 }  # fmt: skip
 """The names of NumPy, PyTorch, ONNX, DirectMLX and PyDirectML, by what takes their place."""
 _STRUCTURES = {
@@ -226,12 +216,21 @@ def _with_function(hint: str) -> str:
 def instead_of(name: str) -> str:
     """The function in the place of another library's."""
     word = squeeze(name)
-    return next((f"use {place}" for place, names in _INSTEAD.items() if word in map(squeeze, names.split())), "")
+    for place, names in _INSTEAD.items():
+        if word in map(squeeze, names.split()):
+            return f"use {place}"
+    operators = map(function_name, OPERATORS)
+    return next((f"use {operator}" for operator in operators if name in words_of(operator).split()), "")
 
 
 def words_of(function: str) -> str:
-    """The names of other libraries' functions that one of ours takes the place of."""
-    places = (names for place, names in _INSTEAD.items() if re.split(r"\W", place)[0] == function)
+    """The names of other libraries' functions that one of ours takes the place of, or is reached by."""
+    kind = next((kind.name for kind in OPERATORS if function_name(kind) == function), function)
+    heads = {one.__name__: (one.__doc__ or "").partition("\n\n")[0] for one in FAMILIAR}
+    ours = [name for name, head in heads.items() if re.search(rf"\b{kind}\b", head)]
+    ours += [name for name, known in RENAMED.items() if known == function]
+    places = [names for place, names in _INSTEAD.items() if re.split(r"\W", place)[0] in (function, *ours)]
+    places += ours
     return " ".join(places)
 
 

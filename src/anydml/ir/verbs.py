@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from anydml.ir.expressions import Expr
 from anydml.ir.loops import Loops, merge, order, simplify, squeeze
-from anydml.ir.trees import fetched
+from anydml.ir.trees import fetched, rewrite, walk
 from anydml.ir.views import Cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Literal, Self
 
-    from anydml.ir.expressions import Expr
     from anydml.ir.views import View
 
 
@@ -176,6 +176,21 @@ class Computation(Primitive):
         """The same with its values changed."""
         also = tuple(write._replace(value=change(write.value)) for write in self.also)
         return replace(self, value=change(self.value), also=also)
+
+    def without_unread(self) -> Self:
+        """The same without sources that no value reads, as an index is not whose element was found to be constant."""
+        nodes = [node for node in walk(*self.values) if node.op in ("load", "fetch")]
+        slots = sorted({int(node.value) for node in nodes})
+        if len(slots) == len(self.sources):
+            return self
+        places = {slot: place for place, slot in enumerate(slots)}
+
+        def change(node: Expr) -> Expr:
+            is_read = node.op in ("load", "fetch")
+            return Expr(node.op, node.type, node.args, places[int(node.value)]) if is_read else node
+
+        sources = tuple(self.sources[slot] for slot in slots)
+        return replace(self, sources=sources).computing(lambda value: rewrite(value, change))
 
     def apart(self) -> tuple[Self, ...]:
         """For each target a verb of its own."""

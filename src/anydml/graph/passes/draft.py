@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.ir.verbs import Computation
 from anydml.locks import cached_property
 
 if TYPE_CHECKING:
@@ -134,8 +135,14 @@ class Draft:
         del self.steps[number]
 
     def put(self, steps: Mapping[int, Step]) -> None:
-        """Let steps take the places of others."""
-        for number, step in steps.items():
+        """Let steps take the places of others, without sources that their values do not read any more.
+
+        Such a source would be taken for one that is loaded from, which has the sizes of the walk.
+        """
+        for number, given in steps.items():
+            step, made = given, given.primitive
+            if isinstance(made, Computation) and (read := made.without_unread()) is not made:
+                step = replace(given, primitive=read)
             self._known.forget(number, self.steps[number])
             self._is_changed |= step is not self.steps[number]
             self.steps[number] = step

@@ -176,9 +176,10 @@ class WorkItems:
 
     def take_scratch(self, size: int) -> Value:
         """Take a scratch that is free; there are at least as many as threads, but threads may come from elsewhere."""
+        slots: Value = self.of.slots
         f, turn = self.f, [self.f.value(0, "i64")]
         with f.forever(carry=turn):
-            self.scratch: Value = self.of.slots + turn[0] * size
+            self.scratch = slots + turn[0] * size
             f.leave_if(f.compare_exchange(self.scratch, 0, 1))
             if IS_ARM:
                 f.invoke("@llvm.aarch64.isb", f.value(15, "i32"))

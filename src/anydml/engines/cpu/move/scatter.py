@@ -14,7 +14,7 @@ from anydml.engines.common.program import Program
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of
-from anydml.engines.cpu.codegen.language import quotient, smaller
+from anydml.engines.cpu.codegen.language import quotient, remainder, smaller
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.launch.record import Layout, Pointer
@@ -159,10 +159,16 @@ def make_scatter(kind: str, shape: str, width: int) -> Any:
             low = (unit - rest * parts) * length
             number = quotient(rest, groups)
             lane = (rest - number * groups) * most
-            index_on, source_on, target_on = find_tuple(w.batches, batch_rank, number)
-            source = w.source + lane * w.lane_source + source_on
-            indices = w.indices + lane * w.lane_index + index_on
-            target = w.target + lane * w.lane_target + target_on
+            source = w.source + lane * w.lane_source
+            indices = w.indices + lane * w.lane_index
+            target = w.target + lane * w.lane_target
+            for k in range(batch_rank - 1, -1, -1):
+                size = w.batches[k].size
+                i = remainder(number, size)
+                number = quotient(number, size)
+                indices += i * w.batches[k].indices
+                source += i * w.batches[k].source
+                target += i * w.batches[k].target
             for r in range(rows):
                 x, s, _ = find_tuple(w.tuples, rank - 1, r)
                 taken = smaller(most, width - lane)
