@@ -11,7 +11,7 @@ import anydml as dml
 import folding
 from anydml.describing import argument_name
 from anydml.operator_type import function_name
-from anydml.operators.attention_rules import Attention
+from anydml.operators.attention import Attention
 from anydml.operators.fields import dml_name
 from anydml.operators.windows import Windowed
 from case_kinds import FLOAT32, UINT32, Case, by_field

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anydml.engines.cpu.launch.program import KernelProgram
 
-PRODUCTS = {"abreast", "attend", "contract", "direct", "stencil", "weights"}
+PRODUCTS = {"column-per-lane", "attention", "macrokernel", "direct", "stencil", "weights"}
 """Kernels of GEMM, convolution, pooling stencils and attention."""
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import anydml as dml
 from anydml import DataType, FeatureLevel
-from anydml.operators.attention_rules import Attention
-from anydml.operators.contraction import Product
+from anydml.operators.attention import Attention
 from anydml.operators.fields import dml_name
+from anydml.operators.products import Product
 from anydml.operators.windows import Windowed
 from attention_drawing import draw_attention
 from drawing import SEEDS, Case, Operator, draw_sizes, draw_tensor, make_case, pick

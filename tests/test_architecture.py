@@ -37,7 +37,6 @@ LAYERS = [
     ["builder"],
     ["describing"],
     ["broadcasting"],
-    ["node_call"],
     ["calls"],
     ["functions"],
     ["__init__"],

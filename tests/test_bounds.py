@@ -254,9 +254,9 @@ SAMPLES: dict[str, Callable[[], object]] = {
         dml.reduce(numbers(3, 400_000), "sum", [1]), dml.add(numbers(4, 1), numbers(9)),
         compiled(_looked_up),
     ),
-    "contract": _products,
+    "macrokernel": _products,
     "stencil": _windows,
-    "attend": lambda: compiled(_attention),
+    "attention": lambda: compiled(_attention),
     "repeat": lambda: dml.rnn(numbers(1, 20, 1, 4), numbers(1, 1, 5, 4), numbers(1, 1, 5, 5)),
     "weights": lambda: [
         case.compile("cpu")
@@ -264,7 +264,7 @@ SAMPLES: dict[str, Callable[[], object]] = {
         for rows in (2, 60)
         for case in (Weights(kind, rows, 41, 128, 32, zeros=True), Weights(kind, rows, 41, 128, 32, rounded=True))
     ],
-    "abreast": lambda: [
+    "column-per-lane": lambda: [
         Weights("uint4", rows, 80, 128, 32, zeros=True, are_inputs=given, rounded=rounded).compile("cpu")
         for rows in (2, 60) for given in (False, True) for rounded in (False, True)
     ],
@@ -277,7 +277,7 @@ SAMPLES: dict[str, Callable[[], object]] = {
 """By family of kernels, calls whose records are of it."""
 NEEDS = {
     "direct": (reads_pixels(), "direct convolution is for AVX2"),
-    "abreast": (not IS_ARM and has_feature("avx2"), "it is written for an x86's bytes"),
+    "column-per-lane": (not IS_ARM and has_feature("avx2"), "it is written for an x86's bytes"),
 }
 
 
@@ -325,7 +325,7 @@ def test_a_wrong_record_is_found(family: str, planned: list[Planned], monkeypatc
     is_there, why = NEEDS.get(family, (True, ""))
     if not is_there:
         pytest.skip(why)
-    if family == "abreast":
+    if family == "column-per-lane":
         monkeypatch.setattr(weight_only, "_columns_of_panel", lambda bits: 8 if bits == 4 else 0)
     SAMPLES[family]()
     seen = changed = 0
@@ -357,7 +357,7 @@ RECORDS: dict[str, tuple[str, ...]] = {
     "CheckedProgram": ("check",),
     "CutProgram": ("rows",),
     "KernelProgram": (
-        *("abreast", "attend", "bordered", "contract", "copy", "direct", "gather", "placed", "reverse"),
+        *("column-per-lane", "attention", "bordered", "macrokernel", "copy", "direct", "gather", "placed", "reverse"),
         *("rows", "scan", "stencil", "top", "transpose", "walk", "weights"),
     ),
     "LongScanProgram": ("scan",),

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from anydml.cli.app import app
-from anydml.cli.explain_model import first_inputs
+from anydml.cli.explain import first_inputs
 from anydml.explain import Picture, explain
 from anydml.models import Model, load_model
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.cli.explain_model import first_inputs
+from anydml.cli.explain import first_inputs
 from anydml.cli.options import options_of
 from anydml.explain import explain
 from anydml.models import load_model

@@ -11,13 +11,12 @@ import anydml as dml
 from anydml.engines.cpu import CpuEngine, plans
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM
-from anydml.engines.cpu.gemm import program as contracted
-from anydml.engines.cpu.gemm.macrokernel import RECORD
+from anydml.engines.cpu.gemm import work_item as contracted
 from anydml.engines.cpu.gemm.operands import AS_IT_LIES, UNPACKED
-from anydml.engines.cpu.gemm.workspace import workspace
+from anydml.engines.cpu.gemm.selection import RECORD
 from anydml.engines.cpu.kernel import Address
 from anydml.engines.cpu.launch.program import KernelProgram
-from anydml.engines.cpu.threads.scratch import Scratch
+from anydml.engines.cpu.threads.scratch import Scratch, workspace
 from anydml.engines.reference import ReferenceEngine
 from anydml.ir.expressions import load
 from anydml.ir.verbs import Reduce

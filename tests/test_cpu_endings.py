@@ -9,10 +9,9 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu.features import reads_pixels
-from anydml.engines.cpu.gemm import operands
-from anydml.engines.cpu.gemm import selection as contract
+from anydml.engines.cpu.gemm import operands, selection
+from anydml.engines.cpu.gemm.blocking import tile_for
 from anydml.engines.cpu.gemm.epilogue import epilogue_of, fills_lines
-from anydml.engines.cpu.gemm.tile_shapes import tile_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,9 +69,9 @@ def test_the_bits_are_those_of_rows(
         ended.append((made is not None, sides.line > 0))
         return made
 
-    monkeypatch.setattr(contract, "epilogue_of", epilogue)
+    monkeypatch.setattr(selection, "epilogue_of", epilogue)
     for fills in (True, False):
-        monkeypatch.setattr(contract, "fills_lines", lambda _tile, fills=fills: fills)
+        monkeypatch.setattr(selection, "fills_lines", lambda _tile, fills=fills: fills)
         graph = dml.Graph("cpu")
         found.append(graph.compile(make(*map(graph.input, arrays)))(*arrays))
     np.testing.assert_array_equal(found[0], found[1])

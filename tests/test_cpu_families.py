@@ -9,7 +9,7 @@ import pytest
 
 from anydml.engines.cpu import families, features
 from anydml.engines.cpu.families import AVX2, AVX512, NEOVERSE, SSE, Family, Figures, Gemm
-from anydml.engines.cpu.gemm import workspace as layout
+from anydml.engines.cpu.threads import scratch as layout
 
 FAMILIES = (SSE, AVX2, AVX512, NEOVERSE)
 

@@ -227,3 +227,16 @@ def test_no_value_is_a_condition_of_pythons() -> None:
     f = Function("kernel", "n")
     with pytest.raises(TypeError, match="not known when a kernel is written"):
         bool(f.args[0] < 3)
+
+
+def test_lanes_of_two_places(run: Any) -> None:
+    """The first lanes from one place, and the others from another."""
+    f = Function("kernel", "first second target count")
+    first, second, target, count = f.args
+    mask = f.tail_mask(count, 4)
+    one = f.load("<4 x i32>", first, mask=mask)
+    f.store(f.load("<4 x i32>", second, mask=~mask, otherwise=one), target)
+    text, found = f.end(), np.zeros(4, np.int32)
+    for some in range(5):
+        run(text, np.arange(4, dtype=np.int32), np.arange(10, 14, dtype=np.int32), found, some)
+        assert found.tolist() == [*range(some), *range(10 + some, 14)]

@@ -11,12 +11,12 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu import build, features
-from anydml.engines.cpu.codegen.function import Steps
+from anydml.engines.cpu.codegen.function import Function, vector_of
+from anydml.engines.cpu.gemm import blocking as tiles
 from anydml.engines.cpu.gemm import microkernel as tile_texts
-from anydml.engines.cpu.gemm import tile_shapes as tiles
-from anydml.engines.cpu.gemm.amx import LINE, SIDE, make_matrices
-from anydml.engines.cpu.gemm.microkernel import Tile
-from anydml.engines.cpu.quant import int8 as octets
+from anydml.engines.cpu.gemm.amx import make_matrices
+from anydml.engines.cpu.gemm.blocking import MATRIX_LINE, MATRIX_SIDE, Tile
+from anydml.engines.cpu.quant import int8
 from assembled import assembly
 
 if TYPE_CHECKING:
@@ -27,29 +27,24 @@ Array = np.ndarray[Any, Any]
 
 def make_plain(tile: Tile) -> str:
     """The kernel of `make_matrices` without matrix registers: each product for itself."""
-    text, vector = Steps(), f"<{SIDE} x i32>"
-    with text.loop("i", 0, tile.rows), text.loop("j", 0, tile.vectors):
-        text.add("%on = mul i64 %i, %c.step")
-        text.let("to", f"c + on + j * {LINE}")
-        with text.when("first != 0"):
-            text.add(f"store {vector} zeroinitializer, ptr {text.place('to')}, align 4")
-        with text.loop("k", 0, "count"):
-            text.add("%down = mul i64 %k, %b.step")
-            line = f"a + k // {SIDE} * {LINE * tile.pitch} + i * {LINE} + k % {SIDE} * 4"
-            one = text.spread(text.new(f"load i32, ptr {text.place(line)}, align 4"), "i32", SIDE)
-            other = text.new(f"load {vector}, ptr {text.place(f'b + down + j * {LINE}')}, align 4")
-            total = text.new(f"load {vector}, ptr {text.place('to')}, align 4")
+    f, vector = Function("kernel", "a b b_step c c_step count first b_next far far_step"), vector_of(MATRIX_SIDE, "i32")
+    a, b, b_step, c, c_step, count, first = f.args[:7]
+    with f.loop(0, tile.rows) as i, f.loop(0, tile.vectors) as j:
+        to = c + i * c_step + j * MATRIX_LINE
+        with f.when(first):
+            f.store(f.zero(vector), to)
+        with f.loop(0, count) as k:
+            line = a + k // MATRIX_SIDE * (MATRIX_LINE * tile.pitch) + i * MATRIX_LINE + k % MATRIX_SIDE * 4
+            one, other = f.splat(f.load("i32", line), MATRIX_SIDE), f.load(vector, b + k * b_step + j * MATRIX_LINE)
+            total = f.load(vector, to)
             for byte in range(4):
-                parts = []
-                for value, is_signed in ((one, tile.is_turned), (other, not tile.is_turned)):
-                    low = text.new(f"lshr {vector} {value}, splat (i32 {8 * byte})")
-                    low = text.new(f"trunc {vector} {low} to <{SIDE} x i8>")
-                    parts.append(text.new(f"{'sext' if is_signed else 'zext'} <{SIDE} x i8> {low} to {vector}"))
-                total = text.new(f"add {vector} {total}, {text.new(f'mul {vector} {parts[0]}, {parts[1]}')}")
-            text.add(f"store {vector} {total}, ptr {text.place('to')}, align 4")
-    text.add("ret void")
-    names = ("a", "b", "b.step", "c", "c.step", "count", "first", "b.next", "far", "far.step")
-    return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+                parts = [
+                    f.cast("sext" if is_signed else "zext", f.cast("trunc", value >> 8 * byte, "i8"), "i32")
+                    for value, is_signed in ((one, tile.is_turned), (other, not tile.is_turned))
+                ]
+                total += parts[0] * parts[1]
+            f.store(total, to)
+    return f.end()
 
 
 @pytest.fixture
@@ -59,7 +54,7 @@ def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dml.Device:
         monkeypatch.setenv("ANYDML_CACHE_DIR", str(tmp_path))
         monkeypatch.setattr(build, "_kernels", {})
         monkeypatch.setattr(tile_texts, "make_matrices", make_plain)
-        for module in (tiles, octets):
+        for module in (tiles, int8):
             monkeypatch.setattr(module, "has_matrices", lambda: True)
         if features.IS_ARM:
             pytest.skip("an Arm packs bytes of other signs")
@@ -88,7 +83,7 @@ def test_products_of_any_sizes_and_signs_are_exact(device: dml.Device, seed: int
     wanted = (a.astype("int64") - zeros.get("a_zero_point", 0)) @ (b.astype("int64") - zeros.get("b_zero_point", 0))
     found = dml.matrix_multiply_integer(a, b, *zeros.values(), device=device)
     np.testing.assert_array_equal(found, wanted.astype("int32"))
-    assert any("matrices" in name for name in build._kernels) or not tiles.multiplies_bytes(SIDE)
+    assert any("matrices" in name for name in build._kernels) or not tiles.multiplies_bytes(MATRIX_SIDE)
     graph = dml.Graph(device)
     x = graph.input(dml.TensorDesc(a.dtype.name, a.shape), "x")
     y = dml.matrix_multiply_integer(x, graph.constant(b), *map(graph.constant, zeros.values()))
@@ -104,7 +99,7 @@ def test_windows_of_bytes_are_exact(device: dml.Device) -> None:
 
 
 def test_registers_are_set_up_and_given_up() -> None:
-    tile = Tile(20, 2, SIDE, 32, False, "matrices")
+    tile = Tile(20, 2, MATRIX_SIDE, 32, False, "matrices")
     written = assembly(make_matrices(tile), "x86_64-unknown-linux-gnu", "sapphirerapids")
     order = re.findall(r"\b(ldtilecfg|tilezero|tileloadd|tdpbusd|tilestored|tilerelease)\b", written)
     assert [name for k, name in enumerate(order) if name not in order[:k]] == [

@@ -12,10 +12,9 @@ from anydml.engines.cpu.conv import nhwc as pixels
 from anydml.engines.cpu.conv.microkernel import TOGETHER, make_unpacked_tile
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import reads_pixels
+from anydml.engines.cpu.gemm.blocking import CHAIN, Tile, tile_for
 from anydml.engines.cpu.gemm.epilogue import SHORT
-from anydml.engines.cpu.gemm.microkernel import CHAIN, Tile
-from anydml.engines.cpu.gemm.program import pieces
-from anydml.engines.cpu.gemm.tile_shapes import tile_for
+from anydml.engines.cpu.gemm.work_item import pieces
 from anydml.ir.epilogue import FOLD, Epilogue
 from anydml.ir.expressions import load
 from kernel_families import PRODUCTS, family_of

@@ -11,11 +11,12 @@ import anydml as dml
 from anydml.engines.cpu.build import _called
 from anydml.engines.cpu.conv.stencil import Taps, make_stencil, suits_sdot
 from anydml.engines.cpu.families import AVX512
-from anydml.engines.cpu.gemm import tile_shapes as tiles
-from anydml.engines.cpu.gemm.microkernel import BYTES, UNROLLED, Tile, make_microkernel
-from anydml.engines.cpu.gemm.packing import GROUP, Packing, make_pack
+from anydml.engines.cpu.gemm import blocking as tiles
+from anydml.engines.cpu.gemm.blocking import BYTES, GROUP, UNROLLED, Packing, Tile
+from anydml.engines.cpu.gemm.microkernel import make_microkernel
+from anydml.engines.cpu.gemm.packing import make_pack
 from anydml.engines.cpu.gemm.small_m import SmallM, make_dots, make_strip
-from anydml.engines.cpu.quant.int8 import K4Packing, make_compensation, make_octets, make_total
+from anydml.engines.cpu.quant.int8 import K4Packing, make_compensation, make_k4_pack, make_total
 from anydml.ir.expressions import load
 from assembled import assembly
 
@@ -110,10 +111,10 @@ def test_products_are_compiled_for_every_cpu(name: str) -> None:
     if tile.kind in BYTES:
         for lie, is_left in itertools.product("ptsw", (True, False)):
             is_wide = is_left and tile.kind == "pairs"
-            octets = K4Packing(
+            packing = K4Packing(
                 lie, True, *panels[not is_left], tile.lanes, tile.by_lane, tile.kind == "i8", is_wide, is_left
             )
-            texts += [make_octets(octets), make_total(octets)]
+            texts += [make_k4_pack(packing), make_total(packing)]
         taps = Taps("fma", 3, 3, 2, 2, 1, 1, 8, tile.by_lane, "u8")
         texts += [make_compensation(), make_stencil(taps)]
         texts += [make_stencil(taps._replace(is_dot4=True))] if suits_sdot(taps) else []

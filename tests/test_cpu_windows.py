@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.cpu.gemm import selection as contract
+from anydml.engines.cpu.gemm import selection
 from kernel_families import PRODUCTS, family_of
 
 Array = np.ndarray[Any, Any]
@@ -145,14 +145,14 @@ def test_lines_of_a_target_with_gaps_are_taken_together(
     sizes: tuple[int, int, int], between: int, window: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first of two convolutions writes into the middle of what the second one pads."""
-    rng, lines, sides = np.random.default_rng(3), [], contract._sides
+    rng, lines, sides = np.random.default_rng(3), [], selection.operands_of
 
     def look(primitive: Any) -> Any:
         found = sides(primitive)
         lines.append(0 if found is None else found.line)
         return found
 
-    monkeypatch.setattr(contract, "_sides", look)
+    monkeypatch.setattr(selection, "operands_of", look)
     x, first, second = (
         whole(rng, 2, *sizes),
         whole(rng, between, sizes[0], window, window),

@@ -66,7 +66,7 @@ def test_a_softmax_is_within_a_unit_of_its_exact_sum(scale: float) -> None:
 
 
 def test_products_of_halves_are_added_up_by_the_kernels_for_products() -> None:
-    from anydml.dask.combining import widened
+    from anydml.dask.folds import widened
     from anydml.enums import DataType
     from anydml.ir.expressions import Expr, load
 

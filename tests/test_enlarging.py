@@ -19,7 +19,7 @@ from anydml.ir.fetches import nearest
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map, Write
 from anydml.ir.views import View
-from anydml.operators import enlarged
+from anydml.operators import resampling
 from assembled import assembly
 from guarded import guarded
 from kernel_families import family_of
@@ -124,14 +124,14 @@ def test_images_are_enlarged_in_one_pass(
         input_tensor=dml.TensorDesc.of(x), output_tensor=dml.TensorDesc(dtype, into), interpolation_mode=mode,
         scales=(1, *scales), input_pixel_offsets=[0.5, 0.5, offset, 0.5], output_pixel_offsets=[-0.5] * 4,
     )  # fmt: skip
-    monkeypatch.setattr(enlarged, "LEAST", 1)
+    monkeypatch.setattr(resampling, "LEAST", 1)
     assert passes_of(desc) == maps
     got = dml.Device("cpu").compile(desc)(x)
     is_number = np.isfinite(got)
     assert is_number.sum() > got.size * 0.9
     wanted = resampled(desc, np.where(np.isfinite(x), x, 0))
     assert np.allclose(got[is_number], wanted[is_number], rtol=1e-6 if dtype == "float32" else 1e-3, atol=1e-7)
-    monkeypatch.setattr(enlarged, "LEAST", 2**62)
+    monkeypatch.setattr(resampling, "LEAST", 2**62)
     assert passes_of(desc) != maps
     assert_same(got, dml.Device("reference").compile(desc)(x))  # in several passes there are the same bits
 

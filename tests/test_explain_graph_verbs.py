@@ -9,7 +9,7 @@ import pytest
 
 import anydml as dml
 from anydml.explain import build, explain, explain_desc, explain_graph, graph_words
-from anydml.explain.graph_boxes import arrange
+from anydml.explain.graph_svg import arrange
 from anydml.ir import expressions as e
 from anydml.ir.fetches import turned
 from anydml.ir.patterns import filled, scaled

@@ -17,7 +17,7 @@ import anydml as dml
 from anydml.engines.reference.evaluate import evaluate
 from anydml.explain import Limits, Picture, explain
 from anydml.explain.formula import LONGEST, Formula
-from anydml.explain.moved import match_moved
+from anydml.explain.maps import match_moved
 from anydml.explain.values import write_value
 from anydml.ir import expressions as e
 from anydml.ir import numerics

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 import anydml as dml
 import oracle
 from anydml.cli.describe import describe
+from anydml.cli.explain import operator_command
 from anydml.cli.explain_examples import example_of
-from anydml.cli.explain_operator import operator_command
 from anydml.explain import Element, Limits, Picture, explain
 from anydml.explain.values import write_value
 from anydml.operators import OPERATORS as ALL

@@ -17,9 +17,7 @@ from anydml.cli.app import app
 from anydml.cli.options import options_of
 from anydml.explain import explain, shown_inputs
 from anydml.explore import operator
-from anydml.explore.form import groups_of
-from anydml.explore.reading import read_form
-from anydml.explore.state import link, read_command, read_state
+from anydml.explore.form import groups_of, link, read_command, read_form, read_state
 from anydml.operators import find_operator
 
 if TYPE_CHECKING:

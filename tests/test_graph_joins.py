@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from anydml.graph.optimise import optimise
-from anydml.graph.passes.constant_folding import split_constants
-from anydml.graph.passes.copy_propagation import copy_propagation
-from anydml.graph.passes.dce import dce
+from anydml.graph.passes.constant_folding import constant_folding
+from anydml.graph.passes.copy_elimination import copy_propagation, store_forwarding
+from anydml.graph.passes.layout import scan_direction
 from anydml.graph.passes.narrowing import narrowing
-from anydml.graph.passes.scan_direction import scan_direction
-from anydml.graph.passes.store_forwarding import store_forwarding
+from anydml.graph.passes.redundancy import dce
 from anydml.ir.fetches import turned
 from anydml.ir.patterns import copy_of, is_copy, scaled
 from anydml.ir.verbs import Map, Scan
@@ -167,7 +166,7 @@ def test_a_join_of_constants_is_put_together_at_every_dispatch() -> None:
         copy_of(view("c", (3,)), view("j", (3,), (1,), 3)),
         summed(view("j", (6,)), view("y", (6,))),
     )
-    once, always = split_constants(given)
+    once, always = constant_folding(given)
     assert [step.nodes for step in once.steps] == [("a",)]
     assert [step.nodes for step in always.steps] == [("b",), ("c",), ("d",)]
     assert (once.stores["s"].kind, always.stores["s"].kind) == ("output", "constant")

@@ -11,10 +11,9 @@ from hypothesis import given
 
 from anydml.enums import DataType
 from anydml.graph.optimise import optimise
-from anydml.graph.passes.constant_folding import split_constants
-from anydml.graph.passes.cse import cse
-from anydml.graph.passes.dce import dce
+from anydml.graph.passes.constant_folding import constant_folding
 from anydml.graph.passes.horizontal_fusion import horizontal_fusion
+from anydml.graph.passes.redundancy import cse, dce
 from anydml.graph.recipe import Recipe
 from anydml.ir.patterns import copy_of, scaled
 from cases import ENGINES
@@ -114,7 +113,7 @@ def test_what_hangs_on_constants_alone_is_computed_once() -> None:
         summed(view("t", (6,)), view("z", (6,))),
         copy_of(view("c", (6,)), view("w", (6,))),
     )
-    once, always = split_constants(given)
+    once, always = constant_folding(given)
     assert once == made(
         {"c": "constant", "s": "scratch", "t": "output", "z once": "output"},
         (summed(view("c", (6,)), view("s", (6,))), "a"),
@@ -136,7 +135,7 @@ def test_what_reads_a_constant_output_is_computed_once_too() -> None:
         summed(view("y", (6,)), view("z", (6,))),
         copy_of(view("y", (6,)), view("y once", (6,))),
     )
-    once, always = split_constants(given)
+    once, always = constant_folding(given)
     assert (
         once.steps
         == made(
@@ -158,7 +157,7 @@ def test_what_reads_a_constant_output_is_computed_once_too() -> None:
 
 def test_there_may_be_nothing_to_compute_once() -> None:
     given = recipe(XY, summed(view("x", (6,)), view("y", (6,))))
-    assert split_constants(given) == (Recipe({}, ()), given)
+    assert constant_folding(given) == (Recipe({}, ()), given)
 
 
 # All of them
@@ -171,7 +170,7 @@ def test_random_recipes_keep_their_bits(engines: list[str], drawn: Drawn) -> Non
     simple = optimise(drawn.recipe)
     assert simple.bytes_moved <= drawn.recipe.bytes_moved
     assert len(simple.steps) <= len(drawn.recipe.steps)
-    once, always = split_constants(simple)
+    once, always = constant_folding(simple)
     whole = horizontal_fusion(simple)
     assert whole.bytes_moved <= simple.bytes_moved
     for engine in engines:

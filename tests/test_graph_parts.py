@@ -12,9 +12,9 @@ from anydml.enums import DataType
 from anydml.graph.arena import Arena, lay_out
 from anydml.graph.guard import guard
 from anydml.graph.optimise import optimise
-from anydml.graph.passes.constant_folding import split_constants
-from anydml.graph.passes.cse import cse
+from anydml.graph.passes.constant_folding import constant_folding
 from anydml.graph.passes.narrowing import narrowing
+from anydml.graph.passes.redundancy import cse
 from anydml.graph.recipe import Store
 from anydml.ir.fetches import match_turned, turned
 from anydml.ir.patterns import copy_of, filled, scaled
@@ -130,7 +130,7 @@ def test_two_outputs_are_filled_rather_than_copied() -> None:
 def test_a_fill_is_written_once_for_all() -> None:
     """It depends on nothing, and so on constants alone."""
     given = recipe(XSY, filled(view("s", (6,)), 0.0, 1.0), summed(view("s", (6,)), view("y", (6,))))
-    once, always = split_constants(given)
+    once, always = constant_folding(given)
     assert [step.nodes for step in once.steps] == [("a",), ("b",)]
     assert [step.primitive for step in always.steps] == [copy_of(view("y once", (6,)), view("y", (6,)))]
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from anydml.graph.optimise import optimise
-from anydml.graph.passes.copy_propagation import copy_propagation
+from anydml.graph.passes.copy_elimination import copy_propagation, store_forwarding
+from anydml.graph.passes.layout import scan_direction
 from anydml.graph.passes.narrowing import narrowing
-from anydml.graph.passes.scan_direction import scan_direction
-from anydml.graph.passes.store_forwarding import store_forwarding
 from anydml.ir.fetches import match_gathered
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map

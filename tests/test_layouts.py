@@ -10,8 +10,8 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu import CpuEngine
+from anydml.engines.cpu.gemm.blocking import multiplies_bytes, tile_for
 from anydml.engines.cpu.gemm.selection import SIDE
-from anydml.engines.cpu.gemm.tile_shapes import multiplies_bytes, tile_for
 from anydml.ir.expressions import fold, load
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View

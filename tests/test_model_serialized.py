@@ -13,7 +13,7 @@ import pytest
 
 import anydml as dml
 from anydml.models import check_file, load_model
-from anydml.models.flat import Struct, Union, read_flat
+from anydml.models.flatbuffers import Struct, Union, read_flat
 from anydml.models.serialized import SCHEMA
 from modelling import ZEROS, findings, floats, write
 

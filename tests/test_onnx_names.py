@@ -16,7 +16,7 @@ import anydml.onnx
 import anydml.onnx.comparing as comparing
 import anydml.onnx.library as library
 from anydml.cli.app import app
-from anydml.onnx.differences import differ
+from anydml.onnx.comparing import differ
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from onnx_flow import X, number, parsed
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
 from anydml.onnx.parts import flow  # isort: skip - as above
-from anydml.onnx.parts.quick import Quick  # isort: skip - as above
+from anydml.onnx.parts.stepping import Quick  # isort: skip - as above
 from anydml.onnx.parts.whole import Parts  # isort: skip - as above
 from anydml.onnx.program import Program  # isort: skip - as above
 

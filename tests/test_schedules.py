@@ -24,8 +24,8 @@ from cases import CASES
 if TYPE_CHECKING:
     from pathlib import Path
 
-MOST_MODULES = 42
-"""Of the cpu engine, that a first product imports."""
+MOST_MODULES = 31
+"""Of the cpu engine, that a first product imports where its kernels are in the cache."""
 RNG = np.random.default_rng(0)
 
 
@@ -66,7 +66,8 @@ print(*(name for name in sys.modules if name.startswith("anydml.engines.cpu")))
 
 
 def test_a_product_imports_what_products_need() -> None:
-    said = subprocess.run([sys.executable, "-c", PLANNED], capture_output=True, text=True, check=True).stdout  # noqa: S603 - this Python
+    for _ in range(2):  # what writes kernels is imported where they are not in the cache yet
+        said = subprocess.run([sys.executable, "-c", PLANNED], capture_output=True, text=True, check=True).stdout  # noqa: S603 - this Python
     found = {name.removeprefix("anydml.engines.cpu").lstrip(".") for name in said.split()}
     assert not [name for name in found if name.startswith(("attention", "conv", "move"))]
     assert len(found) <= MOST_MODULES, sorted(found)

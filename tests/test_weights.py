@@ -14,9 +14,9 @@ from anydml.engines import find_engine
 from anydml.engines.cpu import FEW_ROWS as FEW
 from anydml.engines.cpu import schedules
 from anydml.engines.cpu.features import IS_ARM, has_feature
-from anydml.engines.cpu.gemm.workspace import workspace
 from anydml.engines.cpu.quant import weight_only as programs
 from anydml.engines.cpu.quant.column_per_lane import END, ColumnPerLane, make_column_per_lane
+from anydml.engines.cpu.threads.scratch import workspace
 from anydml.graph.passes import constant_folding as constants
 from anydml.ir.blocked_weights import match_weights
 from anydml.ir.verbs import Reduce
@@ -187,7 +187,7 @@ def test_cpus_without_dot_instructions(lanes: int, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.skipif(IS_ARM or not has_feature("avx2"), reason="it is written for an x86's bytes")
 @pytest.mark.parametrize("lanes", [8, 16])
-def test_columns_that_lie_abreast(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_of_a_lane_each(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Laid out ahead or turned as they are read: the same bits, for rows and panels that are left over too."""
     if lanes == 16 and not has_feature("avx512bw"):
         pytest.skip("this CPU has no such vectors")
@@ -241,7 +241,7 @@ def test_bytes_of_a_portion_have_room(kind: str) -> None:
     assert np.all(made(a) == -128 * most * 64)
 
 
-def test_long_columns_abreast_have_room() -> None:
+def test_long_columns_of_a_lane_each_have_room() -> None:
     assert workspace().size >= END
     case = Weights("uint4", 6, 33, 32 * 1024, 128, zeros=True)
     made, fed, exact, size = case.compile("cpu")
@@ -251,7 +251,7 @@ def test_long_columns_abreast_have_room() -> None:
 @pytest.mark.parametrize(
     "shape", [ColumnPerLane(5, 4, 16, False, False, 8, False), ColumnPerLane(8, 2, 16, True, True, 0, False)], ids=str
 )
-def test_sums_abreast_stay_in_registers(shape: ColumnPerLane) -> None:
+def test_sums_of_a_lane_each_stay_in_registers(shape: ColumnPerLane) -> None:
     """A store for each sum at the start, after a portion and in the end, and no more: none is put down between."""
     lines = assembly(make_column_per_lane(shape), "x86_64-unknown-linux-gnu", "skylake-avx512").splitlines()
     stores = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import anydml as dml
-from anydml.operators.convolving import Filtered
+from anydml.operators.convolution import Filtered
 from drawing import Operator, pick, upto
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 
 import anydml as dml
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.gemm.tile_shapes import tile_for
+from anydml.engines.cpu.gemm.blocking import tile_for
 from anydml.engines.cpu.launch.call import make_dispatch
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.move.copy import get_copy

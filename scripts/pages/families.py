@@ -7,19 +7,19 @@ from anydml.operators import OPERATORS, OperatorDesc
 Operator = type[OperatorDesc]
 
 FAMILIES = {
-    "Slices, gathers and scatters": "slice slice_gradient gather gather_along scatter one_hot",
-    "Copies, layouts and fills": "copies join padding rearranging reverse fill diagonal",
+    "Slices, gathers and scatters": "slice gather scatter one_hot",
+    "Copies, layouts and fills": "copies manipulation padding reverse fill diagonal",
     "Arithmetic": "arithmetic limits scaling",
     "Exponentials, logarithms and trigonometry": "transcendental",
     "Comparisons and logic": "logic",
     "Bits": "bitwise",
     "Activations": "activations softmax",
-    "Reductions, running sums and selections": "reductions cumulative select",
-    "Normalisation": "normalisation batch_normalisation local_response",
+    "Reductions, running sums and selections": "reductions select",
+    "Normalisation": "normalisation local_response",
     "Products of matrices and convolutions": "products convolution",
-    "Pooling and windows": "pooling pooling_gradients unfolding",
-    "Resampling and regions of images": "resampling resampling_gradient regions aligned aligned_gradient",
-    "Quantisation": "quantisation blocks",
+    "Pooling and windows": "pooling unfolding",
+    "Resampling and regions of images": "resampling regions",
+    "Quantisation": "quantisation",
     "Attention and recurrent networks": "attention recurrent",
     "Random numbers and training": "generator optimiser",
 }

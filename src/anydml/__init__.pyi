@@ -28,45 +28,35 @@ from anydml.graph.without import rewritings as rewritings
 from anydml.operator_type import OperatorType as OperatorType
 from anydml.operators import FusedActivation as FusedActivation, LevelSupport as LevelSupport, OPERATORS as OPERATORS, OperatorDesc as OperatorDesc, Report as Report, ScaleBias as ScaleBias, TensorSupport as TensorSupport, support as support
 from anydml.operators.activations import ActivationCelu as ActivationCelu, ActivationElu as ActivationElu, ActivationGelu as ActivationGelu, ActivationHardSigmoid as ActivationHardSigmoid, ActivationHardSwish as ActivationHardSwish, ActivationLeakyRelu as ActivationLeakyRelu, ActivationLinear as ActivationLinear, ActivationParameterizedRelu as ActivationParameterizedRelu, ActivationParametricSoftplus as ActivationParametricSoftplus, ActivationRelu as ActivationRelu, ActivationReluGrad as ActivationReluGrad, ActivationScaledElu as ActivationScaledElu, ActivationScaledTanh as ActivationScaledTanh, ActivationShrink as ActivationShrink, ActivationSigmoid as ActivationSigmoid, ActivationSoftplus as ActivationSoftplus, ActivationSoftsign as ActivationSoftsign, ActivationSwish as ActivationSwish, ActivationTanh as ActivationTanh, ActivationThresholdedRelu as ActivationThresholdedRelu
-from anydml.operators.aligned import RoiAlign as RoiAlign, RoiAlign1 as RoiAlign1
-from anydml.operators.aligned_gradient import RoiAlignGrad as RoiAlignGrad
 from anydml.operators.arithmetic import ElementWiseAbs as ElementWiseAbs, ElementWiseAdd as ElementWiseAdd, ElementWiseAdd1 as ElementWiseAdd1, ElementWiseCeil as ElementWiseCeil, ElementWiseDifferenceSquare as ElementWiseDifferenceSquare, ElementWiseDivide as ElementWiseDivide, ElementWiseFloor as ElementWiseFloor, ElementWiseMax as ElementWiseMax, ElementWiseMean as ElementWiseMean, ElementWiseMin as ElementWiseMin, ElementWiseModulusFloor as ElementWiseModulusFloor, ElementWiseModulusTruncate as ElementWiseModulusTruncate, ElementWiseMultiply as ElementWiseMultiply, ElementWiseNegate as ElementWiseNegate, ElementWiseRecip as ElementWiseRecip, ElementWiseRound as ElementWiseRound, ElementWiseSign as ElementWiseSign, ElementWiseSqrt as ElementWiseSqrt, ElementWiseSubtract as ElementWiseSubtract
 from anydml.operators.attention import MultiheadAttention as MultiheadAttention, MultiheadAttention1 as MultiheadAttention1
-from anydml.operators.batch_normalisation import BatchNormalization as BatchNormalization, BatchNormalizationGrad as BatchNormalizationGrad, BatchNormalizationTraining as BatchNormalizationTraining, BatchNormalizationTrainingGrad as BatchNormalizationTrainingGrad
 from anydml.operators.bitwise import ElementWiseBitAnd as ElementWiseBitAnd, ElementWiseBitCount as ElementWiseBitCount, ElementWiseBitNot as ElementWiseBitNot, ElementWiseBitOr as ElementWiseBitOr, ElementWiseBitShiftLeft as ElementWiseBitShiftLeft, ElementWiseBitShiftRight as ElementWiseBitShiftRight, ElementWiseBitXor as ElementWiseBitXor
-from anydml.operators.blocks import Dequantize as Dequantize, Quantize as Quantize
 from anydml.operators.convolution import Convolution as Convolution, ConvolutionInteger as ConvolutionInteger, QuantizedLinearConvolution as QuantizedLinearConvolution
 from anydml.operators.copies import ActivationIdentity as ActivationIdentity, Cast as Cast, ElementWiseIdentity as ElementWiseIdentity
-from anydml.operators.cumulative import CumulativeProduct as CumulativeProduct, CumulativeSummation as CumulativeSummation
 from anydml.operators.diagonal import DiagonalMatrix as DiagonalMatrix, DiagonalMatrix1 as DiagonalMatrix1
 from anydml.operators.fill import FillValueConstant as FillValueConstant, FillValueSequence as FillValueSequence
-from anydml.operators.gather import GatherND as GatherND, GatherND1 as GatherND1
-from anydml.operators.gather_along import Gather as Gather, GatherElements as GatherElements
+from anydml.operators.gather import Gather as Gather, GatherElements as GatherElements, GatherND as GatherND, GatherND1 as GatherND1
 from anydml.operators.generator import RandomGenerator as RandomGenerator
-from anydml.operators.join import Join as Join, Split as Split
 from anydml.operators.limits import ElementWiseClip as ElementWiseClip, ElementWiseClip1 as ElementWiseClip1, ElementWiseClipGrad as ElementWiseClipGrad, ElementWiseClipGrad1 as ElementWiseClipGrad1, ElementWiseThreshold as ElementWiseThreshold
 from anydml.operators.local_response import LocalResponseNormalization as LocalResponseNormalization, LocalResponseNormalizationGrad as LocalResponseNormalizationGrad
 from anydml.operators.logic import ElementWiseIf as ElementWiseIf, ElementWiseIsInfinity as ElementWiseIsInfinity, ElementWiseIsNaN as ElementWiseIsNaN, ElementWiseLogicalAnd as ElementWiseLogicalAnd, ElementWiseLogicalEquals as ElementWiseLogicalEquals, ElementWiseLogicalGreaterThan as ElementWiseLogicalGreaterThan, ElementWiseLogicalGreaterThanOrEqual as ElementWiseLogicalGreaterThanOrEqual, ElementWiseLogicalLessThan as ElementWiseLogicalLessThan, ElementWiseLogicalLessThanOrEqual as ElementWiseLogicalLessThanOrEqual, ElementWiseLogicalNot as ElementWiseLogicalNot, ElementWiseLogicalOr as ElementWiseLogicalOr, ElementWiseLogicalXor as ElementWiseLogicalXor
-from anydml.operators.normalisation import LpNormalization as LpNormalization, MeanVarianceNormalization as MeanVarianceNormalization, MeanVarianceNormalization1 as MeanVarianceNormalization1, MeanVarianceNormalization2 as MeanVarianceNormalization2
+from anydml.operators.manipulation import DepthToSpace as DepthToSpace, DepthToSpace1 as DepthToSpace1, Join as Join, SpaceToDepth as SpaceToDepth, SpaceToDepth1 as SpaceToDepth1, Split as Split, Tile as Tile
+from anydml.operators.normalisation import BatchNormalization as BatchNormalization, BatchNormalizationGrad as BatchNormalizationGrad, BatchNormalizationTraining as BatchNormalizationTraining, BatchNormalizationTrainingGrad as BatchNormalizationTrainingGrad, LpNormalization as LpNormalization, MeanVarianceNormalization as MeanVarianceNormalization, MeanVarianceNormalization1 as MeanVarianceNormalization1, MeanVarianceNormalization2 as MeanVarianceNormalization2
 from anydml.operators.one_hot import OneHot as OneHot
 from anydml.operators.optimiser import AdamOptimizer as AdamOptimizer
 from anydml.operators.padding import Padding as Padding, Padding1 as Padding1
-from anydml.operators.pooling import AveragePooling as AveragePooling, AveragePooling1 as AveragePooling1, LpPooling as LpPooling, LpPooling1 as LpPooling1, MaxPooling as MaxPooling, MaxPooling1 as MaxPooling1, MaxPooling2 as MaxPooling2, QuantizedLinearAveragePooling as QuantizedLinearAveragePooling
-from anydml.operators.pooling_gradients import AveragePoolingGrad as AveragePoolingGrad, MaxPoolingGrad as MaxPoolingGrad, MaxUnpooling as MaxUnpooling
+from anydml.operators.pooling import AveragePooling as AveragePooling, AveragePooling1 as AveragePooling1, AveragePoolingGrad as AveragePoolingGrad, LpPooling as LpPooling, LpPooling1 as LpPooling1, MaxPooling as MaxPooling, MaxPooling1 as MaxPooling1, MaxPooling2 as MaxPooling2, MaxPoolingGrad as MaxPoolingGrad, MaxUnpooling as MaxUnpooling, QuantizedLinearAveragePooling as QuantizedLinearAveragePooling
 from anydml.operators.products import Gemm as Gemm, MatrixMultiplyInteger as MatrixMultiplyInteger, MatrixMultiplyIntegerToFloat as MatrixMultiplyIntegerToFloat, QuantizedLinearMatrixMultiply as QuantizedLinearMatrixMultiply
-from anydml.operators.quantisation import DynamicQuantizeLinear as DynamicQuantizeLinear, ElementWiseDequantizeLinear as ElementWiseDequantizeLinear, ElementWiseQuantizeLinear as ElementWiseQuantizeLinear, ElementWiseQuantizedLinearAdd as ElementWiseQuantizedLinearAdd
-from anydml.operators.rearranging import DepthToSpace as DepthToSpace, DepthToSpace1 as DepthToSpace1, SpaceToDepth as SpaceToDepth, SpaceToDepth1 as SpaceToDepth1, Tile as Tile
+from anydml.operators.quantisation import Dequantize as Dequantize, DynamicQuantizeLinear as DynamicQuantizeLinear, ElementWiseDequantizeLinear as ElementWiseDequantizeLinear, ElementWiseQuantizeLinear as ElementWiseQuantizeLinear, ElementWiseQuantizedLinearAdd as ElementWiseQuantizedLinearAdd, Quantize as Quantize
 from anydml.operators.recurrent import Gru as Gru, Lstm as Lstm, Rnn as Rnn
-from anydml.operators.reductions import Argmax as Argmax, Argmin as Argmin, Reduce as Reduce
-from anydml.operators.regions import RoiPooling as RoiPooling
-from anydml.operators.resampling import Resample as Resample, Resample1 as Resample1, Resample2 as Resample2, Resample3 as Resample3, Upsample2D as Upsample2D
-from anydml.operators.resampling_gradient import ResampleGrad as ResampleGrad, ResampleGrad1 as ResampleGrad1
+from anydml.operators.reductions import Argmax as Argmax, Argmin as Argmin, CumulativeProduct as CumulativeProduct, CumulativeSummation as CumulativeSummation, Reduce as Reduce
+from anydml.operators.regions import RoiAlign as RoiAlign, RoiAlign1 as RoiAlign1, RoiAlignGrad as RoiAlignGrad, RoiPooling as RoiPooling
+from anydml.operators.resampling import Resample as Resample, Resample1 as Resample1, Resample2 as Resample2, Resample3 as Resample3, ResampleGrad as ResampleGrad, ResampleGrad1 as ResampleGrad1, Upsample2D as Upsample2D
 from anydml.operators.reverse import ReverseSubsequences as ReverseSubsequences
 from anydml.operators.scaling import ValueScale2D as ValueScale2D
 from anydml.operators.scatter import Scatter as Scatter, ScatterND as ScatterND
 from anydml.operators.select import NonzeroCoordinates as NonzeroCoordinates, TopK as TopK, TopK1 as TopK1
-from anydml.operators.slice import Slice as Slice, Slice1 as Slice1
-from anydml.operators.slice_gradient import SliceGrad as SliceGrad
+from anydml.operators.slice import Slice as Slice, Slice1 as Slice1, SliceGrad as SliceGrad
 from anydml.operators.softmax import ActivationHardmax as ActivationHardmax, ActivationHardmax1 as ActivationHardmax1, ActivationLogSoftmax as ActivationLogSoftmax, ActivationLogSoftmax1 as ActivationLogSoftmax1, ActivationSoftmax as ActivationSoftmax, ActivationSoftmax1 as ActivationSoftmax1
 from anydml.operators.transcendental import ElementWiseAcos as ElementWiseAcos, ElementWiseAcosh as ElementWiseAcosh, ElementWiseAsin as ElementWiseAsin, ElementWiseAsinh as ElementWiseAsinh, ElementWiseAtan as ElementWiseAtan, ElementWiseAtanYX as ElementWiseAtanYX, ElementWiseAtanh as ElementWiseAtanh, ElementWiseConstantPow as ElementWiseConstantPow, ElementWiseCos as ElementWiseCos, ElementWiseCosh as ElementWiseCosh, ElementWiseErf as ElementWiseErf, ElementWiseExp as ElementWiseExp, ElementWiseLog as ElementWiseLog, ElementWisePow as ElementWisePow, ElementWiseSin as ElementWiseSin, ElementWiseSinh as ElementWiseSinh, ElementWiseTan as ElementWiseTan, ElementWiseTanh as ElementWiseTanh
 from anydml.operators.unfolding import Fold as Fold, Unfold as Unfold

@@ -1,32 +1,318 @@
-"""`anydml check`: every fault of models at once, each with its line."""
+"""`anydml check`: every fault of models at once, each with its line; of an ONNX model, what each type of node needs."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import os
+import re
+import time
+import unicodedata
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from anydml.cli.check_files import Models, find_models
-from anydml.cli.checked import CheckedModel, count
 from anydml.cli.console import make_console, write_json
 from anydml.cli.files import keep_model, write_text
-from anydml.cli.onnx_check import CheckedOnnx, check_onnx
 from anydml.cli.onnx_inputs import Given, input_options, is_onnx, memory_option, refuse_options, strict_option
 from anydml.cli.progress import each
 from anydml.cli.status import status_of, worst
 from anydml.cli.types import LEVEL, printable
-from anydml.cli.watch import watch
 from anydml.enums import FeatureLevel
 from anydml.errors import MISSING as NOT_HERE
-from anydml.errors import UNUSABLE, DmlError
+from anydml.errors import UNUSABLE, DmlError, UnsupportedError
 from anydml.models import Finding, ModelReport, as_sarif, check_file
 from anydml.models.findings import DESCRIPTION, FILE, UNSUPPORTED
+from anydml.models.findings import LEVEL as AT_LEVEL
+from anydml.shown import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections import Counter
+    from collections.abc import Callable, Iterable, Sequence
+
+    from anydml.errors import Place
+    from anydml.onnx import NodeReport, Report
+
+    Say = Callable[..., None]
+
+
+# The line that a finding is about, with a caret under what is meant
+
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[-+\w.]+')
+_WIDEST = 100
+"""Columns of a line that are shown: a list of numbers may be a megabyte."""
+_BEFORE = 40
+
+
+def excerpt(text: str, place: Place) -> list[str]:
+    """The line with its number, and below it the caret; nothing where the text has no such line."""
+    lines = re.split(r"\r\n|\r|\n", text)
+    if not text or place.line > len(lines):
+        return []
+    line = lines[place.line - 1]
+    at = min(place.column - 1, len(line))
+    token = _TOKEN.match(line, at)
+    length = len(token[0]) if token else 1
+    start = max(at - _BEFORE, 0) if len(line) > _WIDEST else len(line) - len(line.lstrip())
+    start = min(start, at)
+    shown = "".join(c if c.isprintable() else " " for c in line[start : start + _WIDEST])
+    head, tail = "…" if start and line[:start].strip() else "", "…" if len(line) > start + _WIDEST else ""
+    margin = " " * (len(head) + sum(map(_width, shown[: at - start])))
+    number = f"{place.line:5}"
+    carets = "^" * max(1, min(length, _WIDEST - (at - start)))
+    return [f"{number} | {head}{shown}{tail}", f"{' ' * len(number)} | {margin}{carets}"]
+
+
+def _width(character: str) -> int:
+    """The columns that a terminal gives a character."""
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+# DxDispatch models
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedModel:
+    """A DxDispatch model, or a file that could not be read."""
+
+    report: ModelReport
+
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        return self.report.status
+
+    @property
+    def faults(self) -> int:
+        """How many there are."""
+        return len(self.report.faults)
+
+    def as_data(self) -> dict[str, Any]:
+        """For `--json`."""
+        return self.report.as_data()
+
+    def as_report(self) -> ModelReport:
+        """For SARIF."""
+        return self.report
+
+    def show(self, say: Say, *, details: bool, concise: bool) -> None:
+        """Say what was found: each fault with its line, then the verdict."""
+        report = self.report
+        for finding in report.findings:
+            style = "red" if finding.kind.status else "yellow"
+            say(_line(finding), style)
+            lines = [] if concise or finding.fault.place is None else excerpt(report.text, finding.fault.place)
+            for line in lines[:1]:
+                say(line)
+            for line in lines[1:]:
+                say(line, style)
+        say(f"{report.file}: {_verdict(report)} at feature level {report.level}")
+        for found in report.dispatchables if details else ():
+            since = "valid at no level" if found.lowest_level is None else f"valid from {found.lowest_level} on"
+            say(f"  '{printable(found.name)}': {found.operator}, {since}")
+
+
+def _line(finding: Finding) -> str:
+    text = str(finding)
+    if finding.kind.status:
+        return text
+    place = str(finding.fault.place or "")
+    return f"{place}: remark{text[len(place) :]}"
+
+
+def _verdict(report: ModelReport) -> str:
+    missing = sum(finding.kind is UNSUPPORTED for finding in report.faults)
+    faults = len(report.faults) - missing
+    told = count(faults, "fault") if faults else "" if missing else "valid"
+    if missing:
+        verb = "is" if missing == 1 else "are"
+        rest = f"{missing} of its parts {verb} not built here (see docs/guides/dxdispatch.md)"
+        told = f"{told}, and {rest}" if told else rest
+    return told
+
+
+def count(number: int, what: str) -> str:
+    """`1 fault`, `2 faults`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+# ONNX models: for each type of node DirectML's operators and the level that has them, or why not
+
+
+def check_onnx(model: Path, level: FeatureLevel, given: Given, data: bytes | None = None) -> CheckedOnnx:
+    """Check a model, of a file or of bytes."""
+    from anydml.onnx import check
+
+    shapes, values = given.shapes(), given.arrays()
+    options: dict[str, Any] = {"max_memory": given.max_memory, "strict": given.strict}
+    report = check(model if data is None else data, level, shapes=shapes, values=values, **options)
+    return CheckedOnnx(report if data is None else replace(report, file=printable(str(model))), str(model))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedOnnx:
+    """An ONNX model."""
+
+    report: Report
+    path: str
+
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        return self.report.status
+
+    @property
+    def faults(self) -> int:
+        """How many there are."""
+        return len(self.report.faults) + self.report.refused.total()
+
+    def as_data(self) -> dict[str, Any]:
+        """For `--json`."""
+        return self.report.as_data()
+
+    def as_report(self) -> ModelReport:
+        """For SARIF, in the form of a model of DxDispatch's."""
+        errors: list[DmlError] = [*self.report.faults, *(node.error for node in self.report.nodes if node.error)]
+        findings = [
+            Finding(_kind(error, fault.level), replace(fault, subject=error.subject))
+            for error in errors
+            for fault in error.faults
+        ]
+        return ModelReport(self.report.file, self.report.level, tuple(findings), path=self.path)
+
+    def show(self, say: Say, *, details: bool, concise: bool) -> None:
+        """Say what was found: a line for each type of node, or for each node, then the verdict."""
+        report = self.report
+        for fault in report.faults:
+            say(_in_file(fault, report.file) if concise else str(fault), "red")
+        if details:
+            for node in report.nodes:
+                say(_node_line(node), "red" if node.error else "")
+        elif concise:
+            for node in report.nodes:
+                if node.error is not None:
+                    say(_in_file(node.error, report.file), "red")
+        else:
+            for kind in dict.fromkeys(node.kind for node in report.nodes):
+                _show_kind(kind, [node for node in report.nodes if node.kind == kind], say)
+        if report.assumed:
+            told = ", ".join(f"{printable(name)}={size}" for name, size in report.assumed.items())
+            say(f"open sizes were taken for {told}; --shape binds them", "yellow")
+        if report.hosted:
+            told = f"{report.hosted.total()} of {len(report.nodes)} nodes run on the host: {_kinds(report.hosted)}"
+            say(f"{told}; DirectML has no operator or type for them, and --strict refuses them", "yellow")
+        _show_verdict(report, say, concise=concise)
+
+
+def _in_file(error: DmlError, file: str) -> str:
+    """An error as one line, with the file's name in front."""
+    text = " ".join(str(error).split())
+    return text if text.startswith(f"{file}:") else f"{file}: {text}"
+
+
+def _kind(error: DmlError, level: FeatureLevel | None) -> Any:
+    if isinstance(error, UnsupportedError):
+        return UNSUPPORTED
+    return DESCRIPTION if level is None else AT_LEVEL
+
+
+def _show_kind(kind: str, nodes: Sequence[NodeReport], say: Say) -> None:
+    """A line for the nodes of a type that are well, and one for those that are not."""
+    well = [node for node in nodes if node.error is None]
+    if well:
+        operators = ", ".join(dict.fromkeys(name for node in well for name in node.operators))
+        since = max((node.lowest_level for node in well if node.lowest_level), default=None)
+        notes = list(dict.fromkeys(node.note for node in well if node.note))
+        note = notes[0] + (f"; {len(notes) - 1} more notes, with -v" if len(notes) > 1 else "") if notes else ""
+        told = f"{operators}, from {since} on" if operators and since else operators
+        say(f"  {len(well)} {printable(kind)}: {'; '.join(filter(None, (told, note)))}")
+    wrong = [node for node in nodes if node.error is not None]
+    for node in wrong[:1]:
+        more = f" ({len(wrong) - 1} more, with -v)" if len(wrong) > 1 else ""
+        say(f"  {node.error}{more}", "red")
+
+
+def _show_verdict(report: Report, say: Say, *, concise: bool) -> None:
+    total, level = len(report.nodes), report.level
+    if report.refused:
+        told = f"{report.file}: {report.refused.total()} of {total} nodes cannot run at level {level}"
+        told = f"{told}: {_kinds(report.refused)}"
+        say(f"{told}; {_count(report.unknown)} not known" if report.unknown else told, "red")
+        missing = sum(isinstance(node.error, UnsupportedError) for node in report.nodes)
+        if missing and not concise:
+            one = missing == 1
+            told = f"{_count(missing)} not at fault: {'it is' if one else 'they are'} not built here"
+            say(f"{told}; `anydml support --onnx` lists the types of nodes that are", "yellow")
+    elif report.faults:
+        say(f"{report.file}: cannot run", "red")
+    else:
+        counted = "1 node, which runs" if total == 1 else f"{total} nodes, which run"
+        told = f"{report.file}: {counted} at feature level {level}, and from {report.lowest_level} on"
+        unknown = f", as far as is known: {_count(report.unknown)} known at a run alone" if report.unknown else ""
+        say(f"{told}{unknown}", "yellow" if unknown else "")
+
+
+def _kinds(counted: Counter[str]) -> str:
+    return ", ".join(f"{count} {printable(kind)}" for kind, count in counted.most_common())
+
+
+def _count(nodes: int) -> str:
+    return "1 node is" if nodes == 1 else f"{nodes} nodes are"
+
+
+def _node_line(node: NodeReport) -> str:
+    if node.error is not None:
+        return f"  {node.error}"
+    found = ", ".join(dict.fromkeys(node.operators))
+    times = f" ({len(node.operators)})" if len(node.operators) > 1 else ""
+    since = f", from {node.lowest_level} on" if node.lowest_level else ""
+    since = f"{found}{times}{since}"
+    return f"  {node.label}: {'; '.join(filter(None, (since, node.note)))}"
+
+
+# Again whenever a file changes
+
+
+_PERIOD = 0.5
+"""Seconds between two looks at the files."""
+
+
+def watch(find: Callable[[], Iterable[Path]], check: Callable[[], int]) -> int:
+    """Check, and again after every change until an interrupt; gives the status of the last check."""
+    status = 0
+    try:
+        while True:
+            seen = _stamps(find())
+            status = check()
+            click.echo(
+                f"Watching {counted(len(seen), 'file')} since {time.strftime('%H:%M:%S')}; Ctrl-C ends", err=True
+            )
+            while _stamps(find()) == seen:
+                time.sleep(_PERIOD)
+            click.echo()
+    except KeyboardInterrupt:
+        return status
+
+
+def _stamps(paths: Iterable[Path]) -> dict[Path, tuple[int, int] | None]:
+    """When each file was written, and its size; None for one that is not there."""
+    found: dict[Path, tuple[int, int] | None] = {}
+    for path in paths:
+        try:
+            status = os.stat(path)  # noqa: PTH116 - links are followed
+            found[path] = (status.st_mtime_ns, status.st_size)
+        except (OSError, ValueError):
+            found[path] = None
+    return found
+
+
+# The command
+
 
 Checked: TypeAlias = CheckedModel | CheckedOnnx
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)

@@ -2,30 +2,151 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from anydml.cli.explain_graph import draw_graph, graph_schedules
-from anydml.cli.explain_model import choose, first_inputs
-from anydml.cli.explain_operator import operator_command
+from anydml.cli.describe import describe
+from anydml.cli.explain_examples import example_of
 from anydml.cli.files import keep_model, write_text
 from anydml.cli.onnx_inputs import MOST, SIZES, STRICT, Given, is_onnx
+from anydml.cli.options import options_of
 from anydml.cli.showing import checked, draw, show_graph, show_picture
 from anydml.cli.types import LEVEL, OPERATOR, SIZE, list_names, printable
 from anydml.cli.without import WithoutOption
 from anydml.enums import FeatureLevel
-from anydml.errors import DmlError
+from anydml.errors import DmlError, Fault, ModelError, show
 from anydml.explain.html import page
-from anydml.models import load_model
+from anydml.models import Dispatch, load_model
+from anydml.models.constants import first_array
+from anydml.models.graph import draw_graph, graph_schedules
 from anydml.operator_type import OperatorType
 from anydml.operators import OPERATORS, find_operator
+from anydml.operators.fields import bare_name, dml_name
+from anydml.operators.meanings import choices_of, meaning_of
 from anydml.runtime.device import Device
+from anydml.spelling import suggest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import numpy as np
+
     from anydml.explain import Picture
+    from anydml.models import Binding, Dispatchable, Model
+    from anydml.operators import OperatorDesc
+
+
+# The dispatchables of a model, and the values that the model gives them
+
+
+def choose(model: Model, name: str | None) -> list[Dispatchable]:
+    """The dispatchable of a name, or all of them."""
+    if not model.dispatchables:
+        raise ModelError(model.file, Fault(field="dispatchables", rule="there is no dispatchable to show"))
+    if name is not None and name not in model.dispatchables:
+        known = ", ".join(show(other, 60) for other in list(model.dispatchables)[:8])
+        rule = f"there is no dispatchable {show(name, 60)}"
+        near = suggest(name, map(repr, model.dispatchables))
+        fault = Fault(field="dispatchables", rule=rule, way_out="; ".join(filter(None, (f"there are {known}", near))))
+        raise ModelError(model.file, fault)
+    return [dispatchable for own, dispatchable in model.dispatchables.items() if name in (None, own)]
+
+
+def first_inputs(model: Model, dispatchable: Dispatchable, desc: OperatorDesc) -> Iterator[np.ndarray[Any, Any] | None]:
+    """The inputs of a dispatchable at its first dispatch, in a model that was found valid.
+
+    None where the model does not give the values, but computes them on its way, or they pass its memory limit.
+    """
+    bindings: Mapping[str, tuple[Binding, ...]] = {}
+    written: set[str] = set()
+    for command in model.commands:
+        if not isinstance(command, Dispatch):
+            continue
+        if command.dispatchable == dispatchable.name:
+            bindings = command.bindings
+            break
+        other = model.dispatchables[command.dispatchable].desc
+        outputs = [dml_name(name) for name in other.output_names()] if other is not None else []
+        written |= {binding.resource for name in outputs for binding in command.bindings.get(name, ())}
+    left = model.max_memory
+    slots = [(bare_name(name), tensor.is_owned_by_dml) for name, tensor in desc.inputs().items()]
+    for k, ((field, is_owned), tensor) in enumerate(zip(slots, desc.inputs().values(), strict=True)):
+        # Of a field's tensors those that are owned have their bindings in the dispatchable, the others in the command.
+        several = (dispatchable.bindings if is_owned else bindings).get(field, ())
+        one = several[slots[:k].count(slots[k])] if len(several) == slots.count(slots[k]) else None
+        size = model.resources[one.resource].size_in_bytes if one is not None else None
+        if one is None or size is None or size > left or one.resource in written:
+            yield None
+        else:
+            left -= size
+            yield first_array(model, one, tensor)
+
+
+# Operators: the picture of a description that options make, or of the documented example
+
+
+_AS_EXAMPLE = "anydml.example"
+
+
+class _OperatorCommand(click.Command):
+    """A command that takes the example's options where it is given none of the operator's."""
+
+    def __init__(self, cls: type[OperatorDesc], drawings: Sequence[click.Option], **options: Any) -> None:
+        super().__init__(params=[*options_of(cls), *drawings], **options)
+        self._cls, self._drawings = cls, [name for option in drawings for name in option.opts]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options; those that say where to draw go with the example too."""
+        own = [arg for arg in args if arg.startswith("-") and arg.partition("=")[0] not in (*self._drawings, "-")]
+        if not own and not ctx.resilient_parsing:
+            ctx.meta[_AS_EXAMPLE] = True
+            args = [*shlex.split(example_of(self._cls)), *args]
+        return super().parse_args(ctx, args)
+
+
+def operator_command(cls: type[OperatorDesc], drawings: Sequence[click.Option]) -> click.Command:
+    """The command of an operator."""
+    name = cls.type.name.lower()
+
+    @click.pass_context
+    def run(ctx: click.Context, /, **given: Any) -> None:
+        level, svg, html = given.pop("feature_level"), given.pop("svg"), given.pop("html")
+        desc, arrays = describe(cls, given)
+        is_told = ctx.meta.get(_AS_EXAMPLE) and svg is None and html is None
+        if is_told:
+            click.echo(f"$ anydml explain {name} {example_of(cls)}\n")
+        show_picture(partial(draw, desc, arrays, level or FeatureLevel.highest(), ""), svg, html)
+        if is_told:
+            click.echo(f"\n{_fields(cls)}", nl=False)
+
+    what = (cls.__doc__ or "").strip().splitlines()[0]
+    example = f"\b\nExample:\n  anydml explain {name} {example_of(cls)}"
+    text = f"{what}\n\nWithout options the example is shown, and the meanings of the fields.\n\n{example}"
+    return _OperatorCommand(cls, drawings, name=name, callback=run, help=text)
+
+
+def _fields(cls: type[OperatorDesc]) -> str:
+    """The fields with their meanings, their choices and the options that give them."""
+    options = {option.name: option.opts[-1] for option in options_of(cls)}
+    rows = []
+    for name in cls.field_types():
+        choices = choices_of(cls, name)
+        parts = [meaning_of(cls, name), f"One of {', '.join(choices)}." if choices else ""]
+        option = options.get(name) or options.get(f"{name}_sizes")
+        parts.append(f"Given by {option}." if option else "")
+        rows.append((dml_name(name), " ".join(filter(None, parts))))
+    formatter = click.HelpFormatter(max_width=80)
+    with formatter.section("Fields"):
+        formatter.write_dl(rows)
+    return formatter.getvalue()
+
+
+# The command
+
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _DRAWINGS = (

@@ -4,6 +4,8 @@ An operator's verbs are run one after the other, each as a lazy array. A reduce 
 folds: those that need no other first, in one pass over the blocks, and a softmax's sum in the same pass as its largest.
 Sums are added up in float64, within a block and across blocks, and rounded once; those of products (`gemm`) within a
 block as in memory. Blocks that are read from a store are read anew for every pass, so that none waits in memory.
+
+TOP_K along a cut axis goes the same way: the best of each block, and the best of those.
 """
 
 from __future__ import annotations
@@ -14,24 +16,166 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from anydml.dask.arrays import Chunks, common, lazy, meta_like, read_anew
-from anydml.dask.combining import Combined, folds_at_once, kept_type, rounded_once, widened
+import numpy as np
+from dask._task_spec import Task, TaskRef
+
+from anydml.dask.arrays import Chunks, Key, Layer, common, edges, lazy, meta_like, places, read_anew
+from anydml.dask.blocks import Block, run, seen
 from anydml.dask.fused import Fused
 from anydml.dask.tensors import Tensor
 from anydml.dask.walked import Dims, Walked, dims_of, is_plain
-from anydml.ir.expressions import Expr, load
+from anydml.enums import DataType
+from anydml.ir.expressions import FOLDS, Expr, load
 from anydml.ir.trees import rewrite, walk
 from anydml.ir.verbs import Computation, Map, Reduce, Write
 from anydml.ir.views import View
 from anydml.memory import packed_strides
 from anydml.operator_type import function_name
+from anydml.operators.select import TopK
+from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.dask.blocks import Asked
+    from anydml.dask.tensors import Layout
     from anydml.operator_type import OperatorType
     from anydml.operators import OperatorDesc
+
+
+# Parts put together
+
+
+_AT_ONCE = 8
+"""Blocks that are put together by one task."""
+_TOGETHER = {"fold_sum": np.add, "fold_product": np.multiply, "fold_max": np.maximum, "fold_min": np.minimum}
+
+
+@dataclass(frozen=True)
+class Joining:
+    """How one fold of several blocks is put together."""
+
+    function: str
+    """The fold's."""
+    shift: int | None = None
+    """For a sum of exponentials, the number of the fold that gives the largest exponent."""
+
+    def together(self, parts: Sequence[Sequence[Any]], number: int) -> Any:
+        """The fold of a certain number, of blocks that come with all their folds."""
+        own = [part[number] for part in parts]
+        if own[0].dtype.kind == "f" and self.function in ("fold_sum", "fold_product"):
+            own[0] = own[0].astype(np.float64)
+        with np.errstate(all="ignore"):
+            if self.shift is not None:
+                own = _shifted(own, [part[self.shift] for part in parts])
+            found = own[0]
+            for part in own[1:]:
+                found = _TOGETHER[self.function](found, part)
+        return found
+
+
+def _shifted(sums: Sequence[Any], largest: Sequence[Any]) -> list[Any]:
+    """Sums of exponentials that blocks shifted by their own largest exponent, shifted by the largest of all."""
+    whole = largest[0]
+    for one in largest[1:]:
+        whole = np.maximum(whole, one)
+    found = []
+    for total, own in zip(sums, largest, strict=True):
+        scale = np.where(own == whole, 1.0, np.exp(own.astype(np.float64) - whole))
+        # A block of -inf alone adds nothing to others; its own sum is NaN, as it is where the whole row is -inf.
+        found.append(np.where((own == -np.inf) & (whole != -np.inf), 0.0, total * scale))
+    return found
+
+
+@dataclass(frozen=True)
+class Combined(Layer):
+    """Folds of blocks put together along some dimensions, in which each block's has a size of 1."""
+
+    joinings: tuple[Joining, ...]
+    grid: tuple[int, ...]
+    along: tuple[int, ...]
+
+    def tasks(self, name: str, inputs: Sequence[str]) -> dict[Key, Any]:
+        """A tree for each row of blocks."""
+        made: dict[Key, Any] = {}
+        rest = tuple((1,) if k in self.along else (1,) * count for k, count in enumerate(self.grid))
+        inner = tuple((1,) * count if k in self.along else (1,) for k, count in enumerate(self.grid))
+        for at in places(rest):
+            refs = [TaskRef((inputs[0], *(a + b for a, b in zip(at, by, strict=True)))) for by in places(inner)]
+            level = 0
+            while len(refs) > _AT_ONCE:
+                groups = [refs[i : i + _AT_ONCE] for i in range(0, len(refs), _AT_ONCE)]
+                refs = []
+                for number, group in enumerate(groups):
+                    key = (f"{name}-{level}", *at, number)
+                    made[key] = Task(key, _combine, self.joinings, *group)
+                    refs.append(TaskRef(key))
+                level += 1
+            made[name, *at] = Task((name, *at), _combine, self.joinings, *refs)
+        return made
+
+
+def _combine(joinings: Sequence[Joining], *parts: Any) -> Any:
+    """The folds of several blocks: an array, or a tuple where there are several folds."""
+    if len(joinings) == 1:
+        return joinings[0].together([(part,) for part in parts], 0)
+    return tuple(joining.together(parts, number) for number, joining in enumerate(joinings))
+
+
+def folds_at_once(value: Expr) -> dict[Expr, Joining]:
+    """The folds of a tree that one pass over the blocks gives: those that need no other, and sums that these shift."""
+    folds = [node for node in walk(value) if node.op in FOLDS]
+    found = {one: Joining(one.op) for one in folds if not any(n.op in FOLDS for n in walk(one.args[0]))}
+    numbers = {one: number for number, one in enumerate(found)}
+    for one in folds:
+        if (largest := _shift(one)) in numbers:
+            found[one] = Joining(one.op, numbers[largest])
+    return found
+
+
+def _shift(one: Expr) -> Expr | None:
+    """Of a FLOAT32 sum of exponentials of e - max(e), that largest; None of other folds.
+
+    Those that memory adds up in float64 have bits that do not depend on their order, which a shift would change.
+    """
+    (power,) = one.args
+    if one.op != "fold_sum" or power.op != "exp" or power.args[0].op != "sub":
+        return None
+    e, largest = power.args[0].args
+    return largest if largest.op == "fold_max" and largest.args[0] is e else None
+
+
+def kept_type(one: Expr) -> DataType:
+    """The type that a fold of blocks is put together in."""
+    assert one.type is not None  # noqa: S101 - for type checkers: folds are of numbers
+    return DataType.FLOAT64 if one.type.is_float and one.op in ("fold_sum", "fold_product") else one.type
+
+
+def widened(one: Expr) -> Expr:
+    """A fold of a block as it is computed: sums in float64, but for those of products, for which there are kernels."""
+    (arg,) = one.args
+    factors = [a.args[0] if a.op == "cast" else a for a in arg.args] if arg.op == "mul" else []
+    is_product = [a.op for a in factors] == ["load", "load"] and factors[0] is not factors[1]
+    kind = one.type if is_product else kept_type(one)
+    return one if kind is one.type or kind is None else Expr(one.op, kind, (arg.to(kind),))
+
+
+def rounded_once(value: Expr, rounded: set[Expr]) -> Expr:
+    """A tree whose arithmetic with sums in float64, that it has rounded, is done in float64, and rounded at its end."""
+    found = set(rounded)
+
+    def change(node: Expr) -> Expr:
+        if node.op not in ("add", "sub", "mul", "div") or not found.intersection(node.args) or node.type is None:
+            return node
+        args = [arg.args[0] if arg in found else arg.to(DataType.FLOAT64) for arg in node.args]
+        new = Expr(node.op, DataType.FLOAT64, tuple(args)).to(node.type)
+        found.add(new)
+        return new
+
+    return rewrite(value, change)
+
+
+# Reduces
 
 
 @dataclass(frozen=True)
@@ -225,3 +369,89 @@ def folded(
     for verb in verbs:
         program.run(verb, desc.outputs(), ranks)
     return [program.tensors[name].array for name in desc.outputs()]
+
+
+# TOP_K
+
+
+@dataclass(frozen=True)
+class Best(Layer):
+    """The best along an axis and their places, together."""
+
+    desc: TopK
+    layout: Layout
+    chunks: Chunks
+    drop: int
+    asked: Asked
+
+    def tasks(self, name: str, inputs: Sequence[str]) -> dict[Key, Any]:
+        """One a block, and a tree for each row of blocks: of equals the first one's come first."""
+        made: dict[Key, Any] = {}
+        axis, starts = self.desc.axis, edges(self.chunks[self.desc.axis])
+        rest = tuple((1,) if d == axis else own for d, own in enumerate(self.chunks))
+        for at in places(rest):
+            refs = []
+            for number in range(len(self.chunks[axis])):
+                place = tuple(number if d == axis else i for d, i in enumerate(at))
+                sizes = tuple(own[i] for own, i in zip(self.chunks, place, strict=True))
+                key = (f"{name}-block", *place)
+                block = Block(self.prefix, place)
+                source = TaskRef(self.layout.key(inputs[0], place))
+                shapes = self.layout.local(sizes)
+                made[key] = Task(key, _best, self.desc, self.asked, shapes, starts[number], block, source)
+                refs.append(TaskRef(key))
+            level = 0
+            while True:
+                groups = [refs[i : i + _AT_ONCE] for i in range(0, len(refs), _AT_ONCE)]
+                is_last = len(groups) == 1
+                refs = []
+                for number, group in enumerate(groups):
+                    key = (name, *at[self.drop :]) if is_last else (f"{name}-{level}", *at, number)
+                    drop = self.drop if is_last else 0
+                    made[key] = Task(key, _best_of, self.desc, self.asked, drop, Block(self.prefix, at), *group)
+                    refs.append(TaskRef(key))
+                if is_last:
+                    break
+                level += 1
+        return made
+
+
+def _top(desc: TopK, asked: Asked, x: Any) -> tuple[Any, Any]:
+    """The best of an array, at most as many as there are."""
+    k = min(desc.k, x.shape[desc.axis])
+    sizes = tuple(k if d == desc.axis else size for d, size in enumerate(x.shape))
+    values, indices = (TensorDesc(output.data_type, sizes) for output in desc.outputs().values())
+    own = TensorDesc(desc.input_tensor.data_type, x.shape)
+    local = replace(desc, input_tensor=own, output_value_tensor=values, output_index_tensor=indices, k=k)
+    found: tuple[Any, Any] = run(local, [x], asked)
+    return found
+
+
+def _best(desc: TopK, asked: Asked, shapes: Any, start: int, block: Block, x: Any) -> tuple[Any, Any]:
+    with block:
+        values, indices = _top(desc, asked, seen(x, shapes))
+        return values, indices + indices.dtype.type(start)
+
+
+def _best_of(desc: TopK, asked: Asked, drop: int, block: Block, *parts: tuple[Any, Any]) -> tuple[Any, Any]:
+    with block:
+        values, indices = (np.concatenate([part[i] for part in parts], axis=desc.axis) for i in (0, 1))
+        found, at = _top(desc, asked, values)
+        chosen = np.take_along_axis(indices, at.astype(np.int64), axis=desc.axis)
+        return found.reshape(found.shape[drop:]), chosen.reshape(chosen.shape[drop:])
+
+
+def best(desc: OperatorDesc, tensors: Mapping[str, Tensor], ranks: Mapping[str, int], asked: Asked) -> list[Any] | None:
+    """The results of a TOP_K as lazy arrays; None of other operators."""
+    if not isinstance(desc, TopK):
+        return None
+    x = tensors["InputTensor"]
+    drop = len(x.sizes) - ranks["OutputValueTensor"]
+    layer = Best(function_name(desc.type), desc, x.layout, x.chunks, drop, asked)
+    chunks = tuple((desc.k,) if d == desc.axis else own for d, own in enumerate(x.chunks))[drop:]
+    whole = lazy(layer, [x.array], chunks, meta_like(x.array, len(chunks), x.array.dtype))
+    found = []
+    for number, output in enumerate(desc.outputs().values()):
+        meta = meta_like(x.array, len(chunks), output.data_type.dtype)
+        found.append(lazy(Part(layer.prefix, number, chunks), [whole], chunks, meta))
+    return found

@@ -14,12 +14,11 @@ from anydml.dask.blocks import Block, beside, empty_like, part_of
 from anydml.dask.routes import Shown, Tuples, route
 from anydml.dask.tensors import Layout
 from anydml.dask.walked import dims_of
-from anydml.functions.gathering import gather_nd
+from anydml.functions.written import gather_nd
 from anydml.ir.trees import walk
 from anydml.memory import packed_strides
 from anydml.operator_type import function_name
-from anydml.operators.gather import _GatherDesc
-from anydml.operators.gather_along import Gather, GatherElements
+from anydml.operators.gather import Gather, GatherElements, _GatherDesc
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,7 +12,7 @@ from anydml.dask.arrays import Chunks, Key, Layer, lazy, meta_like, places, read
 from anydml.dask.blocks import Block, device_of, empty, part_of
 from anydml.enums import AxisDirection
 from anydml.operator_type import function_name
-from anydml.operators.cumulative import CumulativeProduct, CumulativeSummation
+from anydml.operators.reductions import CumulativeProduct, CumulativeSummation
 from anydml.runtime.chunked_scan import scan_with_carry
 
 if TYPE_CHECKING:

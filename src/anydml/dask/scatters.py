@@ -13,7 +13,7 @@ from anydml.dask.blocks import Block, beside
 from anydml.dask.gathers import route_block
 from anydml.dask.routes import Shown, Tuples
 from anydml.dask.walked import dims_of
-from anydml.functions.scattering import scatter_nd
+from anydml.functions.written import scatter_nd
 from anydml.ir.verbs import Scatter as Scattering
 from anydml.memory import packed_strides
 from anydml.operator_type import function_name

@@ -5,9 +5,9 @@ from types import ModuleType
 from typing import Any
 
 from anydml.explain.build import explain, shown_inputs
-from anydml.explain.cut import Limits
 from anydml.explain.graph import Recipes, explain_desc, explain_graph, recipes_of
 from anydml.explain.graph_picture import GraphPicture
+from anydml.explain.grids import Limits
 from anydml.explain.picture import Cell, Element, Grid, Picture, Plane
 
 __all__ = [

@@ -13,20 +13,13 @@ import numpy as np
 
 from anydml.enums import FeatureLevel
 from anydml.errors import BindingError, DescriptionError, DmlError, Fault, raise_description_faults, show
-from anydml.explain.computed import ComputedTale
-from anydml.explain.cut import Limits, choose_inputs, choose_outputs, cut_input, cut_output
-from anydml.explain.filled import FilledTale
-from anydml.explain.folded import FoldedTale
-from anydml.explain.grids import Scene, draw_grid
-from anydml.explain.indexed import IndexedTale
-from anydml.explain.moved import MovedTale, match_moved
-from anydml.explain.parted import PartedTale
+from anydml.explain.copies import CopyTale, JoinTale
+from anydml.explain.fetches import GatherTale, ReversalTale
+from anydml.explain.folds import ReduceTale, ScanTale
+from anydml.explain.grids import Limits, Scene, choose_inputs, choose_outputs, cut_input, cut_output, draw_grid
+from anydml.explain.maps import FillTale, MapTale, MoveTale, match_moved
 from anydml.explain.picture import Element, Picture
-from anydml.explain.plain import PlainTale
-from anydml.explain.scanned import ScannedTale
-from anydml.explain.strided import StridedTale
-from anydml.explain.tale import Tale, lower_packed
-from anydml.explain.turned import TurnedTale
+from anydml.explain.tale import GenericTale, Tale, lower_packed
 from anydml.explain.values import read_array, write_single
 from anydml.ir.fetches import match_gathered, match_turned
 from anydml.ir.patterns import is_copy, match_filled
@@ -154,14 +147,14 @@ def _value_notes(values: Mapping[str, Values]) -> Iterator[str]:
 
 
 _TALES: dict[type[Primitive], type[Tale]] = {
-    Map: ComputedTale,
-    Reduce: FoldedTale,
-    Scan: ScannedTale,
+    Map: MapTale,
+    Reduce: ReduceTale,
+    Scan: ScanTale,
 }
 _PATTERNS: tuple[tuple[Callable[[Map], Any], type[Tale]], ...] = (
-    (match_gathered, IndexedTale),
-    (match_turned, TurnedTale),
-    (match_moved, MovedTale),
+    (match_gathered, GatherTale),
+    (match_turned, ReversalTale),
+    (match_moved, MoveTale),
 )
 """Maps that are told in words of their own."""
 
@@ -170,17 +163,17 @@ def _tale_of(primitives: Sequence[Primitive]) -> tuple[type[Tale], Any]:
     """The kind of a tale, and what it is told of: the first primitive, or what a pattern made of it."""
     primitive = primitives[0]
     if all(map(is_copy, primitives)):
-        return (StridedTale if len(primitives) == 1 else PartedTale), primitive
+        return (CopyTale if len(primitives) == 1 else JoinTale), primitive
     if len(primitives) > 1 or len(primitive.targets) > 1:
         has_formulas = all(isinstance(one, Computation) for one in primitives)
-        return (FoldedTale if has_formulas else PlainTale), primitive
+        return (ReduceTale if has_formulas else GenericTale), primitive
     if isinstance(primitive, Map):
         if match_filled(primitive):
-            return FilledTale, primitive
+            return FillTale, primitive
         for match, kind in _PATTERNS:
             if (found := match(primitive)) is not None:
                 return kind, found
-    return _TALES.get(type(primitive), PlainTale), primitive
+    return _TALES.get(type(primitive), GenericTale), primitive
 
 
 def _draw(

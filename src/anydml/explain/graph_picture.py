@@ -138,8 +138,8 @@ class GraphPicture:
 
     def html(self) -> str:
         """The drawing and the tables as a page of their own."""
-        import_alone("anydml.explain.graph_html")
-        from anydml.explain.graph_html import page
+        import_alone("anydml.explain.graph_svg")
+        from anydml.explain.graph_svg import page
 
         return page(self)
 
@@ -152,8 +152,8 @@ class GraphPicture:
 
     def _repr_html_(self) -> str:
         """The drawing and the tables in a notebook."""
-        import_alone("anydml.explain.graph_html")
-        from anydml.explain.graph_html import fragment
+        import_alone("anydml.explain.graph_svg")
+        from anydml.explain.graph_svg import fragment
 
         return fragment(self)
 

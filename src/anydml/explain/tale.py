@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.explain.formula import is_readable
-from anydml.explain.picture import Element
-from anydml.explain.values import CountedValues, coordinate_of
+from anydml.explain.picture import Element, spoken
+from anydml.explain.values import CountedValues, coordinate_of, write_value
+from anydml.explain.view_words import word_verb
+from anydml.runtime.device import Device
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Primitive
     from anydml.ir.views import View
     from anydml.operators import OperatorDesc
+
 
 MOST_SENTENCES = 6
 HUES = 6
@@ -152,3 +156,43 @@ def first_few(sentences: Sequence[str], count: int, what: str) -> list[str]:
 def wrapped(value: Any, exact: int) -> str:
     """Say that an integer type did not hold a number, and kept its last bits."""
     return "" if isinstance(value, np.floating) or exact == int(value) else f", wrapped to {8 * value.itemsize} bits"
+
+
+# A verb that has no tale of its own: what the reference engine computes from whole tensors
+
+
+_MOST_READ = 100_000
+"""Elements that a picture reads: some tenths of a second."""
+
+
+class GenericTale(Tale):
+    """Each element's value, and the tensors that it comes from."""
+
+    def __init__(self, desc: OperatorDesc, primitive: Any, values: Mapping[str, Values]) -> None:
+        steps = primitive if isinstance(primitive, tuple) else (primitive,)
+        read = ", ".join(dict.fromkeys(spoken(view.tensor) for step in steps for view in step.sources))
+        self._how = f"{', '.join(dict.fromkeys(map(word_verb, steps)))} of {read}"
+        self._count = sum(math.prod(tensor.sizes) for tensor in desc.outputs().values())
+        self.summary = f"computes {self._count} element{'' if self._count == 1 else 's'}: {self._how}"
+        self._found: dict[str, np.ndarray[Any, Any]] = {}
+        if self._count + sum(math.prod(tensor.sizes) for tensor in desc.inputs().values()) <= _MOST_READ:
+            packed = desc.with_tensors(lambda _, tensor: TensorDesc(tensor.data_type, tensor.sizes))
+            given = [_array(values[name], tensor) for name, tensor in packed.inputs().items()]
+            found = Device("reference").compile(packed)(*given)
+            found = found if isinstance(found, tuple) else (found,)
+            self._found = dict(zip(packed.outputs(), found, strict=True))
+
+    def landing(self, element: Element) -> Landing:
+        """One element; a tensor that is too large for a picture to compute has none."""
+        found = self._found.get(element.tensor)
+        value = "…" if found is None else write_value(found[element.coordinate])
+        return Landing(value, f"{element} = {self._how} = {value}", is_cut=True)
+
+    def sentences(self, landings: Mapping[Element, Landing]) -> list[str]:
+        """The first elements."""
+        return first_few([landing.says for landing in landings.values()], self._count, "elements")
+
+
+def _array(values: Values, tensor: TensorDesc) -> np.ndarray[Any, Any]:
+    found = [values.at(at) for at in np.ndindex(*tensor.sizes)]
+    return np.array(found, tensor.data_type.dtype).reshape(tensor.sizes)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from anydml.cli.explain_graph import draw_graph
 from anydml.enums import FeatureLevel
 from anydml.errors import Fault, ModelError, show
 from anydml.explore.drawing import GraphNode, ModelGraph, Slot, tell
@@ -14,6 +13,7 @@ from anydml.explore.statistics import statistics_of, word_milliseconds
 from anydml.limits import MemoryLimit
 from anydml.memory import word_bytes
 from anydml.models import Dispatch, Dispatched, Timing, load_model
+from anydml.models.graph import draw_graph
 from anydml.models.model import WriteFile
 from anydml.operators.fields import bare_name, dml_name
 from anydml.tensor import TensorDesc

@@ -1,23 +1,42 @@
-"""The form of an operator: the options of `anydml explain`, by tensor and field, with the choices that there are."""
+"""The form of an operator: the options of `anydml explain`, by tensor and field, with the choices that there are.
+
+Its contents are text by control, read from a command line or a question and written as either. From them comes a
+description: every control that cannot be read is told, then every rule that is broken.
+"""
 
 from __future__ import annotations
 
 import enum
+import json
+import re
+import shlex
 import typing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlencode
 
+import click
+
+from anydml.cli.describe import describe
+from anydml.cli.explain_examples import example_of
 from anydml.cli.options import ALONG, is_optional, options_of
+from anydml.cli.types import LEVEL
+from anydml.cli.values import DATA
 from anydml.enums import DataType, FeatureLevel
-from anydml.operators.fields import FIELD_TYPES, dml_name
+from anydml.errors import DescriptionError, DmlError, Fault, show
+from anydml.explore.answer import MOST_ELEMENTS
+from anydml.operators.fields import FIELD_TYPES, bare_name, dml_name
+from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import click
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from anydml.operators import OperatorDesc
     from anydml.operators.fields import FieldType
+
+
+# Controls
+
 
 _PARTS = {"sizes": "Sizes", "type": "DataType", "data": "Data"}
 _HINTS = {"sizes": "1,1,4,4", "data": "made up, or such as [[1,2],[3,4]]", "type": ""}
@@ -142,3 +161,226 @@ def _members(kind: FieldType) -> list[enum.Enum]:
 def levels() -> list[tuple[str, str]]:
     """The feature levels, highest first."""
     return [(str(level), level.dml_name) for level in reversed(FeatureLevel)]
+
+
+# Contents
+
+
+State: TypeAlias = "dict[str, str | list[str]]"
+"""By the controls' keys; what is not said is not there."""
+LEVEL_KEY = "feature-level"
+_TRUE, _FALSE = "true", "false"
+_SURROGATES = re.compile("[\ud800-\udfff]")
+"""Halves of characters, which JSON has and no text."""
+
+
+def controls_of(cls: type[OperatorDesc]) -> dict[str, Control]:
+    """Every control of an operator's form, by its key."""
+    return {control.key: control for group in groups_of(cls) for control in group.controls}
+
+
+def read_command(cls: type[OperatorDesc], words: Sequence[str], parent: click.Context | None = None) -> State:
+    """The texts of a command line, not yet read as values; where there are none, the operator's example."""
+    words = words or shlex.split(example_of(cls))
+    controls = controls_of(cls)
+    level = click.Option([f"--{LEVEL_KEY}"], type=LEVEL)
+    command = click.Command(cls.type.name.lower(), params=[*(one.option for one in controls.values()), level])
+    context = click.Context(command, parent, info_name=command.name)
+    given, left, _ = command.make_parser(context).parse_args(list(words))
+    if left:
+        raise click.UsageError(f"Got unexpected extra argument ({left[0]})", context)
+    by_name = {control.option.name: control for control in controls.values()}
+    found: State = {}
+    for name, value in given.items():
+        control = by_name.get(name)
+        key = LEVEL_KEY if control is None else control.key
+        if control is not None and control.option.is_flag:
+            found[key] = _TRUE if value else _FALSE
+        else:
+            lines = [_typed_in(control, str(one)) for one in (value if isinstance(value, (list, tuple)) else [value])]
+            found[key] = lines if isinstance(value, (list, tuple)) else lines[0]
+    return found
+
+
+def _typed_in(control: Control | None, text: str) -> str:
+    """A file's values as somebody would type them in: a page reads no files."""
+    if control is None or control.option.type is not DATA or not text.endswith(".npy"):
+        return text
+    array = DATA.convert(text, control.option, None)
+    if array.size > MOST_ELEMENTS:
+        raise click.UsageError(f"{text} has {array.size} values, and a page takes {MOST_ELEMENTS} at most.")
+    return json.dumps(array.tolist())
+
+
+def read_state(cls: type[OperatorDesc], given: Any) -> State:
+    """The texts of a question; others than a control's are refused, and empty ones left out."""
+    controls = controls_of(cls)
+    found: State = {}
+    for key, value in given.items() if isinstance(given, dict) else ():
+        lines = value if isinstance(value, list) else [value]
+        if key != LEVEL_KEY and key not in controls:
+            rule = f"{show(key, 40)} is no option of {cls.type.name}"
+            raise DescriptionError(cls.type.name, Fault(field="", rule=rule))
+        if not all(isinstance(line, str) and not _SURROGATES.search(line) for line in lines):
+            raise DescriptionError(cls.type.name, Fault(field="", rule=f"{key} must be text"))
+        kept = [line.strip() for line in lines if line.strip()]
+        if kept:
+            is_several = key in controls and controls[key].option.multiple
+            found[key] = kept if is_several else kept[0]
+    return found
+
+
+def _words(cls: type[OperatorDesc], state: State) -> Iterator[str]:
+    controls = controls_of(cls)
+    for key, value in state.items():
+        control = controls.get(key)
+        if control is not None and control.option.is_flag:
+            default = control.option.default is True
+            if (value == _TRUE) != default:
+                yield f"--{'no-' if default else ''}{key}"
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            yield from ([f"--{key}={one}"] if one.startswith("-") else [f"--{key}", one])
+
+
+def command_line(cls: type[OperatorDesc], state: State) -> str:
+    """The command that shows the same picture."""
+    return shlex.join(["anydml", "explain", cls.type.name.lower(), *_words(cls, state)])
+
+
+def link(cls: type[OperatorDesc], state: State) -> str:
+    """The part of an address after #; without a question mark it stands for the operator's example."""
+    return f"operator/{cls.type.name.lower()}?{urlencode(state, doseq=True, safe=',[]-')}"
+
+
+# From contents to a description
+
+
+_OPTION = re.compile(r"--[a-z][a-z0-9-]*")
+_MISSING = "must be given"
+_OWN_CONTROLS = {"DataType": "DataType", "Data": "Data"}
+"""Of a tensor's fields those with a control of their own; the others are told at its sizes."""
+
+_TYPED = {
+    "scale,bias": "two numbers such as 2,0.5",
+    "activation": "the name of an activation such as relu",
+    "activation,…": "names of activations such as sigmoid,tanh",
+}
+"""Readers of typed text, by the type of its option."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A fault, and the control that it is shown at: none, where it is of the whole description."""
+
+    key: str
+    fault: Fault
+
+    def as_data(self) -> dict[str, str]:
+        """The fault for a page."""
+        level = "" if self.fault.level is None else str(self.fault.level)
+        return {"key": self.key, "field": self.fault.field, "text": str(self.fault), "level": level}
+
+
+@dataclass(slots=True)
+class Reading:
+    """The values of a form."""
+
+    level: FeatureLevel
+    faults: list[Told]
+    desc: OperatorDesc | None = None
+    arrays: Sequence[Any] = ()
+
+
+def read_form(cls: type[OperatorDesc], state: State) -> Reading:
+    """Read a form, and check its description at the level that it says."""
+    controls = controls_of(cls)
+    found = Reading(FeatureLevel.highest(), [])
+    try:
+        found.level = LEVEL.convert(state.get(LEVEL_KEY, FeatureLevel.highest()), None, None)
+    except click.UsageError as error:
+        found.faults.append(Told(LEVEL_KEY, Fault(field="FeatureLevel", rule=error.message)))
+    given = {}
+    for key, control in controls.items():
+        try:
+            given[str(control.option.name)] = _value(control, state.get(key))
+        except click.UsageError as error:
+            found.faults.append(
+                Told(key, Fault(field=control.field, rule=_rule(control, error.message, state.get(key))))
+            )
+        except DmlError as error:
+            found.faults += [Told(key, fault) for fault in error.faults]
+    if found.faults:
+        return found
+    try:
+        found.desc, found.arrays = describe(cls, given)
+    except click.UsageError as error:
+        found.faults.append(_usage(controls, error))
+    except DmlError as error:
+        found.faults += place(controls, error.faults)
+    else:
+        found.faults += place(controls, found.desc.check(found.level).faults)
+    return found
+
+
+def _rule(control: Control, message: str, text: str | list[str] | None) -> str:
+    """A command line's message, as a page says it: no files, no types of Python, and the field once."""
+    if control.option.type is DATA and "nor a .npy file" in message:
+        message = "must be numbers such as [[1,2],[3,4]], in rows of one length"
+        return f"{control.field} {message}; got {show(text, 60)}"
+    kind = _TYPED.get(control.option.type.name)
+    if kind is not None and " or None;" in message:
+        return f"{control.field} must be {kind}; got {show(text, 60)}"
+    if message.startswith(control.field):
+        return message
+    return f"{control.field}{' ' if message == _MISSING else ': '}{message}"
+
+
+def _value(control: Control, text: str | list[str] | None) -> Any:
+    """The value of a control; None, or nothing of several, where it is empty."""
+    option = control.option
+    if option.is_flag:
+        return option.default is True if text is None else text == "true"
+    if option.multiple:
+        lines = [] if text is None else text
+        return tuple(_one(control, line, f"[{i}]") for i, line in enumerate(lines))
+    if text is None and option.required:
+        raise click.UsageError(_MISSING)
+    return None if text is None else _one(control, str(text), "")
+
+
+def _one(control: Control, text: str, place: str) -> Any:
+    if control.option.type is DATA and text.endswith(".npy"):
+        raise click.UsageError("a page reads no files: give the values themselves")
+    found = control.option.type.convert(text, control.option, None)
+    tensor, _, part = control.field.partition(".")
+    if part == "Sizes":
+        try:
+            TensorDesc("uint8", found)
+        except DescriptionError as error:
+            raise error.within("", f"{tensor}{place}.") from None
+    return found
+
+
+def _usage(controls: Mapping[str, Control], error: click.UsageError) -> Told:
+    """A message that speaks of options, told of the fields that they are."""
+    options = {name: control for control in controls.values() for name in control.option.opts}
+    hint = getattr(error, "param_hint", None)
+    named = [options[name] for name in _OPTION.findall(f"{hint or ''} {error.message}") if name in options]
+    text = _OPTION.sub(lambda match: options[match[0]].field if match[0] in options else match[0], error.message)
+    field = named[0].field if named else ""
+    return Told(named[0].key if named else "", Fault(field=field, rule=text if field in text else f"{field}: {text}"))
+
+
+def place(controls: Mapping[str, Control], faults: Iterable[Fault], usual: str = "Sizes") -> Iterator[Told]:
+    """Find the control of each fault's field; `usual` is that of a tensor as a whole."""
+    for fault in faults:
+        yield Told(_key(controls, fault.field, usual), fault)
+
+
+def _key(controls: Mapping[str, Control], field: str, usual: str) -> str:
+    tensor, _, part = field.partition(".")
+    bare, part = bare_name(tensor), bare_name(part)
+    own = [control for control in controls.values() if control.field.partition(".")[0] == bare]
+    wanted = _OWN_CONTROLS.get(part, usual)
+    return next((one.key for one in own if one.field.endswith(f".{wanted}")), own[0].key if own else "")

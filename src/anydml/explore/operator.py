@@ -12,9 +12,18 @@ from anydml.explain import explain
 from anydml.explain.html import bare_fragment
 from anydml.explore import page
 from anydml.explore.answer import answers_of
-from anydml.explore.form import groups_of, levels
-from anydml.explore.reading import place, read_form
-from anydml.explore.state import LEVEL_KEY, command_line, controls_of, link, read_command, read_state
+from anydml.explore.form import (
+    LEVEL_KEY,
+    command_line,
+    controls_of,
+    groups_of,
+    levels,
+    link,
+    place,
+    read_command,
+    read_form,
+    read_state,
+)
 from anydml.functions.unknown import words_of
 from anydml.operator_type import function_name
 from anydml.operators import OPERATORS, find_operator
@@ -23,8 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.explain import Picture
-    from anydml.explore.reading import Reading
-    from anydml.explore.state import State
+    from anydml.explore.form import Reading, State
     from anydml.operators import OperatorDesc
 
 __all__ = ["ANSWERS", "link", "read_command", "standalone"]

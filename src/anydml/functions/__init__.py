@@ -14,15 +14,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.alone import import_alone
-from anydml.functions import computing  # noqa: F401 - Python's operators on expressions
-from anydml.functions.copying import cast, join, reverse_subsequences, split
-from anydml.functions.cumulative import cumulative_product, cumulative_summation
+from anydml.functions import overloads  # noqa: F401 - Python's operators on expressions
 from anydml.functions.derived import function_of, worded
-from anydml.functions.filling import diagonal_matrix, diagonal_matrix1, fill_value_constant, fill_value_sequence
-from anydml.functions.gathering import gather, gather_elements, gather_nd
-from anydml.functions.quantising import dequantize, quantize
-from anydml.functions.scattering import scatter_nd
-from anydml.functions.slicing import slice, slice1
+from anydml.functions.written import (
+    cast,
+    cumulative_product,
+    cumulative_summation,
+    dequantize,
+    diagonal_matrix,
+    diagonal_matrix1,
+    fill_value_constant,
+    fill_value_sequence,
+    gather,
+    gather_elements,
+    gather_nd,
+    join,
+    quantize,
+    reverse_subsequences,
+    scatter_nd,
+    slice,
+    slice1,
+    split,
+)
 from anydml.operator_type import function_name
 from anydml.operators import OPERATORS
 

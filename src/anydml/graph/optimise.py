@@ -6,23 +6,18 @@ import functools
 import inspect
 import math
 import operator
-import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.graph.guard import guard
 from anydml.graph.passes import PASSES
 from anydml.graph.passes.attention import attention
-from anydml.graph.passes.constant_folding import split_constants
+from anydml.graph.passes.constant_folding import ROOM, constant_folding, prepacking
 from anydml.graph.passes.horizontal_fusion import horizontal_fusion
-from anydml.graph.passes.lookup_tables import lookup_tables
-from anydml.graph.passes.matrix_layout import matrix_layout
-from anydml.graph.passes.nhwc_layout import nhwc_layout
-from anydml.graph.passes.padding import read_outside
-from anydml.graph.passes.prepacking import ROOM, constants_to_lay_out
-from anydml.graph.passes.scale_folding import scale_folding
-from anydml.graph.passes.split_k import split_k
-from anydml.graph.passes.weight_only import read_weights
-from anydml.graph.passes.zero_points import zero_points
+from anydml.graph.passes.layout import matrix_layout, nhwc_layout
+from anydml.graph.passes.padding import padding
+from anydml.graph.passes.quantisation import lookup_tables, scale_folding, zero_points
+from anydml.graph.passes.splitting import split_k
+from anydml.graph.passes.weight_only import weight_only
 from anydml.graph.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -43,43 +38,45 @@ class Rewritten(NamedTuple):
 
 
 def name_of(rule: Callable[..., Any]) -> str:
-    """A rule is called as its module: there is one in each."""
-    return rule.__module__.rpartition(".")[2]
+    """A rule is called as its function."""
+    return rule.__name__
 
 
 def told_rules() -> dict[str, str]:
-    """By name, what each rule says of itself in the first line of its file."""
-    every: tuple[Callable[..., Any], ...] = (
-        read_weights,
-        read_outside,
+    """By name, what each rule says of itself, after its title, in the first sentence of its docstring."""
+    once: tuple[Callable[..., Any], ...] = (
+        weight_only,
+        padding,
         lookup_tables,
-        *PASSES,
         zero_points,
         scale_folding,
         attention,
-        split_constants,
+        constant_folding,
         horizontal_fusion,
+        nhwc_layout,
+        matrix_layout,
+        split_k,
+        prepacking,
     )
-    every = (*every, nhwc_layout, matrix_layout, split_k, constants_to_lay_out)
-    told = {name_of(rule): inspect.getdoc(sys.modules[rule.__module__]) or "" for rule in every}
-    return {name: text.partition("\n")[0].partition(": ")[2] for name, text in sorted(told.items())}
+    told = {name_of(rule): (inspect.getdoc(rule) or "").partition("\n\n")[0] for rule in (*PASSES, *once)}
+    return {name: " ".join(text.partition(": ")[2].split()) for name, text in sorted(told.items())}
 
 
 def every_but_layouts() -> frozenset[str]:
     """The rewritings that a graph without optimisation lacks: weights of few bits are read as they lie all the same."""
-    return frozenset(told_rules()) - {name_of(read_weights), name_of(constants_to_lay_out)}
+    return frozenset(told_rules()) - {name_of(weight_only), name_of(prepacking)}
 
 
 def laid_out(recipe: Recipe, owned: Collection[str], room: int, without: Collection[str]) -> frozenset[str]:
     """The stores that an engine may lay out ahead: constants, and what is given once."""
-    if name_of(constants_to_lay_out) in without:
+    if name_of(prepacking) in without:
         return frozenset()
-    return constants_to_lay_out(recipe, room) | {*owned}
+    return prepacking(recipe, room) | {*owned}
 
 
 def room_needed(recipe: Recipe, known: Collection[str], without: Collection[str]) -> int:
     """The bytes of room that constants have to be laid out ahead; -1 where they are not, for want of it."""
-    if name_of(constants_to_lay_out) in without:
+    if name_of(prepacking) in without:
         return 0
     sizes = [store.size_in_bytes for name, store in recipe.stores.items() if store.kind == "constant"]
     is_there = all(name in known for name, store in recipe.stores.items() if store.kind == "constant")
@@ -117,25 +114,25 @@ def rewrite(recipe: Recipe, engine: Engine, without: Collection[str] = ()) -> Re
         _count(name, given, found, did)
         return found
 
-    recipe = apply(read_weights, recipe, traits.weight_only_rows)
-    recipe = apply(read_outside, recipe) if traits.masks_padding else recipe
+    recipe = apply(weight_only, recipe, traits.weight_only_rows)
+    recipe = apply(padding, recipe) if traits.masks_padding else recipe
     recipe = apply(lookup_tables, recipe) if traits.uses_lookup_tables else recipe
     recipe = apply(scale_folding, apply(zero_points, optimise(recipe, without, did)))
     recipe = apply(attention, recipe, engine.takes)
-    if name_of(split_constants) in without:
+    if name_of(constant_folding) in without:
         once, always = Recipe({}, ()), recipe
     else:
         unpack = None
-        if traits.fuses_dequantization and name_of(read_weights) not in without:
-            unpack = functools.partial(read_weights, few=traits.weight_only_rows, are_many=True)
-        once, always = split_constants(recipe, unpack)
+        if traits.fuses_dequantization and name_of(weight_only) not in without:
+            unpack = functools.partial(weight_only, few=traits.weight_only_rows, are_many=True)
+        once, always = constant_folding(recipe, unpack)
     always = apply(horizontal_fusion, guard(always))
     always = apply(nhwc_layout, always, traits.nhwc)
     always = apply(matrix_layout, always) if traits.chooses_matrix_layouts else always
     always = apply(split_k, always, engine.split_k)
     told = {name: f"{_steps(gone)} became {made}" for name, (gone, made) in did.items()}
     if once.steps:
-        told[name_of(split_constants)] = f"{_steps(len(once.steps))} computed once"
+        told[name_of(constant_folding)] = f"{_steps(len(once.steps))} computed once"
     return Rewritten(once, always, told)
 
 

@@ -8,7 +8,7 @@
 array([ 7.,  8., 11., 12., 15., 16.], dtype=float32)
 """
 
-from anydml.models.check import CheckedDispatchable, ModelReport, check_file
+from anydml.models.check import CheckedDispatchable, ModelReport, as_sarif, check_file
 from anydml.models.events import (
     Commanded,
     Dispatched,
@@ -23,7 +23,6 @@ from anydml.models.findings import Finding, Kind
 from anydml.models.loading import load_model
 from anydml.models.model import Binding, Dispatch, Dispatchable, Model, Print, Resource, WriteFile
 from anydml.models.run import RunResult
-from anydml.models.sarif import as_sarif
 from anydml.models.timing import Figures, Samples, Timing
 
 __all__ = [

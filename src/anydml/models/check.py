@@ -1,26 +1,36 @@
-"""The result of a model's check: every fault at once, the lowest level of each dispatchable, and remarks."""
+"""The result of a model's check: every fault at once, the lowest level of each dispatchable, and remarks.
+
+Indices that a model writes out are held against their dimensions, which a dispatch would do otherwise, and commands
+that show or write a resource against what it has. Reports are data for JSON, and for code hosts SARIF 2.1.0.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
+from anydml import __version__
+from anydml.engines.reference import find_outside
 from anydml.enums import FeatureLevel
-from anydml.errors import DescriptionError, DmlError, ModelFileError, Place, printable, show
+from anydml.errors import MISSING, DescriptionError, DmlError, ModelFileError, Place, printable, show
 from anydml.limits import default_max_memory
-from anydml.memory import word_bytes
-from anydml.models.bind import Binder, name_of, reword
-from anydml.models.check_indices import check_indices
-from anydml.models.check_output import check_output
+from anydml.memory import numpy_view, word_bytes
+from anydml.models.bind import Binder, by_slot, byte_offset, name_of, reword
+from anydml.models.constants import first_array
 from anydml.models.findings import (
     BINDING,
+    COMMAND,
     DESCRIPTION,
     FILE,
+    INDEX,
+    KINDS,
     LEVEL,
     NAME,
     REMARK,
@@ -31,13 +41,16 @@ from anydml.models.findings import (
     raise_findings,
     status_of,
 )
+from anydml.models.images import FLOATS, MODES
 from anydml.models.loading import read_model, read_text
-from anydml.models.model import Dispatch
+from anydml.models.model import Dispatch, WriteFile
+from anydml.models.npy import MOST_DIMENSIONS
 from anydml.models.onnx_programs import DispatchChecker, OnnxProgram, check_names, check_program
-from anydml.models.output import files_of
+from anydml.models.output import files_of, is_array, is_image
 from anydml.models.serialized import GraphProgram
 from anydml.models.source import locate
 from anydml.models.syntax import Unread
+from anydml.operators import OperatorDesc
 from anydml.shown import Shown, Table, counted
 from anydml.spelling import suggest
 from anydml.tensor import TensorDesc
@@ -47,10 +60,117 @@ if TYPE_CHECKING:
 
     from anydml.enums import LevelName
     from anydml.errors import Fault
+    from anydml.ir.verbs import Check, IndexFault
     from anydml.models.loading import Folders
-    from anydml.models.model import Dispatchable, Model
+    from anydml.models.model import Binding, Dispatchable, Model, Print, Resource
     from anydml.models.source import Node
     from anydml.onnx.report import Report
+
+
+# Indices
+
+
+_LARGEST = 2**26
+"""Bytes of a resource that is read for its indices."""
+
+
+def check_indices(command: Dispatch, model: Model, findings: Findings, written: set[str]) -> None:
+    """Check the indices of a dispatch in which nothing else is at fault, unless an earlier one computes them."""
+    dispatchable = model.dispatchables[command.dispatchable]
+    desc = dispatchable.bound
+    if not isinstance(desc, OperatorDesc):
+        return
+    given = by_slot(desc, dispatchable.bindings, initialises=True) | by_slot(desc, command.bindings, initialises=False)
+    tensors = desc.inputs()
+    for check in (check for primitive in desc.lower() for check in primitive.checks):
+        slot = check.indices.tensor
+        binding, tensor = given.get(slot), tensors.get(slot)
+        if binding is None or tensor is None or binding.resource in written:
+            continue
+        if (model.resources[binding.resource].size_in_bytes or 0) > _LARGEST:
+            continue
+        try:
+            array = first_array(model, binding, tensor)
+        except (DmlError, OSError):  # a file that cannot be read is told when it is
+            continue
+        if array is None:
+            continue
+        view = check.indices
+        address = array.__array_interface__["data"][0] + view.offset * array.itemsize
+        if (outside := find_outside(check, numpy_view(address, view.sizes, view.strides, array.dtype, array))) is None:
+            continue
+        fault = reword(desc.word_index_fault(outside))
+        findings.put(INDEX, _where(model, binding, check, outside), fault, desc.type.name)
+
+
+def _where(model: Model, binding: Binding, check: Check, outside: IndexFault) -> Node:
+    """The number itself where the model has it in a list, else the binding."""
+    resource, view = model.resources[binding.resource], check.indices
+    values = resource.node.get("initialValues")
+    if values is None or not values.is_list or resource.data_type is not view.data_type:
+        return binding.node
+    place = (*outside.position, outside.dimension - check.dimension)
+    number = view.offset + sum(i * stride for i, stride in zip(place, view.strides, strict=True))
+    number += (byte_offset(binding, model.resources) - resource.values_offset) // view.data_type.size_in_bytes
+    return values.element(number) if 0 <= number < len(values) else binding.node
+
+
+# Commands that show a resource or write it
+
+
+def check_output(command: Print | WriteFile, model: Model, findings: Findings, written: set[str]) -> None:
+    """Check a command that shows a resource or writes it to a file."""
+    resource = model.resources.get(command.resource)
+    node = command.node.get("resource") or command.node
+    if resource is None:
+        rule = f"there must be a resource {show(command.resource, 60)}"
+        findings.add(NAME, node, rule, found="", way_out=suggest(command.resource, model.resources))
+    elif resource.is_deferred and command.resource not in written:
+        findings.add(COMMAND, node, "a deferred resource must be given by a dispatch before", found="")
+    elif isinstance(command, WriteFile) and is_array(command) and resource.values is not None:
+        _check_npy(command, resource, findings)
+    elif isinstance(command, WriteFile) and is_image(command) and resource.values is not None:
+        _check_image(command, resource, findings)
+
+
+def _check_npy(command: WriteFile, resource: Resource, findings: Findings) -> None:
+    if resource.data_type is None:
+        rule = "a resource must have values of one type to be written as .npy"
+        findings.add(COMMAND, command.node.get("resource") or command.node, rule, found="")
+        return
+    node = command.node.get("dimensions") or command.node
+    if len(command.dimensions) > MOST_DIMENSIONS:
+        rule = f"dimensions must be at most {MOST_DIMENSIONS} sizes, which is what NumPy reads"
+        findings.add(COMMAND, node, rule, found=str(len(command.dimensions)))
+        return
+    _check_elements(command, resource, findings)
+
+
+def _check_elements(command: WriteFile, resource: Resource, findings: Findings) -> None:
+    assert resource.data_type  # noqa: S101 - for type checkers: the callers looked
+    node = command.node.get("dimensions") or command.node
+    most = (resource.size_in_bytes or 0) // resource.data_type.size_in_bytes
+    count = math.prod(command.dimensions)
+    if command.dimensions and count > most:
+        rule = f"dimensions must multiply to at most {most}, the elements of the resource"
+        findings.add(COMMAND, node, rule, found=str(count) if count < 10**20 else "more than 10^20")
+
+
+def _check_image(command: WriteFile, resource: Resource, findings: Findings) -> None:
+    if resource.data_type not in FLOATS:
+        rule = f"a resource must be of {' or '.join(kind.name for kind in FLOATS)} to be written as an image"
+        findings.add(COMMAND, command.node.get("resource") or command.node, rule, found="")
+        return
+    sizes, node = command.dimensions, command.node.get("dimensions") or command.node
+    if len(sizes) != 4 or sizes[0] != 1 or sizes[1] not in MODES:
+        rule = "dimensions must be [1, channels, height, width] with 1, 3 or 4 channels, for an image"
+        findings.add(COMMAND, node, rule, found=str(list(sizes[:8])))
+    else:
+        _check_elements(command, resource, findings)
+
+
+# Reports
+
 
 _SECTION = re.compile(r"\$([.[][^.[]*){0,2}")
 """The paths of a model, a section of it, and a resource, dispatchable or command: none can be named if unread."""
@@ -310,3 +430,44 @@ def _memory(model: Model) -> int:
         owned = [TensorDesc(t.data_type, t.sizes) for t in tensors if t.is_owned_by_dml]
         total += sum(tensor.total_tensor_size_in_bytes + 255 for tensor in owned)
     return total
+
+
+# SARIF
+
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def as_sarif(*reports: ModelReport) -> dict[str, Any]:
+    """Reports as data, to be written as JSON."""
+    rules = [{"id": kind.name, "shortDescription": {"text": kind.what}} for kind in KINDS]
+    driver = {"name": "anydml", "semanticVersion": __version__, "rules": rules}
+    results = [_result(finding, _uri(report.path or report.file)) for report in reports for finding in report.findings]
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _uri(file: str) -> str:
+    """Relative to where the command runs, as hosts want it; whole for a file elsewhere."""
+    path = Path(os.path.abspath(file))  # noqa: PTH100 - links stay as they are named
+    if path.is_relative_to(Path.cwd()):
+        return quote(os.fsencode(path.relative_to(Path.cwd()).as_posix()))  # a name need not be UTF-8
+    return path.as_uri()
+
+
+def _result(finding: Finding, uri: str) -> dict[str, Any]:
+    fault, place = finding.fault, finding.fault.place
+    said = "; ".join(part for part in (fault.rule, f"got {fault.found}" if fault.found else "", fault.way_out) if part)
+    level = "note" if not finding.kind.status else "warning" if finding.kind.status == MISSING else "error"
+    result: dict[str, Any] = {
+        "ruleId": finding.kind.name,
+        "level": level,
+        "message": {"text": f"{fault.subject}: {said}" if fault.subject else said},
+    }
+    physical: dict[str, Any] = {"artifactLocation": {"uri": uri}}
+    if place is not None:
+        physical["region"] = {"startLine": place.line, "startColumn": place.column}
+    location: dict[str, Any] = {"physicalLocation": physical}
+    if place is not None and place.path:
+        location["logicalLocations"] = [{"fullyQualifiedName": place.path}]
+    return {**result, "locations": [location]}

@@ -1,12 +1,17 @@
-"""A model's dispatches as one graph: an edge from the dispatch that last wrote a resource to whoever reads it."""
+"""A model's dispatches as one graph: an edge from the dispatch that last wrote a resource to whoever reads it.
+
+`anydml explain MODEL.json --graph` draws it, and says what one graph would save.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from anydml.enums import FeatureLevel
 from anydml.errors import Fault, UnsupportedError, show
+from anydml.explain import explain_desc, recipes_of
 from anydml.graph.check import byte_span
 from anydml.graph.description import GraphDesc
 from anydml.graph.nodes import InputEdge, IntermediateEdge, OperatorNode, OutputEdge
@@ -16,13 +21,17 @@ from anydml.memory import layout_of, numpy_view, share_elements
 from anydml.models.bind import by_slot, byte_offset
 from anydml.models.check import check_model
 from anydml.models.model import Dispatch
+from anydml.runtime.device import Device
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from anydml.enums import LevelName
+    from anydml.explain import GraphPicture
     from anydml.models.model import Binding, Dispatchable, Model
+    from anydml.runtime.schedules import Schedules
     from anydml.tensor import TensorDesc
+
 
 MOST_DISPATCHES = 2_000
 """That become a graph: what a compiler does with its nodes takes more time than in proportion to their number."""
@@ -240,3 +249,18 @@ def _input_edges(inputs: list[_Input], names: list[str]) -> Iterator[InputEdge]:
         whole = given.desc
         for number, slot, desc in given.readers:
             yield InputEdge(k, number, slot, name, not agree(whole, desc))
+
+
+# What the command line shows of it
+
+
+def draw_graph(model: Model, level: FeatureLevel, without: Collection[str] = ()) -> GraphPicture:
+    """A picture of a model whose dispatches are compiled as one graph, without some rewritings."""
+    desc = graph_of(model, level)
+    desc.validate(level)
+    return explain_desc(desc, recipes_of(desc, without), title=f"{Path(model.file).name} as one graph")
+
+
+def graph_schedules(model: Model, level: FeatureLevel, without: Collection[str] = ()) -> Schedules:
+    """The routes of a model whose dispatches are compiled as one graph on a CPU."""
+    return Device("cpu", feature_level=level).compile_graph(graph_of(model, level), without=without).schedules

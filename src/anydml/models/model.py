@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from anydml.models.events import Event
     from anydml.models.findings import Finding
     from anydml.models.onnx_programs import OnnxProgram
-    from anydml.models.partial import PartialDesc
+    from anydml.models.operators import PartialDesc
     from anydml.models.run import RunResult
     from anydml.models.source import Node, Source
     from anydml.models.timing import Timing

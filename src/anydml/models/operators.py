@@ -1,31 +1,239 @@
-"""Descriptions from JSON, by their own annotations: a field's name, kind and default say how it is read."""
+"""Descriptions from JSON, by their own annotations: a field's name, kind and default say how it is read.
+
+Of a description of which a field could not be read, the faults of the other fields are told nevertheless.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import enum
+import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anydml.errors import DescriptionError
+import numpy as np
+
+from anydml.enums import DataType
+from anydml.errors import DescriptionError, DmlError, Fault
 from anydml.flags import TensorFlags
 from anydml.models.findings import DESCRIPTION, FILE, REMARK, UNSUPPORTED
+from anydml.models.initialise import WORDS, to_float
 from anydml.models.named import read_data_type, read_flags
-from anydml.models.partial import PartialDesc
 from anydml.models.remarks import remark_spelling, remark_unknown
-from anydml.models.scalars import NumberReader
 from anydml.models.source import Items, locate
 from anydml.operators.fields import FIELD_TYPES, ValueType, dml_name
 from anydml.operators.fused import FusedActivation, attributes_of, find_activation
+from anydml.operators.scalars import ScaleBias, as_type
 from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from anydml.enums import DataType
-    from anydml.errors import Fault
+    from anydml.enums import FeatureLevel
     from anydml.models.findings import Findings
     from anydml.models.source import Node
     from anydml.operators import OperatorDesc
     from anydml.operators.fields import FieldType
+
+
+# Numbers: DML_SCALAR_UNION, by the type that stands beside it, and DML_SCALE_BIAS
+
+
+_MOST_BITS = 0xFFFF
+
+
+class NumberReader:
+    """Reads the numbers of one description; each is None where it was added to the findings."""
+
+    def __init__(self, findings: Findings, subject: str) -> None:
+        self._findings, self._subject = findings, subject
+
+    def read_scalar(self, node: Node, field: str, data_type: DataType | None) -> int | float | None:
+        """A number as DxDispatch has it: plain, or as the union's member for the type, `{"Float32": "inf"}`.
+
+        The type is None where it is at fault itself: then anything that may be a number will do.
+        """
+        if data_type is None:
+            self._check_kind(node, field)
+            return None
+        if node.is_object:
+            return self._read_member(node, field, data_type)
+        number = self._read_number(node, field, data_type)
+        if number is not None and isinstance(node.raw, str):
+            self._remark(node, _as_member(node.raw, number, data_type))
+        return number
+
+    def read_float(self, node: Node, field: str) -> int | float | None:
+        """A FLOAT."""
+        return self._read_number(node, field, DataType.FLOAT32)
+
+    def read_floats(self, node: Node, field: str) -> list[int | float] | None:
+        """A list of FLOAT."""
+        if not node.is_list:
+            self._wrong_type(node, field, "a list of numbers")
+            return None
+        numbers = [self.read_float(element, f"{field}[{i}]") for i, element in enumerate(node.elements())]
+        found = [number for number in numbers if number is not None]
+        return found if len(found) == len(numbers) else None
+
+    def read_scale_bias(self, node: Node, field: str) -> ScaleBias | None:
+        """A scale and a bias."""
+        if not node.is_object:
+            self._wrong_type(node, field, "an object with Scale and Bias, or null")
+            return None
+        remark_unknown(node, ("Scale", "Bias"), self._findings)
+        scale, bias = (self._read_part(node, f"{field}.{name}", name) for name in ("Scale", "Bias"))
+        return None if scale is None or bias is None else ScaleBias(scale, bias)
+
+    def _read_part(self, node: Node, field: str, name: str) -> int | float | None:
+        child = node.get(name)
+        if child is not None:
+            return self._read_number(child, field, DataType.FLOAT32)
+        self._findings.add(DESCRIPTION, node, f"{field} must be given", field=field, found="", subject=self._subject)
+        return None
+
+    def _read_member(self, node: Node, field: str, data_type: DataType) -> int | float | None:
+        name = _member_name(data_type)
+        child = node.get(name)
+        if child is None:
+            rule = f"{field}.{name} must be given, for {data_type.name}"
+            self._findings.add(DESCRIPTION, node, rule, field=f"{field}.{name}", found="", subject=self._subject)
+            return None
+        remark_unknown(node, [name], self._findings)
+        if data_type is not DataType.FLOAT16:
+            return self._read_number(child, f"{field}.{name}", data_type)
+        if type(child.raw) is not int or not 0 <= child.raw <= _MOST_BITS:
+            self._wrong_type(child, f"{field}.{name}", f"a whole number in 0 .. {_MOST_BITS}, the bits of a FLOAT16")
+            return None
+        return float(np.uint16(child.raw).view(np.float16))
+
+    def _read_number(self, node: Node, field: str, data_type: DataType) -> int | float | None:
+        read = self._read_float if data_type.is_float else self._read_whole
+        return read(node, field, data_type)
+
+    def _read_float(self, node: Node, field: str, data_type: DataType) -> int | float | None:
+        number = WORDS.get(node.raw.lower()) if isinstance(node.raw, str) else node.raw
+        if isinstance(number, bool) or not isinstance(number, (int, float)):
+            self._wrong_type(node, field, f'a number, "nan", "inf" or "-inf", for {data_type.name}')
+            return None
+        rounded = float(to_float(np.array(number, np.float64), data_type))
+        if np.isinf(rounded) and not np.isinf(number):
+            rule, way_out = f"{field} must fit {data_type.name}", 'write "inf" or "-inf" for infinity'
+            self._findings.add(DESCRIPTION, node, rule, field=field, way_out=way_out, subject=self._subject)
+            return None
+        # DxDispatch's way to FLOAT16 leads by FLOAT32, and now and then elsewhere than the nearest.
+        return number if np.isnan(number) or as_type(number, data_type) == rounded else rounded
+
+    def _read_whole(self, node: Node, field: str, data_type: DataType) -> int | float | None:
+        """A number that ought to be whole and in the type's range, which is for the operator's rules to say."""
+        number = node.raw
+        if isinstance(number, bool) or not isinstance(number, (int, float)):
+            self._wrong_type(node, field, f"a whole number, for {data_type.name}")
+            return None
+        if isinstance(number, float):
+            if not number.is_integer():
+                return number
+            number = int(number)
+            self._remark(node, str(number))
+        elif number < 0 and data_type.name.startswith("U") and field.startswith("ValueDelta"):
+            self._remark(node, f"{number % 2 ** (8 * data_type.size_in_bytes)}, which wraps to the same,")
+        return number
+
+    def _check_kind(self, node: Node, field: str) -> None:
+        if not node.is_object and (isinstance(node.raw, bool) or not isinstance(node.raw, (int, float, str))):
+            self._wrong_type(node, field, "a number")
+
+    def _wrong_type(self, node: Node, field: str, what: str) -> None:
+        self._findings.add(FILE, node, f"{field} must be {what}", field=field, subject=self._subject)
+
+    def _remark(self, node: Node, words: str) -> None:
+        self._findings.add(REMARK, node, f"DxDispatch takes {words} alone", subject=self._subject)
+
+
+def _member_name(data_type: DataType) -> str:
+    """The union's member that holds a type; a FLOAT16 is its bits."""
+    return "UInt16" if data_type is DataType.FLOAT16 else data_type.name.capitalize().replace("Uint", "UInt")
+
+
+def _as_member(word: str, number: float, data_type: DataType) -> str:
+    """`"inf"` as DxDispatch takes it."""
+    value: object = word if data_type is not DataType.FLOAT16 else int(np.float16(number).view(np.uint16))
+    return json.dumps({_member_name(data_type): value})
+
+
+# Descriptions that lack a field
+
+
+_VARIANTS = range(3)
+_NUMBERS = {"FLOAT", "SCALAR_UNION"}
+
+
+@dataclass(frozen=True, slots=True)
+class PartialDesc:
+    """The fields that were read, and the names of those that were not."""
+
+    cls: type[OperatorDesc]
+    values: Mapping[str, Any]
+    unread: frozenset[str]
+
+    def faults(self, level: FeatureLevel) -> list[Fault]:
+        """The faults that hold whatever the missing fields are: those that several stand-ins have in common."""
+        found: list[dict[tuple[str, str, str], Fault]] = []
+        for variant in _VARIANTS:
+            others = {name: self._stand_in(name, variant) for name in self.unread}
+            try:
+                faults = self.cls(**{**self.values, **others}).check(level).faults
+            except (DmlError, ArithmeticError, LookupError, TypeError, ValueError):
+                return []  # no rule was made for a description with such a hole
+            found.append({(fault.field, fault.rule, fault.found): fault for fault in faults})
+        named = [dml_name(name) for name in self.unread]
+        first, *others_found = found
+        return [
+            fault
+            for key, fault in first.items()
+            if all(key in other for other in others_found) and not any(name in fault.field for name in named)
+        ]
+
+    def _stand_in(self, name: str, variant: int) -> Any:
+        """A value that a field may have, another one for each variant."""
+        kind = self.cls.field_types()[name]
+        default = next(f.default for f in dataclasses.fields(self.cls) if f.name == name)
+        if default is not dataclasses.MISSING and variant == 0:
+            return default
+        if kind.type == "TENSOR_DESC":
+            return self._tensor(variant)
+        if kind.is_tensor_array:
+            return (self._tensor(variant),) * (variant + 1)
+        if kind.type in ("UINT", "INT"):
+            return _member(kind, name, variant)
+        if kind.type == "SIZE_2D":
+            return (variant + 1, variant + 1)
+        if kind.type in ("UINT_ARRAY", "INT_ARRAY", "FLOAT_ARRAY"):
+            return (variant + 1,) * self._tensor(0).dimension_count
+        if kind.type == "SCALE_BIAS":
+            return ScaleBias(variant, variant)
+        return variant if kind.type in _NUMBERS else None
+
+    def _tensor(self, variant: int) -> TensorDesc:
+        """A tensor like one that was read, of other sizes or another type."""
+        like = next((one for one in self.values.values() if isinstance(one, TensorDesc)), None)
+        like = like or TensorDesc(DataType.FLOAT32, (1, 1, 1, 1))
+        if variant == 0:
+            return like
+        data_type = DataType.UINT8 if like.data_type is not DataType.UINT8 else DataType.FLOAT32
+        return TensorDesc(data_type, [size % 7 + variant for size in like.sizes])
+
+
+def _member(kind: FieldType, name: str, variant: int) -> Any:
+    """A number, or a member of the enumeration that the field is of."""
+    stand_in = kind.read(object(), name, [])
+    members: list[Any] = list(type(stand_in)) if isinstance(stand_in, enum.Enum) else [0, 1, 2]
+    members = [False, True] if isinstance(stand_in, bool) else members
+    return members[variant % len(members)]
+
+
+# Descriptions
+
 
 _TENSOR_FIELDS = {dml_name(f.name): f.name for f in dataclasses.fields(TensorDesc) if f.name != "signed_strides"}
 MOST_TENSORS = 1000

@@ -16,7 +16,7 @@ from anydml.files import open_plain, read_plain
 from anydml.graph.description import GraphDesc
 from anydml.graph.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from anydml.graph.wiring import agree, input_descs, output_descs, slot_names
-from anydml.models.flat import Struct, Union, read_flat
+from anydml.models.flatbuffers import Struct, Union, read_flat
 from anydml.operators import FusedActivation, find_operator
 from anydml.operators.fields import dml_name
 from anydml.operators.fused import attributes_of, find_activation

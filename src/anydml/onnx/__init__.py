@@ -8,8 +8,7 @@ The interface of ONNX Runtime is here as well, for programs that were written fo
 
 from anydml.onnx import capi, session
 from anydml.onnx.backend import Backend
-from anydml.onnx.comparing import Comparison, NodeComparison, compare
-from anydml.onnx.differences import Difference
+from anydml.onnx.comparing import Comparison, Difference, NodeComparison, compare
 from anydml.onnx.graphs import TensorInfo
 from anydml.onnx.loading import load
 from anydml.onnx.model import Model

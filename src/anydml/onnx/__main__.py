@@ -9,7 +9,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from anydml.onnx.session.standing_in import as_onnxruntime
+from anydml.onnx.session.process import as_onnxruntime
 
 _USAGE = "usage: python -m anydml.onnx (script.py | -m module) [arguments]"
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from anydml.arrays import place_of, view, wrap
 from anydml.arrays.cuda import load_torch
-from anydml.arrays.plain import as_plain
+from anydml.arrays.fingerprints import as_plain
 from anydml.arrays.view import describe, is_tensor
 from anydml.errors import BindingError, Fault, printable, show
 from anydml.memory import HOST

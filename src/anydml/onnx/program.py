@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 
 from anydml.arrays.cuda import load_torch
-from anydml.arrays.plain import plain_maker
+from anydml.arrays.fingerprints import plain_maker
 from anydml.errors import BindingError, DmlError, Fault, ModelError, show
 from anydml.flags import ExecutionFlags
 from anydml.ir.verbs import IndexFault

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import heapq
 import itertools
 import os
 from dataclasses import dataclass, field
@@ -11,14 +13,12 @@ from typing import TYPE_CHECKING, Any
 from anydml.errors import DescriptionError, Fault, ModelFileError, UnsupportedError, printable, show
 from anydml.files import Files, open_plain
 from anydml.limits import MemoryLimit, read_max_steps
-from anydml.onnx.bodies import graphs_within, nodes_within
+from anydml.onnx.bodies import graphs_within, names_read, nodes_within
 from anydml.onnx.functions import find_functions, inlined
 from anydml.onnx.library import IR_VERSION, ONNX_DOMAINS, OPSET_VERSION, VERSION, ModelProto, own_domain
-from anydml.onnx.ordering import in_order
 from anydml.onnx.pieces import CAN_HOLD, HeldFile, Piece, as_bytes, cut_out
 from anydml.onnx.tensors import Beside
 from anydml.onnx.values import check_dimensions
-from anydml.onnx.wire import count_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,6 +27,123 @@ if TYPE_CHECKING:
     from anydml.onnx.functions import Key
 
     Given: TypeAlias = str | os.PathLike[str] | bytes | Any
+
+
+# How many entries a protobuf has, counted in its bytes: two bytes of an empty one take hundreds once they are read
+
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+"""How a field's value is written."""
+
+
+def count_entries(data: bytes, most: int) -> int:
+    """The fields of a model and of the messages within it; no more than one past `most` are counted.
+
+    What is broken is told by whoever parses it.
+    """
+    pending: list[tuple[int, int, Any]] = [(0, len(data), ModelProto.DESCRIPTOR)]
+    count = 0
+    try:
+        while pending and count <= most:
+            at, end, kind = pending.pop()
+            inner = _messages(kind)
+            while at < end and count <= most:
+                tag, at = _number(data, at)
+                count += 1
+                form = tag & 7
+                if form == _VARINT:
+                    _, at = _number(data, at)
+                elif form == _BYTES:
+                    size, at = _number(data, at)
+                    if size and (found := inner.get(tag >> 3)) is not None:
+                        pending.append((at, min(at + size, end), found))
+                    at += size
+                elif form in (_FIXED64, _FIXED32):
+                    at += 8 if form == _FIXED64 else 4
+                else:
+                    return count
+    except IndexError:
+        return count
+    return count
+
+
+@functools.cache
+def _messages(kind: Any) -> Mapping[int, Any]:
+    """The fields of a message that are messages, by number."""
+    return {field.number: field.message_type for field in kind.fields if field.message_type is not None}
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """A number of seven bits a byte, and where it ends."""
+    byte = data[at]
+    if byte < 128:
+        return byte, at + 1
+    found, shift = byte & 127, 7
+    while True:
+        at += 1
+        byte = data[at]
+        found |= (byte & 127) << shift
+        if byte < 128:
+            return found, at + 1
+        shift += 7
+        if shift > 63:
+            raise IndexError
+
+
+# Nodes in order, each after those that it reads: converters to FLOAT16 write models that are not, and ONNX Runtime
+# takes them
+
+
+def in_order(proto: Any, subject: str) -> Any:
+    """A model whose nodes are in order: itself, or a copy. Nodes that read one another in a circle stay as they are."""
+    if all(_is_ordered(graph) for graph in _graphs(proto, subject)):
+        return proto
+    found = type(proto)()
+    found.CopyFrom(proto)
+    for graph in reversed(_graphs(found, subject)):  # inner ones first: what a body reads depends on its order
+        if not _is_ordered(graph):
+            nodes = _ordered(list(graph.node))
+            del graph.node[:]
+            graph.node.extend(nodes)
+    return found
+
+
+def _graphs(proto: Any, subject: str) -> list[Any]:
+    return [proto.graph, *graphs_within(proto.graph.node, subject)]
+
+
+def _is_ordered(graph: Any) -> bool:
+    later = {name for node in graph.node for name in node.output}
+    for node in graph.node:
+        if not later.isdisjoint(names_read(node)):
+            return False
+        later.difference_update(node.output)
+    return True
+
+
+def _ordered(nodes: list[Any]) -> list[Any]:
+    """The nodes as early as they can be, those that need not move in the order in which they were."""
+    makers = {name: number for number, node in enumerate(nodes) for name in node.output if name}
+    needs = [{makers[name] for name in names_read(node) if name in makers} for node in nodes]
+    readers: dict[int, list[int]] = {}
+    for number, several in enumerate(needs):
+        for maker in several:
+            readers.setdefault(maker, []).append(number)
+    left = [len(several) for several in needs]
+    ready = [number for number, count in enumerate(left) if not count]
+    order = []
+    while ready:
+        number = heapq.heappop(ready)
+        order.append(number)
+        for reader in readers.get(number, ()):
+            left[reader] -= 1
+            if not left[reader]:
+                heapq.heappush(ready, reader)
+    return [nodes[number] for number in order] if len(order) == len(nodes) else nodes
+
+
+# Models
+
 
 _LARGE = 65_536
 """Bytes of an initializer from which on they are kept beside the message."""

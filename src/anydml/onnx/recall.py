@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from anydml.arrays.fingerprints import as_plain, plain_key
 from anydml.arrays.nibbles import is_unpacked
-from anydml.arrays.plain import as_plain, plain_key
 from anydml.memory import HOST
 
 if TYPE_CHECKING:

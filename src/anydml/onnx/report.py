@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.arrays.view import describe
-from anydml.enums import FeatureLevel
+from anydml.enums import DataType, FeatureLevel
 from anydml.errors import FAULT, MISSING, BindingError, DmlError, Fault, ModelError, UnsupportedError, printable, show
 from anydml.memory import HOST, word_bytes
 from anydml.onnx.feeding import memory_told, take
 from anydml.onnx.graphs import TensorInfo, check_names, element_of, ends_table, is_host_type, shape_of
 from anydml.onnx.graphs import describe as describe_output
-from anydml.onnx.levels import is_added, lowest_level
 from anydml.onnx.parts.divided import hosts
 from anydml.onnx.parts.holding import told
 from anydml.onnx.reading import read_model
@@ -22,6 +21,7 @@ from anydml.onnx.scopes import UnknownError
 from anydml.onnx.shapes import Binder, refuse_large
 from anydml.onnx.tracing import trace
 from anydml.onnx.values import NeedsValueError, NowhereError
+from anydml.operators.fields import bare_name
 from anydml.runtime.device import Device
 from anydml.shown import Shown, Table, counted
 
@@ -35,6 +35,35 @@ if TYPE_CHECKING:
     from anydml.onnx.tracing import Record
     from anydml.onnx.values import Value
     from anydml.operators import OperatorDesc
+
+
+# The feature level that an operator asks for
+
+
+def is_added(desc: OperatorDesc) -> bool:
+    """Whether an operator has a FLOAT64 that it is allowed beyond what DirectML has."""
+    is_allowed = bool(getattr(desc, "allow_float64", False))
+    return is_allowed and any(tensor.data_type is DataType.FLOAT64 for tensor in desc.tensors().values())
+
+
+def lowest_level(desc: OperatorDesc) -> FeatureLevel | None:
+    """The lowest level that takes an operator with such tensors, leading dimensions of size 1 added where it asks.
+
+    A FLOAT64 that is an extension of DirectML asks for no level: the operator's and its dimensions' is given.
+    """
+    may_be_double = is_added(desc)
+    for level in FeatureLevel:
+        row = desc.own_support().at(level)
+        if row is not None and all(
+            (tensor.data_type in support.data_types or (may_be_double and tensor.data_type is DataType.FLOAT64))
+            and tensor.dimension_count <= max(support.dimension_counts)
+            for tensor, support in ((tensor, row.tensors[bare_name(name)]) for name, tensor in desc.tensors().items())
+        ):
+            return level
+    return None
+
+
+# Reports
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

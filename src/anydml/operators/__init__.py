@@ -18,12 +18,10 @@ from anydml.operators.tables import LevelSupport, SupportTable, TensorSupport
 from anydml.spelling import suggest
 
 _FAMILIES = (
-    "slice", "gather", "cumulative", "gather_along", "copies", "join", "fill", "reverse", "arithmetic",
-    "transcendental", "limits", "logic", "bitwise", "activations", "scaling", "reductions", "softmax", "normalisation",
-    "batch_normalisation", "local_response", "quantisation", "products", "blocks", "convolution", "padding",
-    "rearranging", "diagonal", "slice_gradient", "pooling", "pooling_gradients", "resampling", "resampling_gradient",
-    "unfolding", "regions", "aligned", "aligned_gradient", "one_hot", "optimiser", "attention", "recurrent",
-    "scatter", "select", "generator",
+    "slice", "gather", "copies", "manipulation", "fill", "reverse", "arithmetic", "transcendental", "limits", "logic",
+    "bitwise", "activations", "scaling", "reductions", "softmax", "normalisation", "local_response", "quantisation",
+    "products", "convolution", "padding", "diagonal", "pooling", "resampling", "unfolding", "regions", "one_hot",
+    "optimiser", "attention", "recurrent", "scatter", "select", "generator",
 )  # fmt: skip
 for _family in _FAMILIES:  # each class enters itself in OPERATORS
     import_module(f"anydml.operators.{_family}")

@@ -1,32 +1,396 @@
-"""CONVOLUTION, and those of integers, which are summed exactly and may be scaled."""
+"""CONVOLUTION, and those of integers, which are summed exactly and may be scaled.
+
+Transposed convolutions with strides go phase by phase: outputs of each are a dense convolution of the input.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from anydml.enums import ConvolutionDirection, ConvolutionMode, DataType, FeatureLevel
-from anydml.operators.convolving import Filtered
-from anydml.operators.fields import (  # noqa: TC001 - read at run time
-    Convolving,
-    ConvolvingWay,
-    Input,
-    OptionalInput,
-    Output,
-    PerDimension,
-    Uint,
-)
+from anydml.errors import Fault
+from anydml.ir.expressions import fold, load
+from anydml.ir.verbs import Reduce
+from anydml.ir.views import View
+from anydml.operators.fields import Convolving, ConvolvingWay, Input, OptionalInput, Output, PerDimension, Uint  # noqa: TC001 - read at run time
 from anydml.operators.fused import CLIP, FUSED, OptionalActivation, activation_faults, fused_level_faults
-from anydml.operators.margins import repeated
+from anydml.operators.margins import around, framed, in_one_piece, repeated, walked, zeros
 from anydml.operators.quantisation import difference, quantised, sum_type
+from anydml.operators.rules import exact_sizes, same_dimension_count
+from anydml.operators.sizes import pad
+from anydml.operators.windows import Windowed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from anydml.errors import Fault
     from anydml.ir.expressions import Expr
-    from anydml.ir.verbs import Map
-    from anydml.ir.views import View
+    from anydml.ir.verbs import Map, Primitive
+    from anydml.operators.sizes import Sizes, Spread
+    from anydml.tensor import TensorDesc
+
+
+# Phases of transposed convolutions: an output o has the taps k for which o + start - k·dilation is a multiple of the
+# stride: that many times the stride is the input's element. Those of one phase, outputs a stride apart, have the same
+# taps.
+
+
+class Walk(NamedTuple):
+    """How windows walk over an input, in its elements."""
+
+    across: Sequence[int]
+    """From a window to the next, in each spatial dimension."""
+    within: Sequence[int]
+    """From a tap to the next."""
+    offset: int
+    """Where the first window's first tap is."""
+
+
+class Phase(NamedTuple):
+    """Outputs of one dimension that have the same taps."""
+
+    start: int
+    """The first output; others are strides apart."""
+    outputs: int
+    tap: int
+    """The first tap."""
+    step: int
+    """From a tap to the next."""
+    taps: int
+    first: int
+    """The input's element of the first output and tap."""
+    by: int
+    """How many elements before it that of the next tap is."""
+
+
+def phases_of(size: int, window: int, stride: int, dilation: int, start: int) -> list[Phase]:
+    """The phases of a dimension; one has no taps where those that would reach it lie outside of the window."""
+    shared = math.gcd(stride, dilation)
+    step, found = stride // shared, []
+    for at in range(min(stride, size)):
+        taps = [k for k in range(window) if (at + start - k * dilation) % stride == 0]
+        tap = taps[0] if taps else 0
+        first = (at + start - tap * dilation) // stride
+        found.append(Phase(at, -(-(size - at) // stride), tap, step, len(taps), first, dilation // shared))
+    return found
+
+
+class Frame(NamedTuple):
+    """The part of an input, or of what is around it, that all phases read."""
+
+    starts: tuple[int, ...]
+    """Of its first element, below 0 before the input's."""
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, phases: Sequence[Sequence[Phase]]) -> Frame:
+        """The smallest one."""
+        starts = tuple(min(one.first - (one.taps - 1) * one.by for one in several) for several in phases)
+        ends = [max(one.first + one.outputs for one in several) for several in phases]
+        return cls(starts, tuple(end - start for start, end in zip(starts, ends, strict=True)))
+
+
+def cut(
+    phases: Sequence[Sequence[Phase]], frame: Frame, x: View, filters: View, target: View, *, turned: bool
+) -> Iterator[tuple[View, View, Walk]]:
+    """For each phase of all dimensions its filters, its part of the target, and how its windows walk over a frame.
+
+    The last dimensions are spatial, of the filters all but three.
+    """
+    places, sizes = x.strides[2:], filters.sizes[3:]
+    for several in itertools.product(*phases):
+        ahead = -1 if turned else 1
+        taps = [size - 1 - one.tap if turned else one.tap for size, one in zip(sizes, several, strict=True)]
+        some = filters.window(
+            (0, 0, 0, *taps), (1, 1, 1, *(ahead * one.step for one in several)),
+            (*filters.sizes[:3], *(one.taps for one in several)),
+        )  # fmt: skip
+        strides = (len(one) for one in phases)
+        part = target.window(
+            (0, 0, *(one.start for one in several)), (1, 1, *strides),
+            (*target.sizes[:2], *(one.outputs for one in several)),
+        )  # fmt: skip
+        within = [-one.by * stride for one, stride in zip(several, places, strict=True)]
+        offset = sum((one.first - at) * by for one, at, by in zip(several, frame.starts, places, strict=True))
+        yield some, part, Walk(places, within, offset)
+
+
+# The common part: what fits, how a function sees its inputs, and the contraction over windows
+
+
+MOST_PHASES = 16
+"""Of all dimensions together: each is a step of its own. With more of them the input is spread, zeros in between."""
+
+
+class Filtered(Windowed):
+    """Each output is the sum of a window of the input times a filter, over the channels of a group.
+
+    A subclass has its fields, its `factors` and its `value`.
+    """
+
+    broadcasts = True
+    leads = False
+    by_channel: ClassVar[tuple[str, ...]] = ()
+    """The tensors with a number for each channel of the output, or in the lists of `for_all` one alone."""
+    for_all: ClassVar[tuple[str, ...]] = ()
+    """The tensors that may have a single number."""
+
+    if TYPE_CHECKING:
+        input_tensor: Input
+        filter_tensor: Input
+        output_tensor: Output
+        strides: PerDimension
+        start_padding: PerDimension
+        end_padding: PerDimension
+        dilations: PerDimension
+        group_count: Uint
+
+    # What subclasses say
+
+    def factors(self, elements: Mapping[str, Expr]) -> tuple[Expr, Expr]:
+        """The factors to multiply and sum, of the elements of the inputs by their fields."""
+        raise NotImplementedError
+
+    def value(self, total: Expr, elements: Mapping[str, Expr]) -> Expr:
+        """The output's element, of the sum and the elements of the inputs."""
+        raise NotImplementedError
+
+    def fill(self, target: View) -> Map:
+        """The filling of the padding: 0."""
+        return zeros(target)
+
+    def is_backward(self) -> bool:
+        """Whether the input is spread by the strides, instead of the windows."""
+        return False
+
+    def is_turned(self) -> bool:
+        """Whether the filter is turned around."""
+        return False
+
+    # Sizes
+
+    def _window(self) -> Sizes:
+        return self.filter_tensor.sizes[2:]
+
+    def _channels(self) -> tuple[int, int]:
+        """The channels of a group, of the input and of the output."""
+        first, second = self.filter_tensor.sizes[:2]
+        return (first // self.group_count, second) if self.is_backward() else (second, first // self.group_count)
+
+    def _natural_sizes(self) -> Sizes:
+        """The spatial sizes that the others imply, the smallest where several do."""
+        sizes, window = self.input_tensor.sizes, self._window()
+        if not self.is_backward():
+            return self.counts(sizes, window)
+        pads = zip(self.each("start_padding"), self.each("end_padding"), strict=True)
+        spread = zip(sizes[2:], self.each("strides"), self.reaches(window), pads, strict=True)
+        return tuple((size - 1) * step + reach - before - after for size, step, reach, (before, after) in spread)
+
+    def implied_output_sizes(self) -> tuple[int, ...]:
+        """The windows that fit; backward the smallest sizes into which they do, before padding at least one element."""
+        natural = self._natural_sizes()
+        least = [max(size, 1) for size in natural] if self.is_backward() else natural
+        padded = [a + b for a, b in zip(least, self.each("output_padding"), strict=True)]
+        return (self.input_tensor.sizes[0], self._channels()[1] * self.group_count, *padded)
+
+    @classmethod
+    def spread(cls, sizes: Mapping[str, Sizes], **attributes: Any) -> Spread:  # noqa: ARG003 - of others
+        """How a function sees its inputs: a list of numbers has one for each channel."""
+        rank = len(sizes["InputTensor"])
+        found = {}
+        for field, own in sizes.items():
+            seen = own
+            if field in (*cls.by_channel, *cls.for_all):
+                seen = (1, *own, *(1,) * (rank - 2)) if len(own) == 1 and rank > 1 else pad(own, rank)
+            found[field] = (seen, seen)
+        return found
+
+    @classmethod
+    def usual_tensor(cls, field: str, first: TensorDesc) -> tuple[DataType, Sizes]:
+        """A filter of one channel and two elements a dimension; numbers for all."""
+        if field == "FilterTensor" and first.dimension_count > 2:
+            return first.data_type, (1, first.sizes[1], *(min(size, 2) for size in first.sizes[2:]))
+        taken = cls.support.row_at(FeatureLevel.highest()).tensors[field].data_types
+        return first.data_type if first.data_type in taken else min(taken), (1,) * first.dimension_count
+
+    # Rules
+
+    def rules(self) -> Iterator[Fault]:
+        """The filter fits the input, and what scales it has a number for all, or one for each channel."""
+        yield from self.typed_faults(self.inputs())
+        faults = [*same_dimension_count(self, "FilterTensor", "InputTensor"), *self.spatial_faults()]
+        if self.input_tensor.dimension_count < 3:
+            sizes, rule = self.input_tensor.sizes, "InputTensor must have at least 3 dimensions, the last ones spatial"
+            faults.append(Fault(field="InputTensor.Sizes", rule=rule, value=sizes, found=str(sizes)))
+        faults = faults or [*self._grouped()]
+        yield from faults
+        if not faults:
+            yield from self._fitting()
+            for field in dict.fromkeys((*self.by_channel, *self.for_all)):
+                if field in self.inputs():
+                    yield from self._by_channel(field)
+
+    def _grouped(self) -> Iterator[Fault]:
+        """The channels of the input and those of the filter are in groups."""
+        groups, own, (first, second, *_) = self.group_count, self.input_tensor.sizes[1], self.filter_tensor.sizes
+        if groups < 1:
+            rule = "GroupCount must be at least 1"
+            yield Fault(field="GroupCount", rule=rule, value=groups, found=str(groups))
+            return
+        if first % groups:
+            rule = f"FilterTensor.Sizes[0] must be a multiple of GroupCount, {groups}"
+            yield Fault(field="FilterTensor.Sizes[0]", rule=rule, value=first, found=str(first))
+        if self.is_backward() and first != own:
+            rule = f"FilterTensor.Sizes[0] must be InputTensor.Sizes[1], {own}, as Direction is BACKWARD"
+            yield Fault(field="FilterTensor.Sizes[0]", rule=rule, value=first, found=str(first))
+        if not self.is_backward() and second * groups != own:
+            rule = f"FilterTensor.Sizes[1] times GroupCount, {groups}, must be InputTensor.Sizes[1], {own}"
+            way_out = (
+                f"GroupCount {own // second} would fit" if own % second == 0 and first % (own // second) == 0 else ""
+            )
+            yield Fault(field="FilterTensor.Sizes[1]", rule=rule, value=second, found=str(second), way_out=way_out)
+
+    def _fitting(self) -> Iterator[Fault]:
+        if not self.is_backward():
+            yield from self.fitting_faults("InputTensor", self._window(), "FilterTensor.Sizes[{}]", 2)
+            return
+        for i, size in enumerate(self._natural_sizes()):
+            if size + self.each("strides")[i] - 1 < 1:
+                field = f"StartPadding[{i}]"
+                rule = f"StartPadding[{i}] and EndPadding[{i}] must leave an element of the output"
+                yield Fault(field=field, rule=rule, value=self.each("start_padding")[i], found=f"{size} left")
+
+    def _by_channel(self, field: str) -> Iterator[Fault]:
+        sizes, channels = self.tensors()[field].sizes, self._channels()[1] * self.group_count
+        place = min(1, len(sizes) - 1)
+        counts = {*([1] if field in self.for_all else []), *([channels] if field in self.by_channel else [])}
+        wanted = [tuple(count if k == place else 1 for k in range(len(sizes))) for count in sorted(counts)]
+        if sizes not in wanted:
+            either = " or ".join(map(str, wanted))
+            what = " or ".join(
+                ["a number for all"] * (field in self.for_all)
+                + ["one for each channel of the output"] * (field in self.by_channel)
+            )
+            rule = f"{field}.Sizes must be {either}, {what}"
+            yield Fault(field=f"{field}.Sizes", rule=rule, value=sizes, found=str(sizes))
+
+    def output_rules(self) -> Iterator[Fault]:
+        """The output has the sizes that the windows give; backward, those from which they give the input's."""
+        yield from self.typed_faults(self.outputs())
+        counts = list(same_dimension_count(self, "OutputTensor", "InputTensor"))
+        yield from counts
+        if counts:
+            return
+        wanted, own = self.implied_output_sizes(), self.output_tensor.sizes
+        if not self.is_backward():
+            yield from exact_sizes(self, "OutputTensor", wanted, "of the windows that fit into InputTensor")
+            return
+        natural, paddings = ((*wanted[:2], *self._natural_sizes()), (0, 0, *self.each("output_padding")))
+        for k, (size, least) in enumerate(zip(own, wanted, strict=True)):
+            most = natural[k] + paddings[k] + (self.each("strides")[k - 2] - 1 if k > 1 else 0)
+            if not least <= size <= most:
+                to = f" .. {most}" if most > least else ""
+                rule = f"OutputTensor.Sizes[{k}] must be {least}{to}, from which InputTensor.Sizes[{k}] follows"
+                yield Fault(field=f"OutputTensor.Sizes[{k}]", rule=rule, value=own, found=str(size))
+
+    # How it is computed
+
+    def lower(self) -> tuple[Primitive, ...]:
+        """The input with its padding, a contraction over its windows, and zeros where the output is padded."""
+        output = View.of("OutputTensor", self.output_tensor)
+        ends = (0, 0, *self.each("output_padding"))
+        sizes = tuple(size - end for size, end in zip(output.sizes, ends, strict=True))
+        zero, one = (0,) * len(sizes), (1,) * len(sizes)
+        beside = around(output, zero, one, sizes, zeros) if sizes != output.sizes else []
+        return (*self._convolved(output.window(zero, one, sizes)), *beside)
+
+    def _convolved(self, target: View) -> list[Primitive]:
+        filters, window = self._filters(), self._window()
+        if self.is_backward() and (phases := self._phases(target.sizes[2:])):
+            x, frame = View.of("InputTensor", self.input_tensor), Frame.of(phases)
+            starts, sizes = (0, 0, *(-at for at in frame.starts)), (*x.sizes[:2], *frame.sizes)
+            whole, filling = framed(x, starts, (1,) * len(sizes), sizes, "padded", self.fill)
+            parts = list(cut(phases, frame, whole, filters, target, turned=self.is_turned()))
+        else:
+            whole, filling = self._framed(target.sizes[2:])
+            steps = (1,) * len(window) if self.is_backward() else self.each("strides")
+            across, within = (
+                [stride * step for stride, step in zip(whole.strides[2:], by, strict=True)]
+                for by in (steps, self.each("dilations"))
+            )
+            offset = 0
+            if self.is_turned() != self.is_backward():  # windows are walked from their ends: filters stay as they lie
+                offset = sum((size - 1) * stride for size, stride in zip(window, within, strict=True))
+                within = [-stride for stride in within]
+            parts = [(filters, target, Walk(across, within, offset))]
+        found: list[Primitive] = [*filling]
+        for number, (some, part, walk) in enumerate(parts):
+            own, laid_out = in_one_piece(some, 2, f"filters {number}")
+            found += [*laid_out, self._contraction(whole, own, part, walk)]
+        return found
+
+    def _phases(self, sizes: Sizes) -> list[list[Phase]]:
+        """The phases of each spatial dimension; none where there is one alone, or one without a tap."""
+        fields = ("strides", "dilations", "start_padding")
+        geometry = zip(sizes, self._window(), *map(self.each, fields), strict=True)
+        found = [phases_of(*one) for one in geometry]
+        is_ours = all(one.taps for several in found for one in several)
+        is_cut = 1 < math.prod(map(len, found)) <= MOST_PHASES
+        # A phase that there is not has its stride in the places of the others.
+        is_whole = all(len(one) == step for one, step in zip(found, self.each("strides"), strict=True))
+        return found if is_ours and is_cut and is_whole else []
+
+    def _framed(self, convolved: Sizes) -> tuple[View, list[Map]]:
+        """The input as windows walk over it: with padding, and backward with room between its elements."""
+        x, reaches, starts = (
+            View.of("InputTensor", self.input_tensor),
+            self.reaches(self._window()),
+            self.each("start_padding"),
+        )
+        steps: Sizes = (1,) * len(reaches)
+        if self.is_backward():
+            steps = self.each("strides")
+            starts = tuple(reach - 1 - start for reach, start in zip(reaches, starts, strict=True))
+            sizes = [size + reach - 1 for size, reach in zip(convolved, reaches, strict=True)]
+        else:
+            walk = zip(convolved, self.each("strides"), reaches, strict=True)
+            sizes = [(size - 1) * step + reach for size, step, reach in walk]
+        return framed(x, (0, 0, *starts), (1, 1, *steps), (*x.sizes[:2], *sizes), "padded", self.fill)
+
+    def _contraction(self, x: View, filters: View, target: View, walk: Walk) -> Reduce:
+        """Over batch, group, channel of the output and place; of the channels of the input and the window's places."""
+        window, groups, (inner, outer) = filters.sizes[3:], self.group_count, self._channels()
+        kept = (target.sizes[0], groups, outer, *target.sizes[2:])
+        sizes, none = (*kept, inner, *window), (0,) * len(window)
+        batch, channel, *_ = x.strides
+        strides = (batch, channel * inner, 0, *walk.across, channel, *walk.within)
+        views = {"InputTensor": walked(x, sizes, strides, walk.offset)}
+        views["FilterTensor"] = walked(filters, sizes, (0, *filters.strides[:2], *none, *filters.strides[2:]))
+        for field in self.inputs():
+            if field not in views:
+                step = sum(View.of(field, self.tensors()[field]).strides)  # of the one dimension that is not of size 1
+                views[field] = walked(
+                    View.of(field, self.tensors()[field]), sizes, (0, step * outer, step, *none, 0, *none)
+                )
+        elements = {field: load(slot, view.data_type) for slot, (field, view) in enumerate(views.items())}
+        left, right = self.factors(elements)
+        value = self.value(fold("sum", left * right), elements).to(target.data_type)
+        (batch, channel, *places), ones = target.strides, (1,) * (len(window) + 1)
+        ending = walked(target, (*kept, *ones), (batch, channel * outer, channel, *places, *(0 for _ in ones)))
+        return Reduce(tuple(views.values()), ending, value, len(ones))
+
+    def _filters(self) -> View:
+        """The filters of each group and channel of the output."""
+        view, (inner, outer) = View.of("FilterTensor", self.filter_tensor), self._channels()
+        first, second, *within = view.strides
+        sizes = (self.group_count, outer, inner, *view.sizes[2:])
+        group, kept, summed = (inner, second, first) if self.is_backward() else (outer, first, second)
+        return walked(view, sizes, (first * group, kept, summed, *within))
+
+
+# The operators
+
 
 F32 = DataType.FLOAT32
 

@@ -6,8 +6,7 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from anydml.arrays.glance import glance
-from anydml.arrays.plain import described_key
+from anydml.arrays.fingerprints import described_key, glance
 from anydml.errors import BindingError, Fault, show
 from anydml.ir.verbs import IndexFault
 from anydml.memory import HOST, span

@@ -115,9 +115,9 @@ class CompiledOperator(Compiled):
             )
             from anydml.graph.optimise import optimise  # with all rules: 10 ms of import, where they are first needed
             from anydml.graph.passes.horizontal_fusion import horizontal_fusion
-            from anydml.graph.passes.padding import read_outside
+            from anydml.graph.passes.padding import padding
 
-            recipe = read_outside(recipe) if self.device.engine.traits.masks_padding else recipe
+            recipe = padding(recipe) if self.device.engine.traits.masks_padding else recipe
             recipe = horizontal_fusion(guard(optimise(recipe)))
         if are_checked():
             check_bounds(recipe, lay_out(recipe), {**kept.inputs(), **kept.outputs()})

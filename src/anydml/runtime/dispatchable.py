@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.arrays import allocate, view, wrap
 from anydml.arrays.cuda import is_capturing, on_callers_stream
-from anydml.arrays.plain import as_plain, plain_address, plain_key, wrap_plain
+from anydml.arrays.fingerprints import as_plain, plain_address, plain_key, wrap_plain
 from anydml.arrays.streams import Turns, at_home, in_turns
 from anydml.engines.common.program import one_at_a_time
 from anydml.errors import BindingError, Fault, show

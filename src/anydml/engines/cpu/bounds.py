@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from anydml.engines.common.repeat import RepeatProgram
-from anydml.engines.cpu.attention import attention as attend
+from anydml.engines.cpu.attention import attention
 from anydml.engines.cpu.codegen.outer_loops import LINES
 from anydml.engines.cpu.conv import depthwise, direct
 from anydml.engines.cpu.conv.direct import DirectLine
 from anydml.engines.cpu.conv.direct_nhwc import NhwcLine
 from anydml.engines.cpu.conv.microkernel import DirectTile
 from anydml.engines.cpu.conv.stencil import Taps
-from anydml.engines.cpu.gemm import macrokernel as contract
+from anydml.engines.cpu.gemm import selection as gemm
 from anydml.engines.cpu.gemm.operands import (
     ALONG_ROWS,
     ALONG_STEPS,
@@ -50,7 +50,7 @@ from anydml.engines.cpu.move.reverse import REVERSE
 from anydml.engines.cpu.move.scan import SCAN, TALLIES
 from anydml.engines.cpu.move.scatter import SCATTER
 from anydml.engines.cpu.move.top_k import TOP
-from anydml.engines.cpu.quant import column_per_lane as abreast
+from anydml.engines.cpu.quant import column_per_lane
 from anydml.engines.cpu.quant import digits as weights
 from anydml.engines.cpu.quant.dequantize import Unpacked
 from anydml.engines.cpu.quant.digits import PORTION, Quantised
@@ -461,15 +461,15 @@ def _sections(record: Dispatch, layout: Layout, *names: str) -> list[_Section]:
     return [_Section(record, name, getattr(w, f"{name}_at"), w.rank, layout.end) for name in names]
 
 
-def _contract(record: Dispatch) -> Iterator[Access | None]:
-    w = record.named(contract.RECORD)
-    left, right, result = _sections(record, contract.RECORD, "left", "right", "result")
+def _gemm(record: Dispatch) -> Iterator[Access | None]:
+    w = record.named(gemm.RECORD)
+    left, right, result = _sections(record, gemm.RECORD, "left", "right", "result")
     m, n = w.m, w.n
     yield from _left(w, left)
     yield from _right(w, right)
     yield from _results(result, n, m, w.line, w.gap)
-    if w.mends:
-        for zero, count in zip(_sections(record, contract.RECORD, "left_zero", "right_zero"), (m, n), strict=True):
+    if w.compensates:
+        for zero, count in zip(_sections(record, gemm.RECORD, "left_zero", "right_zero"), (m, n), strict=True):
             yield from zero.rows(count, 1, range(zero.views - 1))
 
 
@@ -519,9 +519,9 @@ def _computed(section: _Section, count: int, k: int, *, is_along: bool) -> Itera
         yield from section.rows(*((k, count) if is_along else (count, k)), range(section.views - 1))
         return
     shape = dict(zip(Unpacked._fields, rest, strict=True))
-    bits, block, abreast_ = int(shape["bits"]), int(shape["block"]), int(shape["abreast"])
-    if abreast_:
-        yield section.walk(0, (-(-count // abreast_), section.numbers[0]), width=section.numbers[0])
+    bits, block, panel = int(shape["bits"]), int(shape["block"]), int(shape["columns"])
+    if panel:
+        yield section.walk(0, (-(-count // panel), section.numbers[0]), width=section.numbers[0])
     else:
         yield section.walk(0, (count, section.across[0]), width=k * bits // 8)
     for v in range(1, 3 if shape["zeros"] else 2):  # scales, and zero points
@@ -564,9 +564,9 @@ def _rounded(left: _Section, m: int, k: int, shared: int, *, is_rounded: bool) -
     yield left.walk(1, (m, left.across[1]), run=-(-k // (PORTION * shared)))
 
 
-def _abreast(record: Dispatch) -> Iterator[Access | None]:
-    w = record.named(abreast.RECORD)
-    left, right, result = _sections(record, abreast.RECORD, "left", "right", "result")
+def _column_per_lane(record: Dispatch) -> Iterator[Access | None]:
+    w = record.named(column_per_lane.RECORD)
+    left, right, result = _sections(record, column_per_lane.RECORD, "left", "right", "result")
     portions, n, lanes, shared = w.portions, w.n, w.lanes, right.steps[0]
     yield from _rounded(left, w.m, portions * PORTION, shared, is_rounded=bool(w.is_rounded))
     column = portions * PORTION // 2
@@ -626,9 +626,9 @@ def _direct(record: Dispatch) -> Iterator[Access | None]:
     yield result.walk(target, (channels, w.target_channel), (w.rows, w.target_down), (w.line, w.target_place))
 
 
-def _attend(record: Dispatch) -> Iterator[Access | None]:
-    w = record.named(attend.RECORD)
-    tensors, scores, limited, limit, result = _sections(record, attend.RECORD, *attend.SECTIONS)
+def _attention(record: Dispatch) -> Iterator[Access | None]:
+    w = record.named(attention.RECORD)
+    tensors, scores, limited, limit, result = _sections(record, attention.RECORD, *attention.SECTIONS)
     queries, keys, size, depth = w.queries, w.keys, w.size, w.value_size
     for v, (rows, columns) in enumerate(((queries, size), (keys, size), (keys, depth), (queries, depth))):
         yield from tensors.rows(columns, rows, [v])
@@ -657,11 +657,11 @@ def _repeat(record: Dispatch) -> Iterator[Access | None]:
 
 
 READERS: dict[str, Callable[[Dispatch], Iterator[Access | None]]] = {
-    "abreast": _abreast,
-    "attend": _attend,
+    "column-per-lane": _column_per_lane,
+    "attention": _attention,
     "bordered": _bordered,
     "check": _look,
-    "contract": _contract,
+    "macrokernel": _gemm,
     "copy": _copy,
     "direct": _direct,
     "gather": _gather,

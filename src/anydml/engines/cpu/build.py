@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import llvmlite
 
-from anydml.alone import run_alone, without_collection
+from anydml.alone import import_alone, run_alone, without_collection
 from anydml.engines.common.cache import Entry, source_digests
 from anydml.engines.cpu.features import find_cpu, load_llvm, make_machine
 from anydml.engines.cpu.kernel import TEXTS, Kernel
@@ -88,6 +88,16 @@ def get_kernel(name: str, write: Callable[[], Any]) -> Kernel:
         finally:
             making.tell()
     return kernel
+
+
+def made_by(maker: str, *given: object) -> Callable[[], Any]:
+    """What writes a kernel by `module:name` in this package, imported where a kernel is compiled and no sooner."""
+
+    def write() -> Any:
+        module, _, name = maker.partition(":")
+        return getattr(import_alone(f"{__package__}.{module}"), name)(*given)
+
+    return write
 
 
 def find_kernel(name: str) -> Kernel:

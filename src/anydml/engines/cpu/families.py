@@ -59,7 +59,7 @@ class Gemm(Figures):
     """The most bytes of a contraction's sums that do not lie in the target until results are computed from them: units
     of few rows pack the right factor again and again. 1024 x 1024 x 1024 with a matrix added takes 17.4 ms so, and 19.2
     with a fourth of it (one thread, 16 lanes)."""
-    skinny_columns = 4288
+    small_m_columns = 4288
     """The most columns of a unit of a few rows: 4096, in panels of any width up to 192. Rows that are read whole come
     at 15 GB/s on one thread, halves of them at 13 (Arm Neoverse-N1). It is also the sums that strips have at once, a
     quarter of the first cache: 4 x 4096 x 4096 takes 7.2 ms with 1024 columns at once, and 10.5 with all."""
@@ -92,7 +92,7 @@ class Gemm(Figures):
     """Columns for each row of the next panel that is fetched: as many as a tile's, where rows are."""
     items_per_thread = 4
     """Units for each thread, so that one that is held up leaves its share to the others."""
-    skinny_items_per_thread = 2
+    small_m_items_per_thread = 2
     """Units for each thread of a product of a few rows, since longer rows are read at higher speed, or of little
     work."""
     item_products = 2**21
@@ -164,12 +164,12 @@ class SmallM(Figures):
     lanes)."""
     short = 128
     """The most steps that are few."""
-    arm_prefetch: Mapping[int, int] = {512: 3}
-    """Bytes ahead that are fetched for one row, and the cache as LLVM counts, 3 for the first. An Arm's strip of one
-    row takes a step at once: memory is then read from one end to the other. 1 x 4096 x 4096 takes 3.6 ms so, 18.5 GB/s
-    where a loop that reads alone has 19.9, and 4.7 by four steps (one thread of a Neoverse-N1). Units of some columns
-    do not, and take four: 2.9 ms, and 3.7 by one (two threads)."""
-    arm_prefetch_dots: Mapping[int, int] = {512: 3, 2048: 2}
+    arm_prefetch: Mapping[int, int] = {512: 1}
+    """Bytes ahead that are fetched for one row, and the cache, the first or the second. An Arm's strip of one row takes
+    a step at once: memory is then read from one end to the other. 1 x 4096 x 4096 takes 3.6 ms so, 18.5 GB/s where a
+    loop that reads alone has 19.9, and 4.7 by four steps (one thread of a Neoverse-N1). Units of some columns do not,
+    and take four: 2.9 ms, and 3.7 by one (two threads)."""
+    arm_prefetch_dots: Mapping[int, int] = {512: 1, 2048: 2}
     """The same for one row's dot products: it ends a chain every 2 KiB, and waits a while. 3.7 ms in place of 4.2."""
     arm_way = 16 * 1024
     """Bytes of an Arm's first cache that have places of their own."""

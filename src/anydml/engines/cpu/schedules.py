@@ -323,7 +323,7 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
     Reduce: (
         _ahead("NHWC implicit GEMM", is_nhwc, "conv.nhwc:plan_nhwc"),
         _ahead("direct convolution", is_direct, "conv.direct:plan_direct"),
-        _ahead("GEMM, prepacked", is_product_by_constant, "gemm.selection:plan_gemm_prepacked"),
+        _ahead("GEMM, prepacked", is_product_by_constant, "gemm.prepacked:plan_gemm_prepacked"),
         _ahead(
             "weight-only GEMV, prepacked",
             is_weight_only_by_constant,

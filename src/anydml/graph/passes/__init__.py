@@ -1,7 +1,7 @@
-"""The passes, a file each: a recipe becomes another that leaves the same bits in every output, or stays itself.
+"""The passes: a recipe becomes another that leaves the same bits in every output, or stays itself.
 
-Those of `PASSES` run in rounds, and `graph/optimise.py` runs the others once. `draft`, `splitting` and
-`prologue_fusion` are parts of passes.
+A pass is a function, called as `without` names it; kin share a file. Those of `PASSES` run in rounds, and
+`graph/optimise.py` runs the others once. `draft` and `prologue_fusion` are parts of passes.
 
 But for sums and products of floats: in which order an engine adds them up may change with their layout and with what
 is computed beside them, as it may on another engine. And but for attention that a graph spells out, of which
@@ -12,18 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.graph.passes.copy_propagation import copy_propagation
-from anydml.graph.passes.cse import cse
-from anydml.graph.passes.dce import dce
-from anydml.graph.passes.fusion import fusion
-from anydml.graph.passes.hoisting import hoisting
+from anydml.graph.passes.constant_folding import hoisting
+from anydml.graph.passes.copy_elimination import copy_propagation, store_forwarding
+from anydml.graph.passes.fusion import fusion, part_fusion
 from anydml.graph.passes.index_folding import index_folding
-from anydml.graph.passes.layout_order import layout_order
+from anydml.graph.passes.layout import layout_order, scan_direction
 from anydml.graph.passes.narrowing import narrowing
-from anydml.graph.passes.part_fusion import part_fusion
+from anydml.graph.passes.redundancy import cse, dce
 from anydml.graph.passes.row_fusion import row_fusion
-from anydml.graph.passes.scan_direction import scan_direction
-from anydml.graph.passes.store_forwarding import store_forwarding
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Horizontal fusion: steps over the same elements become one with several targets, which reads what they share once.
+"""Steps over the same elements, fused side by side.
 
 It comes after all passes that make steps of one target; only layouts and split-K follow.
 """
@@ -44,7 +44,10 @@ FEW_ROWS, LONG_ROW = 32, 64 * 1024
 
 
 def horizontal_fusion(recipe: Recipe) -> Recipe:
-    """A result that is read by the next step and needed later is written by that step, which computes it.
+    """Horizontal fusion: steps over the same elements become one with several targets, which reads what they share
+    once.
+
+    A result that is read by the next step and needed later is written by that step, which computes it.
 
     Then steps that go through the same elements, and share much of what they read, become one.
     """

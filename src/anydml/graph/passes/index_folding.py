@@ -1,4 +1,4 @@
-"""Index folding: what constants hold says where a map fetches, and that its indices are inside."""
+"""Indices that are constants."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ MOST_INDICES = 1 << 16
 
 
 def index_folding(recipe: Recipe) -> Recipe:
-    """Constant indices that lie in a line become strides, and what is fetched by strides alone is loaded.
+    """Index folding: what constants hold says where a map fetches, and that its indices are inside.
+
+    Constant indices that lie in a line become strides, and what is fetched by strides alone is loaded.
 
     A gather of one block, or of every second one backwards, is a slice then. Checks that constants pass go. A map with
     a check that they do not pass stays as it is, to say so at every dispatch.

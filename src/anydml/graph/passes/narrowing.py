@@ -1,4 +1,4 @@
-"""Narrowing: of a scratch result only what is read is computed."""
+"""Steps narrowed to what is read of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 
 def narrowing(recipe: Recipe) -> Recipe:
-    """A step computes the grid of elements that its readers take between them, and lays it out without gaps.
+    """Narrowing: of a scratch result only what is read is computed.
+
+    A step computes the grid of elements that its readers take between them, and lays it out without gaps.
 
     Along its axis a scan computes from where it starts as far as somebody reads, and a reduce goes through whole rows.
     What may raise looks at all of its indices, and computes one element where nobody reads any.

@@ -1,4 +1,4 @@
-"""Padding: windows over a tensor with padding around it read the tensor, and a number outside of it.
+"""Padding as reads outside of a tensor.
 
 For engines that read so as fast as from memory: what is saved is a pass over the tensor, and one for each side.
 """
@@ -9,9 +9,9 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anydml.graph.passes.dce import dce
 from anydml.graph.passes.draft import Draft, joined
 from anydml.graph.passes.fusion import with_leaves
+from anydml.graph.passes.redundancy import dce
 from anydml.ir.contraction import match_contraction
 from anydml.ir.expressions import const
 from anydml.ir.fetches import Line
@@ -34,8 +34,11 @@ FEW = 64
 """Elements of a window that is folded otherwise than by products."""
 
 
-def read_outside(recipe: Recipe) -> Recipe:
-    """A store that holds a tensor with a number around it goes, where all of its readers fold windows of it."""
+def padding(recipe: Recipe) -> Recipe:
+    """Padding: windows over a tensor with padding around it read the tensor, and a number outside of it.
+
+    A store that holds a tensor with a number around it goes, where all of its readers fold windows of it.
+    """
     draft = Draft(recipe)
     draft.put({n: step for n, one in draft.steps.items() if (step := _as_copy(one)) is not one})
     for store in [name for name, one in recipe.stores.items() if one.kind == "scratch"]:

@@ -1,4 +1,4 @@
-"""Row fusion: what is computed along the same rows, step by step, becomes one pass over them."""
+"""Steps along the same rows, fused: reduces, and the maps around them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ FAR = 4 * 1024 * 1024
 
 
 def row_fusion(recipe: Recipe) -> Recipe:
-    """A step takes in the steps before it that only it, and what it took in already, reads the results of.
+    """Row fusion: what is computed along the same rows, step by step, becomes one pass over them.
+
+    A step takes in the steps before it that only it, and what it took in already, reads the results of.
 
     Reduces along the same rows and maps over their elements become one: a softmax of five nodes, or a layer norm of
     nine, reads its input once. What follows a product of matrices element by element is computed as it is written.

@@ -1,4 +1,7 @@
-"""Splitting: a verb that goes through one dimension as several, as behind a change of shape."""
+"""Splitting: a verb that goes through one dimension as several, and sums that several programs of an engine take.
+
+`cut` and `cut_for` are for passes that meet a change of shape; `split_k` is a pass by itself.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,21 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from anydml.graph.lower import temporaries
 from anydml.graph.passes.fusion import with_leaves
+from anydml.graph.recipe import Recipe, Step, Store, free_name
 from anydml.ir.expressions import coordinate
 from anydml.ir.trees import fetched
 from anydml.ir.verbs import Computation
 from anydml.ir.views import trace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Primitive
     from anydml.ir.views import View
+
 
 Cut = TypeVar("Cut", bound=Computation)
 
@@ -60,3 +67,32 @@ def cut_for(made: Cut, view: View) -> Cut:
         if len(along) > 1 and reach == [made.sizes[k], *(step for step, _ in along[:-1])] and along[-1][0] == 1:
             parts[k] = [size for _, size in along]
     return cut(made, parts)
+
+
+# Split-K
+
+
+def split_k(recipe: Recipe, split: Callable[[Primitive], Sequence[Primitive] | None]) -> Recipe:
+    """Split-K: a long sum of few results is left to several programs of an engine, and what they sum is added up after.
+
+    How many programs an engine runs at once is its own affair, so this comes after the rounds of the optimiser. Sums
+    are added up in another order, which is the same at every run.
+
+    Take the steps that an engine has in place of one.
+    """
+    stores, steps = dict(recipe.stores), list[Step]()
+    for step in recipe.steps:
+        found = split(step.primitive)
+        if found is None:
+            steps.append(step)
+            continue
+        names: dict[str, str] = {}
+        for name, size in temporaries(tuple(found), stores).items():
+            names[name] = free_name(f"{step.target.tensor}'s {name}", stores)
+            stores[names[name]] = Store("scratch", size)
+
+        def renamed(view: View, names: dict[str, str] = names) -> View:
+            return replace(view, tensor=names.get(view.tensor, view.tensor))
+
+        steps += [Step(one.reading(renamed).writing(renamed), step.nodes) for one in found]
+    return recipe if len(steps) == len(recipe.steps) else Recipe(stores, tuple(steps))

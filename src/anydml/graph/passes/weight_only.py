@@ -1,4 +1,4 @@
-"""Weight-only quantisation: a product of a few rows reads weights of few bits as they lie, not dequantised.
+"""Products with weights of few bits, which are read as they lie.
 
 This is no rule of the optimiser: a graph that is not optimised has it as well, for it changes bits. The scale of a
 block is multiplied with the block's sum, where it would be rounded into each weight.
@@ -211,8 +211,10 @@ def find_rounded(view: View, rows: tuple[int, ...], cut: tuple[int, ...], follow
     )
 
 
-def read_weights(recipe: Recipe, few: Mapping[tuple[DataType, int], int], *, are_many: bool = False) -> Recipe:
-    """A map that dequantises goes if one product of a few rows reads it, by their type, which reads what the map reads.
+def weight_only(recipe: Recipe, few: Mapping[tuple[DataType, int], int], *, are_many: bool = False) -> Recipe:
+    """Weight-only quantisation: a product of a few rows reads weights of few bits as they lie, not dequantised.
+
+    A map that dequantises goes if one product of a few rows reads it, by their type, which reads what the map reads.
 
     Rows that were rounded to 8 bits are INT8, of which there may be more. Weights that are constants are laid out along
     what is summed first, where they do not lie so. `are_many` is for products of more rows, of weights that lie so:

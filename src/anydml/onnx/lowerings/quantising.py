@@ -13,7 +13,7 @@ from anydml.arrays.nibbles import pack
 from anydml.enums import DataType, RoundingMode
 from anydml.ir.blocked_weights import has_way
 from anydml.onnx.lowerings.elementwise import compute
-from anydml.onnx.lowerings.gathering import take_blocks
+from anydml.onnx.lowerings.indexing import take_blocks
 from anydml.onnx.lowerings.moving import convert, spread
 from anydml.onnx.lowerings.slicing import take
 from anydml.onnx.types import FLOAT, element_of, read_element_type

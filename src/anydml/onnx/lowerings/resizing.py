@@ -18,7 +18,7 @@ import anydml as dml
 from anydml.alone import import_alone
 from anydml.enums import AxisDirection, DataType, InterpolationMode, RoundingMode
 from anydml.errors import show
-from anydml.onnx.lowerings.detours import chosen
+from anydml.onnx.lowerings.composing import chosen
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.moving import convert
 from anydml.onnx.types import BOOL, FLOAT, INT64

@@ -25,14 +25,164 @@ from anydml.alone import import_alone
 from anydml.errors import DmlError, Fault, ModelError, UnsupportedError, printable, show
 from anydml.onnx.library import kind_of, make_info, own_domain
 from anydml.onnx.nodes import label_of
-from anydml.onnx.parts.finding import finder, normalizer
-from anydml.onnx.parts.suppressing import suppressor
 from anydml.onnx.peer import load_onnxruntime
 from anydml.onnx.signatures import type_fault
 from anydml.onnx.types import type_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    Array = np.ndarray[Any, Any]
+
+
+# NonZero of few elements and StringNormalizer, by NumPy
+
+
+_FEW = 2**14
+"""Elements up to which NumPy takes less time than ONNX Runtime."""
+
+
+def finder(model: Any) -> Callable[[Mapping[str, Any]], Array | None] | None:
+    """A function that runs a model of this node alone; None for others. It gives None for what is not its own."""
+    if [(node.op_type, node.domain) for node in model.graph.node] not in ([("NonZero", "")], [("NonZero", "ai.onnx")]):
+        return None
+    (name,) = model.graph.node[0].input
+
+    def run(given: Mapping[str, Any]) -> Array | None:
+        data = given.get(name)
+        if type(data) is not np.ndarray or not data.ndim or data.size > _FEW:
+            return None
+        return np.array(np.nonzero(data), np.int64)
+
+    return run
+
+
+def only_node(model: Any, kind: str, decode: Callable[[Any], Array]) -> tuple[Any, dict[str, Array]] | None:
+    """The node of a model that has one of this type and constants, which `decode` makes arrays of; None for others."""
+    others = [node for node in model.graph.node if node.op_type != "Constant"]
+    if [(node.op_type, node.domain) for node in others] not in ([(kind, "")], [(kind, "ai.onnx")]):
+        return None
+    constants = {tensor.name: decode(tensor) for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        if node is not others[0] and node.attribute[0].name == "value":
+            constants[node.output[0]] = decode(node.attribute[0].t)
+    return others[0], constants
+
+
+def normalizer(model: Any, decode: Callable[[Any], Array]) -> Callable[[Mapping[str, Any]], Array | None] | None:
+    """The same for a StringNormalizer, by Unicode's upper and lower case, which is that of English locales."""
+    if (found := only_node(model, "StringNormalizer", decode)) is None:
+        return None
+    node, constants = found
+    attributes = {one.name: one for one in node.attribute}
+
+    def text(name: str, default: str) -> str:
+        return bytes(attributes[name].s).decode(errors="replace") if name in attributes else default
+
+    action, locale = text("case_change_action", "NONE"), text("locale", "en_US")
+    is_exact = "is_case_sensitive" in attributes and bool(attributes["is_case_sensitive"].i)
+    words = attributes["stopwords"].strings if "stopwords" in attributes else []
+    if action not in _CASES or not locale.startswith(("en_", "C.", "POSIX")):
+        return None
+    change = _CASES[action]
+    compare = _CASES["NONE" if is_exact else "UPPER" if action == "UPPER" else "LOWER"]
+    removed = {compare(bytes(word).decode(errors="replace")) for word in words}
+
+    def run(given: Mapping[str, Any]) -> Array | None:
+        data = {**constants, **given}.get(node.input[0])
+        if not isinstance(data, np.ndarray) or data.ndim not in (1, 2) or (data.ndim == 2 and len(data) != 1):
+            return None
+        left = [change(word) for word in map(str, data.reshape(-1)) if compare(word) not in removed]
+        return np.array(left or [""], object).reshape((1,) * (data.ndim - 1) + (-1,))
+
+    return run
+
+
+_CASES: dict[str, Callable[[str], str]] = {
+    "NONE": str,
+    # Letter by letter, as C's towlower: one whose other case is two letters stays as it is.
+    "LOWER": lambda word: "".join(low if len(low := letter.lower()) == 1 else letter for letter in word),
+    "UPPER": lambda word: "".join(up if len(up := letter.upper()) == 1 else letter for letter in word),
+}
+
+
+# NonMaxSuppression, by a kernel: networks of detection end with it
+
+
+_MOST = 2**26
+"""Scores, and places picked, at most."""
+
+
+def suppressor(model: Any, decode: Callable[[Any], Array]) -> Callable[[Mapping[str, Any]], Array | None] | None:
+    """A function that runs a model of this node and constants, which `decode` makes arrays of; None for others.
+
+    It gives None for inputs that somebody else is to look at.
+    """
+    if (found := only_node(model, "NonMaxSuppression", decode)) is None:
+        return None
+    node, constants = found
+    (centred,) = [one.i for one in node.attribute if one.name == "center_point_box"] or [0]
+    if centred not in (0, 1):
+        return None
+
+    def run(given: Mapping[str, Any]) -> Array | None:
+        known = {**constants, **given}
+        inputs: list[Any] = [known.get(name) for name in node.input]
+        if any(name and value is None for name, value in zip(node.input, inputs, strict=True)):
+            return None
+        return _suppressed(*inputs, *[None] * (5 - len(inputs)), is_centred=bool(centred))
+
+    return run
+
+
+def _suppressed(
+    boxes: Array, scores: Array, most: Array | None, overlap: Array | None, least: Array | None, *, is_centred: bool
+) -> Array | None:
+    numbers = [one for one in (most, overlap, least) if one is not None]
+    are_three = boxes.ndim == scores.ndim == 3 and boxes.shape == (scores.shape[0], scores.shape[2], 4)
+    if (
+        not are_three
+        or boxes.dtype != np.float32
+        or scores.dtype != np.float32
+        or any(one.size != 1 for one in numbers)
+    ):
+        return None
+    count = 0 if most is None else min(int(most.item()), boxes.shape[1])
+    is_ours = scores.size < _MOST and scores.shape[1] * scores.shape[0] * max(count, 0) < _MOST
+    if not (is_ours and np.isfinite(boxes).all() and np.isfinite(scores).all()):
+        return None
+    batch, classes, places = scores.shape
+    if count <= 0 or not scores.size:
+        return np.empty((0, 3), np.int64)
+    import_alone("anydml.engines.cpu.move.nms")
+    from anydml.engines.cpu.move.nms import suppress  # with what compiles kernels, which few models need on a GPU
+
+    left = scores if least is None else np.where(scores > np.float32(least.item()), scores, np.float32(-np.inf))
+    part = np.float32(0 if overlap is None else overlap.item())
+    if not 0 <= part <= 1:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):  # boxes past FLOAT32 overlap none, as in ONNX Runtime
+        sides = _sides(boxes, is_centred=is_centred)
+    found = suppress(sides, left.reshape(-1, places), count, part)
+    rows = np.repeat(np.arange(batch * classes), [len(row) for row in found])
+    return np.stack([rows // classes, rows % classes, np.concatenate(found)], 1)
+
+
+def _sides(boxes: Array, *, is_centred: bool) -> Array:
+    """The lowest x and y, the highest, and the area of each box: those are given by two corners, or centre and size."""
+    a, b = boxes[..., :2], boxes[..., 2:]
+    if is_centred:
+        half = b / 2
+        low, high = a - half, a + half
+    else:
+        low, high = np.minimum(a, b), np.maximum(a, b)
+    size = high - low
+    area = size[..., 0] * size[..., 1]
+    return np.stack([low[..., 0], low[..., 1], high[..., 0], high[..., 1], area], 1)
+
+
+# Any other
+
 
 _log = logging.getLogger("anydml")
 _FOREIGN = ("bfloat", "complex", "float8", "float4", "int4", "int2")

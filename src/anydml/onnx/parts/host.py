@@ -11,9 +11,8 @@ from anydml.locks import make_lock
 from anydml.onnx.bodies import graphs_within, names_read
 from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.evaluating import Evaluator, make_model
-from anydml.onnx.parts.foreseeing import foreseen
-from anydml.onnx.parts.growing import grown_size, may_grow
 from anydml.onnx.parts.host_process import RemoteEvaluator, is_apart
+from anydml.onnx.parts.host_sizes import foreseen, grown_size, may_grow
 from anydml.onnx.parts.part import Part, on_host
 from anydml.onnx.pieces import as_bytes
 from anydml.onnx.tensors import decode_tensor, is_external

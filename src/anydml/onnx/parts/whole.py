@@ -14,8 +14,8 @@ from anydml.onnx.lowerings import find_lowering
 from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.arranging import Item, Place, Recut, arrange
 from anydml.onnx.parts.constant_inputs import Constants, refused_constants
-from anydml.onnx.parts.growing import may_grow
 from anydml.onnx.parts.host import HostPart
+from anydml.onnx.parts.host_sizes import may_grow
 from anydml.onnx.parts.part import Bound, makers
 from anydml.onnx.parts.segment import Segment
 from anydml.runtime.launches import in_a_row

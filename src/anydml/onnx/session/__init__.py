@@ -31,6 +31,7 @@ from anydml.onnx.session.ort_errors import (
 )
 from anydml.onnx.session.ort_value import OrtValue, copy_tensors
 from anydml.onnx.session.process import (
+    as_onnxruntime,
     disable_telemetry_events,
     enable_telemetry_events,
     get_build_info,
@@ -40,7 +41,6 @@ from anydml.onnx.session.process import (
     set_seed,
 )
 from anydml.onnx.session.providers import get_all_providers, get_available_providers, get_device
-from anydml.onnx.session.standing_in import as_onnxruntime
 
 __all__ = [
     "EPFail",

@@ -3,36 +3,221 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import threading
+import time
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from anydml.engines.common.threads import get_num_threads
-from anydml.errors import BindingError, DmlError, Fault, printable, show
+from anydml.alone import import_alone
+from anydml.engines.common.threads import get_num_threads, number_cell
+from anydml.errors import BindingError, DmlError, Fault, ModelFileError, printable, show
 from anydml.graph.without import rewritings
-from anydml.locks import cached_property
+from anydml.locks import cached_property, make_lock
+from anydml.onnx.library import ModelProto, tensor_of
 from anydml.onnx.loading import load
+from anydml.onnx.reading import read_model
 from anydml.onnx.session.binding import IOBinding
 from anydml.onnx.session.description import NodeArg, describe_model, describe_value
-from anydml.onnx.session.inputs import read_value
 from anydml.onnx.session.options import GraphOptimizationLevel, RunOptions, SessionOptions, read_options
-from anydml.onnx.session.ort_errors import Fail, refuse, refuse_type, renamed, told
+from anydml.onnx.session.ort_errors import Fail, NoSuchFile, refuse, refuse_type, renamed, told
 from anydml.onnx.session.ort_value import OrtValue, on_host
-from anydml.onnx.session.own_threads import OwnThreads
-from anydml.onnx.session.preparing import prepare
 from anydml.onnx.session.providers import find_device, read_providers
-from anydml.onnx.session.timeline import Timeline
+from anydml.onnx.session.type_names import dtype_of, type_of
 from anydml.onnx.values import OutsideError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from anydml.onnx.graphs import TensorInfo
     from anydml.onnx.model import Model
     from anydml.onnx.reading import Source
     from anydml.onnx.session.description import ModelMetadata
     from anydml.runtime.device import Device
+    from anydml.runtime.profiler_hook import Recorder
+
+
+# The inputs of a session, as its model takes them
+
+
+def read_value(name: str, value: Any, kind: Any, known: Mapping[str, TensorInfo], subject: str) -> Any:
+    """A value for an input of a declared type: lists become arrays of that type, OrtValues what they hold.
+
+    What ONNX Runtime refuses and the model takes, such as a tensor of PyTorch's, is left to the model.
+    """
+    if isinstance(value, OrtValue):
+        return value.held
+    if isinstance(value, np.ndarray):
+        is_plain = value.dtype.isnative and type(value) is np.ndarray
+        return value if is_plain else np.asarray(value, value.dtype.newbyteorder("="))
+    if kind is None or kind.WhichOneof("value") != "tensor_type":
+        return value
+    if value is None or isinstance(value, (str, dict)):
+        raise refuse_type(subject, name, f"an array, being {type_of(kind)}", value)
+    if isinstance(value, (list, tuple, int, float)) and name in known:
+        dtype = known[name].element.dtype
+        try:
+            return np.array(value, dtype)
+        except Exception as error:
+            rule = f"input '{printable(name)}' could not be made an array of {dtype.name} ({show(error)})"
+            raise refuse(subject, name, rule) from error
+    return value
+
+
+# Threads of one session, where others have another number
+
+
+_lock = make_lock()
+_running: list[OwnThreads] = []
+"""The sessions that run with a number of their own: of several the last to begin decides, answers being the same."""
+_before = 0
+
+
+class OwnThreads:
+    """Within it runs have so many threads; when all that asked for a number have ended, as many as before."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __enter__(self) -> None:
+        global _before
+        with _lock:
+            if not _running:
+                _before = get_num_threads()
+            _running.append(self)
+            number_cell.value = self.number
+
+    def __exit__(self, *_: object) -> None:
+        with _lock:
+            if self in _running:  # unless this process was forked meanwhile
+                _running.remove(self)
+            number_cell.value = _running[-1].number if _running else _before
+
+
+def _after_fork() -> None:
+    """A child has none of the threads that ran with a number of their own, but for the one that forked."""
+    if _running:
+        del _running[:]
+        number_cell.value = _before
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+# A model as options change it before it is compiled: sizes bound, and initializers replaced
+
+
+def prepare(given: Any, options: SessionOptions) -> Source:
+    """Read a model, and change it as the options say; write it where they ask for it."""
+    if not isinstance(given, (str, os.PathLike, bytes, bytearray, memoryview, ModelProto)):
+        raise refuse_type("InferenceSession", "path_or_bytes", "a path, the bytes of a model, or a ModelProto", given)
+    try:
+        source = read_model(given, is_kept=True)
+    except ModelFileError as error:
+        if isinstance(given, (str, os.PathLike)) and not Path(given).exists():
+            raise NoSuchFile(error.subject, error.faults) from None
+        raise
+    graph = source.proto.graph
+    for info in (*graph.input, *graph.output, *graph.value_info):
+        for dim in info.type.tensor_type.shape.dim:
+            size = options.size_names.get(dim.dim_param, options.denotations.get(dim.denotation))
+            if size is not None and not dim.HasField("dim_value"):
+                dim.dim_value = size
+    for tensor in graph.initializer:
+        if (value := options.initializers.get(tensor.name)) is not None:
+            _replace(tensor, value)
+    source = replace(source, raw={name: raw for name, raw in source.raw.items() if name not in options.initializers})
+    if options.optimized_model_filepath:
+        _write(source, options.optimized_model_filepath)
+    return source
+
+
+def _replace(tensor: Any, value: OrtValue) -> None:
+    array, dtype = value.numpy(), dtype_of(tensor.data_type)
+    if array.dtype != dtype or array.shape != tuple(tensor.dims):
+        rule = f"initializer '{printable(tensor.name)}' must be of {dtype.name} and shape {tuple(tensor.dims)}"
+        raise refuse("SessionOptions", tensor.name, rule, f"{array.dtype.name} of {array.shape}")
+    tensor.CopyFrom(tensor_of(array, tensor.name))
+
+
+def _write(source: Source, path: str) -> None:
+    """Write the model with its sizes bound and its functions resolved: ONNX has no form for what it is compiled to."""
+    try:
+        Path(path).write_bytes(source.whole.SerializeToString())
+    except (OSError, ValueError) as error:
+        rule = f"optimized_model_filepath could not be written ({show(error)})"
+        raise refuse("SessionOptions", "optimized_model_filepath", rule) from error
+
+
+# Profiles: what was loaded and run, and for how long, in the form of Chrome's traces
+
+
+_MOST = 1_000_000
+"""Events that are kept, as in ONNX Runtime."""
+
+
+class Timeline:
+    """Events since a session was made, a run's passes among them; `end` writes them. Runs take turns meanwhile."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._events: list[dict[str, Any]] = []
+        self._lock = make_lock()
+        self._recorders: dict[str, Recorder] = {}
+        """By the memory that passes work in."""
+        self.start = time.monotonic_ns()
+
+    @contextlib.contextmanager
+    def event(self, name: str) -> Iterator[None]:
+        """Time what is done within."""
+        begun = time.monotonic_ns()
+        try:
+            yield
+        finally:
+            self._add("Session", name, begun, time.monotonic_ns() - begun)
+
+    @contextlib.contextmanager
+    def run(self, memory: str) -> Iterator[None]:
+        """Time a run, and each of its passes, by the nodes that it is of."""
+        import_alone("anydml.runtime.profiler_hook")
+        from anydml.runtime.profiler_hook import Recorder, watching  # which nothing needs that only runs
+
+        with self._lock:
+            recorder = self._recorders.setdefault(memory, Recorder(memory))
+            with self.event("model_run"), watching(recorder):
+                begun = time.monotonic_ns()
+                with recorder.run():
+                    yield
+            for span in recorder.spans:
+                nodes = ", ".join(recorder.passes[span.number].nodes)
+                self._add("Node", f"{nodes}_kernel_time", begun + int(span.start * 1e9), int(span.seconds * 1e9))
+
+    def _add(self, kind: str, name: str, begun: int, taken: int) -> None:
+        if len(self._events) < _MOST:
+            thread = {"pid": os.getpid(), "tid": threading.get_native_id()}
+            times = {"ts": (begun - self.start) // 1000, "dur": taken // 1000}
+            self._events.append({"cat": kind, **thread, **times, "ph": "X", "name": name, "args": {}})
+
+    def end(self) -> str:
+        """Write the events to a file, whose name is the prefix and the time; gives the name."""
+        now = datetime.now().astimezone()
+        path = Path(f"{self._prefix}_{now:%Y-%m-%d_%H-%M-%S}_{now.microsecond // 1000:03}.json")
+        try:
+            path.write_text(json.dumps(self._events, indent=1))
+        except (OSError, ValueError) as error:
+            rule = f"profile_file_prefix could not be written to ({show(error)})"
+            raise refuse("end_profiling", "profile_file_prefix", rule) from error
+        return str(path)
+
+
+# The session
+
 
 _SWITCHES = ("enable_fallback", "read_config_from_model", "disabled_optimizers")
 

@@ -12,22 +12,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.attention.online_softmax import SUM, Softening, make_soften
-from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.codegen.function import Steps
+from anydml.engines.cpu.build import get_kernel, made_by
+from anydml.engines.cpu.codegen.function import Function
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_float16, has_fma
-from anydml.engines.cpu.gemm.microkernel import Tile, make_microkernel
-from anydml.engines.cpu.gemm.operands import NOWHERE
-from anydml.engines.cpu.gemm.packing import Packing, make_pack
-from anydml.engines.cpu.gemm.program import Section, record_of, section_of
-from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, make_stage, take_scratch
-from anydml.engines.cpu.gemm.workspace import workspace
+from anydml.engines.cpu.gemm.blocking import Packing, Tile
+from anydml.engines.cpu.gemm.operands import NOWHERE, letters_of, map_section
+from anydml.engines.cpu.gemm.work_item import Section, WorkItems, make_stage, record_of, section_of, stack_words
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.launch.record import Layout
-from anydml.engines.cpu.rows.map import VECTOR, digest, lanes_of, row_kernel, row_letter, widest_of, word_of
-from anydml.engines.cpu.rows.row import Shape, givens
+from anydml.engines.cpu.rows.map import digest, word_of
+from anydml.engines.cpu.rows.row import givens
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
+from anydml.engines.cpu.threads.scratch import workspace
 from anydml.enums import DataType
 from anydml.ir.attention import Attend
 from anydml.ir.contraction import StridedOperand, operand_of
@@ -38,6 +36,7 @@ from anydml.ir.trees import rewrite, walk
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anydml.engines.cpu.codegen.function import Value
     from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.expressions import Expr
     from anydml.ir.views import View
@@ -61,172 +60,146 @@ RECORD = Layout(
 )  # fmt: skip
 """After the header, and before the batch's sizes; `_at` are the words at which sections stand."""
 TENSORS = ("query", "key", "value", "target")
-ONE = 0x3F800000
-"""The bits of 1.0."""
 HEAD = 64
 """Bytes before what a unit keeps in its scratch: the scratch's lock."""
 
 
 def make_attention() -> str:
     """The text of the kernel."""
-    return "\n".join([make_stage(), make_bases(), _make_rescale(), _write_kernel(), DECLARED])
+    return _Attention(RECORD, SECTIONS).write()
 
 
-def _write_kernel() -> str:
-    text = Steps()
-    RECORD.load(text)
-    for name in SECTIONS:
-        text.let(name, f"words + {name}_at * 8")
-        text.room(f"{name}_bases", VIEWS)
-        text.read(f"{name}_views", f"{name} + 8")
-        text.read(f"{name}_numbers", f"{name} + 16")
-        text.let(f"{name}_words", f"{name} + 24")
-        text.let(f"{name}_steps", f"{name}_words + {name}_views * 8")
-        text.let(f"{name}_across", f"{name}_steps + ({name}_views + {name}_numbers) * 8")
-        text.read(f"{name}_kernel", name)
-    for v, name in enumerate(TENSORS):
-        text.read(f"{name}_step", f"tensors_steps + {8 * v}")
-        text.read(f"{name}_row", f"tensors_across + {8 * v}")
-    text.room("places", VIEWS)
-    text.room("leaves", VIEWS)
-    text.room("seen", 2)
-    take_scratch(text, workspace().size)
-    text.let("wide", "(value_size + value_columns - 1) // value_columns * value_columns")
-    text.let("out_pitch", "wide * 4")
-    text.let("score_pitch", "panel * 4")
-    text.let("key_memory", f"scratch + {HEAD}")
-    text.let("value_memory", "key_memory + (chunk + key_rows) * size * 4")
-    text.let("score_memory", "value_memory + chunk * out_pitch")
-    text.let("state_memory", "score_memory + (chunk + key_rows) * score_pitch")
-    text.let("panels", "(queries + panel - 1) // panel")
-    with text.loop("unit", "begin", "end"):
-        _write_unit(text)
-    text.add("store atomic i64 0, ptr %slot.ptr release, align 8", "ret i64 0")
-    return text.define("i64 @kernel(i64 %words, i64 %begin, i64 %end)")
+class _Attention(WorkItems):
+    def write(self) -> str:
+        """All of it."""
+        f, of, tensors = self.f, self.of, self.sections["tensors"]
+        self.steps, self.down = ([read(v) for v in range(4)] for read in (tensors.step, tensors.on))
+        """Bytes of the tensors from an element to the next, and from a row to the next."""
+        self.leaves, self.seen = stack_words(f, VIEWS), stack_words(f, 2)
+        scratch = self.take_scratch(workspace().size)
+        self.out_pitch = (of.value_size + of.value_columns - 1) // of.value_columns * of.value_columns * 4
+        self.score_pitch = of.panel * 4
+        self.key_memory = scratch + HEAD
+        self.value_memory = self.key_memory + (of.chunk + of.key_rows) * of.size * 4
+        self.score_memory = self.value_memory + of.chunk * self.out_pitch
+        self.state_memory = self.score_memory + (of.chunk + of.key_rows) * self.score_pitch
+        self.panels = (of.queries + of.panel - 1) // of.panel
+        with self.each() as unit:
+            self._unit(unit)
+        return self.text(make_stage(), _make_rescale())
 
-
-def _write_unit(text: Steps) -> None:
-    find_place(text, "unit // row_units", RECORD.end)
-    for name in SECTIONS:
-        text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
-    for v, name in enumerate(TENSORS):
-        text.read(f"{name}_base", f"tensors_bases + {8 * v}")
-    text.let("part", "unit % row_units")
-    text.let("first", "panels * part // row_units * panel")
-    text.let("last", "min(panels * (part + 1) // row_units * panel, queries)")
-    text.let("count", "(last - first + panel - 1) // panel")
-    text.let("query_memory", "state_memory + count * score_pitch * 3")
-    text.let("out_memory", "query_memory + count * score_pitch * size")
-    with text.loop("q", 0, "count"):
-        _place(text, "q")
-        text.invoke(
-            "pack_query", "query_base + q_first * query_row", "query_row", "query_step", "min(panel, queries)", "size",
-            "query_memory + q * score_pitch * size",
-        )  # fmt: skip
-        with text.loop("q_lane", 0, "panel"):
-            text.let("state_q", "state_memory + q * score_pitch * 3 + q_lane * 4")
-            text.add(f"store float 0xFFF0000000000000, ptr {text.place('state_q')}, align 4")
-            text.add(f"store float 0.0, ptr {text.place('state_q + score_pitch')}, align 4")
-    _write_limit(text, "last - 1", "unit")
-    with text.loop("chunk_at", 0, "end_unit", "chunk"):
-        text.let("more", "min(chunk, end_unit - chunk_at)")
-        with text.loop("k", 0, "more", "key_rows"):
-            text.invoke(
-                "pack_key", "key_base + (chunk_at + k) * key_row", "key_row", "key_step", "min(key_rows, more - k)",
-                "size", "key_memory + k * size * 4",
+    def _unit(self, unit: Value) -> None:
+        f, of = self.f, self.of
+        self.find_place(unit // of.row_units)
+        self.find_bases(*SECTIONS)
+        self.query, self.key, self.value, self.target = (self.sections["tensors"].base(v) for v in range(4))
+        part = unit % of.row_units
+        self.first = self.panels * part // of.row_units * of.panel
+        last = f.min(self.panels * (part + 1) // of.row_units * of.panel, of.queries)
+        self.count = (last - self.first + of.panel - 1) // of.panel
+        self.query_memory = self.state_memory + self.count * self.score_pitch * 3
+        self.out_memory = self.query_memory + self.count * self.score_pitch * of.size
+        with f.loop(0, self.count) as q:
+            f.invoke(
+                of.pack_query, self.query + self._first_of(q) * self.down[0], self.down[0], self.steps[0],
+                f.min(of.panel, of.queries), of.size, self.query_memory + q * self.score_pitch * of.size,
             )  # fmt: skip
-        text.let("at_once", "value_size // value_columns * value_columns if is_beside != 0 else 0")
-        with text.when("at_once"):
-            text.invoke(
-                "pack_value", "value_base + chunk_at * value_row", "value_step", "value_row", "at_once", "more",
-                "value_memory",
+            with f.loop(0, of.panel) as lane:
+                state = self.state_memory + q * self.score_pitch * 3 + lane * 4
+                f.store(f.value(-math.inf, "float"), state)
+                f.store(f.value(0, "float"), state + self.score_pitch)
+        end = self._end_of(last - 1)
+        with f.loop(0, end, of.chunk) as chunk:
+            self._chunk(chunk, f.min(of.chunk, end - chunk))
+        with f.loop(0, self.count) as o:
+            start, begin = self._first_of(o), self.first + o * of.panel
+            with f.loop(begin, f.min(begin + of.panel, last)) as r:
+                f.store(self.out_memory + (o * of.panel + r - start) * self.out_pitch, self.leaves)
+                f.store(self.state_memory + (o * 3 + 1) * self.score_pitch + (r - start) * 4, self.leaves + 8)
+                f.store(self.target + r * self.down[3], self.leaves + 16)
+                self.sections["result"].run_row(self.leaves, of.value_size)
+
+    def _chunk(self, chunk: Value, more: Value) -> None:
+        """All queries of a unit with a chunk of keys and values, which are packed."""
+        f, of = self.f, self.of
+        _, key_step, value_step, _ = self.steps
+        _, key_down, value_down, _ = self.down
+        with f.loop(0, more, of.key_rows) as k:
+            f.invoke(
+                of.pack_key, self.key + (chunk + k) * key_down, key_down, key_step, f.min(of.key_rows, more - k),
+                of.size, self.key_memory + k * of.size * 4,
             )  # fmt: skip
-        with text.loop("column", "at_once", "value_size", "value_columns"):
-            text.invoke(
-                "pack_value", "value_base + chunk_at * value_row + column * value_step", "value_step", "value_row",
-                "min(value_columns, value_size - column)", "more", "value_memory + column * more * 4",
+        whole = of.value_size // of.value_columns * of.value_columns
+        at_once = f.select(of.is_beside.ne(0), whole, 0)
+        values = self.value + chunk * value_down
+        with f.when(at_once):
+            f.invoke(of.pack_value, values, value_step, value_down, at_once, more, self.value_memory)
+        with f.loop(at_once, of.value_size, of.value_columns) as column:
+            f.invoke(
+                of.pack_value, values + column * value_step, value_step, value_down,
+                f.min(of.value_columns, of.value_size - column), more, self.value_memory + column * more * 4,
             )  # fmt: skip
-        with text.loop("p", 0, "count"):
-            _write_panel(text)
-    with text.loop("o", 0, "count"):
-        _place(text, "o")
-        text.let("o_begin", "first + o * panel")
-        with text.loop("r", "o_begin", "min(o_begin + panel, last)"):
-            text.put("leaves", "out_memory + (o * panel + r - o_first) * out_pitch")
-            text.put("leaves + 8", "state_memory + (o * 3 + 1) * score_pitch + (r - o_first) * 4")
-            text.put("leaves + 16", "target_base + r * target_row")
-            text.invoke("result_kernel", "result_words", "leaves", "value_size")
+        with f.loop(0, self.count) as p:
+            self._panel(p, chunk, more)
 
+    def _first_of(self, panel: Value) -> Value:
+        """The first query of a panel: the last panel has some of those before it, which it does not write.
 
-def _place(text: Steps, panel: str) -> None:
-    """The first query of a panel: the last panel has some of those before it, which it does not write.
+        Where there are fewer than a panel has, what is computed of others is not written either.
+        """
+        f, of = self.f, self.of
+        return f.max(f.min(self.first + panel * of.panel, of.queries - of.panel), 0)
 
-    Where there are fewer than a panel has, what is computed of others is not written either.
-    """
-    text.let(f"{panel}_first", f"max(min(first + {panel} * panel, queries - panel), 0)")
+    def _end_of(self, query: Value) -> Value:
+        """How many keys a query sees."""
+        f, of = self.f, self.of
+        f.store(of.keys, self.seen)
+        with f.when(of.has_limit):
+            self.stage("limit", query, 0, 1, 1, self.seen, 0)
+        return f.max(f.min(f.load("i64", self.seen), of.keys), 0)
 
-
-def _write_limit(text: Steps, query: str, name: str) -> None:
-    """How many keys a query sees."""
-    text.put("seen", "keys")
-    with text.when("has_limit"):
-        text.invoke("@stage", "limit", "limit_bases", query, 0, 1, 1, "limit_views - 1", "seen", 0)
-    text.read(f"seen_{name}", "seen")
-    text.let(f"end_{name}", f"max(min(seen_{name}, keys), 0)")
-
-
-def _write_panel(text: Steps) -> None:
-    """A panel of queries with a chunk of keys."""
-    _place(text, "p")
-    text.let("state", "state_memory + p * score_pitch * 3")
-    text.let("out", "out_memory + p * panel * out_pitch")
-    _write_limit(text, "min(p_first + panel, queries) - 1", "panel")
-    _write_limit(text, "p_first", "all")
-    text.let("here", "min(more, end_panel - chunk_at)")
-    with text.when("here > 0"):
-        with text.loop("s", 0, "here", "key_rows"):
-            text.invoke(
-                "tile_scores", "key_memory + s * size * 4", "query_memory + p * score_pitch * size", "score_pitch",
-                "score_memory + s * score_pitch", "score_pitch", "size", 1, 0, 0, 0,
-            )  # fmt: skip
-        text.let("is_whole", "1 if chunk_at + here <= end_all else 0")
-        with text.loop("lane", 0, "panel", "lanes"):
-            with text.when("is_whole != 0"):
-                _soften(text, "scores")
-            with text.when("is_whole == 0"):
-                _soften(text, "limited")
-        with text.when("chunk_at > 0"):
-            text.invoke("@rescale", "out", "out_pitch", "panel", "state + 2 * score_pitch")
-        with text.loop("c", 0, "value_size", "value_columns"), text.loop("row", 0, "panel", "value_rows"):
-            text.invoke(
-                "tile_values", "score_memory + row * 4", "value_memory + c * more * 4", "value_columns * 4",
-                "out + row * out_pitch + c * 4", "out_pitch", "here", "1 if chunk_at == 0 else 0", 0, 0, 0,
-            )  # fmt: skip
-
-
-def _soften(text: Steps, name: str) -> None:
-    with text.loop(f"{name}_v", 0, f"{name}_views"):
-        text.read(f"{name}_base", f"{name}_bases + {name}_v * 8")
-        text.read(f"{name}_on", f"{name}_steps + {name}_v * 8")
-        text.read(f"{name}_row", f"{name}_across + {name}_v * 8")
-        text.put(f"leaves + {name}_v * 8", f"{name}_base + (p_first + lane) * {name}_row + chunk_at * {name}_on")
-    text.invoke(f"{name}_kernel", f"{name}_words", "leaves", "score_memory + lane * 4", "here", "state + lane * 4")
+    def _panel(self, p: Value, chunk: Value, more: Value) -> None:
+        """A panel of queries with a chunk of keys."""
+        f, of = self.f, self.of
+        first = self._first_of(p)
+        state, out = self.state_memory + p * self.score_pitch * 3, self.out_memory + p * of.panel * self.out_pitch
+        here = f.min(more, self._end_of(f.min(first + of.panel, of.queries) - 1) - chunk)
+        seen_by_all = self._end_of(first)
+        with f.when(here > 0):
+            with f.loop(0, here, of.key_rows) as s:
+                f.invoke(
+                    of.tile_scores, self.key_memory + s * of.size * 4,
+                    self.query_memory + p * self.score_pitch * of.size, self.score_pitch,
+                    self.score_memory + s * self.score_pitch, self.score_pitch, of.size, 1, 0, 0, 0,
+                )  # fmt: skip
+            is_whole = chunk + here <= seen_by_all
+            with f.loop(0, of.panel, of.lanes) as lane, f.either(is_whole) as arms:
+                for arm, name in zip(arms, ("scores", "limited"), strict=True):
+                    with arm:
+                        section = self.sections[name]
+                        section.find_row(self.leaves, first + lane, chunk)
+                        scores = self.score_memory + lane * 4
+                        f.invoke(section.kernel, section.words, self.leaves, scores, here, state + lane * 4)
+            with f.when(chunk > 0):
+                f.invoke("@rescale", out, self.out_pitch, of.panel, state + self.score_pitch * 2)
+            is_first = f.select(chunk.eq(0), 1, 0)
+            with f.loop(0, of.value_size, of.value_columns) as c, f.loop(0, of.panel, of.value_rows) as row:
+                f.invoke(
+                    of.tile_values, self.score_memory + row * 4, self.value_memory + c * more * 4,
+                    of.value_columns * 4, out + row * self.out_pitch + c * 4, self.out_pitch, here, is_first, 0, 0, 0,
+                )  # fmt: skip
 
 
 def _make_rescale() -> str:
     """Rows, each multiplied with a number of its own, but for 1."""
-    text = Steps()
-    with text.loop("r", 0, "rows"):
-        one = text.new(f"load float, ptr {text.place('factors + r * 4')}, align 4")
-        text.add(f"%bits = zext i32 {text.new(f'bitcast float {one} to i32')} to i64")
-        with text.when(f"bits != {ONE}"), text.loop("d", 0, "pitch", 16):
-            place = text.place("target + r * pitch + d")
-            found = text.new(f"load <4 x float>, ptr {place}, align 4")
-            made = text.new(f"fmul <4 x float> {found}, {text.spread(one, 'float', 4)}")
-            text.add(f"store <4 x float> {made}, ptr {place}, align 4")
-    text.add("ret void")
-    names = ("target", "pitch", "rows", "factors")
-    return text.define(f"private void @rescale({', '.join(f'i64 %{name}' for name in names)})")
+    f = Function("rescale", "target pitch rows factors", "private void")
+    target, pitch, rows, factors = f.args
+    with f.loop(0, rows) as r:
+        factor = f.load("float", factors + r * 4)
+        with f.when(factor.ne(1)), f.loop(0, pitch, 16) as d:
+            place = target + r * pitch + d
+            f.store(f.load("<4 x float>", place) * f.splat(factor, 4), place)
+    return f.end()
 
 
 # Attention, planned: panels of queries, chunks of keys, and what a unit of work is.
@@ -328,7 +301,7 @@ def plan_attention(primitive: Attend) -> KernelProgram | None:
         _result(primitive),
     )
     units = _units(primitive, cut.most)
-    kernels = [get_kernel(tile.name, functools.partial(make_microkernel, tile)).address for tile in tiles]
+    kernels = [get_kernel(tile.name, made_by("gemm.microkernel:make_microkernel", tile)).address for tile in tiles]
     words = {
         "queries": queries, "keys": keys, "size": size, "value_size": value_size, "row_units": units,
         "panel": own.queries, "lanes": own.lanes, "key_rows": own.keys, "value_rows": own.rows,
@@ -337,7 +310,7 @@ def plan_attention(primitive: Attend) -> KernelProgram | None:
         **{f"pack_{name}": pack.address for name, (_, pack) in zip(TENSORS, packs, strict=False)},
     }  # fmt: skip
     record = record_of(RECORD, words, batch, dict(zip(SECTIONS, sections, strict=True)))
-    kernel = get_kernel("attend", make_attention)
+    kernel = get_kernel("attention", make_attention)
     return KernelProgram(kernel, record, units * math.prod(batch), _size(primitive))
 
 
@@ -360,7 +333,7 @@ def _pack(view: View, rows: int, panel: int) -> tuple[str, Kernel]:
     across, step = view.strides[rows], view.strides[-3 - rows]
     lies = "p" if across == 1 else "t" if step == 1 else "s"
     packing = Packing(lies, "f16" if view.data_type is DataType.FLOAT16 else "f32", panel, panel)
-    return lies, get_kernel(packing.name, functools.partial(make_pack, packing))
+    return lies, get_kernel(packing.name, made_by("gemm.packing:make_pack", packing))
 
 
 # Sections
@@ -384,10 +357,9 @@ def _scores(primitive: Attend, score: Expr) -> Section:
     leaves = tuple(node for node in nodes if node.op in ("load", "coordinate") and node is not SUM)
     lies = [_leaf(primitive, leaf) for leaf in leaves]
     across = [lie.strides[-2] for lie in lies]
-    letters = "".join(row_letter(step // lie.width) for step, lie in zip(across, lies, strict=True))
-    shape = Softening(leaves, letters, own.lanes, own.queries)
+    shape = Softening(leaves, letters_of(across, lies), own.lanes, own.queries)
     key = f"{digest(score)} {shape[1:]}"
-    name = f"soften {hashlib.sha256(key.encode()).hexdigest()[:32]}"
+    name = f"online-softmax {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     kernel = get_kernel(name, functools.partial(make_soften, score, shape))
     numbers = [word_of(node) for node in givens(nodes)]
     steps, batch = [lie.strides[-1] for lie in lies], range(len(primitive.scores) - 2)
@@ -398,27 +370,20 @@ def _limit(primitive: Attend) -> Section:
     """The section that computes how many keys a query sees."""
     value = expand(primitive.limit if primitive.limit is not None else const(0, DataType.INT64))
     leaves = [node for node in walk(value) if node.op in ("load", "coordinate")]
-    lies = [_leaf(primitive, leaf) for leaf in leaves]
-    return _mapped(value, leaves, [*lies, NOWHERE], [0] * len(lies) + [8], len(primitive.scores) - 2)
+    lies = [*(_leaf(primitive, leaf) for leaf in leaves), NOWHERE._replace(width=8)]
+    return _mapped(primitive, value, leaves, lies, [0] * len(leaves) + [8])
 
 
 def _result(primitive: Attend) -> Section:
     """A row of sums, divided by the sum of its powers."""
-    value = (load(0, F32) / load(1, F32)).to(primitive.target.data_type)
-    lies = [NOWHERE, NOWHERE, StridedOperand.of(primitive.target).in_bytes]
-    steps = [4, 0, lies[2].strides[-1]]
-    return _mapped(value, [load(0, F32), load(1, F32)], lies, steps, len(primitive.scores) - 2)
+    leaves, target = [load(0, F32), load(1, F32)], StridedOperand.of(primitive.target).in_bytes
+    value = (leaves[0] / leaves[1]).to(primitive.target.data_type)
+    return _mapped(primitive, value, leaves, [NOWHERE, NOWHERE, target], [4, 0, target.strides[-1]])
 
 
 def _mapped(
-    value: Expr, leaves: Sequence[Expr], lies: Sequence[StridedOperand], steps: Sequence[int], rank: int
+    primitive: Attend, value: Expr, leaves: Sequence[Expr], lies: Sequence[StridedOperand], steps: Sequence[int]
 ) -> Section:
-    """The row of a map over some views, the last of which is written."""
-    nodes = list(walk(value))
-    widths = [*(1 if leaf.op == "coordinate" else leaf.type.size_in_bytes for leaf in leaves if leaf.type)]
-    widths.append(value.type.size_in_bytes if value.type else 1)
-    letters = "".join(row_letter(step // width) for step, width in zip(steps, widths, strict=True))
-    shape = Shape(tuple(leaves), letters, lanes_of(nodes, widest_of(nodes), letters, VECTOR), stream=False)
-    numbers = [word_of(node) for node in givens(nodes)]
+    """Rows of a map across the queries."""
     across = [lie.strides[-2] if lie.strides else 0 for lie in lies]
-    return section_of(row_kernel((value,), shape).address, lies, steps, numbers, across, range(rank))
+    return map_section(value, leaves, lies, steps, across, range(len(primitive.scores) - 2))

@@ -451,18 +451,27 @@ class Function(Text):
         return pointer if pointer.type == "i64" else self.made("i64", f"ptrtoint {pointer.typed} to i64")
 
     def load(
-        self, kind: str, at: Value, *, align: int = 0, mask: Value | range | None = None, atomic: str = ""
+        self,
+        kind: str,
+        at: Value,
+        *,
+        align: int = 0,
+        mask: Value | range | None = None,
+        otherwise: Value | None = None,
+        atomic: str = "",
     ) -> Value:
         """What lies at an address or pointer, aligned as its elements are.
 
-        Lanes that a mask leaves out are 0, and are not read; a `range` has the lanes that are known to be there.
+        Lanes that a mask leaves out are not read: they are 0, or as in another vector. A `range` has the lanes that are
+        known to be there.
         """
         align, place = align or _SIZES[scalar_in(kind)], self.pointer(at)
         if isinstance(mask, range):
             mask = self._lane_mask(mask, lanes_in(kind))
         if mask is not None:
             name = f"masked.load.{_suffix(kind)}.p0"
-            return self.intrinsic(name, place, self.value(align, "i32"), mask, self.zero(kind), result=kind)
+            fill = self.zero(kind) if otherwise is None else otherwise
+            return self.intrinsic(name, place, self.value(align, "i32"), mask, fill, result=kind)
         way, order = ("load atomic", f" {atomic}") if atomic else ("load", "")
         return self.made(kind, f"{way} {kind}, {place.typed}{order}, align {align}")
 
@@ -555,10 +564,8 @@ class Function(Text):
 
     def shuffle(self, a: Value, b: Value | None, order: Sequence[int]) -> Value:
         """Lanes of one vector, or of two: those of the second are counted after the first's; of -1 any will do."""
-        kind, chosen = (
-            vector_of(len(order), a.scalar),
-            ", ".join(f"i32 {lane if lane >= 0 else 'poison'}" for lane in order),
-        )
+        kind = vector_of(len(order), a.scalar)
+        chosen = ", ".join(f"i32 {lane if lane >= 0 else 'poison'}" for lane in order)
         other = "poison" if b is None else b
         return self.made(kind, f"shufflevector {a.typed}, {a.type} {other}, <{len(order)} x i32> <{chosen}>")
 

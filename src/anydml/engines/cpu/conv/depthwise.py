@@ -15,14 +15,13 @@ from anydml.engines.cpu.conv.input_lines import find_lines
 from anydml.engines.cpu.conv.stencil import DOT_LANES, MOST, Taps, make_stencil, suits_sdot, suits_vnni
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature
+from anydml.engines.cpu.gemm.blocking import has_dots, tile_for
 from anydml.engines.cpu.gemm.operands import Operands
-from anydml.engines.cpu.gemm.program import record_of
-from anydml.engines.cpu.gemm.tile_shapes import has_dots, tile_for
-from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, make_stage, take_scratch
-from anydml.engines.cpu.gemm.workspace import workspace
+from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, make_stage, record_of, take_scratch
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.launch.record import Layout
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
+from anydml.engines.cpu.threads.scratch import workspace
 from anydml.enums import DataType
 from anydml.ir.contraction import Contraction, byte_less_zero, varies_along
 from anydml.ir.epilogue import find_epilogue
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.engines.cpu.conv.input_lines import InputLines
-    from anydml.engines.cpu.gemm.program import Section
+    from anydml.engines.cpu.gemm.work_item import Section
     from anydml.ir.epilogue import Epilogue
     from anydml.ir.expressions import Expr
     from anydml.ir.padded_reads import Padded

@@ -15,18 +15,17 @@ from anydml.engines.cpu.conv.input_lines import find_lines
 from anydml.engines.cpu.conv.microkernel import DirectTile, make_direct_tile
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_feature
+from anydml.engines.cpu.gemm.blocking import CHAIN
 from anydml.engines.cpu.gemm.epilogue import SHORT
-from anydml.engines.cpu.gemm.microkernel import CHAIN
 from anydml.engines.cpu.gemm.operands import Operands
 from anydml.engines.cpu.gemm.prepacked import lay_out_places
-from anydml.engines.cpu.gemm.program import place_of, record_of
-from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, take_scratch
-from anydml.engines.cpu.gemm.workspace import workspace
+from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, place_of, record_of, take_scratch
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.launch.record import LINE, Layout
 from anydml.engines.cpu.rows.walk import VIEWS
 from anydml.engines.cpu.schedules import BATCH, BESIDE, CHANNEL, DOWN, GROUP, INPUT, LEAST_LANES, PLACE, ROW
+from anydml.engines.cpu.threads.scratch import workspace
 from anydml.ir.contraction import match_contraction
 from anydml.ir.epilogue import COLUMN, find_epilogue, is_cheap
 from anydml.ir.padded_reads import match_padded
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from anydml.engines.cpu.codegen.function import Value
     from anydml.engines.cpu.conv.input_lines import InputLines
     from anydml.engines.cpu.gemm.prepacked import Panels
-    from anydml.engines.cpu.gemm.program import Section
+    from anydml.engines.cpu.gemm.work_item import Section
     from anydml.ir.epilogue import Epilogue
     from anydml.ir.padded_reads import Padded
     from anydml.ir.verbs import Primitive

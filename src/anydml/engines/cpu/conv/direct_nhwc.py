@@ -13,11 +13,11 @@ from anydml.engines.cpu.conv.direct import PLACES, ROWS
 from anydml.engines.cpu.conv.input_lines import find_lines
 from anydml.engines.cpu.conv.microkernel import DirectTile
 from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.gemm.blocking import CHAIN
 from anydml.engines.cpu.gemm.epilogue import SHORT
-from anydml.engines.cpu.gemm.microkernel import CHAIN
 from anydml.engines.cpu.gemm.operands import Operands
 from anydml.engines.cpu.gemm.prepacked import lay_out_places
-from anydml.engines.cpu.gemm.program import place_of
+from anydml.engines.cpu.gemm.work_item import place_of
 from anydml.engines.cpu.launch.record import LINE
 from anydml.engines.cpu.rows.walk import VIEWS
 from anydml.engines.cpu.schedules import BATCH, BESIDE, CHANNEL, DOWN, GROUP, INPUT, PLACE, ROW

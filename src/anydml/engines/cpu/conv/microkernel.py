@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.gemm.blocking import Tile
 from anydml.engines.cpu.gemm.epilogue import EpilogueText
-from anydml.engines.cpu.gemm.microkernel import TRIO, RegisterTile, Tile
+from anydml.engines.cpu.gemm.microkernel import TRIO, RegisterTile
 from anydml.engines.cpu.launch.record import LINE
 from anydml.engines.cpu.rows.reduce_kernel import combine, identity
 from anydml.enums import DataType

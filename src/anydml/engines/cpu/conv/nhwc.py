@@ -11,14 +11,12 @@ from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.conv.microkernel import EACH, SPREAD, make_unpacked_tile
 from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.gemm.blocking import CHAIN, Tile, tile_for
 from anydml.engines.cpu.gemm.epilogue import epilogue_of
-from anydml.engines.cpu.gemm.macrokernel import RECORD, make_macrokernel
-from anydml.engines.cpu.gemm.microkernel import CHAIN, Tile
 from anydml.engines.cpu.gemm.operands import PANELS, PIECES, Operands
 from anydml.engines.cpu.gemm.prepacked import lay_out_places
-from anydml.engines.cpu.gemm.program import place_of_pieces, record_of
-from anydml.engines.cpu.gemm.selection import size_of
-from anydml.engines.cpu.gemm.tile_shapes import tile_for
+from anydml.engines.cpu.gemm.selection import RECORD, get_macrokernel, size_of
+from anydml.engines.cpu.gemm.work_item import place_of_pieces, record_of
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
@@ -192,7 +190,7 @@ def _units(sides: NhwcOperands, tile: Tile) -> tuple[int, int]:
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // width)
     threads = 1 if size_of(sides) < SMALL else get_num_threads()
     wanted = 1 if threads == 1 else figures().gemm.items_per_thread * threads
-    most = max(min(figures().conv.panel_bytes // (4 * sides.k * width), figures().gemm.skinny_columns // width), 1)
+    most = max(min(figures().conv.panel_bytes // (4 * sides.k * width), figures().gemm.small_m_columns // width), 1)
     batch, columns = sides.count(sides.batch), -(-column_panels // most)
     rows = min(row_panels, -(-wanted // (batch * columns)))
     return rows, min(column_panels, max(columns, -(-wanted // (batch * rows))))
@@ -230,7 +228,7 @@ def _program(sides: NhwcOperands, tile: Tile, panels: Panels | None = None) -> K
         "left_on": 0 if tile.reads == SPREAD else 4, "of_columns": row_units * batch,
     }  # fmt: skip
     record = record_of(RECORD, words, [sides.found.sizes[k] for k in sides.batch], sections)
-    kernel = get_kernel("contract", make_macrokernel)
+    kernel = get_macrokernel()
     layouts = panels.layouts if panels is not None else {}
     return KernelProgram(kernel, record, row_units * column_units * batch, size_of(sides), layouts)
 

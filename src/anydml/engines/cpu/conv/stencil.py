@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text
 from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.gemm.blocking import FOUR
 from anydml.engines.cpu.gemm.epilogue import EpilogueText
 from anydml.engines.cpu.launch.record import LINE
-from anydml.engines.cpu.quant.dot4 import FOUR, write_dot
+from anydml.engines.cpu.quant.dot4 import write_dot
 from anydml.engines.cpu.rows.reduce_kernel import combine
 from anydml.enums import DataType
 from anydml.ir.expressions import fold, load
@@ -619,7 +620,7 @@ class _Vnni(_Stencil):
 
     def add(self, total: Value | None, x: Value, a: int, b: int) -> Value:
         start = self.start if total is None else total
-        return self.f.value(write_dot(self.f, DOT_LANES, False, x, self.fours[a, b], start), self.vector)
+        return write_dot(self.f, False, x, self.fours[a, b], start)
 
     def wait(self, sums: Sums) -> None:
         """Registers are enough."""

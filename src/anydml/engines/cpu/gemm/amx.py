@@ -4,85 +4,71 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.engines.cpu.codegen.function import Steps
+from anydml.engines.cpu.codegen.function import Function
 from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.gemm.blocking import MATRIX_LINE, MATRIX_SIDE
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.gemm.microkernel import Tile
+    from anydml.engines.cpu.codegen.function import Value
+    from anydml.engines.cpu.gemm.blocking import Tile
 
 
-SIDE = 16
-"""Rows of a register, and its sums in each."""
-LINE = 64
-"""Bytes of a register's row."""
-HIGH = 2 * SIDE
-"""The most rows of a tile."""
 LEFT, RIGHT = 4, 6
 """The first registers of the factors: before them are those of the sums."""
 
 
 def make_matrices(tile: Tile) -> str:
     """The text of the kernel."""
-    text, downs, acrosses = Steps(), range(-(-tile.rows // SIDE)), range(tile.vectors)
-    heights = [min(SIDE, tile.rows - SIDE * i) for i in downs]
-    for name in ("ldtilecfg(ptr", "tilerelease(", "tilezero(i8", "tdpbusd(i8, i8, i8", "tdpbsud(i8, i8, i8"):
-        text.declared[f"declare void @llvm.x86.{name})"] = None
-    for name in ("tileloadd64", "tilestored64"):
-        text.declared[f"declare void @llvm.x86.{name}(i8, ptr, i64)"] = None
+    f = Function("kernel", "a b b_step c c_step count first b_next far far_step")
+    downs, acrosses = range(-(-tile.rows // MATRIX_SIDE)), range(tile.vectors)
+    a, b, b_step, c, c_step, count, first = f.args[:7]
+    heights = [min(MATRIX_SIDE, tile.rows - MATRIX_SIDE * i) for i in downs]
 
-    def do(name: str, *args: str) -> None:
-        text.add(f"call void @llvm.x86.{name}({', '.join(args)})")
+    def do(name: str, *registers: int, at: Value | None = None, step: Value | int | None = None) -> None:
+        given = [f.value(number, "i8") for number in registers]
+        given += [] if at is None else [f.pointer(at)]
+        f.invoke(f"@llvm.x86.{name}", *given, *([] if step is None else [step]))
+
+    def sums_at(i: int, j: int) -> Value:
+        """The place of a register's sums in the tile at c."""
+        return c + c_step * (MATRIX_SIDE * i) + MATRIX_LINE * j
 
     sums = {(i, j): 2 * i + j for i in downs for j in acrosses}
     rows = {number: heights[i] for (i, _), number in sums.items()}
-    rows |= {LEFT + i: heights[i] for i in downs} | {RIGHT + j: SIDE for j in acrosses}
-    text.room("shape", 8)
+    rows |= {LEFT + i: heights[i] for i in downs} | {RIGHT + j: MATRIX_SIDE for j in acrosses}
+    shape = f.address(f.stack("i64", 8))
     for word, number in enumerate(_shape(rows)):
-        text.put(f"shape + {8 * word}", number)
-    do("ldtilecfg", f"ptr {text.place('shape')}")
-    with text.when("first != 0"):
-        for number in sums.values():
-            do("tilezero", f"i8 {number}")
-    with text.when("first == 0"):
-        for (i, j), number in sums.items():
-            do("tileloadd64", f"i8 {number}", f"ptr {_sum_at(text, i, j)}", "i64 %c.step")
+        f.store(number, shape + 8 * word)
+    do("ldtilecfg", at=shape)
+    with f.either(first.ne(0)) as (new, old):
+        with new:
+            for number in sums.values():
+                do("tilezero", number)
+        with old:
+            for (i, j), number in sums.items():
+                do("tileloadd64", number, at=sums_at(i, j), step=c_step)
     lines = tile.rows * tile.vectors
-    with text.loop("k", 0, "count", SIDE):
-        fetched = figures().gemm.amx_result_lines
-        if fetched:
-            text.let("line", f"min(k // {SIDE} * {fetched}, {max(lines - fetched, 0)})")
+    with f.loop(0, count, MATRIX_SIDE) as k:
+        fetched, ahead = figures().gemm.amx_result_lines, figures().gemm.amx_steps_ahead
+        soon = f.min(k // MATRIX_SIDE * fetched, max(lines - fetched, 0))
         for i in range(min(fetched, lines)):
-            text.let(f"line{i}", f"line + {i}")
-            row = text.new(f"mul i64 %c.step, {text.value(f'line{i} // {tile.vectors}')}")
-            text.add(f"%row{i} = add i64 %c, {row}")
-            text.fetch(text.place(f"row{i} + line{i} % {tile.vectors} * {LINE}"), is_written=True)
+            line = soon + i
+            f.prefetch(c + c_step * (line // tile.vectors) + line % tile.vectors * MATRIX_LINE, is_written=True)
         for i in downs:
-            place = text.place(f"a + k * {4 * tile.pitch} + {i * SIDE * LINE}")
-            do("tileloadd64", f"i8 {LEFT + i}", f"ptr {place}", f"i64 {LINE}")
-        text.add("%down = mul i64 %k, %b.step")
+            do("tileloadd64", LEFT + i, at=a + k * (4 * tile.pitch) + i * MATRIX_SIDE * MATRIX_LINE, step=MATRIX_LINE)
+        down = k * b_step
         for j in acrosses:
-            do("tileloadd64", f"i8 {RIGHT + j}", f"ptr {text.place(f'b + down + {j * LINE}')}", "i64 %b.step")
-        ahead = figures().gemm.amx_steps_ahead
-        for i in range(SIDE if ahead else 0):
-            text.add(f"%far{i} = mul i64 %b.step, {ahead * SIDE + i}")
+            do("tileloadd64", RIGHT + j, at=b + down + j * MATRIX_LINE, step=b_step)
+        for i in range(MATRIX_SIDE if ahead else 0):
+            far = b_step * (ahead * MATRIX_SIDE + i)
             for j in acrosses:
-                text.fetch(text.place(f"b + down + far{i} + {j * LINE}"))
+                f.prefetch(b + down + far + j * MATRIX_LINE)
         for (i, j), number in sums.items():
-            name = "tdpbsud" if tile.is_turned else "tdpbusd"
-            do(name, f"i8 {number}", f"i8 {LEFT + i}", f"i8 {RIGHT + j}")
+            do("tdpbsud" if tile.is_turned else "tdpbusd", number, LEFT + i, RIGHT + j)
     for (i, j), number in sums.items():
-        do("tilestored64", f"i8 {number}", f"ptr {_sum_at(text, i, j)}", "i64 %c.step")
+        do("tilestored64", number, at=sums_at(i, j), step=c_step)
     do("tilerelease")
-    text.add("ret void")
-    names = ("a", "b", "b.step", "c", "c.step", "count", "first", "b.next", "far", "far.step")
-    return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
-
-
-def _sum_at(text: Steps, i: int, j: int) -> str:
-    """The place of a register's sums in the tile at c."""
-    down = text.new(f"mul i64 %c.step, {SIDE * i}")
-    at = text.new(f"add i64 {text.new(f'add i64 %c, {down}')}, {LINE * j}")
-    return text.new(f"inttoptr i64 {at} to ptr")
+    return f.end()
 
 
 def _shape(rows: dict[int, int]) -> list[int]:
@@ -90,6 +76,6 @@ def _shape(rows: dict[int, int]) -> list[int]:
     octets = bytearray(64)
     octets[0] = 1
     for number, count in rows.items():
-        octets[16 + 2 * number] = LINE
+        octets[16 + 2 * number] = MATRIX_LINE
         octets[48 + number] = count
     return [int.from_bytes(octets[at : at + 8], "little", signed=True) for at in range(0, 64, 8)]

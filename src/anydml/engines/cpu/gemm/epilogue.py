@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from anydml.engines.cpu.codegen.function import Function, Value
-    from anydml.engines.cpu.gemm.microkernel import Tile
+    from anydml.engines.cpu.gemm.blocking import Tile
     from anydml.engines.cpu.gemm.operands import Operands
     from anydml.ir.epilogue import Epilogue
     from anydml.ir.expressions import Expr

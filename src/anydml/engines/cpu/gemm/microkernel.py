@@ -8,14 +8,14 @@ memory, or an epilogue computed from them in registers.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.amx import make_matrices
+from anydml.engines.cpu.gemm.blocking import BYTES, CHAIN, LINED, UNROLLED
 from anydml.engines.cpu.gemm.epilogue import EpilogueText
-from anydml.engines.cpu.gemm.packing import LINED
 from anydml.engines.cpu.launch.record import LINE
 from anydml.engines.cpu.quant.dot4 import write_dot, write_pairs, write_small
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from anydml.engines.cpu.codegen.function import Value
+    from anydml.engines.cpu.gemm.blocking import Tile
     from anydml.ir.epilogue import Epilogue
 
     Sums = dict[tuple[int, int], Value]
@@ -47,80 +48,7 @@ if TYPE_CHECKING:
 # column)` are where, the words of the result, the addresses of its views, and the place of the tile among all.
 
 
-CHAIN = 128
-"""Products that are added up one after the other: a sum of such sums has a smaller error than one of all."""
-BYTES = ("i8", "pairs", "small", "matrices")
-"""The kinds of tiles whose elements are four bytes."""
 SCALARS = {"f32": "float", "f16": "float", "i32": "i32", **dict.fromkeys(BYTES, "i32")}
-
-
-class Tile(NamedTuple):
-    """The parameters of a tile's text."""
-
-    rows: int
-    vectors: int
-    lanes: int
-    pitch: int
-    """Rows that a step of a has room for."""
-    by_lane: bool
-    """Whether arithmetic takes a factor from a lane of a vector, as an Arm's; otherwise it is spread as it is read."""
-    kind: str = "f32"
-    """Of elements: `i8` are four bytes of as many steps, and `pairs` too, for an x86 without dot instructions, with
-    rows as 16 bits: the first and third bytes of all, then the others; `small` are bytes for such a one, of which one
-    factor's are small; `matrices` are bytes for matrix registers; of `f16` columns are FLOAT16, and rows FLOAT32.
-    """
-    panels: int = 1
-    """Panels of columns that it takes at once, so that a few rows have sums enough to wait for none of them."""
-    reads: str = ""
-    """How rows are read that are not packed, see `conv/microkernel.py`; none where they are."""
-    is_turned: bool = False
-    """Whether the left one of bytes is signed, and the right one is not, where that is an x86's other way round."""
-    is_lined: bool = False
-    """Whether rows lie in lines."""
-    is_apart: bool = False
-    """Whether rows are not packed, and lie some bytes apart."""
-    fetches: bool = False
-    """Whether columns are fetched that are multiplied later."""
-    ahead: int = 0
-    """Steps ahead that columns are fetched, where they lie in a matrix; 0 where they are packed."""
-    steps: int = 0
-    """Of each piece of rows that are not packed, where all have the same few; 0 where a table says how many."""
-    tail: int = 0
-    """Lanes of a row's last vector that there are; 0 where all are."""
-    is_halved: bool = False
-    """Whether products of some steps have sums of their own: ONNX Runtime's error of one row is half of a chain's."""
-    epilogue: Epilogue | None = None
-    """The computation of results from sums; None where they are results, or others compute those."""
-
-    @property
-    def across(self) -> int:
-        """Vectors of a row, of all panels."""
-        return self.vectors * self.panels
-
-    def present(self, j: int) -> int:
-        """The lanes of a row's vector that there are."""
-        return self.tail if self.tail and j == self.across - 1 else self.lanes
-
-    @property
-    def reads_some(self) -> bool:
-        """Whether columns are read that there are, and no more, so that none need to be packed."""
-        return self.tail > 0 and self.kind == "f32" and not self.by_lane
-
-    @property
-    def is_tied(self) -> bool:
-        """Whether LLVM reads steps ahead that it has no registers for, unless every step's sums are waited for.
-
-        6 x 64 x 128 takes 3.0 us so, and 3.2 spilled (Arm Neoverse-N1); others are a hundredth slower tied.
-        """
-        if self.by_lane:
-            return self.rows == 6 and self.vectors == 4
-        return self.panels > 1 or self.is_apart or self.kind in ("pairs", "small")
-
-    @property
-    def name(self) -> str:
-        """The kernel's."""
-        *plain, epilogue = self
-        return " ".join(["tile", *map(str, plain), *([epilogue.name] if epilogue is not None else [])])
 
 
 # The accumulators of a register tile, where they are put down, and results computed from them.
@@ -219,8 +147,6 @@ class RegisterTile:
 # The packed and the strided operand modes, and the loops along K.
 
 
-UNROLLED = LINED // 2
-"""Steps at once: a hundredth quicker than 4."""
 TRIO = 3
 """Rows that share a pointer: an x86 adds a stride, or twice that, as it reads."""
 
@@ -411,8 +337,7 @@ class Microkernel(RegisterTile):
             if tile.kind == "pairs":
                 both = factor, f.splat(f.load("i32", self._row(here, step, i) + 4 * tile.pitch), tile.lanes)
                 for j, column in enumerate(columns):
-                    made = write_pairs(f, tile.lanes, both, column, sums[i, j], is_turned=tile.is_turned)
-                    sums[i, j] = f.value(made, self.vector)
+                    sums[i, j] = write_pairs(f, both, column, sums[i, j], is_turned=tile.is_turned)
                 continue
             for j, column in enumerate(columns):
                 sums[i, j] = self._multiply(factor, column, sums[i, j])
@@ -440,5 +365,5 @@ class Microkernel(RegisterTile):
             return factor * column + total
         factors = (column, factor) if tile.is_turned else (factor, column)
         if tile.kind == "small":
-            return f.value(write_small(f, tile.lanes, *factors, total), self.vector)
-        return f.value(write_dot(f, tile.lanes, tile.by_lane, *factors, total), self.vector)
+            return write_small(f, *factors, total)
+        return write_dot(f, tile.by_lane, *factors, total)

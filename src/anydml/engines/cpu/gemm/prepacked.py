@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.engines.cpu.gemm.blocking import FOUR, tile_for
 from anydml.engines.cpu.gemm.operands import element_of
-from anydml.engines.cpu.quant.dot4 import FOUR
+from anydml.engines.cpu.gemm.selection import SIDE, int8_of, operands_of, plan_tiles, reads_once, tile_of
 from anydml.enums import DataType
 from anydml.ir.contraction import StridedOperand
 from anydml.ir.expressions import coordinate, fetch, fold, given, load, maximum, minimum, where
@@ -17,9 +19,10 @@ from anydml.ir.views import View
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from anydml.engines.cpu.gemm.microkernel import Tile
+    from anydml.engines.cpu.gemm.blocking import Tile
     from anydml.engines.cpu.gemm.operands import Operands
-    from anydml.engines.cpu.gemm.program import Section
+    from anydml.engines.cpu.gemm.work_item import Section
+    from anydml.engines.cpu.launch.program import KernelProgram
     from anydml.engines.cpu.quant.int8 import Int8Plan
     from anydml.ir.expressions import Expr
 
@@ -43,65 +46,78 @@ class Panels(NamedTuple):
     """The most that two neighbours may add up to, so that bytes are small; 0 where nothing asks."""
 
 
-def lay_out_panels(sides: Operands, width: int, octets: Int8Plan | None, constants: frozenset[str]) -> Panels | None:
-    """Panels of so many columns; None where the right factor is no constant's elements, or gains nothing.
+def plan_gemm_prepacked(primitive: Reduce, constants: frozenset[str]) -> KernelProgram | None:
+    """Tiles over a factor that is a constant, and is laid out in panels ahead; None for others."""
+    sides = operands_of(primitive)
+    if sides is None:
+        return None
+    tile = tile_of(sides)
+    if sides.windows is None:
+        # Panels of all products are alike, so that a weight is laid out once for any number of rows.
+        wide = tile._replace(vectors=tile_for(sides.kind, SIDE).vectors)
+        panels = lay_out_panels(sides, wide.vectors * wide.lanes, int8_of(sides, wide), constants)
+        if panels is not None:
+            return plan_tiles(sides, wide, panels)
+    int8 = int8_of(sides, tile, constants)
+    if int8 is not None:
+        known = lay_out_bytes(sides, int8, constants) if sides.m > 1 else None
+        return None if known is None else plan_tiles(sides, tile, known=(int8, known))
+    is_small_m = sides.windows is None and reads_once(sides, tile)
+    rows = lay_out_rows(sides, tile, constants) if sides.m > 1 and not is_small_m else None
+    return None if rows is None else plan_tiles(sides, tile, ahead=rows)
 
-    In the last panel the last column stands for those that there are not: nobody reads what is computed from them.
-    """
-    view, count = _constant(sides, octets.right if octets else element_of(sides.right), constants), -(-sides.n // width)
+
+def lay_out_panels(sides: Operands, width: int, int8: Int8Plan | None, constants: frozenset[str]) -> Panels | None:
+    """Panels of so many columns; None where the right factor is no constant's elements, or gains nothing."""
+    view, count = _constant(sides, int8.right if int8 else element_of(sides.right), constants), -(-sides.n // width)
     if view is None or (count * width - sides.n) * WASTE > sides.n:
         return None
-    name, kind, together = _name(sides, view), view.data_type, FOUR if octets else 1
-    filled = octets.filled if octets else 1
-    batch = tuple(k for k in sides.batch if view.strides[k])
-    sizes = tuple(sides.found.sizes[k] for k in batch)
-    packed = -(-sides.k // filled) * (filled // together)
-    target = _packed(name, kind, (*sizes, count, packed, width, *([FOUR] if octets else [])))
-    outer = tuple(view.strides[k] for k in batch)
-    across, along = (view.strides[side[-1]] if side else 0 for side in (sides.columns, sides.folded))
-    source = View(view.tensor, kind, (*sizes, sides.n, sides.k), (*outer, across, along), view.offset)
-    flips = octets is not None and octets.flips
-    if sides.n % width or sides.k % filled or flips:
-        layout = Map((source,), target, _element(source, len(sizes), width, together, filled, flips=flips))
+    name, kind = new_name(f"{view.tensor} in panels", sides.primitive), view.data_type
+    batch, source = _by_batch(sides, view, sides.columns)
+    flips = int8 is not None and int8.flips
+    if int8 is None:
+        layout = in_panels(source, name, len(batch), width)
+    elif sides.k % int8.filled or flips:
+        layout = _k4_panels(source, name, width, int8)
     else:
-        strides = (*outer, across * width, along * together, across, *([along] if octets else []))
-        layout = copy_of(View(view.tensor, kind, target.sizes, strides, view.offset), target)
+        *sizes, steps = source.sizes
+        *strides, along = source.strides
+        source4 = replace(source, sizes=(*sizes, steps // FOUR, FOUR), strides=(*strides, along * FOUR, along))
+        layout = in_panels(source4, name, len(batch), width)
+    target, bytes_of = layout.target, kind.size_in_bytes
     layouts: dict[str, Map | Reduce] = {name: layout}
-    bytes_of = kind.size_in_bytes
     # A column begins that far after the one before only where a panel does: others are not asked for.
-    lies, steps, on = [_lie(sides, target, batch)], [bytes_of * width], [bytes_of * packed * together]
-    if octets and octets.zeros:
-        total = _packed(f"{name} summed", DataType.INT32, (*sizes, sides.n, 1))
+    on_panel = bytes_of * target.strides[len(batch)] // width
+    lies, steps_of, on = [_lie(sides, target, batch)], [bytes_of * width], [on_panel]
+    if int8 and int8.zeros:
+        total = packed_view(f"{name} summed", DataType.INT32, (*source.sizes[:-1], 1))
         number = _signed(load(0, kind), flips=flips).to(DataType.INT32)
         layouts = {total.tensor: Reduce((source,), total, fold("sum", number), 1), **layouts}
-        lies, steps, on = [*lies, _lie(sides, total, batch)], [*steps, 0], [*on, 4]
-    most = octets.most(is_left=False) if octets and octets.small else 0
-    if most and sides.k > 1:
+        lies, steps_of, on = [*lies, _lie(sides, total, batch)], [*steps_of, 0], [*on, 4]
+    most = int8.most(is_left=False) if int8 and int8.small and sides.k > 1 else 0
+    if most:
         bound = _bound(source, name, flips=flips)
         layouts, lies = {bound.target.tensor: bound, **layouts}, [*lies, _lie(sides, bound.target, ())]
-        steps, on = [*steps, 0], [*on, 0]
-    return Panels(sides.section((), lies, steps, on), layouts, bytes_of, most if sides.k > 1 else 0)
+        steps_of, on = [*steps_of, 0], [*on, 0]
+    return Panels(sides.section((), lies, steps_of, on), layouts, bytes_of, most)
 
 
-def lay_out_bytes(sides: Operands, octets: Int8Plan, constants: frozenset[str]) -> Panels | None:
+def lay_out_bytes(sides: Operands, int8: Int8Plan, constants: frozenset[str]) -> Panels | None:
     """A left factor of bytes as it lies, with the most that two neighbours add up to; None where nothing asks."""
-    view = _constant(sides, octets.left, constants) if octets.small and sides.k > 1 else None
+    view = _constant(sides, int8.left, constants) if int8.small and sides.k > 1 else None
     if view is None:
         return None
-    name = _name(sides, view)
-    batch = tuple(k for k in sides.batch if view.strides[k])
-    sizes, outer = (tuple(some[k] for k in batch) for some in (sides.found.sizes, view.strides))
-    across, along = (view.strides[side[-1]] if side else 0 for side in (sides.rows, sides.folded))
-    source = View(view.tensor, view.data_type, (*sizes, sides.m, sides.k), (*outer, across, along), view.offset)
+    name = new_name(f"{view.tensor} in panels", sides.primitive)
+    batch, source = _by_batch(sides, view, sides.rows)
     # Rows that lie side by side are packed as such.
-    is_across = across == 1
-    order = (*range(len(sizes)), len(sizes) + is_across, len(sizes) + (not is_across))
-    target = _packed(name, view.data_type, tuple(source.sizes[k] for k in order))
+    is_across = source.strides[-2] == 1
+    order = (*range(len(batch)), len(batch) + is_across, len(batch) + (not is_across))
+    target = packed_view(name, view.data_type, tuple(source.sizes[k] for k in order))
     bound = _bound(source, name)
     layouts: dict[str, Map | Reduce] = {bound.target.tensor: bound, name: copy_of(source.pick(order), target)}
     lies = [_lie(sides, target, batch), _lie(sides, bound.target, ())]
     step, on = (sides.m, 1) if is_across else (1, sides.k)
-    return Panels(sides.section((), lies, [step, 0], [on, 0]), layouts, 1, octets.most(is_left=True))
+    return Panels(sides.section((), lies, [step, 0], [on, 0]), layouts, 1, int8.most(is_left=True))
 
 
 def _bound(source: View, name: str, *, flips: bool = False) -> Reduce:
@@ -114,62 +130,77 @@ def _bound(source: View, name: str, *, flips: bool = False) -> Reduce:
     )
     a, b = (_signed(load(i, source.data_type), flips=flips).to(DataType.INT32) for i in range(2))
     above, below = (pick(a, 0) + pick(b, 0) for pick in (maximum, minimum))
-    target = _packed(f"{name} bound", DataType.INT32, (1,) * len(source.sizes))
+    target = packed_view(f"{name} bound", DataType.INT32, (1,) * len(source.sizes))
     return Reduce(halves, target, fold("max", maximum(above, 0 - below)), len(source.sizes))
 
 
 def lay_out_places(sides: Operands, width: int, constants: frozenset[str]) -> Panels | None:
-    """Panels of so many columns, whose steps lie in the order of the dimensions that are folded; None as above.
-
-    In the last panel the last column stands for those that there are not.
-    """
+    """Panels of so many columns, whose steps lie in the order of the dimensions that are folded; None as above."""
     view = _constant(sides, sides.right, constants)
     if view is None or view.data_type is not DataType.FLOAT32:
         return None
     batch = tuple(k for k in sides.batch if view.strides[k])
-    sizes, outer = (tuple(some[k] for k in batch) for some in (sides.found.sizes, view.strides))
-    steps, along = (tuple(some[k] for k in sides.folded) for some in (sides.found.sizes, view.strides))
-    across, count = view.strides[sides.columns[-1]], -(-sides.n // width)
-    name = f"{_name(sides, view)} of {width}, places first"
-    target = _packed(name, view.data_type, (*sizes, count, *steps, width))
-    if sides.n % width:
-        source = View(view.tensor, view.data_type, (*sizes, sides.n, *steps), (*outer, across, *along), view.offset)
-        rank, last = len(sizes), len(target.sizes) - 1
-        column = minimum(coordinate(rank) * width + coordinate(last), given(sides.n - 1, DataType.INT64))
-        at = [*map(coordinate, range(rank)), column, *map(coordinate, range(rank + 1, last))]
-        layout = Map((source,), target, fetch(0, view.data_type, at))
-    else:
-        strides = (*outer, across * width, *along, across)
-        layout = copy_of(View(view.tensor, view.data_type, target.sizes, strides, view.offset), target)
-    section = sides.section((), [_lie(sides, target, batch)], [4 * width], [4 * sides.k])
+    dimensions = (*batch, sides.columns[-1], *sides.folded)
+    sizes = [sides.n if k == sides.columns[-1] else sides.found.sizes[k] for k in dimensions]
+    source = replace(view, sizes=tuple(sizes), strides=tuple(view.strides[k] for k in dimensions))
+    name = new_name(f"{view.tensor} in panels", sides.primitive) + f" of {width}, places first"
+    layout = in_panels(source, name, len(batch), width, len(sides.folded))
+    section = sides.section((), [_lie(sides, layout.target, batch)], [4 * width], [4 * sides.k])
     return Panels(section, {name: layout}, 4)
 
 
 def lay_out_rows(sides: Operands, tile: Tile, constants: frozenset[str]) -> Panels | None:
-    """Panels of a tile's rows; None where the left factor is no constant's elements of FLOAT32.
-
-    In the last panel the last row stands for those that there are not, and for those past the tile's in each.
-    """
+    """Panels of a tile's rows; None where the left factor is no constant's elements of FLOAT32."""
     view = _constant(sides, sides.left, constants)
     if view is None or view.data_type is not DataType.FLOAT32:
         return None
+    batch, source = _by_batch(sides, view, sides.rows)
+    name = new_name(f"{view.tensor} in panels", sides.primitive)
+    layout = in_panels(source, name, len(batch), tile.rows, pitch=tile.pitch)
+    section = sides.section((), [_lie(sides, layout.target, batch)], [4 * tile.pitch], [4 * tile.pitch * sides.k])
+    return Panels(section, {name: layout}, 4)
+
+
+def in_panels(source: View, name: str, axis: int, width: int, inner: int = 1, pitch: int = 0) -> Map:
+    """A dimension cut into panels of some width: their numbers stand in its place, what lies within one after `inner`
+    more dimensions, with room for `pitch`.
+
+    In the last panel the last one stands for those that there are not, and for those past the width in each: nobody
+    reads what is computed from them.
+    """
+    sizes, strides, within, pitch = source.sizes, source.strides, axis + 1 + inner, pitch or width
+    panels = (*sizes[:axis], -(-sizes[axis] // width), *sizes[axis + 1 : within], pitch, *sizes[within:])
+    target = packed_view(name, source.data_type, panels)
+    if sizes[axis] % width or pitch != width:
+        places = [coordinate(k) for k in range(len(panels))]
+        at = minimum(places[axis] * width + places[within], given(sizes[axis] - 1, DataType.INT64))
+        index = [*places[:axis], at, *places[axis + 1 : within], *places[within + 1 :]]
+        return Map((source,), target, fetch(0, source.data_type, index))
+    across = strides[axis]
+    moved = (*strides[:axis], across * width, *strides[axis + 1 : within], across, *strides[within:])
+    return copy_of(replace(source, sizes=panels, strides=moved), target)
+
+
+def _k4_panels(source: View, name: str, width: int, int8: Int8Plan) -> Map:
+    """The same of bytes, by four steps: whatever lies past the end of the steps is 0, and signs may be the other."""
+    *outer, columns, steps = source.sizes
+    rank, filled = len(outer), int8.filled
+    sizes = (*outer, -(-columns // width), -(-steps // filled) * (filled // FOUR), width, FOUR)
+    column = coordinate(rank) * width + coordinate(rank + 2)
+    step = coordinate(rank + 1) * FOUR + coordinate(rank + 3)
+    at = [minimum(x, given(size - 1, DataType.INT64)) for x, size in ((column, columns), (step, steps))]
+    found = _signed(fetch(0, source.data_type, [*map(coordinate, range(rank)), *at]), flips=int8.flips)
+    found = found.bits(source.data_type)
+    value = where(step < steps, found, 0) if steps % filled else found
+    return Map((source,), packed_view(name, source.data_type, sizes), value)
+
+
+def _by_batch(sides: Operands, view: View, across: tuple[int, ...]) -> tuple[tuple[int, ...], View]:
+    """The dimensions of the batch that a factor has, and it by those, its rows or columns, and steps."""
     batch = tuple(k for k in sides.batch if view.strides[k])
     sizes, outer = (tuple(some[k] for k in batch) for some in (sides.found.sizes, view.strides))
-    across, along = (view.strides[side[-1]] if side else 0 for side in (sides.rows, sides.folded))
-    count = -(-sides.m // tile.rows)
-    target = _packed(_name(sides, view), view.data_type, (*sizes, count, sides.k, tile.pitch))
-    if sides.m % tile.rows or tile.pitch != tile.rows:
-        source = View(view.tensor, view.data_type, (*sizes, sides.m, sides.k), (*outer, across, along), view.offset)
-        rank = len(sizes)
-        row = minimum(coordinate(rank) * tile.rows + coordinate(rank + 2), given(sides.m - 1, DataType.INT64))
-        layout = Map(
-            (source,), target, fetch(0, view.data_type, [*map(coordinate, range(rank)), row, coordinate(rank + 1)])
-        )
-    else:
-        strides = (*outer, across * tile.rows, along, across)
-        layout = copy_of(View(view.tensor, view.data_type, target.sizes, strides, view.offset), target)
-    section = sides.section((), [_lie(sides, target, batch)], [4 * tile.pitch], [4 * tile.pitch * sides.k])
-    return Panels(section, {target.tensor: layout}, 4)
+    on, along = (view.strides[side[-1]] if side else 0 for side in (across, sides.folded))
+    return batch, replace(view, sizes=(*sizes, sides.count(across), sides.k), strides=(*outer, on, along))
 
 
 def _constant(sides: Operands, leaf: Expr, constants: frozenset[str]) -> View | None:
@@ -180,11 +211,11 @@ def _constant(sides: Operands, leaf: Expr, constants: frozenset[str]) -> View | 
     return view if view is not None and is_alone and view.tensor in constants else None
 
 
-def _name(sides: Operands, view: View) -> str:
-    name = f"{view.tensor} in panels"
-    while name in (*(one.tensor for one in sides.primitive.sources), sides.target.tensor):
-        name += " more"
-    return name
+def new_name(stem: str, primitive: Reduce) -> str:
+    """A tensor's name that no other has."""
+    while stem in (*(one.tensor for one in primitive.sources), primitive.target.tensor):
+        stem += " more"
+    return stem
 
 
 def _lie(sides: Operands, view: View, batch: tuple[int, ...]) -> StridedOperand:
@@ -193,25 +224,12 @@ def _lie(sides: Operands, view: View, batch: tuple[int, ...]) -> StridedOperand:
     return StridedOperand(view.tensor, 0, tuple(width * own.get(k, 0) for k in range(len(sides.found.sizes))), width)
 
 
-def _element(source: View, rank: int, width: int, together: int, filled: int, *, flips: bool) -> Expr:
-    """The element of a place in panels: by batch, panel, step and column, and by step again where some are together."""
-    *_, columns, steps = source.sizes
-    column = coordinate(rank) * width + coordinate(rank + 2)
-    step = coordinate(rank + 1)
-    if together > 1:
-        step = step * together + coordinate(rank + 3)
-    at = [minimum(x, given(size - 1, DataType.INT64)) for x, size in ((column, columns), (step, steps))]
-    found = _signed(fetch(0, source.data_type, [*map(coordinate, range(rank)), *at]), flips=flips)
-    found = found.bits(source.data_type)
-    # Whatever lies past the end of the steps is 0.
-    return where(step < steps, found, 0) if steps % filled else found
-
-
 def _signed(byte: Expr, *, flips: bool) -> Expr:
     """A byte less 128, signed, where that is how it is multiplied."""
     return (byte ^ 128).bits(DataType.INT8) if flips else byte
 
 
-def _packed(name: str, kind: DataType, sizes: tuple[int, ...]) -> View:
+def packed_view(name: str, kind: DataType, sizes: tuple[int, ...]) -> View:
+    """A tensor of its own."""
     strides = tuple(math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
     return View(name, kind, sizes, strides)

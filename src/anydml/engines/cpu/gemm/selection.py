@@ -4,57 +4,58 @@ prepacked panels first, then small-M products, panels that are packed on the way
 
 from __future__ import annotations
 
-import functools
-import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.alone import import_alone
 from anydml.engines.common.routes import Route, always, choose
 from anydml.engines.common.threads import get_num_threads
-from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.build import get_kernel, made_by
 from anydml.engines.cpu.codegen.expressions import find_rare
 from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.gemm.blocking import (
+    BYTES,
+    CHAIN,
+    FOUR,
+    Packing,
+    halves,
+    has_dots,
+    matrices_for,
+    most_halved,
+    tile_for,
+)
 from anydml.engines.cpu.gemm.epilogue import epilogue_of, fills_lines, may_place
-from anydml.engines.cpu.gemm.macrokernel import LEFT, RECORD, RIGHT, make_macrokernel
-from anydml.engines.cpu.gemm.microkernel import BYTES, CHAIN, make_microkernel
 from anydml.engines.cpu.gemm.operands import (
     ALONG_STEPS,
     AS_IT_LIES,
     DOTS,
     HALVES,
-    NOWHERE,
     PANELS,
     SIDE_BY_SIDE,
     STRIP,
     SUM_KINDS,
     UNPACKED,
+    WIDE,
     WINDOWS,
     MergedOperands,
     Operands,
     element_of,
 )
-from anydml.engines.cpu.gemm.packing import Packing, make_pack
-from anydml.engines.cpu.gemm.prepacked import lay_out_bytes, lay_out_panels, lay_out_rows
-from anydml.engines.cpu.gemm.program import record_of
-from anydml.engines.cpu.gemm.small_m import WIDE, SmallM, make_dots, make_strip
-from anydml.engines.cpu.gemm.tile_shapes import halves, has_dots, matrices_for, most_halved, tile_for
-from anydml.engines.cpu.gemm.workspace import PANEL
+from anydml.engines.cpu.gemm.work_item import record_of
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.program import KernelProgram
-from anydml.engines.cpu.quant.dot4 import FOUR
-from anydml.engines.cpu.quant.int8 import plan_int8
-from anydml.engines.cpu.rows.map import row_letter, word_of
-from anydml.engines.cpu.rows.row import givens
+from anydml.engines.cpu.launch.record import Layout
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
+from anydml.engines.cpu.threads.scratch import PANEL
 from anydml.ir.contraction import match_contraction
-from anydml.ir.trees import walk, write
+from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.engines.cpu.gemm.microkernel import Tile
+    from anydml.engines.cpu.gemm.blocking import Tile
     from anydml.engines.cpu.gemm.prepacked import Panels
-    from anydml.engines.cpu.gemm.program import Section
+    from anydml.engines.cpu.gemm.work_item import Section
     from anydml.engines.cpu.kernel import Kernel
     from anydml.engines.cpu.quant.int8 import Int8Plan
     from anydml.ir.epilogue import Epilogue
@@ -91,15 +92,15 @@ def units_of(sides: Operands, tile: Tile, mode: int, *, is_direct: bool, is_ahea
     batch, width = sides.count(sides.batch), tile.vectors * tile.lanes
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // width)
     is_read = mode == PANELS and row_panels == 1
-    is_skinny = mode >= STRIP or is_read
+    is_small_m = mode >= STRIP or is_read
     threads = threads_for(sides)
     of = figures().gemm
-    turns = of.skinny_items_per_thread if is_skinny else of.items_per_thread
+    turns = of.small_m_items_per_thread if is_small_m else of.items_per_thread
     products = batch * sides.m * sides.n * sides.k
-    few = of.skinny_items_per_thread * threads
-    enough = max(products // of.item_products, few if is_skinny else min(few, -(-products // of.least_item_products)))
+    few = of.small_m_items_per_thread * threads
+    enough = max(products // of.item_products, few if is_small_m else min(few, -(-products // of.least_item_products)))
     wanted = 1 if threads == 1 else min(turns * threads, enough)
-    most = of.skinny_columns if is_skinny else of.n_block_prepacked if mode == PANELS else of.n_block
+    most = of.small_m_columns if is_small_m else of.n_block_prepacked if mode == PANELS else of.n_block
     fewest = -(-column_panels // (most // width))
     wanted = min(max(wanted, batch * fewest), batch * row_panels * column_panels)
     found = []
@@ -233,30 +234,34 @@ WAYS = (
 """How a product is carried out, by how its right factor is brought: the first that holds."""
 
 
-def plan_small_m(sides: Operands, tile: Tile) -> tuple[Section, int]:
-    """The section of a right factor that is read once, for a few rows."""
-    nodes = list(walk(sides.right))
-    leaves = tuple(node for node in nodes if node.op in ("load", "coordinate"))
-    is_across = sides.is_across(sides.right, sides.columns)
-    inner, outer = (sides.columns, sides.folded) if is_across else (sides.folded, sides.columns)
-    lies = [sides.lie(node) for node in leaves]
-    letters = "".join(row_letter(2 if lie.along(inner) % lie.width else lie.along(inner) // lie.width) for lie in lies)
-    is_short = not is_across and sides.k <= figures().small_m.short
-    is_cut = tile.by_lane and threads_for(sides) > 1
-    shape = SmallM(sides.m, tile.lanes, tile.pitch, tile.by_lane, is_short, is_cut, leaves, letters)
-    family, make = ("strip", make_strip) if is_across else ("dots", make_dots)
-    key = f"{write(sides.right, numbers=False)} {shape[:6]} {letters}"
-    name = f"{family} {hashlib.sha256(key.encode()).hexdigest()[:32]}"
-    kernel = get_kernel(name, functools.partial(make, sides.right, shape))
-    numbers = [word_of(node) for node in givens(nodes)]
-    steps, across = [lie.along(inner) for lie in lies], [lie.along(outer) for lie in lies]
-    section = sides.section((kernel.address, *numbers), [*lies, NOWHERE], [*steps, 4], [*across, 0])
-    return section, STRIP if is_across else DOTS
-
-
 # Contractions, planned: how factors are brought, by which tiles they are multiplied, and what a unit of work is.
 
 
+CHOSEN = (
+    "pack_left", "total_left", "tile", "tile_narrow", "tile_low", "tile_small", "tile_beside", "last", "last_narrow",
+    "last_low", "last_small",
+)  # fmt: skip
+"""Kernels that there are others of, for bytes that are small."""
+RECORD = Layout(
+    "slots", "slot_count", "m", "n", "k", "row_units", "column_units", "row_panels", "column_panels", "tile_rows",
+    "tile_columns", "block", "pitch", "lanes", "pack_right", "left_mode",
+    "right_mode", "is_direct", "left_at", "right_at", "result_at", "rank", "together",
+    "compensates", "total_right", "compensate", "left_zero_at", "right_zero_at", "line", "gap",
+    "beside", "pieces", "left_on", "of_columns", "fetches", "filled", "bounded", "most", "written", "is_placed",
+    *CHOSEN,
+    *(f"small_{name}" for name in CHOSEN),
+)  # fmt: skip
+"""After the header, and before the batch's sizes; `_at` are the words at which sections stand, `together` the steps
+that a packed one has, `line` the columns of a line of the target, where there are gaps between those, `gap` the
+distance from one to the next, and `beside` the panels that `tile_beside` takes at once. The `last` tiles
+compute results from the sums; where there are none, rows of maps do. Rows that are not packed have a table of `pieces`,
+and lie `left_on` bytes on from column to column. The units of the same columns are `of_columns` one after the other,
+where that is not 0; otherwise those of the same rows are. Where it `fetches`, so do the tiles. Packed steps are a
+multiple of `filled`. Tiles read whole `lanes` of columns that are not packed, and write multiples of `written`. Where
+it `is_placed`, sums lie in the target until results are computed from them. Of the factor that is `bounded`, if there
+is one, the last view is a number: bytes are small where it is `most` at most."""
+LEFT, RIGHT = 1, 2
+"""The factor that is bounded."""
 SIDE = 4096
 """Rows for which a CPU's own tile is taken."""
 LINE = 16
@@ -267,36 +272,33 @@ LINE_BYTES = 64
 
 def plan_gemm(primitive: Reduce) -> KernelProgram | None:
     """Tiles over packed panels, or for a few rows the right factor as it lies: sums of FLOAT32 and 32-bit integers."""
-    sides = _sides(primitive)
-    return None if sides is None else _plan(sides, _tile(sides))
+    sides = operands_of(primitive)
+    return None if sides is None else plan_tiles(sides, tile_of(sides))
 
 
-def plan_gemm_prepacked(primitive: Reduce, constants: frozenset[str]) -> KernelProgram | None:
-    """Tiles over a factor that is a constant, and is laid out in panels ahead; None for others."""
-    sides = _sides(primitive)
-    if sides is None:
-        return None
-    tile = _tile(sides)
-    if sides.windows is None:
-        # Panels of all products are alike, so that a weight is laid out once for any number of rows.
-        wide = tile._replace(vectors=tile_for(sides.kind, SIDE).vectors)
-        panels = lay_out_panels(sides, wide.vectors * wide.lanes, plan_int8(sides, wide), constants)
-        if panels is not None:
-            return _plan(sides, wide, panels)
-    octets = plan_int8(sides, tile, constants)
-    if octets is not None:
-        known = lay_out_bytes(sides, octets, constants) if sides.m > 1 else None
-        return None if known is None else _plan(sides, tile, known=(octets, known))
-    is_skinny = sides.windows is None and reads_once(sides, tile)
-    rows = lay_out_rows(sides, tile, constants) if sides.m > 1 and not is_skinny else None
-    return None if rows is None else _plan(sides, tile, ahead=rows)
-
-
-def _tile(sides: Operands) -> Tile:
+def tile_of(sides: Operands) -> Tile:
     """The tile for a product, of matrix registers where those take it."""
     matrices = matrices_for(sides.m) if sides.kind == "i32" else None
-    is_taken = matrices is not None and plan_int8(sides, matrices) is not None
+    is_taken = matrices is not None and int8_of(sides, matrices) is not None
     return matrices if matrices is not None and is_taken else tile_for(sides.kind, sides.m)
+
+
+def int8_of(sides: Operands, tile: Tile, constants: frozenset[str] = frozenset()) -> Int8Plan | None:
+    """How bytes are multiplied; None for other elements, and where the CPU cannot."""
+    if sides.kind != "i32":
+        return None
+    import_alone("anydml.engines.cpu.quant.int8")
+    from anydml.engines.cpu.quant.int8 import plan_int8
+
+    return plan_int8(sides, tile, constants)
+
+
+def _small_m(sides: Operands, tile: Tile) -> tuple[Section, int]:
+    """The section of a right factor that is read once, and how it is read."""
+    import_alone("anydml.engines.cpu.gemm.small_m")
+    from anydml.engines.cpu.gemm.small_m import plan_small_m
+
+    return plan_small_m(sides, tile, is_cut=tile.by_lane and threads_for(sides) > 1)
 
 
 def plan_operands(
@@ -306,13 +308,13 @@ def plan_operands(
     layouts: Mapping[str, Map],
 ) -> KernelProgram | None:
     """Tiles over panels of weights that rows of a kernel make; `section` has what those read, along a side."""
-    sides = _sides(primitive)
+    sides = operands_of(primitive)
     if sides is None or sides.windows is not None or weights not in (sides.left, sides.right):
         return None
-    return replace(_plan(sides, tile_for(sides.kind, sides.m), made=(weights, section)), layouts=layouts)
+    return replace(plan_tiles(sides, tile_for(sides.kind, sides.m), made=(weights, section)), layouts=layouts)
 
 
-def _sides(primitive: Reduce) -> Operands | None:
+def operands_of(primitive: Reduce) -> Operands | None:
     """The sides of a contraction that there are tiles for."""
     found = match_contraction(primitive)
     if found is None or found.fold.type not in SUM_KINDS or not all(primitive.sizes):
@@ -341,7 +343,7 @@ def _is_across(sides: Operands) -> bool:
     return min(sides.m, sides.n) == 1 and is_beside and is_apart
 
 
-def _plan(
+def plan_tiles(
     sides: Operands,
     tile: Tile,
     panels: Panels | None = None,
@@ -350,38 +352,38 @@ def _plan(
     made: tuple[Expr, Callable[[Operands, tuple[int, ...]], Section]] | None = None,
 ) -> KernelProgram:
     """With panels of columns or of rows that are laid out ahead, rows of known bytes, or a factor of a kernel's."""
-    octets = plan_int8(sides, tile) if known is None else known[0]
-    chosen = choose(WAYS, Product(sides, tile, bool(panels or made), octets is not None))
-    skinny = plan_small_m(sides, tile) if chosen in (STRIPS, DOT_PRODUCTS) else None
-    octets = None if skinny else octets
+    int8 = int8_of(sides, tile) if known is None else known[0]
+    chosen = choose(WAYS, Product(sides, tile, bool(panels or made), int8 is not None))
+    small_m = _small_m(sides, tile) if chosen in (STRIPS, DOT_PRODUCTS) else None
+    int8 = None if small_m else int8
     are_halves = panels is not None and panels.width == 2
     is_read = are_halves and sides.m <= figures().gemm.float16_rows
-    if octets or is_read:
+    if int8 or is_read:
         dots = "matrices" if tile.kind == "matrices" else "i8" if has_dots(tile.lanes) else "pairs"
-        tile = tile._replace(kind=dots if octets else "f16", is_turned=octets is not None and octets.is_turned)
+        tile = tile._replace(kind=dots if int8 else "f16", is_turned=int8 is not None and int8.is_turned)
     columns = tile.vectors * tile.lanes
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // columns)
     is_direct = sides.finish is sides.sum and sides.target.along(sides.columns) == 4 and not sides.line
-    is_direct = is_direct and not skinny
-    right_mode = (HALVES if are_halves and not is_read else PANELS) if panels else skinny[1] if skinny else AS_IT_LIES
+    is_direct = is_direct and not small_m
+    right_mode = (HALVES if are_halves and not is_read else PANELS) if panels else small_m[1] if small_m else AS_IT_LIES
     is_raw = chosen is IN_PLACE
     tile = tile._replace(ahead=figures().gemm.steps_ahead if is_raw else 0, is_halved=halves(sides.kind, sides.m))
     beside = -(-figures().gemm.sums_at_once // (tile.rows * tile.vectors)) if right_mode == PANELS else 1
     if tile.is_halved:
         beside = min(beside, max(most_halved() // tile.vectors, 1))
-    is_ended = not (octets and octets.zeros) and not skinny and beside == 1 and fills_lines(tile)
+    is_ended = not (int8 and int8.zeros) and not small_m and beside == 1 and fills_lines(tile)
     epilogue = epilogue_of(sides) if is_ended and tile.kind != "matrices" else None
     is_placed = epilogue is not None and may_place(sides, epilogue)
     # Most tiles write the columns that there are; others by whole vectors, and leave the last few to rows of maps.
-    tail = 0 if tile.kind == "matrices" or (octets and octets.zeros) else sides.n % tile.lanes
+    tail = 0 if tile.kind == "matrices" or (int8 and int8.zeros) else sides.n % tile.lanes
     is_there = (is_direct or is_placed) and sides.n % tile.lanes == tail
     units = units_of(sides, tile, right_mode, is_direct=is_there, is_ahead=bool(ahead))
-    if octets:
-        (left, pack_left), (right, pack_right) = octets.factors
+    if int8:
+        (left, pack_left), (right, pack_right) = int8.factors
         left_mode, way = AS_IT_LIES, AS_IT_LIES if sides.windows is None else WINDOWS
     else:
         left, left_mode, packing = _factor(sides, sides.left, sides.rows, tile.rows, tile.pitch, made=made)
-        if packing.lie == "t" and not (tile.by_lane or skinny or ahead):  # whose tiles read rows side by side
+        if packing.lie == "t" and not (tile.by_lane or small_m or ahead):  # whose tiles read rows side by side
             if _is_apart(sides, tile, packing, left_mode):
                 left_mode, tile = UNPACKED, tile._replace(is_apart=True)
             packing, tile = packing._replace(lie="l"), tile._replace(is_lined=not tile.is_apart)
@@ -395,8 +397,8 @@ def _plan(
         left, left_mode = ahead.section, PANELS
     if panels:
         right = panels.section
-    elif skinny:
-        right = skinny[0]
+    elif small_m:
+        right = small_m[0]
         if right_mode == DOTS:
             _, left, left_mode = sides.computed(sides.left, sides.rows, is_along=True)
     else:
@@ -408,9 +410,9 @@ def _plan(
     read_lanes = 1 if tile._replace(tail=tail).reads_some else tile.lanes
     is_all = epilogue is not None and sides.k <= units.block  # no other tile is called
     bound = panels or (known[1] if known else None)
-    zeros = octets.zeros if octets else ()
+    zeros = int8.zeros if int8 else ()
     written = 1 if tail else tile.lanes
-    is_mapped = bool(skinny) or not (is_direct or epilogue) or sides.n % written > 0  # not all is stored by tiles
+    is_mapped = bool(small_m) or not (is_direct or epilogue) or sides.n % written > 0  # not all is stored by tiles
     sections = {"left": left, "right": right, "result": sides.result(is_written=is_mapped)}
     sections |= dict(zip(("left_zero", "right_zero"), zeros, strict=False))
     words = {
@@ -418,22 +420,25 @@ def _plan(
         "row_panels": row_panels, "column_panels": column_panels, "tile_rows": tile.rows, "tile_columns": columns,
         "block": units.block, "pitch": 4 * tile.pitch, "lanes": read_lanes, "pack_left": pack_left.address,
         "pack_right": pack_right.address, "left_mode": left_mode, "right_mode": right_mode, "is_direct": int(is_direct),
-        "together": FOUR if octets else 1, "line": sides.line, "gap": sides.gap, "beside": beside,
-        "fetches": int(tile.fetches), "filled": octets.filled if octets else 1,
+        "together": FOUR if int8 else 1, "line": sides.line, "gap": sides.gap, "beside": beside,
+        "fetches": int(tile.fetches), "filled": int8.filled if int8 else 1,
         "written": written, "is_placed": int(is_placed),
         **_tiles(sides, tile, tail, beside, epilogue, is_all=is_all),
     }  # fmt: skip
-    if octets:
-        words["mends"], (words["total_left"], words["total_right"], words["mend"]) = octets.mends, octets.kernels
-    if octets and bound and bound.most:
+    if int8:
+        words["compensates"], (words["total_left"], words["total_right"], words["compensate"]) = (
+            int8.compensates,
+            int8.kernels,
+        )
+    if int8 and bound and bound.most:
         small = _tiles(sides, tile._replace(kind="small"), tail, beside, epilogue, is_all=is_all)
-        small["pack_left"], small["total_left"] = octets.small_kernels()
+        small["pack_left"], small["total_left"] = int8.small_kernels()
         words |= {f"small_{name}": word for name, word in small.items()}
         words["most"], words["bounded"] = bound.most, LEFT if known else RIGHT
     record = record_of(RECORD, words, [sides.found.sizes[k] for k in sides.batch], sections)
     number = units.rows * units.columns * sides.count(sides.batch)
     layouts = {name: one for some in (panels, ahead, bound) if some for name, one in some.layouts.items()}
-    return KernelProgram(get_kernel("contract", make_macrokernel), record, number, size_of(sides), layouts)
+    return KernelProgram(get_macrokernel(), record, number, size_of(sides), layouts)
 
 
 def _is_apart(sides: Operands, tile: Tile, packing: Packing, mode: int) -> bool:
@@ -461,13 +466,18 @@ def _tiles(
     return {**found, "tile_beside": 0 if beside == 1 else _tile_kernel(tile._replace(panels=beside))}
 
 
+def get_macrokernel() -> Kernel:
+    """The one kernel of all products."""
+    return get_kernel("macrokernel", made_by("gemm.macrokernel:make_macrokernel"))
+
+
 def _pack_kernel(packing: Packing) -> Kernel:
-    return get_kernel(packing.name, functools.partial(make_pack, packing))
+    return get_kernel(packing.name, made_by("gemm.packing:make_pack", packing))
 
 
 def _tile_kernel(tile: Tile) -> int:
     """The address of a tile's kernel."""
-    return get_kernel(tile.name, functools.partial(make_microkernel, tile)).address
+    return get_kernel(tile.name, made_by("gemm.microkernel:make_microkernel", tile)).address
 
 
 def _side_by_side(sides: Operands, row_panels: int) -> int:

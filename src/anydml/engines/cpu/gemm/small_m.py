@@ -4,19 +4,28 @@ columns, or along K as dot products of rows.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text, write_tree
-from anydml.engines.cpu.codegen.function import Steps, load_masked
+from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.gemm.microkernel import CHAIN, SCALARS
+from anydml.engines.cpu.gemm.blocking import CHAIN
+from anydml.engines.cpu.gemm.operands import DOTS, NOWHERE, STRIP, WIDE, letters_of
 from anydml.engines.cpu.launch.record import LINE
-from anydml.engines.cpu.rows.row import givens
-from anydml.ir.trees import walk
+from anydml.engines.cpu.rows.map import word_of
+from anydml.engines.cpu.rows.row import givens, load_leaf
+from anydml.ir.trees import walk, write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    from anydml.engines.cpu.codegen.function import Value
+    from anydml.engines.cpu.gemm.blocking import Tile
+    from anydml.engines.cpu.gemm.operands import Operands
+    from anydml.engines.cpu.gemm.work_item import Section
     from anydml.ir.expressions import Expr
 
 # Contractions of a few rows: the right factor is computed as it is read, once, in the order in which it lies.
@@ -31,10 +40,7 @@ if TYPE_CHECKING:
 # each one's step along the row, and across.
 
 
-WIDE = 16
-"""Elements of the right factor that are computed at once."""
-NEVER: Mapping[int, int] = {}
-MASKED = {"float": "f32", "i32": "i32"}
+MASKED = ("float", "i32")
 """Elements of which an x86 reads some lanes: 1 x 1000 x 1000 takes 180 us so, and 188 lane by lane."""
 
 
@@ -56,223 +62,200 @@ class SmallM(NamedTuple):
     """A letter for each leaf: p for packed along the row, r for repeated, s for strided."""
 
 
+View = tuple["Value", "Value", "Value"]
+"""Where a view begins, its step along the row, and across."""
+Prefetch = tuple["Value | int", "Value", int, int]
+"""What is fetched of each packed view: rows below, the index, bytes more, and the cache, 1 or 2."""
+
+
 class Reader:
     """The common part of both: the right factor, computed from where its views lie."""
 
-    def __init__(self, value: Expr, shape: SmallM) -> None:
-        self.text, self.shape, self.nodes = Steps(), shape, list(walk(value))
-        self.kind = "f32" if kind_of(value.type) == "f32" else "i32"
-        self.vector = f"<{shape.lanes} x {SCALARS[self.kind]}>"
-        self.found: dict[Expr, str] = {}
+    def __init__(self, value: Expr, shape: SmallM, arguments: str) -> None:
+        self.f, self.shape, self.nodes = (Function("kernel", arguments), shape, list(walk(value)))
+        self.arg = dict(zip(arguments.split(), self.f.args, strict=True))
+        self.scalar = "float" if kind_of(value.type) == "f32" else "i32"
+        self.vector = vector_of(shape.lanes, self.scalar)
+        self.found: dict[Expr, Value] = {}
 
-    def enter(self, views: str) -> None:
-        """The views' addresses at a place given as (across, along), and the user's numbers."""
-        text, shape = self.text, self.shape
-        count, numbers = len(shape.leaves) + 1, givens(self.nodes)  # the last one is where others put what they compute
-        across, along = views.split(", ")
-        for v in range(len(shape.leaves)):
-            text.read(f"base{v}", f"bases + {8 * v}")
-            text.read(f"step{v}", f"w + {8 * (count + v)}")
-            text.read(f"across{v}", f"w + {8 * (2 * count + len(numbers) + v)}")
-            text.let(f"view{v}", f"base{v} + {across} * across{v} + {along} * step{v}")
+    def enter(self, down: Value | int, on: Value | int) -> None:
+        """The views' addresses, some rows down and some elements on, and the user's numbers."""
+        f, w, count, numbers = (self.f, self.arg["w"], len(self.shape.leaves) + 1, givens(self.nodes))
+        # The last view is where others put what they compute.
+        self.views: list[View] = []
+        for v in range(len(self.shape.leaves)):
+            base = f.load("i64", self.arg["bases"] + 8 * v)
+            step = f.load("i64", w + 8 * (count + v))
+            across = f.load("i64", w + 8 * (2 * count + len(numbers) + v))
+            self.views.append((base + across * down + step * on, step, across))
         for i, node in enumerate(numbers):
-            scalar = scalar_text(kind_of(node.type))
-            self.found[node] = text.new(f"load {scalar}, ptr {text.place(f'w + {8 * (2 * count + i)}')}")
+            self.found[node] = f.load(scalar_text(kind_of(node.type)), w + 8 * (2 * count + i))
 
     def compute(
         self,
-        rows: Sequence[str],
-        at: str,
+        first: Value,
+        rows: int,
+        at: Value,
         lanes: int,
-        last: str = "",
-        *,
-        below: int = 0,
-        ahead: Mapping[int, int] = NEVER,
-        soon: str = "",
-    ) -> list[str]:
-        """Vectors of some rows at an index along them: each row is given as a number of steps across.
+        last: Value | None = None,
+        prefetched: Sequence[Prefetch] = (),
+    ) -> list[Value]:
+        """Vectors of some rows at an index along them, from a row on: steps across are counted.
 
-        `last` is the index at which a row ends, where it may end before the vector. What lies some rows below is
-        fetched into the second cache, and what lies some bytes ahead into the caches given; or what lies at the index
-        `soon`, some rows below or not.
+        `last` is the index at which a row ends, where it may end before the vector.
         """
-        text, made = self.text, []
-        for row in rows:
-            found = {node: text.spread(x, scalar_text(kind_of(node.type)), lanes) for node, x in self.found.items()}
-            for v, (leaf, letter) in enumerate(zip(self.shape.leaves, self.shape.lie, strict=True)):
-                found[leaf] = self._leaf(leaf, letter, v, row, at, lanes, last)
-                for far, near in ({0: 2} if below else ahead).items() if letter == "p" else ():
-                    place = text.place(f"view{v} + ({row} + {below}) * across{v} + {at} * step{v} + {far}")
-                    text.fetch(place, near=near)
-                if soon and letter == "p":
-                    for more in range(0, lanes, WIDE):
-                        index = f"({soon} + {more})"
-                        text.fetch(text.place(f"view{v} + ({row} + {soon}_down) * across{v} + {index} * step{v}"))
-            made.append(write_tree(text, self.nodes, found, lanes))
+        f, made = self.f, []
+        for d in range(rows):
+            row = first + d
+            found: dict[Expr, str] = {node: f.splat(x, lanes) for node, x in self.found.items()}
+            for view, leaf, letter in zip(self.views, self.shape.leaves, self.shape.lie, strict=True):
+                place, step, across = view
+                found[leaf] = self._leaf(leaf, letter, view, row, at, lanes, last)
+                for below, index, far, cache in prefetched if letter == "p" else ():
+                    f.prefetch(place + (row + below) * across + index * step + far, cache=cache)
+            made.append(f.value(write_tree(f, self.nodes, found, lanes), vector_of(lanes, self.scalar)))
         return made
 
-    def find_soon(self, at: str, start: str, stop: str, down: int) -> str:
-        """Name the index that is read some time after another: past the end of these rows, of those that come next."""
-        self.text.let(f"{at}_over", f"1 if {at} + {figures().small_m.prefetch_elements} >= {stop} else 0")
-        self.text.let(f"{at}_soon", f"{at} + {figures().small_m.prefetch_elements} - {at}_over * ({stop} - {start})")
-        self.text.let(f"{at}_soon_down", f"{at}_over * {down}")
-        return f"{at}_soon"
+    def find_soon(self, at: Value, start: Value | int, stop: Value, down: int, lanes: int) -> list[Prefetch]:
+        """What is read some time after an index: past the end of these rows, of those that come next."""
+        distance = figures().small_m.prefetch_elements
+        is_over = self.f.select(at + distance >= stop, 1, 0)
+        index, below = at + distance - is_over * (stop - start), is_over * down
+        return [(below, index + more, 0, 1) for more in range(0, lanes, WIDE)]
 
-    def _leaf(self, leaf: Expr, letter: str, v: int, row: str, at: str, lanes: int, last: str) -> str:
-        text, scalar = self.text, scalar_text(kind_of(leaf.type))
-        here = f"view{v} + {row} * across{v}"
+    def _leaf(self, leaf: Expr, letter: str, view: View, row: Value, at: Value, lanes: int, last: Value | None) -> str:
+        f, scalar, step = self.f, scalar_text(kind_of(leaf.type)), view[1]
+        here = view[0] + row * view[2]
+        value = f.value("poison", vector_of(lanes, scalar))
         if leaf.op == "coordinate":
-            value = "poison"
             for lane in range(lanes):
-                index = text.value(f"{here} + ({at} + {lane}) * step{v}")
-                value = text.new(f"insertelement <{lanes} x i64> {value}, i64 {index}, i32 {lane}")
+                value = f.insert(value, here + (at + lane) * step, lane)
             return value
-        if letter == "r":
-            return text.spread(text.new(f"load {scalar}, ptr {text.place(here)}, align 1"), scalar, lanes)
-        if letter == "p" and not last:
-            return text.new(f"load <{lanes} x {scalar}>, ptr {text.place(f'{here} + {at} * step{v}')}, align 1")
-        if letter == "p" and scalar in MASKED and not self.shape.by_lane:
-            left = text.spread(text.new(f"trunc i64 {text.value(f'{last} - {at}')} to i32"), "i32", lanes)
-            numbers = ", ".join(f"i32 {lane}" for lane in range(lanes))
-            mask = text.new(f"icmp slt <{lanes} x i32> <{numbers}>, {left}")
-            return load_masked(text, MASKED[scalar], lanes, mask, text.place(f"{here} + {at} * step{v}"), 1)
-        value = "poison"
+        mask = ""
+        if letter == "p" and last is not None and scalar in MASKED and not self.shape.by_lane:
+            left = f.splat(f.cast("trunc", last - at, "i32"), lanes)
+            mask, last = str(f.vector("i32", range(lanes)) < left), None
+        if last is None or letter == "r":
+            place = f.pointer(here if letter == "r" else here + at * step)
+            return load_leaf(f, letter, scalar, place, step, lanes, mask)
         for lane in range(lanes):
-            on = f"min({at} + {lane}, {last} - 1)" if last else f"({at} + {lane})"
-            one = text.new(f"load {scalar}, ptr {text.place(f'{here} + {on} * step{v}')}, align 1")
-            value = text.new(f"insertelement <{lanes} x {scalar}> {value}, {scalar} {one}, i32 {lane}")
+            value = f.insert(value, f.load(scalar, here + f.min(at + lane, last - 1) * step, align=1), lane)
         return value
 
-    def parts(self, value: str, lanes: int) -> list[str]:
+    def parts(self, value: Value, lanes: int) -> list[Value]:
         """A wide vector as ones of the CPU's."""
-        own, wide = self.shape.lanes, f"<{lanes} x {SCALARS[self.kind]}>"
+        own = self.shape.lanes
         if lanes == own:
             return [value]
-        masks = [", ".join(f"i32 {own * j + k}" for k in range(own)) for j in range(lanes // own)]
-        return [self.text.new(f"shufflevector {wide} {value}, {wide} poison, <{own} x i32> <{mask}>") for mask in masks]
+        return [self.f.shuffle(value, None, range(first, first + own)) for first in range(0, lanes, own)]
 
-    def multiply(self, a: str, b: str, total: str) -> str:
+    def multiply(self, a: Value, b: Value, total: Value) -> Value:
         """Add a product to a sum."""
-        text, vector = self.text, self.vector
-        if self.kind == "f32":
-            return text.call("fmuladd", vector, [a, b, total])
-        return text.new(f"add {vector} {text.new(f'mul {vector} {a}, {b}')}, {total}")
+        return self.f.fmuladd(a, b, total) if self.scalar == "float" else a * b + total
 
-    def add(self, a: str, b: str) -> str:
-        """Add two sums."""
-        return self.text.new(f"{'fadd' if self.kind == 'f32' else 'add'} {self.vector} {a}, {b}")
-
-    def load(self, line: str) -> str:
+    def load(self, at: Value) -> Value:
         """The vector at an address."""
-        return self.text.new(f"load {self.vector}, ptr {self.text.place(line)}, align 4")
-
-    def store(self, value: str, line: str) -> None:
-        """Set the vector at an address."""
-        self.text.add(f"store {self.vector} {value}, ptr {self.text.place(line)}, align 4")
+        return self.f.load(self.vector, at)
 
 
 def make_strip(value: Expr, shape: SmallM) -> str:
     """The text of the kernel for columns that lie side by side."""
-    return _Strip(value, shape).write()
+    return _Strip(value, shape, "w bases a k0 n0 columns room total pitch steps first").write()
 
 
 class _Strip(Reader):
     def write(self) -> str:
-        text, rows, of = self.text, self.shape.rows, figures().small_m
-        is_deep = rows == 1 or (not self.shape.by_lane and rows * of.streams <= self.shape.lanes)
-        is_whole = is_deep and not (self.shape.by_lane and self.shape.is_cut)
-        depth = (1 if self.shape.by_lane else of.streams) if is_whole else of.steps
+        f, arg, shape, of = self.f, self.arg, self.shape, figures().small_m
+        rows, lanes, columns, steps = (shape.rows, shape.lanes, arg["columns"], arg["steps"])
+        is_deep = rows == 1 or (not shape.by_lane and rows * of.streams <= lanes)
+        is_whole = is_deep and not (shape.by_lane and shape.is_cut)
+        depth = (1 if shape.by_lane else of.streams) if is_whole else of.steps
         # Of more rows each factor is read for two vectors: 8 x 768 x 768 takes 140 us so, and 165 by one.
-        self.wide = WIDE if is_deep else max(WIDE, 2 * self.shape.lanes)
-        width = figures().gemm.skinny_columns // (1 if is_deep else 1 << (rows - 1).bit_length()) // WIDE * WIDE
+        self.wide = WIDE if is_deep else max(WIDE, 2 * lanes)
+        width = figures().gemm.small_m_columns // (1 if is_deep else 1 << (rows - 1).bit_length()) // WIDE * WIDE
         self.pitch = 4 * width + LINE  # whose lines do not share the cache's places
-        self.enter("k0, n0")
-        place = f"(view{self.shape.lie.index('p')} + {of.arm_apart} - room) & {of.arm_way - LINE}"
-        away = place if self.shape.by_lane else "0"
-        text.let("part", f"room + ({away})")
-        text.let("deep", f"steps - steps % {depth}")
-        with text.loop("b", 0, "columns", width):
-            text.let("stop", f"min(b + {width}, columns)")
-            text.let("whole", f"stop - (stop - b) % {self.wide}")
-            text.let("most", f"stop - (stop - b) % {WIDE}")
-            with text.loop("z", 0, "stop - b", self.shape.lanes):
+        self.enter(arg["k0"], arg["n0"])
+        self.part = arg["room"]
+        if shape.by_lane:
+            view = self.views[shape.lie.index("p")][0]
+            self.part += (view + of.arm_apart - arg["room"]) & (of.arm_way - LINE)
+        deep = steps - steps % depth
+        with f.loop(0, columns, width) as b:
+            stop = f.min(b + width, columns)
+            ends = stop - (stop - b) % self.wide, stop - (stop - b) % WIDE, stop
+            with f.loop(0, stop - b, lanes) as z:
                 for i in range(rows):
-                    self.store("zeroinitializer", f"part + {self.pitch * i} + z * 4")
-            with text.loop("s", 0, "deep", depth):
-                self._pass("s", depth)
-            with text.loop("t", "deep", "steps"):
-                self._pass("t", 1)
-            with text.loop("e", "b", "stop", self.shape.lanes):
+                    f.store(f.zero(self.vector), self.part + self.pitch * i + z * 4)
+            with f.loop(0, deep, depth) as s:
+                self._pass(s, depth, b, ends)
+            with f.loop(deep, steps) as s:
+                self._pass(s, 1, b, ends)
+            with f.loop(b, stop, lanes) as e:
                 for i in range(rows):
-                    place = f"total + {i} * pitch + e * 4"
-                    new = self.load(f"part + {self.pitch * i} + (e - b) * 4")
-                    added = self.add(self.load(place), new)
-                    test = text.new("icmp ne i64 %first, 0")
-                    self.store(text.new(f"select i1 {test}, {self.vector} {new}, {self.vector} {added}"), place)
-        text.add("ret void")
-        names = ("w", "bases", "a", "k0", "n0", "columns", "room", "total", "pitch", "steps", "first")
-        return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+                    place = arg["total"] + i * arg["pitch"] + e * 4
+                    new = self.load(self.part + self.pitch * i + (e - b) * 4)
+                    f.store(f.select(arg["first"].ne(0), new, self.load(place) + new), place)
+        return f.end()
 
-    def _pass(self, step: str, depth: int) -> None:
-        """Some steps along the columns that have sums."""
-        text, shape = self.text, self.shape
+    def _pass(self, step: Value, depth: int, b: Value, ends: tuple[Value, Value, Value]) -> None:
+        """Some steps along the columns that have sums: by wide vectors, the CPU's, and those that end them."""
+        f, shape, of = self.f, self.shape, figures().small_m
+        whole, most, stop = ends
         self._read_factors(step, depth)
-        rows = [f"({step} + {d})" for d in range(depth)]
-        pieces = [(self.wide, "b", "whole"), (WIDE, "whole", "most"), (shape.lanes, "most", "stop")]
-        for lanes, start, stop in pieces if self.wide > WIDE else (pieces[0], pieces[2]):
-            name, last = f"{step}_{start}", "columns" if stop == "stop" else ""
-            with text.loop(name, start, stop, lanes):
-                below = depth if shape.by_lane and depth > 1 and not last else 0
-                is_read = shape.by_lane and shape.rows == depth == 1 and not last
-                ahead = figures().small_m.arm_prefetch if is_read else NEVER
-                soon = "" if shape.by_lane or start != "b" else self.find_soon(name, "b", "whole", depth)
-                wide = self.compute(rows, name, lanes, last, below=below, ahead=ahead, soon=soon)
-                columns = [self.parts(each, lanes) for each in wide]
-                for i in range(shape.rows):
-                    factors = [self._factor(step, d, i) for d in range(depth)]
-                    places = [
-                        f"part + {self.pitch * i} + ({name} - b + {shape.lanes * j}) * 4"
-                        for j in range(lanes // shape.lanes)
-                    ]
-                    sums = [self.load(place) for place in places]
-                    # One row has sums for half of the steps each, as in a tile.
-                    is_halved = shape.rows == 1 and depth == figures().small_m.streams and self.kind == "f32"
-                    halves, old = [], ["zeroinitializer"] * len(places) if is_halved else sums
-                    for d in range(depth):
-                        old = [self.multiply(factors[d], columns[d][j], one) for j, one in enumerate(old)]
-                        if is_halved and d in (depth // 2 - 1, depth - 1):
-                            halves.append(old)
-                            old = ["zeroinitializer"] * len(places)
-                    if is_halved:
-                        both = [self.add(*pair) for pair in zip(*halves, strict=True)]
-                        old = [self.add(*pair) for pair in zip(sums, both, strict=True)]
-                    sums = old
-                    for place, made in zip(places, sums, strict=True):
-                        self.store(made, place)
+        pieces = [(self.wide, b, whole), (WIDE, whole, most), (shape.lanes, most, stop)]
+        for lanes, start, end in pieces if self.wide > WIDE else (pieces[0], pieces[2]):
+            last = self.arg["columns"] if end is stop else None
+            with f.loop(start, end, lanes) as at:
+                prefetched: list[Prefetch] = []
+                if not shape.by_lane:
+                    prefetched = self.find_soon(at, b, whole, depth, lanes) if start is b else []
+                elif last is None and depth > 1:
+                    prefetched = [(depth, at, 0, 2)]
+                elif last is None and shape.rows == 1:
+                    prefetched = [(0, at, far, cache) for far, cache in of.arm_prefetch.items()]
+                wide = self.compute(step, depth, at, lanes, last, prefetched)
+                self._add_products(step, at - b, [self.parts(each, lanes) for each in wide])
 
-    def _read_factors(self, step: str, depth: int) -> None:
+    def _add_products(self, step: Value, on: Value, columns: list[list[Value]]) -> None:
+        """Add some steps' products of all rows to the sums of some columns."""
+        f, shape, depth = self.f, self.shape, len(columns)
+        # One row has sums for half of the steps each, as in a tile.
+        is_halved = shape.rows == 1 and depth == figures().small_m.streams and self.scalar == "float"
+        for i in range(shape.rows):
+            factors = [self._factor(step, d, i) for d in range(depth)]
+            places = [self.part + self.pitch * i + (on + shape.lanes * j) * 4 for j in range(len(columns[0]))]
+            sums = [self.load(place) for place in places]
+            nothing = [f.zero(self.vector)] * len(places)
+            halves, made = [], nothing if is_halved else sums
+            for d in range(depth):
+                made = [self.multiply(factors[d], columns[d][j], one) for j, one in enumerate(made)]
+                if is_halved and d in (depth // 2 - 1, depth - 1):
+                    halves.append(made)
+                    made = nothing
+            if is_halved:
+                both = [one + other for one, other in zip(*halves, strict=True)]
+                made = [one + other for one, other in zip(sums, both, strict=True)]
+            for place, one in zip(places, made, strict=True):
+                f.store(one, place)
+
+    def _read_factors(self, step: Value, depth: int) -> None:
         """The vectors of the left factor, where they are taken by the lane."""
-        self.factors: dict[tuple[int, int], str] = {}
+        self.factors: dict[tuple[int, int], Value] = {}
         for d in range(depth if self.shape.by_lane else 0):
             for i in range(0, self.shape.rows, self.shape.lanes):
-                self.factors[d, i] = self.load(f"a + ({step} + {d}) * {4 * self.shape.pitch} + {4 * i}")
+                self.factors[d, i] = self.load(self.arg["a"] + (step + d) * (4 * self.shape.pitch) + 4 * i)
 
-    def _factor(self, step: str, d: int, i: int) -> str:
+    def _factor(self, step: Value, d: int, i: int) -> Value:
         """An element of the left factor in every lane."""
-        text, shape, scalar = self.text, self.shape, SCALARS[self.kind]
+        f, shape = self.f, self.shape
         if shape.by_lane:
-            found = self.factors[d, i - i % shape.lanes]
-            mask = ", ".join([f"i32 {i % shape.lanes}"] * shape.lanes)
-            return text.new(
-                f"shufflevector {self.vector} {found}, {self.vector} poison, <{shape.lanes} x i32> <{mask}>"
-            )
-        place = text.place(f"a + ({step} + {d}) * {4 * shape.pitch} + {4 * i}")
-        return text.spread(text.new(f"load {scalar}, ptr {place}"), scalar, shape.lanes)
+            return f.shuffle(self.factors[d, i - i % shape.lanes], None, [i % shape.lanes] * shape.lanes)
+        return f.splat(f.load(self.scalar, self.arg["a"] + (step + d) * (4 * shape.pitch) + 4 * i), shape.lanes)
 
 
 # Contractions of a few rows whose right factor lies along the steps: dot products of rows, read once.
 #
-# `kernel(w, bases, a, a.pitch, n0, columns, total, pitch, count)` takes a few columns at once along the steps: lane by
+# `kernel(w, bases, a, a_pitch, n0, columns, total, pitch, count)` takes a few columns at once along the steps: lane by
 # lane, in chains of `CHAIN` vectors, and the lanes in pairs in the end.
 
 
@@ -283,12 +266,12 @@ x 4096 takes 6.2 ms so, and 6.7 by two (one thread)."""
 
 def make_dots(value: Expr, shape: SmallM) -> str:
     """The text of the kernel for steps that lie side by side."""
-    return _Dots(value, shape).write()
+    return _Dots(value, shape, "w bases a a_pitch n0 columns total pitch count").write()
 
 
 class _Dots(Reader):
     def write(self) -> str:
-        text, rows = self.text, self.shape.rows
+        f, arg, rows = self.f, self.arg, self.shape.rows
         # One row waits for memory alone: on an Arm its columns come one after the other, as they lie, with several sums
         # each. Those of a few steps wait for their sums: 12 x 1001 of 64 steps take 0.28 ms one by one, and 0.20 by
         # four. An x86 reads four columns at once sooner than one: 1 x 4096 x 4096 takes 5.8 ms, and 6.6.
@@ -296,93 +279,98 @@ class _Dots(Reader):
         columns, self.apart = (
             (1, 4) if is_alone else (FEW_COLUMNS.get((self.shape.lanes, rows), 4 if rows <= 4 else 2), 1)
         )
-        words = self.apart * rows * self.shape.lanes // 2
-        text.room("n_sums", columns * words)
-        text.room("o_sums", words)
-        self.enter("n0, 0 * n0")
-        text.let("whole", f"count - count % {WIDE}")
-        text.let("most", f"columns - columns % {columns}")
-        with text.loop("n", 0, "most", columns):
-            self._columns("n", columns)
-        with text.loop("o", "most", "columns"):
-            self._columns("o", 1)
-        text.add("ret void")
-        names = ("w", "bases", "a", "a_pitch", "n0", "columns", "total", "pitch", "count")
-        return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+        self.enter(arg["n0"], 0)
+        self.whole = arg["count"] - arg["count"] % WIDE
+        most = arg["columns"] - arg["columns"] % columns
+        with f.loop(0, most, columns) as n:
+            self._columns(n, columns)
+        with f.loop(most, arg["columns"]) as n:
+            self._columns(n, 1)
+        return f.end()
 
-    def _columns(self, name: str, columns: int) -> None:
+    def _columns(self, n: Value, columns: int) -> None:
         """Some columns along all steps: sums of chains are on the stack."""
-        text, shape = self.text, self.shape
+        f, shape, arg = self.f, self.shape, self.arg
         sums = [(i, j, q) for i in range(shape.rows) for j in range(columns) for q in range(self.apart)]
-        places = [f"{name}_sums + {4 * shape.lanes * s}" for s in range(len(sums))]
-        for place in places:
-            self.store("zeroinitializer", place)
-        rows = [f"({name} + {j})" for j in range(columns)]
-        with text.loop(f"{name}_c", 0, "whole", CHAIN * shape.lanes):
-            text.let(f"{name}_stop", f"min({name}_c + {CHAIN * shape.lanes}, whole)")
-            for place, made in zip(places, self._chain(name, rows, sums), strict=True):
-                self.store(self.add(self.load(place), made), place)
-        with text.when("whole < count"):
-            self._rest(rows, sums, places)
+        memory = f.address(f.stack(self.vector, len(sums)))
+        offsets = [4 * shape.lanes * s for s in range(len(sums))]
+        for offset in offsets:
+            f.store(f.zero(self.vector), memory + offset)
+        with f.loop(0, self.whole, CHAIN * shape.lanes) as c:
+            stop = f.min(c + CHAIN * shape.lanes, self.whole)
+            for offset, made in zip(offsets, self._chain(c, stop, n, columns, sums), strict=True):
+                f.store(self.load(memory + offset) + made, memory + offset)
+        with f.when(self.whole < arg["count"]):
+            self._rest(n, columns, sums, memory)
         for s in range(0, len(sums), self.apart):
             i, j, _ = sums[s]
-            total = self.load(places[s])
-            for place in places[s + 1 : s + self.apart]:
-                total = self.add(total, self.load(place))
-            at = text.place(f"total + {i} * pitch + ({name} + {j}) * 4")
-            text.add(f"store {SCALARS[self.kind]} {self._fold(total)}, ptr {at}")
+            total = self.load(memory + offsets[s])
+            for offset in offsets[s + 1 : s + self.apart]:
+                total += self.load(memory + offset)
+            f.store(self._fold(total), arg["total"] + i * arg["pitch"] + (n + j) * 4)
 
-    def _rest(self, rows: list[str], sums: list[tuple[int, int, int]], places: list[str]) -> None:
+    def _rest(self, n: Value, columns: int, sums: list[tuple[int, int, int]], memory: Value) -> None:
         """The steps that fill no vector: nothing is added for those that there are not."""
-        text, kind = self.text, f"<{WIDE} x {SCALARS[self.kind]}>"
-        left = text.spread(text.value("count - whole"), "i64", WIDE)
-        test = text.new(f"icmp slt <{WIDE} x i64> <{', '.join(f'i64 {k}' for k in range(WIDE))}>, {left}")
-        parts = [
-            self.parts(text.new(f"select <{WIDE} x i1> {test}, {kind} {x}, {kind} zeroinitializer"), WIDE)
-            for x in self.compute(rows, "whole", WIDE, "count")
-        ]
-        for place, (i, j, q) in zip(places, sums, strict=True):
-            total = self.load(place)
+        f, arg, kind = self.f, self.arg, vector_of(WIDE, self.scalar)
+        test = f.vector("i64", range(WIDE)) < f.splat(arg["count"] - self.whole, WIDE)
+        found = self.compute(n, columns, self.whole, WIDE, arg["count"])
+        parts = [self.parts(f.select(test, x, f.zero(kind)), WIDE) for x in found]
+        for s, (i, j, q) in enumerate(sums):
+            total = self.load(memory + 4 * self.shape.lanes * s)
             for p in range(q, WIDE // self.shape.lanes, self.apart):
-                a = self.load(f"a + {i} * a_pitch + (whole + {self.shape.lanes * p}) * 4")
+                a = self.load(arg["a"] + i * arg["a_pitch"] + (self.whole + self.shape.lanes * p) * 4)
                 total = self.multiply(a, parts[j][p], total)
-            self.store(total, place)
+            f.store(total, memory + 4 * self.shape.lanes * s)
 
-    def _chain(self, name: str, rows: list[str], sums: list[tuple[int, int, int]]) -> list[str]:
+    def _chain(
+        self, start: Value, stop: Value, n: Value, columns: int, sums: list[tuple[int, int, int]]
+    ) -> list[Value]:
         """The sums of a chain, in registers."""
-        text, shape = self.text, self.shape
-        before, head, body, after = (text.label(name) for _ in range(4))
-        text.add(f"br label %{before}", f"{before}:", f"br label %{head}", f"{head}:")
-        text.add(f"%{name}_k = phi i64 [ %{name}_c, %{before} ], [ %{name}_k1, %{body} ]")
-        for s in range(len(sums)):
-            text.add(f"%{name}.s{s} = phi {self.vector} [ zeroinitializer, %{before} ], [ %{name}.t{s}, %{body} ]")
-        test = text.new(f"icmp slt i64 %{name}_k, %{name}_stop")
-        text.add(f"br i1 {test}, label %{body}, label %{after}", f"{body}:")
-        of = figures().small_m
-        ahead = NEVER if not shape.by_lane else of.arm_prefetch_dots if shape.rows == 1 else of.arm_prefetch
-        soon = "" if shape.by_lane else self.find_soon(f"{name}_k", "0", "whole", len(rows))
-        parts = [self.parts(x, WIDE) for x in self.compute(rows, f"{name}_k", WIDE, ahead=ahead, soon=soon)]
-        now = {s: f"%{name}.s{s}" for s in range(len(sums))}
-        for p in range(WIDE // shape.lanes):
-            loaded = [self.load(f"a + {i} * a_pitch + ({name}_k + {shape.lanes * p}) * 4") for i in range(shape.rows)]
-            for s, (i, j, q) in enumerate(sums):
-                if q == p % self.apart:
-                    now[s] = self.multiply(loaded[i], parts[j][p], now[s])
-        for s, value in now.items():
-            text.add(f"%{name}.t{s} = bitcast {self.vector} {value} to {self.vector}")
-        text.let(f"{name}_k1", f"{name}_k + {WIDE}")
-        text.add(f"br label %{head}", f"{after}:")
-        return [f"%{name}.s{s}" for s in range(len(sums))]
+        f, shape, arg, of = self.f, self.shape, self.arg, figures().small_m
+        now = [f.zero(self.vector)] * len(sums)
+        with f.loop(start, stop, WIDE, carry=now) as k:
+            if shape.by_lane:
+                ahead = of.arm_prefetch_dots if shape.rows == 1 else of.arm_prefetch
+                prefetched: list[Prefetch] = [(0, k, far, cache) for far, cache in ahead.items()]
+            else:
+                prefetched = self.find_soon(k, 0, self.whole, columns, WIDE)
+            parts = [self.parts(x, WIDE) for x in self.compute(n, columns, k, WIDE, prefetched=prefetched)]
+            for p in range(WIDE // shape.lanes):
+                on = (k + shape.lanes * p) * 4
+                loaded = [self.load(arg["a"] + i * arg["a_pitch"] + on) for i in range(shape.rows)]
+                for s, (i, j, q) in enumerate(sums):
+                    if q == p % self.apart:
+                        now[s] = self.multiply(loaded[i], parts[j][p], now[s])
+        return now
 
-    def _fold(self, value: str) -> str:
+    def _fold(self, value: Value) -> Value:
         """The sum of all lanes, in pairs."""
-        text, lanes = self.text, self.shape.lanes
+        f, lanes = self.f, self.shape.lanes
         while lanes > 1:
             lanes //= 2
             # Lanes that nobody asks for stay open: LLVM 22 adds up the wrong ones of integers on an x86 otherwise.
-            mask = ", ".join(f"i32 {lanes + k if k < lanes else 'poison'}" for k in range(self.shape.lanes))
-            other = text.new(
-                f"shufflevector {self.vector} {value}, {self.vector} poison, <{self.shape.lanes} x i32> <{mask}>"
-            )
-            value = self.add(value, other)
-        return text.new(f"extractelement {self.vector} {value}, i32 0")
+            value += f.shuffle(value, None, [lanes + k if k < lanes else -1 for k in range(self.shape.lanes)])
+        return f.extract(value, 0)
+
+
+# Planned
+
+
+def plan_small_m(sides: Operands, tile: Tile, *, is_cut: bool) -> tuple[Section, int]:
+    """The section of a right factor that is read once, and how it is; whether a unit has some of the columns."""
+    nodes = list(walk(sides.right))
+    leaves = tuple(node for node in nodes if node.op in ("load", "coordinate"))
+    is_across = sides.is_across(sides.right, sides.columns)
+    inner, outer = (sides.columns, sides.folded) if is_across else (sides.folded, sides.columns)
+    lies = [sides.lie(node) for node in leaves]
+    steps, across = [lie.along(inner) for lie in lies], [lie.along(outer) for lie in lies]
+    letters = letters_of(steps, lies)
+    is_short = not is_across and sides.k <= figures().small_m.short
+    shape = SmallM(sides.m, tile.lanes, tile.pitch, tile.by_lane, is_short, is_cut, leaves, letters)
+    family, make = ("strip", make_strip) if is_across else ("dots", make_dots)
+    key = f"{write(sides.right, numbers=False)} {shape[:6]} {letters}"
+    name = f"{family} {hashlib.sha256(key.encode()).hexdigest()[:32]}"
+    kernel = get_kernel(name, functools.partial(make, sides.right, shape))
+    numbers = [word_of(node) for node in givens(nodes)]
+    section = sides.section((kernel.address, *numbers), [*lies, NOWHERE], [*steps, 4], [*across, 0])
+    return section, STRIP if is_across else DOTS

@@ -10,10 +10,9 @@ import numpy as np
 
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.families import Threads, figures
-from anydml.engines.cpu.gemm.workspace import workspace
 from anydml.engines.cpu.launch.record import BYTES_HEAD, HEADER
 from anydml.engines.cpu.threads import pool, team
-from anydml.engines.cpu.threads.scratch import PAGE, get_scratch
+from anydml.engines.cpu.threads.scratch import PAGE, get_scratch, workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.language import copy_row, load_bits, load_word, quotient, store_bits, store_word
-from anydml.engines.cpu.gemm.program import distances
+from anydml.engines.cpu.gemm.work_item import distances
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.launch.record import HEADER, WORD, Layout, Pointer, Record
 from anydml.engines.cpu.rows.map import word_of

@@ -6,17 +6,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.codegen.function import Function, Steps, vector_of
+from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.launch.record import LINE, Layout
-from anydml.engines.cpu.quant.digits import PORTION, Digits, find_row, make_units
+from anydml.engines.cpu.quant.digits import PORTION, Digits, WeightItems
 from anydml.engines.cpu.quant.dot4 import write_byte_pairs, write_word_pairs
 from anydml.ir.blocked_weights import MOST
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from anydml.engines.cpu.codegen.function import Value
 
-# Rows times columns of 4-bit weights that lie abreast: a lane for each column, so that sums are never added across.
+# Rows times columns of 4-bit weights, a lane for each column, so that sums are never added across.
 #
 # `kernel(weights, scales, zeros, a, sums, powers, to, pitch, count, shared, ahead)` writes the products of some rows
 # with some panels of columns to `to`, rows `pitch` bytes apart. A panel has a column a lane:
@@ -58,7 +60,7 @@ class ColumnPerLane(NamedTuple):
     @property
     def name(self) -> str:
         """The kernel's."""
-        return "abreast " + " ".join(str(int(part)) for part in self)
+        return "column-per-lane " + " ".join(str(int(part)) for part in self)
 
     @property
     def raised(self) -> int:
@@ -117,8 +119,7 @@ class _Sums:
             if shape.is_rounded:
                 at = portion * (4 * shape.rows) + 4 * i
                 # What its elements times the zero point are is taken off: both are whole numbers that are exact.
-                four = write_word_pairs(f, shape.lanes, number, "splat (i16 1)")
-                whole = f.cast("sitofp", f.value(four, self.ints), "float")
+                whole = f.cast("sitofp", write_word_pairs(f, number, 1), "float")
                 number = f.overloaded("fma", -zeros[v], self._spread("float", self.sums + at), whole)
                 scale *= self._spread("float", self.powers + at)
             place = total + n * self.vector
@@ -188,7 +189,7 @@ class _Sums:
                 factor = self._spread("i32", a + STEPS * i + 4 * half)
                 for v in range(shape.panels):
                     n = i * shape.panels + v
-                    made[n] += write_byte_pairs(self.f, shape.lanes, weights[v], factor)
+                    made[n] += write_byte_pairs(self.f, weights[v], factor)
         return made
 
     def _spread(self, scalar: str, at: Value) -> Value:
@@ -202,16 +203,16 @@ _DIRECT, _SHIFTED = 5, 3
 _MIDDLES, _LOW = 0x88888888 - 2**32, 0x0F0F0F0F
 """8 in each half of the bytes of a word, and all bits of their low halves."""
 
-# Rows times columns of 4-bit weights that lie abreast, a unit of panels at a time. Compiled once for all.
+# The same for all rows and columns, a unit of panels at a time. Compiled once for all.
 #
-# A unit lays its rows out by words of steps. For some panels at a time it turns their columns' scales and zero points,
-# and their weights where those are not laid out ahead, has all rows multiplied, and finishes the results as a
+# A unit lays its rows out by words of steps. For some panels at a time it transposes their columns' scales and zero
+# points, and their weights where those are not laid out ahead, has all rows multiplied, and finishes the results as a
 # contraction does.
 
 
 RECORD = Layout(
     "slots", "slot_count", "m", "n", "portions", "row_units", "column_units", "height", "some", "wide", "lanes",
-    "row_of", "columns_of", "columns_low", "turn_values", "turn_zeros", "left_at", "right_at", "result_at",
+    "row_of", "columns_of", "columns_low", "transpose_values", "transpose_zeros", "left_at", "right_at", "result_at",
     "rank", "is_rounded", "is_laid_out",
 )  # fmt: skip
 """After the header, and before the batch's sizes; `height` are the rows of a unit, `some` those of `columns_of`, of
@@ -219,7 +220,7 @@ which `columns_low` takes the rest, `wide` the panels of both, and `_at` the wor
 MOST_ROWS = 512 * 1024
 """Bytes of a unit's rows."""
 MOST_PANELS = 384 * 1024
-"""Bytes of what is turned of some panels."""
+"""Bytes of what is transposed of some panels."""
 MOST_RESULTS = 256 * 1024
 """Bytes of a unit's results."""
 
@@ -240,88 +241,79 @@ def bytes_of_panel(portions: int, lanes: int) -> int:
 
 def make_unit() -> str:
     """The text of the kernel."""
-    memory = {"row": _ROW, "rows_at": _ROWS, "sums": _SUMS, "panels_at": _PANELS, "results": _RESULT}
-    return make_units(RECORD, memory, _enter, _write_unit)
+    memory = {"row": _ROW, "rows": _ROWS, "sums": _SUMS, "panels": _PANELS, "results": _RESULT}
+    return _PanelItems(RECORD, memory).write()
 
 
-def _enter(text: Steps) -> None:
-    text.let("panels", "(n + lanes - 1) // lanes")
-    text.let("scale_count", "portions // shared")
-    text.let("scales_panel", "scale_count * lanes * 4")
-    text.let("weights_panel", f"portions * lanes * {4 * WORDS}")
-    text.let("powers", "sums + height * portions * 4")
-    text.let("width", "1 if is_rounded != 0 else 4")
+class _PanelItems(WeightItems):
+    def __init__(self, layout: Layout, memory: Mapping[str, int]) -> None:
+        super().__init__(layout, memory)
+        f, of = self.f, self.of
+        self.panels, self.scale_count = (of.n + of.lanes - 1) // of.lanes, of.portions // self.shared
+        self.scales_panel, self.weights_panel = self.scale_count * of.lanes * 4, of.portions * of.lanes * (4 * WORDS)
+        self.powers = self.memory.sums + of.height * of.portions * 4
+        self.is_rounded = of.is_rounded.ne(0)
+        self.width = f.select(self.is_rounded, 1, 4)
+        self.in_group = f.select(self.is_rounded, of.portions, 1)
+        """The sums and powers of each row of a group: one for a portion, or of FLOAT32 one for a row."""
 
+    def unit(self) -> None:
+        f, of = self.f, self.of
+        panel0, self.count = self.cut(self.panels)
+        self.n0, self.pitch = panel0 * of.lanes, self.count * of.lanes * 4
+        with f.loop(0, self.rows) as r:
+            self._row(r)
+        with f.loop(0, self.count, of.wide) as q:
+            self._panels(panel0, f.min(q, self.count - of.wide))  # the last panels again, where fewer are left
+        columns = f.min(of.n - self.n0, self.count * of.lanes)
+        self.stage("result", self.m0, self.n0, self.rows, columns, self.memory.results, self.pitch)
 
-def _write_unit(text: Steps) -> None:
-    text.let("panel0", "panels * by_column // column_units")
-    text.let("count", "panels * (by_column + 1) // column_units - panel0")
-    text.let("n0", "panel0 * lanes")
-    text.let("pitch", "count * lanes * 4")
-    with text.loop("r", 0, "rows"):
-        _write_row(text)
-    for i, name in enumerate(("weights", "scales", "zeros")):
-        text.read(f"{name}_base", f"right_bases + {8 * i}")
-        text.read(f"{name}_on", f"right + 24 + (right_views * 2 + {i}) * 8")
-    with text.loop("q", 0, "count", "wide"):
-        text.let("at", "min(q, count - wide)")  # the last panels again, where fewer are left
-        _write_panels(text)
-    text.invoke(
-        "@stage", "result", "result_bases", "m0", "n0", "rows", "min(n - n0, count * lanes)", 0, "results", "pitch"
-    )
-
-
-def _write_row(text: Steps) -> None:
-    """Lay a row out among those of its group."""
-    find_row(text)
-    text.let("before", "r - r % some")
-    text.let("beside", "min(some, rows - before)")
-    # A group of rows of FLOAT32 has a power a row.
-    text.let("of_group", "before * (portions if is_rounded != 0 else 1) + r % some")
-    text.invoke(
-        "row_of", "of_row", "portions", "beside", f"rows_at + (before * k + r % some * {STEPS}) * width",
-        "sums + of_group * 4", "powers + of_group * 4", "scales_of_row", "shared",
-    )  # fmt: skip
-
-
-def _write_panels(text: Steps) -> None:
-    """Some panels, times all rows."""
-    text.let("zeros_at", "panels_at + wide * scales_panel")
-    text.let("turned_at", "zeros_at + wide * scales_panel")
-    text.let("first", "n0 + at * lanes")
-    with text.loop("v", 0, "wide"):
-        text.let("column", "first + v * lanes")
-        text.let("own", "min(lanes, n - column)")
-        text.invoke(
-            "turn_values",
-            "scales_base + column * scales_on",
-            "scales_on",
-            "own",
-            "scale_count",
-            "panels_at + v * scales_panel",
-        )
-        with text.when("turn_zeros != 0"):
-            text.invoke(
-                "turn_zeros", "zeros_base + column * zeros_on", "zeros_on", "own", "scale_count",
-                "zeros_at + v * scales_panel",
-            )  # fmt: skip
-        with text.when("is_laid_out == 0"):
-            text.invoke(
-                "turn_values", "weights_base + column * weights_on", "weights_on", "own", f"portions * {WORDS}",
-                "turned_at + v * weights_panel",
-            )  # fmt: skip
-    text.let("weights_at", "weights_base + (panel0 + at) * weights_panel if is_laid_out != 0 else turned_at")
-    with text.loop("i", 0, "rows", "some"):
-        text.let("used", "columns_of if rows - i >= some else columns_low")
-        text.let("sums_at", "i * (portions if is_rounded != 0 else 1) * 4")
-        text.invoke(
-            "used", "weights_at", "panels_at", "zeros_at", "rows_at + i * k * width", "sums + sums_at",
-            "powers + sums_at", "results + i * pitch + at * lanes * 4", "pitch", "scale_count", "shared",
-            "scales_base + (first + wide * lanes) * scales_on",
+    def _row(self, r: Value) -> None:
+        """Lay a row out among those of its group."""
+        f, of, memory = self.f, self.of, self.memory
+        elements, scales = self.find_row(r)
+        before, within = r - r % of.some, r % of.some
+        on = (before * self.in_group + within) * 4
+        f.invoke(
+            of.row_of, elements, of.portions, f.min(of.some, self.rows - before),
+            memory.rows + (before * self.k + within * STEPS) * self.width, memory.sums + on, self.powers + on, scales,
+            self.shared,
         )  # fmt: skip
 
+    def _panels(self, panel0: Value, at: Value) -> None:
+        """Some panels, times all rows."""
+        f, of, memory = self.f, self.of, self.memory
+        views = [(self.right.base(v), self.right.on(v)) for v in range(3)]
+        zeros_at = memory.panels + of.wide * self.scales_panel
+        transposed_at = zeros_at + of.wide * self.scales_panel
+        first = self.n0 + at * of.lanes
+        with f.loop(0, of.wide) as v:
+            column = first + v * of.lanes
+            own = f.min(of.lanes, of.n - column)
 
-# What products with columns abreast read: rows, by words of steps, and the values of columns, turned.
+            def transpose(kernel: Value, view: int, count: Value, to: Value) -> None:
+                base, on = views[view]
+                f.invoke(kernel, base + column * on, on, own, count, to)
+
+            transpose(of.transpose_values, 1, self.scale_count, memory.panels + v * self.scales_panel)
+            with f.when(of.transpose_zeros):
+                transpose(of.transpose_zeros, 2, self.scale_count, zeros_at + v * self.scales_panel)
+            with f.when(of.is_laid_out.eq(0)):
+                transpose(of.transpose_values, 0, of.portions * WORDS, transposed_at + v * self.weights_panel)
+        ahead = views[0][0] + (panel0 + at) * self.weights_panel
+        weights = f.select(of.is_laid_out.ne(0), ahead, transposed_at)
+        next_scales = views[1][0] + (first + of.wide * of.lanes) * views[1][1]
+        with f.loop(0, self.rows, of.some) as i:
+            used = f.select(self.rows - i >= of.some, of.columns_of, of.columns_low)
+            on = i * self.in_group * 4
+            f.invoke(
+                used, weights, memory.panels, zeros_at, memory.rows + i * self.k * self.width, memory.sums + on,
+                self.powers + on, memory.results + i * self.pitch + at * of.lanes * 4, self.pitch, self.scale_count,
+                self.shared, next_scales,
+            )  # fmt: skip
+
+
+# What those read: rows, by words of steps, and the values of columns, transposed.
 #
 # `kernel(a, portions, rows, to, sums, powers, scales, shared)` lays out one of some rows, as the sums read them.
 
@@ -357,7 +349,7 @@ def make_floats() -> str:
     return f.end()
 
 
-def make_octets() -> str:
+def make_bytes() -> str:
     """The same for a row that was rounded to signed bytes, with a scale for `shared` portions each."""
     f = Function("kernel", _ARGUMENTS)
     a, portions, rows, to, sums, powers, scales, shared = f.args
@@ -373,8 +365,8 @@ def make_octets() -> str:
     return f.end()
 
 
-class Turned(NamedTuple):
-    """The parameters of a turning."""
+class Transposed(NamedTuple):
+    """The parameters of a transposition."""
 
     lanes: int
     """Columns of a panel."""
@@ -384,10 +376,10 @@ class Turned(NamedTuple):
     @property
     def name(self) -> str:
         """The kernel's."""
-        return f"turned {self.lanes} {self.kind}"
+        return f"transposed {self.lanes} {self.kind}"
 
 
-def make_turned(shape: Turned) -> str:
+def make_transposed(shape: Transposed) -> str:
     """The text of `kernel(source, on, columns, count, to)`: the values of a panel's columns, side by side.
 
     A column's values lie side by side, `on` bytes from the next one's. The last column stands for those that there are

@@ -33,7 +33,7 @@ class Unpacked(NamedTuple):
     """The type of a scale, `float` or `half`."""
     is_laid_out: bool
     """Whether words lie together as for products of a few rows: of four portions, or of columns."""
-    abreast: int = 0
+    columns: int = 0
     """In the latter case so many columns; the column's number is among the places then, before the first step, and the
     bytes of a panel of them is a number of the words."""
 
@@ -45,7 +45,7 @@ class Unpacked(NamedTuple):
     @property
     def kind(self) -> str:
         """In which a number less another has room: a byte for 4 bits."""
-        return "i32" if self.abreast else "i8" if self.bits == 4 else "i16"
+        return "i32" if self.columns else "i8" if self.bits == 4 else "i16"
 
     @property
     def width(self) -> int:
@@ -65,16 +65,16 @@ class _Unpacking:
     def write(self) -> str:
         f, shape = self.f, self.shape
         words, places, count = f.args
-        more = (*(("zeros",) if shape.zeros else ()), *(("column",) if shape.abreast else ()))
+        more = (*(("zeros",) if shape.zeros else ()), *(("column",) if shape.columns else ()))
         names = ("weights", "scales", *more, "first", "to")
         self.at = {name: f.load("i64", places + 8 * i) for i, name in enumerate(names)}
-        together = TOGETHER if shape.is_laid_out and not shape.abreast else 1
-        if shape.abreast:
+        together = TOGETHER if shape.is_laid_out and not shape.columns else 1
+        if shape.columns:
             panel, column = f.load("i64", words + 16 * len(names)), self.at["column"]
-            own = self.at["weights"] + column // shape.abreast * panel + column % shape.abreast * 4
+            own = self.at["weights"] + column // shape.columns * panel + column % shape.columns * 4
         with f.loop(0, count, PORTION * together) as k:
             step, to = self.at["first"] + k, self.at["to"] + k * 4
-            if shape.abreast:
+            if shape.columns:
                 self._write_words(own, step, to)
             else:
                 here = self.at["weights"] + step // PORTION * shape.width
@@ -92,12 +92,12 @@ class _Unpacking:
         return f.cast("fpext", scale, "float"), zero
 
     def _write_words(self, own: Value, step: Value, to: Value) -> None:
-        """A portion of a column that lies abreast of others: each word has 8 steps."""
+        """A portion of a column whose words lie beside those of others: each has 8 steps."""
         f, shape = self.f, self.shape
         scale, zero = self._of_block(step)
         by, less = self._spread([scale], 8), self._spread([zero], 8)
         for w in range(PORTION // 8):
-            word = f.splat(f.load("i32", own + (step // 8 + w) * (4 * shape.abreast)), 8)
+            word = f.splat(f.load("i32", own + (step // 8 + w) * (4 * shape.columns)), 8)
             if shape.is_signed:
                 number = f.binary("ashr", word << f.vector("i32", range(28, -1, -4)), 28)
             else:

@@ -5,19 +5,19 @@ those exactly, portion by portion.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from anydml.engines.cpu.codegen.function import Function, Steps, vector_of
+from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, make_stage, take_scratch
-from anydml.engines.cpu.gemm.workspace import workspace
+from anydml.engines.cpu.gemm.work_item import WorkItems, make_stage
 from anydml.engines.cpu.launch.record import Layout
 from anydml.engines.cpu.quant.dot4 import write_dot, write_small
-from anydml.engines.cpu.rows.walk import VIEWS
+from anydml.engines.cpu.threads.scratch import workspace
 from anydml.ir.blocked_weights import MOST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from anydml.engines.cpu.codegen.function import Value
 
@@ -116,46 +116,48 @@ def _as_whole_numbers(f: Function, row: Value, size: int, odd: Value) -> tuple[V
 SECTIONS = ("left", "right", "result")
 
 
-def make_units(
-    layout: Layout, memory: Mapping[str, int], enter: Callable[[Steps], None], write: Callable[[Steps], None]
-) -> str:
-    """The text of a kernel: words by their names, places in a scratch, what is found once, and what a unit does."""
-    text = Steps()
-    layout.load(text)
-    for name in SECTIONS:
-        text.let(f"{name}", f"words + {name}_at * 8")
-        text.room(f"{name}_bases", VIEWS)
-        text.read(f"{name}_views", f"{name} + 8")
-    text.room("places", VIEWS)
-    take_scratch(text, workspace().size)
-    for name, at in memory.items():
-        text.let(name, f"scratch + {at}")
-    text.let("k", f"portions * {PORTION}")
-    text.read("shared", "right + 24 + right_views * 8")
-    enter(text)
-    with text.loop("unit", "begin", "end"):
-        text.let("by_column", "unit % column_units")
-        text.let("others", "unit // column_units")
-        text.let("m0", "others % row_units * height")
-        find_place(text, "others // row_units", layout.end)
-        for name in SECTIONS:
-            text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
-        text.let("rows", "min(height, m - m0)")
-        write(text)
-    text.add("store atomic i64 0, ptr %slot.ptr release, align 8", "ret i64 0")
-    kernel = text.define("i64 @kernel(i64 %words, i64 %begin, i64 %end)")
-    return "\n".join([make_stage(), make_bases(), kernel, DECLARED])
+class WeightItems(WorkItems):
+    """A kernel whose work items are some rows by some columns; `memory` is where things lie in a scratch, by name."""
 
+    def __init__(self, layout: Layout, memory: Mapping[str, int]) -> None:
+        super().__init__(layout, SECTIONS)
+        self.left, self.right = self.sections["left"], self.sections["right"]
+        scratch = self.take_scratch(workspace().size)
+        self.memory = SimpleNamespace(**{name: scratch + at for name, at in memory.items()})
+        self.k, self.shared = self.of.portions * PORTION, self.right.step()
 
-def find_row(text: Steps) -> None:
-    """Where a row's elements lie: bytes as they are, with their scales, and others in the scratch, computed."""
-    with text.when("is_rounded == 0"):
-        text.invoke("@stage", "left", "left_bases", "m0 + r", 0, 1, "k", "left_views - 1", "row", 0)
-    for name, at in (("bytes", 0), ("row_scales", 8)):
-        text.read(f"{name}_base", f"left_bases + {at}")
-        text.read(f"{name}_on", f"left + {24 + 8 * 4} + {at}")
-    text.let("of_row", "bytes_base + (m0 + r) * bytes_on if is_rounded != 0 else row")
-    text.let("scales_of_row", "row_scales_base + (m0 + r) * row_scales_on")
+    def unit(self) -> None:
+        """Write what is done for a unit's `rows` from m0 on, of the columns that `by_column` numbers."""
+        raise NotImplementedError
+
+    def write(self) -> str:
+        """The text."""
+        f, of = self.f, self.of
+        with self.each() as number:
+            self.by_column, others = number % of.column_units, number // of.column_units
+            self.m0 = others % of.row_units * of.height
+            self.find_place(others // of.row_units)
+            self.find_bases(*SECTIONS)
+            self.rows = f.min(of.height, of.m - self.m0)
+            self.unit()
+        return self.text(make_stage())
+
+    def cut(self, count: Value) -> tuple[Value, Value]:
+        """A unit's share of some columns or panels: the first, and how many."""
+        first = count * self.by_column // self.of.column_units
+        return first, count * (self.by_column + 1) // self.of.column_units - first
+
+    def stage_row(self, row: Value) -> None:
+        """Compute a row in the scratch."""
+        self.stage("left", self.m0 + row, 0, 1, self.k, self.memory.row, 0)
+
+    def find_row(self, row: Value) -> tuple[Value, Value]:
+        """Where a row's elements and its scales lie: bytes as they are, and others in the scratch, computed."""
+        f, number = self.f, self.m0 + row
+        with f.when(self.of.is_rounded.eq(0)):
+            self.stage_row(row)
+        octets, scales = (self.left.base(v) + number * self.left.on(v) for v in range(2))
+        return f.select(self.of.is_rounded.ne(0), octets, self.memory.row), scales
 
 
 # A few rows times columns of weights of few bits, a unit of columns at a time. Compiled once for all.
@@ -166,7 +168,7 @@ def find_row(text: Steps) -> None:
 
 RECORD = Layout(
     "slots", "slot_count", "m", "n", "portions", "row_units", "column_units", "height", "some", "digits", "columns_of",
-    "columns_low", "plainly", "left_at", "right_at", "result_at", "rank", "is_rounded",
+    "columns_low", "scalar_fallback", "left_at", "right_at", "result_at", "rank", "is_rounded",
 )  # fmt: skip
 """After the header, and before the batch's sizes; `height` are the rows of a unit, `some` those of `columns_of`, of
 which `columns_low` takes what is left, and `_at` the words at which sections stand."""
@@ -185,39 +187,36 @@ def bytes_of(portions: int, rows: int) -> int:
 def make_weights() -> str:
     """The text of the kernel."""
     results = workspace().sums_at - 4096 - figures().gemm.result_bytes
-    memory = {"row": _ROW, "digit_memory": _DIGITS, "result_memory": results}
-    return make_units(RECORD, memory, lambda _: None, _write_unit)
+    return _DigitItems(RECORD, {"odd": _ODD, "row": _ROW, "digits": _DIGITS, "results": results}).write()
 
 
-def _write_unit(text: Steps) -> None:
-    text.let("n0", "n * by_column // column_units")
-    text.let("columns", "n * (by_column + 1) // column_units - n0")
-    text.let("pitch", "columns * 4")
-    text.let("sums", f"digit_memory + rows * portions * {PLACES * PORTION}")
-    text.let("powers", "sums + rows * portions * 4")
-    with text.loop("r", 0, "rows"):
-        text.put(f"scratch + {_ODD} + r * 8", 0)
-        find_row(text)
-        text.invoke(
-            "digits", "of_row", "portions", f"digit_memory + r * portions * {PLACES * PORTION}",
-            "sums + r * portions * 4", "powers + r * portions * 4", f"scratch + {_ODD} + r * 8",
-            "scales_of_row", "shared",
-        )  # fmt: skip
-    with text.loop("j", 0, "columns", figures().quant.columns_in_turn), text.loop("i", 0, "rows", "some"):
-        text.let("used", "columns_of if rows - i >= some else columns_low")
-        text.invoke(
-            "used", "right", "right_bases", "n0 + j", f"min({figures().quant.columns_in_turn}, columns - j)",
-            f"digit_memory + i * portions * {PLACES * PORTION}", "sums + i * portions * 4", "powers + i * portions * 4",
-            "result_memory + i * pitch + j * 4", "pitch", "portions",
-        )  # fmt: skip
-    with text.loop("o", 0, "rows"):
-        text.read("is_odd", f"scratch + {_ODD} + o * 8")
-        with text.when("is_odd"):
-            text.invoke("@stage", "left", "left_bases", "m0 + o", 0, 1, "k", "left_views - 1", "row", 0)
-            text.invoke(
-                "plainly", "right", "right_bases", "n0", "columns", "row", "result_memory + o * pitch", "portions"
-            )
-    text.invoke("@stage", "result", "result_bases", "m0", "n0", "rows", "columns", 0, "result_memory", "pitch")
+class _DigitItems(WeightItems):
+    def unit(self) -> None:
+        f, of, memory, rows = self.f, self.of, self.memory, self.rows
+        n0, columns = self.cut(of.n)
+        pitch, in_turn = columns * 4, figures().quant.columns_in_turn
+        all_sums = memory.digits + rows * of.portions * (PLACES * PORTION)
+        all_powers = all_sums + rows * of.portions * 4
+
+        def of_row(row: Value) -> tuple[Value, Value, Value]:
+            """Where a row's digits, sums and powers lie."""
+            on = row * of.portions
+            return memory.digits + on * (PLACES * PORTION), all_sums + on * 4, all_powers + on * 4
+
+        with f.loop(0, rows) as r:
+            odd = memory.odd + r * 8
+            f.store(0, odd)
+            elements, scales = self.find_row(r)
+            f.invoke(of.digits, elements, of.portions, *of_row(r), odd, scales, self.shared)
+        right = self.right.at, self.right.bases
+        with f.loop(0, columns, in_turn) as j, f.loop(0, rows, of.some) as i:
+            used = f.select(rows - i >= of.some, of.columns_of, of.columns_low)
+            to = memory.results + i * pitch + j * 4
+            f.invoke(used, *right, n0 + j, f.min(in_turn, columns - j), *of_row(i), to, pitch, of.portions)
+        with f.loop(0, rows) as o, f.when(f.load("i64", memory.odd + o * 8)):
+            self.stage_row(o)
+            f.invoke(of.scalar_fallback, *right, n0, columns, memory.row, memory.results + o * pitch, of.portions)
+        self.stage("result", self.m0, n0, rows, columns, memory.results, pitch)
 
 
 # Columns of weights of 4 or 8 bits times a few rows of digits: integer products, scaled portion by portion.
@@ -422,7 +421,7 @@ class _Products(_Columns):
         f, shape = self.f, self.shape
         if shape.dots:
             a, b = (f.bitcast(x, self.ints) for x in (weight, digit))
-            return f.value(write_dot(f, shape.lanes, shape.is_arm, a, b, total), self.ints)
+            return write_dot(f, shape.is_arm, a, b, total)
         if shape.bits == 4:
             return total + self._fours(weight, digit)
         return total + (self._fours(weight & 15, digit) + (self._fours(weight >> 4, digit) << 4))
@@ -432,7 +431,7 @@ class _Products(_Columns):
         f = self.f
         if not self.shape.is_arm:
             a, b = (f.bitcast(x, self.ints) for x in (weight, digit))
-            return f.value(write_small(f, self.shape.lanes, a, b, "zeroinitializer"), self.ints)
+            return write_small(f, a, b, f.zero(self.ints))
         product = f.cast("sext", weight, "i16") * f.cast("sext", digit, "i16")
         return self._pairs(f.cast("sext", self._pairs(product), "i32"))
 
@@ -516,7 +515,7 @@ class _Products(_Columns):
 # A row times columns of weights of few bits in FLOAT32, one by one: for rows with infinities, which have no digits.
 
 
-def make_plain(shape: Quantised) -> str:
+def make_scalar_fallback(shape: Quantised) -> str:
     """The text of `kernel(right, bases, n0, columns, a, total, portions)`."""
     columns = _Columns(shape, "a total portions")
     f = columns.f

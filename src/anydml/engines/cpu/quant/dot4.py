@@ -1,15 +1,18 @@
-"""Dot4: four int8 products to each 32-bit sum, by VNNI or SDOT, or by what an x86 without them has."""
+"""Dot4: four int8 products to each 32-bit sum, by VNNI or SDOT, or by what an x86 without them has.
+
+Factors are vectors of 32 bits, four bytes in each.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anydml.engines.cpu.codegen.function import vector_of
+
 if TYPE_CHECKING:
-    from anydml.engines.cpu.codegen.function import Text
+    from anydml.engines.cpu.codegen.function import Function, Value
 
 
-FOUR = 4
-"""Steps of a dot instruction."""
 _PAIRS = {16: "avx512.pmaddw.d.512", 8: "avx2.pmadd.wd", 4: "sse2.pmadd.wd"}
 """An x86's instructions that add up two products of 16 bits, by sums."""
 _BYTES = {16: "avx512.pmaddubs.w.512", 8: "avx2.pmadd.ub.sw", 4: "ssse3.pmadd.ub.sw.128"}
@@ -19,66 +22,51 @@ SIGNED_PAIR, UNSIGNED_PAIR = 128, 256
 255 · 128 and -128 · 256 fit 16 bits."""
 
 
-def write_dot(text: Text, lanes: int, is_arm: bool, left: str, right: str, total: str) -> str:
-    """Add the products of four bytes to each sum; the factors are vectors of 32 bits, an x86's left one unsigned."""
-    vector, octets = f"<{lanes} x i32>", f"<{FOUR * lanes} x i8>"
+def _as_bytes(f: Function, value: Value) -> Value:
+    return f.bitcast(value, vector_of(4 * value.lanes, "i8"))
+
+
+def _as_words(f: Function, value: Value) -> Value:
+    return f.bitcast(value, vector_of(2 * value.lanes, "i16"))
+
+
+def write_dot(f: Function, is_arm: bool, left: Value, right: Value, total: Value) -> Value:
+    """Add the products of four bytes to each sum; an x86's left factor is unsigned."""
     if is_arm:
-        name = "@llvm.aarch64.neon.sdot.v4i32.v16i8"
-        text.declared[f"declare {vector} {name}({vector}, {octets}, {octets})"] = None
-        a, b = (text.new(f"bitcast {vector} {x} to {octets}") for x in (right, left))
-        return text.new(f"call {vector} {name}({vector} {total}, {octets} {a}, {octets} {b})")
-    name = f"@llvm.x86.avx512.vpdpbusd.{32 * lanes}"
-    text.declared[f"declare {vector} {name}({vector}, {vector}, {vector})"] = None
-    return text.new(f"call {vector} {name}({vector} {total}, {vector} {left}, {vector} {right})")
+        return f.intrinsic("aarch64.neon.sdot.v4i32.v16i8", total, _as_bytes(f, right), _as_bytes(f, left))
+    return f.intrinsic(f"x86.avx512.vpdpbusd.{32 * total.lanes}", total, left, right)
 
 
-def write_pairs(text: Text, lanes: int, left: tuple[str, str], right: str, total: str, *, is_turned: bool) -> str:
+def write_pairs(f: Function, left: tuple[Value, Value], right: Value, total: Value, *, is_turned: bool) -> Value:
     """The same for an x86 that adds up products of 16 bits by twos: of the first and third bytes, then the others.
 
     The left factor is 16 bits of both already; with `is_turned` the right one is unsigned.
     """
-    vector, words = f"<{lanes} x i32>", f"<{2 * lanes} x i16>"
-    name = f"@llvm.x86.{_PAIRS[lanes]}"
-    text.declared[f"declare {vector} {name}({words}, {words})"] = None
-    for one, other in zip(left, widened(text, lanes, right, is_signed=not is_turned), strict=True):
-        factors = (text.new(f"bitcast {vector} {x} to {words}") for x in (one, other))
-        given = ", ".join(f"{words} {x}" for x in factors)
-        total = text.new(f"add {vector} {total}, {text.new(f'call {vector} {name}({given})')}")
+    for one, other in zip(left, widened(f, right, is_signed=not is_turned), strict=True):
+        total += write_word_pairs(f, _as_words(f, one), _as_words(f, other))
     return total
 
 
-def widened(text: Text, lanes: int, value: str, *, is_signed: bool) -> tuple[str, str]:
+def widened(f: Function, value: Value, *, is_signed: bool) -> tuple[Value, Value]:
     """The first and third bytes of each 32 bits as 16 bits, and the others."""
-    vector, words, eight = f"<{lanes} x i32>", f"<{2 * lanes} x i16>", "splat (i16 8)"
-    found = text.new(f"bitcast {vector} {value} to {words}")
-    if is_signed:
-        low = text.new(f"ashr {words} {text.new(f'shl {words} {found}, {eight}')}, {eight}")
-    else:
-        low = text.new(f"and {words} {found}, splat (i16 255)")
-    high = text.new(f"{'ashr' if is_signed else 'lshr'} {words} {found}, {eight}")
-    first, second = (text.new(f"bitcast {words} {x} to {vector}") for x in (low, high))
-    return first, second
+    found = _as_words(f, value)
+    low = f.binary("ashr", found << 8, 8) if is_signed else found & 255
+    high = f.binary("ashr" if is_signed else "lshr", found, 8)
+    return f.bitcast(low, value.type), f.bitcast(high, value.type)
 
 
-def write_small(text: Text, lanes: int, left: str, right: str, total: str) -> str:
+def write_small(f: Function, left: Value, right: Value, total: Value) -> Value:
     """The same for bytes of which no two neighbours' products add up to more than 16 bits; the left one is unsigned."""
-    vector = f"<{lanes} x i32>"
-    four = write_word_pairs(text, lanes, write_byte_pairs(text, lanes, left, right), "splat (i16 1)")
-    return text.new(f"add {vector} {total}, {four}")
+    return total + write_word_pairs(f, write_byte_pairs(f, left, right), 1)
 
 
-def write_byte_pairs(text: Text, lanes: int, left: str, right: str) -> str:
-    """The sums of two products of bytes each, in 16 bits; the factors are vectors of 32 bits, the left one unsigned."""
-    vector, words, octets = f"<{lanes} x i32>", f"<{2 * lanes} x i16>", f"<{FOUR * lanes} x i8>"
-    name = f"@llvm.x86.{_BYTES[lanes]}"
-    text.declared[f"declare {words} {name}({octets}, {octets})"] = None
-    a, b = (text.new(f"bitcast {vector} {x} to {octets}") for x in (left, right))
-    return text.new(f"call {words} {name}({octets} {a}, {octets} {b})")
+def write_byte_pairs(f: Function, left: Value, right: Value) -> Value:
+    """The sums of two products of bytes each, in 16 bits; the left factor is unsigned."""
+    octets, words = (_as_bytes(f, x) for x in (left, right)), vector_of(2 * left.lanes, "i16")
+    return f.intrinsic(f"x86.{_BYTES[left.lanes]}", *octets, result=words)
 
 
-def write_word_pairs(text: Text, lanes: int, left: str, right: str) -> str:
+def write_word_pairs(f: Function, left: Value, right: Value | int) -> Value:
     """The sums of two products of 16 bits each, in 32 bits."""
-    vector, words = f"<{lanes} x i32>", f"<{2 * lanes} x i16>"
-    pairs = f"@llvm.x86.{_PAIRS[lanes]}"
-    text.declared[f"declare {vector} {pairs}({words}, {words})"] = None
-    return text.new(f"call {vector} {pairs}({words} {left}, {words} {right})")
+    lanes = left.lanes // 2
+    return f.intrinsic(f"x86.{_PAIRS[lanes]}", left, f.value(right, left.type), result=vector_of(lanes, "i32"))

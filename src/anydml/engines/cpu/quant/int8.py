@@ -8,30 +8,33 @@ import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.codegen.function import Function, Steps, vector_of
+from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.features import IS_ARM
-from anydml.engines.cpu.gemm.amx import LINE
+from anydml.engines.cpu.gemm.blocking import FOUR, GROUP, MATRIX_LINE, has_dots, has_matrices, multiplies_bytes
 from anydml.engines.cpu.gemm.operands import NOWHERE
-from anydml.engines.cpu.gemm.packing import GROUP
-from anydml.engines.cpu.gemm.tile_shapes import has_dots, has_matrices, multiplies_bytes
-from anydml.engines.cpu.quant.dot4 import FOUR, SIGNED_PAIR, UNSIGNED_PAIR, widened, write_dot, write_pairs
+from anydml.engines.cpu.gemm.packing import Packer
+from anydml.engines.cpu.quant.dot4 import SIGNED_PAIR, UNSIGNED_PAIR, widened, write_dot, write_pairs
 from anydml.enums import DataType
 from anydml.ir.contraction import byte_less_zero
 from anydml.ir.expressions import const
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.codegen.function import Value
-    from anydml.engines.cpu.gemm.microkernel import Tile
+    from anydml.engines.cpu.gemm.blocking import Tile
     from anydml.engines.cpu.gemm.operands import Operands
-    from anydml.engines.cpu.gemm.program import Section
+    from anydml.engines.cpu.gemm.work_item import Section
     from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.expressions import Expr
 
-# Vectors of bytes as they are packed for products: four steps of each of four rows, of the sign that is multiplied.
+# K4 packing: bytes, four steps of K to a 32-bit lane, as `quant/dot4.py` multiplies them.
+#
+# A packed step is four steps side by side, 0 where there are no more: the step of a tile, whose elements have 32 bits.
+# Where products of 16 bits are added up, of the left factor there are the first and third bytes of all rows as such,
+# then the others. For matrix registers it lies in lines, 64 bytes of each row.
 
 
 class K4Packing(NamedTuple):
-    """The parameters of the texts."""
+    """The parameters of a packing of bytes, and of the sums of what is packed."""
 
     lie: str
     """As a `Packing` has it."""
@@ -63,304 +66,229 @@ class K4Packing(NamedTuple):
         return " ".join(map(str, self))
 
 
-def within(text: Steps, count: str) -> str:
-    """A mask of the bytes of so many steps of four: whatever lies past the end is 0."""
-    bits = text.value(f"(1 << (({count}) * 8)) - 1")
-    return text.spread(text.new(f"trunc i64 {bits} to i32"), "i32", GROUP)
+def make_k4_pack(packing: K4Packing) -> str:
+    """The text of the kernel."""
+    return _K4Pack(packing).write()
 
 
-def side_by_side(text: Steps, lines: list[str], count: int, step: int = 1) -> list[str]:
-    """Four steps of four or eight rows that lie side by side, or two bytes from each other, by vectors of four rows."""
-    if count == GROUP and step == 1:  # in the low half of a vector of eight, or LLVM widens bytes first
-        low = [text.new(f"load i32, ptr {text.place(line)}, align 1") for line in lines]
-        wide = [text.new(f"insertelement <2 x i32> poison, i32 {one}, i32 0") for one in low]
-        a, b, c, d = (text.new(f"bitcast <2 x i32> {one} to <8 x i8>") for one in wide)
-        halves = [zipped(text, "<8 x i8>", *two, range(GROUP)) for two in ((a, b), (c, d))]
-        x, y = (text.new(f"bitcast <8 x i8> {one} to <4 x i16>") for one in halves)
-        return [text.new(f"bitcast <8 x i16> {zipped(text, '<4 x i16>', x, y, range(GROUP))} to <4 x i32>")]
-    kind = f"<{count} x i8>"
-    steps = [text.new(f"load {kind}, ptr {text.place(line)}, align 1") for line in lines]
-    if step == 2:  # nothing is read past the last of them
-        ends = [text.new(f"load {kind}, ptr {text.place(f'{line} + {count - 1}')}, align 1") for line in lines]
-        mask = ", ".join(f"i32 {2 * k if 2 * k < count else 2 * k + 1}" for k in range(count))
-        both = zip(steps, ends, strict=True)
-        steps = [text.new(f"shufflevector {kind} {a}, {kind} {b}, <{count} x i32> <{mask}>") for a, b in both]
-    pairs = []
-    for a, b in (steps[:2], steps[2:]):
-        found = zipped(text, kind, a, b, range(count))
-        pairs.append(text.new(f"bitcast <{2 * count} x i8> {found} to <{count} x i16>"))
-    made = []
-    for first in range(0, count, GROUP):
-        found = zipped(text, f"<{count} x i16>", pairs[0], pairs[1], range(first, first + GROUP))
-        made.append(text.new(f"bitcast <{2 * GROUP} x i16> {found} to <{GROUP} x i32>"))
-    return made
+FOUR_ROWS = vector_of(GROUP, "i32")
+"""Four steps of each of four rows."""
 
 
-def zipped(text: Steps, kind: str, a: str, b: str, lanes: range) -> str:
-    """Lanes of two vectors in turns."""
-    count = int(kind[1:].split()[0])
-    mask = ", ".join(f"i32 {k}, i32 {k + count}" for k in lanes)
-    return text.new(f"shufflevector {kind} {a}, {kind} {b}, <{2 * len(lanes)} x i32> <{mask}>")
+class _K4Pack(Packer):
+    def __init__(self, packing: K4Packing) -> None:
+        super().__init__()
+        self.packing = packing
 
+    def write(self) -> str:
+        f, packing, group = self.f, self.packing, self.packing.group
+        if packing.is_lined:
+            self._write_lines()
+            return f.end()
+        if packing.filled > FOUR:
+            self._fill()
+        if packing.lie == "p" and packing.panel % GROUP == 0:
+            with f.when((self.rows % packing.panel).eq(0)):
+                self._write_panels()
+                f.ret()
+        if packing.lie == "w":
+            self._write_windows()
+            return f.end()
+        whole, most = self.count - self.count % FOUR, f.value(0, "i64")
+        with f.loop(0, self.rows, GROUP) as r:
+            rows, to = [self.row(r + i) for i in range(GROUP)], self.target + r * 4
+            if packing.lie == "t":
+                most = self.count - self.count % (FOUR * GROUP)
+                with f.loop(0, most, FOUR * GROUP) as q:
+                    found = [f.load(FOUR_ROWS, row + q, align=1) for row in rows]
+                    for i, column in enumerate(f.transpose(found)):
+                        self._put(column, to + (q // FOUR + i) * group)
+            with f.loop(most, whole, FOUR) as k:
+                places = [row + (k + j) * self.step for row in rows for j in range(FOUR)]
+                self._put(self._gather(places), to + k // FOUR * group)
+            with f.when(whole < self.count):
+                last = self.count - 1
+                places = [row + f.min(whole + j, last) * self.step for row in rows for j in range(FOUR)]
+                self._put(self._gather(places), to + whole // FOUR * group, self._mask(whole))
+        return f.end()
 
-def flip(text: Steps, shape: K4Packing, value: str, kind: str = "<4 x i32>") -> str:
-    """Bytes with the other sign, where they are multiplied so."""
-    return text.new(f"xor {kind} {value}, splat (i32 {-0x7F7F7F80})") if shape.flips else value
+    # Bytes of rows, four steps of each
 
+    def _mask(self, whole: Value) -> Value:
+        """The bytes of the steps that are left: whatever lies past the end is 0."""
+        f = self.f
+        bits = (f.value(1, "i64") << (self.count - whole) * 8) - 1
+        return f.splat(f.cast("trunc", bits, "i32"), GROUP)
 
-def put(text: Steps, shape: K4Packing, value: str, line: str) -> None:
-    """Four bytes of each of four rows, as they are packed."""
-    parts = widened(text, GROUP, value, is_signed=shape.is_signed) if shape.is_wide else (value,)
-    for i, part in enumerate(parts):
-        text.add(f"store <4 x i32> {part}, ptr {text.place(f'{line} + {4 * shape.pitch * i}')}, align 4")
+    def _put(self, value: Value, to: Value, mask: Value | None = None) -> None:
+        """Write four bytes of each of four rows, with the sign that they are multiplied with."""
+        f, packing = self.f, self.packing
+        value = self._flip(value)
+        value = value if mask is None else value & mask
+        parts = widened(f, value, is_signed=packing.is_signed) if packing.is_wide else (value,)
+        for i, part in enumerate(parts):
+            f.store(part, to + 4 * packing.pitch * i)
 
+    def _flip(self, value: Value) -> Value:
+        """Bytes with the other sign, where they are multiplied so."""
+        return value ^ -0x7F7F7F80 if self.packing.flips else value
 
-def transpose(text: Steps, rows: list[str]) -> list[str]:
-    """Four steps of four rows as four rows of each step."""
+    def _gather(self, places: list[Value]) -> Value:
+        """Four steps of four rows, a byte at a time."""
+        f = self.f
+        value = f.value("poison", vector_of(len(places), "i8"))
+        for i, place in enumerate(places):
+            value = f.insert(value, f.load("i8", place), i)
+        return f.bitcast(value, FOUR_ROWS)
 
-    def pick(a: str, b: str, *lanes: int) -> str:
-        mask = ", ".join(f"i32 {lane}" for lane in lanes)
-        return text.new(f"shufflevector <4 x i32> {a}, <4 x i32> {b}, <4 x i32> <{mask}>")
-
-    a, b, c, d = rows
-    pairs = [pick(x, y, *lanes) for x, y in ((a, b), (c, d)) for lanes in ((0, 4, 2, 6), (1, 5, 3, 7))]
-    return [pick(pairs[i], pairs[i + 2], *lanes) for lanes in ((0, 1, 4, 5), (2, 3, 6, 7)) for i in (0, 1)]
-
-
-# Windows packed for products of bytes, four steps at a time: rows may lie anywhere, a table has their distances.
-
-
-def pack_windows(text: Steps, shape: K4Packing) -> None:
-    """Eight rows at once where they lie side by side or every other one does, otherwise four; they may lie anywhere.
-
-    7 x 7 by 2 of 224 x 224 pixels of 3 bytes, by 64 filters, take 2.55 ms so, and 2.94 where each byte is read for
-    itself (one thread of an Arm Neoverse-N1).
-    """
-
-    def beside(first: int, count: int, step: int = 1, name: str = "far") -> str:
-        found = (f"{name}{i} == {name}{first} + {(i - first) * step}" for i in range(first + 1, first + count))
-        return " and ".join(found)
-
-    if 2 * GROUP < shape.panel <= 4 * GROUP and shape.panel % GROUP == 0:
-        for i in range(shape.panel):
-            text.read(f"off{i}", f"row_step + min({i}, rows - 1) * 8")
-        with text.when(f"rows == {shape.panel} and {beside(0, shape.panel, name='off')}"):
-            _pack_rows(text, shape, "source + off0", range(shape.panel), "w", to="target")
-            text.add("ret void")
-            text.add(f"{text.label('never')}:")
-    with text.loop("r", 0, "rows", 2 * GROUP):
-        for i in range(2 * GROUP):
-            text.read(f"far{i}", f"row_step + min(r + {i}, rows - 1) * 8")
-        text.let("eight", f"1 if {beside(0, 2 * GROUP)} else 2 if {beside(0, 2 * GROUP, 2)} else 0")
-        for step in (1, 2):
-            with text.when(f"eight == {step}"):
-                _pack_rows(text, shape, "source + far0", range(2 * GROUP), f"e{step}", step)
-        for first in (0, GROUP):
-            text.let(f"four{first}", f"1 if {beside(first, GROUP)} else 0")
-            with text.when(f"eight == 0 and four{first} != 0 and r + {first} < rows"):
-                _pack_rows(text, shape, f"source + far{first}", range(first, first + GROUP), f"f{first}")
-            with text.when(f"eight == 0 and four{first} == 0 and r + {first} < rows"):
-                _pack_rows(text, shape, "source", range(first, first + GROUP), f"o{first}", 0)
-
-
-def _pack_rows(
-    text: Steps, shape: K4Packing, line: str, rows: range, name: str, step: int = 1, to: str = "target + r * 4"
-) -> None:
-    """All steps of some rows, so many bytes from each other, or 0 where a table has their distances."""
-    text.let(f"whole_{name}", f"count - count % {FOUR}")
-
-    def write(k: str, mask: str | None) -> None:
-        for j in range(FOUR):
-            text.read(f"far_{k}{j}", f"step + ({k} + {j if mask is None else f'min({j}, count - 1 - {k})'}) * 8")
-            text.let(f"line_{k}{j}", f"{line} + far_{k}{j}")
-        lines = [f"line_{k}{j}" for j in range(FOUR)]
-        made = [] if step else [_apart(text, lines, rows)]
-        for first in range(0, len(rows) if step else 0, 2 * GROUP):
-            places = [f"{one} + {first * step}" for one in lines]
-            made += side_by_side(text, places, min(2 * GROUP, len(rows) - first), step)
-        for i, value in enumerate(made):
-            found = flip(text, shape, value)
-            found = found if mask is None else text.new(f"and <4 x i32> {found}, {mask}")
-            put(text, shape, found, f"{to} + {4 * (rows[0] + GROUP * i)} + {k} * {shape.group // FOUR}")
-
-    with text.loop(f"k_{name}", 0, f"whole_{name}", FOUR):
-        write(f"k_{name}", None)
-    with text.when(f"whole_{name} < count"):
-        text.let(f"last_{name}", f"whole_{name}")
-        write(f"last_{name}", within(text, f"count - whole_{name}"))
-
-
-def _apart(text: Steps, lines: list[str], rows: range) -> str:
-    """Four steps of four rows, each where its distance says."""
-    value = "poison"
-    for i, row in enumerate(rows):
-        for j, line in enumerate(lines):
-            one = text.new(f"load i8, ptr {text.place(f'{line} + far{row}')}")
-            value = text.new(f"insertelement <16 x i8> {value}, i8 {one}, i32 {FOUR * i + j}")
-    return text.new(f"bitcast <16 x i8> {value} to <4 x i32>")
-
-
-# K4 packing: bytes packed for products, four steps at a time, as `dot4.py` multiplies them.
-#
-# A packed step is four steps of the folded dimension side by side, 0 where there are no more: the step of a tile, whose
-# elements have 32 bits. Bytes are of the signs that the instruction wants, a byte of the other sign less or plus 128.
-# So with a' = a - s and za' = za - s the sum of (a - za)·(b - zb) is that of a'·b', less zb'·(Σa' - count·za') and
-# za'·Σb': `mend` takes that off, from what `total` has summed up. Where products of 16 bits are added up, of the left
-# factor there are the first and third bytes of all rows as such, then the others. For matrix registers it lies in
-# lines, 64 bytes of each row.
-
-
-def make_octets(shape: K4Packing) -> str:
-    """The text of the packing: `kernel(source, row.step, step, rows, count, target)`, as `gemm/packing.py` has it."""
-    text, group = Steps(), shape.group
-    if shape.is_lined:
-        _pack_lines(text, shape)
-        text.add("ret void")
-        return text.define(_HEAD)
-    if shape.filled > FOUR:
-        _fill(text, shape)
-    if shape.lie == "p" and shape.panel % GROUP == 0:
-        with text.when(f"rows % {shape.panel} == 0"):
-            _pack_panels(text, shape)
-            text.add("ret void")
-            text.add(f"{text.label('never')}:")
-    if shape.lie == "w":
-        pack_windows(text, shape)
-        text.add("ret void")
-        return text.define(_HEAD)
-    with text.loop("r", 0, "rows", GROUP):
-        for i in range(GROUP):
-            text.let(f"row{i}", f"source + min(r + {i}, rows - 1) * row_step")
-        text.let("to", "target + r * 4")
-        text.let("whole", f"count - count % {FOUR}")
-        text.let("most", f"count - count % {FOUR * GROUP}" if shape.lie == "t" else 0)
-        if shape.lie == "t":
-            with text.loop("q", 0, "most", FOUR * GROUP):
-                rows = [text.new(f"load <4 x i32>, ptr {text.place(f'row{i} + q')}, align 1") for i in range(GROUP)]
-                for i, column in enumerate(transpose(text, rows)):
-                    put(text, shape, flip(text, shape, column), f"to + (q // {FOUR} + {i}) * {group}")
-        with text.loop("t", "most", "whole", FOUR):
-            _store(text, shape, _one_by_one(text, [f"t + {j}" for j in range(FOUR)]), "t")
-        with text.when("whole < count"):
-            found = _one_by_one(text, [f"min(whole + {j}, count - 1)" for j in range(FOUR)])
-            flipped = flip(text, shape, text.new(f"bitcast <16 x i8> {found} to <4 x i32>"))
-            mask = within(text, "count - whole")
-            put(text, shape, text.new(f"and <4 x i32> {flipped}, {mask}"), f"to + whole // {FOUR} * {group}")
-    text.add("ret void")
-    return text.define(_HEAD)
-
-
-_HEAD = "void @kernel(i64 %source, i64 %row_step, i64 %step, i64 %rows, i64 %count, i64 %target)"
-
-
-def _steps(shape: K4Packing) -> str:
-    """The packed steps of a panel."""
-    return f"(count + {shape.filled - 1}) // {shape.filled} * {shape.filled // FOUR}"
-
-
-def _fill(text: Steps, shape: K4Packing) -> None:
-    """Zeros in the packed steps of all panels that there are no bytes for."""
-    text.let("filled", _steps(shape))
-    with (
-        text.loop("n_f", 0, f"(rows + {shape.panel - 1}) // {shape.panel}"),
-        text.loop("z_f", f"(count + {FOUR - 1}) // {FOUR}", "filled"),
-        text.loop("c_f", 0, shape.group, 8),
-    ):
-        text.put(f"target + (n_f * filled + z_f) * {shape.group} + c_f", 0)
-
-
-def _pack_lines(text: Steps, shape: K4Packing) -> None:
-    """Row by row, in lines of 64 bytes; past the end of the steps lies 0."""
-    line, line_type, octets = shape.filled, "<16 x i32>", "<64 x i8>"
-    text.let("whole", f"count - count % {line}")
-    with text.loop("r", 0, "rows"):
-        text.let("row", "source + r * row_step")
-        text.let("to", f"target + r * {line}")
-        text.let("last", f"to + whole * {shape.pitch}")
-        if shape.lie == "t":
-            with text.loop("q", 0, "whole", line):
-                found = text.new(f"load {line_type}, ptr {text.place('row + q')}, align 1")
-                found = flip(text, shape, found, line_type)
-                text.add(f"store {line_type} {found}, ptr {text.place(f'to + q * {shape.pitch}')}, align 4")
+    def _beside(self, lines: list[Value], count: int, step: int = 1) -> list[Value]:
+        """Four steps of four or eight rows that lie side by side, or two bytes from each other, by four rows."""
+        f, kind = self.f, vector_of(count, "i8")
+        if count == GROUP and step == 1:  # in the low half of a vector of eight, or LLVM widens bytes first
+            low = [f.load("i32", line, align=1) for line in lines]
+            steps = [f.bitcast(f.insert(f.value("poison", "<2 x i32>"), one, 0), "<8 x i8>") for one in low]
         else:
-            with text.loop("s", 0, "whole"):
-                _put_byte(text, shape, "row + s * step", f"to + (s // {line}) * {line * shape.pitch} + s % {line}")
-        with text.when("whole < count"):
-            text.add(f"store {octets} zeroinitializer, ptr {text.place('last')}, align 4")
-            with text.loop("z", "whole", "count"):
-                _put_byte(text, shape, "row + z * step", "last + (z - whole)")
+            steps = [f.load(kind, line) for line in lines]
+        if step == 2:  # nothing is read past the last of them
+            ends = [f.load(kind, line + (count - 1)) for line in lines]
+            order = [2 * k if 2 * k < count else 2 * k + 1 for k in range(count)]
+            steps = [f.shuffle(a, b, order) for a, b in zip(steps, ends, strict=True)]
+        pairs = [f.bitcast(self._zip(a, b, range(count)), vector_of(count, "i16")) for a, b in (steps[:2], steps[2:])]
+        return [
+            f.bitcast(self._zip(pairs[0], pairs[1], range(first, first + GROUP)), FOUR_ROWS)
+            for first in range(0, count, GROUP)
+        ]
 
+    def _zip(self, a: Value, b: Value, lanes: range) -> Value:
+        """Lanes of two vectors in turns."""
+        return self.f.shuffle(a, b, [lane for k in lanes for lane in (k, k + a.lanes)])
 
-def _put_byte(text: Steps, shape: K4Packing, source: str, target: str) -> None:
-    one = text.new(f"load i8, ptr {text.place(source)}")
-    one = text.new(f"xor i8 {one}, -128") if shape.flips else one
-    text.add(f"store i8 {one}, ptr {text.place(target)}")
+    # Layouts
 
+    def _steps(self) -> Value:
+        """The packed steps of a panel."""
+        filled = self.packing.filled
+        return (self.count + (filled - 1)) // filled * (filled // FOUR)
 
-def _pack_panels(text: Steps, shape: K4Packing) -> None:
-    """Whole panels of rows that lie side by side, one after the other: lines of the cache are read once."""
-    text.let("panel", f"{_steps(shape)} * {shape.group}")
-    text.let("deep", f"count - count % {FOUR}")
+    def _fill(self) -> None:
+        """Zeros in the packed steps of all panels that there are no bytes for."""
+        f, packing, steps = self.f, self.packing, self._steps()
+        with (
+            f.loop(0, (self.rows + (packing.panel - 1)) // packing.panel) as n,
+            f.loop((self.count + (FOUR - 1)) // FOUR, steps) as k,
+            f.loop(0, packing.group, 8) as c,
+        ):
+            f.store(0, self.target + (n * steps + k) * packing.group + c)
 
-    def write(k: str, mask: str | None) -> None:
-        for j in range(FOUR):
-            text.let(f"{k}_from{j}", f"source + min({k} + {j}, count - 1) * step")
-        text.let(f"{k}_to", f"target + {k} * {shape.group // FOUR}")
-        with text.loop(f"{k}_p", 0, f"rows // {shape.panel}"):
-            for g in range(0, shape.panel, 2 * GROUP):
-                lines = [f"{k}_from{j} + {k}_p * {shape.panel} + {g}" for j in range(FOUR)]
-                for i, value in enumerate(side_by_side(text, lines, min(2 * GROUP, shape.panel - g))):
-                    found = flip(text, shape, value)
-                    found = found if mask is None else text.new(f"and <4 x i32> {found}, {mask}")
-                    put(text, shape, found, f"{k}_to + {k}_p * panel + {4 * (g + GROUP * i)}")
+    def _write_lines(self) -> None:
+        """Row by row, in lines of 64 bytes; past the end of the steps lies 0."""
+        f, packing, line = self.f, self.packing, self.packing.filled
+        whole, octets, words = self.count - self.count % line, vector_of(line, "i8"), vector_of(line // 4, "i32")
 
-    with text.loop("k", 0, "deep", FOUR):
-        write("k", None)
-    with text.when("deep < count"):
-        text.let("z", "deep")
-        write("z", within(text, "count - deep"))
+        def put_byte(source: Value, to: Value) -> None:
+            byte = f.load("i8", source)
+            f.store(byte ^ -128 if packing.flips else byte, to)
 
+        with f.loop(0, self.rows) as r:
+            row, to = self.base + r * self.row_step, self.target + r * line
+            last = to + whole * packing.pitch
+            if packing.lie == "t":
+                with f.loop(0, whole, line) as q:
+                    f.store(self._flip(f.load(words, row + q, align=1)), to + q * packing.pitch)
+            else:
+                with f.loop(0, whole) as k:
+                    put_byte(row + k * self.step, to + k // line * (line * packing.pitch) + k % line)
+            with f.when(whole < self.count):
+                f.store(f.zero(octets), last, align=4)
+                with f.loop(whole, self.count) as k:
+                    put_byte(row + k * self.step, last + (k - whole))
 
-def _store(text: Steps, shape: K4Packing, octets: str, step: str) -> None:
-    value = flip(text, shape, text.new(f"bitcast <16 x i8> {octets} to <4 x i32>"))
-    put(text, shape, value, f"to + {step} // {FOUR} * {shape.group}")
+    def _write_panels(self) -> None:
+        """Whole panels of rows that lie side by side, one after the other: lines of the cache are read once."""
+        f, packing = self.f, self.packing
+        panel, deep = self._steps() * packing.group, self.count - self.count % FOUR
 
+        def write(k: Value, mask: Value | None = None) -> None:
+            lines = [self.base + f.min(k + j, self.count - 1) * self.step for j in range(FOUR)]
+            to = self.target + k * (packing.group // FOUR)
+            with f.loop(0, self.rows // packing.panel) as p:
+                for first in range(0, packing.panel, 2 * GROUP):
+                    places = [line + p * packing.panel + first for line in lines]
+                    for i, value in enumerate(self._beside(places, min(2 * GROUP, packing.panel - first))):
+                        self._put(value, to + p * panel + 4 * (first + GROUP * i), mask)
 
-def _one_by_one(text: Steps, steps: list[str]) -> str:
-    """Four rows of four steps, a byte at a time."""
-    value = "poison"
-    for i in range(GROUP):
-        for j, step in enumerate(steps):
-            one = text.new(f"load i8, ptr {text.place(f'row{i} + ({step}) * step')}")
-            value = text.new(f"insertelement <16 x i8> {value}, i8 {one}, i32 {FOUR * i + j}")
-    return value
+        with f.loop(0, deep, FOUR) as k:
+            write(k)
+        with f.when(deep < self.count):
+            write(deep, self._mask(deep))
+
+    def _write_windows(self) -> None:
+        """Eight rows at once where they lie side by side or every other one does, otherwise four, anywhere.
+
+        7 x 7 by 2 of 224 x 224 pixels of 3 bytes, by 64 filters, take 2.55 ms so, and 2.94 where each byte is read for
+        itself (one thread of an Arm Neoverse-N1).
+        """
+        f, panel = self.f, self.packing.panel
+
+        def are_beside(far: list[Value], step: int = 1) -> Value:
+            test = far[1].eq(far[0] + step)
+            for i, one in enumerate(far[2:], 2):
+                test &= one.eq(far[0] + i * step)
+            return test
+
+        if 2 * GROUP < panel <= 4 * GROUP and panel % GROUP == 0:
+            far = [self.distance(f.value(i, "i64")) for i in range(panel)]
+            with f.when(self.rows.eq(panel) & are_beside(far)):
+                self._write_rows(far, self.target, 1)
+                f.ret()
+        with f.loop(0, self.rows, 2 * GROUP) as r:
+            far, to = [self.distance(r + i) for i in range(2 * GROUP)], self.target + r * 4
+            are_one, are_other = are_beside(far), are_beside(far, 2)
+            with f.when(are_one):
+                self._write_rows(far, to, 1)
+            with f.when(are_other):
+                self._write_rows(far, to, 2)
+            for first in (0, GROUP):
+                four = far[first : first + GROUP]
+                is_left = ~(are_one | are_other) & (r + first < self.rows)
+                with f.when(is_left), f.either(are_beside(four)) as (beside, apart):
+                    with beside:
+                        self._write_rows(four, to + 4 * first, 1)
+                    with apart:
+                        self._write_rows(four, to + 4 * first, 0)
+
+    def _write_rows(self, far: list[Value], to: Value, step: int) -> None:
+        """All steps of some rows, so many bytes from each other, or 0 where they lie at any distances."""
+        f, count = self.f, len(far)
+        whole = self.count - self.count % FOUR
+
+        def write(k: Value, mask: Value | None = None) -> None:
+            on = [j if mask is None else f.min(j, self.count - 1 - k) for j in range(FOUR)]
+            lines = [self.base + f.load("i64", self.step + (k + j) * 8) for j in on]
+            if not step:
+                made = [self._gather([line + one for one in far for line in lines])]
+            else:
+                made = [
+                    value
+                    for first in range(0, count, 2 * GROUP)
+                    for value in self._beside(
+                        [line + far[0] + first * step for line in lines], min(2 * GROUP, count - first), step
+                    )
+                ]
+            for i, value in enumerate(made):
+                self._put(value, to + 4 * GROUP * i + k * (self.packing.group // FOUR), mask)
+
+        with f.loop(0, whole, FOUR) as k:
+            write(k)
+        with f.when(whole < self.count):
+            write(whole, self._mask(whole))
 
 
 # The sums of the bytes of each row and column, which zero points are taken off sums of products by.
-
-
-def read_totals(text: Steps) -> None:
-    """The columns' totals, of all steps, that lie beside panels: the first block has them, the others nothing."""
-    text.read("ahead", "right_bases + 8")
-    with text.loop("t_c", 0, "columns"):
-        one = text.new(f"load i32, ptr {text.place('ahead + (n0 + t_c) * 4')}, align 4")
-        one = text.new(f"select i1 {text.new('icmp eq i64 %k0, 0')}, i32 {one}, i32 0")
-        text.add(f"store i32 {one}, ptr {text.place('right_totals + t_c * 4')}, align 4")
-
-
-def total_right(text: Steps) -> None:
-    """The columns' totals, once rows have a zero point that is not 0: those of filters are 0 as a rule."""
-    with text.loop("z_r", 0, "height"):
-        one = text.new(f"load i32, ptr {text.place('left_zeros + z_r * 4')}, align 4")
-        text.add(f"%zero_r = zext i32 {one} to i64")
-        text.read("is_totalled", "totalled")
-        with text.when("zero_r != 0 and is_totalled == 0"):
-            text.put("totalled", 1)
-            with text.loop("j_t", "n0", "n1", "tile_columns"):
-                text.invoke(
-                    "total_right", "right_memory + (j_t - n0) * packed * 4", "packed", "min(tile_columns, n1 - j_t)",
-                    "right_totals + (j_t - n0) * 4",
-                )  # fmt: skip
+#
+# Bytes are packed with the signs that the instruction wants, a byte of the other sign less or plus 128. So with
+# a' = a - s and za' = za - s the sum of (a - za)·(b - zb) is that of a'·b', less zb'·(Σa' - count·za') and za'·Σb':
+# `make_compensation` takes that off, from what `make_total` has summed up.
 
 
 def make_total(shape: K4Packing) -> str:
@@ -374,13 +302,12 @@ def make_total(shape: K4Packing) -> str:
             found = _to_total(f, shape, panel + s * shape.group, r)
             if shape.has_dots:
                 factors = (ones, found[0]) if shape.is_signed else (found[0], ones)
-                made = write_dot(f, shape.lanes, shape.is_arm, *factors, total[0])
+                total[0] = write_dot(f, shape.is_arm, *factors, total[0])
             elif shape.is_wide:
-                made = write_pairs(f, shape.lanes, (found[0], found[1]), ones, total[0], is_turned=False)
+                total[0] = write_pairs(f, (found[0], found[1]), ones, total[0], is_turned=False)
             else:
                 one = f.value(0x00010001, vector)
-                made = write_pairs(f, shape.lanes, (one, one), found[0], total[0], is_turned=not shape.is_signed)
-            total[0] = f.value(made, vector)
+                total[0] = write_pairs(f, (one, one), found[0], total[0], is_turned=not shape.is_signed)
         value = f.reduce("add", total[0]) if shape.is_lined else f.shuffle(total[0], None, range(GROUP))
         f.store(value, target + r * 4)
     return f.end()
@@ -394,67 +321,40 @@ def _to_total(f: Function, shape: K4Packing, step: Value, row: Value) -> list[Va
     return [f.shuffle(four, None, [min(k, 3) for k in range(shape.lanes)]) for four in fours]
 
 
-# Zero-point compensation: the share of zero points is taken off sums; how much that is stands above `make_octets`.
-
-
 def make_compensation() -> str:
-    """`kernel(c, pitch, rows, columns, ra, za, rb, zb, count, mends)`: what zero points add to sums is taken off them.
+    """Zero-point compensation: what zero points add to the sums at c is taken off them.
 
-    The columns' zero points are one where `mends` is 1. Filters have none as a rule: then only a number is taken off,
-    or where it is 0 only what the row's own adds: 256 x 256 x 256 takes 251 us so, and 264 as others (Neoverse-N1).
+    The columns' zero points are one where `kind` is 1. Filters have none as a rule: then only a number is taken off, or
+    where it is 0 only what the row's own adds: 256 x 256 x 256 takes 251 us so, and 264 as others (Neoverse-N1).
     """
-    text = Steps()
-    with text.loop("i", 0, "rows"):
-        one, zero = (text.new(f"load i32, ptr {text.place(f'{name} + i * 4')}, align 4") for name in ("ra", "za"))
-        count = text.new("trunc i64 %count to i32")
-        less = text.new(f"sub i32 {one}, {text.new(f'mul i32 {count}, {zero}')}")
-        rows = [text.spread(x, "i32", GROUP) for x in (less, zero)]
-        first = text.new(f"load i32, ptr {text.place('zb')}, align 4")
-        whole = text.spread(text.new(f"mul i32 {less}, {first}"), "i32", GROUP)
-        text.add(f"%own = sext i32 {zero} to i64", f"%other = sext i32 {first} to i64")
-        text.let("line", "c + i * pitch")
-        text.let("is_one", "1 if own == 0 and mends == 1 else 0")
-        text.let("is_own", "1 if own != 0 and mends == 1 and other == 0 else 0")
-        text.let("many", f"columns - columns % {4 * GROUP}")
-        with text.when("is_own != 0"):
-            with text.loop("p", 0, "many", 4 * GROUP):
-                _take_own(text, [f"p * 4 + {4 * GROUP * k}" for k in range(4)], rows[1])
-            with text.loop("q", "many", "columns", GROUP):
-                _take_own(text, ["q * 4"], rows[1])
-        with text.when("is_one != 0"):
-            with text.loop("m", 0, "many", 4 * GROUP):
-                _take_off(text, [f"line + m * 4 + {4 * GROUP * k}" for k in range(4)], whole)
-            with text.loop("f", "many", "columns", GROUP):
-                _take_off(text, ["line + f * 4"], whole)
-        with text.when("is_one + is_own == 0"), text.loop("j", 0, "columns", GROUP):
-            place = text.place("line + j * 4")
-            value = text.new(f"load <4 x i32>, ptr {place}, align 4")
-            for row, name in zip(rows, ("zb", "rb"), strict=True):
-                other = text.new(f"load <4 x i32>, ptr {text.place(f'{name} + j * 4')}, align 4")
-                value = text.new(f"sub <4 x i32> {value}, {text.new(f'mul <4 x i32> {row}, {other}')}")
-            text.add(f"store <4 x i32> {value}, ptr {place}, align 4")
-    text.add("ret void")
-    names = ("c", "pitch", "rows", "columns", "ra", "za", "rb", "zb", "count", "mends")
-    return text.define(f"void @kernel({', '.join(f'i64 %{name}' for name in names)})")
+    f = Function("kernel", "c pitch rows columns row_totals row_zeros totals zeros count kind")
+    c, pitch, rows, columns, row_totals, row_zeros, totals, zeros, count, kind = f.args
+    four, many = vector_of(GROUP, "i32"), columns - columns % (4 * GROUP)
 
+    def take_off(line: Value, vectors: int, *products: tuple[Value, Value | None]) -> None:
+        """Take products of a number with what lies at an address off a line, or the number, some vectors at once."""
+        for start, stop, several in ((0, many, vectors), (many, columns, 1)) if vectors > 1 else ((0, columns, 1),):
+            with f.loop(start, stop, several * GROUP) as j:
+                offsets = [j * 4 + 4 * GROUP * k for k in range(several)]
+                values = [f.load(four, line + on) for on in offsets]
+                for number, at in products:
+                    less = [number if at is None else number * f.load(four, at + on) for on in offsets]
+                    values = [value - one for value, one in zip(values, less, strict=True)]
+                for value, on in zip(values, offsets, strict=True):
+                    f.store(value, line + on)
 
-def _take_own(text: Steps, offsets: list[str], zero: str) -> None:
-    """Take a row's zero point times the columns' totals off."""
-    places = [text.place(f"line + {offset}") for offset in offsets]
-    pairs = [
-        [text.new(f"load <4 x i32>, ptr {one}, align 4") for one in (place, text.place(f"rb + {offset}"))]
-        for place, offset in zip(places, offsets, strict=True)
-    ]
-    for place, (value, total) in zip(places, pairs, strict=True):
-        less = text.new(f"mul <4 x i32> {total}, {zero}")
-        text.add(f"store <4 x i32> {text.new(f'sub <4 x i32> {value}, {less}')}, ptr {place}, align 4")
-
-
-def _take_off(text: Steps, lines: list[str], number: str) -> None:
-    places = [text.place(line) for line in lines]
-    values = [text.new(f"load <4 x i32>, ptr {place}, align 4") for place in places]
-    for place, value in zip(places, values, strict=True):
-        text.add(f"store <4 x i32> {text.new(f'sub <4 x i32> {value}, {number}')}, ptr {place}, align 4")
+    with f.loop(0, rows) as i:
+        zero, first = f.load("i32", row_zeros + i * 4), f.load("i32", zeros)
+        less, line = f.load("i32", row_totals + i * 4) - f.cast("trunc", count, "i32") * zero, c + i * pitch
+        is_one = kind.eq(1)
+        is_own, is_none = is_one & zero.ne(0) & first.eq(0), is_one & zero.eq(0)
+        with f.when(is_own):
+            take_off(line, 4, (f.splat(zero, GROUP), totals))
+        with f.when(is_none):
+            take_off(line, 4, (f.splat(less * first, GROUP), None))
+        with f.when(~(is_own | is_none)):
+            take_off(line, 1, (f.splat(less, GROUP), zeros), (f.splat(zero, GROUP), totals))
+    return f.end()
 
 
 # Contractions of bytes, planned: how dot instructions take them, and what zero points add.
@@ -468,11 +368,11 @@ class Int8Plan(NamedTuple):
     small: K4Packing | None
     """How the left factor is packed for a tile of small bytes; None where there is none."""
     zeros: tuple[Section, ...]
-    """Of both zero points; empty where there is nothing to mend."""
-    mends: int
-    """0 where there is nothing to mend; 1 where columns have one zero point, else 2."""
+    """Of both zero points; empty where there is no zero point."""
+    compensates: int
+    """0 where there is no zero point; 1 where columns have one zero point, else 2."""
     kernels: tuple[int, ...]
-    """That add up each factor's bytes, and that mend sums."""
+    """That add up each factor's bytes, and that take what zero points add off sums."""
     left: Expr
     """The load of the left factor."""
     right: Expr
@@ -494,11 +394,11 @@ class Int8Plan(NamedTuple):
 
 
 def _pack(shape: K4Packing) -> Kernel:
-    return get_kernel(f"octets {shape.name}", functools.partial(make_octets, shape))
+    return get_kernel(f"k4-pack {shape.name}", functools.partial(make_k4_pack, shape))
 
 
 def _total(shape: K4Packing) -> int:
-    return get_kernel(f"total {shape.name}", functools.partial(make_total, shape)).address
+    return get_kernel(f"k4-total {shape.name}", functools.partial(make_total, shape)).address
 
 
 def _folded(value: Expr) -> Expr:
@@ -520,7 +420,7 @@ def plan_int8(sides: Operands, tile: Tile, constants: frozenset[str] = frozenset
         return None
     columns = tile.vectors * tile.lanes
     # Panels of a constant are the same for any number of rows, whichever tile those take.
-    filled = LINE if has_matrices() else FOUR
+    filled = MATRIX_LINE if has_matrices() else FOUR
     factors, zeros, totals, leaves = [], [], [], []
     small = None
     # An x86 multiplies an unsigned byte by a signed one, on either side. Constants stay signed, for they may be small,
@@ -559,10 +459,10 @@ def plan_int8(sides: Operands, tile: Tile, constants: frozenset[str] = frozenset
         leaves.append(leaf)
         offset = 0 if not flips else 128 if leaf.type is DataType.UINT8 else -128
         zeros.append((zero - offset, across))
-    kernels = (*totals, get_kernel("mend", make_compensation).address)
+    kernels = (*totals, get_kernel("compensation", make_compensation).address)
     if all(_is_none(_folded(value)) for value, _ in zeros):
         return Int8Plan(tuple(factors), small, (), 0, kernels, leaves[0], leaf, flips, is_turned, filled)
     sections = tuple(sides.mapped(value, across, (), NOWHERE, 4) for value, across in zeros)
     is_one = not any(lie.strides[k] for lie in sides.lies(zero) for k in sides.columns)
-    mends = 1 if is_one else 2
-    return Int8Plan(tuple(factors), small, sections, mends, kernels, leaves[0], leaf, flips, is_turned, filled)
+    compensates = 1 if is_one else 2
+    return Int8Plan(tuple(factors), small, sections, compensates, kernels, leaves[0], leaf, flips, is_turned, filled)

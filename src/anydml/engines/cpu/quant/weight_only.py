@@ -20,22 +20,22 @@ from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature, has_fma, has_rounding
+from anydml.engines.cpu.gemm.blocking import has_dots
 from anydml.engines.cpu.gemm.operands import NOWHERE, MergedOperands
-from anydml.engines.cpu.gemm.program import record_of
+from anydml.engines.cpu.gemm.prepacked import in_panels, new_name
 from anydml.engines.cpu.gemm.selection import plan_operands
-from anydml.engines.cpu.gemm.tile_shapes import has_dots
+from anydml.engines.cpu.gemm.work_item import record_of
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.quant import column_per_lane, digits
-from anydml.engines.cpu.quant.column_per_lane import STEPS, ColumnPerLane, Turned
+from anydml.engines.cpu.quant.column_per_lane import STEPS, ColumnPerLane, Transposed
 from anydml.engines.cpu.quant.dequantize import Unpacked, make_unpacked
 from anydml.engines.cpu.quant.digits import PORTION, SECTIONS, TOGETHER, Digits, Quantised
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.enums import DataType
 from anydml.ir.blocked_weights import has_way, match_dequantised, match_weights
 from anydml.ir.contraction import Contraction, StridedOperand
-from anydml.ir.expressions import FOLDS, coordinate, fetch, given, load, minimum
-from anydml.ir.patterns import copy_of
+from anydml.ir.expressions import FOLDS, load
 from anydml.ir.trees import fetched, rewrite, walk
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from anydml.engines.cpu.gemm.operands import Operands
-    from anydml.engines.cpu.gemm.program import Section
+    from anydml.engines.cpu.gemm.work_item import Section
     from anydml.engines.cpu.kernel import Kernel
     from anydml.engines.cpu.launch.record import Layout
     from anydml.ir.blocked_weights import Dequantised
@@ -84,7 +84,7 @@ def _bits(weights: Dequantised) -> int:
 
 
 def _columns_of_panel(bits: int) -> int:
-    """Columns that lie abreast in a panel; 0 where weights are multiplied otherwise.
+    """Columns of a panel, a lane each; 0 where weights are multiplied otherwise.
 
     With 16 lanes FLOAT32 takes 8 instructions for 128 weights and a row, bytes 5, and integers of three bytes, which
     CPUs with dot instructions multiply, 36 of 8 lanes.
@@ -99,38 +99,22 @@ def _lanes() -> int:
     return 8 if not IS_ARM and has_feature("avx2") else 4
 
 
-def _new_name(stem: str, primitive: Reduce) -> str:
-    """A tensor's name that no other has."""
-    while stem in (*(one.tensor for one in primitive.sources), primitive.target.tensor):
-        stem += " more"
-    return stem
-
-
 def lay_out_words(primitive: Reduce, view: View, column: int, length: int, bits: int) -> Map | None:
-    """How words of weights are laid out: of `TOGETHER` portions, or of a panel's columns; None where some are left.
-
-    In a panel words have 8 steps, and the last column stands for those that the last panel has too many.
-    """
+    """How words of weights are laid out: of a panel's columns, or of `TOGETHER` portions; None where some are left."""
     if [one.tensor for one in primitive.sources].count(view.tensor) > 1:
         return None
-    columns, on, lanes = primitive.sizes[column], view.strides[column], _columns_of_panel(bits)
-    width = PORTION * bits // 8
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
+    columns, on, lanes, width = (
+        primitive.sizes[column],
+        view.strides[column],
+        _columns_of_panel(bits),
+        PORTION * bits // 8,
+    )
+    name = new_name(f"{view.tensor} in words", primitive)
     if lanes:
-        sizes, strides = (-(-columns // lanes), length // STEPS, lanes, 4), (lanes * on, 4, on, 1)
-    elif length % (PORTION * TOGETHER) == 0:
-        sizes = (columns, length // (PORTION * TOGETHER), width // 4, TOGETHER, 4)
-        strides = (on, TOGETHER * width, 4, width, 1)
-    else:
-        return None
-    packed = tuple(math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
-    target = View(_new_name(f"{view.tensor} in words", primitive), view.data_type, sizes, packed)
-    if not lanes or columns % lanes == 0:
-        return copy_of(replace(view, sizes=sizes, strides=strides), target)
-    last = minimum(coordinate(0) * lanes + coordinate(2), given(columns - 1, DataType.INT64))
-    source = replace(view, sizes=(columns, length // STEPS, 4), strides=(on, 4, 1))
-    return Map((source,), target, fetch(0, view.data_type, [last, coordinate(1), coordinate(3)]))
+        words = replace(view, sizes=(columns, length // STEPS, 4), strides=(on, 4, 1))
+        return in_panels(words, name, 0, lanes)
+    words = replace(view, sizes=(columns, length // PORTION, width // 4, 4), strides=(on, width, 4, 1))
+    return None if length % (PORTION * TOGETHER) else in_panels(words, name, 1, TOGETHER)
 
 
 # Exact products of q with rows: a sum of a·q·s, in which nothing is rounded between a and q.
@@ -214,6 +198,7 @@ def _by_digits(
     row = Digits(23 if is_even else 22, shape.bits == 4, 1 if shape.bits == 8 or shape.has_zeros else -shape.zero)
     is_rounded, some = shape.places == 1, min(height, most)
     name = f"rounded {row.name}" if is_rounded else row.name
+    fallback = get_kernel(f"scalar-fallback {shape.name}", functools.partial(digits.make_scalar_fallback, shape))
     kernels = [
         get_kernel(f"quantised {one.name}", functools.partial(digits.make_quantised, one)).address
         for one in (shape._replace(rows=rows) for rows in (some, sides.m % some or some))
@@ -224,7 +209,7 @@ def _by_digits(
         least=-(-sides.n * height // (figures().gemm.result_bytes // 4)), most=sides.n,
         some=some, columns_of=kernels[0], columns_low=kernels[1], is_rounded=is_rounded,
         digits=get_kernel(name, functools.partial(digits.make_digits, row, is_rounded=is_rounded)).address,
-        plainly=get_kernel(f"plainly {shape.name}", functools.partial(digits.make_plain, shape)).address,
+        scalar_fallback=fallback.address,
     )  # fmt: skip
 
 
@@ -238,25 +223,25 @@ def _by_lane(
     height = height if height == sides.m else height - height % some
     room = column_per_lane.MOST_PANELS // column_per_lane.bytes_of_panel(sides.k // PORTION, lanes)
     wide = min(wide, panels, room)
-    name, make = "abreast floats", column_per_lane.make_floats
+    name, make = "column-per-lane floats", column_per_lane.make_floats
     if shape.is_rounded:
-        name, make = "abreast octets", column_per_lane.make_octets
+        name, make = "column-per-lane bytes", column_per_lane.make_bytes
     kernels = [
         get_kernel(one.name, functools.partial(column_per_lane.make_column_per_lane, one)).address
         for one in (shape._replace(rows=rows, panels=wide) for rows in (some, sides.m % some or some))
     ]
     kinds = ("f32", *(("s8" if shape.is_signed else "u8",) if shape.has_zeros else ()))
-    turns = [
-        get_kernel(one.name, functools.partial(column_per_lane.make_turned, one)).address
-        for one in (Turned(lanes, kind) for kind in kinds)
+    transposes = [
+        get_kernel(one.name, functools.partial(column_per_lane.make_transposed, one)).address
+        for one in (Transposed(lanes, kind) for kind in kinds)
     ]
     return _program(
-        sides, sections, layouts, column_per_lane.RECORD, get_kernel("abreast", column_per_lane.make_unit), height,
-        size=sides.n * sides.k // 2 * sides.m * sides.count(sides.batch),
+        sides, sections, layouts, column_per_lane.RECORD, get_kernel("column-per-lane", column_per_lane.make_unit),
+        height, size=sides.n * sides.k // 2 * sides.m * sides.count(sides.batch),
         # Twice, as one unit may have a panel more.
         least=-(-2 * panels * lanes * 4 * height // column_per_lane.MOST_RESULTS), most=panels // wide,
         some=some, wide=wide, lanes=lanes, row_of=get_kernel(name, make).address, columns_of=kernels[0],
-        columns_low=kernels[1], turn_values=turns[0], turn_zeros=turns[1] if shape.has_zeros else 0,
+        columns_low=kernels[1], transpose_values=transposes[0], transpose_zeros=transposes[1] if shape.has_zeros else 0,
         is_rounded=shape.is_rounded, is_laid_out=bool(layouts),
     )  # fmt: skip
 
@@ -358,7 +343,7 @@ def _whole(primitive: Reduce, right: Expr, kept: int, column: int) -> tuple[Redu
     sources = [together(view) for view in primitive.sources]
     strides = tuple(length if k == column else 0 for k in range(kept))
     weights = load(len(sources), DataType.FLOAT32)
-    name = _new_name("weights", primitive)
+    name = new_name("weights", primitive)
     sources.append(View(name, DataType.FLOAT32, (*primitive.sizes[:kept], length), (*strides, 1)))
     target = primitive.target
     epilogue = replace(target, sizes=(*target.sizes[:kept], 1), strides=(*target.strides[:kept], 0))
@@ -378,7 +363,7 @@ def _by_panels(found: _Dequantised, layout: Map | None) -> KernelProgram | None:
         zeros=zeros,
         scale="half" if leaves[1].data_type is DataType.FLOAT16 else "float",
         is_laid_out=layout is not None,
-        abreast=_columns_of_panel(_bits(parts)) if layout is not None else 0,
+        columns=_columns_of_panel(_bits(parts)) if layout is not None else 0,
     )
     kernel = get_kernel(shape.name, functools.partial(make_unpacked, shape))
 
@@ -394,7 +379,7 @@ def _by_panels(found: _Dequantised, layout: Map | None) -> KernelProgram | None:
             for view in leaves
         ]
         here = StridedOperand("", 0, (0,) * rank, 1)
-        if layout is None or not shape.abreast:
+        if layout is None or not shape.columns:
             if layout is not None:
                 lies[0] = by_column(layout.target.tensor, 0, layout.target.strides[0], 1)
             on = [lie.along(across) for lie in lies]

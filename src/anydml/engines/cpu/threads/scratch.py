@@ -1,6 +1,7 @@
 """Memory that kernels work in beside what they are given: blocks for the whole process, more than threads.
 
-A block's first word says whether somebody is in it; kernels take one for a turn, and give it back.
+A block's first word says whether somebody is in it; kernels take one for a turn, and give it back. In a block those of
+GEMM, convolution and attention keep packed operands, sums and results, as its `Workspace` says.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from anydml.engines.common.cores import count_cores
 from anydml.engines.common.threads import get_num_threads
-from anydml.engines.cpu.gemm.workspace import workspace
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.kernel import Address
 from anydml.memory import keep_for_ever
 
@@ -22,6 +23,37 @@ PAGE = 4096
 LEAST, MOST = 32, 256
 """Blocks at least and at most: whoever finds none waits for another's turn to end, and keeps a core busy. Sixteen of
 Python's threads on two cores took a product 1.8 times as long with four blocks as one after the other."""
+PANEL = 64
+"""The most rows or columns of a tile."""
+RIGHT_AT = 64
+"""The right block, after the scratch's lock."""
+
+
+class Workspace(NamedTuple):
+    """Bytes of a scratch at which parts begin, and all of them."""
+
+    left_at: int
+    """The left panel."""
+    stage_at: int
+    """A factor's rows."""
+    result_at: int
+    totals_at: int
+    """Zero-point compensation."""
+    sums_at: int
+    """Sums of a contraction: what lies before is not a contraction's alone."""
+    size: int
+
+
+@functools.cache
+def workspace() -> Workspace:
+    """The layout by the cache blocking of this CPU's family."""
+    of = figures().gemm
+    left_at = RIGHT_AT + of.right_bytes + 4 * of.k_block * PANEL
+    stage_at = left_at + 4 * of.k_block * PANEL
+    result_at = stage_at + 4 * PANEL * (max(of.n_block, of.k_block) + PANEL)
+    totals_at = result_at + of.result_bytes
+    sums_at = totals_at + 4 * 4 * (of.small_m_columns + 2 * PANEL) + 4096
+    return Workspace(left_at, stage_at, result_at, totals_at, sums_at, sums_at + of.sum_bytes)
 
 
 class Scratch(NamedTuple):

@@ -1,0 +1,179 @@
+"""Blocking for registers: the parameters of register tiles, and of what is packed for them; tiles cut to the rows that
+there are from the shape that is best on the CPU's family (`families.py`, which has the cache blocking too).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.features import IS_ARM, has_feature
+
+if TYPE_CHECKING:
+    from anydml.ir.epilogue import Epilogue
+
+CHAIN = 128
+"""Products that are added up one after the other: a sum of such sums has a smaller error than one of all."""
+GROUP = 4
+"""Rows at once where they lie anyhow. Where vectors are longer, windows come by whole ones if they can: a convolution
+of 3 x 3, 64 channels to 64, took 1.4 times ONNX Runtime's time by fours, and takes 1.1 times (one thread, 16 lanes)."""
+LINED = 16
+"""Steps of a row that are laid out side by side: a line of the cache."""
+UNROLLED = LINED // 2
+"""Steps at once: a hundredth quicker than 4."""
+FOUR = 4
+"""Steps of bytes that a dot instruction takes, packed side by side: K4."""
+BYTES = ("i8", "pairs", "small", "matrices")
+"""The kinds of tiles whose elements are four bytes."""
+MATRIX_SIDE = 16
+"""Rows of a matrix register, and its sums in each."""
+MATRIX_LINE = 64
+"""Bytes of a matrix register's row."""
+MATRIX_ROWS = 2 * MATRIX_SIDE
+"""The most rows of a tile of those."""
+
+
+class Tile(NamedTuple):
+    """The parameters of a tile's text."""
+
+    rows: int
+    vectors: int
+    lanes: int
+    pitch: int
+    """Rows that a step of a has room for."""
+    by_lane: bool
+    """Whether arithmetic takes a factor from a lane of a vector, as an Arm's; otherwise it is spread as it is read."""
+    kind: str = "f32"
+    """Of elements: `i8` are four bytes of as many steps, and `pairs` too, for an x86 without dot instructions, with
+    rows as 16 bits: the first and third bytes of all, then the others; `small` are bytes for such a one, of which one
+    factor's are small; `matrices` are bytes for matrix registers; of `f16` columns are FLOAT16, and rows FLOAT32.
+    """
+    panels: int = 1
+    """Panels of columns that it takes at once, so that a few rows have sums enough to wait for none of them."""
+    reads: str = ""
+    """How rows are read that are not packed, see `conv/microkernel.py`; none where they are."""
+    is_turned: bool = False
+    """Whether the left one of bytes is signed, and the right one is not, where that is an x86's other way round."""
+    is_lined: bool = False
+    """Whether rows lie in lines."""
+    is_apart: bool = False
+    """Whether rows are not packed, and lie some bytes apart."""
+    fetches: bool = False
+    """Whether columns are fetched that are multiplied later."""
+    ahead: int = 0
+    """Steps ahead that columns are fetched, where they lie in a matrix; 0 where they are packed."""
+    steps: int = 0
+    """Of each piece of rows that are not packed, where all have the same few; 0 where a table says how many."""
+    tail: int = 0
+    """Lanes of a row's last vector that there are; 0 where all are."""
+    is_halved: bool = False
+    """Whether products of some steps have sums of their own: ONNX Runtime's error of one row is half of a chain's."""
+    epilogue: Epilogue | None = None
+    """The computation of results from sums; None where they are results, or others compute those."""
+
+    @property
+    def across(self) -> int:
+        """Vectors of a row, of all panels."""
+        return self.vectors * self.panels
+
+    def present(self, j: int) -> int:
+        """The lanes of a row's vector that there are."""
+        return self.tail if self.tail and j == self.across - 1 else self.lanes
+
+    @property
+    def reads_some(self) -> bool:
+        """Whether columns are read that there are, and no more, so that none need to be packed."""
+        return self.tail > 0 and self.kind == "f32" and not self.by_lane
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether LLVM reads steps ahead that it has no registers for, unless every step's sums are waited for.
+
+        6 x 64 x 128 takes 3.0 us so, and 3.2 spilled (Arm Neoverse-N1); others are a hundredth slower tied.
+        """
+        if self.by_lane:
+            return self.rows == 6 and self.vectors == 4
+        return self.panels > 1 or self.is_apart or self.kind in ("pairs", "small")
+
+    @property
+    def name(self) -> str:
+        """The kernel's."""
+        *plain, epilogue = self
+        return " ".join(["tile", *map(str, plain), *([epilogue.name] if epilogue is not None else [])])
+
+
+class Packing(NamedTuple):
+    """The parameters of a packer's text."""
+
+    lie: str
+    """How elements lie: p where rows are side by side, t where steps are, w where tables say it, s otherwise; l
+    where steps are, and they are laid out in lines."""
+    kind: str
+    """Of the source; the target's is `f32` for floats."""
+    panel: int
+    """The rows of a whole panel."""
+    pitch: int
+    """The elements from one step to the next."""
+    lanes: int = GROUP
+    """Of the CPU's vectors: of a vector rows are packed at once where they lie side by side, or every other one."""
+
+    @property
+    def name(self) -> str:
+        """The kernel's."""
+        return "pack " + " ".join(map(str, self))
+
+
+def tile_for(kind: str, rows: int) -> Tile:
+    """The tile for so many rows: the CPU's own, or one that is lower and wider."""
+    of = figures().gemm
+    lanes, height, vectors = of.lanes, of.tile_rows, of.tile_vectors
+    # An x86 without dot instructions multiplies bytes in two parts, and each column takes two registers.
+    parts = 1 if kind != "i32" or has_dots(lanes) or not multiplies_bytes(lanes) else 2
+    height = height if parts == 1 else of.pair_rows
+    if rows < height or parts > 1:
+        height = min(rows, height)
+        vectors = min((of.registers - 1 - 2 * parts) // (height + parts), of.most_vectors)
+        if halves(kind, rows):
+            vectors = most_halved()
+    elif 0 < rows % height < height // of.short_panel:  # a last panel of a few rows would wait for its sums
+        height = -(-rows // -(-rows // height))
+    return Tile(height, vectors, lanes, -(-height // GROUP) * GROUP, IS_ARM, kind)
+
+
+def halves(kind: str, rows: int) -> bool:
+    """Whether products have sums of their own for some steps: of one row, but for an Arm, whose strips take one."""
+    return rows == 1 and kind != "i32" and not IS_ARM
+
+
+def most_halved() -> int:
+    """The vectors of a single row, each with three sums in registers."""
+    return min((figures().gemm.registers - 2) // 3, figures().gemm.most_halved)
+
+
+def matrices_for(rows: int) -> Tile | None:
+    """The tile of matrix registers for so many rows of bytes; None where there are none, or the rows are few."""
+    if rows < figures().gemm.amx_rows or not has_matrices():
+        return None
+    height = min(rows, MATRIX_ROWS)
+    return Tile(
+        height, MATRIX_ROWS // MATRIX_SIDE, MATRIX_SIDE, -(-height // MATRIX_SIDE) * MATRIX_SIDE, IS_ARM, "matrices"
+    )
+
+
+def has_dots(lanes: int) -> bool:
+    """Whether the CPU adds up products of bytes by fours, in vectors of so many sums."""
+    if IS_ARM:
+        return has_feature("dotprod")
+    if lanes == 16:
+        return has_feature("avx512vnni")
+    return has_feature("avxvnni") or (has_feature("avx512vnni") and has_feature("avx512vl"))
+
+
+def has_matrices() -> bool:
+    """Whether the CPU has registers of matrices of bytes."""
+    return not IS_ARM and has_feature("amx-int8") and has_feature("avx512vnni")
+
+
+def multiplies_bytes(lanes: int) -> bool:
+    """Whether bytes are multiplied by fours, in vectors of so many sums: by dot instructions, or by an x86's pairs."""
+    return has_dots(lanes) or (not IS_ARM and (lanes < 16 or has_feature("avx512bw")))
