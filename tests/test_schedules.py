@@ -24,7 +24,7 @@ from cases import CASES
 if TYPE_CHECKING:
     from pathlib import Path
 
-MOST_MODULES = 31
+MOST_MODULES = 30
 """Of the cpu engine, that a first product imports where its kernels are in the cache."""
 RNG = np.random.default_rng(0)
 

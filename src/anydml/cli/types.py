@@ -11,7 +11,7 @@ import click
 from anydml.engines import ENGINES, is_engine_name
 from anydml.enums import FeatureLevel
 from anydml.errors import DescriptionError, DmlError, printable
-from anydml.functions.unknown import instead_of
+from anydml.functions.unknown import operator_instead_of
 from anydml.operator_type import OperatorType, function_name
 from anydml.operators import OPERATORS, find_operator
 from anydml.spelling import squeeze, suggest
@@ -64,7 +64,7 @@ class OperatorNameType(click.ParamType):  # type: ignore[type-arg]  # generic in
         except DescriptionError as error:
             built = [kind.name.lower() for kind in OPERATORS]
             near = suggest(value, map(function_name, OPERATORS)) or suggest(value, built, "dml_operator_")
-            way_out = instead_of(value) or near or "`anydml support` lists them"
+            way_out = operator_instead_of(value) or near or "`anydml support` lists them"
             self.fail(str(replace(error.faults[0], way_out=way_out)), param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:  # noqa: ARG002 - as the base has it

@@ -216,11 +216,13 @@ def _with_function(hint: str) -> str:
 def instead_of(name: str) -> str:
     """The function in the place of another library's."""
     word = squeeze(name)
-    for place, names in _INSTEAD.items():
-        if word in map(squeeze, names.split()):
-            return f"use {place}"
-    operators = map(function_name, OPERATORS)
-    return next((f"use {operator}" for operator in operators if name in words_of(operator).split()), "")
+    return next((f"use {place}" for place, names in _INSTEAD.items() if word in map(squeeze, names.split())), "")
+
+
+def operator_instead_of(name: str) -> str:
+    """The operator that another library's name stands for, or that our function of that name is made of."""
+    word, names = squeeze(name), map(function_name, OPERATORS)
+    return next((f"use {one}" for one in names if word in map(squeeze, words_of(one).split())), "")
 
 
 def words_of(function: str) -> str:

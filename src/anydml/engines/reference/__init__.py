@@ -192,7 +192,7 @@ def scatter(primitive: Scatter, base: Array, indices: Array, updates: Array, tar
     np.copyto(target, base.view(bits))
     found = [np.where(i < 0, i + size, i) for i, size in zip(np.moveaxis(indices, -1, 0), sizes, strict=True)]
     inside = np.all([(i >= 0) & (i < size) for i, size in zip(found, sizes, strict=True)], axis=0)
-    batches = np.nonzero(inside)[:batch]
+    batches = np.nonzero(inside)[:batch] if batch else ()
     target[(*batches, *(i[inside].astype(np.int64) for i in found))] = updates[inside]
 
 

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of
-from anydml.engines.cpu.codegen.function import Steps
 from anydml.engines.cpu.conv.input_lines import find_lines
 from anydml.engines.cpu.conv.stencil import DOT_LANES, MOST, Taps, make_stencil, suits_sdot, suits_vnni
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.gemm.blocking import has_dots, tile_for
 from anydml.engines.cpu.gemm.operands import Operands
-from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, make_stage, record_of, take_scratch
+from anydml.engines.cpu.gemm.work_item import WorkItems, make_stage, record_of, stack_words
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.launch.record import Layout
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
@@ -33,6 +32,7 @@ from anydml.ir.verbs import Reduce
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anydml.engines.cpu.codegen.function import Value
     from anydml.engines.cpu.conv.input_lines import InputLines
     from anydml.engines.cpu.gemm.work_item import Section
     from anydml.ir.epilogue import Epilogue
@@ -139,172 +139,143 @@ input's zero point. Their section has the weights, and those that are there. `do
 signs, side by side, without zero points."""
 
 
-def make_planes(scratch: int, results: int) -> str:
-    """The text of the walk, for a scratch with room for results first, then for lines. Compiled once for all."""
-    text = Steps()
-    RECORD.load(text)
-    for name in ("x", "weights", "result", "filler"):
-        text.let(name, f"words + {'fill' if name == 'filler' else name}_at * 8")
-        text.room(f"{name}_bases", VIEWS)
-    text.read("views", "result + 8")
-    text.room("places", VIEWS)
-    text.room("weight", MOST // 2 + 1)
-    text.room("weight_at", 1)
-    text.put("weight_at", "weight")
-    text.room("zeros", 2)
-    take_scratch(text, scratch)
-    text.room("chosen", 1)
-    text.put("chosen", "taps")
-    text.let("memory", "scratch + 64")
-    text.let("framed", f"memory + {results}")
-    _fill_margins(text)
-    text.room("bounds", 2)
-    text.room("carry", 1)
-    text.let("plane_first", "begin // parts")
-    find_place(text, "plane_first", RECORD.end)
-    with text.loop("plane", "plane_first", "(end + parts - 1) // parts"):
-        _find_bases(text)
-        with text.when("tap_rows"):
-            _bring_weights(text)
-        with text.loop("part", "max(begin - plane * parts, 0)", "min(end - plane * parts, parts)"):
-            _compute_part(text)
-        _go_on(text)
-    text.add("store atomic i64 0, ptr %slot.ptr release, align 8", "ret i64 0")
-    walk = text.define("i64 @kernel(i64 %words, i64 %begin, i64 %end)")
-    return "\n".join([make_stage(), make_bases(), walk, DECLARED])
+def make_stencil_walk() -> str:
+    """The text of the walk, compiled once for all: of a scratch it takes room for results first, then for lines."""
+    return _PlaneWalk().write()
 
 
-def _compute_part(text: Steps) -> None:
-    """Some rows of a plane. A plane of 14 x 14 takes less time than a few divisions."""
-    text.put("bounds", 0)
-    text.put("bounds + 8", "rows")
-    with text.when("parts > 1"):
-        text.put("bounds", "(rows * part) // parts")
-        text.put("bounds + 8", "(rows * (part + 1)) // parts")
-    text.read("first", "bounds")
-    text.read("stop", "bounds + 8")
-    text.let("some", "stop - first")
-    text.read("x_base", "x_bases")
-    with text.when("frame"):
-        _make_lines(text)
-    text.read("target", "result_bases + views * 8 - 8")
-    text.let("out", "target + first * target_down if is_direct != 0 else memory")
-    text.let("out_step", "target_down if is_direct != 0 else line * 4")
-    text.read("kernel", "chosen")
-    text.read("given", "weight_at")
-    text.let("begins", "framed if frame != 0 else x_base + first * down")
-    where = ("first", "first * lines - top", "source_rows", "framed")
-    text.invoke(
-        "kernel", "begins", "pitch", "given", "out", "out_step", "some", "line", "result", "result_bases", *where
-    )
-    with text.when("is_direct == 0 and is_whole"):
-        text.invoke("@stage", "result", "result_bases", 0, "first * line", 1, "some * line", 0, "memory", 0)
-    with text.when("is_direct == 0 and is_whole == 0"):
-        text.invoke("@stage", "result", "result_bases", "first", 0, "some", "line", 0, "memory", "line * 4")
+class _PlaneWalk(WorkItems):
+    def __init__(self) -> None:
+        super().__init__(RECORD, ("x", "weights", "result", "fill"))
+        self.weights = stack_words(self.f, MOST // 2 + 1)
 
+    def write(self) -> str:
+        """All of it. A plane of 14 x 14 takes less time than a few divisions."""
+        f, of = self.f, self.of
+        self.sums = self.take_scratch(workspace().size) + 64
+        self.lines = self.sums + figures().gemm.result_bytes
+        self._fill_lines()
+        first = self.begin // of.parts
+        self.find_place(first)
+        with f.loop(first, (self.end + of.parts - 1) // of.parts) as plane:
+            self._find_views(plane.eq(first))
+            chosen = {"kernel": of.taps, "weights": self.weights}
+            with f.when(of.tap_rows, carry=chosen):
+                self._bring_weights(chosen)
+            before = plane * of.parts
+            with f.loop(f.max(self.begin - before, 0), f.min(self.end - before, of.parts)) as part:
+                self._compute(part, chosen)
+            self._go_on()
+        f.store(0, self.scratch, atomic="release")
+        return self.text(make_stage())
 
-def _find_bases(text: Steps) -> None:
-    """Where a plane's views begin: a step on from the last one's, unless that was the last along its dimension."""
-    text.read("along", "places + rank * 8")
-    text.let("is_far", "1 if plane == plane_first or along == 0 else 0")
-    for name in ("x", "weights", "result"):
-        with text.when("is_far"):
-            text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
-        text.read(f"{name}_views", f"{name} + 8")
-        text.read(f"{name}_numbers", f"{name} + 16")
-        # After three words a section has three of each view, and one of each number, then strides by dimension.
-        text.let(f"{name}_steps", f"{name} + 24 + ({name}_numbers + {name}_views * (2 + rank)) * 8")
-        with text.loop(f"{name}_v", 0, f"0 if is_far else {name}_views"):
-            text.read(f"{name}_old", f"{name}_bases + {name}_v * 8")
-            text.read(f"{name}_step", f"{name}_steps + {name}_v * 8")
-            text.put(f"{name}_bases + {name}_v * 8", f"{name}_old + {name}_step")
+    def _find_views(self, is_first: Value) -> None:
+        """Where a plane's views begin: a step on from the last one's, unless that was the last along its dimension."""
+        f, rank = self.f, self.of.rank
+        along = f.load("i64", self.places + f.max(rank - 1, 0) * 8)
+        with f.either(is_first | along.eq(0)) as (far, near):
+            with far:
+                self.find_bases("x", "weights", "result")
+            with near:
+                for section in (self.sections[name] for name in ("x", "weights", "result")):
+                    with f.loop(0, section.views) as v:
+                        step = f.load("i64", section.across + (rank * section.views + v) * 8)
+                        f.store(section.base(v) + step, section.bases + v * 8)
 
+    def _go_on(self) -> None:
+        """To the next plane of the batch, as an odometer does."""
+        f, rank, carry = self.f, self.of.rank, [self.f.value(1, "i64")]
+        with f.loop(0, rank, carry=carry) as wheel:
+            d = rank - 1 - wheel
+            moved = f.load("i64", self.places + d * 8) + carry[0]
+            is_over = moved.eq(f.load("i64", self.words + (d + RECORD.end) * 8))
+            f.store(f.select(is_over, 0, moved), self.places + d * 8)
+            carry[0] = f.select(is_over, 1, 0)
 
-def _go_on(text: Steps) -> None:
-    """To the next plane of the batch, as an odometer does."""
-    text.put("carry", 1)
-    with text.loop("wheel", 0, "rank"):
-        text.let("place_at", "places + (rank - wheel) * 8")
-        text.read("wheel_count", f"words + ({RECORD.end} + rank - 1 - wheel) * 8")
-        text.read("carried", "carry")
-        text.read("wheel_at", "place_at")
-        text.let("moved", "wheel_at + carried")
-        text.put("place_at", "0 if moved == wheel_count else moved")
-        text.put("carry", "1 if moved == wheel_count else 0")
+    def _compute(self, part: Value, chosen: dict[str, Value]) -> None:
+        """Some rows of a plane."""
+        f, of, result = self.f, self.of, self.sections["result"]
+        bounds = [f.value(0, "i64"), of.rows]
+        with f.when(of.parts > 1, carry=bounds):
+            bounds[:] = [of.rows * part // of.parts, of.rows * (part + 1) // of.parts]
+        first, some = bounds[0], bounds[1] - bounds[0]
+        x = self.sections["x"].base()
+        with f.when(of.frame):
+            self._copy_lines(x, first, some)
+        target = result.base(result.views - 1)
+        to = f.select(of.is_direct, target + first * of.target_down, self.sums)
+        f.invoke(
+            chosen["kernel"], f.select(of.frame, self.lines, x + first * of.down), of.pitch, chosen["weights"], to,
+            f.select(of.is_direct, of.target_down, of.line * 4), some, of.line, result.at, result.bases, first,
+            first * of.lines - of.top, of.source_rows, self.lines,
+        )  # fmt: skip
+        is_folded = of.is_direct.eq(0)
+        with f.when(is_folded & of.is_whole.ne(0)):
+            self.stage("result", 0, first * of.line, 1, some * of.line, self.sums, 0)
+        with f.when(is_folded & of.is_whole.eq(0)):
+            self.stage("result", first, 0, some, of.line, self.sums, of.line * 4)
 
+    # Padding
 
-def _fill_margins(text: Steps) -> None:
-    """Fill all lines once: what units write of them are the same elements."""
-    text.put("places", "fill")
-    with text.when("fill_at"):
-        text.invoke("@bases", "filler", 0, 0, "filler_bases")
-        text.read("filling", "filler_bases")
-        byte = text.new(f"load i8, ptr {text.place('filling')}, align 1")
-        text.add(f"%byte = zext i8 {byte} to i64")
-        text.put("places", "byte * 16843009")
-    text.add(f"%filled = load i32, ptr {text.place('places')}")
-    with text.loop("f", 0, "frame_size", 4):
-        text.add(f"store i32 %filled, ptr {text.place('framed + f')}, align 4")
+    def _fill_lines(self) -> None:
+        """Fill all lines once: what units write of them are the same elements."""
+        f, fill = self.f, [self.of.fill]
+        with f.when(self.of.fill_at, carry=fill):
+            byte = f.load("i8", f.load("i64", self.sections["fill"].words))
+            fill[0] = f.cast("zext", byte, "i64") * 0x01010101
+        self.filled = f.cast("trunc", fill[0], "i32")
+        with f.loop(0, self.of.frame_size, 4) as at:
+            f.store(self.filled, self.lines + at)
 
+    def _copy_lines(self, x: Value, first: Value, some: Value) -> None:
+        """The lines of a part; those above and below the input are filled again: other parts have others there."""
+        f, of = self.f, self.of
+        begin = first * of.lines - of.top
+        with f.loop(0, (some - 1) * of.lines + of.reach) as i:
+            there, here = begin + i, self.lines + i * of.frame
+            with f.either((there >= 0) & (there < of.source_rows)) as (inside, outside):
+                with inside:
+                    f.memcpy(here + of.left, x + there * of.source_down, of.source_line)
+                with outside, f.loop(0, of.frame, 4) as at:
+                    f.store(self.filled, here + at, align=1)
 
-def _make_lines(text: Steps) -> None:
-    """The lines of a part; those above and below the input are filled again, since other parts have others there."""
-    text.let("line_first", "first * lines")
-    with text.loop("i", 0, "(some - 1) * lines + reach"):
-        text.let("there", "line_first + i - top")
-        text.let("here", "framed + i * frame")
-        with text.when("there >= 0 and there < source_rows"):
-            to, source = text.place("here + left"), text.place("x_base + there * source_down")
-            text.add(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 %source_line, i1 false)")
-        with text.when("there < 0 or there >= source_rows"), text.loop("g", 0, "frame", 4):
-            text.add(f"store i32 %filled, ptr {text.place('here + g')}, align 1")
-    text.declared["declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"] = None
+    # Weights
 
+    def _bring_weights(self, chosen: dict[str, Value]) -> None:
+        """Where weights lie, side by side; bytes less their zero point, and the input's."""
+        f, of, source = self.f, self.of, self.sections["weights"].base()
+        is_plain, is_run = of.bytes.eq(0), of.tap_rows.eq(1) & of.weight_beside.eq(4)
+        with f.when(is_plain & is_run, carry=chosen):
+            chosen["weights"] = source
+        with f.when(is_plain & ~is_run), f.loop(0, of.tap_rows) as a, f.loop(0, of.tap_columns) as b:
+            found = f.load("i32", source + a * of.weight_down + b * of.weight_beside)
+            f.store(found, self.weights + (a * of.tap_columns + b) * 4)
+        with f.when(of.bytes.eq(AS_THEY_LIE), carry=chosen):
+            chosen |= {"kernel": of.dots, "weights": source}
+        with f.when(~is_plain & of.bytes.ne(AS_THEY_LIE), carry=chosen):
+            self._bring_bytes(source, chosen)
 
-def _bring_weights(text: Steps) -> None:
-    text.read("source", "weights_bases")
-    with text.when("bytes == 0 and tap_rows == 1 and weight_beside == 4"):
-        text.put("weight_at", "source")
-    is_apart = "bytes == 0 and (tap_rows > 1 or weight_beside != 4)"
-    with text.when(is_apart), text.loop("a", 0, "tap_rows"), text.loop("b", 0, "tap_columns"):
-        found = text.new(f"load i32, ptr {text.place('source + a * weight_down + b * weight_beside')}, align 4")
-        text.add(f"store i32 {found}, ptr {text.place('weight + (a * tap_columns + b) * 4')}, align 4")
-    with text.when(f"bytes == {AS_THEY_LIE}"):
-        text.put("weight_at", "source")
-        text.put("chosen", "dots")
-    with text.when(f"bytes and bytes != {AS_THEY_LIE}"):
-        _bring_bytes(text)
+    def _bring_bytes(self, source: Value, chosen: dict[str, Value]) -> None:
+        """Weights less their zero point, and the input's; kernels are chosen by whether those are bytes still."""
+        f, of, section = self.f, self.of, self.sections["weights"]
+        zeros = {"weights": f.value(0, "i64"), "x": f.value(0, "i64")}
+        with f.when(of.bytes & WEIGHTS_ZERO, carry=zeros):
+            zeros["weights"] = self._byte(section.base(1), WEIGHTS_ZERO_SIGNED)
+        with f.when(of.bytes & ZERO, carry=zeros):
+            zeros["x"] = self._byte(section.base(f.select(of.bytes & WEIGHTS_ZERO, 2, 1)), ZERO_SIGNED)
+        f.store(f.cast("trunc", zeros["x"], "i32"), self.weights + 4 * MOST)
+        chosen["kernel"] = f.select(of.dots, of.dots, of.taps)
+        with f.loop(0, of.tap_rows, carry=chosen) as a, f.loop(0, of.tap_columns, carry=chosen) as b:
+            byte = self._byte(source + a * of.weight_down + b * of.weight_beside, WEIGHTS_SIGNED)
+            tap = byte - zeros["weights"]
+            f.store(f.cast("trunc", tap, "i32"), self.weights + (a * of.tap_columns + b) * 4)
+            chosen["kernel"] = f.select((tap < -128) | (tap > 127), of.taps, chosen["kernel"])
 
-
-def _bring_bytes(text: Steps) -> None:
-    """Weights less their zero point, and the input's; kernels are chosen by whether those are bytes still."""
-    text.put("zeros", 0)
-    text.put("zeros + 8", 0)
-    with text.when(f"bytes & {WEIGHTS_ZERO}"):
-        text.read("zero_at", "weights_bases + 8")
-        text.put("zeros", _byte(text, "zero_at", WEIGHTS_ZERO_SIGNED))
-    with text.when(f"bytes & {ZERO}"):
-        text.read("other_at", f"weights_bases + 8 + (8 if bytes & {WEIGHTS_ZERO} else 0)")
-        text.put("zeros + 8", _byte(text, "other_at", ZERO_SIGNED))
-    text.read("less", "zeros")
-    text.read("zero", "zeros + 8")
-    text.add(f"store i32 {text.new('trunc i64 %zero to i32')}, ptr {text.place(f'weight + {4 * MOST}')}, align 4")
-    text.put("chosen", "dots if dots != 0 else taps")
-    with text.loop("h", 0, "tap_rows"), text.loop("w", 0, "tap_columns"):
-        number = _byte(text, "source + h * weight_down + w * weight_beside", WEIGHTS_SIGNED)
-        text.let("tap", f"{number} - less")
-        place = text.place("weight + (h * tap_columns + w) * 4")
-        text.add(f"store i32 {text.new('trunc i64 %tap to i32')}, ptr {place}, align 4")
-        with text.when("tap < 0 - 128 or tap > 127"):
-            text.put("chosen", "taps")
-
-
-def _byte(text: Steps, place: str, sign: int) -> str:
-    """The byte at an address, as a name that lines take: with its sign where a bit of `bytes` says so."""
-    found = text.new(f"load i8, ptr {text.place(place)}, align 1")
-    numbers = [text.new(f"{widen} i8 {found} to i64") for widen in ("sext", "zext")]
-    test = text.new(f"icmp ne i64 {text.value(f'bytes & {sign}')}, 0")
-    return text.new(f"select i1 {test}, i64 {numbers[0]}, i64 {numbers[1]}")[1:]
+    def _byte(self, at: Value, sign: int) -> Value:
+        """The byte at an address, with its sign where a bit of `bytes` says so."""
+        byte = self.f.load("i8", at)
+        signed, plain = (self.f.cast(way, byte, "i64") for way in ("sext", "zext"))
+        return self.f.select(self.of.bytes & sign, signed, plain)
 
 
 # Depthwise convolutions and poolings, planned: which taps, and what a unit of planes is.
@@ -479,7 +450,7 @@ def _program(sides: Operands, found: _Found, taps: Taps, lines: InputLines) -> K
     }  # fmt: skip
     record = record_of(RECORD, words, [sizes[k] for k in sides.batch], sections)
     size = 2 * math.prod(sizes) // figures().gemm.flops_per_byte
-    walk_ = get_kernel("stencil", functools.partial(make_planes, workspace().size, figures().gemm.result_bytes))
+    walk_ = get_kernel("stencil", make_stencil_walk)
     return KernelProgram(walk_, record, sides.count(sides.batch) * parts, size)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
-from anydml.engines.cpu.codegen.function import Function, Steps, vector_of
+from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.conv.input_lines import find_lines
 from anydml.engines.cpu.conv.microkernel import DirectTile, make_direct_tile
 from anydml.engines.cpu.families import figures
@@ -19,7 +19,7 @@ from anydml.engines.cpu.gemm.blocking import CHAIN
 from anydml.engines.cpu.gemm.epilogue import SHORT
 from anydml.engines.cpu.gemm.operands import Operands
 from anydml.engines.cpu.gemm.prepacked import lay_out_places
-from anydml.engines.cpu.gemm.work_item import DECLARED, find_place, make_bases, place_of, record_of, take_scratch
+from anydml.engines.cpu.gemm.work_item import WorkItems, place_of, record_of, stack_words
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.launch.record import LINE, Layout
@@ -72,117 +72,107 @@ table goes `piece_on` bytes on with each. Some `group_panels` read the same chan
 `group_bytes` on, for the `group_columns` after theirs; each of a group's panels begins `left_on` bytes on."""
 
 
-def make_direct_conv() -> str:
+def make_direct_walk() -> str:
     """The text of the kernel."""
-    text = Steps()
-    RECORD.load(text)
-    for name in ("x", "weights", "result"):
-        text.let(name, f"words + {name}_at * 8")
-        text.room(f"{name}_bases", VIEWS)
-    text.room("places", VIEWS)
-    text.room("ahead", 4)
-    text.read("views", "result + 8")
-    text.let("pieces_down", "stride * pitch")
-    text.let("groups", "(rows + lines - 1) // lines")
-    text.let("across", "(line + places_at_once - 1) // places_at_once")
-    take_scratch(text, workspace().size)
-    text.let("block", f"scratch + {BLOCK_AT}")
-    text.let("sums", f"scratch + {workspace().result_at}")
-    with text.loop("unit", "begin", "end"):
-        _look_ahead(text)
-        text.let("part", "unit % blocks")
-        text.let("chunk", "unit // blocks // count")
-        for name in ("weights", "result"):
-            text.invoke("@bases", name, "rank", "places + 8", f"{name}_bases")
-        text.read("x_base", "x_bases")
-        text.read("weights_base", "weights_bases")
-        text.read("target", "result_bases + views * 8 - 8")
-        text.let("group", "(groups * part) // blocks")
-        text.let("group_stop", "(groups * (part + 1)) // blocks")
-        text.let("first", "group * lines")
-        text.let("some", "min(group_stop * lines, rows) - first")
-        _copy(text)
-        panels = [f"(panels * (chunk + {k})) // chunks" for k in (0, 1)]
-        with text.loop("panel", *panels), text.loop("ch", 0, "channels", "together"):
-            _multiply(text)
-    text.add("store atomic i64 0, ptr %slot.ptr release, align 8", "ret i64 0")
-    return "\n".join([make_bases(), text.define("i64 @kernel(i64 %words, i64 %begin, i64 %end)"), DECLARED])
+    return _BlockWalk().write()
 
 
-def _look_ahead(text: Steps) -> None:
-    """Where the input of the next unit begins, which tiles have fetched meanwhile, then that of this one."""
-    with text.loop("way", 0, 2):
-        text.let("asked", "min(unit + 1 - way, end - 1)")
-        find_place(text, "asked // blocks % count", RECORD.end)
-        text.invoke("@bases", "x", "rank", "places + 8", "x_bases")
-        with text.when("way == 0"):
-            text.read("next_base", "x_bases")
-            text.let("next_part", "asked % blocks")
-            text.let("next_line", "max((groups * next_part) // blocks * lines * stride - top, 0)")
-            text.let("next_stop", "(groups * (next_part + 1)) // blocks * lines * stride - top + reach - stride")
-            text.put("ahead", "next_base + next_line * x_down")
-            text.put("ahead + 8", 0)
-            text.put("ahead + 16", "planes if asked > unit else 0")
-            text.put("ahead + 24", "(min(next_stop, height) - next_line) * x_down")
+class _BlockWalk(WorkItems):
+    def __init__(self) -> None:
+        super().__init__(RECORD, ("x", "weights", "result"))
+        self.ahead = stack_words(self.f, 4)
+        """What tiles have fetched of the next unit's input: where a channel begins, the bytes of it that are done, the
+        channels that are left, and the bytes of each."""
 
+    def write(self) -> str:
+        """All of it."""
+        f, of, result = self.f, self.of, self.sections["result"]
+        self.groups = (of.rows + of.lines - 1) // of.lines
+        self.across = (of.line + of.places_at_once - 1) // of.places_at_once
+        scratch = self.take_scratch(workspace().size)
+        self.block, self.sums = scratch + BLOCK_AT, scratch + workspace().result_at
+        with self.each() as unit:
+            self._look_ahead(unit)
+            self.find_bases("weights", "result")
+            part, chunk = unit % of.blocks, unit // of.blocks // of.count
+            group, stop = (self.groups * one // of.blocks for one in (part, part + 1))
+            self.first = group * of.lines
+            self.some = f.min(stop * of.lines, of.rows) - self.first
+            self.to = result.base(result.views - 1) + self.first * of.target_down
+            self._copy(self.sections["x"].base())
+            panels = (of.panels * one // of.chunks for one in (chunk, chunk + 1))
+            with f.loop(*panels) as panel, f.loop(0, of.channels, of.together) as channel:
+                self._multiply(panel, channel, stop - group)
+        return self.text()
 
-def _fetch_ahead(text: Steps) -> None:
-    """The lines that a tile fetches: weights of the next channels, then the next unit's input, channel by channel."""
-    text.let("soon", "(y * across + z) * steps * soon_bytes")
-    text.let("is_weights", "1 if fetches and soon < b_bytes else 0")
-    for i, name in enumerate(("begin_a", "on_a", "left_a", "size_a")):
-        text.read(name, f"ahead + {8 * i}")
-    text.let("is_input", "1 if left_a > 0 and is_weights == 0 else 0")
-    text.let("to_a", "on_a + steps * soon_bytes")
-    text.let("is_done", "1 if to_a >= size_a else 0")
-    with text.when("is_input"):
-        text.put("ahead", "begin_a + x_step if is_done else begin_a")
-        text.put("ahead + 8", "0 if is_done else to_a")
-        text.put("ahead + 16", "left_a - is_done")
-    text.let("fetched", "b + b_bytes + soon if is_weights else begin_a + on_a if is_input else b")
+    def _look_ahead(self, unit: Value) -> None:
+        """Where the input of the next unit begins, which tiles have fetched meanwhile, then that of this one."""
+        f, of = self.f, self.of
+        after = f.min(unit + 1, self.end - 1)
+        self.find_place(after // of.blocks % of.count)
+        self.find_bases("x")
+        group, stop = (self.groups * one // of.blocks for one in (after % of.blocks, after % of.blocks + 1))
+        first = f.max(group * of.lines * of.stride - of.top, 0)
+        last = f.min(stop * of.lines * of.stride - of.top + of.reach - of.stride, of.height)
+        f.store(self.sections["x"].base() + first * of.x_down, self.ahead)
+        f.store(0, self.ahead + 8)
+        f.store(f.select(after > unit, of.planes, 0), self.ahead + 16)
+        f.store((last - first) * of.x_down, self.ahead + 24)
+        self.find_place(unit // of.blocks % of.count)
+        self.find_bases("x")
 
+    def _copy(self, x: Value) -> None:
+        """The lines of a row block, with its halo and padding."""
+        f, of = self.f, self.of
+        first, total = self.first * of.stride - of.top, (self.some - 1) * of.stride + of.reach
+        above = f.min(f.max(0 - first, 0), total)
+        inside = f.max(f.min(of.height - first, total) - above, 0)
+        source = x + (first + above) * of.x_down
+        with f.loop(0, of.planes) as c:
+            f.invoke(
+                of.copy, source + c * of.x_step, of.x_down, of.x_step, self.block + c * of.plane, above, inside,
+                total - above - inside, of.fill,
+            )  # fmt: skip
 
-def _copy(text: Steps) -> None:
-    """The lines of a row block, with what is around them."""
-    text.let("line_first", "first * stride - top")
-    text.let("total", "(some - 1) * stride + reach")
-    text.let("above", "min(max(0 - line_first, 0), total)")
-    text.let("inside", "max(min(height - line_first, total) - above, 0)")
-    text.let("source", "x_base + (line_first + above) * x_down")
-    with text.loop("c", 0, "planes"):
-        text.invoke(
-            "copy", "source + c * x_step", "x_down", "x_step", "block + c * plane", "above", "inside",
-            "total - above - inside", "fill",
-        )  # fmt: skip
+    def _multiply(self, panel: Value, channel: Value, groups: Value) -> None:
+        """Some channels of all places of a row block, by the weights of a panel."""
+        f, of = self.f, self.of
+        channels = f.min(of.together, of.channels - channel)
+        steps = channels * of.taps
+        b = self.sections["weights"].base() + panel * of.panel_bytes + channel * of.channel_bytes
+        group, last = panel // of.group_panels, of.group_panels - 1
+        own = panel - group * of.group_panels
+        column = group * of.group_columns + own * of.columns
+        a = self.block + channel * of.plane + group * of.group_bytes + own * of.left_on
+        to = self.to + column * of.target_channel
+        kind = f.select((channel + channels).eq(of.channels), 4, 0) + f.select(own.eq(last), 2, 0)
+        tiles = self.words + kind * 8 + RECORD.at(TILES[0])
+        whole, low = f.load("i64", tiles), f.load("i64", tiles + 8)
+        with f.loop(0, groups) as y, f.loop(0, self.across) as z:
+            row, at, number = y * of.lines, z * of.places_at_once, y * self.across + z
+            is_low = (row + of.lines > self.some) | (at + of.places_at_once > of.line)
+            fetched = self._fetched(number, steps, b, channels * of.channel_bytes)
+            f.invoke(
+                f.select(is_low, low, whole), a + row * of.stride * of.pitch + at * of.apart, b,
+                self.sums + number * of.tile_bytes, of.pieces + channel * of.piece_on, steps,
+                f.select(channel.eq(0), 1, 0), fetched, to + row * of.target_down + at * of.target_place, of.to_step,
+                self.sections["result"].at, self.sections["result"].bases, column,
+            )  # fmt: skip
 
-
-def _multiply(text: Steps) -> None:
-    """Some channels of all places of a row block, by the weights of a panel."""
-    text.let("here_channels", "min(together, channels - ch)")
-    text.let("steps", "here_channels * taps")
-    text.let("is_last", "1 if ch + here_channels == channels else 0")
-    text.let("b", "weights_base + panel * panel_bytes + ch * channel_bytes")
-    text.let("b_bytes", "here_channels * channel_bytes")
-    text.let("set", "panel // group_panels")
-    text.let("panel_of", "panel - set * group_panels")
-    text.let("column", "set * group_columns + panel_of * columns")
-    text.let("a_first", "block + ch * plane + set * group_bytes + panel_of * left_on")
-    text.let("to_first", "target + column * target_channel + first * target_down")
-    text.let("kind", "(4 if is_last else 0) + (2 if panel_of == group_panels - 1 else 0)")
-    text.let("tiles", f"words + {RECORD.at(TILES[0])} + kind * 8")
-    text.read("whole", "tiles")
-    text.read("low", "tiles + 8")
-    with text.loop("y", 0, "group_stop - group"), text.loop("z", 0, "across"):
-        text.let("row", "y * lines")
-        text.let("at", "z * places_at_once")
-        text.let("is_low", "1 if row + lines > some or at + places_at_once > line else 0")
-        _fetch_ahead(text)
-        text.let("chosen", "low if is_low else whole")
-        text.invoke(
-            "chosen", "a_first + row * pieces_down + at * apart", "b", "sums + (y * across + z) * tile_bytes",
-            "pieces + ch * piece_on", "steps", "1 if ch == 0 else 0", "fetched",
-            "to_first + row * target_down + at * target_place", "to_step", "result", "result_bases", "column",
-        )  # fmt: skip
+    def _fetched(self, number: Value, steps: Value, b: Value, size: Value) -> Value:
+        """What a tile has fetched: weights of the next channels, then the next unit's input, channel by channel."""
+        f, of = self.f, self.of
+        soon = number * steps * of.soon_bytes
+        is_weights = of.fetches.ne(0) & (soon < size)
+        at, done, left, whole = (f.load("i64", self.ahead + 8 * i) for i in range(4))
+        is_input = (left > 0) & ~is_weights
+        after = done + steps * of.soon_bytes
+        is_over = after >= whole
+        with f.when(is_input):
+            f.store(f.select(is_over, at + of.x_step, at), self.ahead)
+            f.store(f.select(is_over, 0, after), self.ahead + 8)
+            f.store(left - f.cast("zext", is_over, "i64"), self.ahead + 16)
+        return f.select(is_weights, b + size + soon, f.select(is_input, at + done, b))
 
 
 # Row blocks of a convolution: its dimensions, the shape of its tiles, and how work is cut, whatever way pictures lie.
@@ -331,7 +321,7 @@ def program_of(
         "target_down": sides.target.strides[ROW],
     }  # fmt: skip
     record = record_of(RECORD, {**words, **own}, [sizes[k] for k in sides.batch], sections)
-    kernel = get_kernel("direct", make_direct_conv)
+    kernel = get_kernel("direct", make_direct_walk)
     return KernelProgram(kernel, record, units.blocks * units.chunks * count, size_of(sides), panels.layouts)
 
 

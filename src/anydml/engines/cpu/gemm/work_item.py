@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.engines.cpu.codegen.function import Function, Steps, link
+from anydml.engines.cpu.codegen.function import Function, link
 from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.kernel import Address
 from anydml.engines.cpu.launch.record import Pointer, Record
@@ -224,39 +224,3 @@ class WorkItems:
     def text(self, *functions: str) -> str:
         """The kernel, with functions that it calls."""
         return link(*functions, make_bases(), self.f.end(0))
-
-
-# What convolution's texts take of the above, in numbers with names.
-
-
-DECLARED = "declare void @llvm.aarch64.isb(i32)" if IS_ARM else "declare void @llvm.x86.sse2.pause()"
-"""The declarations of a text that takes a scratch."""
-_PAUSE = "call void @llvm.aarch64.isb(i32 15)" if IS_ARM else "call void @llvm.x86.sse2.pause()"
-
-
-def find_place(text: Steps, number: str, sizes_at: int) -> None:
-    """Where the unit of a number is in the batch: its coordinates, in the words `places` from the second on."""
-    text.put("places + rank * 8", number)
-    with text.loop("e", 0, "rank if rank != 1 else 0"):
-        text.let("d", "rank - 1 - e")
-        text.read("count_d", f"words + ({sizes_at} + d) * 8")
-        text.read("left_over", "places + (d + 1) * 8")
-        text.put("places + (d + 1) * 8", "left_over % count_d")
-        text.put("places + d * 8", "left_over // count_d")
-
-
-def take_scratch(text: Steps, size: int) -> None:
-    """Take a scratch that is free; there are at least as many as threads, but threads may come from elsewhere."""
-    text.add(
-        "br label %look.first", "look.first:", "br label %look", "look:",
-        "%turn = phi i64 [ 0, %look.first ], [ %turn.next, %look.on ]",
-    )  # fmt: skip
-    text.let("scratch", f"slots + turn * {size}")
-    text.add(
-        "%slot.ptr = inttoptr i64 %scratch to ptr",
-        "%swap = cmpxchg ptr %slot.ptr, i64 0, i64 1 acquire monotonic",
-        "%is.mine = extractvalue { i64, i1 } %swap, 1",
-        "br i1 %is.mine, label %taken, label %look.on", "look.on:", _PAUSE,
-    )  # fmt: skip
-    text.add(f"%turn.next = add i64 {text.value('turn + 1 if turn + 1 < slot_count else 0')}, 0")
-    text.add("br label %look", "taken:")

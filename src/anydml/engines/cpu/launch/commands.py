@@ -5,7 +5,7 @@ records of each. One kernel alone is such a list, too.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Function
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.engines.cpu.codegen.function import Value
+    from anydml.engines.cpu.launch.program import Command
 
 # Kernels one after the other on NumPy arrays, in one call of Python's: addresses are put into the record of each.
 #
@@ -82,16 +83,6 @@ def give(f: Function, result: Value) -> None:
 
 _MOST_WORDS = 4096
 """Of one step: they lie on the stack."""
-
-
-class Command(NamedTuple):
-    """A kernel to run."""
-
-    record: bytes
-    """As a kernel reads it, without the addresses of arrays."""
-    size: int
-    relocations: Sequence[tuple[int, int, int]]
-    """Bytes from the record's first, the number of an array, and bytes after its first element."""
 
 
 def make_command_list(commands: Sequence[Command]) -> Callable[..., Any] | None:

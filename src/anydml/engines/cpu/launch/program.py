@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+from anydml.alone import import_alone
 from anydml.engines.common.program import Place, Program
 from anydml.engines.cpu.launch.call import dispatch, header_of, lay_out
-from anydml.engines.cpu.launch.commands import Command, make_command_list
 from anydml.engines.cpu.launch.record import HEADER, WORD
 from anydml.locks import cached_property
 
@@ -32,6 +32,16 @@ class Alignment(Protocol):
 
     def choose(self, program: KernelProgram, address: int) -> KernelProgram:
         """The program for a target at an address."""
+
+
+class Command(NamedTuple):
+    """A kernel to run."""
+
+    record: bytes
+    """As a kernel reads it, without the addresses of arrays."""
+    size: int
+    relocations: Sequence[tuple[int, int, int]]
+    """Bytes from the record's first, the number of an array, and bytes after its first element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,4 +152,7 @@ def make_series(programs: Sequence[Program], places: Sequence[Mapping[str, Place
         if kernels is None:
             return None
         commands += [kernel.command(own) for kernel in kernels]
+    import_alone("anydml.engines.cpu.launch.commands")
+    from anydml.engines.cpu.launch.commands import make_command_list
+
     return make_command_list(commands)

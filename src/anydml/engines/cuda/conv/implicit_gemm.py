@@ -627,23 +627,14 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures, *, has_blocks
         ]
     blocks = -(-channels // shape.depth)
     tile = Window(
-        rows=shape.rows,
-        columns=shape.columns,
-        depth=shape.depth,
-        blocks=blocks,
-        taps=tuple(sizes[k] for k in walk.taps),
-        precision=shape.precision,
-        aligns=tuple(aligns),
-        steps=tuple(steps),
-        inner=right_inner,
-        align=alignment_of((channels,)),
-        wide=min(alignment_of((columns,)), shape.columns),
-        high=min(alignment_of((rows,)), shape.rows),
-        is_even=channels % shape.depth == 0,
+        rows=shape.rows, columns=shape.columns, depth=shape.depth, blocks=blocks,
+        taps=tuple(sizes[k] for k in walk.taps), precision=shape.precision, aligns=tuple(aligns), steps=tuple(steps),
+        inner=right_inner, align=alignment_of((channels,)), wide=min(alignment_of((columns,)), shape.columns),
+        high=min(alignment_of((rows,)), shape.rows), is_even=channels % shape.depth == 0,
         is_filled=columns % shape.columns == 0,
         is_long=max(left.reach, right.reach, *(_reach(view.sizes, view.strides) for view in (*views, target))) >= 2**31,
         beside=shape.beside,
-    )
+    )  # fmt: skip
     high = -(-rows // shape.high)
     count = -(-terms // shape.depth) if is_few else blocks * found.count(walk.taps)
     fixed: Numbers = (

@@ -453,13 +453,8 @@ class ProductProgram(Program):
         apart = tuple(self.lines(view)[2] for view in (0, 1)) if way == "blocks" else (0, 0)  # type: ignore[index]  # there are lines where there are blocks
         starts = [start for start, is_memory in zip(found.batch.offsets, found.is_memory, strict=True) if not is_memory]
         fixed: Numbers = (
-            found.shape,
-            found.batch.sizes[::-1] or (1,),
-            apart,
-            *numbers,
-            *starts,
-            *made.numbers,
-        )
+            found.shape, found.batch.sizes[::-1] or (1,), apart, *numbers, *starts, *made.numbers,
+        )  # fmt: skip
         constants = {"TILE": tile} | {f"LINE{view}": line for view, line in enumerate(lines)}
         tiles = math.prod(-(-size // cut) for size, cut in cuts[:2])
         return Kernel(

@@ -218,19 +218,12 @@ class GatherProgram(Program):
         source_align = alignment_of((*chosen, *batch_strides))
         target_align = alignment_of(target_strides) if step_of(target_strides[0]) == 2 else 1
         constants = {
-            "SIGNED": self.primitive.indices.data_type.is_signed,
-            "GUARDED": bool(self.checks),
-            "INDEX_STEP": step_of(index_strides[0]),
-            "TUPLE_STEP": step_of(target_strides[0]),
-            "SOURCE_STEP": step_of(sources[0]),
-            "TARGET_STEP": step_of(targets[0]),
-            "SOURCE_ALIGN": source_align,
-            "TARGET_ALIGN": target_align,
-            "ELEMENT_ALIGN": alignment_of((elements,)),
-            "POLICY": POLICY,
-            "TUPLES": tuple_tile,
-            "ELEMENTS": element_tile,
-        }
+            "SIGNED": self.primitive.indices.data_type.is_signed, "GUARDED": bool(self.checks),
+            "INDEX_STEP": step_of(index_strides[0]), "TUPLE_STEP": step_of(target_strides[0]),
+            "SOURCE_STEP": step_of(sources[0]), "TARGET_STEP": step_of(targets[0]), "SOURCE_ALIGN": source_align,
+            "TARGET_ALIGN": target_align, "ELEMENT_ALIGN": alignment_of((elements,)), "POLICY": POLICY,
+            "TUPLES": tuple_tile, "ELEMENTS": element_tile,
+        }  # fmt: skip
         chosen, batch_strides = over(chosen, source_align), over(batch_strides, source_align)
         target_strides = over(target_strides, target_align)
         numbers = (

@@ -118,49 +118,23 @@ class ScanProgram(Program):
             for strides in (*aligned, (length if is_rows else across,))
         )
         constants = {
-            "ACCUMULATOR": tl.float64 if data_type.is_float else tl.int64,
-            "PRODUCT": primitive.function == "product",
-            "APART": is_apart,
-            "EXCLUSIVE": primitive.exclusive,
-            "REVERSE": is_reverse,
-            "ROWS": is_rows,
-            "UNIT": is_unit,
-            "NEAR": shape.along * shape.pieces * max(map(abs, steps)) < 2**31,
-            "SOURCE_ALIGN": source_align,
-            "TARGET_ALIGN": target_align,
-            "COUNT_ALIGN": count_align,
-            "ALONG": shape.along,
-            "ACROSS": shape.across,
-            "PIECES": shape.pieces,
+            "ACCUMULATOR": tl.float64 if data_type.is_float else tl.int64, "PRODUCT": primitive.function == "product",
+            "APART": is_apart, "EXCLUSIVE": primitive.exclusive, "REVERSE": is_reverse, "ROWS": is_rows,
+            "UNIT": is_unit, "NEAR": shape.along * shape.pieces * max(map(abs, steps)) < 2**31,
+            "SOURCE_ALIGN": source_align, "TARGET_ALIGN": target_align, "COUNT_ALIGN": count_align,
+            "ALONG": shape.along, "ACROSS": shape.across, "PIECES": shape.pieces,
             "FULL": length % (shape.along * shape.pieces * shape.steps) == 0 and across % shape.across == 0,
-            "ONCE": shape.steps == 1,
-            "STAGES": shape.stages,
-            "GROUP": shape.group,
-            **_ends_of(primitive),
-        }
+            "ONCE": shape.steps == 1, "STAGES": shape.stages, "GROUP": shape.group, **_ends_of(primitive),
+        }  # fmt: skip
         (s0, s1), (t0, t1) = (
             over(pair, align)
             for pair, align in zip(zip(steps, line_steps, strict=True), (source_align, target_align), strict=True)
         )
         sources, targets = over(sources, source_align), over(targets, target_align)
         numbers = (
-            length,
-            s0,
-            t0,
-            across,
-            s1,
-            t1,
-            blocks,
-            chains,
-            shape.steps,
-            parts,
-            groups,
-            sizes,
-            sources,
-            targets,
-            _with_tallies(lines).strides[2][-1] if lines.sizes else 0,
-            tallies,
-        )
+            length, s0, t0, across, s1, t1, blocks, chains, shape.steps, parts, groups, sizes, sources, targets,
+            _with_tallies(lines).strides[2][-1] if lines.sizes else 0, tallies,
+        )  # fmt: skip
         kinds = _kinds(data_type)
         kernel = Kernel(scan_tiles, kinds, numbers, constants, chains * parts, shape.warps, figures)
         kernel.prepare()
@@ -177,28 +151,14 @@ class ScanProgram(Program):
         sizes, sources, targets, tallies = fastest_first(lines.sizes, *_with_tallies(lines).strides)
         source_align, target_align, count_align = map(alignment_of, (sources, targets, (length,)))
         constants = {
-            "ACCUMULATOR": tl.float64 if data_type.is_float else tl.int64,
-            "PRODUCT": primitive.function == "product",
-            "EXCLUSIVE": primitive.exclusive,
-            "REVERSE": is_reverse,
-            "SOURCE_ALIGN": source_align,
-            "TARGET_ALIGN": target_align,
-            "COUNT_ALIGN": count_align,
-            "CHUNKS": ROW_CHUNKS,
-            "FULL": length % part == 0,
-            "GROUP": ROW_GROUP,
-            **_ends_of(primitive),
-        }
+            "ACCUMULATOR": tl.float64 if data_type.is_float else tl.int64, "PRODUCT": primitive.function == "product",
+            "EXCLUSIVE": primitive.exclusive, "REVERSE": is_reverse, "SOURCE_ALIGN": source_align,
+            "TARGET_ALIGN": target_align, "COUNT_ALIGN": count_align, "CHUNKS": ROW_CHUNKS,
+            "FULL": length % part == 0, "GROUP": ROW_GROUP, **_ends_of(primitive),
+        }  # fmt: skip
         numbers = (
-            length,
-            chains,
-            parts,
-            groups,
-            sizes,
-            over(sources, source_align),
-            over(targets, target_align),
-            tallies,
-        )
+            length, chains, parts, groups, sizes, over(sources, source_align), over(targets, target_align), tallies,
+        )  # fmt: skip
         kinds = _kinds(data_type)
         kernel = Kernel(scan_row, kinds, numbers, constants, chains * parts, 8, figures, 64)
         kernel.prepare()

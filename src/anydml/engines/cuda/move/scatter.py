@@ -54,14 +54,10 @@ class ScatterProgram(Program):
         lanes = batches.count * block.count
         taken = min(ceil_power(lanes), MOST_LANES, figures.tile)
         numbers: Numbers = (
-            lanes,
-            *fastest_first(sizes, *rows),
-            tuples.count,
-            *fastest_first(tuples.sizes, tuples.strides[1], tuples.strides[0]),
-            indices.strides[-1],
-            target.sizes[primitive.indexed],
-            target.strides[primitive.indexed],
-        )
+            lanes, *fastest_first(sizes, *rows), tuples.count,
+            *fastest_first(tuples.sizes, tuples.strides[1], tuples.strides[0]), indices.strides[-1],
+            target.sizes[primitive.indexed], target.strides[primitive.indexed],
+        )  # fmt: skip
         constants = {"SIGNED": indices.data_type.is_signed, "GUARDED": bool(primitive.checks), "LANES": taken}
         pointers = (f"u{width}", kind_of(indices.data_type), f"u{width}", "i64")
         kernel = Kernel(

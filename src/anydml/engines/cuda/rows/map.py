@@ -141,12 +141,9 @@ class MapProgram(Program):
             made.function,
             (*(kind_of(view.data_type) for view in (*views, *fetched)), *("i64" for _ in primitive.checks)),
             (*walk.numbers, *starts, *made.numbers, *strides),
-            {"TILE": walk.tile} | {f"REACH{view}": each for view, each in enumerate(walk.reaches)},
-            walk.programs,
-            walk.warps,
-            figures,
-            fuses=False,
-        )
+            {"TILE": walk.tile} | {f"REACH{view}": each for view, each in enumerate(walk.reaches)}, walk.programs,
+            walk.warps, figures, fuses=False,
+        )  # fmt: skip
         kernel.prepare()
         for check in primitive.checks:
             check_kernel(check, figures).prepare()
