@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from anydml.engines.cpu.codegen.function import Function, Steps, Value
+    from anydml.engines.cpu.codegen.function import Function, Value
     from anydml.ir.loops import Loops
     from anydml.ir.views import View
 
@@ -127,11 +127,6 @@ class Layout:
     def loaded(self, f: Function, address: Value, *fields: str) -> Any:
         """Words of a record as a kernel has them, loaded once, by their names; without any, all of them."""
         return SimpleNamespace(**{name: f.load("i64", address + self.at(name)) for name in fields or self._words})
-
-    def load(self, text: Steps, *fields: str) -> None:
-        """Have a kernel read fields, each to its name; without any, all of them."""
-        for field in fields or self._words:
-            text.read(field, f"words + {self.at(field)}")
 
     def write(self, values: Mapping[str, Words]) -> Record:
         """The words, by name; those that are not given are 0."""
