@@ -5,9 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import random
-import tempfile
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,10 +24,11 @@ from random_graphs import graphs
 from running import Memory, run
 from strategies import OPERATORS, cases
 from stress.large import Maker, UnknownFieldError, draw_shape
-from stress.work import Array, Work, WrongError
+from stress.work import Array, Work, WrongError, folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from hypothesis.strategies import SearchStrategy
 
@@ -260,12 +259,12 @@ def model(rng: random.Random) -> Work:
     desc, _, arrays = _described(rng, is_packed=True)
 
     def got() -> list[Array]:
-        with tempfile.TemporaryDirectory(prefix="anydml-stress-") as folder:
-            path = Path(folder, "model.json")
-            path.write_text(json.dumps(model_of(desc, arrays, Path(folder))))
+        with folder() as place:
+            path = place / "model.json"
+            path.write_text(json.dumps(model_of(desc, arrays, place)))
             found = load_model(path).run("cpu").resources
             outputs = [found[slot] for slot in desc.outputs()]
-            written = [np.load(Path(folder, f"out{i}.npy")) for i in range(len(outputs))]
+            written = [np.load(place / f"out{i}.npy") for i in range(len(outputs))]
             if any(a.tobytes() != b.tobytes() for a, b in zip(outputs, written, strict=True)):
                 raise WrongError("a file differs from its resource")
             return outputs

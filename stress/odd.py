@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anydml as dml
@@ -13,7 +11,7 @@ from anydml.models import load_model
 from modelling import EVERY
 from modelling import model_of as small_model
 from stress import models
-from stress.work import Array, Work
+from stress.work import Array, Work, folder
 
 if TYPE_CHECKING:
     import random
@@ -44,8 +42,8 @@ def odd(rng: random.Random) -> Work:
     text = change(json.dumps(small_model(desc)).encode(), rng)
 
     def run_model(device: str) -> list[Array]:
-        with tempfile.TemporaryDirectory(prefix="anydml-stress-") as folder:
-            path = Path(folder, "model.json")
+        with folder() as place:
+            path = place / "model.json"
             path.write_bytes(text)
             return list(load_model(path, max_memory=MOST_MEMORY).run(device).resources.values())
 

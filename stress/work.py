@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -10,13 +13,29 @@ import numpy as np
 import anydml as dml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class WrongError(Exception):
     """An answer that is wrong by itself, whatever the reference engine says."""
+
+
+@contextlib.contextmanager
+def folder() -> Iterator[Path]:
+    """A folder for an item's files, which is removed without a descriptor.
+
+    `shutil.rmtree` closes one twice where an interrupt comes between the first time and its note of it: by then it may
+    be another thread's.
+    """
+    made = Path(tempfile.mkdtemp(prefix="anydml-stress-"))
+    try:
+        yield made
+    finally:
+        for file in made.iterdir():
+            file.unlink(missing_ok=True)
+        made.rmdir()
 
 
 @dataclass(frozen=True, slots=True)
