@@ -181,15 +181,16 @@ class _Row:
         with f.loop(run["first"], run["stop"], lanes, is_entered=True) as i:
             self._vectors(i, run)
         f.switch(run["state"], done, {_TAIL: again, _REST: end, _SHORT: out})
-        f.open(end)
-        for view in self.written:
-            self._store(view, f.load(view.vector, view.stack, align=view.align), view.place, rest, view.step)
-        f.go(done)
+        # The loop of short rows comes first, within 32 bytes: behind `end` it crosses them, at 1.08 of the time.
         f.open(out)
         with f.loop(0, n, is_entered=True) as o:
             for k, view in enumerate(self.targets):
                 here = self.written[k // self.shape.woven].stack + k % self.shape.woven * view.width
                 f.store(f.load(view.scalar, here + o * view.apart, align=1), view.place + o * view.step, align=1)
+        f.go(done)
+        f.open(end)
+        for view in self.written:
+            self._store(view, f.load(view.vector, view.stack, align=view.align), view.place, rest, view.step)
         f.go(done)
         f.open(done)
         return f.end()
