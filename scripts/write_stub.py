@@ -23,8 +23,8 @@ import anydml
 from anydml.describing import argument_name
 from anydml.enums import AxisDirection, DataType, IndexMode
 from anydml.functions import WRITTEN, derived_classes
-from anydml.functions.derived import arguments_of, document, parameters_of
-from anydml.functions.numpy_names import FAMILIAR, RENAMED
+from anydml.functions.derived import RENAMED, arguments_of, document, parameters_of
+from anydml.functions.numpy_names import FAMILIAR
 from anydml.operators import OPERATORS, OperatorDesc, ScaleBias
 from anydml.operators.computed import Computed
 from anydml.operators.fields import dml_name

@@ -11,7 +11,8 @@ import pytest
 
 import anydml as dml
 from anydml.functions import function_names
-from anydml.functions.numpy_names import FAMILIAR, RENAMED
+from anydml.functions.derived import RENAMED
+from anydml.functions.numpy_names import FAMILIAR
 
 Array = np.ndarray[Any, Any]
 X = np.random.default_rng(0).standard_normal((2, 3, 4)).astype("float32")

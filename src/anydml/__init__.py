@@ -46,6 +46,7 @@ from anydml.errors import (
 from anydml.errors import PackageMissingError as _PackageMissingError
 from anydml.expression import Expression
 from anydml.flags import ExecutionFlags, TensorFlags
+from anydml.functions.derived import RENAMED as _RENAMED
 from anydml.graph.description import GraphDesc
 from anydml.graph.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from anydml.graph.without import rewritings
@@ -79,7 +80,7 @@ globals().update({_cls.__name__: _cls for _cls in OPERATORS.values()})
 globals().update({_function.__name__: _function for _function in (*_functions.WRITTEN, *_numpy_names.FAMILIAR)})
 __all__ = sorted(
     {name for name, value in globals().items() if name[0] != "_" and not isinstance(value, type(_functions))}
-    | {*_functions.function_names(), *_numpy_names.RENAMED}
+    | {*_functions.function_names(), *_RENAMED}
 )
 _MODULES = ("dask", "explain", "models", "onnx", "pydirectml")
 """They are imported when they are first asked for."""
@@ -91,8 +92,8 @@ def __getattr__(name: str) -> object:
             return _import(f"{__name__}.{name}")
         except EngineMissingError as error:
             raise _PackageMissingError(error.subject, error.faults) from error.__cause__
-    if name in _numpy_names.RENAMED:
-        globals()[name] = renamed = getattr(_functions, _numpy_names.RENAMED[name])
+    if name in _RENAMED:
+        globals()[name] = renamed = getattr(_functions, _RENAMED[name])
         return renamed
     if name.startswith("_") or name not in _functions.derived_classes():
         _import("anydml.functions.unknown")

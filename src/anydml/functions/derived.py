@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     from anydml.operators import OperatorDesc
     from anydml.operators.fields import FieldType
 
+RENAMED = {
+    "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
+    "arctan2": "atan_yx", "arctanh": "atanh", "fmod": "modulus_truncate", "maximum": "max", "minimum": "min",
+    "mod": "modulus_floor", "negative": "negate", "power": "pow", "prelu": "parameterized_relu",
+    "reciprocal": "recip", "remainder": "modulus_floor", "selu": "scaled_elu", "silu": "swish",
+}  # fmt: skip
+"""Names that are another's for the very function of an operator."""
 _OUTPUT_SIZES = "output_sizes"
 _INTS = {int}
 
@@ -263,6 +270,8 @@ def document(cls: type[OperatorDesc]) -> str:
         notes.append('`fused_activation` is a name, such as `"relu"`, or `FusedActivation("elu", alpha=0.5)`.')
     if cls.in_place:
         notes.append("`out=x` works in place." if len(cls.input_names()) == 1 else "`out` may be an input.")
+    if others := [name for name, known in RENAMED.items() if known == function_name(cls.type)]:
+        notes.append(f"Elsewhere it is called {' and '.join(f'`{name}`' for name in others)}, which stand for it here.")
     call, result = _examples().get(function_name(cls.type), ("", ""))
     example = [f">>> {call}\n{result}"] if call else []
     word = text.partition(" ")[0]

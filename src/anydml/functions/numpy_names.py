@@ -33,14 +33,6 @@ if TYPE_CHECKING:
     Axis: TypeAlias = "int | Sequence[int] | None"
     Place: TypeAlias = "Device | str | None"
 
-RENAMED = {
-    "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
-    "arctan2": "atan_yx", "arctanh": "atanh", "fmod": "modulus_truncate", "maximum": "max", "minimum": "min",
-    "mod": "modulus_floor", "negative": "negate", "power": "pow", "prelu": "parameterized_relu",
-    "reciprocal": "recip", "remainder": "modulus_floor", "selu": "scaled_elu", "silu": "swish",
-}  # fmt: skip
-"""Names that are another's for the very function of an operator."""
-
 
 @functools.cache
 def _operator(name: str) -> Callable[..., Any]:

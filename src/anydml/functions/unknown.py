@@ -8,7 +8,8 @@ from operator import index
 from typing import TYPE_CHECKING, SupportsIndex
 
 from anydml.alone import import_alone
-from anydml.functions.numpy_names import FAMILIAR, RENAMED
+from anydml.functions.derived import RENAMED
+from anydml.functions.numpy_names import FAMILIAR
 from anydml.operator_type import OperatorType, function_name
 from anydml.operators import OPERATORS
 from anydml.spelling import squeeze, suggest
