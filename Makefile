@@ -26,8 +26,9 @@ help: ## this list, as `make` alone
 
 # The tests of a kernel: every case of the table, random descriptions, and shapes that take several tiles. Triton
 # reads TRITON_INTERPRET when it is first imported, so interpreted kernels have a process of their own.
-ENGINE_TESTS := $(patsubst %,tests/test_%.py,cuda_engine cuda_maps cuda_expressions cuda_reduces cuda_products \
-  cuda_windows one_pass targets documents document_examples random precision casts graph_random strides)
+ENGINE_TESTS := $(patsubst %,tests/engines/cuda/test_%.py,engine maps expressions reduces products windows) \
+  $(patsubst %,tests/engines/test_%.py,targets strides) tests/ir/test_precision.py tests/graph/test_random.py \
+  $(patsubst %,tests/operators/test_%.py,one_pass documents document_examples random casts)
 ON_CUDA := ANYDML_TEST_ENGINES=cuda
 
 run: $(VENV)/ready $(EXTRAS:%=$(VENV)/extra-%) ## show operators at work, and run and explain a DxDispatch model
@@ -44,7 +45,7 @@ pytest: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%) ## the tests alone
 	$(BIN)/python -m pytest -n auto --dist worksteal
 	@if [ -e $(VENV)/extra-triton ]; then set -x; TRITON_INTERPRET=1 $(ON_CUDA) ANYDML_TEST_EXAMPLES=20 \
 	  $(BIN)/python -m pytest -n auto --dist worksteal -k cuda -m "not large" \
-	  $(ENGINE_TESTS) $(patsubst %,tests/test_graph_%.py,run binding several); \
+	  $(ENGINE_TESTS) $(patsubst %,tests/graph/test_%.py,run binding several); \
 	  else echo "the cuda engine's kernels are not interpreted without Triton: make test EXTRAS='torch triton'"; fi
 
 # A kernel takes Triton about a second to compile, so that several processes share the GPU and its tests.
@@ -52,10 +53,10 @@ test-gpu: ## test the cuda engine on a GPU; installs nothing
 	@$(MAKE) --no-print-directory --keep-going --output-sync=target -j $(GPU_PARTS) $(patsubst %,gpu-part-%,$(shell seq $(GPU_PARTS)))
 
 gpu-part-%:
-	@PYTHONPATH=src:tests:. $(ON_CUDA) ANYDML_TEST_EXAMPLES=$(GPU_EXAMPLES) ANYDML_TEST_PART=$*/$(GPU_PARTS) \
+	@PYTHONPATH=src:tests/support:. $(ON_CUDA) ANYDML_TEST_EXAMPLES=$(GPU_EXAMPLES) ANYDML_TEST_PART=$*/$(GPU_PARTS) \
 	  $(GPU_PYTHON) -m pytest -q -p no:cacheprovider -k cuda \
-	  $(ENGINE_TESTS) tests/test_float64.py tests/test_onnx_conformance.py tests/test_onnx_model.py \
-	  tests/test_cuda_arrays.py tests/test_cuda_streams.py tests/test_cuda_graphs.py tests/test_dask_cuda.py
+	  $(ENGINE_TESTS) tests/operators/test_float64.py tests/onnx/test_conformance.py tests/onnx/test_model.py \
+	  tests/engines/cuda/test_arrays.py tests/engines/cuda/test_streams.py tests/engines/cuda/test_graphs.py tests/dask/test_cuda.py
 
 lint: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%) ## ruff and mypy
 	$(BIN)/ruff check .

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 import anydml as dml
-from anydml.memory import packed_strides
+from anydml.core.memory import packed_strides
 from benchmarks.row import Window
 
 if TYPE_CHECKING:

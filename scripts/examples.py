@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.describing import argument_name
-from anydml.enums import DataType, FeatureLevel
-from anydml.functions import derived_classes
-from anydml.functions.derived import arguments_of, function_of, parameters_of
+from anydml.api.derived import arguments_of, function_of, parameters_of
+from anydml.api.describing import argument_name
+from anydml.api.functions import derived_classes
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.enums import DataType, FeatureLevel
 from anydml.ir.expressions import FUNCTIONS
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map, Reduce
 from anydml.operators.fields import dml_name
 from anydml.operators.folding import AlongAxes, Folding
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from anydml.operators import OperatorDesc

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from anydml.core.enums import DataType
 from anydml.engines.reference.evaluate import evaluate
-from anydml.enums import DataType
 from anydml.ir.expressions import FUNCTIONS, call, load
 from anydml.ir.numerics import expand
 from anydml.ir.numerics.halves import ERF_MIDDLE, GELU_CURVE, GELU_SLOPE, HALVES

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.core.enums import DataType
 from anydml.engines.reference.evaluate import _FUNCTIONS, evaluate  # private: before they are rounded to FLOAT32
-from anydml.enums import DataType
 from anydml.ir.expressions import FUNCTIONS, Expr, call, load
 from anydml.ir.numerics import expand
 from anydml.ir.trees import walk

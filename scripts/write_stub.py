@@ -1,7 +1,7 @@
 """Write `src/anydml/__init__.pyi`: what is public, with the types of the functions that are derived from classes.
 
-And `src/anydml/explaining.pyi`: the module `anydml.explain`, which is callable; and `src/anydml/pydirectml/enums.pyi`:
-PyDirectML's enumerations, which are made of tables.
+And `src/anydml/explain/callable.pyi`: the module `anydml.explain`, which is callable; and
+`src/anydml/pydirectml/enums.pyi`: PyDirectML's enumerations, which are made of tables.
 
 python -m scripts.write_stub
 """
@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import anydml
-from anydml.describing import argument_name
-from anydml.enums import AxisDirection, DataType, IndexMode
-from anydml.functions import WRITTEN, derived_classes
-from anydml.functions.derived import RENAMED, arguments_of, document, parameters_of
-from anydml.functions.numpy_names import FAMILIAR
+from anydml.api.derived import RENAMED, arguments_of, document, parameters_of
+from anydml.api.describing import argument_name
+from anydml.api.functions import WRITTEN, derived_classes
+from anydml.api.numpy_names import FAMILIAR
+from anydml.core.enums import AxisDirection, DataType, IndexMode
 from anydml.operators import OPERATORS, OperatorDesc, ScaleBias
 from anydml.operators.computed import Computed
 from anydml.operators.fields import dml_name
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 STUB = Path(anydml.__file__).with_suffix(".pyi")
-EXAMPLES = STUB.parent / "functions" / "examples.json"
-EXPLAIN_STUB = STUB.parent / "explaining.pyi"
+EXAMPLES = STUB.parent / "api" / "examples.json"
+EXPLAIN_STUB = STUB.parent / "explain" / "callable.pyi"
 ENUMS_STUB = STUB.parent / "pydirectml" / "enums.pyi"
 HEAD = '''# mypy: disable-error-code="overload-overlap"
 # Numbers alone are arrays, and with an expression belong to its graph.
@@ -199,7 +199,7 @@ def imports() -> list[str]:
         if isinstance(node, ast.ImportFrom):
             found += [(node.module, alias.name) for alias in node.names if not (alias.asname or "").startswith("_")]
     found += [(cls.__module__, cls.__name__) for cls in OPERATORS.values()]
-    found += [("anydml.functions.numpy_names", function.__name__) for function in FAMILIAR]
+    found += [("anydml.api.numpy_names", function.__name__) for function in FAMILIAR]
     modules: dict[str, list[str]] = {}
     for module, name in found:
         modules.setdefault(str(module), []).append(name)
@@ -225,7 +225,7 @@ def explain_stub() -> str:
     return "\n".join(
         [
             "# Written by `python -m scripts.write_stub`.",
-            "from anydml.enums import FeatureLevel, LevelName",
+            "from anydml.core.enums import FeatureLevel, LevelName",
             f"from anydml.explain import {', '.join(f'{name} as _{name}' for name in used)}",
             "from anydml.operators import OperatorDesc",
             "",
@@ -247,7 +247,7 @@ def stub() -> str:
         [
             HEAD,
             *(f"from anydml import {name} as {name}" for name in modules if name != "explain"),
-            "from anydml.explaining import explain as explain",
+            "from anydml.explain.callable import explain as explain",
             *imports(),
             TYPES,
             *spellings(),

@@ -9,5 +9,5 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-if str(ROOT / "tests") not in sys.path:
-    sys.path.append(str(ROOT / "tests"))  # the tests' random cases, graphs and doors serve here as well
+if str(ROOT / "tests" / "support") not in sys.path:
+    sys.path.append(str(ROOT / "tests" / "support"))  # the tests' random cases, graphs and doors serve here as well

@@ -14,7 +14,7 @@ from hypothesis.internal.conjecture.data import ConjectureData
 from hypothesis.internal.constants_ast import Constants
 
 import anydml as dml
-from anydml.models import load_model
+from anydml.dxdispatch import load_model
 from breakages import broken
 from breaking import EVERY
 from case_kinds import FUNCTIONS

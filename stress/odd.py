@@ -7,7 +7,7 @@ import signal
 from typing import TYPE_CHECKING
 
 import anydml as dml
-from anydml.models import load_model
+from anydml.dxdispatch import load_model
 from modelling import EVERY
 from modelling import model_of as small_model
 from stress import models

@@ -51,7 +51,7 @@ class Child:
             f"--{name}={value}"
             for name, value in {**options, "start": number * STRIPE, "role": role, "log": self._log.name}.items()
         ]
-        paths = [str(ROOT), str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
+        paths = [str(ROOT), str(ROOT / "src"), str(ROOT / "tests" / "support"), os.environ.get("PYTHONPATH", "")]
         more = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "MALLOC_ARENA_MAX": "2", "TMPDIR": str(folder)}
         if role == "spoiled":
             more["ANYDML_CACHE_DIR"] = str(folder / "cache")

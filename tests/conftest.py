@@ -7,16 +7,18 @@ import os
 import re
 import signal
 import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import is_hypothesis_test, seed
 
-from anydml import calls, engines
+from anydml import engines
+from anydml.api import calls
+from anydml.core.operator_type import OperatorType
 from anydml.engines.common.threads import get_num_threads, set_num_threads
 from anydml.engines.cuda import is_interpreted
-from anydml.operator_type import OperatorType
 from anydml.operators import OPERATORS
 from anydml.runtime.device import device_named
 from cases import ENGINES
@@ -26,26 +28,36 @@ from refusals import UNBUILT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
-
 
 os.environ.setdefault("ANYDML_KEEP_PLANS", "0")
-"""Tests change what plans are made by; `test_onnx_plans` has plans of its own."""
+"""Tests change what plans are made by; `onnx/test_plans.py` has plans of its own."""
 
 if "cuda" not in ENGINES:
     # `make test` runs all but the last four interpreted, in a process of their own; `make test-gpu` runs all.
     ignored = ("engine", "maps", "expressions", "reduces", "products", "windows", "arrays", "streams", "graphs")
-    collect_ignore = [*(f"test_cuda_{name}.py" for name in ignored), "test_dask_cuda.py"]
+    collect_ignore = [*(f"engines/cuda/test_{name}.py" for name in ignored), "dask/test_cuda.py"]
 
 
-_PROVED = ("test_cpu_", "test_strides", "test_cuda_", "test_graph_r", "test_random", "test_bounds", "test_moving")
+_PROVED = (
+    "engines/c",
+    "engines/test_strides",
+    "graph/test_r",
+    "operators/test_random",
+    "operators/test_moving",
+    "ir/test_bounds",
+)
 """Beginnings of the files whose programs are proved to stay inside their tensors as they are compiled; which takes
 time. `make stress` proves all of its programs."""
 
 
+def _path(item: pytest.Item) -> str:
+    """The file of a test, from this folder on."""
+    return item.path.relative_to(Path(__file__).parent).with_suffix("").as_posix()
+
+
 @pytest.fixture(autouse=True)
 def _bounds_are_proved(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if "ANYDML_CHECK_BOUNDS" not in os.environ and request.path.name.startswith(_PROVED):
+    if "ANYDML_CHECK_BOUNDS" not in os.environ and _path(request.node).startswith(_PROVED):
         monkeypatch.setenv("ANYDML_CHECK_BOUNDS", "1")
 
 
@@ -56,25 +68,51 @@ def _threads_are_as_they_were() -> Iterator[None]:
     set_num_threads(before)
 
 
-_KINDS = {
-    60: "cpu_engine",
-    30: "documents",
-    12: "strides",
-    8: "cpu_maps graph_builder",
-    6: "cpu_gathers benchmarks cli_explain moving random elementwise",
-    5: "weights gradients carry",
-    4: "cpu_contract layouts folding casts choosing pages browser kernel_processes",
-    3: "cpu_windows cpu_bytes cpu_reduce cpu_expressions targets team team_signals forks model_bounds",
-    2: "model_fuzz explain_maps graph_reduces arrays cpu_tiles",
+SAMPLED = {
+    "engines/cpu/test_engine": 60,
+    "operators/test_documents": 30,
+    "engines/test_strides": 12,
+    "engines/cpu/test_maps": 8,
+    "graph/test_builder": 8,
+    "engines/cpu/test_gathers": 6,
+    "project/test_benchmarks": 6,
+    "cli/test_explain": 6,
+    "operators/test_moving": 6,
+    "operators/test_random": 6,
+    "operators/test_elementwise": 6,
+    "operators/test_weights": 5,
+    "operators/test_gradients": 5,
+    "operators/test_carry": 5,
+    "engines/cpu/test_contract": 4,
+    "arrays/test_layouts": 4,
+    "operators/test_folding": 4,
+    "operators/test_casts": 4,
+    "operators/test_choosing": 4,
+    "docs/test_pages": 4,
+    "explain/test_browser": 4,
+    "engines/test_kernel_processes": 4,
+    "engines/cpu/test_windows": 3,
+    "engines/cpu/test_bytes": 3,
+    "engines/cpu/test_reduce": 3,
+    "engines/cpu/test_expressions": 3,
+    "engines/test_targets": 3,
+    "engines/test_team": 3,
+    "engines/test_team_signals": 3,
+    "runtime/test_forks": 3,
+    "dxdispatch/test_bounds": 3,
+    "dxdispatch/test_fuzz": 2,
+    "explain/test_maps": 2,
+    "graph/test_reduces": 2,
+    "arrays/test_arrays": 2,
+    "engines/cpu/test_tiles": 2,
 }
-SAMPLED = {f"test_{name}": every for every, names in _KINDS.items() for name in names.split()}
 """Tests that are many of a kind, and compile a kernel or start a process each: outside of CI one in so many runs."""
 INTERPRETED = {
-    "test_cuda_engine": 5,
-    "test_documents": 8,
-    "test_cuda_windows": 2,
-    "test_cuda_reduces": 3,
-    "test_cuda_expressions": 2,
+    "engines/cuda/test_engine": 5,
+    "operators/test_documents": 8,
+    "engines/cuda/test_windows": 2,
+    "engines/cuda/test_reduces": 3,
+    "engines/cuda/test_expressions": 2,
 }
 """Likewise where Triton's kernels are interpreted; on a GPU all of them run."""
 
@@ -118,7 +156,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_quick and item.get_closest_marker("long"):
             item.add_marker(pytest.mark.skip(reason="takes several seconds: CI=1 make test runs it"))
-        elif (every := sampled.get(item.path.stem)) and zlib.crc32(item.name.encode()) % every:
+        elif (every := sampled.get(_path(item))) and zlib.crc32(item.name.encode()) % every:
             item.add_marker(pytest.mark.skip(reason=f"one in {every} of these runs here: {where} runs all"))
     if reason := why_not_interpreted():
         for item in items:

@@ -9,7 +9,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 import anydml as dml
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from benchmarks.cuda.kinds import Call, describe
 from benchmarks.cuda.pool import Pool, Tensor
 from benchmarks.cuda.reduces import ReduceRow

@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional
 
 import anydml as dml
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from benchmarks.cuda.kinds import Call
 from benchmarks.cuda.pool import Pool, Tensor
 from benchmarks.cuda.reduces import ReduceRow

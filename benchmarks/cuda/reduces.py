@@ -12,7 +12,7 @@ import torch
 from torch.nn import functional
 
 import anydml as dml
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from anydml.ir.blocked_weights import number_in
 from anydml.ir.expressions import Expr, call, const, coordinate, fold, load, maximum, sqrt
 from anydml.ir.verbs import Reduce

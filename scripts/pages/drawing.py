@@ -12,7 +12,7 @@ import click
 from anydml.cli.describe import describe
 from anydml.cli.explain import explain
 from anydml.cli.showing import checked, draw
-from anydml.enums import FeatureLevel
+from anydml.core.enums import FeatureLevel
 
 if TYPE_CHECKING:
     from anydml.explain import Picture

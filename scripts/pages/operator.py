@@ -8,7 +8,7 @@ import html
 import inspect
 from typing import TYPE_CHECKING
 
-from anydml.beside import read_json
+from anydml.core.package_data import read_json
 from anydml.operators.fields import dml_name
 from anydml.operators.meanings import choices_of, meaning_of
 from anydml.operators.tables import write_counts, write_types

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 import anydml as dml
-from anydml.functions import function_names
-from anydml.operator_type import function_name
+from anydml.api.functions import function_names
+from anydml.core.operator_type import function_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,17 +5,19 @@
 array([ 2.,  3.,  6., 11.], dtype=float32)
 """
 
-import anydml.functions.numpy_names as _numpy_names
-from anydml import functions as _functions
-from anydml.alone import import_alone as _import
-from anydml.builder import Graph
-from anydml.engines.common.threads import get_num_threads, set_num_threads
-from anydml.enums import (
+import anydml.api.numpy_names as _numpy_names
+from anydml.api import functions as _functions
+from anydml.api.builder import Graph
+from anydml.api.derived import RENAMED as _RENAMED
+from anydml.api.expression import Expression
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.enums import (
     AxisDirection,
     ConvolutionDirection,
     ConvolutionMode,
     DataType,
     DepthSpaceOrder,
+    ExecutionFlags,
     Feature,
     FeatureLevel,
     IndexMode,
@@ -29,8 +31,9 @@ from anydml.enums import (
     RecurrentNetworkDirection,
     ReduceFunction,
     RoundingMode,
+    TensorFlags,
 )
-from anydml.errors import (
+from anydml.core.errors import (
     BindingError,
     DescriptionError,
     DmlError,
@@ -43,14 +46,13 @@ from anydml.errors import (
     Place,
     UnsupportedError,
 )
-from anydml.errors import PackageMissingError as _PackageMissingError
-from anydml.expression import Expression
-from anydml.flags import ExecutionFlags, TensorFlags
-from anydml.functions.derived import RENAMED as _RENAMED
+from anydml.core.errors import PackageMissingError as _PackageMissingError
+from anydml.core.late_imports import import_alone as _import
+from anydml.core.operator_type import OperatorType
+from anydml.engines.common.threads import get_num_threads, set_num_threads
 from anydml.graph.description import GraphDesc
 from anydml.graph.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from anydml.graph.without import rewritings
-from anydml.operator_type import OperatorType
 from anydml.operators import (
     OPERATORS,
     FusedActivation,
@@ -69,7 +71,6 @@ from anydml.runtime.device import Device
 from anydml.runtime.graph import CompiledGraph
 from anydml.runtime.initializer import OperatorInitializer
 from anydml.runtime.table import BindingTable
-from anydml.tensor import TensorDesc
 
 __version__ = "0.1.0"
 
@@ -82,12 +83,12 @@ __all__ = sorted(
     {name for name, value in globals().items() if name[0] != "_" and not isinstance(value, type(_functions))}
     | {*_functions.function_names(), *_RENAMED}
 )
-_MODULES = ("dask", "explain", "models", "onnx", "pydirectml")
+_MODULES = ("dask", "dxdispatch", "explain", "onnx", "pydirectml")
 """They are imported when they are first asked for."""
 
 
 def __getattr__(name: str) -> object:
-    if name in _MODULES:
+    if name in (*_MODULES, "models"):
         try:
             return _import(f"{__name__}.{name}")
         except EngineMissingError as error:
@@ -96,8 +97,8 @@ def __getattr__(name: str) -> object:
         globals()[name] = renamed = getattr(_functions, _RENAMED[name])
         return renamed
     if name.startswith("_") or name not in _functions.derived_classes():
-        _import("anydml.functions.unknown")
-        from anydml.functions.unknown import word_unknown  # for errors alone
+        _import("anydml.api.unknown")
+        from anydml.api.unknown import word_unknown  # for errors alone
 
         raise AttributeError(word_unknown(name, {key: globals().get(key) for key in (*__all__, *_MODULES)}), name=name)
     globals()[name] = found = getattr(_functions, name)

@@ -11,21 +11,21 @@ from numpy.typing import NDArray
 from anydml.runtime.device import DeviceName
 
 from anydml import dask as dask
-from anydml import models as models
+from anydml import dxdispatch as dxdispatch
 from anydml import onnx as onnx
 from anydml import pydirectml as pydirectml
-from anydml.explaining import explain as explain
-from anydml.builder import Graph as Graph
+from anydml.explain.callable import explain as explain
+from anydml.api.builder import Graph as Graph
+from anydml.api.expression import Expression as Expression
+from anydml.api.numpy_names import all as all, amax as amax, amin as amin, any as any, argsort as argsort, average as average, broadcast_to as broadcast_to, cat as cat, concatenate as concatenate, cumprod as cumprod, cumsum as cumsum, embedding as embedding, equal as equal, expand_dims as expand_dims, flip as flip, greater as greater, greater_equal as greater_equal, group_norm as group_norm, isfinite as isfinite, isinf as isinf, isnan as isnan, layer_norm as layer_norm, less as less, less_equal as less_equal, logsumexp as logsumexp, matmul as matmul, not_equal as not_equal, pad as pad, permute as permute, prod as prod, reshape as reshape, rms_norm as rms_norm, rsqrt as rsqrt, sort as sort, square as square, squeeze as squeeze, stack as stack, std as std, sum as sum, take as take, take_along_axis as take_along_axis, transpose as transpose, var as var, where as where
+from anydml.arrays.tensor import TensorDesc as TensorDesc
+from anydml.core.enums import AxisDirection as AxisDirection, ConvolutionDirection as ConvolutionDirection, ConvolutionMode as ConvolutionMode, DataType as DataType, DepthSpaceOrder as DepthSpaceOrder, ExecutionFlags as ExecutionFlags, Feature as Feature, FeatureLevel as FeatureLevel, IndexMode as IndexMode, InterpolationMode as InterpolationMode, IsInfinityMode as IsInfinityMode, MatrixTransform as MatrixTransform, MultiheadAttentionMaskType as MultiheadAttentionMaskType, PaddingMode as PaddingMode, QuantizationType as QuantizationType, RandomGeneratorType as RandomGeneratorType, RecurrentNetworkDirection as RecurrentNetworkDirection, ReduceFunction as ReduceFunction, RoundingMode as RoundingMode, TensorFlags as TensorFlags
+from anydml.core.errors import BindingError as BindingError, DescriptionError as DescriptionError, DmlError as DmlError, EngineMissingError as EngineMissingError, Fault as Fault, FeatureLevelError as FeatureLevelError, IndexRangeError as IndexRangeError, ModelError as ModelError, ModelFileError as ModelFileError, Place as Place, UnsupportedError as UnsupportedError
+from anydml.core.operator_type import OperatorType as OperatorType
 from anydml.engines.common.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads
-from anydml.enums import AxisDirection as AxisDirection, ConvolutionDirection as ConvolutionDirection, ConvolutionMode as ConvolutionMode, DataType as DataType, DepthSpaceOrder as DepthSpaceOrder, Feature as Feature, FeatureLevel as FeatureLevel, IndexMode as IndexMode, InterpolationMode as InterpolationMode, IsInfinityMode as IsInfinityMode, MatrixTransform as MatrixTransform, MultiheadAttentionMaskType as MultiheadAttentionMaskType, PaddingMode as PaddingMode, QuantizationType as QuantizationType, RandomGeneratorType as RandomGeneratorType, RecurrentNetworkDirection as RecurrentNetworkDirection, ReduceFunction as ReduceFunction, RoundingMode as RoundingMode
-from anydml.errors import BindingError as BindingError, DescriptionError as DescriptionError, DmlError as DmlError, EngineMissingError as EngineMissingError, Fault as Fault, FeatureLevelError as FeatureLevelError, IndexRangeError as IndexRangeError, ModelError as ModelError, ModelFileError as ModelFileError, Place as Place, UnsupportedError as UnsupportedError
-from anydml.expression import Expression as Expression
-from anydml.flags import ExecutionFlags as ExecutionFlags, TensorFlags as TensorFlags
-from anydml.functions.numpy_names import all as all, amax as amax, amin as amin, any as any, argsort as argsort, average as average, broadcast_to as broadcast_to, cat as cat, concatenate as concatenate, cumprod as cumprod, cumsum as cumsum, embedding as embedding, equal as equal, expand_dims as expand_dims, flip as flip, greater as greater, greater_equal as greater_equal, group_norm as group_norm, isfinite as isfinite, isinf as isinf, isnan as isnan, layer_norm as layer_norm, less as less, less_equal as less_equal, logsumexp as logsumexp, matmul as matmul, not_equal as not_equal, pad as pad, permute as permute, prod as prod, reshape as reshape, rms_norm as rms_norm, rsqrt as rsqrt, sort as sort, square as square, squeeze as squeeze, stack as stack, std as std, sum as sum, take as take, take_along_axis as take_along_axis, transpose as transpose, var as var, where as where
 from anydml.graph.description import GraphDesc as GraphDesc
 from anydml.graph.nodes import ConstantNode as ConstantNode, InputEdge as InputEdge, IntermediateEdge as IntermediateEdge, OperatorNode as OperatorNode, OutputEdge as OutputEdge
 from anydml.graph.without import rewritings as rewritings
-from anydml.operator_type import OperatorType as OperatorType
 from anydml.operators import FusedActivation as FusedActivation, LevelSupport as LevelSupport, OPERATORS as OPERATORS, OperatorDesc as OperatorDesc, Report as Report, ScaleBias as ScaleBias, TensorSupport as TensorSupport, support as support
 from anydml.operators.activations import ActivationCelu as ActivationCelu, ActivationElu as ActivationElu, ActivationGelu as ActivationGelu, ActivationHardSigmoid as ActivationHardSigmoid, ActivationHardSwish as ActivationHardSwish, ActivationLeakyRelu as ActivationLeakyRelu, ActivationLinear as ActivationLinear, ActivationParameterizedRelu as ActivationParameterizedRelu, ActivationParametricSoftplus as ActivationParametricSoftplus, ActivationRelu as ActivationRelu, ActivationReluGrad as ActivationReluGrad, ActivationScaledElu as ActivationScaledElu, ActivationScaledTanh as ActivationScaledTanh, ActivationShrink as ActivationShrink, ActivationSigmoid as ActivationSigmoid, ActivationSoftplus as ActivationSoftplus, ActivationSoftsign as ActivationSoftsign, ActivationSwish as ActivationSwish, ActivationTanh as ActivationTanh, ActivationThresholdedRelu as ActivationThresholdedRelu
 from anydml.operators.arithmetic import ElementWiseAbs as ElementWiseAbs, ElementWiseAdd as ElementWiseAdd, ElementWiseAdd1 as ElementWiseAdd1, ElementWiseCeil as ElementWiseCeil, ElementWiseDifferenceSquare as ElementWiseDifferenceSquare, ElementWiseDivide as ElementWiseDivide, ElementWiseFloor as ElementWiseFloor, ElementWiseMax as ElementWiseMax, ElementWiseMean as ElementWiseMean, ElementWiseMin as ElementWiseMin, ElementWiseModulusFloor as ElementWiseModulusFloor, ElementWiseModulusTruncate as ElementWiseModulusTruncate, ElementWiseMultiply as ElementWiseMultiply, ElementWiseNegate as ElementWiseNegate, ElementWiseRecip as ElementWiseRecip, ElementWiseRound as ElementWiseRound, ElementWiseSign as ElementWiseSign, ElementWiseSqrt as ElementWiseSqrt, ElementWiseSubtract as ElementWiseSubtract
@@ -68,7 +68,6 @@ from anydml.runtime.device import Device as Device
 from anydml.runtime.graph import CompiledGraph as CompiledGraph
 from anydml.runtime.initializer import OperatorInitializer as OperatorInitializer
 from anydml.runtime.table import BindingTable as BindingTable
-from anydml.tensor import TensorDesc as TensorDesc
 
 class _HasShape(Protocol):
     @property

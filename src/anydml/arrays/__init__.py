@@ -12,9 +12,9 @@ import numpy as np
 
 from anydml.arrays import cuda, host
 from anydml.arrays.view import ArrayView, elsewhere, is_tensor, library_name, no_array
-from anydml.enums import DataType
-from anydml.errors import BindingError, DmlError, Fault, show
-from anydml.memory import HOST, Buffer, packed_strides, sizes_of_pairs
+from anydml.core.enums import DataType
+from anydml.core.errors import BindingError, DmlError, Fault, show
+from anydml.core.memory import HOST, Buffer, packed_strides, sizes_of_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.alone import import_alone
 from anydml.arrays.view import (
     is_immutable,
     is_tensor,
@@ -25,15 +24,16 @@ from anydml.arrays.view import (
     read_data_type,
     requires_gradient,
 )
-from anydml.errors import DmlError, show
-from anydml.memory import HOST, packed_strides, span
+from anydml.core.errors import DmlError, show
+from anydml.core.late_imports import import_alone
+from anydml.core.memory import HOST, packed_strides, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.arrays.view import ArrayView
-    from anydml.enums import DataType
-    from anydml.memory import Buffer
+    from anydml.core.enums import DataType
+    from anydml.core.memory import Buffer
 
 # The CUDA array interface's name of the legacy default stream, which PyTorch and CuPy call 0.
 _LEGACY_STREAM = 1

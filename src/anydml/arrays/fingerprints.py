@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.enums import DataType
-from anydml.memory import HOST, numpy_address, packed_strides, sizes_of_pairs
+from anydml.core.enums import DataType
+from anydml.core.memory import HOST, numpy_address, packed_strides, sizes_of_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -18,14 +18,14 @@ from anydml.arrays.view import (
     read_data_type,
     requires_gradient,
 )
-from anydml.errors import BindingError, Fault, show
-from anydml.memory import Buffer, packed_strides, span
+from anydml.core.errors import BindingError, Fault, show
+from anydml.core.memory import Buffer, packed_strides, span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.arrays.view import ArrayView
-    from anydml.enums import DataType
+    from anydml.core.enums import DataType
 
 
 def view_host(array: Any, convert: bool) -> ArrayView:

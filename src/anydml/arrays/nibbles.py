@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from anydml.arrays.view import ArrayView, no_array
-from anydml.enums import DataType
-from anydml.memory import Buffer, packed_strides
+from anydml.core.enums import DataType
+from anydml.core.memory import Buffer, packed_strides
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 _NAMES = ("uint4", "int4")

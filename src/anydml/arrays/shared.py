@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.arrays import upload
-from anydml.locks import make_lock
-from anydml.memory import HOST
+from anydml.core.locks import make_lock
+from anydml.core.memory import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from anydml.memory import Buffer
+    from anydml.core.memory import Buffer
 
 
 def _nothing() -> None:

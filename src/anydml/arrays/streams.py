@@ -6,12 +6,12 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from anydml.arrays.cuda import index_of, is_capturing, load_torch
-from anydml.memory import HOST
+from anydml.core.memory import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from anydml.memory import Buffer
+    from anydml.core.memory import Buffer
 
 
 @contextlib.contextmanager

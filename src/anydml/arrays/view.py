@@ -7,9 +7,9 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from anydml.enums import DataType
-from anydml.errors import BindingError, DescriptionError, Fault, show
-from anydml.memory import HOST, Buffer, packed_strides, span
+from anydml.core.enums import DataType
+from anydml.core.errors import BindingError, DescriptionError, Fault, show
+from anydml.core.memory import HOST, Buffer, packed_strides, span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

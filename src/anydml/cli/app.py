@@ -16,8 +16,8 @@ import anydml
 from anydml.cli.console import open_output
 from anydml.cli.status import INTERRUPTED, status_of
 from anydml.cli.wording import as_options
-from anydml.errors import UNUSABLE, DmlError, show
-from anydml.spelling import suggest
+from anydml.core.enum_parsing import suggest
+from anydml.core.errors import UNUSABLE, DmlError, show
 
 COMMANDS = {
     "cache": "Show, clear or fill the cache of compiled kernels and plans.",

@@ -14,10 +14,10 @@ from anydml.cli.console import write_json
 from anydml.cli.onnx_inputs import Given, feed, input_options, is_onnx
 from anydml.cli.progress import each
 from anydml.cli.types import ENGINE, printable
+from anydml.core.display import counted
+from anydml.core.memory import word_bytes
+from anydml.dxdispatch import load_model
 from anydml.engines.common.cache import PLANS, find_folder, is_kept
-from anydml.memory import word_bytes
-from anydml.models import load_model
-from anydml.shown import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

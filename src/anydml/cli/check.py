@@ -20,19 +20,19 @@ from anydml.cli.onnx_inputs import Given, input_options, is_onnx, memory_option,
 from anydml.cli.progress import each
 from anydml.cli.status import status_of, worst
 from anydml.cli.types import LEVEL, printable
-from anydml.enums import FeatureLevel
-from anydml.errors import MISSING as NOT_HERE
-from anydml.errors import UNUSABLE, DmlError, UnsupportedError
-from anydml.models import Finding, ModelReport, as_sarif, check_file
-from anydml.models.findings import DESCRIPTION, FILE, UNSUPPORTED
-from anydml.models.findings import LEVEL as AT_LEVEL
-from anydml.shown import counted
+from anydml.core.display import counted
+from anydml.core.enums import FeatureLevel
+from anydml.core.errors import MISSING as NOT_HERE
+from anydml.core.errors import UNUSABLE, DmlError, UnsupportedError
+from anydml.dxdispatch import Finding, ModelReport, as_sarif, check_file
+from anydml.dxdispatch.findings import DESCRIPTION, FILE, UNSUPPORTED
+from anydml.dxdispatch.findings import LEVEL as AT_LEVEL
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Iterable, Sequence
 
-    from anydml.errors import Place
+    from anydml.core.errors import Place
     from anydml.onnx import NodeReport, Report
 
     Say = Callable[..., None]

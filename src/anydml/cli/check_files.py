@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import click
 
 from anydml.cli.onnx_inputs import is_onnx
-from anydml.errors import DmlError, ModelFileError
-from anydml.limits import default_max_memory
-from anydml.models.loading import read_text
-from anydml.models.parser import parse
+from anydml.core.errors import DmlError, ModelFileError
+from anydml.core.limits import default_max_memory
+from anydml.dxdispatch.loading import read_text
+from anydml.dxdispatch.parser import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from anydml.arrays.tensor import MAX_DIMENSIONS, TensorDesc
 from anydml.cli.options import (
     ALONG,
     base_name,
@@ -22,10 +23,9 @@ from anydml.cli.options import (
     type_field,
 )
 from anydml.cli.values import shaped, typed
-from anydml.enums import DataType
-from anydml.errors import DescriptionError
+from anydml.core.enums import DataType
+from anydml.core.errors import DescriptionError
 from anydml.operators.fields import bare_name, dml_name
-from anydml.tensor import MAX_DIMENSIONS, TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

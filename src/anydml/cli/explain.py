@@ -17,26 +17,26 @@ from anydml.cli.options import options_of
 from anydml.cli.showing import checked, draw, show_graph, show_picture
 from anydml.cli.types import LEVEL, OPERATOR, SIZE, list_names, printable
 from anydml.cli.without import WithoutOption
-from anydml.enums import FeatureLevel
-from anydml.errors import DmlError, Fault, ModelError, show
+from anydml.core.enum_parsing import suggest
+from anydml.core.enums import FeatureLevel
+from anydml.core.errors import DmlError, Fault, ModelError, show
+from anydml.core.operator_type import OperatorType
+from anydml.dxdispatch import Dispatch, load_model
+from anydml.dxdispatch.constants import first_array
+from anydml.dxdispatch.graph import draw_graph, graph_schedules
 from anydml.explain.html import page
-from anydml.models import Dispatch, load_model
-from anydml.models.constants import first_array
-from anydml.models.graph import draw_graph, graph_schedules
-from anydml.operator_type import OperatorType
 from anydml.operators import OPERATORS, find_operator
 from anydml.operators.fields import bare_name, dml_name
 from anydml.operators.meanings import choices_of, meaning_of
 from anydml.runtime.device import Device
-from anydml.spelling import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
 
+    from anydml.dxdispatch import Binding, Dispatchable, Model
     from anydml.explain import Picture
-    from anydml.models import Binding, Dispatchable, Model
     from anydml.operators import OperatorDesc
 
 

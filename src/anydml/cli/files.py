@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from anydml.errors import Fault, ModelFileError, show
-from anydml.files import real_path, word_reason
-from anydml.models.writes import write_atomically
+from anydml.core.errors import Fault, ModelFileError, show
+from anydml.core.files import real_path, word_reason
+from anydml.dxdispatch.writes import write_atomically
 
 
 def keep_model(model: Path, **outputs: str | None) -> None:

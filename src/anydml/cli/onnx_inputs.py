@@ -12,7 +12,7 @@ import click
 
 from anydml.cli.progress import tell
 from anydml.cli.types import SIZE, printable
-from anydml.errors import IndexRangeError
+from anydml.core.errors import IndexRangeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -16,20 +16,20 @@ from anydml.cli.profile import tell_profile
 from anydml.cli.progress import working
 from anydml.cli.run_json import device_data, plain, times
 from anydml.cli.types import printable
+from anydml.core.errors import Fault, ModelFileError
+from anydml.core.files import real_path
+from anydml.core.memory import word_bytes
+from anydml.dxdispatch.timing import Samples
+from anydml.dxdispatch.writes import Writes
 from anydml.engines import describe_engine
-from anydml.errors import Fault, ModelFileError
-from anydml.files import real_path
-from anydml.memory import word_bytes
-from anydml.models.timing import Samples
-from anydml.models.writes import Writes
 from anydml.runtime.device import Device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from anydml.enums import FeatureLevel
-    from anydml.models.timing import Timing
+    from anydml.core.enums import FeatureLevel
+    from anydml.dxdispatch.timing import Timing
 
 _MOST_SHOWN = 8
 """Elements of an output that are printed."""

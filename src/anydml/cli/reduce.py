@@ -16,8 +16,8 @@ import click
 from anydml.cli.files import keep_model, write_bytes
 from anydml.cli.onnx_inputs import Given, input_options, is_onnx, memory_option, seed_option
 from anydml.cli.types import printable
-from anydml.errors import Fault, ModelFileError, show
-from anydml.files import word_reason
+from anydml.core.errors import Fault, ModelFileError, show
+from anydml.core.files import word_reason
 
 _PLACE = "{}"
 _CANNOT_TELL = 125

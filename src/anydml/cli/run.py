@@ -24,11 +24,9 @@ from anydml.cli.progress import is_shown, make_bar
 from anydml.cli.run_json import JsonListener
 from anydml.cli.types import ENGINE, LEVEL, SIZE, printable
 from anydml.cli.without import without_option
-from anydml.engines import describe_engine, list_engines
-from anydml.engines.common.threads import MOST_THREADS, set_num_threads
-from anydml.enums import FeatureLevel
-from anydml.errors import show
-from anydml.models import (
+from anydml.core.enums import FeatureLevel
+from anydml.core.errors import show
+from anydml.dxdispatch import (
     Commanded,
     Dispatched,
     Figures,
@@ -40,14 +38,16 @@ from anydml.models import (
     Written,
     load_model,
 )
-from anydml.models.onnx_programs import OnnxProgram
+from anydml.dxdispatch.onnx_programs import OnnxProgram
+from anydml.engines import describe_engine, list_engines
+from anydml.engines.common.threads import MOST_THREADS, set_num_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import numpy as np
 
-    from anydml.models import Event
+    from anydml.dxdispatch import Event
 
 
 # DxDispatch's options: where a model runs, what shapes its tensors have; and those that mean nothing here

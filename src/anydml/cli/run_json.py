@@ -6,12 +6,12 @@ import math
 from typing import TYPE_CHECKING, Any, Self
 
 from anydml.cli.console import write_json
+from anydml.dxdispatch import Dispatched, Printed, Started, Written
 from anydml.engines import describe_engine
-from anydml.models import Dispatched, Printed, Started, Written
 
 if TYPE_CHECKING:
-    from anydml.models import Event
-    from anydml.models.timing import Samples
+    from anydml.dxdispatch import Event
+    from anydml.dxdispatch.timing import Samples
     from anydml.runtime.device import Device
 
 

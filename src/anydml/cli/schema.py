@@ -21,6 +21,6 @@ def schema(output: str) -> None:
     Example:
       anydml schema
     """
-    from anydml.models.schema import model_schema
+    from anydml.dxdispatch.schema import model_schema
 
     write_text(output, json.dumps(model_schema(), indent=1) + "\n", "--output")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from anydml.enums import FeatureLevel
+    from anydml.core.enums import FeatureLevel
     from anydml.explain import GraphPicture, Picture
     from anydml.explain.text import Line
     from anydml.operators import OperatorDesc

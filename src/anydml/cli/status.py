@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anydml.errors import FAULT, MISSING, UNUSABLE, EngineMissingError, ModelFileError, UnsupportedError
+from anydml.core.errors import FAULT, MISSING, UNUSABLE, EngineMissingError, ModelFileError, UnsupportedError
 
 INTERRUPTED = 130
 """128 and the number of SIGINT, as shells have it: 1 is a model's fault."""

@@ -10,14 +10,14 @@ from rich.table import Table
 
 from anydml.cli.console import print_table, write_json
 from anydml.cli.types import LEVEL, OPERATOR
-from anydml.errors import show
+from anydml.core.display import counted
+from anydml.core.enum_parsing import suggest
+from anydml.core.errors import show
 from anydml.operators import OPERATORS
 from anydml.operators.tables import write_counts, write_types
-from anydml.shown import counted
-from anydml.spelling import suggest
 
 if TYPE_CHECKING:
-    from anydml.enums import FeatureLevel
+    from anydml.core.enums import FeatureLevel
     from anydml.operators import LevelSupport, OperatorDesc
 
 

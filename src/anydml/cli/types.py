@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from anydml.api.unknown import operator_instead_of
+from anydml.core.enum_parsing import squeeze, suggest
+from anydml.core.enums import FeatureLevel
+from anydml.core.errors import DescriptionError, DmlError, printable
+from anydml.core.operator_type import OperatorType, function_name
 from anydml.engines import ENGINES, is_engine_name
-from anydml.enums import FeatureLevel
-from anydml.errors import DescriptionError, DmlError, printable
-from anydml.functions.unknown import operator_instead_of
-from anydml.operator_type import OperatorType, function_name
 from anydml.operators import OPERATORS, find_operator
-from anydml.spelling import squeeze, suggest
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem as Item

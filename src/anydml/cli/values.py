@@ -10,7 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
-from anydml.errors import show
+from anydml.core.errors import show
 from anydml.operators.fields import FIELD_TYPES, FieldType, Int, OptionalScaleBias, Uint
 
 Array = np.ndarray[Any, Any]

@@ -11,8 +11,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from anydml.alone import import_alone
-from anydml.errors import EngineMissingError, Fault
+from anydml.core.errors import EngineMissingError, Fault
+from anydml.core.late_imports import import_alone
 
 if TYPE_CHECKING:
     from anydml.dask.batches import run_model

@@ -15,7 +15,7 @@ from dask.base import tokenize
 from dask.blockwise import Blockwise as DaskBlockwise
 from dask.graph_manipulation import clone
 
-from anydml.alone import import_alone
+from anydml.core.late_imports import import_alone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import dask.array as da
 
+from anydml.core.errors import DescriptionError, Fault, show
+from anydml.core.parse import read_int
 from anydml.dask.models import SUBJECT, Ran, lazies
 from anydml.dask.tensors import as_tensor
-from anydml.errors import DescriptionError, Fault, show
 from anydml.onnx.loading import load
 from anydml.onnx.reading import read_model
 from anydml.onnx.tensors import is_external
-from anydml.parse import read_int
 from anydml.runtime.device import Device, device_named
 
 if TYPE_CHECKING:

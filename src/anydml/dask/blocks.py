@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.api.broadcasting import without_truths
 from anydml.arrays import place_of
-from anydml.broadcasting import without_truths
-from anydml.errors import IndexRangeError
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.errors import IndexRangeError
+from anydml.core.memory import HOST
 from anydml.ir.verbs import IndexFault
-from anydml.memory import HOST
 from anydml.runtime.buffer_pool import SpareMemory
 from anydml.runtime.device import Device, device_named
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

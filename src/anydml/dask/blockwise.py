@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dask._task_spec import Task, TaskRef
 
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.operator_type import function_name
 from anydml.dask.arrays import Chunks, Key, Layer, common, edges, lazy, meta_like, places
 from anydml.dask.blocks import Block, part_of, run_block
 from anydml.dask.fused import Fused
 from anydml.ir.trees import fetched, walk
 from anydml.ir.verbs import Map, Reduce, Repeat, Scan
-from anydml.operator_type import function_name
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

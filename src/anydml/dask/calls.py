@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from anydml.api.broadcasting import is_number, numbers_of, read_plain
+from anydml.api.describing import Call, argument_of, name_slots
+from anydml.arrays.tensor import TensorDesc, larger_than_memory
 from anydml.arrays.view import describe
-from anydml.broadcasting import is_number, numbers_of, read_plain
+from anydml.core.errors import DescriptionError, Fault, UnsupportedError
 from anydml.dask.blockwise import blockwise, independent
 from anydml.dask.folds import best, folded
 from anydml.dask.gathers import gathered
@@ -16,10 +19,7 @@ from anydml.dask.overlap import fetched_parts, moved_blocks, windows
 from anydml.dask.scans import scanned
 from anydml.dask.scatters import scattered
 from anydml.dask.tensors import Tensor, as_tensor
-from anydml.describing import Call, argument_of, name_slots
-from anydml.errors import DescriptionError, Fault, UnsupportedError
 from anydml.runtime.device import Device, device_named
-from anydml.tensor import TensorDesc, larger_than_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -19,27 +19,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from dask._task_spec import Task, TaskRef
 
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.enums import DataType
+from anydml.core.memory import packed_strides
+from anydml.core.operator_type import function_name
 from anydml.dask.arrays import Chunks, Key, Layer, common, edges, lazy, meta_like, places, read_anew
 from anydml.dask.blocks import Block, run, seen
 from anydml.dask.fused import Fused
 from anydml.dask.tensors import Tensor
 from anydml.dask.walked import Dims, Walked, dims_of, is_plain
-from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr, load
 from anydml.ir.trees import rewrite, walk
 from anydml.ir.verbs import Computation, Map, Reduce, Write
 from anydml.ir.views import View
-from anydml.memory import packed_strides
-from anydml.operator_type import function_name
 from anydml.operators.select import TopK
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.core.operator_type import OperatorType
     from anydml.dask.blocks import Asked
     from anydml.dask.tensors import Layout
-    from anydml.operator_type import OperatorType
     from anydml.operators import OperatorDesc
 
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from dask._task_spec import List, Task, TaskRef
 
+from anydml.api.written import gather_nd
+from anydml.core.memory import packed_strides
+from anydml.core.operator_type import function_name
 from anydml.dask.arrays import Chunks, Key, Layer, edges, lazy, meta_like, places
 from anydml.dask.blocks import Block, beside, empty_like, part_of
 from anydml.dask.routes import Shown, Tuples, route
 from anydml.dask.tensors import Layout
 from anydml.dask.walked import dims_of
-from anydml.functions.written import gather_nd
 from anydml.ir.trees import walk
-from anydml.memory import packed_strides
-from anydml.operator_type import function_name
 from anydml.operators.gather import Gather, GatherElements, _GatherDesc
 
 if TYPE_CHECKING:

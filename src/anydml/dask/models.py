@@ -12,11 +12,11 @@ import dask.array as da
 import numpy as np
 from dask._task_spec import DataNode, Task, TaskRef
 
-from anydml.alone import import_alone
+from anydml.core.errors import DescriptionError, Fault
+from anydml.core.late_imports import import_alone
 from anydml.dask.arrays import Chunks, Key, Layer, lazy, meta_like, places
 from anydml.dask.blocks import Block, device_of
 from anydml.dask.folds import Part
-from anydml.errors import DescriptionError, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

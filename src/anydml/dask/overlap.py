@@ -16,20 +16,20 @@ import dask.array as da
 import numpy as np
 from dask._task_spec import Task, TaskRef
 
-from anydml.alone import import_alone
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.enums import DataType
+from anydml.core.late_imports import import_alone
+from anydml.core.operator_type import OperatorType, function_name
 from anydml.dask.arrays import Chunks, Key, Layer, edges, lazy, meta_like, places
 from anydml.dask.blocks import Block, empty_like, run
 from anydml.dask.verbs import Verbs
 from anydml.engines.reference.evaluate import evaluate
-from anydml.enums import DataType
 from anydml.ir.expressions import Expr, const, fetch
 from anydml.ir.trees import moved, rewrite, walk
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
-from anydml.operator_type import OperatorType, function_name
 from anydml.operators.manipulation import Join, Split, Tile
 from anydml.operators.slice import Slice, Slice1
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

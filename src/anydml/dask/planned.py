@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dask.array._array_expr._expr import ArrayExpr
 
-from anydml.locks import cached_property
+from anydml.core.locks import cached_property
 
 if TYPE_CHECKING:
     from anydml.dask.arrays import Chunks, Key

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.core.errors import IndexRangeError
+from anydml.core.memory import packed_strides
 from anydml.dask.walked import dims_of
-from anydml.errors import IndexRangeError
 from anydml.ir.verbs import IndexFault
-from anydml.memory import packed_strides
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

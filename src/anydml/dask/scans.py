@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from dask._task_spec import List, Task, TaskRef
 
+from anydml.core.enums import AxisDirection
+from anydml.core.operator_type import function_name
 from anydml.dask.arrays import Chunks, Key, Layer, lazy, meta_like, places, reads_of
 from anydml.dask.blocks import Block, device_of, empty, part_of
-from anydml.enums import AxisDirection
-from anydml.operator_type import function_name
 from anydml.operators.reductions import CumulativeProduct, CumulativeSummation
 from anydml.runtime.chunked_scan import scan_with_carry
 

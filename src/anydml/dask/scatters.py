@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from dask._task_spec import List, Task, TaskRef
 
+from anydml.api.written import scatter_nd
+from anydml.core.memory import packed_strides
+from anydml.core.operator_type import function_name
 from anydml.dask.arrays import Key, Layer, edges, lazy, meta_like, places
 from anydml.dask.blocks import Block, beside
 from anydml.dask.gathers import route_block
 from anydml.dask.routes import Shown, Tuples
 from anydml.dask.walked import dims_of
-from anydml.functions.written import scatter_nd
 from anydml.ir.verbs import Scatter as Scattering
-from anydml.memory import packed_strides
-from anydml.operator_type import function_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

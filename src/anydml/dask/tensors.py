@@ -9,9 +9,9 @@ import dask.array as da
 import numpy as np
 
 from anydml.arrays.view import describe
+from anydml.core.enums import DataType
+from anydml.core.errors import DescriptionError, Fault, show
 from anydml.dask.arrays import Chunks, Key, is_known, rechunked
-from anydml.enums import DataType
-from anydml.errors import DescriptionError, Fault, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,11 +10,11 @@ from anydml.operators import OperatorDesc
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from anydml.enums import FeatureLevel, LevelName
-    from anydml.errors import Fault
+    from anydml.arrays.tensor import TensorDesc
+    from anydml.core.enums import FeatureLevel, LevelName
+    from anydml.core.errors import Fault
+    from anydml.core.operator_type import OperatorType
     from anydml.ir.verbs import Primitive
-    from anydml.operator_type import OperatorType
-    from anydml.tensor import TensorDesc
 
 
 class Verbs(OperatorDesc):

@@ -6,22 +6,22 @@ import functools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.memory import packed_strides
 from anydml.dask.blocks import Block, run_block
 from anydml.dask.fused import Fused
 from anydml.dask.verbs import Verbs
 from anydml.ir.trees import fetched, moved, walk
 from anydml.ir.verbs import Computation, Reduce, Write
 from anydml.ir.views import View
-from anydml.memory import packed_strides
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from anydml.core.operator_type import OperatorType
     from anydml.dask.arrays import Chunks
     from anydml.dask.blocks import Asked
     from anydml.dask.tensors import Layout
-    from anydml.operator_type import OperatorType
 
 Dims: TypeAlias = tuple[int | None, ...]
 """By dimension of a tensor, that of the walk that runs along it; None for one of size 1."""

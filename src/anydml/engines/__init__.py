@@ -9,11 +9,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from anydml.alone import import_alone, run_alone
+from anydml.core.enum_parsing import suggest
+from anydml.core.errors import EngineMissingError, Fault, show
+from anydml.core.late_imports import import_alone, run_alone
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.reference import ReferenceEngine
-from anydml.errors import EngineMissingError, Fault, show
-from anydml.spelling import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

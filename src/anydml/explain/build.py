@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.enums import FeatureLevel
-from anydml.errors import BindingError, DescriptionError, DmlError, Fault, raise_description_faults, show
+from anydml.core.enums import FeatureLevel
+from anydml.core.errors import BindingError, DescriptionError, DmlError, Fault, raise_description_faults, show
 from anydml.explain.copies import CopyTale, JoinTale
 from anydml.explain.fetches import GatherTale, ReversalTale
 from anydml.explain.folds import ReduceTale, ScanTale
@@ -31,10 +31,10 @@ from anydml.operators.fused import FusedActivation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from anydml.enums import LevelName
+    from anydml.arrays.tensor import TensorDesc
+    from anydml.core.enums import LevelName
     from anydml.explain.picture import Coordinate, Grid
     from anydml.explain.values import Values
-    from anydml.tensor import TensorDesc
 
 _DEFAULT_LIMITS = Limits()
 

@@ -19,12 +19,12 @@ from anydml.ir.fetches import nearest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from anydml.arrays.tensor import TensorDesc
     from anydml.explain.picture import Coordinate
     from anydml.explain.values import Values
     from anydml.ir.fetches import Gathered, Turned
     from anydml.ir.verbs import IndexFault
     from anydml.operators import OperatorDesc
-    from anydml.tensor import TensorDesc
 
 
 # Gathers: indices, alone or in tuples

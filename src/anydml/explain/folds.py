@@ -20,12 +20,12 @@ from anydml.ir.trees import fetched, loads, moved, rewrite, walk
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from anydml.arrays.tensor import TensorDesc
     from anydml.explain.picture import Coordinate
     from anydml.explain.values import Values
     from anydml.ir.verbs import Computation, Scan
     from anydml.ir.views import View
     from anydml.operators import OperatorDesc
-    from anydml.tensor import TensorDesc
 
 
 # Reduces, and several steps: what each element is folded and computed from

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from anydml.enums import NUMPY_TYPES, DataType
+from anydml.core.enums import NUMPY_TYPES, DataType
 from anydml.explain.values import write_number, write_value
 from anydml.ir import numerics
 from anydml.ir.expressions import FOLDS, Expr, const, maximum, minimum

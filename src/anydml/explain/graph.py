@@ -20,9 +20,9 @@ from anydml.ir.views import View, trace
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from anydml.arrays.tensor import TensorDesc
     from anydml.graph.description import GraphDesc
     from anydml.graph.recipe import Step
-    from anydml.tensor import TensorDesc
 
 _EMPTY = Recipe({}, ())
 _MADE = re.compile("(output[0-9]+) (held back|once)")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from anydml.alone import import_alone
-from anydml.errors import UnsupportedError
+from anydml.core.errors import UnsupportedError
+from anydml.core.late_imports import import_alone
+from anydml.core.memory import word_bytes
 from anydml.explain.graph_words import word_count
-from anydml.memory import word_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from anydml.enums import DataType
+    from anydml.core.enums import DataType
     from anydml.graph.recipe import StoreKind
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from xml.sax.saxutils import escape as escape_xml
 from xml.sax.saxutils import quoteattr
 
-from anydml.errors import UnsupportedError
+from anydml.core.errors import UnsupportedError
+from anydml.core.memory import word_bytes
 from anydml.explain.colours import DARK, LIGHT
 from anydml.explain.graph_picture import Became, group_passes
 from anydml.explain.graph_text import plain
@@ -20,7 +21,6 @@ from anydml.explain.graph_words import short, tidy, word_list
 from anydml.explain.html import POLICY, document, escape
 from anydml.explain.layered import lay_out
 from anydml.explain.view_words import word_sizes
-from anydml.memory import word_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

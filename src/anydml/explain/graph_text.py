@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anydml.core.memory import word_bytes
 from anydml.explain.graph_picture import label_stores
 from anydml.explain.graph_words import short, word_count, word_list
 from anydml.explain.text import Piece
-from anydml.memory import word_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

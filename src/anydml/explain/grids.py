@@ -9,20 +9,20 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from anydml.errors import DescriptionError
+from anydml.core.errors import DescriptionError
+from anydml.core.parse import read_int
 from anydml.explain.picture import Cell, Element, Grid, Plane
 from anydml.explain.values import coordinate_of, write_value
 from anydml.operators.fields import bare_name
-from anydml.parse import read_int
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from anydml.errors import Fault
+    from anydml.arrays.tensor import TensorDesc
+    from anydml.core.errors import Fault
     from anydml.explain.picture import Coordinate, Role
     from anydml.explain.tale import Landing, Tale, Window
     from anydml.explain.values import Values
-    from anydml.tensor import TensorDesc
 
 
 # The parts that are drawn

@@ -8,8 +8,8 @@ from itertools import accumulate, pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anydml.alone import import_alone
-from anydml.errors import Fault, UnsupportedError
+from anydml.core.errors import Fault, UnsupportedError
+from anydml.core.late_imports import import_alone
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.core.enums import DataType
 from anydml.engines.reference.evaluate import evaluate
-from anydml.enums import DataType
 from anydml.explain.formula import Formula, name_index
 from anydml.explain.picture import spoken
 from anydml.explain.tale import Landing, Tale, chained, computing, element_at, first_few, place_in, wrapped
@@ -21,12 +21,12 @@ from anydml.ir.trees import loads, walk
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from anydml.arrays.tensor import TensorDesc
     from anydml.explain.picture import Coordinate, Element
     from anydml.explain.values import Values
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map
     from anydml.operators import OperatorDesc
-    from anydml.tensor import TensorDesc
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from anydml.alone import import_alone
+from anydml.core.late_imports import import_alone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from anydml.errors import DmlError
+    from anydml.core.errors import DmlError
 
 Coordinate: TypeAlias = tuple[int, ...]
 Role: TypeAlias = Literal["input", "output"]

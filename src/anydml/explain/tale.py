@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.arrays.tensor import TensorDesc
 from anydml.explain.formula import is_readable
 from anydml.explain.picture import Element, spoken
 from anydml.explain.values import CountedValues, coordinate_of, write_value
 from anydml.explain.view_words import word_verb
 from anydml.runtime.device import Device
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -11,17 +11,17 @@ import numpy as np
 from anydml.arrays import view
 from anydml.arrays.cuda import read_bytes
 from anydml.arrays.nibbles import pack, unpack
-from anydml.errors import BindingError, Fault, show
-from anydml.memory import HOST, numpy_view, packed_strides, span
+from anydml.core.errors import BindingError, Fault, show
+from anydml.core.memory import HOST, numpy_view, packed_strides, span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.arrays import ArrayView
-    from anydml.enums import DataType
+    from anydml.arrays.tensor import TensorDesc
+    from anydml.core.enums import DataType
     from anydml.explain.picture import Coordinate
     from anydml.ir.fetches import Gathered
-    from anydml.tensor import TensorDesc
 
 _LONGEST_NUMBER = 10
 _MOST_COPIED = 1 << 28

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anydml.core.memory import layout_of, packed_strides
 from anydml.ir.views import trace
-from anydml.memory import layout_of, packed_strides
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

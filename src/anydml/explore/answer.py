@@ -16,8 +16,8 @@ from anydml.runtime.device import Device
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anydml.arrays.tensor import TensorDesc
     from anydml.operators import OperatorDesc
-    from anydml.tensor import TensorDesc
 
 MOST_ELEMENTS = 4096
 """Of all tensors together: more is neither read nor computed while somebody types."""

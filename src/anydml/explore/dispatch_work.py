@@ -6,25 +6,25 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from anydml.enums import FeatureLevel
-from anydml.errors import Fault, ModelError, show
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.enums import FeatureLevel
+from anydml.core.errors import Fault, ModelError, show
+from anydml.core.limits import MemoryLimit
+from anydml.core.memory import word_bytes
+from anydml.dxdispatch import Dispatch, Dispatched, Timing, load_model
+from anydml.dxdispatch.graph import draw_graph
+from anydml.dxdispatch.model import WriteFile
 from anydml.explore.drawing import GraphNode, ModelGraph, Slot, tell
 from anydml.explore.statistics import statistics_of, word_milliseconds
-from anydml.limits import MemoryLimit
-from anydml.memory import word_bytes
-from anydml.models import Dispatch, Dispatched, Timing, load_model
-from anydml.models.graph import draw_graph
-from anydml.models.model import WriteFile
 from anydml.operators.fields import bare_name, dml_name
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from anydml.cli.onnx_inputs import Given
+    from anydml.dxdispatch import Dispatchable, Model
     from anydml.explore.jobs import Say
-    from anydml.models import Dispatchable, Model
     from anydml.operators import OperatorDesc
 
 _RUNS = 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from anydml.errors import printable
+from anydml.core.errors import printable
 from anydml.explain.layered import lay_out
 
 HEIGHT, ROW = 46, 84

@@ -17,16 +17,16 @@ from urllib.parse import urlencode
 
 import click
 
+from anydml.arrays.tensor import TensorDesc
 from anydml.cli.describe import describe
 from anydml.cli.explain_examples import example_of
 from anydml.cli.options import ALONG, is_optional, options_of
 from anydml.cli.types import LEVEL
 from anydml.cli.values import DATA
-from anydml.enums import DataType, FeatureLevel
-from anydml.errors import DescriptionError, DmlError, Fault, show
+from anydml.core.enums import DataType, FeatureLevel
+from anydml.core.errors import DescriptionError, DmlError, Fault, show
 from anydml.explore.answer import MOST_ELEMENTS
 from anydml.operators.fields import FIELD_TYPES, bare_name, dml_name
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

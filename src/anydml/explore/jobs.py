@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from anydml.errors import DmlError, Fault, ModelError, show
+from anydml.core.errors import DmlError, Fault, ModelError, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

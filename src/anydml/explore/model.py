@@ -10,7 +10,7 @@ import click
 
 from anydml.cli.onnx_inputs import INPUTS, MOST, SEED, SIZES, STRICT, Given, is_onnx
 from anydml.cli.types import ENGINE, LEVEL, SIZE
-from anydml.errors import DmlError, Fault, ModelError, show
+from anydml.core.errors import DmlError, Fault, ModelError, show
 from anydml.explain.layered import find_igraph
 from anydml.explore.drawing import tell
 from anydml.explore.jobs import Jobs

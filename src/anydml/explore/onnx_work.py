@@ -6,11 +6,11 @@ import importlib.util
 import math
 from typing import TYPE_CHECKING, Any
 
-from anydml.enums import FeatureLevel
-from anydml.errors import DmlError, Fault, ModelError, show
+from anydml.core.enums import FeatureLevel
+from anydml.core.errors import DmlError, Fault, ModelError, show
+from anydml.core.memory import word_bytes
 from anydml.explore.drawing import GraphNode, ModelGraph, Slot, tell
 from anydml.explore.statistics import statistics_of, word_milliseconds
-from anydml.memory import word_bytes
 from anydml.onnx import check, compare, load
 from anydml.onnx.bodies import bodies_of, captures, graphs_within, names_read
 from anydml.onnx.feeds import make_up, refuse_made_up

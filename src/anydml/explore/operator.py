@@ -7,7 +7,9 @@ import html
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from anydml.errors import DescriptionError, DmlError, Fault
+from anydml.api.unknown import words_of
+from anydml.core.errors import DescriptionError, DmlError, Fault
+from anydml.core.operator_type import function_name
 from anydml.explain import explain
 from anydml.explain.html import bare_fragment
 from anydml.explore import page
@@ -24,8 +26,6 @@ from anydml.explore.form import (
     read_form,
     read_state,
 )
-from anydml.functions.unknown import words_of
-from anydml.operator_type import function_name
 from anydml.operators import OPERATORS, find_operator
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import threading
 import webbrowser
 from typing import TYPE_CHECKING, Any
 
-from anydml.errors import DmlError, Fault, UnsupportedError
+from anydml.core.errors import DmlError, Fault, UnsupportedError
 from anydml.explore import model, operator, page
 
 try:

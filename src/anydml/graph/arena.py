@@ -16,10 +16,10 @@ from anydml.ir.verbs import Reduce
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from anydml.arrays.tensor import TensorDesc
+    from anydml.core.memory import Buffer
     from anydml.graph.recipe import Recipe, Step
     from anydml.ir.views import View
-    from anydml.memory import Buffer
-    from anydml.tensor import TensorDesc
 
 ALIGNMENT = 256
 """Of every store's place, in bytes."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from anydml.errors import Fault
+from anydml.core.errors import Fault
+from anydml.core.memory import layout_of, span, without_leading_ones
 from anydml.graph.nodes import ConstantNode, InputEdge, OperatorNode, OutputEdge
 from anydml.graph.wiring import fed_desc, find_cycle, input_descs, operators, output_descs, slot_names, used_nodes
-from anydml.memory import layout_of, span, without_leading_ones
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from anydml.enums import FeatureLevel
+    from anydml.arrays.tensor import TensorDesc
+    from anydml.core.enums import FeatureLevel
     from anydml.graph.description import GraphDesc
     from anydml.graph.nodes import IntermediateEdge
-    from anydml.tensor import TensorDesc
 
 _REINTERPRET = "reinterpret=True on the edge reads the same memory in another description"
 

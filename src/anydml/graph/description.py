@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anydml.alone import import_alone
-from anydml.enums import FeatureLevel
-from anydml.errors import DescriptionError, Fault, raise_description_faults, show
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.enums import FeatureLevel
+from anydml.core.errors import DescriptionError, Fault, raise_description_faults, show
+from anydml.core.late_imports import import_alone
+from anydml.core.parse import read_int
 from anydml.graph.check import find_faults, find_remarks
 from anydml.graph.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from anydml.operators import Report
-from anydml.parse import read_int
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.enums import LevelName
+    from anydml.core.enums import LevelName
     from anydml.graph.nodes import Node
 
 SUBJECT = "Graph"

@@ -15,11 +15,11 @@ from anydml.ir.views import View
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from anydml.arrays.tensor import TensorDesc
     from anydml.graph.description import GraphDesc
     from anydml.graph.recipe import StoreKind
     from anydml.ir.verbs import Primitive
     from anydml.operators import OperatorDesc
-    from anydml.tensor import TensorDesc
 
 
 def all_plain(_: Primitive) -> bool:

@@ -10,12 +10,12 @@ import numpy as np
 from anydml.arrays import view
 from anydml.arrays.cuda import read_bytes
 from anydml.arrays.shared import SharedData
-from anydml.errors import DescriptionError, Fault, show
-from anydml.memory import HOST
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.errors import DescriptionError, Fault, show
+from anydml.core.memory import HOST
+from anydml.core.parse import UINT32_MAX, read_bool, read_int
 from anydml.operators import OperatorDesc
 from anydml.operators.fields import dml_name
-from anydml.parse import UINT32_MAX, read_bool, read_int
-from anydml.tensor import TensorDesc
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

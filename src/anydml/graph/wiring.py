@@ -5,14 +5,14 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
+from anydml.core.memory import layout_of, without_leading_ones
 from anydml.graph.nodes import ConstantNode, OperatorNode
 from anydml.graph.recipe import free_name
-from anydml.memory import layout_of, without_leading_ones
 
 if TYPE_CHECKING:
+    from anydml.arrays.tensor import TensorDesc
     from anydml.graph.description import GraphDesc
     from anydml.graph.nodes import InputEdge, IntermediateEdge
-    from anydml.tensor import TensorDesc
 
 
 def input_descs(graph: GraphDesc) -> list[TensorDesc | None]:

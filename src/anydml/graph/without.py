@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 
-from anydml.alone import import_alone
-from anydml.errors import DescriptionError, Fault, show
+from anydml.core.errors import DescriptionError, Fault, show
+from anydml.core.late_imports import import_alone
 
 OF_MODELS = {
     "whole": "products and convolutions of dequantised numbers are of the bytes that those were, and sums are exact.",

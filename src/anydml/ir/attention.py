@@ -7,12 +7,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
+from anydml.core.memory import packed_strides
 from anydml.ir.expressions import Expr, call, const, coordinate, fold, load, where
 from anydml.ir.trees import moved, rewrite
 from anydml.ir.verbs import Primitive, Reduce
 from anydml.ir.views import Cut, View
-from anydml.memory import packed_strides
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

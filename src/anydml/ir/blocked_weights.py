@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from anydml.ir.expressions import FOLDS, coordinate
 from anydml.ir.trees import walk
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
+from anydml.core.memory import span
 from anydml.ir.trees import walk
-from anydml.memory import span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from anydml.enums import DataType
+    from anydml.core.enums import DataType
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive
     from anydml.ir.views import View

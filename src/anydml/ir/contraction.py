@@ -10,11 +10,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
+from anydml.core.guards import cached
 from anydml.ir.expressions import FOLDS, const, load
 from anydml.ir.loops import Loops, runs, simplify
 from anydml.ir.trees import rewrite, walk
-from anydml.tapes import cached
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

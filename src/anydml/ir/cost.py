@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from anydml.ir.attention import Attend
 from anydml.ir.expressions import FOLDS, FUNCTIONS, Expr, call, load
 from anydml.ir.numerics import expand

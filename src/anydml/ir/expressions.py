@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from anydml.alone import import_alone
-from anydml.enums import DataType
-from anydml.opened import is_open
+from anydml.core.enums import DataType
+from anydml.core.late_imports import import_alone
+from anydml.core.symbolic_sizes import is_open
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from anydml.ir.expressions import const, coordinate, fetch, given, load, maximum, minimum, where
 from anydml.ir.trees import fetched, loads, rewrite, walk
 from anydml.ir.verbs import Check, Map

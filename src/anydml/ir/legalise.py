@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr, absolute, ceil, const, coordinate, floor, load, number_of, sqrt, where
 from anydml.ir.numerics import expand
 from anydml.ir.numerics.parts import Pair, any_sum_of, power_of_two, product_of, select, sum_of, to_half

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from anydml.ir.expressions import const, fetch, given, maximum, minimum, where
 from anydml.ir.fetches import Line, line_of
 from anydml.ir.patterns import is_copy, is_plain

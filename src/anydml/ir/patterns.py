@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from anydml.ir.expressions import const, coordinate, fetch, given, load
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map

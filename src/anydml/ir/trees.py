@@ -10,7 +10,7 @@ from anydml.ir.expressions import LEAVES, Expr
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from anydml.enums import DataType
+    from anydml.core.enums import DataType
     from anydml.ir.expressions import Number
 
 

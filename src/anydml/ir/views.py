@@ -7,13 +7,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.tapes import cached
+from anydml.core.guards import cached
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from anydml.enums import DataType
-    from anydml.tensor import TensorDesc
+    from anydml.arrays.tensor import TensorDesc
+    from anydml.core.enums import DataType
 
 
 class Cut(NamedTuple):

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from anydml.ir.contraction import ConvolutionAxes, match_contraction
 from anydml.ir.epilogue import fetches_beside
 from anydml.ir.padded_reads import match_reached

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.arrays.view import describe
+from anydml.core.errors import BindingError, DescriptionError, DmlError, Fault, UnsupportedError, printable, show
 from anydml.engines import find_engine
-from anydml.errors import BindingError, DescriptionError, DmlError, Fault, UnsupportedError, printable, show
 from anydml.onnx.library import backend_base, make_node_model, not_supposed
 from anydml.onnx.loading import load
 from anydml.runtime.device import device_named

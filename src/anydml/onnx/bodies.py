@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anydml.errors import Fault, UnsupportedError
+from anydml.core.errors import Fault, UnsupportedError
 from anydml.onnx.library import AttributeProto
 
 if TYPE_CHECKING:

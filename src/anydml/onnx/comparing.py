@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from anydml.errors import DescriptionError, DmlError, EngineMissingError, Fault, printable, show
+from anydml.core.display import Shown, Table, counted
+from anydml.core.errors import DescriptionError, DmlError, EngineMissingError, Fault, printable, show
 from anydml.graph.without import read_without, rewritings
 from anydml.onnx.cutting import cut, makes, needed, reads, self_contained
 from anydml.onnx.feeding import hold
@@ -17,7 +18,6 @@ from anydml.onnx.library import run_onnxruntime
 from anydml.onnx.loading import load
 from anydml.onnx.nodes import label_of
 from anydml.onnx.reading import read_model
-from anydml.shown import Shown, Table, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anydml.errors import Fault, ModelFileError, printable
+from anydml.core.errors import Fault, ModelFileError, printable
 from anydml.onnx.library import tensor_of, with_types
 from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.host import refuse_external

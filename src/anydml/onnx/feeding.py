@@ -10,8 +10,8 @@ from anydml.arrays import place_of, view, wrap
 from anydml.arrays.cuda import load_torch
 from anydml.arrays.fingerprints import as_plain
 from anydml.arrays.view import describe, is_tensor
-from anydml.errors import BindingError, Fault, printable, show
-from anydml.memory import HOST
+from anydml.core.errors import BindingError, Fault, printable, show
+from anydml.core.memory import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.errors import BindingError, Fault, ModelFileError, UnsupportedError, printable, show
-from anydml.files import word_reason
-from anydml.limits import default_max_memory
-from anydml.memory import word_bytes
+from anydml.core.errors import BindingError, Fault, ModelFileError, UnsupportedError, printable, show
+from anydml.core.files import word_reason
+from anydml.core.limits import default_max_memory
+from anydml.core.memory import word_bytes
 from anydml.onnx.tracing import trace
 from anydml.onnx.types import ForeignType
 

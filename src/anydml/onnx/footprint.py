@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.alone import import_alone
-from anydml.memory import word_bytes
+from anydml.core.late_imports import import_alone
+from anydml.core.memory import word_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

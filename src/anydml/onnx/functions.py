@@ -7,8 +7,8 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from anydml.errors import Fault, ModelFileError, printable
-from anydml.memory import word_bytes
+from anydml.core.errors import Fault, ModelFileError, printable
+from anydml.core.memory import word_bytes
 from anydml.onnx.bodies import MOST_DEEP, bodies_of, graphs_within, nodes_within
 from anydml.onnx.library import body_of, make_node, node_rules, own_domain
 from anydml.onnx.lowerings import find_lowering

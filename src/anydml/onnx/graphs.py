@@ -7,7 +7,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from anydml.errors import Fault, ModelFileError, UnsupportedError, printable
+from anydml.core.display import Table
+from anydml.core.enum_parsing import suggest
+from anydml.core.errors import Fault, ModelFileError, UnsupportedError, printable
 from anydml.onnx.bodies import bodies_of, graphs_within
 from anydml.onnx.functions import why_kept
 from anydml.onnx.library import TensorProto, kind_of
@@ -15,13 +17,11 @@ from anydml.onnx.lowerings import find_lowering, lowered_kinds
 from anydml.onnx.nodes import label_of
 from anydml.onnx.signatures import node_faults
 from anydml.onnx.types import ForeignType, read_element_type, refuse_kind, type_name
-from anydml.shown import Table
-from anydml.spelling import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from anydml.enums import DataType
+    from anydml.core.enums import DataType
     from anydml.onnx.reading import Source
     from anydml.onnx.types import ElementType
 

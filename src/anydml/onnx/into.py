@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.errors import BindingError, Fault, printable, show
-from anydml.memory import HOST
+from anydml.core.errors import BindingError, Fault, printable, show
+from anydml.core.memory import HOST
 from anydml.onnx.feeding import check_apart, hand_over, take_out
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anydml.errors import printable
+from anydml.core.errors import printable
+from anydml.core.guards import own_cache
 from anydml.onnx.bodies import has_bodies
 from anydml.onnx.library import kind_of
 from anydml.onnx.nodes import label_of
 from anydml.onnx.values import Value
-from anydml.tapes import own_cache
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.alone import import_alone
-from anydml.errors import EngineMissingError, Fault, ModelError, show
+from anydml.core.errors import EngineMissingError, Fault, ModelError, show
+from anydml.core.late_imports import import_alone
 from anydml.onnx.contrib import CONTRIB, TYPES
 from anydml.onnx.peer import load_onnxruntime
 

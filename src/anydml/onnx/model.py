@@ -10,10 +10,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from anydml.alone import import_alone
-from anydml.errors import BindingError, DescriptionError, DmlError, Fault, ModelError, UnsupportedError, printable, show
-from anydml.locks import cached_property, make_lock
-from anydml.memory import HOST
+from anydml.core.display import Shown
+from anydml.core.errors import (
+    BindingError,
+    DescriptionError,
+    DmlError,
+    Fault,
+    ModelError,
+    UnsupportedError,
+    printable,
+    show,
+)
+from anydml.core.late_imports import import_alone
+from anydml.core.locks import cached_property, make_lock
+from anydml.core.memory import HOST
+from anydml.core.parse import read_int
 from anydml.onnx.feeding import first_of, hand_over, hold, memory_told, out_of_memory, refuse_out, send
 from anydml.onnx.feeds import index_limits, make_up
 from anydml.onnx.footprint import Footprint, footprint
@@ -30,13 +41,12 @@ from anydml.onnx.spares import Spares
 from anydml.onnx.tracing import trace
 from anydml.onnx.types import ELEMENT_TYPES
 from anydml.onnx.values import NeedsValueError, NowhereError, OutsideError
-from anydml.parse import read_int
 from anydml.runtime.schedules import Schedules
-from anydml.shown import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from anydml.core.display import Table
     from anydml.explain import GraphPicture
     from anydml.onnx.graphs import Size
     from anydml.onnx.parts.whole import Parts
@@ -46,7 +56,6 @@ if TYPE_CHECKING:
     from anydml.runtime.device import Device
     from anydml.runtime.graph import CompiledGraph
     from anydml.runtime.profile import Profile
-    from anydml.shown import Table
 
 
 # Facts on outputs before a run: as they are declared, or as nodes show for sizes made up

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from anydml.errors import Fault, ModelError, UnsupportedError, printable, show
+from anydml.core.errors import Fault, ModelError, UnsupportedError, printable, show
 from anydml.onnx.library import AttributeProto, kind_of, node_rules
 from anydml.onnx.tensors import decode_tensor
 from anydml.onnx.values import check_dimensions

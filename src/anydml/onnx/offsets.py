@@ -6,12 +6,12 @@ import itertools
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from anydml.opened import is_open
+from anydml.core.symbolic_sizes import is_open
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from anydml.expression import Expression
+    from anydml.api.expression import Expression
     from anydml.onnx.nodes import Node
     from anydml.onnx.tracer import Tracer
     from anydml.onnx.values import Value

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from anydml.expression import Expression
+    from anydml.api.expression import Expression
     from anydml.onnx.tracing import Trace
     from anydml.onnx.values import Value
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anydml.errors import Fault, UnsupportedError
-from anydml.memory import packed_strides
-from anydml.opened import is_open
-from anydml.tapes import tape_on
-from anydml.tensor import TensorDesc
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.errors import Fault, UnsupportedError
+from anydml.core.guards import tape_on
+from anydml.core.memory import packed_strides
+from anydml.core.symbolic_sizes import is_open
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.builder import Graph
-    from anydml.expression import Expression
+    from anydml.api.builder import Graph
+    from anydml.api.expression import Expression
     from anydml.onnx.values import Value
 
 MOST_DIMENSIONS = 8

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from anydml.alone import import_alone
-from anydml.locks import make_lock
+from anydml.core.late_imports import import_alone
+from anydml.core.locks import make_lock
 
 NAME = "onnxruntime"
 _lock = make_lock()

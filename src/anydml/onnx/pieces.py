@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.errors import Fault, ModelFileError, show
+from anydml.core.errors import Fault, ModelFileError, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable

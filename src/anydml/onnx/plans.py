@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.arrays.shared import SharedData
-from anydml.locks import cached_property
+from anydml.core.locks import cached_property
 from anydml.onnx.library import VERSION
 from anydml.onnx.program import Program
 from anydml.onnx.scopes import Scope

@@ -11,10 +11,10 @@ import numpy as np
 
 from anydml.arrays.cuda import load_torch
 from anydml.arrays.fingerprints import plain_maker
-from anydml.errors import BindingError, DmlError, Fault, ModelError, show
-from anydml.flags import ExecutionFlags
+from anydml.core.enums import ExecutionFlags
+from anydml.core.errors import BindingError, DmlError, Fault, ModelError, show
+from anydml.core.memory import HOST, numpy_address
 from anydml.ir.verbs import IndexFault
-from anydml.memory import HOST, numpy_address
 from anydml.onnx.feeding import send
 from anydml.onnx.outline import outline_of
 from anydml.onnx.tracing import of_node
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
-    from anydml.limits import MemoryLimit
+    from anydml.core.limits import MemoryLimit
     from anydml.onnx.outline import Outline
     from anydml.onnx.spares import Spares
     from anydml.onnx.tensors import Beside

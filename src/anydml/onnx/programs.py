@@ -10,8 +10,11 @@ from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from anydml.arrays.shared import SharedData
-from anydml.errors import ModelError
-from anydml.locks import make_lock
+from anydml.core.errors import ModelError
+from anydml.core.guards import Tape
+from anydml.core.locks import make_lock
+from anydml.core.symbolic_sizes import OpenSize
+from anydml.ir.substitution import Rebuilt
 from anydml.onnx.feeding import on_host
 from anydml.onnx.outline import outline_of
 from anydml.onnx.plans import PlansOnDisk
@@ -20,11 +23,8 @@ from anydml.onnx.shapes import refuse_large
 from anydml.onnx.tracer import MOST_FOLDED_BYTES
 from anydml.onnx.tracing import trace
 from anydml.onnx.values import Known, NeedsValueError, OpenData
-from anydml.opened import OpenSize
-from anydml.rebuilding import Rebuilt
 from anydml.runtime.graph import CompiledGraph
 from anydml.runtime.planning import Prepared
-from anydml.tapes import Tape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anydml.errors import DescriptionError, Fault, ModelFileError, UnsupportedError, printable, show
-from anydml.files import Files, open_plain
-from anydml.limits import MemoryLimit, read_max_steps
+from anydml.core.errors import DescriptionError, Fault, ModelFileError, UnsupportedError, printable, show
+from anydml.core.files import Files, open_plain
+from anydml.core.limits import MemoryLimit, read_max_steps
 from anydml.onnx.bodies import graphs_within, names_read, nodes_within
 from anydml.onnx.functions import find_functions, inlined
 from anydml.onnx.library import IR_VERSION, ONNX_DOMAINS, OPSET_VERSION, VERSION, ModelProto, own_domain

@@ -8,7 +8,7 @@ import numpy as np
 
 from anydml.arrays.fingerprints import as_plain, plain_key
 from anydml.arrays.nibbles import is_unpacked
-from anydml.memory import HOST
+from anydml.core.memory import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

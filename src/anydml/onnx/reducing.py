@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.errors import BindingError, DescriptionError, DmlError, Fault, ModelError, ModelFileError, show
+from anydml.core.errors import BindingError, DescriptionError, DmlError, Fault, ModelError, ModelFileError, show
 from anydml.onnx.cutting import cut, makes, missing, needed, reads, self_contained, with_outputs
 from anydml.onnx.feeding import hold, memory_told
 from anydml.onnx.feeds import make_up

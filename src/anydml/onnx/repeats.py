@@ -11,8 +11,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from anydml.errors import DmlError
-from anydml.expression import Expression
+from anydml.api.expression import Expression
+from anydml.core.errors import DmlError
 from anydml.graph.nodes import ConstantNode
 from anydml.onnx.tracer import AT_ONCE, Tracer
 from anydml.onnx.values import Known, OpenData, Value
@@ -20,10 +20,10 @@ from anydml.onnx.values import Known, OpenData, Value
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
-    from anydml.expression import Source
+    from anydml.api.expression import Source
+    from anydml.arrays.tensor import TensorDesc
     from anydml.graph.nodes import Node
     from anydml.onnx.types import ElementType
-    from anydml.tensor import TensorDesc
 
 _MOST_BYTES = 4096
 """Of a constant that a pattern holds."""

@@ -8,9 +8,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.arrays.view import describe
-from anydml.enums import DataType, FeatureLevel
-from anydml.errors import FAULT, MISSING, BindingError, DmlError, Fault, ModelError, UnsupportedError, printable, show
-from anydml.memory import HOST, word_bytes
+from anydml.core.display import Shown, Table, counted
+from anydml.core.enums import DataType, FeatureLevel
+from anydml.core.errors import (
+    FAULT,
+    MISSING,
+    BindingError,
+    DmlError,
+    Fault,
+    ModelError,
+    UnsupportedError,
+    printable,
+    show,
+)
+from anydml.core.memory import HOST, word_bytes
 from anydml.onnx.feeding import memory_told, take
 from anydml.onnx.graphs import TensorInfo, check_names, element_of, ends_table, is_host_type, shape_of
 from anydml.onnx.graphs import describe as describe_output
@@ -23,14 +34,13 @@ from anydml.onnx.tracing import trace
 from anydml.onnx.values import NeedsValueError, NowhereError
 from anydml.operators.fields import bare_name
 from anydml.runtime.device import Device
-from anydml.shown import Shown, Table, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy as np
 
-    from anydml.enums import LevelName
+    from anydml.core.enums import LevelName
     from anydml.onnx.reading import Given, Source
     from anydml.onnx.tracing import Record
     from anydml.onnx.values import Value

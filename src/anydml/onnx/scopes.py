@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from anydml.errors import Fault, UnsupportedError, printable
+from anydml.core.errors import Fault, UnsupportedError, printable
 from anydml.onnx.tensors import decode_tensor
 
 if TYPE_CHECKING:

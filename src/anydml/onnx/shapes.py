@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.arrays.view import describe
-from anydml.errors import BindingError, DescriptionError, Fault, ModelError, printable, show
+from anydml.core.enum_parsing import suggest
+from anydml.core.errors import BindingError, DescriptionError, Fault, ModelError, printable, show
+from anydml.core.parse import read_int, read_ints
 from anydml.onnx.tracer import MOST_FOLDED
-from anydml.parse import read_int, read_ints
-from anydml.spelling import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anydml.errors import Fault, ModelError, printable
+from anydml.core.errors import Fault, ModelError, printable
 from anydml.onnx.contrib import CONTRIB, OTHERWISE
 from anydml.onnx.library import AttributeProto, TensorProto, kind_of, node_rules
 from anydml.onnx.types import ELEMENT_TYPES

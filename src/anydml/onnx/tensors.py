@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.arrays.nibbles import unpack
-from anydml.enums import DataType
-from anydml.errors import Fault, ModelFileError, printable, show
-from anydml.files import open_plain
+from anydml.core.enums import DataType
+from anydml.core.errors import Fault, ModelFileError, printable, show
+from anydml.core.files import open_plain
 from anydml.onnx.library import TensorProto
 from anydml.onnx.pieces import Piece
 from anydml.onnx.types import read_element_type
@@ -22,8 +22,8 @@ from anydml.onnx.values import Known, NowhereError, Value, check_dimensions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anydml.files import Files
-    from anydml.limits import MemoryLimit, StepLimit
+    from anydml.core.files import Files
+    from anydml.core.limits import MemoryLimit, StepLimit
     from anydml.onnx.types import ElementType
 
 _MOST_ELEMENTS = 2**32 - 1

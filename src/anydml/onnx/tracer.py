@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import anydml as dml
-from anydml.builder import Graph
-from anydml.enums import DataType
-from anydml.errors import DescriptionError, Fault, ModelError, printable
+from anydml.api.builder import Graph
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.enums import DataType
+from anydml.core.errors import DescriptionError, Fault, ModelError, printable
+from anydml.core.guards import tape_on
+from anydml.core.symbolic_sizes import as_numbers, is_open
 from anydml.graph.nodes import OperatorNode
 from anydml.onnx.packing import MOST_DIMENSIONS, check_rank, depends_on_sizes, is_packed, stand_in
 from anydml.onnx.seeding import draw_key
 from anydml.onnx.types import element_of
 from anydml.onnx.values import MOST_KNOWN, Known, Value
-from anydml.opened import as_numbers, is_open
 from anydml.runtime.device import device_named
-from anydml.tapes import tape_on
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from anydml.expression import Expression
+    from anydml.api.expression import Expression
     from anydml.onnx.nodes import Node
     from anydml.onnx.tensors import Beside
     from anydml.onnx.types import ElementType

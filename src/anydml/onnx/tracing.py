@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.enums import DataType
-from anydml.errors import DescriptionError, DmlError, Fault, ModelError, UnsupportedError, printable
+from anydml.core.enums import DataType
+from anydml.core.errors import DescriptionError, DmlError, Fault, ModelError, UnsupportedError, printable
+from anydml.core.guards import off_tape, own_cache, tape_on
+from anydml.core.symbolic_sizes import OpenSize, is_open
 from anydml.onnx.graphs import TensorInfo, check_support, describe, element_of
 from anydml.onnx.kept import Kept
 from anydml.onnx.lowerings import find_lowering
@@ -23,8 +25,6 @@ from anydml.onnx.signatures import check_types
 from anydml.onnx.tracer import Tracer
 from anydml.onnx.types import BOOL, INT32, INT64
 from anydml.onnx.values import Known, NeedsValueError, Value
-from anydml.opened import OpenSize, is_open
-from anydml.tapes import off_tape, own_cache, tape_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

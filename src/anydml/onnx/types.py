@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.enums import DataType
-from anydml.errors import Fault, UnsupportedError
+from anydml.core.enums import DataType
+from anydml.core.errors import Fault, UnsupportedError
 from anydml.onnx.library import TensorProto, half_dtype
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from anydml.arrays.shared import SharedData
-from anydml.errors import DmlError, Fault, ModelError, UnsupportedError, printable, show
-from anydml.opened import is_open
-from anydml.tapes import tape_on
+from anydml.core.errors import DmlError, Fault, ModelError, UnsupportedError, printable, show
+from anydml.core.guards import tape_on
+from anydml.core.symbolic_sizes import is_open
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anydml.expression import Expression
+    from anydml.api.expression import Expression
     from anydml.onnx.types import ElementType
 
 

@@ -7,15 +7,15 @@ from importlib import import_module
 from inspect import isfunction
 from typing import TYPE_CHECKING, TypeAlias, overload
 
-from anydml.enums import FeatureLevel
-from anydml.errors import DescriptionError, Fault, UnsupportedError
-from anydml.operator_type import OperatorType, function_name
+from anydml.core.enum_parsing import suggest
+from anydml.core.enums import FeatureLevel
+from anydml.core.errors import DescriptionError, Fault, UnsupportedError
+from anydml.core.operator_type import OperatorType, function_name
 from anydml.operators.description import OPERATORS, OperatorDesc
 from anydml.operators.fused import FusedActivation
 from anydml.operators.reports import Report
 from anydml.operators.scalars import ScaleBias
 from anydml.operators.tables import LevelSupport, SupportTable, TensorSupport
-from anydml.spelling import suggest
 
 _FAMILIES = (
     "slice", "gather", "copies", "manipulation", "fill", "reverse", "arithmetic", "transcendental", "limits", "logic",
@@ -77,7 +77,7 @@ _BUILT = {cls.__name__: cls for cls in OPERATORS.values()}
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anydml.enums import LevelName
+    from anydml.core.enums import LevelName
 
     def __getattr__(name: str) -> type[OperatorDesc]:
         """Each operator's class."""

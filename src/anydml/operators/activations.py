@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.enums import DataType, FeatureLevel
-from anydml.errors import Fault, show
+from anydml.core.enums import DataType, FeatureLevel
+from anydml.core.errors import Fault, show
 from anydml.ir.expressions import absolute, call, fma, given, maximum, minimum, where
 from anydml.operators.elementwise import ElementWise, Function, Unary, is_float, type_of
 from anydml.operators.fields import Float, Input, Output  # noqa: TC001 - read at run time

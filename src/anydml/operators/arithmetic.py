@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.enums import RoundingMode
+from anydml.core.enums import RoundingMode
 from anydml.ir.expressions import absolute, ceil, floor, maximum, minimum, rint, sqrt, trunc
 from anydml.ir.numerics import divide, mean, modulus_floor, modulus_truncate, round_half_away, sign
 from anydml.operators.elementwise import Binary, Scaled, Unary
@@ -14,7 +14,7 @@ from anydml.operators.fused import OptionalActivation, activation_faults
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from anydml.errors import Fault
+    from anydml.core.errors import Fault
     from anydml.ir.expressions import Expr
 
 # One input

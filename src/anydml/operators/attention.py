@@ -6,9 +6,10 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-from anydml.enums import DataType, MultiheadAttentionMaskType
-from anydml.enums import MultiheadAttentionMaskType as Mask
-from anydml.errors import DescriptionError, Fault
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.enums import DataType, MultiheadAttentionMaskType
+from anydml.core.enums import MultiheadAttentionMaskType as Mask
+from anydml.core.errors import DescriptionError, Fault
 from anydml.ir.attention import Attend
 from anydml.ir.expressions import const, coordinate, given, load, maximum, minimum, where
 from anydml.ir.patterns import copy_of
@@ -18,7 +19,6 @@ from anydml.operators.computed import Computed, wide
 from anydml.operators.fields import AttentionMask, Float, OptionalInput, OptionalOutput, Output, Uint, dml_name
 from anydml.operators.moved import at_least_1, split, temporary
 from anydml.operators.rules import same_data_type
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from anydml.ir.numerics import bit_count, shift_left, shift_right
 from anydml.operators.elementwise import Binary, Unary, type_of
 

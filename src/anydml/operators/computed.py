@@ -6,14 +6,14 @@ import functools
 from collections.abc import Mapping  # noqa: TC003 - read at run time
 from typing import TYPE_CHECKING, ClassVar
 
-from anydml.enums import DataType, FeatureLevel
+from anydml.core.enums import DataType, FeatureLevel
 from anydml.operators.description import OperatorDesc
 from anydml.operators.rules import same_data_type
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from anydml.errors import Fault
+    from anydml.core.errors import Fault
     from anydml.ir.expressions import Expr
 
 

@@ -9,8 +9,8 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from anydml.enums import ConvolutionDirection, ConvolutionMode, DataType, FeatureLevel
-from anydml.errors import Fault
+from anydml.core.enums import ConvolutionDirection, ConvolutionMode, DataType, FeatureLevel
+from anydml.core.errors import Fault
 from anydml.ir.expressions import fold, load
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
@@ -25,10 +25,10 @@ from anydml.operators.windows import Windowed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from anydml.arrays.tensor import TensorDesc
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map, Primitive
     from anydml.operators.sizes import Sizes, Spread
-    from anydml.tensor import TensorDesc
 
 
 # Phases of transposed convolutions: an output o has the taps k for which o + start - k·dilation is a multiple of the

@@ -12,23 +12,23 @@ from dataclasses import MISSING, FrozenInstanceError, dataclass, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, dataclass_transform
 
-from anydml.alone import import_alone
-from anydml.enums import DataType, FeatureLevel
-from anydml.errors import DescriptionError, Fault, raise_description_faults
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.enum_parsing import suggest
+from anydml.core.enums import DataType, FeatureLevel
+from anydml.core.errors import DescriptionError, Fault, raise_description_faults
+from anydml.core.late_imports import import_alone
+from anydml.core.locks import cached_property
+from anydml.core.operator_type import OperatorType, function_name
 from anydml.ir.verbs import Exact
-from anydml.locks import cached_property
-from anydml.operator_type import OperatorType, function_name
 from anydml.operators.facts import runs_in_place, support_of
 from anydml.operators.fields import FIELD_TYPES, FieldType, dml_name
 from anydml.operators.reports import Report, has_odd_input, level_faults, own_faults
 from anydml.operators.tables import SupportTable  # noqa: TC001 - read at run time
-from anydml.spelling import suggest
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, KeysView, Sequence
 
-    from anydml.enums import LevelName
+    from anydml.core.enums import LevelName
     from anydml.ir.verbs import IndexFault, Primitive
     from anydml.operators.sizes import Sizes, Spread
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.enums import DataType
-from anydml.errors import Fault
+from anydml.core.enums import DataType
+from anydml.core.errors import Fault
 from anydml.ir.expressions import coordinate, given, load, where
 from anydml.ir.verbs import Map
 from anydml.ir.views import View

@@ -6,7 +6,7 @@ import abc
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from anydml.ir.expressions import call, given, load
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
@@ -19,7 +19,7 @@ from anydml.operators.sizes import common_sizes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from anydml.errors import Fault
+    from anydml.core.errors import Fault
     from anydml.ir.expressions import Expr
     from anydml.operators.scalars import ScaleBias
     from anydml.operators.sizes import Sizes, Spread

@@ -11,14 +11,14 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anydml.beside import read_json
-from anydml.enums import DataType, FeatureLevel
+from anydml.core.enums import DataType, FeatureLevel
+from anydml.core.package_data import read_json
 from anydml.operators.tables import LevelSupport, SupportTable, TensorSupport
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from anydml.operator_type import OperatorType
+    from anydml.core.operator_type import OperatorType
 
 _NO_TENSORS = ("level", "functions", "required")
 _LETTERS = {"f": "FLOAT", "i": "INT", "u": "UINT"}

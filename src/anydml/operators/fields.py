@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from anydml.enums import (
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.enums import (
     AxisDirection,
     ConvolutionDirection,
     ConvolutionMode,
@@ -25,10 +26,9 @@ from anydml.enums import (
     ReduceFunction,
     RoundingMode,
 )
-from anydml.errors import Fault, show
+from anydml.core.errors import Fault, show
+from anydml.core.parse import INT32_MAX, UINT32_MAX, read_bool, read_enum, read_int, read_ints
 from anydml.operators.scalars import ScaleBias, read_float, read_floats, read_number, read_scale_bias
-from anydml.parse import INT32_MAX, UINT32_MAX, read_bool, read_enum, read_int, read_ints
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     import enum

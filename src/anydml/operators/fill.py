@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.enums import DataType
-from anydml.errors import Fault
+from anydml.core.enums import DataType
+from anydml.core.errors import Fault
+from anydml.core.operator_type import OperatorType
 from anydml.ir.patterns import filled
 from anydml.ir.views import View
-from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Output, Scalar, ValueType, WithFloat64, dml_name
 from anydml.operators.scalars import as_type, type_faults

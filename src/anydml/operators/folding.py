@@ -7,8 +7,8 @@ import math
 from dataclasses import MISSING
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from anydml.enums import DataType
-from anydml.errors import Fault
+from anydml.core.enums import DataType
+from anydml.core.errors import Fault
 from anydml.ir.expressions import FOLDS, const, coordinate, fold, given, load
 from anydml.ir.trees import loads, rewrite, walk
 from anydml.ir.verbs import Map, Reduce

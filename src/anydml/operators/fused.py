@@ -7,20 +7,20 @@ from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from anydml.enums import DataType
-from anydml.errors import DescriptionError, Fault, show
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.enum_parsing import suggest
+from anydml.core.enums import DataType
+from anydml.core.errors import DescriptionError, Fault, show
+from anydml.core.operator_type import OperatorType
 from anydml.ir.views import View
-from anydml.operator_type import OperatorType
 from anydml.operators.description import OPERATORS, OperatorDesc
 from anydml.operators.elementwise import ElementWise, scaled
 from anydml.operators.fields import FIELD_TYPES, FieldType, dml_name
-from anydml.spelling import suggest
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from anydml.enums import FeatureLevel
+    from anydml.core.enums import FeatureLevel
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive
 

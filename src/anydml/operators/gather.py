@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.enums import IndexMode
-from anydml.errors import Fault
+from anydml.core.enums import IndexMode
+from anydml.core.errors import Fault
+from anydml.core.operator_type import OperatorType
 from anydml.ir.fetches import gathered
 from anydml.ir.views import View
-from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Input, Output, OutsideIndex, Uint  # noqa: TC001 - read at run time
 from anydml.operators.rules import axis_of_input, exact_sizes, same_data_type, same_dimension_count, same_sizes
@@ -16,9 +16,9 @@ from anydml.operators.rules import axis_of_input, exact_sizes, same_data_type, s
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from anydml.enums import DataType
+    from anydml.arrays.tensor import TensorDesc
+    from anydml.core.enums import DataType
     from anydml.ir.verbs import IndexFault, Map
-    from anydml.tensor import TensorDesc
 
 
 # GATHER_ND and GATHER_ND1: tuples of indices

@@ -6,21 +6,21 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anydml.enums import DataType, RandomGeneratorType
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.enums import DataType, RandomGeneratorType
+from anydml.core.memory import packed_strides
 from anydml.ir.expressions import const, coordinate, given, load, where
 from anydml.ir.verbs import Map, Write
 from anydml.ir.views import View
-from anydml.memory import packed_strides
 from anydml.operators.computed import Computed
 from anydml.operators.fields import Generator, Input, OptionalOutput, Output  # noqa: TC001 - read at run time
 from anydml.operators.margins import walked
 from anydml.operators.rules import exact_sizes, same_sizes
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from anydml.errors import Fault
+    from anydml.core.errors import Fault
     from anydml.ir.expressions import Expr
 
 INT64, UINT32, UINT64 = DataType.INT64, DataType.UINT32, DataType.UINT64

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.enums import DataType
-from anydml.errors import Fault
+from anydml.core.enums import DataType
+from anydml.core.errors import Fault
 from anydml.ir.expressions import call, fold, given, load
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map, Reduce
@@ -18,8 +18,8 @@ from anydml.operators.rules import same_data_type, same_sizes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from anydml.arrays.tensor import TensorDesc
     from anydml.ir.expressions import Expr
-    from anydml.tensor import TensorDesc
 
 SUMS = DataType.FLOAT64
 """The type that the sums of neighbours accumulate in."""

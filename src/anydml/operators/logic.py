@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.enums import DataType, IsInfinityMode
+from anydml.core.enums import DataType, IsInfinityMode
 from anydml.ir.expressions import absolute, const, where
 from anydml.operators.elementwise import Binary, ElementWise, Unary
 from anydml.operators.fields import Infinity, Input, Output  # noqa: TC001 - read at run time

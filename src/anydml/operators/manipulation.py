@@ -6,12 +6,12 @@ from collections.abc import Mapping  # noqa: TC003 - read at run time
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from anydml.enums import DataType, DepthSpaceOrder
-from anydml.errors import Fault
+from anydml.core.enums import DataType, DepthSpaceOrder
+from anydml.core.errors import Fault
+from anydml.core.operator_type import OperatorType
 from anydml.ir.expressions import coordinate, given
 from anydml.ir.patterns import copy_of
 from anydml.ir.views import View
-from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import DepthOrder, Input, Inputs, Output, Outputs, SizeArray, Uint  # noqa: TC001 - read at run time
 from anydml.operators.moved import Moved, at_least_1, copies_of, split
@@ -20,8 +20,8 @@ from anydml.operators.rules import axis_of_input, one_value_per_dimension, same_
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from anydml.arrays.tensor import TensorDesc
     from anydml.ir.verbs import Map
-    from anydml.tensor import TensorDesc
 
 
 # JOIN and SPLIT

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
+from anydml.core.memory import packed_strides
 from anydml.ir.expressions import load
 from anydml.ir.patterns import copy_of, filled
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
-from anydml.memory import packed_strides
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from anydml.tensor import TensorDesc
+    from anydml.arrays.tensor import TensorDesc
 
 
 def store(name: str, data_type: DataType, sizes: Sequence[int]) -> View:

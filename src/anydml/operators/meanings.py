@@ -12,7 +12,7 @@ import functools
 import typing
 from typing import TYPE_CHECKING
 
-from anydml.beside import read_json
+from anydml.core.package_data import read_json
 from anydml.operators.fields import dml_name
 
 if TYPE_CHECKING:

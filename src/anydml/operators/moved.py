@@ -5,12 +5,12 @@ from __future__ import annotations
 import abc
 from typing import TYPE_CHECKING, ClassVar
 
-from anydml.errors import Fault
+from anydml.core.errors import Fault
+from anydml.core.memory import packed_strides
 from anydml.ir.expressions import fetch
 from anydml.ir.patterns import copy_of, filled
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
-from anydml.memory import packed_strides
 from anydml.operators.computed import Computed
 from anydml.operators.fields import Input, Output, dml_name
 from anydml.operators.rules import exact_sizes, same_data_type, same_dimension_count
@@ -18,7 +18,7 @@ from anydml.operators.rules import exact_sizes, same_data_type, same_dimension_c
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from anydml.enums import DataType, FeatureLevel
+    from anydml.core.enums import DataType, FeatureLevel
     from anydml.ir.expressions import Expr
 
 

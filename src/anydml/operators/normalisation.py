@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.enums import DataType, FeatureLevel
-from anydml.errors import Fault
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.enums import DataType, FeatureLevel
+from anydml.core.errors import Fault
 from anydml.ir.expressions import absolute, fma, fold, given, maximum, sqrt
 from anydml.operators.fields import Float, Input, OptionalInput, Output, Uint, UintArray  # noqa: TC001 - read at run time
 from anydml.operators.folding import AlongAxes, Folding
 from anydml.operators.fused import OptionalActivation, activation_faults
 from anydml.operators.rules import axis_of_input, like_input, not_negative, repeats_along, same_sizes
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.enums import DataType
-from anydml.errors import Fault
+from anydml.core.enums import DataType
+from anydml.core.errors import Fault
 from anydml.ir.expressions import coordinate, given, load, where
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
@@ -17,8 +17,8 @@ from anydml.operators.rules import axis_of_input, same_data_type, same_dimension
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from anydml.arrays.tensor import TensorDesc
     from anydml.operators.sizes import Sizes
-    from anydml.tensor import TensorDesc
 
 INT64 = DataType.INT64
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from anydml.enums import DataType
-from anydml.errors import Fault
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.enums import DataType
+from anydml.core.errors import Fault
 from anydml.ir.expressions import call, fma, given, load, sqrt
 from anydml.ir.trees import rewrite
 from anydml.ir.verbs import Map
@@ -15,7 +16,6 @@ from anydml.operators.computed import Computed, wide
 from anydml.operators.fields import Float, Input, Output, dml_name
 from anydml.operators.margins import store, walked
 from anydml.operators.rules import exact_sizes, same_data_type, same_sizes
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

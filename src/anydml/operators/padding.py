@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping  # noqa: TC003 - read at run time
 from typing import TYPE_CHECKING, ClassVar
 
-from anydml.enums import DataType, FeatureLevel, PaddingMode
-from anydml.errors import Fault
+from anydml.core.enums import DataType, FeatureLevel, PaddingMode
+from anydml.core.errors import Fault
 from anydml.ir.expressions import coordinate, fetch_or, given, maximum, minimum, where
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map

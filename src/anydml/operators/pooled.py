@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from anydml.ir.expressions import const, coordinate, given, load, maximum, minimum
 from anydml.ir.patterns import filled
 from anydml.ir.verbs import Reduce
@@ -18,11 +18,11 @@ from anydml.operators.windows import Windowed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from anydml.errors import Fault
+    from anydml.arrays.tensor import TensorDesc
+    from anydml.core.errors import Fault
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map, Primitive
     from anydml.operators.fields import Input, Output, PerDimension
-    from anydml.tensor import TensorDesc
 
 INT64 = DataType.INT64
 

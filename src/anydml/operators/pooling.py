@@ -9,8 +9,9 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from anydml.enums import DataType
-from anydml.errors import Fault
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.enums import DataType
+from anydml.core.errors import Fault
 from anydml.ir.expressions import absolute, call, const, coordinate, fold, given, load, sqrt, where
 from anydml.ir.patterns import copy_of, filled
 from anydml.ir.verbs import Map, Reduce, Scatter
@@ -25,7 +26,6 @@ from anydml.operators.reductions import is_extreme
 from anydml.operators.rules import exact_sizes, same_data_type, same_dimension_count, same_sizes
 from anydml.operators.sizes import pad
 from anydml.operators.windows import Windowed
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

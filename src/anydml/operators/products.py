@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from anydml.enums import DataType, FeatureLevel, MatrixTransform
-from anydml.errors import DescriptionError, Fault
+from anydml.core.enums import DataType, FeatureLevel, MatrixTransform
+from anydml.core.errors import DescriptionError, Fault
 from anydml.ir.expressions import fold, given, load
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
@@ -19,10 +19,10 @@ from anydml.operators.sizes import common_sizes, pad, repeats_to
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from anydml.arrays.tensor import TensorDesc
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive
     from anydml.operators.sizes import Sizes, Spread
-    from anydml.tensor import TensorDesc
 
 
 # The common part: what fits, how a function sees its inputs, and the contraction

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.enums import DataType, QuantizationType
-from anydml.errors import Fault
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.enums import DataType, QuantizationType
+from anydml.core.errors import Fault
+from anydml.core.memory import packed_strides
 from anydml.ir.blocked_weights import BYTE, number_in
 from anydml.ir.expressions import const, coordinate, fold, load, maximum, minimum, rint, where
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
-from anydml.memory import packed_strides
 from anydml.operators.computed import Computed, wide
 from anydml.operators.elementwise import ElementWise, type_of
 from anydml.operators.fields import Input, Inputs, OptionalInput, Output, Quantization  # noqa: TC001 - read at run time
 from anydml.operators.rules import exact_sizes, same_data_type, same_dimension_count, same_sizes
 from anydml.operators.sizes import pad
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

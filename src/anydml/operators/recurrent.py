@@ -6,18 +6,18 @@ import functools
 from collections.abc import Mapping  # noqa: TC003 - read at run time
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from anydml.enums import DataType, RecurrentNetworkDirection
-from anydml.errors import Fault
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.enums import DataType, RecurrentNetworkDirection
+from anydml.core.errors import Fault
+from anydml.core.memory import packed_strides
 from anydml.ir.expressions import const, coordinate, fold, given, load, maximum, minimum, where
 from anydml.ir.patterns import filled, scaled
 from anydml.ir.verbs import Map, Reduce, Repeat, Write
 from anydml.ir.views import View
-from anydml.memory import packed_strides
 from anydml.operators.computed import Computed
 from anydml.operators.fields import Float, Input, OptionalInput, OptionalOutput, Recurrence, dml_name
 from anydml.operators.fused import FUSED, Activations, FusedActivation, activation_faults
 from anydml.operators.rules import exact_sizes, same_data_type
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from anydml.enums import AxisDirection, DataType, ReduceFunction
+from anydml.core.enums import AxisDirection, DataType, ReduceFunction
+from anydml.core.operator_type import OperatorType
 from anydml.ir.expressions import absolute, call, fold, sqrt, where
 from anydml.ir.verbs import Scan
 from anydml.ir.views import View
-from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.elementwise import is_float, type_of
 from anydml.operators.fields import Direction, Input, Output, Reduction, Uint, UintArray, WithFloat64  # noqa: TC001 - read at run time
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Literal
 
-    from anydml.errors import Fault
+    from anydml.core.errors import Fault
     from anydml.ir.expressions import Expr
     from anydml.operators.folding import Folding
     from anydml.operators.tables import SupportTable

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from anydml.enums import DataType, InterpolationMode, ReduceFunction
-from anydml.errors import DescriptionError, Fault
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.enums import DataType, InterpolationMode, ReduceFunction
+from anydml.core.errors import DescriptionError, Fault
 from anydml.ir.expressions import ceil, const, coordinate, fetch, floor, fma, fold, given, load, maximum, minimum, where
 from anydml.ir.fetches import nearest
 from anydml.ir.patterns import filled
@@ -33,7 +34,6 @@ from anydml.operators.margins import walked
 from anydml.operators.moved import at_least_1, temporary
 from anydml.operators.reductions import is_extreme
 from anydml.operators.rules import exact_sizes, same_data_type, same_sizes
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from anydml.enums import DataType
-from anydml.errors import Fault
+from anydml.core.display import Shown, Table, counted
+from anydml.core.enums import DataType
+from anydml.core.errors import Fault
 from anydml.operators.facts import takers_of
 from anydml.operators.fields import bare_name
 from anydml.operators.tables import write_counts
-from anydml.shown import Shown, Table, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from anydml.enums import FeatureLevel
+    from anydml.core.enums import FeatureLevel
     from anydml.operators.description import OperatorDesc
 
 CONVERT = ", so convert the data first"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from anydml.enums import AxisDirection, DataType, InterpolationMode
-from anydml.errors import Fault
+from anydml.core.enums import AxisDirection, DataType, InterpolationMode
+from anydml.core.errors import Fault
 from anydml.ir.expressions import (
     absolute,
     const,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anydml.core.operator_type import OperatorType
 from anydml.ir.fetches import turned
 from anydml.ir.views import View
-from anydml.operator_type import OperatorType
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Input, Output, Uint  # noqa: TC001 - read at run time
 from anydml.operators.rules import axis_of_input, exact_sizes, like_input, same_dimension_count
@@ -14,7 +14,7 @@ from anydml.operators.rules import axis_of_input, exact_sizes, like_input, same_
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from anydml.errors import Fault
+    from anydml.core.errors import Fault
     from anydml.ir.verbs import Map
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from anydml.errors import Fault
+from anydml.core.errors import Fault
 from anydml.operators.fields import dml_name
 
 if TYPE_CHECKING:

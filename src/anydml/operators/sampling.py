@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from anydml.alone import import_alone
-from anydml.enums import AxisDirection, DataType
+from anydml.core.enums import AxisDirection, DataType
+from anydml.core.late_imports import import_alone
 from anydml.ir.expressions import ceil, const, floor, fma, given, maximum, minimum, rint
 
 if TYPE_CHECKING:

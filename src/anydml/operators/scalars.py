@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.enums import DataType
-from anydml.errors import DescriptionError, Fault, show
+from anydml.core.enums import DataType
+from anydml.core.errors import DescriptionError, Fault, show
 from anydml.ir.verbs import Exact
 
 if TYPE_CHECKING:

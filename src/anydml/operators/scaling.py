@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.enums import DataType
-from anydml.errors import Fault
+from anydml.core.enums import DataType
+from anydml.core.errors import Fault
 from anydml.ir.expressions import coordinate, fma, given, where
 from anydml.operators.elementwise import Unary
 from anydml.operators.fields import Float, FloatArray  # noqa: TC001 - read at run time

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anydml.enums import DataType
-from anydml.errors import Fault
+from anydml.core.enums import DataType
+from anydml.core.errors import Fault
 from anydml.ir.expressions import const, coordinate, fold, given, load, where
 from anydml.ir.verbs import Reduce
 from anydml.ir.verbs import Scatter as Scattering
@@ -20,10 +20,10 @@ from anydml.operators.rules import axis_of_input, exact_sizes, same_dimension_co
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from anydml.arrays.tensor import TensorDesc
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import IndexFault, Primitive
     from anydml.operators.sizes import Sizes
-    from anydml.tensor import TensorDesc
 
 INT64 = DataType.INT64
 

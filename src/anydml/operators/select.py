@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from anydml.enums import AxisDirection, DataType
-from anydml.errors import Fault
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.enums import AxisDirection, DataType
+from anydml.core.errors import Fault
 from anydml.ir.expressions import const, coordinate, fetch, fold, given, load, where
 from anydml.ir.fetches import gathered
 from anydml.ir.verbs import Map, Reduce, Scan, Scatter, Sort
@@ -15,7 +16,6 @@ from anydml.operators.computed import Computed
 from anydml.operators.fields import Direction, Input, Output, Uint  # noqa: TC001 - read at run time
 from anydml.operators.margins import store, walked, zeros
 from anydml.operators.rules import axis_of_input, exact_sizes, same_data_type, same_dimension_count
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

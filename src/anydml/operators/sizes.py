@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from anydml.errors import DescriptionError, Fault
+from anydml.core.errors import DescriptionError, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

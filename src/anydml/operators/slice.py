@@ -6,19 +6,19 @@ from collections.abc import Mapping  # noqa: TC003 - read at run time
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from anydml.enums import DataType
-from anydml.errors import Fault
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.enums import DataType
+from anydml.core.errors import Fault
+from anydml.core.operator_type import OperatorType
 from anydml.ir.expressions import const, coordinate, fetch, given, maximum, minimum, where
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
-from anydml.operator_type import OperatorType
 from anydml.operators.computed import Computed
 from anydml.operators.description import OperatorDesc
 from anydml.operators.fields import Input, IntArray, Output, SizeArray, UintArray  # noqa: TC001 - read at run time
 from anydml.operators.moved import around
 from anydml.operators.rules import exact_sizes, one_value_per_dimension, same_data_type, same_dimension_count
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

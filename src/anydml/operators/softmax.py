@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from anydml.enums import DataType
-from anydml.errors import Fault
+from anydml.core.enums import DataType
+from anydml.core.errors import Fault
 from anydml.ir.expressions import call, const, fold, where
 from anydml.operators.fields import Input, Output, UintArray  # noqa: TC001 - read at run time
 from anydml.operators.folding import AlongAxes, Folding

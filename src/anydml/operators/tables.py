@@ -6,8 +6,8 @@ import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from anydml.enums import NUMPY_TYPES, DataType, FeatureLevel
-from anydml.shown import Shown, Table
+from anydml.core.display import Shown, Table
+from anydml.core.enums import NUMPY_TYPES, DataType, FeatureLevel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.enums import DataType, FeatureLevel
-from anydml.errors import Fault
+from anydml.core.enums import DataType, FeatureLevel
+from anydml.core.errors import Fault
 from anydml.ir.expressions import absolute, call, floor, given, where
 from anydml.ir.numerics import integer_power
 from anydml.operators.elementwise import Binary, ElementWise, Function, Scaled, is_float, type_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, ClassVar
 
-from anydml.enums import DataType
-from anydml.errors import Fault
+from anydml.core.enums import DataType
+from anydml.core.errors import Fault
 from anydml.ir.expressions import const, coordinate, fetch, fetch_or, fold, given, maximum, minimum, where
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map, Reduce
@@ -19,8 +19,8 @@ from anydml.operators.rules import exact_sizes, same_data_type
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from anydml.arrays.tensor import TensorDesc
     from anydml.ir.expressions import Expr
-    from anydml.tensor import TensorDesc
 
 INT64 = DataType.INT64
 _COLUMNS = 3

@@ -8,10 +8,10 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from anydml.errors import Fault
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.errors import Fault
 from anydml.operators.computed import Computed
 from anydml.operators.fields import FIELD_TYPES, PerDimension, dml_name
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

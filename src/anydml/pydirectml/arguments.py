@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn, TypeVar
 
 from anydml.arrays.view import describe
-from anydml.errors import DescriptionError, Fault
+from anydml.core.errors import DescriptionError, Fault
 
 T = TypeVar("T")
 REQUIRED: Any = object()

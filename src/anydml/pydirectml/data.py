@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from anydml.enums import DataType
-from anydml.errors import BindingError, Fault
+from anydml.core.display import describe
+from anydml.core.enums import DataType
+from anydml.core.errors import BindingError, Fault
 from anydml.pydirectml.arguments import an, refuse
 from anydml.pydirectml.expressions import Expression
-from anydml.shown import describe
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from anydml.tensor import TensorDesc
+    from anydml.arrays.tensor import TensorDesc
 
 
 class TensorData(np.ndarray[Any, np.dtype[Any]]):

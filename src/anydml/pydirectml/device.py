@@ -6,26 +6,26 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
-from anydml import builder
+from anydml.api import builder
 from anydml.arrays.cuda import upload
-from anydml.errors import BindingError, EngineMissingError, Fault
-from anydml.locks import make_lock
-from anydml.memory import HOST
-from anydml.parse import read_bool
+from anydml.core.display import counted, describe
+from anydml.core.errors import BindingError, EngineMissingError, Fault
+from anydml.core.locks import make_lock
+from anydml.core.memory import HOST
+from anydml.core.parse import read_bool
 from anydml.pydirectml.arguments import ArgumentError, an, made_elsewhere, refuse, several
 from anydml.pydirectml.data import Binding, TensorData
 from anydml.pydirectml.enums import ExecutionFlags
 from anydml.pydirectml.expressions import Expression
 from anydml.runtime.device import device_named
-from anydml.shown import counted, describe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anydml.arrays.tensor import TensorDesc
     from anydml.graph.description import GraphDesc
     from anydml.runtime import device
     from anydml.runtime.graph import CompiledGraph
-    from anydml.tensor import TensorDesc
 
 
 class Device:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import enum
 
-from anydml import enums as own
-from anydml import flags
-from anydml.operator_type import OperatorType as _AllTypes
+from anydml.core import enums as own
+from anydml.core.operator_type import OperatorType as _AllTypes
 
 
 class Enumeration(enum.Enum):
@@ -34,7 +33,7 @@ def _members(*names: str) -> dict[str, int]:
 _LAST_TYPE, _LAST_OPERATOR = own.DataType.INT64, _AllTypes.RESAMPLE  # of those that PyDirectML knows
 _TABLE: dict[str, dict[str, int]] = {
     "TensorDataType": {"UNKNOWN": 0, **{t.name: t.value for t in own.DataType if t <= _LAST_TYPE}},
-    "TensorFlags": {name: flag.value for name, flag in flags.TensorFlags.__members__.items()},
+    "TensorFlags": {name: flag.value for name, flag in own.TensorFlags.__members__.items()},
     "MatrixTransform": {name: option.value for name, option in own.MatrixTransform.__members__.items()},
     "RecurrentNetworkDirection": _members("FORWARD", "BACKWARD", "BIDIRECTIONAL"),
     "OutputOptions": _members("Both", "Sequence", "Single"),
@@ -42,7 +41,7 @@ _TABLE: dict[str, dict[str, int]] = {
     "ConvolutionDirection": _members("FORWARD", "BACKWARD"),
     "InterpolationMode": _members("NEAREST_NEIGHBOR", "LINEAR"),
     "PaddingMode": _members("CONSTANT", "EDGE", "REFLECTION"),
-    "ExecutionFlags": {name: flag.value for name, flag in flags.ExecutionFlags.__members__.items()},
+    "ExecutionFlags": {name: flag.value for name, flag in own.ExecutionFlags.__members__.items()},
     "OperatorType": {kind.name: kind.value for kind in _AllTypes if kind <= _LAST_OPERATOR},
 }
 _ARITHMETIC, _NOT_EXPORTED = ("OutputOptions", "ExecutionFlags"), ("OutputOptions",)

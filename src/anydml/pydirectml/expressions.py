@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
-from anydml.errors import DescriptionError, Fault
-from anydml.operator_type import OperatorType as AllTypes
+from anydml.core.errors import DescriptionError, Fault
+from anydml.core.operator_type import OperatorType as AllTypes
 from anydml.operators import find_operator, fused
 from anydml.operators.fields import dml_name
 from anydml.pydirectml.arguments import ArgumentError, an, as_argument_error, refuse, several
@@ -18,7 +18,7 @@ from anydml.pydirectml.tensors import TensorDesc
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml import expression
+    from anydml.api import expression
     from anydml.operators import OperatorDesc
 
 _MEMBERS = tuple(ENUMS.values())

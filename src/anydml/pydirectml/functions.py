@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from anydml import tensor
-from anydml.errors import DescriptionError, Fault
-from anydml.parse import read_bool, read_int
+from anydml.arrays import tensor
+from anydml.core.errors import DescriptionError, Fault
+from anydml.core.parse import read_bool, read_int
 from anydml.pydirectml.arguments import REQUIRED, ArgumentError, an, as_argument_error, complete, without_empty
 from anydml.pydirectml.device import GraphBuilder
 from anydml.pydirectml.enums import (

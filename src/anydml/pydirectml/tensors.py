@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
-from anydml import tensor
-from anydml.builder import TENSOR_POLICIES
-from anydml.errors import DescriptionError, Fault
-from anydml.parse import read_int
+from anydml.api.builder import TENSOR_POLICIES
+from anydml.arrays import tensor
+from anydml.core.errors import DescriptionError, Fault
+from anydml.core.parse import read_int
 from anydml.pydirectml.arguments import ArgumentError, as_argument_error, made_elsewhere
 from anydml.pydirectml.enums import TensorDataType, TensorFlags
 

@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from anydml.arrays import ArrayView, raw_memory
-from anydml.enums import DataType
-from anydml.errors import BindingError, DmlError, Fault, show
-from anydml.memory import HOST, layout_of, packed_strides, share_elements, without_leading_ones
-from anydml.parse import UINT64_MAX, read_int
+from anydml.core.enums import DataType
+from anydml.core.errors import BindingError, DmlError, Fault, show
+from anydml.core.memory import HOST, layout_of, packed_strides, share_elements, without_leading_ones
+from anydml.core.parse import UINT64_MAX, read_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from anydml.memory import Buffer
-    from anydml.tensor import TensorDesc
+    from anydml.arrays.tensor import TensorDesc
+    from anydml.core.memory import Buffer
 
 MINIMUM_BUFFER_TENSOR_ALIGNMENT = 16
 TEMPORARY_BUFFER_ALIGNMENT = 256

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.memory import Buffer
+    from anydml.core.memory import Buffer
     from anydml.runtime.graph import CompiledGraph
 
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from anydml.arrays.fingerprints import described_key, glance
-from anydml.errors import BindingError, Fault, show
+from anydml.core.display import Shown, Table
+from anydml.core.errors import BindingError, Fault, show
+from anydml.core.memory import HOST, span
 from anydml.ir.verbs import IndexFault
-from anydml.memory import HOST, span
-from anydml.shown import Shown, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from anydml.errors import IndexRangeError
-    from anydml.tensor import TensorDesc
+    from anydml.arrays.tensor import TensorDesc
+    from anydml.core.errors import IndexRangeError
 
 
 class BoundOperator(Shown):

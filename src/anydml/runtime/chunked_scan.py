@@ -23,14 +23,14 @@ import numpy as np
 
 from anydml.arrays import allocate, place_of, view, wrap
 from anydml.arrays.cuda import on_callers_stream
-from anydml.enums import AxisDirection, DataType
-from anydml.errors import DescriptionError, Fault, show
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.enums import AxisDirection, DataType
+from anydml.core.errors import DescriptionError, Fault, show
+from anydml.core.memory import packed_strides
+from anydml.core.parse import read_int
 from anydml.ir.views import View
-from anydml.memory import packed_strides
 from anydml.operators import CumulativeProduct, CumulativeSummation
-from anydml.parse import read_int
 from anydml.runtime.device import Device, device_named
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
+from anydml.core.display import Shown, Table, counted, describe
+from anydml.core.enums import ExecutionFlags
+from anydml.core.errors import BindingError, Fault, show
 from anydml.engines.common.program import one_at_a_time
-from anydml.errors import BindingError, Fault, show
-from anydml.flags import ExecutionFlags
 from anydml.runtime.binding import hazards, raise_binding_faults
 from anydml.runtime.dispatchable import Compiled
 from anydml.runtime.table import BindingTable, read
-from anydml.shown import Shown, Table, counted, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

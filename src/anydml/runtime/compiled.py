@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.alone import import_alone
-from anydml.enums import DataType
-from anydml.errors import DescriptionError, Fault, IndexRangeError, show
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.enums import DataType
+from anydml.core.errors import DescriptionError, Fault, IndexRangeError, show
+from anydml.core.late_imports import import_alone
+from anydml.core.locks import cached_property
+from anydml.core.memory import HOST, has_fast_address
 from anydml.graph.arena import check_bounds, lay_out
 from anydml.graph.guard import guard
 from anydml.graph.lower import lower_operator
@@ -17,8 +20,6 @@ from anydml.ir.bounds import are_checked
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import verbs_of
 from anydml.ir.views import View
-from anydml.locks import cached_property
-from anydml.memory import HOST, has_fast_address
 from anydml.operators import OperatorDesc
 from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Known
 from anydml.runtime.dispatchable import Compiled
@@ -28,14 +29,13 @@ from anydml.runtime.persistent_resource import Kept
 from anydml.runtime.prepacked import Layouts
 from anydml.runtime.profiler_hook import WATCHER
 from anydml.runtime.schedules import Schedules, schedules_of
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.flags import ExecutionFlags
+    from anydml.core.enums import ExecutionFlags
+    from anydml.core.memory import Buffer
     from anydml.ir.verbs import IndexFault
-    from anydml.memory import Buffer
     from anydml.runtime.device import Device
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from anydml.core.locks import cached_property
 from anydml.graph.arena import Arena, lay_out
-from anydml.locks import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

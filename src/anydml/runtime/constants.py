@@ -10,9 +10,9 @@ import numpy as np
 from anydml.arrays import upload
 from anydml.arrays.cuda import synchronize
 from anydml.arrays.shared import SharedData
-from anydml.errors import BindingError, DmlError, Fault, show
+from anydml.core.errors import BindingError, DmlError, Fault, show
+from anydml.core.memory import HOST, Buffer
 from anydml.graph.arena import ALIGNMENT
-from anydml.memory import HOST, Buffer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence

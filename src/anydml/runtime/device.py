@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
+from anydml.core.enums import DataType, ExecutionFlags, Feature, FeatureLevel
+from anydml.core.errors import DescriptionError, Fault, FeatureLevelError, show
+from anydml.core.parse import read_bool, read_enum
 from anydml.engines import find_engine
 from anydml.engines.common.threads import number_cell
-from anydml.enums import DataType, Feature, FeatureLevel
-from anydml.errors import DescriptionError, Fault, FeatureLevelError, show
-from anydml.flags import ExecutionFlags
 from anydml.graph.without import read_without
 from anydml.operators import OperatorDesc
-from anydml.parse import read_bool, read_enum
 from anydml.runtime.commands import CommandList, CommandRecorder
 from anydml.runtime.compiled import CompiledOperator, Operator
 from anydml.runtime.graph import CompiledGraph
@@ -22,7 +21,7 @@ from anydml.runtime.table import BindingTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from anydml.enums import LevelName
+    from anydml.core.enums import LevelName
     from anydml.graph.description import GraphDesc
     from anydml.runtime.dispatchable import Compiled
     from anydml.runtime.table import Dispatchable

@@ -12,10 +12,10 @@ from anydml.arrays import allocate, view, wrap
 from anydml.arrays.cuda import is_capturing, on_callers_stream
 from anydml.arrays.fingerprints import as_plain, plain_address, plain_key, wrap_plain
 from anydml.arrays.streams import Turns, at_home, in_turns
+from anydml.core.errors import BindingError, Fault, show
+from anydml.core.locks import cached_property, make_lock
+from anydml.core.memory import HOST, numpy_address, packed_strides
 from anydml.engines.common.program import one_at_a_time
-from anydml.errors import BindingError, Fault, show
-from anydml.locks import cached_property, make_lock
-from anydml.memory import HOST, numpy_address, packed_strides
 from anydml.runtime.binding import BindingProperties, bind_array, hazards, raise_binding_faults
 from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Layout, are_apart
 from anydml.runtime.launches import one_or_all
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.arrays import ArrayView
-    from anydml.errors import IndexRangeError
-    from anydml.flags import ExecutionFlags
+    from anydml.arrays.tensor import TensorDesc
+    from anydml.core.enums import ExecutionFlags
+    from anydml.core.errors import IndexRangeError
+    from anydml.core.memory import Buffer
     from anydml.ir.verbs import IndexFault
-    from anydml.memory import Buffer
     from anydml.runtime.binding import Bound
     from anydml.runtime.device import Device
     from anydml.runtime.persistent_resource import Kept
     from anydml.runtime.prepacked import Layouts
-    from anydml.tensor import TensorDesc
 
 
 class Common:

@@ -6,19 +6,18 @@ import functools
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
-from anydml.alone import import_alone
+from anydml.core.enums import DataType, ExecutionFlags
+from anydml.core.errors import BindingError, DescriptionError, Fault, IndexRangeError, show
+from anydml.core.late_imports import import_alone
+from anydml.core.locks import cached_property
+from anydml.core.memory import HOST, Buffer, has_fast_address
 from anydml.engines.common.program import Place
-from anydml.enums import DataType
-from anydml.errors import BindingError, DescriptionError, Fault, IndexRangeError, show
-from anydml.flags import ExecutionFlags
 from anydml.graph.check import byte_span
 from anydml.graph.description import SUBJECT, GraphDesc
 from anydml.graph.wiring import node_names, operators
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import IndexFault, verbs_of
 from anydml.ir.views import View
-from anydml.locks import cached_property
-from anydml.memory import HOST, Buffer, has_fast_address
 from anydml.runtime.constants import Constants
 from anydml.runtime.dispatchable import Compiled
 from anydml.runtime.launches import Steps, in_a_row, one_or_all
@@ -30,13 +29,13 @@ from anydml.runtime.schedules import Schedules, schedules_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from anydml.arrays.tensor import TensorDesc
     from anydml.explain import GraphPicture
     from anydml.graph.arena import Arena
     from anydml.graph.recipe import Recipe
     from anydml.runtime.bound import BoundOperator
     from anydml.runtime.device import Device
     from anydml.runtime.planning import GraphPlan, Told
-    from anydml.tensor import TensorDesc
 
 _MOST_STEPS = 64
 """Of a graph that is run as one function: to make it takes about as long as binding each step."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.errors import BindingError, Fault, show
+from anydml.core.display import Shown, Table, describe
+from anydml.core.errors import BindingError, Fault, show
 from anydml.runtime.binding import BindingProperties
 from anydml.runtime.dispatchable import Compiled
-from anydml.shown import Shown, Table, describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anydml.graph.recipe import Recipe, Step
+from anydml.ir.substitution import Rebuilt
 from anydml.ir.verbs import Joined, Map, Reduce, Repeat
-from anydml.rebuilding import Rebuilt
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping

@@ -12,10 +12,10 @@ from anydml.runtime.prepacked import size_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from anydml.core.memory import Buffer
     from anydml.engines.common.engine import Engine
     from anydml.engines.common.program import Program
     from anydml.ir.verbs import Map, Reduce
-    from anydml.memory import Buffer
     from anydml.runtime.binding import Bound
 
 

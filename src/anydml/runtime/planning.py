@@ -7,15 +7,15 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from anydml.alone import import_alone
-from anydml.errors import BindingError, Fault
+from anydml.core.errors import BindingError, Fault
+from anydml.core.late_imports import import_alone
+from anydml.core.memory import word_bytes
 from anydml.graph.arena import check_bounds, lay_out
 from anydml.graph.description import SUBJECT
 from anydml.graph.lower import lower
 from anydml.graph.wiring import constants, input_descs, output_descs, slot_names
 from anydml.ir.bounds import are_checked
 from anydml.ir.verbs import Scatter
-from anydml.memory import word_bytes
 from anydml.runtime.constant_program import Once
 from anydml.runtime.pass_programs import compile_steps, join_steps
 from anydml.runtime.prepacked import Layouts
@@ -23,6 +23,7 @@ from anydml.runtime.prepacked import Layouts
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from anydml.arrays.tensor import TensorDesc
     from anydml.engines.common.engine import Engine, Plans
     from anydml.engines.common.program import Program
     from anydml.graph.arena import Arena
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from anydml.graph.recipe import Recipe
     from anydml.runtime.constants import Data
     from anydml.runtime.device import Device
-    from anydml.tensor import TensorDesc
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,15 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.arrays import allocate
+from anydml.arrays.tensor import TensorDesc
+from anydml.core.display import Shown, Table
+from anydml.core.enums import DataType
+from anydml.core.memory import packed_strides, word_bytes
+from anydml.core.operator_type import OperatorType
 from anydml.engines.common.threads import get_num_threads
-from anydml.enums import DataType
-from anydml.memory import packed_strides, word_bytes
-from anydml.operator_type import OperatorType
 from anydml.operators import find_operator
 from anydml.runtime.device import device_named
 from anydml.runtime.profiler_hook import Recorder
-from anydml.shown import Shown, Table
-from anydml.tensor import TensorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

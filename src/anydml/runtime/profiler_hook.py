@@ -11,13 +11,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.arrays.cuda import load_torch
+from anydml.core.memory import HOST
 from anydml.ir.cost import Work, work_of
-from anydml.memory import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from anydml.enums import DataType
+    from anydml.core.enums import DataType
     from anydml.runtime.compiled import CompiledOperator
     from anydml.runtime.graph import CompiledGraph
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from anydml.errors import BindingError, Fault, show
+from anydml.core.display import Shown, Table, counted
+from anydml.core.errors import BindingError, Fault, show
 from anydml.runtime.binding import (
     PERSISTENT_BUFFER_ALIGNMENT,
     TEMPORARY_BUFFER_ALIGNMENT,
@@ -17,7 +18,6 @@ from anydml.runtime.binding import (
 )
 from anydml.runtime.dispatchable import Compiled
 from anydml.runtime.initializer import OperatorInitializer
-from anydml.shown import Shown, Table, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

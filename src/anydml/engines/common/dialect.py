@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:

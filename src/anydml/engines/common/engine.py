@@ -13,11 +13,11 @@ from anydml.engines.common.routes import GENERIC
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.core.enums import DataType
+    from anydml.core.memory import Buffer
     from anydml.engines.common.program import Place, Program
     from anydml.engines.common.routes import Route
-    from anydml.enums import DataType
     from anydml.ir.verbs import Primitive
-    from anydml.memory import Buffer
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anydml.errors import BindingError, Fault
-from anydml.locks import make_lock
+from anydml.core.errors import BindingError, Fault
+from anydml.core.locks import make_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from anydml.alone import import_alone
+from anydml.core.late_imports import import_alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 
-from anydml.alone import import_alone
-from anydml.errors import DescriptionError, Fault
-from anydml.parse import read_int
+from anydml.core.errors import DescriptionError, Fault
+from anydml.core.late_imports import import_alone
+from anydml.core.parse import read_int
 
 MOST_THREADS = 1024
 

@@ -7,25 +7,25 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from anydml.alone import run_alone
+from anydml.core.enums import DataType
+from anydml.core.late_imports import run_alone
+from anydml.core.memory import HOST, reserve_host
 from anydml.engines.common.engine import Engine, NhwcLayout, Traits
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu import plans
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_float16, multiplies_rounded, reads_pixels
 from anydml.engines.cpu.launch.program import make_series
-from anydml.enums import DataType
 from anydml.ir.attention import Attend
 from anydml.ir.bounds import are_checked
-from anydml.memory import HOST, reserve_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.core.memory import Buffer
     from anydml.engines.common.program import Place, Program
     from anydml.engines.common.routes import Route
     from anydml.ir.verbs import Primitive
-    from anydml.memory import Buffer
 
 FEW_ROWS = 32
 """Up to so many rows read packed weights: 32 by 4096 x 4096 of 4 bits take 40 ms so, and 47 where those are dequantised

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import llvmlite
 
-from anydml.alone import import_alone, run_alone, without_collection
+from anydml.core.late_imports import import_alone, run_alone, without_collection
+from anydml.core.memory import keep_for_ever
 from anydml.engines.common.cache import Entry, source_digests
 from anydml.engines.cpu.features import find_cpu, load_llvm, make_machine
 from anydml.engines.cpu.kernel import TEXTS, Kernel
 from anydml.engines.cpu.objects import load_object
-from anydml.memory import keep_for_ever
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ import struct
 import sys
 from typing import Any, NamedTuple
 
-from anydml.alone import import_alone
-from anydml.memory import keep_for_ever
+from anydml.core.late_imports import import_alone
+from anydml.core.memory import keep_for_ever
 
 _SECTION, _SYMBOL, _RELOCATION = struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ"), struct.Struct("<QQq")
 _SYMBOLS, _RELOCATIONS, _NOTHING = 2, 4, 8

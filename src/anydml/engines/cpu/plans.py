@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.alone import import_alone
+from anydml.core.late_imports import import_alone
 from anydml.engines.common.cache import PLANS, UNFINISHED, Entry, source_digests
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import version

@@ -10,11 +10,11 @@ import functools
 import math
 from typing import TYPE_CHECKING
 
-from anydml.alone import import_alone
+from anydml.core.enums import DataType
+from anydml.core.late_imports import import_alone
 from anydml.engines.common.routes import REPEATED, Route, first
 from anydml.engines.cpu.features import has_feature, has_float16, has_fma, has_rounding, reads_pixels
 from anydml.engines.reference import ReferenceEngine
-from anydml.enums import DataType
 from anydml.ir.attention import Attend
 from anydml.ir.blocked_weights import match_dequantised, match_weights
 from anydml.ir.contraction import ConvolutionAxes, match_contraction, varies_along

@@ -10,16 +10,16 @@ import itertools
 import os
 from typing import TYPE_CHECKING, Any
 
-from anydml.alone import import_alone
+from anydml.core.enums import DataType
+from anydml.core.late_imports import import_alone
+from anydml.core.memory import Buffer
 from anydml.engines.common.engine import Engine, NhwcLayout, Traits
 from anydml.engines.common.repeat import compile_repeat
 from anydml.engines.common.routes import REPEATED
-from anydml.enums import DataType
 from anydml.ir.attention import Attend
 from anydml.ir.bounds import are_checked, check_fetches
 from anydml.ir.pass_by_pass import InPasses
 from anydml.ir.verbs import Repeat
-from anydml.memory import Buffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

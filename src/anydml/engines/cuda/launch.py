@@ -16,20 +16,20 @@ import triton
 import triton.language as tl
 from triton.compiler import ASTSource
 
-from anydml.alone import import_alone
+from anydml.core.errors import EngineMissingError, Fault, show
+from anydml.core.late_imports import import_alone
+from anydml.core.memory import numpy_view
 from anydml.engines.common.cache import Entry
 from anydml.engines.common.program import Program
 from anydml.engines.common.tiles import ALIGNMENT
 from anydml.engines.cuda.dependent_launch import WAIT
-from anydml.errors import EngineMissingError, Fault, show
-from anydml.memory import numpy_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.core.enums import DataType
     from anydml.engines.common.tiles import Numbers
     from anydml.engines.cuda.device import Figures
-    from anydml.enums import DataType
     from anydml.ir.views import View
 
 HOPPER = 90

@@ -10,9 +10,9 @@ import functools
 import math
 from typing import TYPE_CHECKING
 
+from anydml.core.enums import DataType
 from anydml.engines.common.routes import Route, first
 from anydml.engines.cuda import is_interpreted
-from anydml.enums import DataType
 from anydml.ir.attention import Attend
 from anydml.ir.blocked_weights import match_weights
 from anydml.ir.contraction import match_contraction

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from anydml.arrays.streams import Turns, at_home
+from anydml.core.memory import HOST
 from anydml.engines.common.program import one_at_a_time
 from anydml.engines.cuda.launch import IS_INTERPRETED
-from anydml.memory import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

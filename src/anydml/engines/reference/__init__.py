@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.core.memory import HOST, numpy_view, reserve_host
 from anydml.engines.common.engine import Engine
 from anydml.engines.common.program import Program
 from anydml.engines.common.repeat import compile_repeat
@@ -18,16 +19,15 @@ from anydml.ir.contraction import match_contraction
 from anydml.ir.patterns import is_copy
 from anydml.ir.trees import loads
 from anydml.ir.verbs import IndexFault, Map, Reduce, Repeat, Scan, Scatter, Sort
-from anydml.memory import HOST, numpy_view, reserve_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.core.memory import Buffer
     from anydml.ir.contraction import Contraction
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Check, Primitive
     from anydml.ir.views import View
-    from anydml.memory import Buffer
 
 
 Array = np.ndarray[Any, Any]

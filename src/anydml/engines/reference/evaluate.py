@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from anydml.ir.expressions import number_of
 from anydml.ir.trees import walk
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from anydml.graph.passes.draft import Draft, joined
 from anydml.graph.passes.splitting import cut_for
 from anydml.ir.attention import Attend

@@ -11,6 +11,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from anydml.core.memory import packed_strides
 from anydml.graph.passes.draft import Draft
 from anydml.graph.passes.fusion import Sources, with_leaves, work
 from anydml.graph.passes.prologue_fusion import unpacks
@@ -20,7 +21,6 @@ from anydml.ir.patterns import copy_of, is_copy
 from anydml.ir.trees import fetched, loads, rewrite, walk
 from anydml.ir.verbs import Computation, Map
 from anydml.ir.views import View
-from anydml.memory import packed_strides
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

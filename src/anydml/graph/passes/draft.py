@@ -6,8 +6,8 @@ from bisect import bisect_left, bisect_right
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.core.locks import cached_property
 from anydml.ir.verbs import Computation
-from anydml.locks import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

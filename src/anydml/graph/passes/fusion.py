@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from anydml.graph.passes.draft import Draft, joined
 from anydml.graph.passes.narrowing import cut_to, packed
 from anydml.graph.recipe import Step, Store, free_name

@@ -13,6 +13,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.core.memory import packed_strides
 from anydml.graph.passes.draft import Draft, redirect
 from anydml.graph.recipe import Recipe, Step, distinct_sizes
 from anydml.graph.views import through
@@ -22,13 +23,12 @@ from anydml.ir.patterns import is_plain
 from anydml.ir.trees import fetched, walk
 from anydml.ir.verbs import Map, Reduce, Scan
 from anydml.ir.views import View, trace
-from anydml.memory import packed_strides
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from anydml.core.enums import DataType
     from anydml.engines.common.engine import NhwcLayout
-    from anydml.enums import DataType
     from anydml.ir.verbs import Primitive
 
 

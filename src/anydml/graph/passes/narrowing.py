@@ -6,14 +6,14 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from anydml.core.memory import packed_strides
+from anydml.core.symbolic_sizes import gcd
 from anydml.graph.passes.draft import Draft, redirect
 from anydml.graph.recipe import Store
 from anydml.graph.views import through
 from anydml.ir.fetches import settled
 from anydml.ir.trees import fetched, moved
 from anydml.ir.views import Cut, trace
-from anydml.memory import packed_strides
-from anydml.opened import gcd
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

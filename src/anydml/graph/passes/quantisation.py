@@ -11,7 +11,8 @@ import operator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
+from anydml.core.memory import packed_strides
 from anydml.graph.passes.constant_folding import map_ahead, name_ahead, number_ahead, reading
 from anydml.graph.passes.draft import Draft, joined
 from anydml.graph.passes.fusion import Sources, inlined, with_leaves, work
@@ -23,7 +24,6 @@ from anydml.ir.patterns import BYTE_VALUES, is_copy, looked_up
 from anydml.ir.trees import fetched, loads, rewrite, walk
 from anydml.ir.verbs import Computation, Map, Reduce
 from anydml.ir.views import View
-from anydml.memory import packed_strides
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from anydml.graph.passes.draft import Draft, joined
 from anydml.graph.passes.fusion import (
     MOST_SOURCES,

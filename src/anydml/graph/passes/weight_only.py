@@ -11,7 +11,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from anydml.graph.passes.draft import joined
 from anydml.graph.recipe import Recipe, Step, Store, free_name
 from anydml.graph.views import through

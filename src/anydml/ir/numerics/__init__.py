@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from anydml.alone import import_alone
-from anydml.enums import DataType
+from anydml.core.enums import DataType
+from anydml.core.late_imports import import_alone
 from anydml.ir.expressions import FUNCTIONS, Expr
 from anydml.ir.numerics.integers import (
     bit_count,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from anydml.ir.expressions import Expr, absolute, call, const, trunc, where
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-from anydml.beside import read_json
-from anydml.enums import DataType
+from anydml.core.enums import DataType
+from anydml.core.package_data import read_json
 from anydml.ir.expressions import Expr, absolute, const, fma, maximum, minimum, where
 
 FLOAT, INT, UINT = DataType.FLOAT32, DataType.INT32, DataType.UINT32

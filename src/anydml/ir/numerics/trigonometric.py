@@ -6,7 +6,7 @@ import math
 from itertools import pairwise
 from typing import NamedTuple
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from anydml.ir.expressions import Expr, absolute, const, fma, where
 from anydml.ir.numerics.parts import (
     FLOAT,

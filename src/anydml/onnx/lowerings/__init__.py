@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import anydml as dml
-from anydml.enums import ReduceFunction
-from anydml.errors import printable, show
+from anydml.core.enums import ReduceFunction
+from anydml.core.errors import printable, show
 from anydml.onnx.library import definition_of, node_kinds, node_rules
 from anydml.onnx.lowerings import (
     attention,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 import anydml as dml
-from anydml.enums import DataType, IndexMode
-from anydml.enums import MultiheadAttentionMaskType as Mask
-from anydml.errors import show
+from anydml.core.enums import DataType, IndexMode
+from anydml.core.enums import MultiheadAttentionMaskType as Mask
+from anydml.core.errors import show
 from anydml.onnx.lowerings.elementwise import common_shape, compute
 from anydml.onnx.lowerings.indexing import take_blocks
 from anydml.onnx.lowerings.moving import retyped, spread, transposed

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import anydml as dml
-from anydml.enums import DataType, IsInfinityMode, RoundingMode
+from anydml.core.enums import DataType, IsInfinityMode, RoundingMode
 from anydml.onnx.lowerings.elementwise import broadcast, compute, one_to_one, operands
 from anydml.onnx.lowerings.moving import convert, retyped
 from anydml.onnx.types import BOOL, DOUBLE, FLOAT, INT64, UINT64, element_of

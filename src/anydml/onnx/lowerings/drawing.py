@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING
 
 import anydml as dml
-from anydml.enums import DataType, ReduceFunction
+from anydml.core.enums import DataType, ReduceFunction
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.moving import convert
 from anydml.onnx.types import BOOL, FLOAT, INT32, INT64, element_of, read_element_type

@@ -6,11 +6,11 @@ import functools
 from dataclasses import MISSING
 from typing import TYPE_CHECKING, Any
 
-from anydml.functions.derived import function_of, parameters_of
+from anydml.api.derived import function_of, parameters_of
+from anydml.core.operator_type import function_name
 from anydml.onnx.library import node_rules
 from anydml.onnx.packing import MOST_DIMENSIONS
 from anydml.onnx.types import BOOL
-from anydml.operator_type import function_name
 from anydml.operators import OPERATORS
 from anydml.operators.elementwise import ElementWise
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from anydml.onnx.library import TensorProto, make_node, node_rules
 from anydml.onnx.nodes import Node
 from anydml.onnx.types import FLOAT, element_of

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import anydml as dml
-from anydml.enums import IndexMode, ReduceFunction
-from anydml.errors import show
-from anydml.memory import packed_strides
+from anydml.core.enums import IndexMode, ReduceFunction
+from anydml.core.errors import show
+from anydml.core.memory import packed_strides
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.moving import convert
 from anydml.onnx.lowerings.reducing import reduce

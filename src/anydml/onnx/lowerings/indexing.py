@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import anydml as dml
-from anydml.enums import AxisDirection, DataType, IndexMode, ReduceFunction
-from anydml.errors import Fault, IndexRangeError
-from anydml.memory import packed_strides
+from anydml.core.enums import AxisDirection, DataType, IndexMode, ReduceFunction
+from anydml.core.errors import Fault, IndexRangeError
+from anydml.core.guards import tape_on
+from anydml.core.memory import packed_strides
+from anydml.core.symbolic_sizes import as_numbers
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.moving import convert, retyped, spread
 from anydml.onnx.lowerings.running import within
 from anydml.onnx.lowerings.slicing import take
 from anydml.onnx.types import BOOL, INT64, UINT64, element_of
 from anydml.onnx.values import Value
-from anydml.opened import as_numbers
-from anydml.tapes import tape_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

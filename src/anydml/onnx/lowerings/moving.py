@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import anydml as dml
-from anydml.enums import DataType, DepthSpaceOrder, PaddingMode
-from anydml.errors import show
-from anydml.memory import packed_strides
+from anydml.core.enums import DataType, DepthSpaceOrder, PaddingMode
+from anydml.core.errors import show
+from anydml.core.memory import packed_strides
 from anydml.onnx.library import TensorProto
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.slicing import take

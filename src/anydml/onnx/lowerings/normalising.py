@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import anydml as dml
-from anydml.enums import DataType, ReduceFunction
+from anydml.core.enums import DataType, ReduceFunction
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.moving import convert
 from anydml.onnx.lowerings.reducing import reduce

@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anydml as dml
-from anydml.enums import ReduceFunction
-from anydml.errors import show
-from anydml.memory import packed_strides
+from anydml.core.enums import ReduceFunction
+from anydml.core.errors import show
+from anydml.core.memory import packed_strides
 from anydml.onnx.lowerings.elementwise import common_shape, compute
 from anydml.onnx.lowerings.moving import convert, spread, transposed
 from anydml.onnx.lowerings.reducing import reduce

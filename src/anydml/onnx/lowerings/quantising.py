@@ -10,7 +10,7 @@ import numpy as np
 
 import anydml as dml
 from anydml.arrays.nibbles import pack
-from anydml.enums import DataType, RoundingMode
+from anydml.core.enums import DataType, RoundingMode
 from anydml.ir.blocked_weights import has_way
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.indexing import take_blocks

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anydml.enums import DataType
-from anydml.errors import show
-from anydml.memory import packed_strides
+from anydml.core.enums import DataType
+from anydml.core.errors import show
+from anydml.core.memory import packed_strides
 from anydml.onnx.lowerings.running import within
 from anydml.onnx.types import element_of
 from anydml.operators import FusedActivation

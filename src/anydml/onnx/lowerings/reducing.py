@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import anydml as dml
-from anydml.enums import AxisDirection, ReduceFunction
+from anydml.core.enums import AxisDirection, ReduceFunction
 from anydml.onnx.types import INT64
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import anydml as dml
-from anydml.enums import ReduceFunction
-from anydml.errors import show
+from anydml.core.enums import ReduceFunction
+from anydml.core.errors import show
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.grids import Taps, by_image, sampled
 from anydml.onnx.lowerings.moving import convert

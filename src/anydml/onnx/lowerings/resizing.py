@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import anydml as dml
-from anydml.alone import import_alone
-from anydml.enums import AxisDirection, DataType, InterpolationMode, RoundingMode
-from anydml.errors import show
+from anydml.core.enums import AxisDirection, DataType, InterpolationMode, RoundingMode
+from anydml.core.errors import show
+from anydml.core.late_imports import import_alone
 from anydml.onnx.lowerings.composing import chosen
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.moving import convert

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import anydml as dml
-from anydml.enums import AxisDirection, DataType
+from anydml.core.enums import AxisDirection, DataType
 from anydml.onnx.lowerings.moving import retyped
 from anydml.onnx.types import UINT64
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import anydml as dml
-from anydml.errors import show
+from anydml.core.errors import show
 from anydml.onnx.types import FLOAT, INT32, INT64
 from anydml.onnx.values import Value, check_dimensions
 

@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 import anydml as dml
-from anydml.enums import DataType, IndexMode
+from anydml.core.enums import DataType, IndexMode
 from anydml.onnx.offsets import apart, is_fixed, is_offset, sums
 from anydml.onnx.values import Value
 

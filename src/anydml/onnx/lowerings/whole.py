@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 import anydml as dml
-from anydml.enums import DataType
+from anydml.core.enums import DataType
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.moving import convert
 from anydml.onnx.types import FLOAT, INT32

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import anydml as dml
-from anydml.enums import DataType, ReduceFunction
-from anydml.errors import printable
+from anydml.core.enums import DataType, ReduceFunction
+from anydml.core.errors import printable
 from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.indexing import take_blocks
 from anydml.onnx.lowerings.moving import convert, spread

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from anydml.errors import DmlError
+    from anydml.core.errors import DmlError
 
 
 class Place(Enum):

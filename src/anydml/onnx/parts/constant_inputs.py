@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anydml.errors import Fault, ModelFileError, UnsupportedError, printable, show
+from anydml.core.errors import Fault, ModelFileError, UnsupportedError, printable, show
 from anydml.onnx.library import array_of, make_info
 from anydml.onnx.parts.arranging import Recut
 from anydml.onnx.parts.host import host_tensor

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.errors import BindingError, Fault, printable, show
+from anydml.core.errors import BindingError, Fault, printable, show
+from anydml.core.locks import make_lock
+from anydml.core.memory import HOST, word_bytes
 from anydml.explain import GraphPicture
-from anydml.locks import make_lock
-from anydml.memory import HOST, word_bytes
 from anydml.onnx.feeding import check_apart, hand_over, send, take, take_out
 from anydml.onnx.into import check_outputs
 from anydml.onnx.library import kind_of, own_domain

@@ -21,8 +21,8 @@ import onnx.defs
 import onnx.helper
 import onnx.numpy_helper
 
-from anydml.alone import import_alone
-from anydml.errors import DmlError, Fault, ModelError, UnsupportedError, printable, show
+from anydml.core.errors import DmlError, Fault, ModelError, UnsupportedError, printable, show
+from anydml.core.late_imports import import_alone
 from anydml.onnx.library import kind_of, make_info, own_domain
 from anydml.onnx.nodes import label_of
 from anydml.onnx.peer import load_onnxruntime

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from anydml.errors import Fault, ModelError, ModelFileError
+from anydml.core.errors import Fault, ModelError, ModelFileError
 from anydml.onnx.bodies import bodies_of
 from anydml.onnx.kept import Kept
 from anydml.onnx.nodes import label_of
@@ -23,7 +23,7 @@ from anydml.runtime.launches import in_a_row
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from anydml.limits import StepLimit
+    from anydml.core.limits import StepLimit
     from anydml.onnx.parts.scope import Scope
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.arrays.cuda import load_torch
-from anydml.errors import Fault, ModelError, UnsupportedError, printable
+from anydml.core.errors import Fault, ModelError, UnsupportedError, printable
 from anydml.onnx.types import read_element_type
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from anydml.errors import printable
+from anydml.core.errors import printable
 from anydml.onnx.bodies import bodies_of, nodes_within
 from anydml.onnx.library import kind_of
 from anydml.onnx.lowerings import find_lowering

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.errors import Fault, ModelFileError, printable
-from anydml.locks import make_lock
+from anydml.core.errors import Fault, ModelFileError, printable
+from anydml.core.locks import make_lock
 from anydml.onnx.bodies import graphs_within, names_read
 from anydml.onnx.nodes import label_of
 from anydml.onnx.parts.evaluating import Evaluator, make_model

@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml import errors
-from anydml.alone import import_alone
-from anydml.errors import DmlError, Fault, ModelError, UnsupportedError, printable, show
+from anydml.core import errors
+from anydml.core.errors import DmlError, Fault, ModelError, UnsupportedError, printable, show
+from anydml.core.late_imports import import_alone
 from anydml.onnx.library import ModelProto, half_dtype, number_of_dtype
 from anydml.onnx.parts.evaluating import Evaluator
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from anydml.alone import import_alone
+from anydml.core.late_imports import import_alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.errors import DmlError, Fault, UnsupportedError, printable, show
-from anydml.locks import make_lock
-from anydml.memory import HOST
+from anydml.core.errors import DmlError, Fault, UnsupportedError, printable, show
+from anydml.core.locks import make_lock
+from anydml.core.memory import HOST
 from anydml.onnx.bodies import names_read
 from anydml.onnx.feeding import on_host, send, take
 from anydml.onnx.graphs import TensorInfo

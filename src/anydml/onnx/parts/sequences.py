@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.arrays.cuda import load_torch
-from anydml.errors import Fault, ModelError
+from anydml.core.errors import Fault, ModelError
 from anydml.onnx.parts.flow import Flow
 from anydml.onnx.parts.part import part_of
 

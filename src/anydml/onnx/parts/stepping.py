@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.alone import import_alone
+from anydml.core.late_imports import import_alone
 from anydml.onnx.values import OutsideError
 from anydml.runtime.profiler_hook import WATCHER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
-    from anydml.limits import MemoryLimit, StepLimit
+    from anydml.core.limits import MemoryLimit, StepLimit
     from anydml.onnx.parts.gathered import Gathered
     from anydml.onnx.parts.part import Bound
     from anydml.onnx.parts.whole import Parts

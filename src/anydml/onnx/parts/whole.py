@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from anydml.locks import make_lock
+from anydml.core.locks import make_lock
 from anydml.onnx.bodies import has_bodies, names_read, nodes_within
 from anydml.onnx.kept import Kept
 from anydml.onnx.library import kind_of, make_info

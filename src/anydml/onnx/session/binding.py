@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from anydml.arrays.cuda import bytes_at, load_torch
-from anydml.errors import BindingError, printable, show
-from anydml.memory import HOST, numpy_address
+from anydml.core.errors import BindingError, printable, show
+from anydml.core.memory import HOST, numpy_address
 from anydml.onnx.feeding import check_apart
 from anydml.onnx.session.ort_device import OrtDevice
 from anydml.onnx.session.ort_errors import refuse, refuse_type

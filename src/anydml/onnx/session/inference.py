@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from anydml.alone import import_alone
+from anydml.core.errors import BindingError, DmlError, Fault, ModelFileError, printable, show
+from anydml.core.late_imports import import_alone
+from anydml.core.locks import cached_property, make_lock
 from anydml.engines.common.threads import get_num_threads, number_cell
-from anydml.errors import BindingError, DmlError, Fault, ModelFileError, printable, show
 from anydml.graph.without import rewritings
-from anydml.locks import cached_property, make_lock
 from anydml.onnx.library import ModelProto, tensor_of
 from anydml.onnx.loading import load
 from anydml.onnx.reading import read_model

@@ -7,12 +7,12 @@ import operator
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from anydml.core.enum_parsing import suggest
+from anydml.core.errors import Fault, UnsupportedError, show
 from anydml.engines.common.threads import MOST_THREADS
-from anydml.errors import Fault, UnsupportedError, show
 from anydml.onnx.session.ort_errors import UnknownField, refuse, refuse_type, renamed
 from anydml.onnx.session.ort_value import OrtValue
 from anydml.onnx.session.providers import read_pair
-from anydml.spelling import suggest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

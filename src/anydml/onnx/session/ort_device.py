@@ -8,11 +8,11 @@ import sys
 from dataclasses import dataclass
 from enum import IntEnum
 
+from anydml.core.errors import Fault
+from anydml.core.memory import HOST
+from anydml.core.parse import read_int
 from anydml.engines.cuda import device_count, why_missing
-from anydml.errors import Fault
-from anydml.memory import HOST
 from anydml.onnx.session.ort_errors import EPFail, InvalidArgument, refuse
-from anydml.parse import read_int
 
 
 class OrtDeviceVendorId(IntEnum):

@@ -10,7 +10,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from anydml.arrays.view import describe
-from anydml.errors import (
+from anydml.core.errors import (
     BindingError,
     DmlError,
     EngineMissingError,

@@ -10,8 +10,8 @@ import numpy as np
 from anydml.arrays import place_of
 from anydml.arrays.cuda import load_torch
 from anydml.arrays.view import is_tensor
-from anydml.errors import show
-from anydml.memory import HOST, numpy_address
+from anydml.core.errors import show
+from anydml.core.memory import HOST, numpy_address
 from anydml.onnx.feeding import send
 from anydml.onnx.session.ort_device import OrtDevice
 from anydml.onnx.session.ort_errors import refuse, refuse_type

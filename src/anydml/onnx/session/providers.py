@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from anydml.core.errors import DmlError, show
 from anydml.engines.cuda import why_missing
-from anydml.errors import DmlError, show
 from anydml.onnx.session.ort_device import OrtDevice, count_gpus
 from anydml.onnx.session.ort_errors import EPFail, refuse
 from anydml.runtime.device import Device, device_named

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.errors import show
+from anydml.core.errors import show
 from anydml.onnx.library import TensorProto, half_dtype
 from anydml.onnx.session.ort_errors import refuse
 

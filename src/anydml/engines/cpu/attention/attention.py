@@ -10,6 +10,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.core.enums import DataType
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.attention.online_softmax import SUM, Softening, make_soften
 from anydml.engines.cpu.build import get_kernel, made_by
@@ -26,7 +27,6 @@ from anydml.engines.cpu.rows.map import digest, word_of
 from anydml.engines.cpu.rows.row import givens
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.engines.cpu.threads.scratch import workspace
-from anydml.enums import DataType
 from anydml.ir.attention import Attend
 from anydml.ir.contraction import StridedOperand, operand_of
 from anydml.ir.expressions import const, coordinate, load

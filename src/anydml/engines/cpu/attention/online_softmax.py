@@ -7,11 +7,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.core.enums import DataType
 from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text, write_tree
 from anydml.engines.cpu.codegen.function import Function, Value, vector_of
 from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.rows.row import givens, load_leaf
-from anydml.enums import DataType
 from anydml.ir.expressions import fold, load
 from anydml.ir.numerics.exponential import exp
 from anydml.ir.trees import walk

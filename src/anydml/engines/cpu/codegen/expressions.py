@@ -7,8 +7,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.core.enums import DataType
 from anydml.engines.cpu.features import IS_ARM, rounds_to_float16
-from anydml.enums import DataType
 from anydml.ir.expressions import const
 from anydml.ir.trees import walk
 

@@ -8,6 +8,7 @@ import functools
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.core.enums import DataType
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.conv.input_lines import find_lines
@@ -21,7 +22,6 @@ from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.launch.record import Layout
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.engines.cpu.threads.scratch import workspace
-from anydml.enums import DataType
 from anydml.ir.contraction import Contraction, byte_less_zero, varies_along
 from anydml.ir.epilogue import find_epilogue
 from anydml.ir.expressions import FOLDS

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.core.enums import DataType
 from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.blocking import Tile
@@ -16,7 +17,6 @@ from anydml.engines.cpu.gemm.epilogue import EpilogueText
 from anydml.engines.cpu.gemm.microkernel import TRIO, RegisterTile
 from anydml.engines.cpu.launch.record import LINE
 from anydml.engines.cpu.rows.reduce_kernel import combine, identity
-from anydml.enums import DataType
 from anydml.ir.expressions import fold, load
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+from anydml.core.locks import cached_property
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.conv.microkernel import EACH, SPREAD, make_unpacked_tile
@@ -23,7 +24,6 @@ from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.ir.contraction import Contraction, match_contraction
 from anydml.ir.expressions import FOLDS
 from anydml.ir.trees import walk
-from anydml.locks import cached_property
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.gemm.prepacked import Panels

@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.core.enums import DataType
 from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text
 from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.families import figures
@@ -25,7 +26,6 @@ from anydml.engines.cpu.gemm.epilogue import EpilogueText
 from anydml.engines.cpu.launch.record import LINE
 from anydml.engines.cpu.quant.dot4 import write_dot
 from anydml.engines.cpu.rows.reduce_kernel import combine
-from anydml.enums import DataType
 from anydml.ir.expressions import fold, load
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from anydml.core.enums import DataType
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.blocking import multiplies_bytes, tile_for
 from anydml.engines.cpu.gemm.work_item import Section, place_of, section_of
 from anydml.engines.cpu.rows.map import VECTOR, Shape, lanes_of, row_kernel, row_letter, widest_of, word_of
 from anydml.engines.cpu.rows.row import givens
-from anydml.enums import DataType
 from anydml.ir.contraction import StridedContraction, StridedOperand, byte_less_zero
 from anydml.ir.trees import walk
 

@@ -6,10 +6,10 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.core.enums import DataType
 from anydml.engines.cpu.gemm.blocking import FOUR, tile_for
 from anydml.engines.cpu.gemm.operands import element_of
 from anydml.engines.cpu.gemm.selection import SIDE, int8_of, operands_of, plan_tiles, reads_once, tile_of
-from anydml.enums import DataType
 from anydml.ir.contraction import StridedOperand
 from anydml.ir.expressions import coordinate, fetch, fold, given, load, maximum, minimum, where
 from anydml.ir.patterns import copy_of

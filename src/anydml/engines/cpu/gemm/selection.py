@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.alone import import_alone
+from anydml.core.late_imports import import_alone
 from anydml.engines.common.routes import Route, always, choose
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel, made_by

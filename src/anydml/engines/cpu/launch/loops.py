@@ -7,6 +7,7 @@ import struct
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anydml.core.memory import has_fast_address, numpy_address
 from anydml.engines.common.repeat import RepeatProgram
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Function, Value
@@ -15,7 +16,6 @@ from anydml.engines.cpu.launch.commands import array_at, call_kernel, give
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.launch.record import BYTES_HEAD, CALL, HEADER, WORD, Layout, Record, count_reference
 from anydml.engines.cpu.threads import team
-from anydml.memory import has_fast_address, numpy_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -6,11 +6,11 @@ import struct
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from anydml.alone import import_alone
+from anydml.core.late_imports import import_alone
+from anydml.core.locks import cached_property
 from anydml.engines.common.program import Place, Program
 from anydml.engines.cpu.launch.call import dispatch, header_of, lay_out
 from anydml.engines.cpu.launch.record import HEADER, WORD
-from anydml.locks import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

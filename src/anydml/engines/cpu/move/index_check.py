@@ -6,6 +6,7 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anydml.core.memory import numpy_view
 from anydml.engines.common.program import Program
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of
@@ -15,7 +16,6 @@ from anydml.engines.cpu.launch.record import OUTER, Layout, Pointer, Table
 from anydml.engines.reference import find_outside
 from anydml.ir.loops import Loops, merge, order, squeeze
 from anydml.ir.verbs import IndexFault
-from anydml.memory import numpy_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.core.memory import numpy_address
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.gemm.blocking import tile_for
 from anydml.engines.cpu.launch.call import make_dispatch
 from anydml.engines.cpu.launch.record import Layout
-from anydml.memory import numpy_address
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.codegen.function import Value

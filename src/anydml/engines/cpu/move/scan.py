@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from anydml.core.memory import numpy_address
 from anydml.engines.common.program import Program
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
@@ -41,7 +42,6 @@ from anydml.engines.cpu.features import has_lanes
 from anydml.engines.cpu.launch.program import KernelProgram, Otherwise
 from anydml.engines.cpu.launch.record import OUTER, Layout, Pointer, Record, Table, keeps_lines, outer_words
 from anydml.ir.loops import Loops, loops_of, simplify
-from anydml.memory import numpy_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.core.enums import DataType
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.features import IS_ARM
@@ -14,7 +15,6 @@ from anydml.engines.cpu.gemm.blocking import FOUR, GROUP, MATRIX_LINE, has_dots,
 from anydml.engines.cpu.gemm.operands import NOWHERE
 from anydml.engines.cpu.gemm.packing import Packer
 from anydml.engines.cpu.quant.dot4 import SIGNED_PAIR, UNSIGNED_PAIR, widened, write_dot, write_pairs
-from anydml.enums import DataType
 from anydml.ir.contraction import byte_less_zero
 from anydml.ir.expressions import const
 

@@ -16,6 +16,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from anydml.core.enums import DataType
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.families import figures
@@ -32,7 +33,6 @@ from anydml.engines.cpu.quant.column_per_lane import STEPS, ColumnPerLane, Trans
 from anydml.engines.cpu.quant.dequantize import Unpacked, make_unpacked
 from anydml.engines.cpu.quant.digits import PORTION, SECTIONS, TOGETHER, Digits, Quantised
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
-from anydml.enums import DataType
 from anydml.ir.blocked_weights import has_way, match_dequantised, match_weights
 from anydml.ir.contraction import Contraction, StridedOperand
 from anydml.ir.expressions import FOLDS, load

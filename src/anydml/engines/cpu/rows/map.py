@@ -9,6 +9,7 @@ import hashlib
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anydml.core.enums import DataType
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text, write_tree
 from anydml.engines.cpu.codegen.function import SIZES, Function, vector_of
@@ -27,7 +28,6 @@ from anydml.engines.cpu.rows.row import (
     write_start,
 )
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS, is_streamed, program_of_rows
-from anydml.enums import DataType
 from anydml.ir.expressions import coordinate, number_of
 from anydml.ir.loops import Loops, simplify
 from anydml.ir.trees import walk, write

@@ -10,13 +10,13 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+from anydml.core.enums import DataType
 from anydml.engines.cpu.codegen.expressions import vector_type
 from anydml.engines.cpu.codegen.function import vector_of
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_feature
 from anydml.engines.cpu.launch.record import LINE
 from anydml.engines.cpu.rows.reduce_kernel import VECTOR, Writer, combine, combine_all, identity, size_of, width_of
-from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, LEAVES
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.core.enums import DataType
 from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text, vector_type, write_tree
 from anydml.engines.cpu.codegen.function import Function, literal, vector_of
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.rows.row import givens, load_leaf, store_leaf, write_lanes, write_start
-from anydml.enums import DataType
 from anydml.ir.expressions import fold as make_fold
 from anydml.ir.numerics.exponential import exp
 from anydml.ir.row_passes import Pass, find_passes, neutral

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.core.enums import DataType
 from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text, write_node
 from anydml.engines.cpu.codegen.function import SIZES, vector_of
-from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr, load
 from anydml.ir.trees import walk
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.core.memory import numpy_address
 from anydml.engines.common.program import Program
 from anydml.ir.expressions import FOLDS, Expr, coordinate, fold, load
 from anydml.ir.row_passes import levels_of
 from anydml.ir.trees import loads, rewrite, walk
 from anydml.ir.verbs import Map, Reduce, Write
 from anydml.ir.views import View
-from anydml.memory import numpy_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -8,7 +8,7 @@ import queue
 import threading
 from typing import TYPE_CHECKING
 
-from anydml.alone import start_thread
+from anydml.core.late_imports import start_thread
 from anydml.engines.common.threads import get_num_threads
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from anydml.core.memory import keep_for_ever
 from anydml.engines.common.cores import count_cores
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.kernel import Address
-from anydml.memory import keep_for_ever
 
 PAGE = 4096
 LEAST, MOST = 32, 256

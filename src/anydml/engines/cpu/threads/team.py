@@ -21,13 +21,13 @@ from collections import deque
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from anydml.alone import run_alone
+from anydml.core.late_imports import run_alone
+from anydml.core.memory import keep_for_ever
 from anydml.engines.common.cores import count_cores
 from anydml.engines.common.threads import get_num_threads, number_cell
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.threads.team_kernel import JOB, STATE, STATE_BYTES, make_team
-from anydml.memory import keep_for_ever
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

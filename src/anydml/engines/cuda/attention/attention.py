@@ -7,13 +7,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.core.enums import DataType
 from anydml.engines.common.routes import Route, note
 from anydml.engines.common.tiles import alignment_of, ceil_power, over, step_of
 from anydml.engines.cuda.attention.attention_kernel import Attention
 from anydml.engines.cuda.codegen.expressions import Emitted, TritonLines, bounded, load_text
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, KernelProgram, bases_of, kind_of
 from anydml.engines.cuda.rows.reduce_kernel import Line
-from anydml.enums import DataType
 from anydml.ir.expressions import load
 from anydml.ir.loops import Loops, simplify
 from anydml.ir.numerics import expand

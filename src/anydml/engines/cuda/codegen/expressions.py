@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import triton
 import triton.language as tl
 
+from anydml.core.enums import DataType
 from anydml.engines.common.dialect import Dialect, Lines, bits_of, offset
 from anydml.engines.cuda.attention import attention_kernel as attention
 from anydml.engines.cuda.codegen import arithmetic_kernel as arithmetic
@@ -24,7 +25,6 @@ from anydml.engines.cuda.rows import reduce_kernel as rows
 from anydml.engines.cuda.rows import tiles_kernel as places
 from anydml.engines.cuda.rows.map_kernel import number_of
 from anydml.engines.cuda.rows.tiles_kernel import begin, fetch, put_four, reach
-from anydml.enums import DataType
 from anydml.ir.expressions import Expr, maximum, minimum
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.core.enums import DataType
 from anydml.engines.common.routes import Route, always, choose, note
 from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, over, step_of
 from anydml.engines.cuda.codegen.expressions import (
@@ -24,7 +25,6 @@ from anydml.engines.cuda.conv.implicit_gemm_kernel import Window
 from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Block, Kernel, bases_of, kind_of
 from anydml.engines.cuda.prepared import Prepared
 from anydml.engines.cuda.schedules import MOST_TAPS
-from anydml.enums import DataType
 from anydml.ir.expressions import Expr, const, coordinate
 from anydml.ir.numerics import expand
 from anydml.ir.padded_reads import reach

@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anydml.core.enums import DataType
 from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, columns_for, over, step_of
 from anydml.engines.cuda.codegen.expressions import (
     TRITON,
@@ -22,7 +23,6 @@ from anydml.engines.cuda.codegen.expressions import (
 from anydml.engines.cuda.conv.implicit_gemm_kernel import Taps
 from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Kernel, bases_of, kind_of
 from anydml.engines.cuda.prepared import Prepared
-from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr
 from anydml.ir.numerics import expand
 from anydml.ir.padded_reads import match_reached

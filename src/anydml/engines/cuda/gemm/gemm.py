@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anydml.core.enums import DataType
 from anydml.engines.common.program import Program
 from anydml.engines.common.routes import Route, always, choose, note
 from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, over, step_of
@@ -15,7 +16,6 @@ from anydml.engines.cuda.codegen.expressions import TRITON, Emitted, TritonLines
 from anydml.engines.cuda.gemm.gemm_kernel import Product
 from anydml.engines.cuda.launch import HOPPER, IS_INTERPRETED, Block, Kernel, kind_of
 from anydml.engines.cuda.rows.reduce_kernel import Line
-from anydml.enums import DataType
 from anydml.ir.contraction import AROUND, Parts, match_contraction, matrices_of
 from anydml.ir.epilogue import fetches_beside
 from anydml.ir.expressions import Expr, coordinate, load

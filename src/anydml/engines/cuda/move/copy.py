@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.core.enums import DataType
 from anydml.engines.common.dialect import bits_of
 from anydml.engines.common.program import Program
 from anydml.engines.common.tiles import ALIGNMENT, MOST_ALIGNED, in_words, tiles_of, widest_word
 from anydml.engines.cuda.launch import Kernel, KernelProgram, bases_of, kind_of
 from anydml.engines.cuda.move.copy_kernel import copy_tiles, fill_tiles
 from anydml.engines.cuda.rows.map_kernel import map_tiles
-from anydml.enums import DataType
 from anydml.ir.expressions import const
 from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.ir.patterns import copy_of, match_filled, match_scaled

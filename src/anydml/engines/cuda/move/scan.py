@@ -19,8 +19,8 @@ from anydml.ir.loops import Loops, loops_of, simplify
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from anydml.core.enums import DataType
     from anydml.engines.cuda.device import Figures
-    from anydml.enums import DataType
     from anydml.ir.verbs import Scan
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.core.enums import DataType
 from anydml.engines.common.tiles import ALIGNMENT, ceil_power
 from anydml.engines.cuda.codegen.expressions import TRITON, TritonLines
 from anydml.engines.cuda.launch import HOPPER, IS_INTERPRETED, Kernel
-from anydml.enums import DataType
 from anydml.ir.trees import walk
 
 if TYPE_CHECKING:

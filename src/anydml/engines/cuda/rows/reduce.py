@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anydml.core.enums import DataType
 from anydml.engines.common.program import Program
 from anydml.engines.common.routes import Route, always, choose
 from anydml.engines.common.tiles import RowWalk, alignment_of, ceil_power, leaves_of, over, row_walk_of, step_of
@@ -16,7 +17,6 @@ from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Kernel, bases_of, 
 from anydml.engines.cuda.move.gather import bind_checked, check_kernel
 from anydml.engines.cuda.rows.reduce_kernel import Line, Rows
 from anydml.engines.cuda.scratch import DeviceWords
-from anydml.enums import DataType
 from anydml.ir.expressions import FOLDS, Expr, fold, load
 from anydml.ir.numerics import expand
 from anydml.ir.numerics.exponential import is_not_above_zero

@@ -8,12 +8,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anydml.core.enums import DataType
 from anydml.engines.common.dialect import offset
 from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, columns_for
 from anydml.engines.cuda.codegen.expressions import TRITON, TritonLines, put_together
 from anydml.engines.cuda.conv.implicit_gemm_kernel import Taps
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, KernelProgram, bases_of, kind_of
-from anydml.enums import DataType
 from anydml.ir.expressions import given, maximum, minimum
 from anydml.ir.fetches import line_of
 from anydml.ir.numerics import expand

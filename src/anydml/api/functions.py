@@ -1,0 +1,93 @@
+"""The functions: DirectML's operators on arrays of any library, with NumPy's habits.
+
+Ranks are the arrays' own, negative axes count from the end, the result is a new array of the caller's library unless
+`out` is given, and `device` says where and at which feature level to run: where the first array lies, if not given.
+Given expressions of a graph, a function adds a node to it and gives an expression.
+
+Every operator has a function. Those that do more than its description says are written; the others are derived from
+the class when they are first asked for. DirectML has no booleans: comparisons give uint8, or write to an `out` of
+booleans, and an array of booleans is read as uint8.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from anydml.api import overloads  # noqa: F401 - Python's operators on expressions
+from anydml.api.derived import function_of, worded
+from anydml.api.written import (
+    cast,
+    cumulative_product,
+    cumulative_summation,
+    dequantize,
+    diagonal_matrix,
+    diagonal_matrix1,
+    fill_value_constant,
+    fill_value_sequence,
+    gather,
+    gather_elements,
+    gather_nd,
+    join,
+    quantize,
+    reverse_subsequences,
+    scatter_nd,
+    slice,
+    slice1,
+    split,
+)
+from anydml.core.late_imports import import_alone
+from anydml.core.operator_type import function_name
+from anydml.operators import OPERATORS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anydml.operators import OperatorDesc
+
+_AS_WRITTEN: tuple[Callable[..., Any], ...] = (
+    cast,
+    cumulative_product,
+    cumulative_summation,
+    dequantize,
+    diagonal_matrix,
+    diagonal_matrix1,
+    fill_value_constant,
+    fill_value_sequence,
+    gather,
+    gather_elements,
+    gather_nd,
+    join,
+    quantize,
+    reverse_subsequences,
+    scatter_nd,
+    slice,
+    slice1,
+    split,
+)
+WRITTEN = tuple(map(worded, _AS_WRITTEN))
+_SERVED = {"gather_nd1"}  # by gather_nd
+
+
+def derived_classes() -> dict[str, type[OperatorDesc]]:
+    """The operators whose functions are derived, by the functions' names."""
+    written = {function.__name__ for function in WRITTEN} | _SERVED
+    names = {function_name(kind): cls for kind, cls in OPERATORS.items()}
+    return {name: cls for name, cls in names.items() if name not in written}
+
+
+def function_names() -> list[str]:
+    """The names of all functions."""
+    return sorted([*derived_classes(), *(function.__name__ for function in WRITTEN)])
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    if not name.startswith("_") and (cls := derived_classes().get(name)) is not None:
+        return function_of(cls)
+    import_alone("anydml.api.unknown")
+    from anydml.api.unknown import word_unknown  # for errors alone
+
+    raise AttributeError(word_unknown(name, dict.fromkeys(function_names())), name=name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *function_names()})

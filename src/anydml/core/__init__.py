@@ -1,0 +1,1 @@
+"""What every layer stands on: errors, enumerations, readers of values, symbolic sizes, memory, files, limits."""

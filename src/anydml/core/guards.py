@@ -1,0 +1,193 @@
+"""Tapes: what was done with open sizes and found of them, and what comes of it for others."""
+
+from __future__ import annotations
+
+import functools
+import math
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from anydml.core.symbolic_sizes import OpenSize, exact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from anydml.core.symbolic_sizes import Number
+
+_state = threading.local()
+
+T = TypeVar("T")
+Cached = TypeVar("Cached", bound="Callable[..., Any]")
+
+
+def tape_on() -> Tape | None:
+    """This thread's tape that is on: what is then computed must not be found in caches, nor be kept there."""
+    found: Tape | None = getattr(_state, "tape", None)
+    return found
+
+
+@contextmanager
+def off_tape() -> Iterator[None]:
+    """Do something that is not to be noted."""
+    before, _state.tape = tape_on(), None
+    try:
+        yield
+    finally:
+        _state.tape = before
+
+
+def own_cache(cache: dict[Any, T]) -> dict[Any, T]:
+    """A cache, or in its place one of the tape that is on, which goes with it.
+
+    Its keys must be exact: a signal's handler may look for plain sizes there, and must not find open ones.
+    """
+    tape = tape_on()
+    return cache if tape is None else tape.caches.setdefault(id(cache), {})
+
+
+def cached(most: int) -> Callable[[Cached], Cached]:
+    """Keep the answers of a function; while a tape is on, its own alone: a plain size that is equal would pin it."""
+
+    def keep(function: Cached) -> Cached:
+        plain, opened = functools.lru_cache(maxsize=most)(function), dict[Any, Any]()
+
+        @functools.wraps(function)
+        def ask(*given: Any) -> Any:
+            if tape_on() is None:
+                return plain(*given)
+            own, key = own_cache(opened), exact(given)
+            if key not in own:
+                own[key] = function(*given)
+            return own[key]
+
+        return cast("Cached", ask)
+
+    return keep
+
+
+class Tape:
+    """The operations on open sizes, line by line, and their values at present."""
+
+    def __init__(self) -> None:
+        self.values: list[Number] = []
+        """By number, what is given and what was computed."""
+        self.given = 0
+        self.is_on = True
+        """Whether it is noted what is done."""
+        self.is_read = False
+        """Whether the numbers may be looked at, being those of a replay."""
+        self.caches: dict[int, dict[Any, Any]] = {}
+        """By the id of a cache, what it has of open sizes."""
+        self._lines: list[str] = []
+        self._known: dict[str, OpenSize] = {}
+        self._found: set[str] = set()
+        self._expected: list[tuple[Callable[[], bool], bool]] = []
+        self._hashed: set[int] = set()
+        self._plain: frozenset[int] = frozenset()
+        self._recorded: Sequence[Number] = ()
+        """The numbers that it was recorded with, whatever another thread reads meanwhile, or read as this forked."""
+        self._replay: Callable[..., list[Number] | None] | None = None
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Note what this thread does."""
+        before, _state.tape = tape_on(), self
+        try:
+            yield
+        finally:
+            _state.tape, self.is_on = before, False
+
+    def open(self, value: int) -> OpenSize:
+        """A size that is given; all are opened before anything is computed."""
+        self.given += 1
+        self.values.append(value)
+        return OpenSize(self, len(self.values) - 1)
+
+    def make(self, text: str, value: Number) -> OpenSize:
+        """A size computed of others."""
+        if (known := self._known.get(text)) is None:
+            number = len(self.values)
+            self.values.append(value)
+            self._lines.append(f"v{number} = {text}")
+            known = self._known[text] = OpenSize(self, number)
+        return known
+
+    def find(self, text: str, *, is_so: bool) -> bool:
+        """Note what was found."""
+        if text not in self._found:
+            self._found.add(text)
+            self._lines.append(f"if {'not ' * is_so}({text}): return None")
+        return is_so
+
+    def hash(self, number: int) -> int:
+        """A size is looked for among others, and is no other's then, nor a plain number that it differs from now."""
+        if self.is_on:
+            self._hashed.add(number)
+        return hash(self.values[number])
+
+    def pin(self, number: int) -> Number:
+        """Somebody needs the number itself."""
+        value = self.values[number]
+        if self.is_on:
+            self.find(f"v{number} == {value!r}", is_so=True)
+        return value
+
+    def pin_all(self) -> None:
+        """Somebody looked at elements that depend on sizes."""
+        for number in range(self.given):
+            self.pin(number)
+
+    def keep(self, plain: Iterable[int]) -> None:
+        """End: `plain` are the numbers beside the open ones that sizes are told from."""
+        self.is_on = False
+        self._plain, self._recorded = frozenset(plain), self.values
+        self.caches.clear()
+        self._known.clear()
+        self._found.clear()
+
+    def at(self, given: Sequence[int]) -> list[Number] | None:
+        """All numbers for sizes that are given; None where something else would be found of them."""
+        if self._replay is None:
+            names = [f"v{i}" for i in range(len(self.values))]
+            head = f"def replay({', '.join(names[: self.given])}):"
+            lines = [head, *self._lines, f"return [{', '.join(names)}]"]
+            spaced: dict[str, Any] = {"math": math}
+            exec("\n ".join(lines), spaced)  # noqa: S102 - of lines that were written here
+            self._replay = spaced["replay"]
+        try:
+            found = self._replay(*given)
+        except (ArithmeticError, ValueError):
+            return None
+        return found if found is not None and self._tells_apart(found) else None
+
+    @contextmanager
+    def reading(self, values: list[Number]) -> Iterator[None]:
+        """Let the open sizes be these numbers meanwhile, and plain ones; one thread at a time."""
+        before = self.values, self.is_on, self.is_read
+        self.values, self.is_on, self.is_read = values, False, True
+        try:
+            with off_tape():
+                yield
+        finally:
+            self.values, self.is_on, self.is_read = before
+
+    def expect(self, check: Callable[[], bool]) -> bool:
+        """Note what is found of elements that depend on open sizes, whatever it is looked for with."""
+        with self.reading(self.values):
+            found = check()
+        self._expected.append((check, found))
+        return found
+
+    def is_as_expected(self) -> bool:
+        """Whether the same is found of elements, being read."""
+        return all(check() == found for check, found in self._expected)
+
+    def _tells_apart(self, found: list[Number]) -> bool:
+        """Whether sizes that were looked for among others differ where they did."""
+        seen: dict[Number, Number] = {}
+        for number in self._hashed:
+            before, now = self._recorded[number], found[number]
+            if seen.setdefault(now, before) != before or (now != before and now in self._plain):
+                return False
+        return True

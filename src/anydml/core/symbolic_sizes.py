@@ -1,0 +1,188 @@
+"""Open sizes: numbers that compute as they are now, while a tape notes what is done with them and found of them.
+
+What is planned with open sizes holds for all sizes of which the same would be found on the way. Whoever needs the
+number itself, as NumPy does, pins it: what is planned then holds for that number alone.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from anydml.core.guards import Tape
+
+    Number: TypeAlias = "int | float"
+
+
+_INTS = {int}
+
+
+class OpenSize:
+    """A number of a tape. It is an `int` to whoever asks, or a `float`, but none to C: that asks for its index."""
+
+    __slots__ = ("_number", "_tape")
+    __array_ufunc__ = None
+
+    def __init__(self, tape: Tape, number: int) -> None:
+        self._tape, self._number = tape, number
+
+    @property  # type: ignore[misc]  # of an object it can be set
+    def __class__(self) -> Any:
+        return type(self._tape.values[self._number])
+
+    @property
+    def tape(self) -> Tape:
+        """Where it is noted."""
+        return self._tape
+
+    @property
+    def number(self) -> int:
+        """By which the tape has it."""
+        return self._number
+
+    def __index__(self) -> int:
+        return operator.index(self._tape.pin(self._number))  # type: ignore[arg-type]  # a float raises
+
+    def __int__(self) -> int:
+        return int(self._tape.pin(self._number))
+
+    def __float__(self) -> float:
+        return float(self._tape.pin(self._number))
+
+    def __bool__(self) -> bool:
+        value = self._tape.values[self._number]
+        return self._tape.find(f"v{self._number} != 0", is_so=value != 0) if self._tape.is_on else bool(value)
+
+    def __hash__(self) -> int:
+        return self._tape.hash(self._number)
+
+    def __neg__(self) -> Any:
+        return operator.sub(0, self)
+
+    def __abs__(self) -> Any:
+        own: Any = self
+        return own if own >= 0 else -own
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __ceil__(self) -> Any:
+        return self._rounded(math.ceil)
+
+    def __floor__(self) -> Any:
+        return self._rounded(math.floor)
+
+    def _rounded(self, round_: Callable[[Number], int]) -> Any:
+        made = round_(self._tape.values[self._number])
+        text = f"math.{round_.__name__}(v{self._number})"
+        return self._tape.make(text, made) if self._tape.is_on else made
+
+    def __repr__(self) -> str:
+        # By which expressions tell constants apart.
+        return f"<open {id(self._tape)}.{self._number}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("an open size is of one process")
+
+
+def _operand(other: object) -> tuple[str, Number] | None:
+    if type(other) is OpenSize:
+        return f"v{other.number}", other.tape.values[other.number]
+    if type(other) is int or type(other) is float:
+        return (f"({other!r})" if math.isfinite(other) else f"float('{other!r}')"), other
+    if isinstance(other, float) or not hasattr(other, "__index__"):
+        return None
+    number = operator.index(other)
+    return f"({number!r})", number
+
+
+def _computing(sign: str, compute: Callable[[Any, Any], Any], *, is_turned: bool) -> Callable[[Any, Any], Any]:
+    def method(self: OpenSize, other: object) -> Any:
+        found = _operand(other)
+        if found is None:
+            return NotImplemented
+        name, value = found
+        tape = self.tape
+        own, present = f"v{self.number}", tape.values[self.number]
+        if is_turned:
+            made, text = compute(value, present), f"{name} {sign} {own}"
+        else:
+            made, text = compute(present, value), f"{own} {sign} {name}"
+        return tape.make(text, made) if tape.is_on else made
+
+    return method
+
+
+def _comparing(sign: str, compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
+    def method(self: OpenSize, other: object) -> Any:
+        if self is other:
+            return compare(0, 0)
+        tape = self.tape
+        if not (tape.is_on or tape.is_read):
+            return sign == "!="  # of an earlier tape, found in a cache
+        found = _operand(other)
+        if found is None:
+            return NotImplemented
+        name, value = found
+        is_so = compare(tape.values[self.number], value)
+        return tape.find(f"v{self.number} {sign} {name}", is_so=is_so) if tape.is_on else is_so
+
+    return method
+
+
+_COMPUTED = {
+    "add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "truediv": "/", "and": "&", "or": "|",
+    "lshift": "<<", "rshift": ">>", "pow": "**",
+}  # fmt: skip
+_COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+for _name, _sign in _COMPUTED.items():
+    _compute = getattr(operator, f"{_name}_" if _name in ("and", "or") else _name)
+    setattr(OpenSize, f"__{_name}__", _computing(_sign, _compute, is_turned=False))
+    setattr(OpenSize, f"__r{_name}__", _computing(_sign, _compute, is_turned=True))
+for _name, _sign in _COMPARED.items():
+    setattr(OpenSize, f"__{_name}__", _comparing(_sign, getattr(operator, _name)))
+
+
+def gcd(*numbers: Any) -> Any:
+    """The greatest number that divides all, of open sizes too."""
+    found: Any = math.gcd(*(one for one in numbers if type(one) is not OpenSize))
+    for one in numbers:
+        if type(one) is OpenSize:
+            name, value = _operand(found) or ("", 0)
+            made = math.gcd(int(value), int(one.tape.values[one.number]))
+            found = one.tape.make(f"math.gcd({name}, v{one.number})", made) if one.tape.is_on else made
+    return found
+
+
+def exact(value: object) -> Hashable:
+    """A key that finds nothing else: 1, 1.0 and True are equal, so are 0.0 and -0.0, and open sizes and numbers."""
+    if isinstance(value, (list, tuple)):
+        if value and set(map(type, value)) == _INTS:
+            return (type(value), int, *value)
+        return (type(value), *map(exact, value))
+    if isinstance(value, float):
+        return repr(value), float
+    return (type(value), value) if isinstance(value, int) else value
+
+
+def is_open(found: Any) -> bool:
+    """Whether there is an open size in a number, or in a list of some."""
+    kind = type(found)
+    if kind is tuple or kind is list:
+        return any(map(is_open, found))
+    return kind is OpenSize
+
+
+def as_numbers(found: Any) -> Any:
+    """The same with the numbers of open sizes, which pins them."""
+    kind = type(found)
+    if kind is tuple or kind is list:
+        return kind(map(as_numbers, found))
+    return operator.index(found) if kind is OpenSize else found

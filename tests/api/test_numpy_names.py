@@ -1,0 +1,252 @@
+"""NumPy's and PyTorch's names give what NumPy gives, of arrays and in graphs, and their errors name the rule."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml.api.derived import RENAMED
+from anydml.api.functions import function_names
+from anydml.api.numpy_names import FAMILIAR
+
+Array = np.ndarray[Any, Any]
+X = np.random.default_rng(0).standard_normal((2, 3, 4)).astype("float32")
+Y = np.random.default_rng(1).standard_normal((2, 3, 4)).astype("float32")
+ROW = np.random.default_rng(2).standard_normal(4).astype("float32")
+TABLE = np.random.default_rng(3).standard_normal((4, 5)).astype("float32")
+ODD = np.array([1, np.nan, np.inf, -np.inf, 0], "float32")
+WHOLE = np.arange(24, dtype="int64").reshape(2, 3, 4)
+
+
+def normal(x: Array, axes: tuple[int, ...], use_mean: bool = True) -> Array:
+    x = x.astype("float64")
+    middle = x.mean(axes, keepdims=True) if use_mean else 0.0
+    made: Array = (x - middle) / np.sqrt(((x - middle) ** 2).mean(axes, keepdims=True) + 1e-5)
+    return made
+
+
+def grouped(x: Array) -> Array:
+    return normal(x.reshape(2, 3, 4), (2,)).reshape(x.shape)
+
+
+GROUPED = X.reshape(2, 6, 2)
+# By what is written: the function, its arrays, other arguments, and NumPy's result.
+CASES: list[tuple[str, list[Array], tuple[Any, ...], dict[str, Any], Any]] = [
+    ("transpose", [X], (), {}, X.transpose()),
+    ("transpose", [X], ((1, 2, 0),), {}, X.transpose(1, 2, 0)),
+    ("permute", [X], ((-1, 0, 1),), {}, X.transpose(2, 0, 1)),
+    ("reshape", [X], ((4, -1),), {}, X.reshape(4, -1)),
+    ("reshape", [X], (-1,), {}, X.reshape(-1)),
+    ("expand_dims", [X], (1,), {}, np.expand_dims(X, 1)),
+    ("expand_dims", [X], ((0, -1),), {}, np.expand_dims(X, (0, -1))),
+    ("squeeze", [X[:, :1, :1]], (), {}, X[:, 0, 0]),
+    ("squeeze", [X[:, :1, :1]], (1,), {}, X[:, 0, :1]),
+    ("broadcast_to", [X[:, :1]], ((5, 2, 3, 4),), {}, np.broadcast_to(X[:, :1], (5, 2, 3, 4))),
+    ("flip", [X], (), {}, np.flip(X)),
+    ("flip", [X], ((0, -1),), {}, np.flip(X, (0, -1))),
+    ("pad", [X], (1,), {}, np.pad(X, 1)),
+    ("pad", [X], (((1, 0), (0, 2), (1, 1)), "edge"), {}, np.pad(X, ((1, 0), (0, 2), (1, 1)), "edge")),
+    ("pad", [X], ((1, 1), "reflect"), {}, np.pad(X, 1, "reflect")),
+    ("pad", [WHOLE], (2,), {"constant_values": 7}, np.pad(WHOLE, 2, constant_values=7)),
+    *[
+        (name, [X], args, {"keepdims": kept}, getattr(np, name)(X.astype("f8"), *args, keepdims=kept))
+        for name in ("sum", "prod", "average", "amax", "amin", "var", "std")
+        for args in ((), (1,), ((0, -1),))
+        for kept in (False, True)
+    ],
+    ("var", [X], (2,), {"ddof": 1}, X.var(2, ddof=1)),
+    ("sum", [WHOLE.astype("uint8")], (0,), {}, WHOLE.sum(0).astype("uint64")),
+    ("logsumexp", [X], (1,), {}, np.log(np.exp(X).sum(1))),
+    ("cumsum", [X], (), {}, np.cumsum(X)),
+    ("cumsum", [X], (1,), {}, np.cumsum(X, 1)),
+    ("cumprod", [X], (-1,), {}, np.cumprod(X, -1)),
+    ("sort", [X], (), {}, np.sort(X)),
+    ("sort", [X], (0,), {"descending": True}, -np.sort(-X, 0)),
+    ("argsort", [X], (1,), {}, np.argsort(X, 1)),
+    ("argsort", [np.ones((2, 9), "float32")], (), {}, np.tile(np.arange(9), (2, 1))),
+    ("take", [X], ([5, 0],), {}, np.take(X, [5, 0])),
+    ("take", [X], ([1, 0], 2), {}, np.take(X, [1, 0], 2)),
+    ("equal", [WHOLE, WHOLE[:1]], (), {}, np.equal(WHOLE, WHOLE[:1])),
+    ("not_equal", [WHOLE, WHOLE[:1]], (), {}, np.not_equal(WHOLE, WHOLE[:1])),
+    ("greater", [X, Y], (), {}, X > Y),
+    ("greater_equal", [X, Y], (), {}, X >= Y),
+    ("less", [X, ROW], (), {}, X < ROW),
+    ("less_equal", [X, ROW], (), {}, X <= ROW),
+    ("isnan", [ODD], (), {}, np.isnan(ODD)),
+    ("isinf", [ODD], (), {}, np.isinf(ODD)),
+    ("isfinite", [ODD], (), {}, np.isfinite(ODD)),
+    ("any", [(X > 1).astype("uint8")], (1,), {}, (X > 1).any(1)),
+    ("all", [X], (), {}, np.array(True)),
+    ("where", [(X > 0).astype("uint8"), X, Y], (), {}, np.where(X > 0, X, Y)),
+    ("square", [X], (), {}, X * X),
+    ("rsqrt", [X * X], (), {}, 1 / np.abs(X)),
+    ("matmul", [X, TABLE], (), {}, X @ TABLE),
+    ("matmul", [X, TABLE[:, 0]], (), {}, X @ TABLE[:, 0]),
+    ("matmul", [ROW, X.swapaxes(1, 2)], (), {}, ROW @ X.swapaxes(1, 2)),
+    ("matmul", [ROW, ROW], (), {}, ROW @ ROW),
+    ("matmul", [X[:, None], Y[None].swapaxes(2, 3)], (), {}, X[:, None] @ Y[None].swapaxes(2, 3)),
+    ("layer_norm", [X], (4,), {}, normal(X, (2,))),
+    ("layer_norm", [X], ((3, 4),), {}, normal(X, (1, 2))),
+    ("rms_norm", [X], (4,), {}, normal(X, (2,), use_mean=False)),
+    ("group_norm", [GROUPED], (3,), {}, grouped(GROUPED)),
+]  # fmt: skip
+EXACT = {"sum", "prod", "average", "var", "std", "cumsum", "cumprod", "matmul", "logsumexp", "rsqrt"}
+
+
+def same(found: Any, want: Any, name: str) -> None:
+    assert found.shape == want.shape
+    if want.dtype.kind == "f":
+        tolerance = 2e-6 if name in EXACT or name.endswith("norm") else 0
+        np.testing.assert_allclose(found, want.astype("float32"), rtol=tolerance, atol=tolerance)
+    else:
+        assert found.dtype == want.dtype
+        np.testing.assert_array_equal(found, want)
+
+
+def number(case: tuple[Any, ...]) -> str:
+    return f"{case[0]}-{case[2]}-{case[3]}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=number)
+def test_arrays(case: Any) -> None:
+    name, arrays, args, named, want = case
+    same(getattr(dml, name)(*arrays, *args, **named), want, name)
+
+
+@pytest.mark.parametrize("case", CASES, ids=number)
+def test_in_a_graph(case: Any) -> None:
+    """Booleans are UINT8 there, as DirectML has them; whatever follows reads memory that is described anew."""
+    name, arrays, args, named, want = case
+    graph = dml.Graph(dml.Device())
+    made = getattr(dml, name)(*map(graph.input, arrays), *args, **named)
+    found = graph.compile(dml.identity(made))(*arrays)
+    same(found, want.astype("uint8") if want.dtype == bool else want, name)
+
+
+def test_weights_of_normalisation() -> None:
+    weight, bias = (np.random.default_rng(k).standard_normal((3, 4)).astype("float32") for k in range(2))
+    same(dml.layer_norm(X, (3, 4), weight, bias), normal(X, (1, 2)) * weight + bias, "layer_norm")
+    same(dml.rms_norm(X, 4, ROW), normal(X, (2,), use_mean=False) * ROW, "rms_norm")
+    scale, shift = np.arange(6, dtype="float32"), np.arange(6, 12, dtype="float32")
+    want = grouped(GROUPED) * scale[:, None] + shift[:, None]
+    same(dml.group_norm(GROUPED, 3, scale, shift), want, "group_norm")
+    out = np.zeros_like(GROUPED)
+    for weights in ((None, None), (scale, None), (None, shift), (scale, shift)):
+        assert dml.group_norm(GROUPED, 3, *weights, out=out) is out
+        same(out, np.array(dml.group_norm(GROUPED, 3, *weights)), "group_norm")
+
+
+def test_joined() -> None:
+    same(dml.concatenate([X, Y], axis=1), np.concatenate([X, Y], 1), "concatenate")
+    same(dml.concatenate([X, Y], axis=None), np.concatenate([X, Y], None), "concatenate")
+    same(dml.cat([X, Y], -1), np.concatenate([X, Y], -1), "cat")
+    same(dml.stack([X, Y], axis=-1), np.stack([X, Y], -1), "stack")
+    graph = dml.Graph(dml.Device())
+    x, y = graph.input(X), graph.input(Y)
+    found = graph.compile([dml.stack([x, y]), dml.concatenate([x, y], None)])(X, Y)
+    same(found[0], np.stack([X, Y]), "stack")
+    same(found[1], np.concatenate([X, Y], None), "concatenate")
+    indices = np.array([[[1], [0], [3]]] * 2)
+    same(dml.take_along_axis(X, indices, 2), np.take_along_axis(X, indices, 2), "take_along_axis")
+    same(dml.embedding([2, 0], TABLE), TABLE[[2, 0]], "embedding")
+
+
+def test_results_go_where_they_are_told() -> None:
+    out = np.full((2, 8), 9, "float32")[:, ::2]
+    assert dml.sum(X, axis=1, out=out) is out
+    same(out, X.sum(1), "sum")
+    column = np.zeros((2, 3), "float32")
+    assert dml.matmul(X, ROW, out=column) is column
+    same(column, X @ ROW, "matmul")
+    truths = np.zeros((2, 3, 4), bool)
+    assert dml.greater(X, 0.5, out=truths) is truths
+    np.testing.assert_array_equal(truths, X > 0.5)
+    for name, args in (("var", (1, False, 1)), ("std", (1,)), ("amax", (1,)), ("logsumexp", (1,))):
+        made = np.zeros((2, 4), "float32")
+        assert getattr(dml, name)(X, *args, out=made) is made
+        same(made, getattr(dml, name)(X, *args), name)
+
+
+def test_lists_and_numbers() -> None:
+    assert dml.sum([1, 2, 3]) == 6
+    assert dml.amax([[1.0, 5.0], [2.0, 3.0]], axis=0).tolist() == [2, 5]
+    np.testing.assert_array_equal(dml.matmul([[1.0, 2.0]], np.array([[3], [4]], "float32")), [[11]])
+    assert dml.sum(np.array(3.0, "float32")) == 3
+    assert dml.reshape([1, 2, 3, 4], (2, 2)).tolist() == [[1, 2], [3, 4]]
+    assert dml.sum(np.ones(300, bool)) == 300
+
+
+def test_pytorch() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test EXTRAS=torch")
+    x = torch.from_numpy(X)
+    assert dml.greater(x, 0).dtype == torch.bool
+    assert torch.equal(x[dml.argsort(x[:, 0, 0])], x[torch.argsort(x[:, 0, 0])])
+    for name, args in (("sum", (1,)), ("transpose", ((2, 0, 1),)), ("reshape", ((6, 4),)), ("squeeze", ()),
+                       ("expand_dims", (1,)), ("broadcast_to", ((5, 2, 3, 4),)), ("average", ())):  # fmt: skip
+        found = getattr(dml, name)(x, *args)
+        assert isinstance(found, torch.Tensor), name
+        same(found.numpy(), np.array(getattr(dml, name)(X, *args)), "sum")
+    assert dml.sum(torch.ones(300, dtype=torch.bool)).item() == 300
+    assert dml.sum(torch.ones(300, dtype=torch.uint8)).dtype == torch.int64
+    layer = torch.nn.functional.layer_norm(x, (4,), torch.from_numpy(ROW))
+    torch.testing.assert_close(dml.layer_norm(x, 4, torch.from_numpy(ROW)), layer)
+
+
+WRONG: list[tuple[Any, str]] = [
+    (lambda: dml.sum(X, axis=3), r"sum: axis must lie in -3 \.\. 2; got 3"),
+    (lambda: dml.sum(X, axis=(0, -3)), "sum: axis must name no dimension twice"),
+    (lambda: dml.sum(X, axis=1.5), "sum: axis must be an integer, or a list of them; got 1.5"),  # type: ignore[arg-type]  # what is asked
+    (lambda: dml.sum(np.array(1.0, "float32"), axis=0), "sum: axis must be None; got 0"),
+    (lambda: dml.transpose(X, (0, 1)), "transpose: axes must name each of the 3 dimensions once"),
+    (lambda: dml.squeeze(X, 0), r"squeeze: axis must name dimensions of size 1 of \(2, 3, 4\); got 0"),
+    (lambda: dml.broadcast_to(X, (3, 3, 4)), "broadcast_to: shape must be one that"),
+    (lambda: dml.pad(X, (1, 2, 3)), "pad: pad_width must be a number"),
+    (lambda: dml.pad(X, 1, "wrap"), "pad: mode must be one of constant, edge, reflect, symmetric; got 'wrap'"),
+    (lambda: dml.var(X, 0, ddof=2), "var: ddof must be less than the 2 elements"),
+    (lambda: dml.matmul(X, X), r"matmul: the last size of a must be that of b before its last, 3; got \(2, 3, 4\)"),
+    (lambda: dml.matmul(X, np.float32(2)), "matmul: a and b must have dimensions.*use multiply"),
+    (lambda: dml.layer_norm(X, 3), r"layer_norm: normalized_shape must be the last of the sizes \(2, 3, 4\); got 3"),
+    (lambda: dml.group_norm(X, 2), "group_norm: num_groups must divide the channels"),
+    (lambda: dml.sum(X.astype("complex64")), "complex64"),
+    (lambda: dml.matmul(X.astype("int32"), TABLE), "GEMM"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), WRONG, ids=[message[:30] for _, message in WRONG])
+def test_what_is_wrong_is_named(call: Any, message: str) -> None:
+    with pytest.raises(dml.DmlError, match=message):
+        call()
+
+
+def test_reshape_in_a_graph_names_the_count() -> None:
+    graph = dml.Graph(dml.Device())
+    x = graph.input(X)
+    with pytest.raises(dml.DescriptionError, match=r"reshape: shape must have the 24 elements of \(2, 3, 4\)"):
+        dml.reshape(x, (5, -1))
+    same(graph.compile(dml.reshape(dml.transpose(x), -1))(X), X.T.reshape(-1), "reshape")  # which is no view
+
+
+def test_names_are_nobody_elses() -> None:
+    names = {function.__name__ for function in FAMILIAR}
+    assert names.isdisjoint(function_names())
+    assert set(RENAMED).isdisjoint({*names, *function_names()})
+    assert {*names, *RENAMED} <= set(dml.__all__)
+    assert dml.maximum is dml.max
+    assert {name for name, *_ in CASES} | {
+        "cat", "concatenate", "embedding", "stack", "take_along_axis",
+    } == names  # fmt: skip
+
+
+def test_examples_in_docstrings_run() -> None:
+    runner, parser = doctest.DocTestRunner(), doctest.DocTestParser()
+    known = {"np": np, **{function.__name__: function for function in FAMILIAR}}
+    for function in FAMILIAR:
+        example = parser.get_doctest(function.__doc__ or "", known, function.__name__, None, 0)
+        assert example.examples
+        assert runner.run(example).failed == 0
+        assert list(inspect.signature(function).parameters)

@@ -1,0 +1,98 @@
+"""The snippets of README and of the guides run and print what the page says, and counts are the project's own."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from anydml.cli.app import app
+from anydml.core.operator_type import OperatorType
+from anydml.operators import OPERATORS
+from scripts import write_operators
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+PAGES = sorted(path for path in [README, *(ROOT / "docs").rglob("*.md")] if "```" in path.read_text())
+BLOCK = re.compile(r"```python\n(.*?)```(?:\n```output\n(.*?)```)?", re.DOTALL)
+SHELL = re.compile(r"```shell\n\$ anydml (.*?)\n(.*?)```", re.DOTALL)
+LONGEST = 150
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def having(pattern: re.Pattern[str], least: int) -> list[Path]:
+    """The pages with such blocks, of which there are so many altogether."""
+    found = [page for page in PAGES if pattern.search(page.read_text())]
+    assert sum(len(pattern.findall(page.read_text())) for page in found) >= least, "none was lost"
+    return found
+
+
+def is_left_out(text: str) -> bool:
+    """Whether something is about ONNX, where that is not installed: `make test EXTRAS=onnx` runs it."""
+    return "onnx" in text and importlib.util.find_spec("onnx") is None
+
+
+@pytest.mark.parametrize("page", having(BLOCK, 16), ids=name_of)
+def test_snippets_print_what_they_say(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    namespace: dict[str, object] = {}
+    monkeypatch.chdir(ROOT)
+    for code, expected in BLOCK.findall(page.read_text()):
+        if is_left_out(code):
+            continue
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, str(page), "exec"), namespace)
+        assert printed.getvalue() == expected, code
+
+
+@pytest.mark.parametrize("page", having(SHELL, 5), ids=name_of)
+def test_commands_print_what_they_say(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+    def without_what_varies(text: str) -> str:
+        return re.sub(r"\d+\.\d+ ms|\(\w+, \d+ [\w' ]+\)", "…", text)
+
+    for command, expected in SHELL.findall(page.read_text()):
+        if is_left_out(command):
+            continue
+        result = CliRunner().invoke(app, shlex.split(command), prog_name="anydml")
+        assert without_what_varies(result.output) == without_what_varies(expected), command
+
+
+def test_readme_counts_the_operators() -> None:
+    """In its second sentence, where nobody misses it, and where it says how complete it is."""
+    text, there = README.read_text(), len(OPERATORS)
+    assert there == len(OperatorType) - 1, "INVALID is none"
+    assert re.split(r"(?<=\.)\s+", text)[1].startswith(f"All {there} are there, ")
+    assert f"\n- All {there} operators, in every type" in text
+    for file in write_operators.COUNTING:
+        assert write_operators.count("All 3 operators") == f"All {there} operators"
+        assert write_operators.count(file.read_text()) == file.read_text(), "write it anew with `make written`"
+        assert f"All {there} " in file.read_text()
+
+
+def test_readme_is_short() -> None:
+    assert len(README.read_text().splitlines()) <= LONGEST
+
+
+@pytest.mark.parametrize("page", [README, ROOT / "CHANGELOG.md"], ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Those of the site are checked when it is built."""
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
+    assert targets
+    assert not [target for target in targets if not (page.parent / target).exists()]
+
+
+def test_changelog_has_the_version() -> None:
+    import anydml
+
+    assert f"## {anydml.__version__} " in (ROOT / "CHANGELOG.md").read_text()

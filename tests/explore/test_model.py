@@ -1,0 +1,292 @@
+"""What `anydml explore MODEL` tells a page of a model: graphs, the check, weights, passes, times, other answers."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from anydml.core.errors import ModelError, UnsupportedError
+from anydml.explore import page
+from anydml.explore.drawing import GraphNode, ModelGraph, Slot
+from anydml.explore.jobs import Jobs
+from anydml.explore.model import answers, open_model, standalone
+from anydml.explore.statistics import statistics_of
+
+if TYPE_CHECKING:
+    from anydml.explore.model import Opened
+
+HAS_ONNX = importlib.util.find_spec("onnx") is not None
+needs_onnx = pytest.mark.skipif(not HAS_ONNX, reason="needs requirements/onnx.txt")
+MODELS = Path(__file__).parents[2] / "examples" / "models"
+HOSTILE = "</script><img src=x onerror=alert(1)>\u202e\x1b[31m"
+
+
+def saved(path: Path, nodes: list[Any], inputs: list[Any], outputs: list[Any], weights: dict[str, Any]) -> Path:
+    import onnx
+    from onnx import helper
+
+    tensors = [onnx.numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph(nodes, "graph", inputs, outputs, tensors)
+    sets = [helper.make_opsetid("", 17), helper.make_opsetid("com.example", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=sets, ir_version=8), path)
+    return path
+
+
+def flow(folder: Path, odd: str = "odd") -> Path:
+    """A choice, a product with a weight, a node that nothing can run, and one that the host runs."""
+    from onnx import TensorProto, helper
+
+    def info(name: str, sizes: list[int], kind: int = TensorProto.FLOAT) -> Any:
+        return helper.make_tensor_value_info(name, kind, sizes)
+
+    make = helper.make_node
+    then = helper.make_graph([make("Mul", ["x", "x"], ["t"], name="square")], "then", [], [info("t", [3, 3])])
+    other = helper.make_graph([make("Neg", ["x"], ["e"], name="minus")], "other", [], [info("e", [3, 3])])
+    nodes = [
+        make("If", ["c"], ["a"], name="choose", then_branch=then, else_branch=other),
+        make("MatMul", ["x", "w"], ["m"], name="mix"),
+        make("Constant", [], ["k"], value_float=2.0),
+        make("Mul", ["m", "k"], ["n"], name="twice"),
+        make("Mystery", ["n"], ["o"], name=odd, domain="com.example"),
+        make("Det", ["n"], ["d"], name="determinant"),
+    ]
+    outputs = [info("a", [3, 3]), info("o", [3, 3]), info("d", [])]
+    weights = {"w": np.arange(9, dtype=np.float32).reshape(3, 3)}
+    return saved(folder / "flow.onnx", nodes, [info("x", [3, 3]), info("c", [], TensorProto.BOOL)], outputs, weights)
+
+
+def place(opened: Opened, name: str, graph: int = 0) -> str:
+    return next(f"{graph}.{k}" for k, node in enumerate(opened.work.graphs[graph].nodes) if node.name == name)
+
+
+@needs_onnx
+def test_a_model_is_told_with_what_cannot_run_and_why(tmp_path: Path) -> None:
+    opened = open_model(flow(tmp_path), {})
+    graph = opened.graph({"graph": 0})
+    nodes = {node.get("name", ""): node for node in graph["nodes"] if not node.get("end")}
+    assert set(nodes) == {"choose", "mix", "twice", "odd", "determinant"}  # a constant is shown where it is read
+    assert nodes["mix"]["in"] == [["A", "x"], ["B", "w", 1]]
+    assert graph["types"]["w"] == "float[3,3]"
+    found = opened.jobs.result("check")
+    assert found["nodes"][place(opened, "odd")]["state"] == "refused"
+    assert "com.example.Mystery is not supported" in found["nodes"][place(opened, "odd")]["note"]
+    assert found["nodes"][place(opened, "determinant")]["state"] == "host"
+    assert "36 bytes" in found["nodes"][place(opened, "determinant")]["note"]
+    assert found["nodes"][place(opened, "mix")]["operators"] == ["GEMM"]
+    assert found["types"]["m"] == "float[3,3]"
+
+
+@needs_onnx
+def test_bodies_are_graphs_of_their_own_and_their_reads_are_links(tmp_path: Path) -> None:
+    opened = open_model(flow(tmp_path), {})
+    graph = opened.graph({"graph": 0})
+    number, choose = next((k, node) for k, node in enumerate(graph["nodes"]) if node["kind"] == "If")
+    bodies = dict(choose["bodies"])
+    assert set(bodies) == {"then_branch", "else_branch"}
+    assert ["read within", "x"] in choose["in"]
+    read = {graph["nodes"][edge[0]]["name"] for edge in graph["edges"] if edge[1] == number}
+    assert read == {"x", "c"}
+    inner = opened.graph({"graph": bodies["then_branch"]})
+    assert inner["around"] == 0
+    assert [node["kind"] for node in inner["nodes"]] == ["Input", "Mul", "Output"]
+    wrong: list[Any] = [{"graph": 9}, {"graph": -1}, {"graph": "0"}, [], None]
+    for asked in wrong:
+        with pytest.raises(ModelError, match="there is no graph"):
+            opened.graph(asked)
+
+
+@needs_onnx
+def test_functions_are_graphs_that_calls_open(tmp_path: Path) -> None:
+    import onnx
+    from onnx import TensorProto, helper
+
+    sets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    add = helper.make_node("Add", ["a", "a"], ["b"], name="sum")
+    twice = helper.make_function("own", "Twice", ["a"], ["b"], [add], sets[:1])
+    four = helper.make_node("Twice", ["a"], ["b"], name="half", domain="own")
+    again = helper.make_function("own", "Again", ["a"], ["b"], [four], sets)
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Again", ["x"], ["y"], domain="own")], "graph", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=sets, ir_version=8, functions=[twice, again])
+    onnx.save(model, tmp_path / "model.onnx")
+    opened = open_model(tmp_path / "model.onnx", {})
+    titles = [graph["title"] for graph in opened.overview()["graphs"]]
+    assert titles == ["graph", "function Twice", "function Again"]
+    assert [node["kind"] for node in opened.graph({"graph": 0})["nodes"]] == ["Input", "Add", "Output"]  # put in place
+    call = next(node for node in opened.graph({"graph": 2})["nodes"] if node["kind"] == "own.Twice")
+    assert call["bodies"] == [["function", 1]]
+
+
+@needs_onnx
+def test_passes_times_and_other_answers_are_told_by_node() -> None:
+    opened = open_model(MODELS / "crop.onnx", {"sizes": ("batch=2", "picks=2")})
+    nodes = {f"0.{k}" for k, node in enumerate(opened.work.graphs[0].nodes) if not node.end}
+    passes = opened.jobs.result("passes")["passes"]
+    assert passes
+    assert all(one["nodes"] and set(one["nodes"]) <= nodes and one["does"] for one in passes)
+    profile = opened.jobs.result("profile")
+    assert profile["ms"] > 0
+    assert {place for one in profile["passes"] for place in one["nodes"]} <= nodes
+    if importlib.util.find_spec("onnxruntime") is not None:
+        found = opened.jobs.result("compare")
+        assert all(one["agrees"] for one in found["tensors"].values())
+        assert all(one["samples"] and one["samples"][0][1:] for one in found["tensors"].values())
+        assert [one["agrees"] for one in found["outputs"]] == [True] * len(found["outputs"])
+        json.dumps(found, allow_nan=False)
+
+
+@needs_onnx
+def test_a_weight_is_told_by_its_figures(tmp_path: Path) -> None:
+    opened = open_model(flow(tmp_path), {})
+    found = opened.weight({"name": "w"})
+    assert (found["count"], found["min"], found["max"], found["mean"], found["zeros"]) == (9, 0, 8, 4, 1)
+    assert found["bytes"] == 36
+    with pytest.raises(ModelError, match="there is no such weight"):
+        opened.weight({"name": "x"})
+
+
+def test_figures_are_those_of_numpy_whatever_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[statistics_of.__module__], "_PIECE", 100)
+    numbers = np.random.default_rng(0).normal(3, 2, 1_050).astype(np.float32)
+    found = statistics_of(numbers.reshape(50, 21))
+    wide = numbers.astype(np.float64)
+    for key, value in (("mean", wide.mean()), ("std", wide.std()), ("min", wide.min()), ("max", wide.max())):
+        assert found[key] == pytest.approx(value, rel=1e-12)
+    assert sum(found["bins"]) == 1_050
+    odd = statistics_of(np.array([np.nan, np.inf, -np.inf, 0, 1], np.float16))
+    assert (odd["nan"], odd["infinite"], odd["zeros"], odd["min"], odd["max"]) == (1, 2, 1, 0, 1)
+    for numbers in (np.zeros(0, np.float32), np.array([1e308, -1e308]), np.array([np.nan]), np.array([True, False])):
+        json.dumps(statistics_of(numbers), allow_nan=False)
+
+
+def test_a_dxdispatch_model_is_its_dispatches_with_their_faults(tmp_path: Path) -> None:
+    tensor = {"DataType": "FLOAT32", "Sizes": [4]}
+    crop = {
+        "type": "DML_OPERATOR_SLICE1", "InputTensor": tensor, "OutputTensor": tensor,
+        "InputWindowOffsets": [0], "InputWindowSizes": [4], "InputWindowStrides": [0],
+    }  # fmt: skip
+    data = {
+        "resources": {
+            "x": {"initialValuesDataType": "FLOAT32", "initialValues": [1, 2, 3, 4]},
+            "y": {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 4, "value": 0}},
+        },
+        "dispatchables": {"crop": crop, "bad": {"type": "DML_OPERATOR_FOO"}},
+        "commands": [
+            {"type": "dispatch", "dispatchable": "crop", "bindings": {"InputTensor": "x", "OutputTensor": "y"}},
+            {"type": "dispatch", "dispatchable": "bad", "bindings": {"InputTensor": "y"}},
+            {"type": "print", "resource": "y"},
+        ],
+    }
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(data))
+    opened = open_model(path, {})
+    graph = opened.graph({"graph": 0})
+    assert [(node["kind"], node["name"]) for node in graph["nodes"]] == [
+        ("SLICE1", "crop"), ("not an operator", "bad"), ("Print", "y"),
+    ]  # fmt: skip
+    assert [edge[:2] for edge in graph["edges"]] == [[0, 1], [0, 2]]
+    assert ["InputTensor", "FLOAT32 {4}"] in graph["nodes"][0]["attributes"]
+    nodes = opened.jobs.result("check")["nodes"]
+    assert "InputWindowStrides[0] must not be 0" in nodes["0.0"]["note"]
+    assert nodes["0.1"]["state"] == "refused"
+    assert opened.weight({"name": "x"})["mean"] == 2.5
+
+
+def test_a_dxdispatch_model_that_runs_has_passes_and_times() -> None:
+    opened = open_model(MODELS / "slice1.json", {})
+    assert opened.jobs.result("check")["nodes"]["0.0"] == {"level": "2_1"}
+    assert [one["nodes"] for one in opened.jobs.result("passes")["passes"]] == [["0.0"], ["0.2"]]
+    assert [one["nodes"] for one in opened.jobs.result("profile")["passes"]] == [["0.0"], ["0.2"]]
+
+
+def test_a_page_asks_for_work_until_it_is_done() -> None:
+    asks = answers(open_model(MODELS / "slice1.json", {}))
+    assert asks["model"]({})["jobs"] == ["check", "passes", "profile"]
+    while (state := asks["job"]({"name": "check"}))["state"] == "running":
+        time.sleep(0.01)
+    assert state["state"] == "done"
+    assert asks["job"]({"name": "check"})["result"] == state["result"]
+    assert answers(None)["model"]({}) is None
+
+
+def test_work_that_fails_says_so_and_may_be_asked_for_again() -> None:
+    calls = []
+
+    def refuse(_say: Any) -> None:
+        calls.append(1)
+        raise KeyError("no")
+
+    def add(say: Any) -> int:
+        say("adding")
+        return 3
+
+    jobs = Jobs({"refuse": refuse, "add": add})
+    while (state := jobs.start("add"))["state"] == "running":
+        pass
+    assert (state["state"], state["result"]) == ("done", 3)
+    for times in (1, 2):
+        asked = 0
+        while (state := jobs.start("refuse"))["state"] == "running" and asked < 1000:
+            time.sleep(0.01)
+            asked += 1
+        assert (state["state"], len(calls)) == ("failed", times)
+        assert "KeyError" in state["says"]
+    for name, shown in (("other", "'other'"), (["add"], r"\['add'\]")):
+        with pytest.raises(ModelError, match=f"there is no work called {shown}"):
+            jobs.start(name)
+
+
+@needs_onnx
+def test_work_that_open_sizes_make_fail_says_which_and_ends(tmp_path: Path) -> None:
+    """A page that asks after it failed began it anew, each time, and showed it at work for ever."""
+    from onnx import TensorProto, helper
+
+    node = helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=[7, 7])
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3, "h", "w"]) for name in "xy")
+    asks = answers(open_model(saved(tmp_path / "window.onnx", [node], [x], [y], {}), {}))
+    for name in ("passes", "profile"):
+        asked = 0
+        while (state := asks["job"]({"name": name}))["state"] == "running" and asked < 2000:
+            time.sleep(0.01)
+            asked += 1
+        assert state["state"] == "failed"
+        assert "open sizes were taken for h=2, w=2; --shape" in state["says"]
+
+
+def test_a_graph_of_ten_thousand_nodes_is_laid_out() -> None:
+    nodes = [
+        GraphNode("Add", f"n{k}", [Slot("A", f"t{k - 1}"), Slot("B", "t0")], [Slot("C", f"t{k}")])
+        for k in range(10_000)
+    ]
+    graph = ModelGraph("large", nodes).as_data()
+    assert len(graph["edges"]) == 9_999 + 9_998
+    assert graph["width"] < 2_000
+
+
+@needs_onnx
+def test_names_of_strangers_stay_text_in_a_page_of_one_file(tmp_path: Path) -> None:
+    opened = open_model(flow(tmp_path, HOSTILE), {})
+    text = page.standalone(*standalone(opened))
+    assert HOSTILE not in text
+    assert "<img" not in text
+    assert "\u202e" not in text
+    assert "\x1b" not in text
+    assert text.count("</script>") == 2
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
+    assert data
+    assert any("onerror" in node.get("name", "") for node in json.loads(data[1])["drawn"][0]["nodes"])
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
+
+
+def test_without_what_lays_graphs_out_a_model_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "igraph", None)
+    with pytest.raises(UnsupportedError, match=r"needs igraph.*pip install 'anydml\[graph\]'"):
+        open_model(MODELS / "slice1.json", {})
