@@ -16,6 +16,8 @@ from doors import as_list
 if TYPE_CHECKING:
     from case_kinds import Case
 
+pytestmark = pytest.mark.sampled(2)
+
 X = np.arange(12, dtype="float32").reshape(3, 4)
 
 

@@ -22,6 +22,8 @@ from contractions import draw, product
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.sampled(4)
+
 Array = np.ndarray[Any, Any]
 CPU = dml.Device("cpu")
 RNG = np.random.default_rng(0)

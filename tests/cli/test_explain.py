@@ -23,6 +23,8 @@ from tests.explain.test_explain import TEXTS
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.sampled(6)
+
 SLICE1 = "slice1 --sizes 1,1,4,4 --offsets 0,0,0,1 --window 1,1,4,3 --strides 1,1,-2,2"
 FULL = (
     "DML_OPERATOR_SLICE1 --input-tensor-sizes {1,1,4,4} --input-window-offsets {0,0,0,1}"

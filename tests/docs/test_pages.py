@@ -22,6 +22,8 @@ from scripts.pages.wording import formula
 if TYPE_CHECKING:
     from scripts.pages.families import Operator
 
+pytestmark = pytest.mark.sampled(4)
+
 
 @pytest.mark.parametrize("family", families())
 def test_pages_have_fields_levels_a_picture_and_an_example(family: str) -> None:

@@ -19,6 +19,8 @@ from modelling import DISPATCH, SUM, changed, floats, lines, model, program, run
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.sampled(3)
+
 STOPPED = f"no more than {MOST_FAULTS} faults are told"
 
 

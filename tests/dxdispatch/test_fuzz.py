@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
+pytestmark = pytest.mark.sampled(2)
+
 SHARDS, COUNT = (10, 200) if os.environ.get("CI") == "true" else (1, 150)
 MOST_CALLS = 1_000_000  # of functions, for a model; 200 of them took at most 15,322
 SECONDS_EACH = 600  # after which a model hangs, and the process ends where it is

@@ -17,6 +17,8 @@ import pytest
 
 from anydml.engines.common import cache
 
+pytestmark = pytest.mark.sampled(4)
+
 posix = pytest.mark.skipif(os.name != "posix", reason="Windows has neither users, limits nor these locks")
 as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root becomes another user")
 TIMEOUT = 300

@@ -20,6 +20,8 @@ from places import WIPED, get, is_on_gpu, put
 if TYPE_CHECKING:
     from case_kinds import Case
 
+pytestmark = [pytest.mark.sampled(12), pytest.mark.check_bounds]
+
 Array = np.ndarray[Any, Any]
 FLOAT32 = dml.DataType.FLOAT32
 TUNED = [name for name in ENGINES if name != "reference"]

@@ -23,6 +23,8 @@ from trees import Trees, fetched_of, room, shape_of, source
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.sampled(3)
+
 Array = np.ndarray[Any, Any]
 TYPES = list(NUMPY_TYPES)
 F32 = DataType.FLOAT32

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.sampled(3)
+
 
 @pytest.fixture(params=[1, 2, 16])
 def threads(request: pytest.FixtureRequest) -> Iterator[int]:

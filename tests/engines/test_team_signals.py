@@ -6,6 +6,8 @@ import pytest
 
 from threading_helpers import KINDS, LINUX, run_python
 
+pytestmark = pytest.mark.sampled(3)
+
 
 @LINUX
 def test_a_dispatch_on_pythons_threads_ends_before_whatever_a_handler_raises() -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = [
+    pytest.mark.sampled(4),
     pytest.mark.skipif(browser.PROGRAM is None, reason="no browser here: install chromium"),
     pytest.mark.skipif(importlib.util.find_spec("websockets") is None, reason="needs requirements/browser.txt"),
 ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from strategies import Array
+
+pytestmark = pytest.mark.sampled(2)
 
 T, D = dml.TensorDesc, dml.DataType
 F32 = D.FLOAT32

@@ -14,6 +14,8 @@ from doors import as_list
 if TYPE_CHECKING:
     from case_kinds import Case
 
+pytestmark = pytest.mark.sampled(8)
+
 T = dml.TensorDesc
 X = np.arange(24, dtype="float32").reshape(4, 6)
 WORD: Any = "no"

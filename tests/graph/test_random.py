@@ -15,6 +15,8 @@ from cases import ENGINES
 from places import get
 from random_graphs import FEW, graphs
 
+pytestmark = pytest.mark.check_bounds
+
 EXAMPLES = settings(
     deadline=None,
     derandomize=False,

@@ -20,6 +20,8 @@ from anydml.ir.views import View
 from cases import ENGINES
 from places import get, put
 
+pytestmark = [pytest.mark.sampled(2), pytest.mark.check_bounds]
+
 F32 = DataType.FLOAT32
 ROWS, COLUMNS = 5, 7
 WHOLE, BY_ROW = (ROWS, COLUMNS), (ROWS, 1)

@@ -9,6 +9,8 @@ import pytest
 
 import anydml as dml
 
+pytestmark = pytest.mark.check_bounds
+
 SIZES = (1, 1, 8, 8)
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     Case = Callable[[dml.Graph, Any], Any]
 
+pytestmark = pytest.mark.check_bounds
+
 CHANGES_ROUNDING = {"attention", "nhwc_layout", "split_k", "matrix_layout", "scale_folding", "weight_only"}
 """Those whose docstrings say that they round otherwise, or sum in another order."""
 RNG = np.random.default_rng(7)

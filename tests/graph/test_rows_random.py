@@ -19,6 +19,8 @@ from doors import as_list
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+pytestmark = pytest.mark.check_bounds
+
 FEW = int(os.environ.get("ANYDML_TEST_EXAMPLES", "0"))
 QUICK = settings(deadline=None, derandomize=False, print_blob=True, max_examples=FEW or 60)
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from anydml.graph.recipe import Recipe, StoreKind
     from anydml.ir.views import View
 
+pytestmark = pytest.mark.check_bounds
+
 
 XY: dict[str, StoreKind] = {"x": "input", "y": "output"}
 XSY: dict[str, StoreKind] = {"x": "input", "s": "scratch", "y": "output"}

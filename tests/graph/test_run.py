@@ -10,6 +10,8 @@ import pytest
 import anydml as dml
 from small_graphs import T, X, crop_and_sum, gathering
 
+pytestmark = pytest.mark.check_bounds
+
 # Values
 
 

@@ -36,6 +36,8 @@ from tests.operators.test_weights import Weights
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+pytestmark = pytest.mark.check_bounds
+
 Array = np.ndarray[Any, Any]
 F32, INT64 = dml.DataType.FLOAT32, dml.DataType.INT64
 

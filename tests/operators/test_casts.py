@@ -16,6 +16,8 @@ from anydml.core.enums import NUMPY_TYPES
 from drawing import hard_values, special_values
 from places import get, put
 
+pytestmark = pytest.mark.sampled(4)
+
 
 def numbers_of(data_type: DataType) -> Array:
     """Ends of ranges, ties, zeros, infinities and NaN, of either sign, quiet and signalling."""

@@ -11,6 +11,8 @@ import anydml as dml
 from anydml.engines.common.threads import get_num_threads, set_num_threads
 from places import get, is_on_gpu, put
 
+pytestmark = pytest.mark.sampled(4)
+
 RNG = np.random.default_rng(18)
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from anydml.operators.tables import LevelSupport
     from case_kinds import Case
 
+pytestmark = pytest.mark.sampled(30, interpreted=8)
+
 AT_EVERY_LEVEL = {
     dml.Slice, dml.Slice1, dml.GatherND, dml.GatherND1, dml.CumulativeSummation, dml.CumulativeProduct,
 }  # fmt: skip

@@ -9,6 +9,8 @@ from elementwise import ELEMENT_WISE, assert_computed, examples, expected
 from elementwise_oracle import ORACLE
 from places import get, put
 
+pytestmark = pytest.mark.sampled(6)
+
 CLASSES = [cls for cls in ELEMENT_WISE if cls is not dml.Cast]
 """Those with an oracle here; conversions have tests of their own."""
 

@@ -20,6 +20,8 @@ from running import Memory, check_other_bytes, run
 if TYPE_CHECKING:
     from drawing import Case
 
+pytestmark = pytest.mark.sampled(4)
+
 FEW = int(os.environ.get("ANYDML_TEST_EXAMPLES", "0"))
 HIGHEST = dml.FeatureLevel.highest()
 

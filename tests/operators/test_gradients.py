@@ -15,6 +15,8 @@ from places import get, put
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.sampled(5)
+
 Array = np.ndarray[Any, Any]
 STEP = 2.0**-8
 """Of finite differences: no number below lies so near to where a function bends, or to its neighbour."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from case_kinds import Case as Example
     from drawing import Case
 
+pytestmark = [pytest.mark.sampled(6), pytest.mark.check_bounds]
+
 FEW = int(os.environ.get("ANYDML_TEST_EXAMPLES", "0"))
 
 

@@ -12,6 +12,8 @@ from refusals import Broken, check_refusal, create
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.check_bounds
+
 T = dml.TensorDesc
 X = T("float32", (1, 2, 3, 4))
 LIKE: dict[str, Any] = {"input_tensor": X, "output_tensor": X}

@@ -22,6 +22,8 @@ from places import WIPED, get, put
 from running import Memory, check_other_bytes, run
 from strategies import cases
 
+pytestmark = [pytest.mark.sampled(6), pytest.mark.check_bounds]
+
 IS_CI = bool(os.environ.get("CI"))
 # Where every example costs a kernel's compilation, or its interpretation.
 FEW = int(os.environ.get("ANYDML_TEST_EXAMPLES", "0"))

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.sampled(6)
+
 NAMES = ("anydml", "torch", "compile", "copy")
 
 

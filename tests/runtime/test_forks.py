@@ -12,6 +12,8 @@ from cold import ANSWER, run
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.sampled(3)
+
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no forks")
 FORK = """
 def fork_and_answer(kind):

@@ -12,6 +12,8 @@ from anydml.ir.views import View
 from guarded import guarded
 from kernel_families import family_of
 
+pytestmark = pytest.mark.check_bounds
+
 CPU = dml.Device("cpu")
 F32 = dml.DataType.FLOAT32
 KINDS = [

@@ -15,6 +15,8 @@ from anydml.ir.verbs import Map
 from assembled import assembly
 from kernel_families import PRODUCTS, family_of
 
+pytestmark = [pytest.mark.sampled(3), pytest.mark.check_bounds]
+
 RNG = np.random.default_rng(5)
 
 

@@ -27,6 +27,8 @@ from kernel_families import PRODUCTS, family_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = [pytest.mark.sampled(4), pytest.mark.check_bounds]
+
 
 Array = np.ndarray[Any, Any]
 

@@ -19,7 +19,10 @@ from assembled import assembly
 Array = np.ndarray[Any, Any]
 LANES = 16 if has_feature("avx512vl") else 8
 
-pytestmark = pytest.mark.skipif(not reads_pixels(), reason="direct convolution is for AVX2")
+pytestmark = [
+    pytest.mark.check_bounds,
+    pytest.mark.skipif(not reads_pixels(), reason="direct convolution is for AVX2"),
+]
 
 
 def whole(seed: int, *sizes: int) -> Array:

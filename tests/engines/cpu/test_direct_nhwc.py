@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 LANES = 16 if has_feature("avx512vl") else 8
 
-pytestmark = pytest.mark.skipif(not reads_pixels(), reason="direct convolution is for AVX2")
+pytestmark = [
+    pytest.mark.check_bounds,
+    pytest.mark.skipif(not reads_pixels(), reason="direct convolution is for AVX2"),
+]
 
 
 def beside(array: Array) -> Array:

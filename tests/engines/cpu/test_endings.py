@@ -16,6 +16,8 @@ from anydml.engines.cpu.gemm.epilogue import epilogue_of, fills_lines
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.check_bounds
+
 RNG = np.random.default_rng(3)
 Arrays = tuple[np.ndarray, ...]
 

@@ -20,6 +20,8 @@ from guarded import guarded
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = [pytest.mark.sampled(60), pytest.mark.check_bounds]
+
 CPU, REFERENCE = dml.Device("cpu"), dml.Device("reference")
 TYPES = [str(t.dtype) for t in NUMPY_TYPES]
 SUMMED = ["float32", "float16", "int32", "uint32", "int64", "uint64", "uint16"]

@@ -30,6 +30,8 @@ from tests.engines.cpu.test_maps import run, view
 from trees import Trees, fetched_of, operations, plain_bits, room, shape_of, source
 from trees import numbers as numbers_by
 
+pytestmark = [pytest.mark.sampled(3), pytest.mark.check_bounds]
+
 Array = np.ndarray[Any, Any]
 F32, F16 = DataType.FLOAT32, DataType.FLOAT16
 TYPES = list(NUMPY_TYPES)

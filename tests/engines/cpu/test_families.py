@@ -11,6 +11,8 @@ from anydml.engines.cpu import families, features
 from anydml.engines.cpu.families import AVX2, AVX512, NEOVERSE, SSE, Family, Figures, Gemm
 from anydml.engines.cpu.threads import scratch as layout
 
+pytestmark = pytest.mark.check_bounds
+
 FAMILIES = (SSE, AVX2, AVX512, NEOVERSE)
 
 

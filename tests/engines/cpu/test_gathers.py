@@ -24,6 +24,8 @@ from tests.engines.cpu.test_maps import Array, empty, run, same, view
 if TYPE_CHECKING:
     from anydml.ir.verbs import Map
 
+pytestmark = [pytest.mark.sampled(6), pytest.mark.check_bounds]
+
 threads = test_maps.threads
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from anydml.ir.verbs import Primitive
 
+pytestmark = [pytest.mark.sampled(8), pytest.mark.check_bounds]
+
 Array = np.ndarray[Any, Any]
 TYPES = [str(t.dtype) for t in NUMPY_TYPES]
 LARGE = 2_300_000

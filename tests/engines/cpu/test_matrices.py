@@ -22,6 +22,8 @@ from assembled import assembly
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.check_bounds
+
 Array = np.ndarray[Any, Any]
 
 

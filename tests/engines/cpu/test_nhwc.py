@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 LANES = tile_for("f32", pixels.ROWS).lanes
 
-pytestmark = pytest.mark.skipif(not reads_pixels(), reason="channels stay apart on this CPU")
+pytestmark = [
+    pytest.mark.check_bounds,
+    pytest.mark.skipif(not reads_pixels(), reason="channels stay apart on this CPU"),
+]
 
 
 def whole(seed: int, *sizes: int) -> Array:

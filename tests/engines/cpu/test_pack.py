@@ -12,6 +12,8 @@ from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.gemm.blocking import LINED, Packing
 from anydml.engines.cpu.gemm.packing import make_pack
 
+pytestmark = pytest.mark.check_bounds
+
 STEPS = np.array([0, 1, 2, 60, 61, 62, 3])
 """Where the taps of a window lie, in elements."""
 

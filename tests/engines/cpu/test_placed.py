@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from anydml.ir.expressions import Expr
 
+pytestmark = pytest.mark.check_bounds
+
 INT64 = DataType.INT64
 PLACES: dict[str, Callable[[int], Expr]] = {
     "margins": lambda k: minimum(maximum(coordinate(k) - given(3, INT64), 0), given(39, INT64)),

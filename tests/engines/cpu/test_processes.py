@@ -10,6 +10,8 @@ import pytest
 
 import anydml as dml
 
+pytestmark = pytest.mark.check_bounds
+
 
 def run_python(code: str, *, timeout: float = 300, **environment: str) -> subprocess.CompletedProcess[str]:
     command, env = [sys.executable, "-c", code], {**os.environ, **environment}

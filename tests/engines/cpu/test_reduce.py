@@ -31,6 +31,8 @@ from trees import Trees, fetched_of, numbers, room, shape_of, source
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = [pytest.mark.sampled(3), pytest.mark.check_bounds]
+
 Array = np.ndarray[Any, Any]
 F32, F64 = DataType.FLOAT32, DataType.FLOAT64
 TYPES = list(NUMPY_TYPES)

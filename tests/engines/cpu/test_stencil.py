@@ -14,6 +14,8 @@ from anydml.engines.cpu.conv.stencil import Taps, make_stencil
 from assembled import assembly
 from guarded import guarded
 
+pytestmark = pytest.mark.check_bounds
+
 ROLLING = Taps("fma", 3, 3, 1, 1, 1, 1, 16, False, together=0, vectors=4, left=1, width=56, line=56)
 SHAPES = {
     "a plane narrower than a vector": ((14, 14), (3, 3), 1),

@@ -20,6 +20,8 @@ from anydml.engines.cpu.quant.int8 import K4Packing, make_compensation, make_k4_
 from anydml.ir.expressions import load
 from assembled import assembly
 
+pytestmark = [pytest.mark.sampled(2), pytest.mark.check_bounds]
+
 TARGETS = {
     "NEON": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(8, 3, 4, 8, by_lane=True)),
     "AVX2": ("x86_64-unknown-linux-gnu", "haswell", Tile(6, 2, 8, 8, by_lane=False)),

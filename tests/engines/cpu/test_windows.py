@@ -11,6 +11,8 @@ import anydml as dml
 from anydml.engines.cpu.gemm import selection
 from kernel_families import PRODUCTS, family_of
 
+pytestmark = [pytest.mark.sampled(3), pytest.mark.check_bounds]
+
 Array = np.ndarray[Any, Any]
 CPU, REFERENCE = dml.Device("cpu"), dml.Device("reference")
 

@@ -16,6 +16,8 @@ from anydml.operators.fields import dml_name
 from cases import CASES
 from doors import all_through_objects, as_list
 
+pytestmark = pytest.mark.check_bounds
+
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
 if not torch.cuda.is_available():
     pytest.skip("PyTorch sees no GPU here", allow_module_level=True)

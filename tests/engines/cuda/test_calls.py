@@ -11,6 +11,8 @@ import pytest
 import anydml as dml
 from gpu import FakeTorch, Gpu, OnGpu, Tensor
 
+pytestmark = pytest.mark.check_bounds
+
 PAIR = dml.TensorDesc("float32", (2, 4))
 SUM = dml.CumulativeSummation(input_tensor=PAIR, output_tensor=PAIR, axis=1)
 HERE, FAR = 1 << 40, 2 << 40

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from anydml.ir.verbs import Primitive
 
+pytestmark = pytest.mark.check_bounds
+
 
 def sliced(dtype: str, *strides: int) -> dml.OperatorDesc:
     tensor = dml.TensorDesc(dtype, (N, N))

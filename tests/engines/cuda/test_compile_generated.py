@@ -24,6 +24,8 @@ from ptx import F16, F32, N, assembly, figures_for, kernels, rows_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.check_bounds
+
 
 def computed(value: ex.Expr, *sources: View) -> Map:
     assert value.type is not None

@@ -24,6 +24,8 @@ from anydml.engines.cuda.quant.weight_only import WeightsProgram
 from anydml.engines.cuda.schedules import plan, route
 from ptx import F32, assembly, figures_for
 
+pytestmark = pytest.mark.check_bounds
+
 
 def test_a_product_says_how_factors_are_read_and_cut() -> None:
     def ways(rows: int, of: Any) -> list[str]:

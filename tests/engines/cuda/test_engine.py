@@ -18,6 +18,8 @@ if reason := why_not_interpreted():
 from anydml.engines.cuda.move import scan
 from anydml.engines.cuda.scratch import DeviceWords
 
+pytestmark = [pytest.mark.sampled(interpreted=5), pytest.mark.check_bounds]
+
 CUDA, REFERENCE = dml.Device("cuda"), dml.Device("reference")
 SUMMED = ["float32", "float16", "int32", "uint32", "int64", "uint64", "uint16"]
 MODES = [(direction, exclusive) for direction in ("increasing", "decreasing") for exclusive in (False, True)]

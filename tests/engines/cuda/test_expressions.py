@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from anydml.engines.cuda.rows.map import MapProgram
     from anydml.ir.expressions import Expr
 
+pytestmark = [pytest.mark.sampled(interpreted=2), pytest.mark.check_bounds]
+
 if reason := why_not_interpreted():
     pytest.skip(reason, allow_module_level=True)
 

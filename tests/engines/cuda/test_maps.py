@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from anydml.engines.common.engine import Engine
     from anydml.ir.verbs import Map
 
+pytestmark = pytest.mark.check_bounds
+
 if reason := why_not_interpreted():
     pytest.skip(reason, allow_module_level=True)
 

@@ -13,6 +13,8 @@ from anydml import engines
 from anydml.arrays import place_of, view
 from gpu import Gpu, OnGpu, OnSecondGpu
 
+pytestmark = pytest.mark.check_bounds
+
 X = np.arange(8, dtype="float32").reshape(2, 4)
 PAIR = dml.TensorDesc("float32", (2, 4))
 SUM = dml.CumulativeSummation(input_tensor=PAIR, output_tensor=PAIR, axis=1)

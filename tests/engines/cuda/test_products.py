@@ -16,6 +16,8 @@ from anydml.ir.blocked_weights import number_in
 from anydml.ir.verbs import Reduce
 from places import why_not_interpreted
 
+pytestmark = pytest.mark.check_bounds
+
 ProductProgram: Any = pytest.importorskip(
     "anydml.engines.cuda.gemm.gemm",
     reason="Triton is not installed: make test EXTRAS='torch triton'",

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from anydml.ir.expressions import Expr
 
+pytestmark = [pytest.mark.sampled(interpreted=3), pytest.mark.check_bounds]
+
 if reason := why_not_interpreted():
     pytest.skip(reason, allow_module_level=True)
 

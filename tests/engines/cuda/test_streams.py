@@ -9,6 +9,8 @@ import pytest
 
 import anydml as dml
 
+pytestmark = pytest.mark.check_bounds
+
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
 if not torch.cuda.is_available():
     pytest.skip("PyTorch sees no GPU here", allow_module_level=True)

@@ -12,6 +12,8 @@ from anydml.engines.cuda import is_interpreted
 from guarded import guarded
 from places import get, put, why_not_interpreted
 
+pytestmark = [pytest.mark.sampled(interpreted=2), pytest.mark.check_bounds]
+
 WindowProgram: Any = pytest.importorskip(
     "anydml.engines.cuda.conv.implicit_gemm",
     reason="Triton is not installed: make test EXTRAS='torch triton'",
