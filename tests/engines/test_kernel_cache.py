@@ -391,7 +391,7 @@ def imported_by(*names: str) -> set[str]:
 def test_the_version_covers_all_that_the_engine_imports() -> None:
     engine = ["anydml." + path[:-3].replace("/", ".") for path in package() if path.startswith("engines/cpu/")]
     made_of = imported_by(*(name.removesuffix(".__init__") for name in engine))
-    assert {"ir/numerics/__init__.py", "ir/blocked_weights.py", "enums.py", "engines/cpu/features.py"} < made_of
+    assert {"ir/numerics/__init__.py", "ir/blocked_weights.py", "core/enums.py", "engines/cpu/features.py"} < made_of
     folders = {path.rpartition("/")[0] for path in made_of}
     tables = {path for path in package() if path.endswith(".json") and path.rpartition("/")[0] in folders}
     assert "ir/numerics/coefficients.json" in tables

@@ -16,7 +16,7 @@ from anydml.engines.cpu import FEW_ROWS as FEW
 from anydml.engines.cpu import schedules
 from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.quant import weight_only as programs
-from anydml.engines.cpu.quant.column_per_lane import END, ColumnPerLane, make_column_per_lane
+from anydml.engines.cpu.quant.column_per_lane import END, ColumnPerLane, LaneSums
 from anydml.engines.cpu.threads.scratch import workspace
 from anydml.graph.passes import constant_folding as constants
 from anydml.ir.blocked_weights import match_weights
@@ -255,7 +255,7 @@ def test_long_columns_of_a_lane_each_have_room() -> None:
 )
 def test_sums_of_a_lane_each_stay_in_registers(shape: ColumnPerLane) -> None:
     """A store for each sum at the start, after a portion and in the end, and no more: none is put down between."""
-    lines = assembly(make_column_per_lane(shape), "x86_64-unknown-linux-gnu", "skylake-avx512").splitlines()
+    lines = assembly(LaneSums(shape).write(), "x86_64-unknown-linux-gnu", "skylake-avx512").splitlines()
     stores = [
         line for line in lines if line.lstrip().startswith(("vmovaps\t%zmm", "vmovups\t%zmm")) and line.endswith(")")
     ]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 
 import numpy as np
 import pytest
 
-from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.build import kernel_for
 from anydml.engines.cpu.gemm.blocking import LINED, Packing
-from anydml.engines.cpu.gemm.packing import make_pack
+from anydml.engines.cpu.gemm.packing import Pack
 
 pytestmark = pytest.mark.check_bounds
 
@@ -20,7 +19,7 @@ STEPS = np.array([0, 1, 2, 60, 61, 62, 3])
 
 def pack(packing: Packing, source: np.ndarray, across: int, step: int, rows: int, count: int) -> np.ndarray:
     """What the kernel lays out, by steps and rows."""
-    kernel = get_kernel(packing.name, functools.partial(make_pack, packing))
+    kernel = kernel_for("pack", Pack, packing)
     target = np.full((max(rows // packing.panel, 1), count, packing.pitch), np.nan, np.float32)
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 6)(kernel.address)
     call(source.ctypes.data, across, step, rows, count, target.ctypes.data)
@@ -66,7 +65,7 @@ def test_lines(lanes: int, kind: str) -> None:
     """A line of each row, then the next line of each; of the last one the steps that there are, and nothing past it."""
     source = np.random.default_rng(2).standard_normal((14, 50)).astype(np.float32 if kind == "f32" else np.float16)
     packing = Packing("l", kind, 14, 16, lanes)
-    kernel = get_kernel(packing.name, functools.partial(make_pack, packing))
+    kernel = kernel_for("pack", Pack, packing)
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 6)(kernel.address)
     for rows, count in ((14, 48), (14, 35), (5, 17), (1, 3)):
         target = np.full((-(-count // LINED) + 1, rows, LINED), np.nan, np.float32)

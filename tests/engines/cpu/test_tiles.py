@@ -14,9 +14,9 @@ from anydml.engines.cpu.families import AVX512
 from anydml.engines.cpu.gemm import blocking as tiles
 from anydml.engines.cpu.gemm.blocking import BYTES, GROUP, UNROLLED, Packing, Tile
 from anydml.engines.cpu.gemm.microkernel import make_microkernel
-from anydml.engines.cpu.gemm.packing import make_pack
-from anydml.engines.cpu.gemm.small_m import SmallM, make_dots, make_strip
-from anydml.engines.cpu.quant.int8 import K4Packing, make_compensation, make_k4_pack, make_total
+from anydml.engines.cpu.gemm.packing import Pack
+from anydml.engines.cpu.gemm.small_m import Dots, SmallM, Strip
+from anydml.engines.cpu.quant.int8 import K4Pack, K4Packing, make_compensation, make_total
 from anydml.ir.expressions import load
 from assembled import assembly
 
@@ -116,14 +116,15 @@ def test_products_are_compiled_for_every_cpu(name: str) -> None:
             packing = K4Packing(
                 lie, True, *panels[not is_left], tile.lanes, tile.by_lane, tile.kind == "i8", is_wide, is_left
             )
-            texts += [make_k4_pack(packing), make_total(packing)]
+            texts += [K4Pack(packing).write(), make_total(packing)]
         taps = Taps("fma", 3, 3, 2, 2, 1, 1, 8, tile.by_lane, "u8")
         texts += [make_compensation(), make_stencil(taps)]
         texts += [make_stencil(taps._replace(is_dot4=True))] if suits_sdot(taps) else []
     else:
         shape = SmallM(5, tile.lanes, 8, tile.by_lane, False, False, (number,), "p")
-        texts += [make_strip(number * 2, shape), make_dots(number * 2, shape)]
-        texts += [make_pack(Packing(lie, "f32" if name in OLD else "f16", *panel)) for lie in "pts" for panel in panels]
+        texts += [make(number * 2, shape).write() for make in (Strip, Dots)]
+        kind = "f32" if name in OLD else "f16"
+        texts += [Pack(Packing(lie, kind, *panel)).write() for lie in "pts" for panel in panels]
         for op, step in itertools.product(("fma", "max", "sum"), (1, 2)):
             taps = Taps(op, 3, 3, step, step, 1, 1, tile.lanes, tile.by_lane, over=1)
             texts += [make_stencil(taps._replace(left=left)) for left in (None, 1)]
@@ -135,7 +136,7 @@ def test_lanes_of_integers_are_added_up_in_pairs_on_an_x86() -> None:
     """LLVM 22 adds the low half of a vector to itself where the lanes that nobody asks for are given."""
     number = load(0, dml.DataType.INT8)
     shape = SmallM(2, 16, 8, False, False, False, (number,), "p")
-    written = assembly(make_dots(number.to(dml.DataType.INT32), shape), *TARGETS["AVX-512"][:2])
+    written = assembly(Dots(number.to(dml.DataType.INT32), shape).write(), *TARGETS["AVX-512"][:2])
     assert re.search(r"vpshufd\s+\$238", written)
     assert not re.search(r"vpbroadcastq\s+%xmm\d+, %xmm\d+\n\s+vpaddd", written)
 

@@ -23,11 +23,11 @@ from anydml.core.late_imports import import_alone, run_alone, without_collection
 from anydml.core.memory import keep_for_ever
 from anydml.engines.common.cache import Entry, source_digests
 from anydml.engines.cpu.features import find_cpu, load_llvm, make_machine
-from anydml.engines.cpu.kernel import TEXTS, Kernel
+from anydml.engines.cpu.kernel import Kernel
 from anydml.engines.cpu.objects import load_object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
 _SYMBOL = struct.Struct("<IBBHQQ")
 """A symbol of an object file: where its name is, two bytes, the part that it lies in, its value and its size."""
@@ -37,6 +37,8 @@ _log = logging.getLogger("anydml")
 _kernels: dict[str, Kernel] = {}
 """One a name, for ever: programs keep addresses in it."""
 
+_DISPATCHED = "define i64 @kernel(i64 %words, i64 %begin, i64 %end)"
+"""The head of a kernel that is given a record: Python may call it, by an entry."""
 # What Python calls: the words lie in a bytes object, `self`; None is returned, or False for a status other than 0.
 _ENTRY = """
 define ptr @entry(ptr %self, ptr %unused) {{
@@ -76,7 +78,8 @@ def _by_llvm(code: bytes) -> Callable[[str], int]:
 def get_kernel(name: str, write: Callable[[], Any]) -> Kernel:
     """The kernel of a name, such as `copy run 4`: from the cache, or compiled and cached.
 
-    `write` gives its text, or the Python function to be translated; the name says which of those that there are it is.
+    `write` gives its text, what writes that, or the Python function to be translated; the name says which of those that
+    there are it is.
     """
     kernel = _kernels.get(name)
     if kernel is None:
@@ -100,6 +103,13 @@ def made_by(maker: str, *given: object) -> Callable[[], Any]:
     return write
 
 
+def kernel_for(family: str, maker: str | Callable[..., Any], *given: Sequence[Any]) -> Kernel:
+    """The kernel of a family that is made of some parameters, which name it: `pack p f32 6 8 8`; see `made_by`."""
+    parts = (str(getattr(part, "name", part)) for one in given for part in one)
+    write = made_by(maker, *given) if isinstance(maker, str) else functools.partial(maker, *given)
+    return get_kernel(" ".join([family, *parts]), write)
+
+
 def find_kernel(name: str) -> Kernel:
     """A kernel that this process has, or that the cache has; LookupError for another."""
     kernel = _kernels.get(name) or _find_cached(name)
@@ -113,7 +123,11 @@ def _find_cached(name: str) -> Kernel | None:
     is_cpu_known = find_cpu.cache_info().currsize
     code = Entry(name, version(), find_cpu()[0]).read() if is_cpu_known else None
     symbols = None if code is None else load_object(code)
-    return None if symbols is None else _kernels.setdefault(name, Kernel(name, symbols.__getitem__, find_kernel))
+    return None if symbols is None else _kernels.setdefault(name, Kernel(name, _in(symbols), find_kernel))
+
+
+def _in(symbols: Mapping[str, int]) -> Callable[[str], int]:
+    return lambda name: symbols.get(name, 0)
 
 
 class _Making:
@@ -129,7 +143,7 @@ class _Making:
         entry = Entry(self.name, version(), find_cpu()[0])
         code = entry.read() or self._compile(entry)
         symbols = load_object(code)
-        find = symbols.__getitem__ if symbols else _by_llvm(code)
+        find = _in(symbols) if symbols else _by_llvm(code)
         return _kernels.setdefault(self.name, Kernel(self.name, find, find_kernel))
 
     def _compile(self, entry: Entry) -> bytes:
@@ -183,6 +197,8 @@ def text_of(write: Callable[[], Any]) -> tuple[str, bool]:
     made = write()
     if isinstance(made, str):
         return made, False
+    if hasattr(made, "write"):
+        return made.write(), False
     from anydml.engines.cpu.codegen.translate import translate
 
     return translate(made), True
@@ -190,7 +206,7 @@ def text_of(write: Callable[[], Any]) -> tuple[str, bool]:
 
 def _compile(name: str, write: Callable[[], Any]) -> bytes:
     text, is_python = text_of(write)
-    if name.partition(" ")[0] not in TEXTS:
+    if _DISPATCHED in text:
         text += _ENTRY.format(offset=bytes.__basicsize__ - 1, count=COUNT)
     machine = make_machine()
     module = _optimise(text, machine) if is_python else load_llvm().parse_assembly(text)

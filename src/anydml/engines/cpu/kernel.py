@@ -7,12 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TEXTS = {
-    "commands", "digits", "dots", "line", "map", "mend", "octets", "pack", "plainly", "quantised", "reduce", "soften",
-    "strip", "sweep", "team", "tile", "total",
-}  # fmt: skip
-"""Families of kernels that are written in LLVM, and that Python does not call by their entry."""
-
 
 class Address(int):
     """A number for machine words, that knows how the same place is found in another process: on disk it is that."""
@@ -45,10 +39,11 @@ class Kernel:
         """`found_again` finds the same kernel in another process."""
         self.name = name
         self.find = find
-        """The address of a function, or of memory of the code's own."""
+        """The address of a function, or of memory of the code's own; 0 where there is none of a name."""
         self.address = Address.of(self.find("kernel"), _address_of, found_again, name)
         _names[int(self.address)] = name
-        self.entry = 0 if name.partition(" ")[0] in TEXTS else self.find("entry")
+        self.entry = self.find("entry")
+        """The function that Python calls; 0 of a kernel that only others call."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         find, name = self.address.origin[1]

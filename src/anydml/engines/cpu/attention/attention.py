@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.core.enums import DataType
 from anydml.engines.common.threads import get_num_threads
-from anydml.engines.cpu.attention.online_softmax import SUM, Softening, make_soften
-from anydml.engines.cpu.build import get_kernel, made_by
+from anydml.engines.cpu.attention.online_softmax import SUM, Soften, Softening
+from anydml.engines.cpu.build import get_kernel, kernel_for
 from anydml.engines.cpu.codegen.function import Function
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_float16, has_fma
-from anydml.engines.cpu.gemm.blocking import Packing, Tile
+from anydml.engines.cpu.gemm.blocking import Packing, Tile, pack_kernel, tile_kernel
 from anydml.engines.cpu.gemm.operands import NOWHERE, letters_of, map_section
 from anydml.engines.cpu.gemm.work_item import Section, WorkItems, make_stage, record_of, section_of, stack_words
 from anydml.engines.cpu.launch.call import SMALL
@@ -64,12 +64,12 @@ HEAD = 64
 """Bytes before what a unit keeps in its scratch: the scratch's lock."""
 
 
-def make_attention() -> str:
+class AttentionItems(WorkItems):
     """The text of the kernel."""
-    return _Attention(RECORD, SECTIONS).write()
 
+    def __init__(self) -> None:
+        super().__init__(RECORD, SECTIONS)
 
-class _Attention(WorkItems):
     def write(self) -> str:
         """All of it."""
         f, of, tensors = self.f, self.of, self.sections["tensors"]
@@ -301,7 +301,7 @@ def plan_attention(primitive: Attend) -> KernelProgram | None:
         _result(primitive),
     )
     units = _units(primitive, cut.most)
-    kernels = [get_kernel(tile.name, made_by("gemm.microkernel:make_microkernel", tile)).address for tile in tiles]
+    kernels = [tile_kernel(tile) for tile in tiles]
     words = {
         "queries": queries, "keys": keys, "size": size, "value_size": value_size, "row_units": units,
         "panel": own.queries, "lanes": own.lanes, "key_rows": own.keys, "value_rows": own.rows,
@@ -310,7 +310,7 @@ def plan_attention(primitive: Attend) -> KernelProgram | None:
         **{f"pack_{name}": pack.address for name, (_, pack) in zip(TENSORS, packs, strict=False)},
     }  # fmt: skip
     record = record_of(RECORD, words, batch, dict(zip(SECTIONS, sections, strict=True)))
-    kernel = get_kernel("attention", make_attention)
+    kernel = kernel_for("attention", AttentionItems)
     return KernelProgram(kernel, record, units * math.prod(batch), _size(primitive))
 
 
@@ -333,7 +333,7 @@ def _pack(view: View, rows: int, panel: int) -> tuple[str, Kernel]:
     across, step = view.strides[rows], view.strides[-3 - rows]
     lies = "p" if across == 1 else "t" if step == 1 else "s"
     packing = Packing(lies, "f16" if view.data_type is DataType.FLOAT16 else "f32", panel, panel)
-    return lies, get_kernel(packing.name, made_by("gemm.packing:make_pack", packing))
+    return lies, pack_kernel(packing)
 
 
 # Sections
@@ -360,7 +360,7 @@ def _scores(primitive: Attend, score: Expr) -> Section:
     shape = Softening(leaves, letters_of(across, lies), own.lanes, own.queries)
     key = f"{digest(score)} {shape[1:]}"
     name = f"online-softmax {hashlib.sha256(key.encode()).hexdigest()[:32]}"
-    kernel = get_kernel(name, functools.partial(make_soften, score, shape))
+    kernel = get_kernel(name, functools.partial(Soften, score, shape))
     numbers = [word_of(node) for node in givens(nodes)]
     steps, batch = [lie.strides[-1] for lie in lies], range(len(primitive.scores) - 2)
     return section_of(kernel.address, lies, steps, numbers, across, batch)

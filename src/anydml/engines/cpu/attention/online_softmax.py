@@ -41,12 +41,9 @@ class Softening(NamedTuple):
     pitch: int
 
 
-def make_soften(score: Expr, shape: Softening) -> str:
+class Soften:
     """The text of the kernel for a tree of operations."""
-    return _Soften(score, shape).write()
 
-
-class _Soften:
     def __init__(self, score: Expr, shape: Softening) -> None:
         self.score, self.shape, self.f = score, shape, Function("kernel", "words places scores count state")
         self.vector = vector_of(shape.lanes, "float")
@@ -56,6 +53,7 @@ class _Soften:
         self.is_written = not is_cheap
 
     def write(self) -> str:
+        """All of it: the largest score, then the powers."""
         f, pitch = self.f, 4 * self.shape.pitch
         words, places, self.scores, self.count, state = f.args
         self._enter(words, places)

@@ -4,12 +4,11 @@ windows are read in place (implicit GEMM).
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
 
 from anydml.core.locks import cached_property
 from anydml.engines.common.threads import get_num_threads
-from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.build import kernel_for
 from anydml.engines.cpu.conv.microkernel import EACH, SPREAD, make_unpacked_tile
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.blocking import CHAIN, Tile, tile_for
@@ -239,4 +238,4 @@ def _taps(sides: NhwcOperands) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _kernel(tile: Tile) -> int:
-    return get_kernel(tile.name, functools.partial(make_unpacked_tile, tile)).address
+    return kernel_for("tile", make_unpacked_tile, tile).address

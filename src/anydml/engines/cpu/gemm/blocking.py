@@ -6,10 +6,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from anydml.engines.cpu.build import kernel_for
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature
 
 if TYPE_CHECKING:
+    from anydml.engines.cpu.kernel import Kernel
     from anydml.ir.epilogue import Epilogue
 
 CHAIN = 128
@@ -95,12 +97,6 @@ class Tile(NamedTuple):
             return self.rows == 6 and self.vectors == 4
         return self.panels > 1 or self.is_apart or self.kind in ("pairs", "small")
 
-    @property
-    def name(self) -> str:
-        """The kernel's."""
-        *plain, epilogue = self
-        return " ".join(["tile", *map(str, plain), *([epilogue.name] if epilogue is not None else [])])
-
 
 class Packing(NamedTuple):
     """The parameters of a packer's text."""
@@ -117,10 +113,15 @@ class Packing(NamedTuple):
     lanes: int = GROUP
     """Of the CPU's vectors: of a vector rows are packed at once where they lie side by side, or every other one."""
 
-    @property
-    def name(self) -> str:
-        """The kernel's."""
-        return "pack " + " ".join(map(str, self))
+
+def pack_kernel(packing: Packing) -> Kernel:
+    """What packs a factor."""
+    return kernel_for("pack", "gemm.packing:Pack", packing)
+
+
+def tile_kernel(tile: Tile) -> int:
+    """The address of a tile's kernel."""
+    return kernel_for("tile", "gemm.microkernel:make_microkernel", tile).address
 
 
 def tile_for(kind: str, rows: int) -> Tile:

@@ -45,12 +45,9 @@ _CHUNKS = (64, 32, 16, 8, 4, 2, 1)
 """Bytes that are moved at once."""
 
 
-def make_macrokernel() -> str:
+class MacroKernel(WorkItems):
     """The text of the kernel."""
-    return _MacroKernel().write()
 
-
-class _MacroKernel(WorkItems):
     def __init__(self) -> None:
         super().__init__(RECORD, ("left", "right", "result", "left_zero", "right_zero"))
         self._choose()

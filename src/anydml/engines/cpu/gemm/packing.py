@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 SOURCES = {"f32": "float", "f16": "half", "i32": "i32"}
 
 
-def make_pack(packing: Packing) -> str:
-    """The text of the kernel."""
-    return _Pack(packing).write()
-
-
 def _pieces(panel: int, lanes: int) -> Iterator[tuple[int, int]]:
     """A panel's rows in vectors, each half of a vector's where there are no more: the first row, and how many."""
     row = 0
@@ -59,13 +54,16 @@ class Packer:
         return self.f.load("i64", self.row_step + self.f.min(r, self.rows - 1) * 8)
 
 
-class _Pack(Packer):
+class Pack(Packer):
+    """The text of a packer of numbers."""
+
     def __init__(self, packing: Packing) -> None:
         super().__init__()
         self.packing, self.source = packing, SOURCES[packing.kind]
         self.width = 2 if packing.kind == "f16" else 4
 
     def write(self) -> str:
+        """All of it, by how elements lie."""
         f, packing, count = self.f, self.packing, self.count
         if packing.lie == "w":
             self._write_windows()

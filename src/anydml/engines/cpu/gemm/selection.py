@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.core.late_imports import import_alone
 from anydml.engines.common.routes import Route, always, choose
 from anydml.engines.common.threads import get_num_threads
-from anydml.engines.cpu.build import get_kernel, made_by
+from anydml.engines.cpu.build import kernel_for
 from anydml.engines.cpu.codegen.expressions import find_rare
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.blocking import (
@@ -22,7 +22,9 @@ from anydml.engines.cpu.gemm.blocking import (
     has_dots,
     matrices_for,
     most_halved,
+    pack_kernel,
     tile_for,
+    tile_kernel,
 )
 from anydml.engines.cpu.gemm.epilogue import epilogue_of, fills_lines, may_place
 from anydml.engines.cpu.gemm.operands import (
@@ -387,10 +389,10 @@ def plan_tiles(
             if _is_apart(sides, tile, packing, left_mode):
                 left_mode, tile = UNPACKED, tile._replace(is_apart=True)
             packing, tile = packing._replace(lie="l"), tile._replace(is_lined=not tile.is_apart)
-        pack_left = _pack_kernel(packing)
+        pack_left = pack_kernel(packing)
         lying = "p" if panels else ""
         right, way, packing = _factor(sides, sides.right, sides.columns, columns, columns, lying, made)
-        pack_right = _pack_kernel(packing)
+        pack_right = pack_kernel(packing)
     if known:
         left = known[1].section
     if ahead:
@@ -461,23 +463,14 @@ def _tiles(
         for vectors, lanes in ((tile.vectors, 0), (-(-(sides.n % columns or columns) // tile.lanes), tail))
     ]
     for shape, name in zip(shapes, ("", "_narrow", "_low", "_small"), strict=True):
-        ended = 0 if epilogue is None else _tile_kernel(shape._replace(epilogue=epilogue))
-        found |= {f"tile{name}": ended if is_all else _tile_kernel(shape), f"last{name}": ended}
-    return {**found, "tile_beside": 0 if beside == 1 else _tile_kernel(tile._replace(panels=beside))}
+        ended = 0 if epilogue is None else tile_kernel(shape._replace(epilogue=epilogue))
+        found |= {f"tile{name}": ended if is_all else tile_kernel(shape), f"last{name}": ended}
+    return {**found, "tile_beside": 0 if beside == 1 else tile_kernel(tile._replace(panels=beside))}
 
 
 def get_macrokernel() -> Kernel:
     """The one kernel of all products."""
-    return get_kernel("macrokernel", made_by("gemm.macrokernel:make_macrokernel"))
-
-
-def _pack_kernel(packing: Packing) -> Kernel:
-    return get_kernel(packing.name, made_by("gemm.packing:make_pack", packing))
-
-
-def _tile_kernel(tile: Tile) -> int:
-    """The address of a tile's kernel."""
-    return get_kernel(tile.name, made_by("gemm.microkernel:make_microkernel", tile)).address
+    return kernel_for("macrokernel", "gemm.macrokernel:MacroKernel")
 
 
 def _side_by_side(sides: Operands, row_panels: int) -> int:

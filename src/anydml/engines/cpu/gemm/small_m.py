@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 # Contractions of a few rows: the right factor is computed as it is read, once, in the order in which it lies.
 #
-# `make_strip` is for columns that lie side by side:
+# `Strip` is for columns that lie side by side:
 # `kernel(w, bases, a, k0, n0, columns, room, total, pitch, steps, first)` takes some steps at once along as many
 # columns of a unit as the first cache has room for the sums of; sums of a chain are somewhere in `room`, and are
 # added to `total`, or written there where `first` is 1. They are the bits that tiles give, but for one row on an Arm,
 # which takes one step after the other.
 #
-# Steps that lie side by side are for `make_dots`. Both find the views of the right factor in the words of its section:
+# Steps that lie side by side are for `Dots`. Both find the views of the right factor in the words of its section:
 # each one's step along the row, and across.
 
 
@@ -71,9 +71,11 @@ Prefetch = tuple["Value | int", "Value", int, int]
 class Reader:
     """The common part of both: the right factor, computed from where its views lie."""
 
-    def __init__(self, value: Expr, shape: SmallM, arguments: str) -> None:
-        self.f, self.shape, self.nodes = (Function("kernel", arguments), shape, list(walk(value)))
-        self.arg = dict(zip(arguments.split(), self.f.args, strict=True))
+    ARGUMENTS: str
+
+    def __init__(self, value: Expr, shape: SmallM) -> None:
+        self.f, self.shape, self.nodes = (Function("kernel", self.ARGUMENTS), shape, list(walk(value)))
+        self.arg = dict(zip(self.ARGUMENTS.split(), self.f.args, strict=True))
         self.scalar = "float" if kind_of(value.type) == "f32" else "i32"
         self.vector = vector_of(shape.lanes, self.scalar)
         self.found: dict[Expr, Value] = {}
@@ -158,13 +160,13 @@ class Reader:
         return self.f.load(self.vector, at)
 
 
-def make_strip(value: Expr, shape: SmallM) -> str:
+class Strip(Reader):
     """The text of the kernel for columns that lie side by side."""
-    return _Strip(value, shape, "w bases a k0 n0 columns room total pitch steps first").write()
 
+    ARGUMENTS = "w bases a k0 n0 columns room total pitch steps first"
 
-class _Strip(Reader):
     def write(self) -> str:
+        """All of it."""
         f, arg, shape, of = self.f, self.arg, self.shape, figures().small_m
         rows, lanes, columns, steps = (shape.rows, shape.lanes, arg["columns"], arg["steps"])
         is_deep = rows == 1 or (not shape.by_lane and rows * of.streams <= lanes)
@@ -264,13 +266,13 @@ FEW_COLUMNS = dict.fromkeys(((16, rows) for rows in range(5, 10)), 3)
 x 4096 takes 6.2 ms so, and 6.7 by two (one thread)."""
 
 
-def make_dots(value: Expr, shape: SmallM) -> str:
+class Dots(Reader):
     """The text of the kernel for steps that lie side by side."""
-    return _Dots(value, shape, "w bases a a_pitch n0 columns total pitch count").write()
 
+    ARGUMENTS = "w bases a a_pitch n0 columns total pitch count"
 
-class _Dots(Reader):
     def write(self) -> str:
+        """All of it."""
         f, arg, rows = self.f, self.arg, self.shape.rows
         # One row waits for memory alone: on an Arm its columns come one after the other, as they lie, with several sums
         # each. Those of a few steps wait for their sums: 12 x 1001 of 64 steps take 0.28 ms one by one, and 0.20 by
@@ -367,7 +369,7 @@ def plan_small_m(sides: Operands, tile: Tile, *, is_cut: bool) -> tuple[Section,
     letters = letters_of(steps, lies)
     is_short = not is_across and sides.k <= figures().small_m.short
     shape = SmallM(sides.m, tile.lanes, tile.pitch, tile.by_lane, is_short, is_cut, leaves, letters)
-    family, make = ("strip", make_strip) if is_across else ("dots", make_dots)
+    family, make = ("strip", Strip) if is_across else ("dots", Dots)
     key = f"{write(sides.right, numbers=False)} {shape[:6]} {letters}"
     name = f"{family} {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     kernel = get_kernel(name, functools.partial(make, sides.right, shape))

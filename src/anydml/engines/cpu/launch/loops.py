@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.core.memory import has_fast_address, numpy_address
 from anydml.engines.common.repeat import RepeatProgram
-from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.build import kernel_for
 from anydml.engines.cpu.codegen.function import Function, Value
 from anydml.engines.cpu.launch.call import LONG, METH_FASTCALL, NO_STATUS, SMALL, make_builtin, takes_long
 from anydml.engines.cpu.launch.commands import array_at, call_kernel, give
@@ -52,12 +52,9 @@ first row of blocks, and why it ended: 0 at the end, 1 where a condition says so
 BY_CONDITION, BY_STATUS = 1, 2
 
 
-def make_sweep() -> str:
-    """The text of the kernel."""
-    return _Sweep().write()
-
-
 class _Sweep:
+    """The text of the kernel."""
+
     def __init__(self) -> None:
         self.f = f = Function("kernel", "self arrays count", "i64")
         own, self.arrays, _ = f.args
@@ -69,6 +66,7 @@ class _Sweep:
         self.state = array_at(f, self.arrays)
 
     def write(self) -> str:
+        """All of it."""
         f, own = self.f, self.own
         state = STATE.loaded(f, self.state, "at", "end", "first")
         with f.loop(state.at, state.end) as step:
@@ -171,7 +169,7 @@ def make_sweep_of(
     for row in rows:
         for own in row or ():
             words += [id(own) + BYTES_HEAD, 0 if _size_of(own) < SMALL else team.get_team().entry]
-    return make_builtin(get_kernel("sweep", make_sweep).address, struct.pack(f"{len(words)}q", *words), METH_FASTCALL)
+    return make_builtin(kernel_for("sweep", _Sweep).address, struct.pack(f"{len(words)}q", *words), METH_FASTCALL)
 
 
 def _size_of(record: bytes) -> int:
@@ -316,5 +314,5 @@ class LoopProgram(RepeatProgram):
             times = min(most, self.times - start)
             fields = REPEAT.write({"times": times, "count": len(steps), "total": total, "share": share})
             record = Record.of(fields, *(step.record(start) for step in steps))
-            found.append(KernelProgram(get_kernel("repeat", make_repeat), record, 1, size * times))
+            found.append(KernelProgram(kernel_for("repeat", make_repeat), record, 1, size * times))
         return found

@@ -14,8 +14,6 @@ from anydml.engines.cpu.quant.dot4 import write_byte_pairs, write_word_pairs
 from anydml.ir.blocked_weights import MOST
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from anydml.engines.cpu.codegen.function import Value
 
 # Rows times columns of 4-bit weights, a lane for each column, so that sums are never added across.
@@ -58,22 +56,14 @@ class ColumnPerLane(NamedTuple):
     """Whether rows are bytes."""
 
     @property
-    def name(self) -> str:
-        """The kernel's."""
-        return "column-per-lane " + " ".join(str(int(part)) for part in self)
-
-    @property
     def raised(self) -> int:
         """The excess of signed weights whose sign is turned, so that none is below 0."""
         return 8 if self.is_signed else 0
 
 
-def make_column_per_lane(shape: ColumnPerLane) -> str:
+class LaneSums:
     """The text of the kernel."""
-    return _Sums(shape).write()
 
-
-class _Sums:
     def __init__(self, shape: ColumnPerLane) -> None:
         self.shape = shape
         self.f = Function("kernel", "weights scales zeros a sums powers to pitch count shared ahead")
@@ -83,6 +73,7 @@ class _Sums:
         self.places = [(i, v) for i in range(shape.rows) for v in range(shape.panels)]
 
     def write(self) -> str:
+        """All of it."""
         f, shape, size = self.f, self.shape, len(self.places) * self.vector
         self.weights, scales, zeros, self.a, self.sums, self.powers, to, pitch, count, shared, ahead = f.args
         totals = f.address(f.stack("i8", TURNS * size))
@@ -239,15 +230,12 @@ def bytes_of_panel(portions: int, lanes: int) -> int:
     return portions * (WORDS + 2) * 4 * lanes
 
 
-def make_unit() -> str:
+class PanelItems(WeightItems):
     """The text of the kernel."""
-    memory = {"row": _ROW, "rows": _ROWS, "sums": _SUMS, "panels": _PANELS, "results": _RESULT}
-    return _PanelItems(RECORD, memory).write()
 
-
-class _PanelItems(WeightItems):
-    def __init__(self, layout: Layout, memory: Mapping[str, int]) -> None:
-        super().__init__(layout, memory)
+    def __init__(self) -> None:
+        memory = {"row": _ROW, "rows": _ROWS, "sums": _SUMS, "panels": _PANELS, "results": _RESULT}
+        super().__init__(RECORD, memory)
         f, of = self.f, self.of
         self.panels, self.scale_count = (of.n + of.lanes - 1) // of.lanes, of.portions // self.shared
         self.scales_panel, self.weights_panel = self.scale_count * of.lanes * 4, of.portions * of.lanes * (4 * WORDS)
@@ -258,6 +246,7 @@ class _PanelItems(WeightItems):
         """The sums and powers of each row of a group: one for a portion, or of FLOAT32 one for a row."""
 
     def unit(self) -> None:
+        """Rows laid out by words of steps, times some panels after the others."""
         f, of = self.f, self.of
         panel0, self.count = self.cut(self.panels)
         self.n0, self.pitch = panel0 * of.lanes, self.count * of.lanes * 4
@@ -372,11 +361,6 @@ class Transposed(NamedTuple):
     """Columns of a panel."""
     kind: str
     """Of the values: `f32` for any of 32 bits; `u8` and `s8` become FLOAT32."""
-
-    @property
-    def name(self) -> str:
-        """The kernel's."""
-        return f"transposed {self.lanes} {self.kind}"
 
 
 def make_transposed(shape: Transposed) -> str:

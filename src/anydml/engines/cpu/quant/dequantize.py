@@ -38,11 +38,6 @@ class Unpacked(NamedTuple):
     bytes of a panel of them is a number of the words."""
 
     @property
-    def name(self) -> str:
-        """The kernel's."""
-        return "unpacked " + " ".join(map(str, self))
-
-    @property
     def kind(self) -> str:
         """In which a number less another has room: a byte for 4 bits."""
         return "i32" if self.columns else "i8" if self.bits == 4 else "i16"
@@ -53,16 +48,14 @@ class Unpacked(NamedTuple):
         return PORTION * self.bits // 8
 
 
-def make_unpacked(shape: Unpacked) -> str:
+class Unpacking:
     """The text of the kernel."""
-    return _Unpacking(shape).write()
 
-
-class _Unpacking:
     def __init__(self, shape: Unpacked) -> None:
         self.shape, self.f = shape, Function("kernel", "words places count")
 
     def write(self) -> str:
+        """All of it, portion by portion."""
         f, shape = self.f, self.shape
         words, places, count = f.args
         more = (*(("zeros",) if shape.zeros else ()), *(("column",) if shape.columns else ()))

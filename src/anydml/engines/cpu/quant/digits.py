@@ -55,11 +55,8 @@ class Digits(NamedTuple):
     is_paired: bool
     """Whether a word has every other element, as one half of bytes has them."""
     zero: int
-
-    @property
-    def name(self) -> str:
-        """The kernel's."""
-        return f"digits {self.size} {int(self.is_paired)} {self.zero}"
+    is_rounded: bool = False
+    """Whether rows are of signed bytes that they were rounded to; of FLOAT32 else."""
 
     @property
     def order(self) -> list[int]:
@@ -69,11 +66,11 @@ class Digits(NamedTuple):
         return [k for start in range(0, PORTION, 8) for half in (0, 1) for k in range(start + half, start + 8, 2)]
 
 
-def make_digits(shape: Digits, *, is_rounded: bool = False) -> str:
-    """The text of the kernel for rows of FLOAT32, or of signed bytes that they were rounded to."""
+def make_digits(shape: Digits) -> str:
+    """The text of the kernel."""
     f = Function("kernel", "a portions digits sums powers odd scales shared")
     a, portions, digits, sums, powers, odd, scales, shared = f.args
-    places = 1 if is_rounded else PLACES
+    places, is_rounded = 1 if shape.is_rounded else PLACES, shape.is_rounded
     whole = portions - portions % TOGETHER
     with f.loop(0, portions) as p:
         if is_rounded:
@@ -184,14 +181,15 @@ def bytes_of(portions: int, rows: int) -> int:
     return rows * portions * (PLACES * PORTION + 8)
 
 
-def make_weights() -> str:
+class DigitItems(WeightItems):
     """The text of the kernel."""
-    results = workspace().sums_at - 4096 - figures().gemm.result_bytes
-    return _DigitItems(RECORD, {"odd": _ODD, "row": _ROW, "digits": _DIGITS, "results": results}).write()
 
+    def __init__(self) -> None:
+        results = workspace().sums_at - 4096 - figures().gemm.result_bytes
+        super().__init__(RECORD, {"odd": _ODD, "row": _ROW, "digits": _DIGITS, "results": results})
 
-class _DigitItems(WeightItems):
     def unit(self) -> None:
+        """Rows as digits, times columns, a few of either at once."""
         f, of, memory, rows = self.f, self.of, self.memory, self.rows
         n0, columns = self.cut(of.n)
         pitch, in_turn = columns * 4, figures().quant.columns_in_turn
@@ -262,11 +260,6 @@ class Quantised(NamedTuple):
     second ones."""
 
     @property
-    def name(self) -> str:
-        """The end of the kernels' names."""
-        return " ".join(str(int(part)) for part in self)
-
-    @property
     def width(self) -> int:
         """Bytes of a portion's weights."""
         return PORTION * self.bits // 8
@@ -306,18 +299,16 @@ class _Columns:
         return [base + (self.n0 + column) * on for base, on in zip(self.base, self.on, strict=True)]
 
 
-def make_quantised(shape: Quantised) -> str:
+class Products(_Columns):
     """The text of the kernel."""
-    return _Products(shape).write()
 
-
-class _Products(_Columns):
     def __init__(self, shape: Quantised) -> None:
         super().__init__(shape, "digits sums powers total pitch portions")
         *_, self.digits, self.sums, self.powers, self.total, self.pitch, self.portions = self.f.args
         self.octets, self.ints = vector_of(4 * shape.lanes, "i8"), vector_of(shape.lanes, "i32")
 
     def write(self) -> str:
+        """All of it."""
         f, shape = self.f, self.shape
         self.whole = self.portions - self.portions % TOGETHER
         # Two columns at once have more sums under way than one, where there is room for them, and memory streams two

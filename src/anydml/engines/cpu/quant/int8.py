@@ -4,11 +4,10 @@ compensation from the sums of rows and columns.
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.core.enums import DataType
-from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.build import kernel_for
 from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.gemm.blocking import FOUR, GROUP, MATRIX_LINE, has_dots, has_matrices, multiplies_bytes
@@ -60,27 +59,20 @@ class K4Packing(NamedTuple):
         """The bytes of a packed step."""
         return 4 * self.pitch * (2 if self.is_wide else 1)
 
-    @property
-    def name(self) -> str:
-        """The end of the kernels' names."""
-        return " ".join(map(str, self))
-
-
-def make_k4_pack(packing: K4Packing) -> str:
-    """The text of the kernel."""
-    return _K4Pack(packing).write()
-
 
 FOUR_ROWS = vector_of(GROUP, "i32")
 """Four steps of each of four rows."""
 
 
-class _K4Pack(Packer):
+class K4Pack(Packer):
+    """The text of a packer of bytes."""
+
     def __init__(self, packing: K4Packing) -> None:
         super().__init__()
         self.packing = packing
 
     def write(self) -> str:
+        """All of it, by how bytes lie."""
         f, packing, group = self.f, self.packing, self.packing.group
         if packing.is_lined:
             self._write_lines()
@@ -394,11 +386,11 @@ class Int8Plan(NamedTuple):
 
 
 def _pack(shape: K4Packing) -> Kernel:
-    return get_kernel(f"k4-pack {shape.name}", functools.partial(make_k4_pack, shape))
+    return kernel_for("k4-pack", K4Pack, shape)
 
 
 def _total(shape: K4Packing) -> int:
-    return get_kernel(f"k4-total {shape.name}", functools.partial(make_total, shape)).address
+    return kernel_for("k4-total", make_total, shape).address
 
 
 def _folded(value: Expr) -> Expr:
@@ -459,7 +451,7 @@ def plan_int8(sides: Operands, tile: Tile, constants: frozenset[str] = frozenset
         leaves.append(leaf)
         offset = 0 if not flips else 128 if leaf.type is DataType.UINT8 else -128
         zeros.append((zero - offset, across))
-    kernels = (*totals, get_kernel("compensation", make_compensation).address)
+    kernels = (*totals, kernel_for("compensation", make_compensation).address)
     if all(_is_none(_folded(value)) for value, _ in zeros):
         return Int8Plan(tuple(factors), small, (), 0, kernels, leaves[0], leaf, flips, is_turned, filled)
     sections = tuple(sides.mapped(value, across, (), NOWHERE, 4) for value, across in zeros)

@@ -11,14 +11,13 @@ The packer is `lay_out_words`: constants are laid out once, for all of these ali
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from anydml.core.enums import DataType
 from anydml.engines.common.threads import get_num_threads
-from anydml.engines.cpu.build import get_kernel
+from anydml.engines.cpu.build import kernel_for
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature, has_fma, has_rounding
 from anydml.engines.cpu.gemm.blocking import has_dots
@@ -30,7 +29,7 @@ from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.quant import column_per_lane, digits
 from anydml.engines.cpu.quant.column_per_lane import STEPS, ColumnPerLane, Transposed
-from anydml.engines.cpu.quant.dequantize import Unpacked, make_unpacked
+from anydml.engines.cpu.quant.dequantize import Unpacked, Unpacking
 from anydml.engines.cpu.quant.digits import PORTION, SECTIONS, TOGETHER, Digits, Quantised
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
 from anydml.ir.blocked_weights import has_way, match_dequantised, match_weights
@@ -195,21 +194,20 @@ def _by_digits(
     height = min(sides.m, of.quant.most_rows if fits else most)
     # 32 sums of 4-bit weights have room for 31 bits: weights less 8 are at most 8, and less another zero point 15.
     is_even = shape.bits == 8 or (shape.zero == 8 and not shape.has_zeros)
-    row = Digits(23 if is_even else 22, shape.bits == 4, 1 if shape.bits == 8 or shape.has_zeros else -shape.zero)
     is_rounded, some = shape.places == 1, min(height, most)
-    name = f"rounded {row.name}" if is_rounded else row.name
-    fallback = get_kernel(f"scalar-fallback {shape.name}", functools.partial(digits.make_scalar_fallback, shape))
+    zero = 1 if shape.bits == 8 or shape.has_zeros else -shape.zero
+    row = Digits(23 if is_even else 22, shape.bits == 4, zero, is_rounded)
     kernels = [
-        get_kernel(f"quantised {one.name}", functools.partial(digits.make_quantised, one)).address
+        kernel_for("quantised", digits.Products, one).address
         for one in (shape._replace(rows=rows) for rows in (some, sides.m % some or some))
     ]
     return _program(
-        sides, sections, layouts, digits.RECORD, get_kernel("weights", digits.make_weights), height,
+        sides, sections, layouts, digits.RECORD, kernel_for("weights", digits.DigitItems), height,
         size=sides.n * sides.k * shape.bits // 8 * sides.m * sides.count(sides.batch),
         least=-(-sides.n * height // (figures().gemm.result_bytes // 4)), most=sides.n,
         some=some, columns_of=kernels[0], columns_low=kernels[1], is_rounded=is_rounded,
-        digits=get_kernel(name, functools.partial(digits.make_digits, row, is_rounded=is_rounded)).address,
-        scalar_fallback=fallback.address,
+        digits=kernel_for("digits", digits.make_digits, row).address,
+        scalar_fallback=kernel_for("scalar-fallback", digits.make_scalar_fallback, shape).address,
     )  # fmt: skip
 
 
@@ -223,24 +221,26 @@ def _by_lane(
     height = height if height == sides.m else height - height % some
     room = column_per_lane.MOST_PANELS // column_per_lane.bytes_of_panel(sides.k // PORTION, lanes)
     wide = min(wide, panels, room)
-    name, make = "column-per-lane floats", column_per_lane.make_floats
-    if shape.is_rounded:
-        name, make = "column-per-lane bytes", column_per_lane.make_bytes
     kernels = [
-        get_kernel(one.name, functools.partial(column_per_lane.make_column_per_lane, one)).address
+        kernel_for("lane-sums", column_per_lane.LaneSums, one).address
         for one in (shape._replace(rows=rows, panels=wide) for rows in (some, sides.m % some or some))
     ]
+    row_of = (
+        kernel_for("lane-bytes", column_per_lane.make_bytes)
+        if shape.is_rounded
+        else kernel_for("lane-floats", column_per_lane.make_floats)
+    )
     kinds = ("f32", *(("s8" if shape.is_signed else "u8",) if shape.has_zeros else ()))
     transposes = [
-        get_kernel(one.name, functools.partial(column_per_lane.make_transposed, one)).address
+        kernel_for("transposed", column_per_lane.make_transposed, one).address
         for one in (Transposed(lanes, kind) for kind in kinds)
     ]
     return _program(
-        sides, sections, layouts, column_per_lane.RECORD, get_kernel("column-per-lane", column_per_lane.make_unit),
+        sides, sections, layouts, column_per_lane.RECORD, kernel_for("column-per-lane", column_per_lane.PanelItems),
         height, size=sides.n * sides.k // 2 * sides.m * sides.count(sides.batch),
         # Twice, as one unit may have a panel more.
         least=-(-2 * panels * lanes * 4 * height // column_per_lane.MOST_RESULTS), most=panels // wide,
-        some=some, wide=wide, lanes=lanes, row_of=get_kernel(name, make).address, columns_of=kernels[0],
+        some=some, wide=wide, lanes=lanes, row_of=row_of.address, columns_of=kernels[0],
         columns_low=kernels[1], transpose_values=transposes[0], transpose_zeros=transposes[1] if shape.has_zeros else 0,
         is_rounded=shape.is_rounded, is_laid_out=bool(layouts),
     )  # fmt: skip
@@ -365,7 +365,7 @@ def _by_panels(found: _Dequantised, layout: Map | None) -> KernelProgram | None:
         is_laid_out=layout is not None,
         columns=_columns_of_panel(_bits(parts)) if layout is not None else 0,
     )
-    kernel = get_kernel(shape.name, functools.partial(make_unpacked, shape))
+    kernel = kernel_for("unpacked", Unpacking, shape)
 
     def section(sides: Operands, across: tuple[int, ...]) -> Section:
         rank = len(sides.found.sizes)
