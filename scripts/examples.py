@@ -16,8 +16,8 @@ from anydml.core.enums import DataType, FeatureLevel
 from anydml.ir.expressions import FUNCTIONS
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map, Reduce
-from anydml.operators.fields import dml_name
-from anydml.operators.folding import AlongAxes, Folding
+from anydml.operators.reductions import AlongAxes, Folding
+from anydml.operators.schema.fields import dml_name
 
 if TYPE_CHECKING:
     from anydml.operators import OperatorDesc

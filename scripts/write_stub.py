@@ -26,9 +26,9 @@ from anydml.api.functions import WRITTEN, derived_classes
 from anydml.api.numpy_names import FAMILIAR
 from anydml.core.enums import AxisDirection, DataType, IndexMode
 from anydml.operators import OPERATORS, OperatorDesc, ScaleBias
-from anydml.operators.computed import Computed
-from anydml.operators.fields import dml_name
 from anydml.operators.fused import FusedActivation
+from anydml.operators.schema.fields import dml_name
+from anydml.operators.schema.records import Computed
 from anydml.pydirectml import enums
 from scripts.examples import examples
 

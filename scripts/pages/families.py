@@ -7,21 +7,19 @@ from anydml.operators import OPERATORS, OperatorDesc
 Operator = type[OperatorDesc]
 
 FAMILIES = {
-    "Slices, gathers and scatters": "slice gather scatter one_hot",
-    "Copies, layouts and fills": "copies manipulation padding reverse fill diagonal",
-    "Arithmetic": "arithmetic limits scaling",
-    "Exponentials, logarithms and trigonometry": "transcendental",
-    "Comparisons and logic": "logic",
-    "Bits": "bitwise",
-    "Activations": "activations softmax",
+    "Slices, padding, gathers and scatters": "slice gather",
+    "Copies, conversions, layouts, fills and random numbers": "elementwise manipulation fill",
+    "Arithmetic, exponentials and trigonometry": "arithmetic",
+    "Comparisons, logic and bits": "logic",
+    "Activations": "activations",
     "Reductions, running sums and selections": "reductions select",
-    "Normalisation": "normalisation local_response",
+    "Normalization": "normalization",
     "Products of matrices and convolutions": "products convolution",
-    "Pooling and windows": "pooling unfolding",
+    "Pooling": "pooling",
     "Resampling and regions of images": "resampling regions",
-    "Quantisation": "quantisation",
+    "Quantization": "quantization",
     "Attention and recurrent networks": "attention recurrent",
-    "Random numbers and training": "generator optimiser",
+    "Training": "optimizer",
 }
 """The modules of `anydml.operators` that a family is described in."""
 

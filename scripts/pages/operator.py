@@ -9,9 +9,9 @@ import inspect
 from typing import TYPE_CHECKING
 
 from anydml.core.package_data import read_json
-from anydml.operators.fields import dml_name
-from anydml.operators.meanings import choices_of, meaning_of
-from anydml.operators.tables import write_counts, write_types
+from anydml.operators.schema.facts import write_counts, write_types
+from anydml.operators.schema.fields import dml_name
+from anydml.operators.schema.meanings import choices_of, meaning_of
 from scripts.pages.drawing import command_of, frame_picture
 from scripts.pages.running import example_of, function_of
 from scripts.pages.wording import formula, is_left_open, sentences
@@ -19,7 +19,7 @@ from scripts.pages.wording import formula, is_left_open, sentences
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from anydml.operators.tables import LevelSupport
+    from anydml.operators.schema.facts import LevelSupport
     from scripts.pages.families import Operator
 
 _WIDEST = 88

@@ -17,8 +17,8 @@ from anydml.api.derived import parameters_of
 from anydml.api.describing import argument_name
 from anydml.api.functions import WRITTEN, derived_classes, function_names
 from anydml.core.operator_type import function_name
-from anydml.operators.computed import Computed
-from anydml.operators.fields import dml_name
+from anydml.operators.schema.fields import dml_name
+from anydml.operators.schema.records import Computed
 from cases import CASES
 from doors import as_list
 from moving import MOVING

@@ -11,7 +11,7 @@ import anydml as dml
 from anydml.arrays import allocate, view
 from anydml.arrays.nibbles import pack, unpack
 from anydml.core.enums import DataType, FeatureLevel
-from anydml.operators.facts import fields_of, support_of, takers_of
+from anydml.operators.schema.facts import fields_of, support_of, takers_of
 from anydml.runtime.binding import bind_array
 from anydml.runtime.bound import Layout
 from modelling import model, program, run, write

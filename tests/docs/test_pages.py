@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from anydml.operators import OPERATORS
-from anydml.operators.fields import dml_name
+from anydml.operators.schema.fields import dml_name
 from scripts import write_operators
 from scripts.pages import running
 from scripts.pages.drawing import PHONE

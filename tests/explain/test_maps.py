@@ -27,10 +27,10 @@ from anydml.ir.trees import loads, walk
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
 from anydml.operators import OPERATORS
-from anydml.operators.description import OperatorDesc
 from anydml.operators.elementwise import ElementWise
-from anydml.operators.fields import Input, Output, dml_name
 from anydml.operators.fused import FusedActivation
+from anydml.operators.schema.fields import Input, Output, dml_name
+from anydml.operators.schema.records import OperatorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

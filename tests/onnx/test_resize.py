@@ -15,7 +15,7 @@ from onnx_answers import ENGINE, run_there
 from onnx_models import model, node
 
 from anydml.onnx.lowerings import resizing  # isort: skip - after the models, which leave this out where onnx is missing
-from anydml.operators.sampling import Axis
+from anydml.operators.resampling import Axis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,15 +12,15 @@ import pytest
 import anydml as dml
 from anydml import DataType, FeatureLevel
 from anydml.engines.cuda import is_interpreted
-from anydml.operators.facts import fields_of, runs_in_place
-from anydml.operators.fields import dml_name
+from anydml.operators.schema.facts import fields_of, runs_in_place
+from anydml.operators.schema.fields import dml_name
 from case_oracles import ElementWiseCase, FixedCase
 from cases import CASES
 from doors import all_through_objects, as_list, through_compiled
 from places import get, put, wipe
 
 if TYPE_CHECKING:
-    from anydml.operators.tables import LevelSupport
+    from anydml.operators.schema.facts import LevelSupport
     from case_kinds import Case
 
 pytestmark = pytest.mark.sampled(30, interpreted=8)

@@ -11,9 +11,9 @@ import pytest
 
 import anydml as dml
 from anydml import DataType, FeatureLevel
-from anydml.operators import description
 from anydml.operators.elementwise import ElementWise, Unary
-from anydml.operators.fields import Input, OptionalInput, Output, Size2D, dml_name
+from anydml.operators.schema import records
+from anydml.operators.schema.fields import Input, OptionalInput, Output, Size2D, dml_name
 from elementwise import ATTRIBUTES, ELEMENT_WISE, data_types, describe, missing_attributes
 
 F32, F16, U8 = DataType.FLOAT32, DataType.FLOAT16, DataType.UINT8
@@ -237,14 +237,14 @@ def test_an_activation_has_its_own_level() -> None:
 def test_a_class_is_all_that_an_operator_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here one as if it were not built: a subclass enters itself by its name."""
     others = {kind: cls for kind, cls in dml.OPERATORS.items() if kind is not dml.OperatorType.TILE}
-    monkeypatch.setattr("anydml.operators.description.OPERATORS", others)
+    monkeypatch.setattr("anydml.operators.schema.records.OPERATORS", others)
 
     class Tile(Unary):
         def value(self, x: Any) -> Any:
             return x + x
 
     kind = dml.OperatorType.TILE
-    assert description.OPERATORS[kind] is Tile
+    assert records.OPERATORS[kind] is Tile
     assert Tile.introduced() is FeatureLevel.LEVEL_1_0
     desc = Tile.infer(input_tensor=T)
     assert dml.Device("reference").compile(desc)(np.ones((2, 3), "float32")).tolist() == [[2.0] * 3] * 2
@@ -252,7 +252,7 @@ def test_a_class_is_all_that_an_operator_takes(monkeypatch: pytest.MonkeyPatch) 
 
 def test_tensors_may_be_optional_and_sizes_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fields that operators to come have: they are read, left out of what is bound, and kept away by a change."""
-    monkeypatch.setattr("anydml.operators.description.OPERATORS", dict(dml.OPERATORS))
+    monkeypatch.setattr("anydml.operators.schema.records.OPERATORS", dict(dml.OPERATORS))
 
     class ElementWiseQuantizeLinear(ElementWise):
         free_types = ("ZeroPointTensor", "OutputTensor")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anydml.operators import OPERATORS, Gather, Gemm
-from anydml.operators.meanings import choices_of, lines, meaning_of
+from anydml.operators.schema.meanings import choices_of, lines, meaning_of
 
 
 def test_every_field_has_a_meaning_and_every_meaning_a_field() -> None:

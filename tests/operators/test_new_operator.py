@@ -14,7 +14,7 @@ from anydml.api.describing import argument_name
 from anydml.core.operator_type import function_name
 from anydml.ir.expressions import absolute, given
 from anydml.operators.elementwise import Unary
-from anydml.operators.fields import Float  # noqa: TC001 - read at run time
+from anydml.operators.schema.fields import Float  # noqa: TC001 - read at run time
 from doors import through_compiled, through_objects
 from modelling import as_dispatchable, floats, model, program, run, write
 

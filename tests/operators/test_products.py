@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 import anydml as dml
-from anydml.operators.fields import dml_name
+from anydml.operators.schema.fields import dml_name
 from attention import assert_attended
 from cases import ENGINES
 from doors import through_compiled, through_objects

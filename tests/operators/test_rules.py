@@ -11,7 +11,7 @@ import pytest
 
 import anydml as dml
 from anydml.operators import OPERATORS
-from anydml.operators.fields import bare_name
+from anydml.operators.schema.fields import bare_name
 from cases import CASES
 from refusals import Broken, check_refusal
 

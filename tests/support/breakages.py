@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import anydml as dml
 import rule_breakages  # noqa: F401 - it enters its own in the list
-from anydml.operators.fields import dml_name
 from anydml.operators.fused import attributes_of
+from anydml.operators.schema.fields import dml_name
 from breaking import (
     ALWAYS_WRONG,
     EVERY,

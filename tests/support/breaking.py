@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Sequence
 
-    from anydml.operators.fields import FieldType
+    from anydml.operators.schema.fields import FieldType
 
 EVERY: tuple[Operator, ...] = tuple(dml.OPERATORS.values())
 

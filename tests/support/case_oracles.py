@@ -12,8 +12,8 @@ import folding
 from anydml.api.describing import argument_name
 from anydml.core.operator_type import function_name
 from anydml.operators.attention import Attention
-from anydml.operators.fields import dml_name
-from anydml.operators.windows import Windowed
+from anydml.operators.convolution import Windowed
+from anydml.operators.schema.fields import dml_name
 from case_kinds import FLOAT32, UINT32, Case, by_field
 from elementwise import data_types, describe, expected, small_example
 from products import SMALL as FIXED

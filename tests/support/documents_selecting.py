@@ -9,7 +9,7 @@ import numpy as np
 
 import anydml as dml
 from anydml.api.describing import argument_name
-from anydml.operators.fields import dml_name
+from anydml.operators.schema.fields import dml_name
 from case_kinds import UINT32, Case
 
 

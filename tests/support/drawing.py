@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import anydml as dml
-from anydml.operators.computed import Computed
+from anydml.operators.schema.records import Computed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,8 +11,8 @@ import numpy as np
 
 import anydml as dml
 from anydml.operators.elementwise import ElementWise
-from anydml.operators.fields import dml_name
 from anydml.operators.fused import attributes_of
+from anydml.operators.schema.fields import dml_name
 from drawing import special_values
 from elementwise_oracle import ORACLE, Array, f32
 

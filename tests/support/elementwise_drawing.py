@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 import anydml as dml
-from anydml.operators.fields import dml_name
+from anydml.operators.schema.fields import dml_name
 from drawing import Case, Operator, draw_sizes, draw_tensor, make_case, pick
 from elementwise import ATTRIBUTES, data_types
 

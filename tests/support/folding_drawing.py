@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import anydml as dml
-from anydml.operators.fields import dml_name
+from anydml.operators.schema.fields import dml_name
 from drawing import SEEDS, Case, Operator, draw_sizes, draw_tensor, make_case, pick, random_values, upto
 from folding import ATTRIBUTES, axes_attribute, data_types, is_small
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import anydml as dml
 from anydml import DataType, FeatureLevel
-from anydml.operators.fields import dml_name
+from anydml.operators.schema.fields import dml_name
 from drawing import SEEDS, STYLES, Case, Operator, draw_sizes, draw_tensor, make_case, pick, upto
 from drawing_windows import draw_window
 from selecting_drawing import MAKERS as SELECTING

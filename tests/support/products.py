@@ -14,7 +14,7 @@ import anydml as dml
 import attention
 import recurrent
 import windows
-from anydml.operators.fields import dml_name
+from anydml.operators.schema.fields import dml_name
 from elementwise import saturated
 from elementwise_oracle import Array, activated
 

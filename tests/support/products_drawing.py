@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import anydml as dml
 from anydml import DataType, FeatureLevel
 from anydml.operators.attention import Attention
-from anydml.operators.fields import dml_name
+from anydml.operators.convolution import Windowed
 from anydml.operators.products import Product
-from anydml.operators.windows import Windowed
+from anydml.operators.schema.fields import dml_name
 from attention_drawing import draw_attention
 from drawing import SEEDS, Case, Operator, draw_sizes, draw_tensor, make_case, pick
 from recurrent import GATES as RECURRENT
@@ -23,7 +23,7 @@ from windows_drawing import window_sizes
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from anydml.operators.tables import LevelSupport
+    from anydml.operators.schema.facts import LevelSupport
     from drawing import Array, Tensor
 
 LEVELS = tuple(reversed(FeatureLevel))

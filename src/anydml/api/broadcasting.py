@@ -16,14 +16,14 @@ from anydml.arrays.view import ArrayView, is_tensor
 from anydml.core.enums import DataType
 from anydml.core.errors import DescriptionError, Fault, show
 from anydml.core.memory import HOST, packed_strides
-from anydml.operators.fields import bare_name
+from anydml.operators.schema.fields import bare_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.core.enums import FeatureLevel
     from anydml.operators import OperatorDesc
-    from anydml.operators.sizes import Sizes
+    from anydml.operators.schema.sizes import Sizes
 
 NUMBERS = (int, float, np.integer, np.floating, np.bool_)
 """Types with a value and no array's type: Python's numbers and NumPy's."""

@@ -32,8 +32,8 @@ from anydml.core.late_imports import import_alone
 from anydml.core.memory import HOST
 from anydml.core.symbolic_sizes import exact
 from anydml.engines.common.threads import number_cell
-from anydml.operators.fields import bare_name
-from anydml.operators.reports import CONVERT
+from anydml.operators.schema.fields import bare_name
+from anydml.operators.schema.reports import CONVERT
 from anydml.runtime.device import Device, device_named
 from anydml.runtime.profiler_hook import WATCHER
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from anydml.api.builder import Graph
     from anydml.arrays import ArrayView
     from anydml.operators import OperatorDesc
-    from anydml.operators.sizes import Sizes
+    from anydml.operators.schema.sizes import Sizes
     from anydml.runtime.compiled import CompiledOperator
 
 

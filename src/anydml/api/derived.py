@@ -17,14 +17,14 @@ from anydml.core.errors import DescriptionError, Fault, show
 from anydml.core.late_imports import import_alone
 from anydml.core.operator_type import function_name
 from anydml.core.package_data import read_json
-from anydml.operators.fields import FIELD_TYPES, ValueType, dml_name
-from anydml.operators.folding import AlongAxes, Folding
+from anydml.operators.reductions import AlongAxes, Folding
+from anydml.operators.schema.fields import FIELD_TYPES, ValueType, dml_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anydml.operators import OperatorDesc
-    from anydml.operators.fields import FieldType
+    from anydml.operators.schema.fields import FieldType
 
 RENAMED = {
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",

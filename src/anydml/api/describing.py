@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from anydml.arrays.tensor import TensorDesc
 from anydml.core.errors import DescriptionError, Fault, raise_description_faults
 from anydml.core.parse import read_int, read_ints
-from anydml.operators.fields import bare_name, dml_name
+from anydml.operators.schema.fields import bare_name, dml_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -38,8 +38,7 @@ from anydml.operators import (
     Slice1,
     Split,
 )
-from anydml.operators.fields import dml_name
-from anydml.operators.scalars import read_number
+from anydml.operators.schema.fields import dml_name, read_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

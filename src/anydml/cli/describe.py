@@ -25,7 +25,7 @@ from anydml.cli.options import (
 from anydml.cli.values import shaped, typed
 from anydml.core.enums import DataType
 from anydml.core.errors import DescriptionError
-from anydml.operators.fields import bare_name, dml_name
+from anydml.operators.schema.fields import bare_name, dml_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

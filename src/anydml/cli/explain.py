@@ -26,8 +26,8 @@ from anydml.dxdispatch.constants import first_array
 from anydml.dxdispatch.graph import draw_graph, graph_schedules
 from anydml.explain.html import page
 from anydml.operators import OPERATORS, find_operator
-from anydml.operators.fields import bare_name, dml_name
-from anydml.operators.meanings import choices_of, meaning_of
+from anydml.operators.schema.fields import bare_name, dml_name
+from anydml.operators.schema.meanings import choices_of, meaning_of
 from anydml.runtime.device import Device
 
 if TYPE_CHECKING:

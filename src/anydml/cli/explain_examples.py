@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anydml.cli.options import options_of
-from anydml.operators.fields import FIELD_TYPES, PerDimension
+from anydml.operators.schema.fields import FIELD_TYPES, PerDimension
 
 if TYPE_CHECKING:
     from anydml.operators import OperatorDesc

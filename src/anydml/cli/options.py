@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from anydml.cli.values import DATA, FLOATS, INTS, FieldValue
-from anydml.operators.computed import Computed
-from anydml.operators.fields import FIELD_TYPES, OptionalScaleBias, ValueType, dml_name
+from anydml.operators.schema.fields import FIELD_TYPES, OptionalScaleBias, ValueType, dml_name
+from anydml.operators.schema.records import Computed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

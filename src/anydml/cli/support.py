@@ -14,7 +14,7 @@ from anydml.core.display import counted
 from anydml.core.enum_parsing import suggest
 from anydml.core.errors import show
 from anydml.operators import OPERATORS
-from anydml.operators.tables import write_counts, write_types
+from anydml.operators.schema.facts import write_counts, write_types
 
 if TYPE_CHECKING:
     from anydml.core.enums import FeatureLevel

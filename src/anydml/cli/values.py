@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from anydml.core.errors import show
-from anydml.operators.fields import FIELD_TYPES, FieldType, Int, OptionalScaleBias, Uint
+from anydml.operators.schema.fields import FIELD_TYPES, FieldType, Int, OptionalScaleBias, Uint
 
 Array = np.ndarray[Any, Any]
 _FRACTIONS = ("FLOAT", "SCALAR_UNION")

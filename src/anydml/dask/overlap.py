@@ -277,9 +277,9 @@ def windows(
     desc: OperatorDesc, tensors: Mapping[str, Tensor], ranks: Mapping[str, int], asked: Asked
 ) -> list[Any] | None:
     """The result of a convolution or a pooling whose spatial dimensions are cut; None of others."""
-    import_alone("anydml.operators.convolution", "anydml.operators.pooled")
+    import_alone("anydml.operators.convolution", "anydml.operators.pooling")
     from anydml.operators.convolution import Convolution
-    from anydml.operators.pooled import Pooling
+    from anydml.operators.pooling import Pooling
 
     is_forward = not getattr(desc, "direction", 0)
     if not isinstance(desc, (Convolution, Pooling)) or not is_forward or len(desc.outputs()) != 1:

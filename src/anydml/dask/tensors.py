@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.dask.blocks import Seen
-    from anydml.operators.sizes import Sizes
+    from anydml.operators.schema.sizes import Sizes
 
 _SMALL = 2**24
 """Bytes of an array in memory that stays one block."""

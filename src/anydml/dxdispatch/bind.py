@@ -13,7 +13,7 @@ from anydml.core.errors import show
 from anydml.core.memory import numpy_view
 from anydml.dxdispatch.findings import BINDING, MOST_FAULTS, NAME
 from anydml.dxdispatch.serialized import GraphProgram
-from anydml.operators.fields import bare_name
+from anydml.operators.schema.fields import bare_name
 from anydml.runtime.binding import Bound, BufferBinding, bind_tensor, hazards
 
 if TYPE_CHECKING:

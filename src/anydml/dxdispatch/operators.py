@@ -21,9 +21,8 @@ from anydml.dxdispatch.initialise import WORDS, to_float
 from anydml.dxdispatch.named import read_data_type, read_flags
 from anydml.dxdispatch.remarks import remark_spelling, remark_unknown
 from anydml.dxdispatch.source import Items, locate
-from anydml.operators.fields import FIELD_TYPES, ValueType, dml_name
 from anydml.operators.fused import FusedActivation, attributes_of, find_activation
-from anydml.operators.scalars import ScaleBias, as_type
+from anydml.operators.schema.fields import FIELD_TYPES, ScaleBias, ValueType, as_type, dml_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from anydml.dxdispatch.findings import Findings
     from anydml.dxdispatch.source import Node
     from anydml.operators import OperatorDesc
-    from anydml.operators.fields import FieldType
+    from anydml.operators.schema.fields import FieldType
 
 
 # Numbers: DML_SCALAR_UNION, by the type that stands beside it, and DML_SCALE_BIAS

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from anydml.core.enums import DataType, ExecutionFlags, TensorFlags
 from anydml.core.parse import INT32_MAX, UINT32_MAX
 from anydml.operators import OPERATORS
-from anydml.operators.fields import dml_name
 from anydml.operators.fused import FUSED, attributes_of
-from anydml.operators.meanings import meaning_of
+from anydml.operators.schema.fields import dml_name
+from anydml.operators.schema.meanings import meaning_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from anydml.operators import OperatorDesc
-    from anydml.operators.fields import FieldType
+    from anydml.operators.schema.fields import FieldType
 
 _DIALECT = "http://json-schema.org/draft-07/schema#"
 """The one that editors know best."""

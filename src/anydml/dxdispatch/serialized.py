@@ -19,8 +19,8 @@ from anydml.graph.description import GraphDesc
 from anydml.graph.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from anydml.graph.wiring import agree, input_descs, output_descs, slot_names
 from anydml.operators import FusedActivation, find_operator
-from anydml.operators.fields import dml_name
 from anydml.operators.fused import attributes_of, find_activation
+from anydml.operators.schema.fields import dml_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -25,8 +25,8 @@ from anydml.ir.fetches import match_gathered, match_turned
 from anydml.ir.patterns import is_copy, match_filled
 from anydml.ir.verbs import Computation, Map, Primitive, Reduce, Scan
 from anydml.operators import OperatorDesc, ScaleBias
-from anydml.operators.fields import bare_name, dml_name
 from anydml.operators.fused import FusedActivation
+from anydml.operators.schema.fields import bare_name, dml_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -13,7 +13,7 @@ from anydml.core.errors import DescriptionError
 from anydml.core.parse import read_int
 from anydml.explain.picture import Cell, Element, Grid, Plane
 from anydml.explain.values import coordinate_of, write_value
-from anydml.operators.fields import bare_name
+from anydml.operators.schema.fields import bare_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

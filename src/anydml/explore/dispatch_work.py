@@ -16,7 +16,7 @@ from anydml.dxdispatch.graph import draw_graph
 from anydml.dxdispatch.model import WriteFile
 from anydml.explore.drawing import GraphNode, ModelGraph, Slot, tell
 from anydml.explore.statistics import statistics_of, word_milliseconds
-from anydml.operators.fields import bare_name, dml_name
+from anydml.operators.schema.fields import bare_name, dml_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -26,13 +26,13 @@ from anydml.cli.values import DATA
 from anydml.core.enums import DataType, FeatureLevel
 from anydml.core.errors import DescriptionError, DmlError, Fault, show
 from anydml.explore.answer import MOST_ELEMENTS
-from anydml.operators.fields import FIELD_TYPES, bare_name, dml_name
+from anydml.operators.schema.fields import FIELD_TYPES, bare_name, dml_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from anydml.operators import OperatorDesc
-    from anydml.operators.fields import FieldType
+    from anydml.operators.schema.fields import FieldType
 
 
 # Controls

@@ -15,7 +15,7 @@ from anydml.core.errors import DescriptionError, Fault, show
 from anydml.core.memory import HOST
 from anydml.core.parse import UINT32_MAX, read_bool, read_int
 from anydml.operators import OperatorDesc
-from anydml.operators.fields import dml_name
+from anydml.operators.schema.fields import dml_name
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

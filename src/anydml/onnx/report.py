@@ -32,7 +32,7 @@ from anydml.onnx.scopes import UnknownError
 from anydml.onnx.shapes import Binder, refuse_large
 from anydml.onnx.tracing import trace
 from anydml.onnx.values import NeedsValueError, NowhereError
-from anydml.operators.fields import bare_name
+from anydml.operators.schema.fields import bare_name
 from anydml.runtime.device import Device
 
 if TYPE_CHECKING:

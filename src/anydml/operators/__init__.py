@@ -11,17 +11,16 @@ from anydml.core.enum_parsing import suggest
 from anydml.core.enums import FeatureLevel
 from anydml.core.errors import DescriptionError, Fault, UnsupportedError
 from anydml.core.operator_type import OperatorType, function_name
-from anydml.operators.description import OPERATORS, OperatorDesc
 from anydml.operators.fused import FusedActivation
-from anydml.operators.reports import Report
-from anydml.operators.scalars import ScaleBias
-from anydml.operators.tables import LevelSupport, SupportTable, TensorSupport
+from anydml.operators.schema.facts import LevelSupport, SupportTable, TensorSupport
+from anydml.operators.schema.fields import ScaleBias
+from anydml.operators.schema.records import OPERATORS, OperatorDesc
+from anydml.operators.schema.reports import Report
 
 _FAMILIES = (
-    "slice", "gather", "copies", "manipulation", "fill", "reverse", "arithmetic", "transcendental", "limits", "logic",
-    "bitwise", "activations", "scaling", "reductions", "softmax", "normalisation", "local_response", "quantisation",
-    "products", "convolution", "padding", "diagonal", "pooling", "resampling", "unfolding", "regions", "one_hot",
-    "optimiser", "attention", "recurrent", "scatter", "select", "generator",
+    "slice", "gather", "elementwise", "manipulation", "fill", "arithmetic", "logic", "activations", "reductions",
+    "normalization", "quantization", "products", "convolution", "pooling", "resampling", "regions", "select",
+    "optimizer", "attention", "recurrent",
 )  # fmt: skip
 for _family in _FAMILIES:  # each class enters itself in OPERATORS
     import_module(f"anydml.operators.{_family}")

@@ -8,7 +8,7 @@ from anydml.core.enums import DataType, FeatureLevel
 from anydml.core.errors import Fault, show
 from anydml.ir.expressions import absolute, call, fma, given, maximum, minimum, where
 from anydml.operators.elementwise import ElementWise, Function, Unary, is_float, type_of
-from anydml.operators.fields import Float, Input, Output  # noqa: TC001 - read at run time
+from anydml.operators.schema.fields import Float, Input, Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,21 +1,46 @@
-"""The arithmetic operators: sums, products, quotients, remainders, roundings, the larger and the smaller."""
+"""Arithmetic element by element: sums to remainders, bounds, exponentials to trigonometry, powers; VALUE_SCALE_2D."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.core.enums import RoundingMode
-from anydml.ir.expressions import absolute, ceil, floor, maximum, minimum, rint, sqrt, trunc
-from anydml.ir.numerics import divide, mean, modulus_floor, modulus_truncate, round_half_away, sign
-from anydml.operators.elementwise import Binary, Scaled, Unary
-from anydml.operators.fields import Rounding  # noqa: TC001 - read at run time
+from anydml.core.enums import DataType, FeatureLevel, RoundingMode
+from anydml.core.errors import Fault
+from anydml.ir.expressions import (
+    absolute,
+    call,
+    ceil,
+    coordinate,
+    floor,
+    fma,
+    given,
+    maximum,
+    minimum,
+    rint,
+    sqrt,
+    trunc,
+    where,
+)
+from anydml.ir.numerics import divide, integer_power, mean, modulus_floor, modulus_truncate, round_half_away, sign
+from anydml.operators.elementwise import Binary, ElementWise, Function, Scaled, Unary, is_float, number, type_of
 from anydml.operators.fused import OptionalActivation, activation_faults
+from anydml.operators.schema.fields import (
+    Float,
+    FloatArray,
+    Input,
+    OptionalScaleBias,
+    Output,
+    Rounding,
+    Scalar,
+    ValueType,
+)
+from anydml.operators.schema.rules import type_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from anydml.core.errors import Fault
     from anydml.ir.expressions import Expr
+
 
 # One input
 
@@ -204,3 +229,272 @@ class ElementWiseMin(Binary):
     def value(self, a: Expr, b: Expr) -> Expr:
         """min(a, b)."""
         return minimum(a, b)
+
+
+# Exponentials, logarithms, trigonometry, and powers
+
+
+_INT32_END = 2.0**31
+
+
+class _Function(Function, Scaled):
+    """A function with a scale and a bias."""
+
+
+class ElementWiseExp(_Function):
+    """The exponential function: eˣ."""
+
+
+class ElementWiseLog(_Function):
+    """The natural logarithm: ln x. It is -inf for 0, and NaN for negative numbers."""
+
+
+class ElementWiseErf(_Function):
+    """The error function: erf x."""
+
+
+class ElementWiseSin(_Function):
+    """The sine of an angle in radians: sin x."""
+
+
+class ElementWiseCos(_Function):
+    """The cosine of an angle in radians: cos x."""
+
+
+class ElementWiseTan(_Function):
+    """The tangent of an angle in radians: tan x."""
+
+
+class ElementWiseAsin(_Function):
+    """The angle whose sine is x: asin x. It is NaN outside -1 .. 1."""
+
+
+class ElementWiseAcos(_Function):
+    """The angle whose cosine is x: acos x. It is NaN outside -1 .. 1."""
+
+
+class ElementWiseAtan(_Function):
+    """The angle whose tangent is x: atan x."""
+
+
+class ElementWiseSinh(_Function):
+    """The hyperbolic sine: sinh x."""
+
+
+class ElementWiseCosh(_Function):
+    """The hyperbolic cosine: cosh x."""
+
+
+class ElementWiseTanh(_Function):
+    """The hyperbolic tangent: tanh x."""
+
+
+class ElementWiseAsinh(_Function):
+    """The number whose hyperbolic sine is x: asinh x."""
+
+
+class ElementWiseAcosh(_Function):
+    """The number whose hyperbolic cosine is x: acosh x. It is NaN below 1."""
+
+
+class ElementWiseAtanh(_Function):
+    """The number whose hyperbolic tangent is x: atanh x. It is NaN outside -1 .. 1."""
+
+
+class ElementWiseAtanYX(Binary):
+    """The angle of the point (b, a) with the positive x axis: atan2(a, b).
+
+    The documents leave (0, 0) undefined: it is what C has, 0 or π by the sign of b, with the sign of a.
+    """
+
+    def value(self, a: Expr, b: Expr) -> Expr:
+        """atan2(a, b)."""
+        return call("atan2", a, b)
+
+
+class ElementWiseConstantPow(Scaled):
+    """The power of a given exponent: x^Exponent. Of negative numbers it is NaN but for whole exponents."""
+
+    exponent: Float
+
+    def value(self, x: Expr) -> Expr:
+        """x^Exponent; of 2 and 3 as products, which take a tenth of the time."""
+        if self.exponent in (2, 3):
+            return x * x if self.exponent == 2 else x * x * x
+        return call("pow", x, given(self.exponent, DataType.FLOAT32))
+
+
+class ElementWisePow(ElementWise):
+    """The power: x^y. The exponents may be of another type from 3_0 on.
+
+    Of two integers it is exact and wraps; the fraction that a negative exponent gives is cut off. Of an integer and a
+    float it is the same where the exponent is whole, and else the float's power as CAST converts it. Of a float
+    and an integer the exponent is made FLOAT32. Of floats it is NaN for negative numbers but for whole exponents.
+    """
+
+    free_types = ("ExponentTensor",)
+
+    input_tensor: Input
+    exponent_tensor: Input
+    output_tensor: Output
+    scale_bias: OptionalScaleBias = None
+
+    def attribute_level_faults(self, level: FeatureLevel, where: str) -> Iterator[Fault]:
+        """Before 3_0 the types are equal."""
+        yield from super().attribute_level_faults(level, where)
+        mine, theirs, first = self.exponent_tensor.data_type, self.input_tensor.data_type, FeatureLevel.LEVEL_3_0
+        if level < first and mine is not theirs:
+            rule = f"ExponentTensor.DataType other than InputTensor.DataType, {theirs.name}, needs {first.dml_name}"
+            yield Fault(field="ExponentTensor.DataType", rule=rule, value=mine, way_out=where, level=first)
+
+    def value(self, x: Expr, y: Expr) -> Expr:
+        """x^y."""
+        if is_float(x):
+            return call("pow", x, y.to(DataType.FLOAT32))
+        if not is_float(y):
+            return integer_power(x, y)
+        is_whole = floor(y).equals(y) & (absolute(y) < _INT32_END)
+        power = call("pow", x.to(DataType.FLOAT32), y).to(type_of(x))
+        return where(is_whole, integer_power(x, y.to(DataType.INT32)), power)
+
+
+# Bounds: THRESHOLD, and CLIP and its gradient, with bounds of FLOAT or of the tensors' type
+
+
+class ElementWiseThreshold(Scaled):
+    """At least a bound: max(x, Min). Of integers the bound loses its fraction; NaN stays."""
+
+    min: Float
+
+    def value(self, x: Expr) -> Expr:
+        """max(x, Min)."""
+        return maximum(x, number(self.min, x))
+
+
+class ElementWiseClip(Scaled):
+    """Between two bounds: max(Min, min(x, Max)). A Min above Max is what comes out everywhere.
+
+    The bounds are made numbers of the tensor's type: for integers they lose their fraction. NaN stays, which the
+    documents leave open.
+    """
+
+    min: Float
+    max: Float
+
+    def value(self, x: Expr) -> Expr:
+        """max(Min, min(x, Max))."""
+        return maximum(minimum(x, number(self.max, x)), number(self.min, x))
+
+
+class _TypedBounds(ElementWise):
+    """Bounds whose type is said, and is the tensors'."""
+
+    if TYPE_CHECKING:
+        min_max_data_type: ValueType
+        min: Scalar
+        max: Scalar
+
+    def rules(self) -> Iterator[Fault]:
+        """The bounds are of the type that is said."""
+        yield from super().rules()
+        for field, bound in (("Min", self.min), ("Max", self.max)):
+            yield from type_faults(bound, DataType(self.min_max_data_type), field)
+
+    def output_rules(self) -> Iterator[Fault]:
+        """The output is of that type too."""
+        yield from super().output_rules()
+        ((output, tensor),) = self.outputs().items()
+        mine, theirs = DataType(self.min_max_data_type), tensor.data_type
+        if mine != theirs:
+            rule = f"MinMaxDataType must be {output}.DataType, {theirs.name}"
+            yield Fault(field="MinMaxDataType", rule=rule, value=mine, found=mine.name)
+
+
+class ElementWiseClip1(_TypedBounds, Scaled):
+    """Between two bounds of the tensor's type: max(Min, min(x, Max)). A Min above Max is what comes out everywhere.
+
+    NaN stays, which the documents leave open.
+    """
+
+    min_max_data_type: ValueType
+    min: Scalar
+    max: Scalar
+
+    def value(self, x: Expr) -> Expr:
+        """max(Min, min(x, Max))."""
+        return maximum(minimum(x, number(self.max, x)), number(self.min, x))
+
+
+class _ClipGrad(ElementWise):
+    """The tensors of the gradients."""
+
+    input_tensor: Input
+    input_gradient_tensor: Input
+    output_gradient_tensor: Output
+
+    def _inside(self, x: Expr, gradient: Expr, low: float, high: float) -> Expr:
+        kind = self.input_tensor.data_type
+        return where((number(low, x, kind) < x) & (x < number(high, x, kind)), gradient, 0)
+
+
+class ElementWiseClipGrad(_ClipGrad):
+    """The gradient of CLIP: the incoming one where Min < x < Max, and 0 elsewhere, at the bounds and for NaN too."""
+
+    min: Float
+    max: Float
+
+    def value(self, x: Expr, gradient: Expr) -> Expr:
+        """Min < x < Max ? gradient : 0."""
+        return self._inside(x, gradient, self.min, self.max)
+
+
+class ElementWiseClipGrad1(_TypedBounds, _ClipGrad):
+    """The gradient of CLIP1: the incoming one where Min < x < Max, and 0 elsewhere, at the bounds and for NaN too."""
+
+    min_max_data_type: ValueType
+    min: Scalar
+    max: Scalar
+
+    def value(self, x: Expr, gradient: Expr) -> Expr:
+        """Min < x < Max ? gradient : 0."""
+        return self._inside(x, gradient, self.min, self.max)
+
+
+# VALUE_SCALE_2D
+
+
+_CHANNELS = 1
+
+
+class ValueScale2D(Unary):
+    """Scale·x + Bias of the element's channel, rounded once. There are 1 or 3 channels, in the second dimension."""
+
+    scale: Float
+    bias: FloatArray
+
+    @property
+    def channel_count(self) -> int:
+        """DirectML's ChannelCount."""
+        return len(self.bias)
+
+    def rules(self) -> Iterator[Fault]:
+        """There is a bias for each channel."""
+        yield from super().rules()
+        if self.channel_count not in (1, 3):
+            rule = "Bias must have 1 or 3 values, one for each channel"
+            yield Fault(field="Bias", rule=rule, value=self.bias, found=str(self.channel_count))
+        elif self.input_tensor.dimension_count > _CHANNELS:
+            sizes = self.input_tensor.sizes
+            if sizes[_CHANNELS] != self.channel_count:
+                rule = (
+                    f"InputTensor.Sizes[{_CHANNELS}] must be {self.channel_count}, as many channels as Bias has values"
+                )
+                yield Fault(field="InputTensor.Sizes", rule=rule, value=sizes, found=str(sizes))
+
+    def value(self, x: Expr) -> Expr:
+        """Scale·x + Bias[c]."""
+        biases = [given(bias, DataType.FLOAT32) for bias in self.bias]
+        bias = biases.pop()
+        while biases:
+            bias = where(coordinate(_CHANNELS).equals(len(biases) - 1), biases.pop(), bias)
+        return fma(x, given(self.scale, DataType.FLOAT32), bias)

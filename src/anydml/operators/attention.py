@@ -15,10 +15,10 @@ from anydml.ir.expressions import const, coordinate, given, load, maximum, minim
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map, Scatter
 from anydml.ir.views import View
-from anydml.operators.computed import Computed, wide
-from anydml.operators.fields import AttentionMask, Float, OptionalInput, OptionalOutput, Output, Uint, dml_name
-from anydml.operators.moved import at_least_1, split, temporary
-from anydml.operators.rules import same_data_type
+from anydml.operators.lowering import split, temporary, wide
+from anydml.operators.schema.fields import AttentionMask, Float, OptionalInput, OptionalOutput, Output, Uint, dml_name
+from anydml.operators.schema.records import Computed
+from anydml.operators.schema.rules import at_least_1, same_data_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

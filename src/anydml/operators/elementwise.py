@@ -10,19 +10,19 @@ from anydml.core.enums import DataType
 from anydml.ir.expressions import call, given, load
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
-from anydml.operators.computed import Computed, wide
-from anydml.operators.fields import Input, OptionalScaleBias, Output, dml_name
-from anydml.operators.rules import repeats_along, same_data_type, same_sizes
-from anydml.operators.scalars import saturated
-from anydml.operators.sizes import common_sizes
+from anydml.operators.lowering import wide
+from anydml.operators.schema.fields import Input, OptionalScaleBias, Output, dml_name, saturated
+from anydml.operators.schema.records import Computed
+from anydml.operators.schema.rules import repeats_along, same_data_type, same_sizes
+from anydml.operators.schema.sizes import common_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from anydml.core.errors import Fault
     from anydml.ir.expressions import Expr
-    from anydml.operators.scalars import ScaleBias
-    from anydml.operators.sizes import Sizes, Spread
+    from anydml.operators.schema.fields import ScaleBias
+    from anydml.operators.schema.sizes import Sizes, Spread
 
 
 class ElementWise(Computed):
@@ -165,3 +165,46 @@ class Binary(ElementWise):
     a_tensor: Input
     b_tensor: Input
     output_tensor: Output
+
+
+# Copies and conversions
+
+
+class ElementWiseIdentity(Scaled):
+    """Copies every element: Output = Input, or Input·Scale + Bias where ScaleBias is given.
+
+    Of integers the scaled number is what is left without its fraction.
+    """
+
+    keeps_type = True
+
+    def value(self, x: Expr) -> Expr:
+        """x: a copy, or where there is a scale a number that is rounded once."""
+        return x
+
+
+class ActivationIdentity(Unary):
+    """Copies every element."""
+
+    keeps_type = True
+
+    def value(self, x: Expr) -> Expr:
+        """x."""
+        return x
+
+
+class Cast(Unary):
+    """Converts every element to the output's type.
+
+    The documents leave open what becomes of a number that the type does not have. Here a float loses its fraction and
+    takes the nearest end of an integer's range, NaN being 0, as Direct3D converts; integers wrap; and floats are
+    rounded to the nearest, ties to even.
+    """
+
+    free_types = ("OutputTensor",)
+    implies_output = False
+    keeps_type = True
+
+    def value(self, x: Expr) -> Expr:
+        """x: a copy between equal types."""
+        return x

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from anydml.arrays.tensor import TensorDesc
 from anydml.core.enum_parsing import suggest
-from anydml.core.enums import DataType
+from anydml.core.enums import DataType, FeatureLevel
 from anydml.core.errors import DescriptionError, Fault, show
 from anydml.core.operator_type import OperatorType
 from anydml.ir.views import View
-from anydml.operators.description import OPERATORS, OperatorDesc
 from anydml.operators.elementwise import ElementWise, scaled
-from anydml.operators.fields import FIELD_TYPES, FieldType, dml_name
+from anydml.operators.schema.fields import FIELD_TYPES, FieldType, dml_name
+from anydml.operators.schema.records import OPERATORS, OperatorDesc
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from anydml.core.enums import FeatureLevel
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive
+
 
 FUSED = frozenset(
     OperatorType[f"ACTIVATION_{name}"]

@@ -1,4 +1,4 @@
-"""The operators of truths: comparisons, logic, tests of floats, and the choice by a condition."""
+"""Truths and bits: comparisons, logic, tests of floats, the choice by a condition; logic, shifts and counts of bits."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from anydml.core.enums import DataType, IsInfinityMode
 from anydml.ir.expressions import absolute, const, where
-from anydml.operators.elementwise import Binary, ElementWise, Unary
-from anydml.operators.fields import Infinity, Input, Output  # noqa: TC001 - read at run time
+from anydml.ir.numerics import bit_count, shift_left, shift_right
+from anydml.operators.elementwise import Binary, ElementWise, Unary, type_of
+from anydml.operators.schema.fields import Infinity, Input, Output
 
 if TYPE_CHECKING:
     from anydml.ir.expressions import Expr
@@ -142,3 +143,80 @@ class ElementWiseIf(ElementWise):
 
 def _truth(x: Expr) -> Expr:
     return ~x.equals(const(0, x.type))
+
+
+# Bits: floats are the bits that they are made of
+
+
+class ElementWiseBitNot(Unary):
+    """Every bit the other way round: ~x."""
+
+    onnx = "BitwiseNot"
+    keeps_type = True
+
+    def value(self, x: Expr) -> Expr:
+        """~x."""
+        return (~_bits(x)).bits(type_of(x))
+
+
+class ElementWiseBitAnd(Binary):
+    """The bits that are 1 in both: a & b."""
+
+    onnx = "BitwiseAnd"
+    keeps_type = True
+
+    def value(self, a: Expr, b: Expr) -> Expr:
+        """A & b."""
+        return (_bits(a) & _bits(b)).bits(type_of(a))
+
+
+class ElementWiseBitOr(Binary):
+    """The bits that are 1 in one or both: a | b."""
+
+    onnx = "BitwiseOr"
+    keeps_type = True
+
+    def value(self, a: Expr, b: Expr) -> Expr:
+        """A | b."""
+        return (_bits(a) | _bits(b)).bits(type_of(a))
+
+
+class ElementWiseBitXor(Binary):
+    """The bits that differ: a ^ b."""
+
+    onnx = "BitwiseXor"
+    keeps_type = True
+
+    def value(self, a: Expr, b: Expr) -> Expr:
+        """A ^ b."""
+        return (_bits(a) ^ _bits(b)).bits(type_of(a))
+
+
+class ElementWiseBitShiftLeft(Binary):
+    """The bits b places higher: a << b. It is 0 for a b of the width or more, which the documents leave open."""
+
+    def value(self, a: Expr, b: Expr) -> Expr:
+        """A << b."""
+        return shift_left(a, b)
+
+
+class ElementWiseBitShiftRight(Binary):
+    """The bits b places lower: a >> b. It is 0 for a b of the width or more, which the documents leave open."""
+
+    def value(self, a: Expr, b: Expr) -> Expr:
+        """A >> b."""
+        return shift_right(a, b)
+
+
+class ElementWiseBitCount(Unary):
+    """The number of bits that are 1."""
+
+    keeps_type = True
+
+    def value(self, x: Expr) -> Expr:
+        """popcount(x)."""
+        return bit_count(_bits(x))
+
+
+def _bits(x: Expr) -> Expr:
+    return x.bits(DataType[f"UINT{8 * type_of(x).size_in_bytes}"]) if type_of(x).is_float else x

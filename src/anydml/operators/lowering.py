@@ -1,4 +1,4 @@
-"""Temporaries with room around what lies in them, and views of the windows that walk over them."""
+"""Views that several families lower with: temporaries, windows, rows, and what fills the rest of a tensor."""
 
 from __future__ import annotations
 
@@ -12,14 +12,10 @@ from anydml.ir.verbs import Map
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from anydml.arrays.tensor import TensorDesc
-
-
-def store(name: str, data_type: DataType, sizes: Sequence[int]) -> View:
-    """A temporary, packed."""
-    return View(name, data_type, tuple(sizes), packed_strides(sizes))
+    from anydml.ir.expressions import Expr
 
 
 def zeros(target: View) -> Map:
@@ -69,7 +65,7 @@ def framed(
         min(own - skip, -(-(size - place) // step))
         for own, skip, size, place, step in zip(inner.sizes, first, sizes, places, steps, strict=True)
     ]
-    whole = store(name, inner.data_type, sizes)
+    whole = temporary(name, inner.data_type, sizes)
     if min(counts) <= 0:
         return whole, [fill(whole)]
     part = inner.window(first, (1,) * len(first), counts)
@@ -90,7 +86,7 @@ def in_one_piece(view: View, first: int, name: str) -> tuple[View, list[Map]]:
 
     That is no copy: graphs would have its readers read what is copied, where it lies.
     """
-    packed = store(name, view.data_type, view.sizes)
+    packed = temporary(name, view.data_type, view.sizes)
     pieces = zip(view.sizes[first:], view.strides[first:], packed.strides[first:], strict=True)
     if all(stride == wanted or size == 1 for size, stride, wanted in pieces):
         return view, []
@@ -98,3 +94,76 @@ def in_one_piece(view: View, first: int, name: str) -> tuple[View, list[Map]]:
     other = {4: DataType.UINT32, 2: DataType.UINT16}.get(kind.size_in_bytes)
     other = other or (DataType.INT8 if kind is DataType.UINT8 else DataType.UINT8)
     return packed, [Map((view,), packed, load(0, kind).bits(other).bits(kind))]
+
+
+def split(view: View, dimension: int, *sizes: int) -> View:
+    """A view with a dimension made several, the last of which runs fastest."""
+    inner = zip(packed_strides(sizes), sizes, strict=True)
+    strides = tuple(stride * view.strides[dimension] if size > 1 else 0 for stride, size in inner)
+    return View(
+        view.tensor,
+        view.data_type,
+        (*view.sizes[:dimension], *sizes, *view.sizes[dimension + 1 :]),
+        (*view.strides[:dimension], *strides, *view.strides[dimension + 1 :]),
+        view.offset,
+    )
+
+
+MOST_PHASES = 4
+"""Copies that one is made where the target's innermost dimension is short: 2 elements at a time take 3 ns each, and as
+two copies of every second one 0.9 (one thread of an Arm Neoverse-N1)."""
+
+
+def copies_of(source: View, target: View, dimension: int) -> tuple[Map, ...]:
+    """A copy; where a dimension is short, and the target's innermost, a copy for each of its places."""
+    count, steps = target.sizes[dimension], (1,) * len(target.sizes)
+    is_inner = all(abs(stride) >= abs(target.strides[dimension]) for stride in target.strides if stride)
+    if not 1 < count <= MOST_PHASES or not is_inner:
+        return (copy_of(source, target),)
+    sizes = [1 if k == dimension else size for k, size in enumerate(target.sizes)]
+    starts = ([place if k == dimension else 0 for k in range(len(sizes))] for place in range(count))
+    return tuple(copy_of(source.window(at, steps, sizes), target.window(at, steps, sizes)) for at in starts)
+
+
+def slabs_around(whole: View, start: Sequence[int], sizes: Sequence[int], value: float) -> Iterator[Map]:
+    """Maps that fill all of a view but a part of it, slab by slab: no two write to one element."""
+    at, left, last = [0] * len(sizes), list(whole.sizes), len(sizes) - 1
+    for k, (first, size) in enumerate(zip(start, sizes, strict=True)):
+        slabs = [(first_of, count, at, left) for first_of, count in _ends(whole, k, first, size)]
+        if k == last > 0 and len(slabs) == 2 and left[-2] > 1 and _follow(whole):
+            # The end of a row and the beginning of the next are one: 3 elements take 10 ns, and 6 no longer.
+            (_, before, *_), (begin, after, *_) = slabs
+            rows, above, below = left[-2], [*at[:-2], at[-2], 0], [*at[:-2], at[-2] + left[-2] - 1, 0]
+            one = [*left[:-2], 1, 0]
+            slabs = [
+                (begin, before + after, at, [*left[:-2], rows - 1, 0]),
+                (0, before, above, one),
+                (begin, after, below, one),
+            ]
+        for begin, count, here, counts in slabs:
+            where, many = (
+                [number if j == k else n for j, n in enumerate(of)] for number, of in ((begin, here), (count, counts))
+            )
+            yield filled(whole.window(where, (1,) * len(sizes), many), value)
+        at[k], left[k] = first, size
+
+
+def _ends(whole: View, k: int, first: int, size: int) -> list[tuple[int, int]]:
+    """The ends before and after a part of a dimension: where each begins, and its size."""
+    found = ((0, first), (first + size, whole.sizes[k] - first - size))
+    return [(begin, count) for begin, count in found if count]
+
+
+def _follow(view: View) -> bool:
+    """Whether rows follow one another."""
+    return view.strides[-2] == view.sizes[-1] * view.strides[-1]
+
+
+def temporary(name: str, data_type: DataType, sizes: Sequence[int]) -> View:
+    """Memory that an operator passes on to itself, packed."""
+    return View(name, data_type, tuple(sizes), packed_strides(sizes))
+
+
+def wide(element: Expr) -> Expr:
+    """An element as it is computed with: FLOAT16 as FLOAT32."""
+    return element.to(DataType.FLOAT32) if element.type is DataType.FLOAT16 else element

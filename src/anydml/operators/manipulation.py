@@ -1,27 +1,67 @@
-"""JOIN, SPLIT, TILE, DEPTH_TO_SPACE and SPACE_TO_DEPTH: every element somewhere else, once or several times."""
+"""JOIN, SPLIT, TILE, DEPTH_TO_SPACE, SPACE_TO_DEPTH and REVERSE_SUBSEQUENCES: every element somewhere else."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - read at run time
+import abc
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from anydml.core.enums import DataType, DepthSpaceOrder
 from anydml.core.errors import Fault
 from anydml.core.operator_type import OperatorType
-from anydml.ir.expressions import coordinate, given
+from anydml.ir.expressions import coordinate, fetch, given
+from anydml.ir.fetches import turned
 from anydml.ir.patterns import copy_of
+from anydml.ir.verbs import Map
 from anydml.ir.views import View
-from anydml.operators.description import OperatorDesc
-from anydml.operators.fields import DepthOrder, Input, Inputs, Output, Outputs, SizeArray, Uint  # noqa: TC001 - read at run time
-from anydml.operators.moved import Moved, at_least_1, copies_of, split
-from anydml.operators.rules import axis_of_input, one_value_per_dimension, same_data_type, same_dimension_count
+from anydml.operators.lowering import copies_of, split
+from anydml.operators.schema.fields import DepthOrder, Input, Inputs, Output, Outputs, SizeArray, Uint
+from anydml.operators.schema.records import Computed, OperatorDesc
+from anydml.operators.schema.rules import (
+    at_least_1,
+    axis_of_input,
+    exact_sizes,
+    like_input,
+    one_value_per_dimension,
+    same_data_type,
+    same_dimension_count,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from anydml.arrays.tensor import TensorDesc
-    from anydml.ir.verbs import Map
+    from anydml.ir.expressions import Expr
+
+
+class Moved(Computed):
+    """One input, and an output of its type in sizes that the attributes imply."""
+
+    sizes_from: ClassVar[str]
+    """Where the output's sizes come from, for errors."""
+
+    input_tensor: Input
+    output_tensor: Output
+
+    @abc.abstractmethod
+    def implied_output_sizes(self) -> tuple[int, ...]:
+        """The output's sizes."""
+
+    def output_rules(self) -> Iterator[Fault]:
+        """The output is of the input's type, and of the sizes that are implied."""
+        yield from same_data_type(self, "OutputTensor", "InputTensor")
+        counts = list(same_dimension_count(self, "OutputTensor", "InputTensor"))
+        yield from counts or exact_sizes(self, "OutputTensor", self.implied_output_sizes(), self.sizes_from)
+
+    def views(self) -> tuple[View, View]:
+        """The input and the output."""
+        return View.of("InputTensor", self.input_tensor), View.of("OutputTensor", self.output_tensor)
+
+    def fetched(self, places: Sequence[Expr]) -> Map:
+        """Each element of the output from a place of the input."""
+        source, target = self.views()
+        return Map((source,), target, fetch(0, source.data_type, places))
 
 
 # JOIN and SPLIT
@@ -309,3 +349,47 @@ class SpaceToDepth1(_SpaceToDepth):
 
     block_size: Uint
     order: DepthOrder = DepthSpaceOrder.DEPTH_COLUMN_ROW
+
+
+# REVERSE_SUBSEQUENCES
+
+
+class ReverseSubsequences(OperatorDesc):
+    """Reverses the first so many elements along an axis, and copies the rest.
+
+    SequenceLengthsTensor has the input's sizes, but 1 along the axis. A length past the axis's size is that size.
+    """
+
+    type = OperatorType.REVERSE_SUBSEQUENCES
+
+    input_tensor: Input
+    sequence_lengths_tensor: Input
+    output_tensor: Output
+    axis: Uint
+
+    def rules(self) -> Iterator[Fault]:
+        """The axis is one of the input's, and there is a length for every line along it."""
+        faults = [*same_dimension_count(self, "SequenceLengthsTensor", "InputTensor"), *axis_of_input(self, self.axis)]
+        yield from faults
+        if not faults:
+            sizes = [1 if k == self.axis else size for k, size in enumerate(self.input_tensor.sizes)]
+            source = "the sizes of InputTensor, but 1 along the axis"
+            yield from exact_sizes(self, "SequenceLengthsTensor", sizes, source)
+
+    def implied_output_sizes(self) -> tuple[int, ...]:
+        """The input's."""
+        return self.input_tensor.sizes
+
+    def output_rules(self) -> Iterator[Fault]:
+        """The output is of the input's type and sizes."""
+        yield from like_input(self)
+
+    def lower(self) -> tuple[Map]:
+        """A map that fetches from the other end of each line's beginning."""
+        reverse = turned(
+            source=View.of("InputTensor", self.input_tensor),
+            lengths=View.of("SequenceLengthsTensor", self.sequence_lengths_tensor),
+            target=View.of("OutputTensor", self.output_tensor),
+            axis=self.axis,
+        )
+        return (reverse,)

@@ -12,16 +12,17 @@ from anydml.ir.expressions import call, fma, given, load, sqrt
 from anydml.ir.trees import rewrite
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
-from anydml.operators.computed import Computed, wide
-from anydml.operators.fields import Float, Input, Output, dml_name
-from anydml.operators.margins import store, walked
-from anydml.operators.rules import exact_sizes, same_data_type, same_sizes
+from anydml.operators.lowering import temporary, walked, wide
+from anydml.operators.schema.fields import Float, Input, Output, dml_name
+from anydml.operators.schema.records import Computed
+from anydml.operators.schema.rules import exact_sizes, same_data_type, same_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from anydml.ir.expressions import Expr
-    from anydml.operators.sizes import Sizes
+    from anydml.operators.schema.sizes import Sizes
+
 
 F32, F64 = DataType.FLOAT32, DataType.FLOAT64
 _LIKE_PARAMETERS = ("InputFirstMomentTensor", "InputSecondMomentTensor", "GradientTensor")
@@ -93,7 +94,7 @@ class AdamOptimizer(Computed):
         step = View.of("TrainingStepTensor", self.training_step_tensor)
         number = wide(load(0, step.data_type)).to(F64)
         first, second = (self._rest(beta, number) for beta in (self.beta1, self.beta2))
-        rate = store("rate", F32, step.sizes)
+        rate = temporary("rate", F32, step.sizes)
         find = Map((step,), rate, sqrt(second) / first * given(self.learning_rate, F32))
         x, m, v, g = (View.of(field, self.tensors()[field]) for field in ("InputParametersTensor", *_LIKE_PARAMETERS))
         sources = (x, m, v, g, walked(rate, sizes, (0,) * len(sizes)))

@@ -9,12 +9,19 @@ from anydml.core.errors import DescriptionError, Fault
 from anydml.ir.expressions import fold, given, load
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
-from anydml.operators.computed import Computed
-from anydml.operators.fields import Float, Input, OptionalInput, Output, Transform  # noqa: TC001 - read at run time
-from anydml.operators.fused import CLIP, FUSED, SOFTMAXES, OptionalActivation, activation_faults, fused_level_faults
-from anydml.operators.quantisation import difference, quantised, sum_type
-from anydml.operators.rules import exact_sizes, same_dimension_count
-from anydml.operators.sizes import common_sizes, pad, repeats_to
+from anydml.operators.fused import (
+    CLIP,
+    FUSED,
+    SOFTMAXES,
+    OptionalActivation,
+    activation_faults,
+    fused_level_faults,
+)
+from anydml.operators.quantization import difference, quantised, sum_type
+from anydml.operators.schema.fields import Float, Input, OptionalInput, Output, Transform
+from anydml.operators.schema.records import Computed
+from anydml.operators.schema.rules import exact_sizes, same_dimension_count
+from anydml.operators.schema.sizes import common_sizes, pad, repeats_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +29,7 @@ if TYPE_CHECKING:
     from anydml.arrays.tensor import TensorDesc
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive
-    from anydml.operators.sizes import Sizes, Spread
+    from anydml.operators.schema.sizes import Sizes, Spread
 
 
 # The common part: what fits, how a function sees its inputs, and the contraction
@@ -294,7 +301,7 @@ class _Whole(Product):
 
     by_row = ("AScaleTensor", "AZeroPointTensor", "OutputScaleTensor", "OutputZeroPointTensor")
     by_column = ("BScaleTensor", "BZeroPointTensor")
-    typed_like = {"AZeroPointTensor": "ATensor", "BZeroPointTensor": "BTensor"}  # noqa: RUF012 - a table that nobody writes to
+    typed_like = {"AZeroPointTensor": "ATensor", "BZeroPointTensor": "BTensor"}
 
     def _sum_type(self) -> DataType:
         """The type that holds every sum: a FLOAT64 is exact up to 2^53."""
@@ -347,7 +354,7 @@ class MatrixMultiplyIntegerToFloat(_Whole):
     """
 
     whole = ("BiasTensor",)
-    typed_like = {**_Whole.typed_like, **dict.fromkeys(("BScaleTensor", "BiasTensor", "OutputTensor"), "AScaleTensor")}  # noqa: RUF012 - a table that nobody writes to
+    typed_like = {**_Whole.typed_like, **dict.fromkeys(("BScaleTensor", "BiasTensor", "OutputTensor"), "AScaleTensor")}
 
     a_tensor: Input
     a_scale_tensor: Input
@@ -375,7 +382,7 @@ class QuantizedLinearMatrixMultiply(_Whole):
     """
 
     result_type = None
-    typed_like = {**_Whole.typed_like, "OutputTensor": "OutputZeroPointTensor"}  # noqa: RUF012 - a table that nobody writes to
+    typed_like = {**_Whole.typed_like, "OutputTensor": "OutputZeroPointTensor"}
 
     a_tensor: Input
     a_scale_tensor: Input

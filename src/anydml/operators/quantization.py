@@ -16,18 +16,19 @@ from anydml.ir.blocked_weights import BYTE, number_in
 from anydml.ir.expressions import const, coordinate, fold, load, maximum, minimum, rint, where
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
-from anydml.operators.computed import Computed, wide
 from anydml.operators.elementwise import ElementWise, type_of
-from anydml.operators.fields import Input, Inputs, OptionalInput, Output, Quantization  # noqa: TC001 - read at run time
-from anydml.operators.rules import exact_sizes, same_data_type, same_dimension_count, same_sizes
-from anydml.operators.sizes import pad
+from anydml.operators.lowering import wide
+from anydml.operators.schema.fields import Input, Inputs, OptionalInput, Output, Quantization
+from anydml.operators.schema.records import Computed
+from anydml.operators.schema.rules import exact_sizes, same_data_type, same_dimension_count, same_sizes
+from anydml.operators.schema.sizes import pad
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive
-    from anydml.operators.sizes import Sizes, Spread
+    from anydml.operators.schema.sizes import Sizes, Spread
 
 
 # Element by element, and scales that are found out
@@ -66,7 +67,7 @@ class ElementWiseQuantizeLinear(ElementWise):
     """
 
     result_type = None
-    typed_like = {"ScaleTensor": "InputTensor", "OutputTensor": "ZeroPointTensor"}  # noqa: RUF012 - nobody writes to it
+    typed_like = {"ScaleTensor": "InputTensor", "OutputTensor": "ZeroPointTensor"}
 
     input_tensor: Input
     scale_tensor: Input
@@ -108,7 +109,7 @@ class ElementWiseQuantizedLinearAdd(ElementWise):
 
     result_type = None
     repeated = tuple(f"{x}{what}Tensor" for x in ("A", "B", "Output") for what in ("Scale", "ZeroPoint"))
-    typed_like = {  # noqa: RUF012 - a table that nobody writes to
+    typed_like = {
         "AZeroPointTensor": "ATensor",
         "BZeroPointTensor": "BTensor",
         "OutputTensor": "OutputZeroPointTensor",
@@ -446,7 +447,7 @@ class Dequantize(_Blocks):
     Without a zero point it is 0, and of unsigned types the middle of the range: 128, and 8 of UINT4.
     """
 
-    typed_like = {_ZERO_POINT: "InputTensor", "OutputTensor": _SCALE}  # noqa: RUF012 - a table that nobody writes to
+    typed_like = {_ZERO_POINT: "InputTensor", "OutputTensor": _SCALE}
 
     def _quantised_type(self) -> DataType:
         return self.input_tensor.data_type
@@ -495,7 +496,7 @@ class Quantize(_Blocks):
     Without a zero point it is 0, and of unsigned types the middle of the range: 128, and 8 of UINT4.
     """
 
-    typed_like = {_SCALE: "InputTensor", "OutputTensor": _ZERO_POINT}  # noqa: RUF012 - a table that nobody writes to
+    typed_like = {_SCALE: "InputTensor", "OutputTensor": _ZERO_POINT}
 
     def _quantised_type(self) -> DataType:
         return self.output_tensor.data_type

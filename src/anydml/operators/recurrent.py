@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping  # noqa: TC003 - read at run time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from anydml.arrays.tensor import TensorDesc
@@ -14,17 +14,17 @@ from anydml.ir.expressions import const, coordinate, fold, given, load, maximum,
 from anydml.ir.patterns import filled, scaled
 from anydml.ir.verbs import Map, Reduce, Repeat, Write
 from anydml.ir.views import View
-from anydml.operators.computed import Computed
-from anydml.operators.fields import Float, Input, OptionalInput, OptionalOutput, Recurrence, dml_name
 from anydml.operators.fused import FUSED, Activations, FusedActivation, activation_faults
-from anydml.operators.rules import exact_sizes, same_data_type
+from anydml.operators.schema.fields import Float, Input, OptionalInput, OptionalOutput, Recurrence, dml_name
+from anydml.operators.schema.records import Computed
+from anydml.operators.schema.rules import exact_sizes, same_data_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive
-    from anydml.operators.sizes import Sizes
+    from anydml.operators.schema.sizes import Sizes
 
 
 # One direction as verbs: products with the input, then a repeat over its states

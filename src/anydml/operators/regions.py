@@ -18,8 +18,9 @@ from anydml.ir.fetches import nearest
 from anydml.ir.patterns import filled
 from anydml.ir.verbs import Check, Map, Reduce
 from anydml.ir.views import View
-from anydml.operators.computed import Computed, wide
-from anydml.operators.fields import (  # noqa: TC001 - read at run time
+from anydml.operators.lowering import temporary, walked, wide
+from anydml.operators.reductions import is_extreme
+from anydml.operators.schema.fields import (
     Float,
     Input,
     Interpolation,
@@ -30,17 +31,15 @@ from anydml.operators.fields import (  # noqa: TC001 - read at run time
     Size2D,
     Uint,
 )
-from anydml.operators.margins import walked
-from anydml.operators.moved import at_least_1, temporary
-from anydml.operators.reductions import is_extreme
-from anydml.operators.rules import exact_sizes, same_data_type, same_sizes
+from anydml.operators.schema.records import Computed
+from anydml.operators.schema.rules import at_least_1, exact_sizes, same_data_type, same_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import IndexFault, Primitive
-    from anydml.operators.sizes import Sizes
+    from anydml.operators.schema.sizes import Sizes
 
 
 # ROI_POOLING, and what all share

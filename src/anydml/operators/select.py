@@ -12,17 +12,18 @@ from anydml.ir.expressions import const, coordinate, fetch, fold, given, load, w
 from anydml.ir.fetches import gathered
 from anydml.ir.verbs import Map, Reduce, Scan, Scatter, Sort
 from anydml.ir.views import View
-from anydml.operators.computed import Computed
-from anydml.operators.fields import Direction, Input, Output, Uint  # noqa: TC001 - read at run time
-from anydml.operators.margins import store, walked, zeros
-from anydml.operators.rules import axis_of_input, exact_sizes, same_data_type, same_dimension_count
+from anydml.operators.lowering import temporary, walked, zeros
+from anydml.operators.schema.fields import Direction, Input, Output, Uint
+from anydml.operators.schema.records import Computed
+from anydml.operators.schema.rules import axis_of_input, exact_sizes, same_data_type, same_dimension_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive
-    from anydml.operators.sizes import Sizes
+    from anydml.operators.schema.sizes import Sizes
+
 
 INT64, UINT32 = DataType.INT64, DataType.UINT32
 
@@ -94,7 +95,7 @@ class TopK(Computed):
             comes = comes | (more.is_nan & ~less.is_nan)
             same = same | (own.is_nan & beside.is_nan)
         comes = comes | (same & (coordinate(rank) < coordinate(self.axis)))
-        ranks = store("ranks", INT64, source.sizes)
+        ranks = temporary("ranks", INT64, source.sizes)
         by_row = walked(ranks, (*source.sizes, 1), (*ranks.strides, 0))
         count = Reduce(
             (walked(source, whole, (*source.strides, 0)), walked(source, whole, (*others, along))),
@@ -110,7 +111,7 @@ class TopK(Computed):
         )
         at = [coordinate(k) for k in range(rank)]
         values, places = (View.of(field, own) for field, own in self.outputs().items())
-        chosen = store("places", INT64, self._sizes)
+        chosen = temporary("places", INT64, self._sizes)
         index = Reduce(
             (walked(ranks, sizes, (*off, step)),), walked(chosen, (*self._sizes, 1), (*chosen.strides, 0)), found, 1
         )
@@ -183,7 +184,7 @@ class NonzeroCoordinates(Computed):
         """Elements that are not 0 are counted; each one's number goes where the count before it says."""
         n, (find, flags, before, order, *ends) = self._count, self._parts()
         scan = Scan((flags,), before, 0, "sum", reverse=False, exclusive=True)
-        names, numbers, none = (store(name, INT64, (n,)) for name in ("names", "numbers", "none"))
+        names, numbers, none = (temporary(name, INT64, (n,)) for name in ("names", "numbers", "none"))
         name = Map((flags, before), names, where(load(0, INT64).equals(0), const(-n - 1, INT64), load(1, INT64)))
         number = Map((), numbers, coordinate(0))
         put = Scatter((none, walked(names, (n, 1), (1, 0)), numbers), order, 0)
@@ -208,8 +209,8 @@ class NonzeroCoordinates(Computed):
         """The flags of elements that are not 0, the stores of flags, counts before and order, and the outputs."""
         source, total, rows = (View.of(field, own) for field, own in self.tensors().items())
         kind, sizes, n = source.data_type, self.input_tensor.sizes, self._count
-        flags, before, order = (store(name, INT64, (n,)) for name in ("flags", "before", "order"))
-        shaped = walked(flags, sizes, store("", INT64, sizes).strides)
+        flags, before, order = (temporary(name, INT64, (n,)) for name in ("flags", "before", "order"))
+        shaped = walked(flags, sizes, temporary("", INT64, sizes).strides)
         find = Map((source,), shaped, (~load(0, kind).equals(0)).to(INT64))
         last = walked(total, (1,) * len(total.sizes), (0,) * len(total.sizes))
         count = Map(
@@ -237,3 +238,73 @@ class NonzeroCoordinates(Computed):
             walked(before, flat.sizes, none, n - 1),
         )
         return Map(sources, flat, where(coordinate(0) < total, value, const(0, INT64)).to(UINT32))
+
+
+# ONE_HOT
+
+
+class OneHot(Computed):
+    """Lines along an axis that have Values[1] at an index and Values[0] elsewhere.
+
+    An index of a signed type counts from the end where it is negative; a line whose index lies outside has Values[0]
+    alone. Values[1] is the second along the last dimension of ValuesTensor that has two.
+    """
+
+    implies_output = False
+    output_like = "ValuesTensor"
+    shares_rank = True
+    typed_like = {"OutputTensor": "ValuesTensor"}
+
+    indices_tensor: Input
+    values_tensor: Input
+    output_tensor: Output
+    axis: Uint
+
+    def rules(self) -> Iterator[Fault]:
+        """There is one index for each line, and two values at least."""
+        yield from same_dimension_count(self, "ValuesTensor", "IndicesTensor")
+        if self.values_tensor.element_count < 2:
+            rule = "ValuesTensor must have two elements at least"
+            found = str(self.values_tensor.element_count)
+            yield Fault(field="ValuesTensor.Sizes", rule=rule, value=self.values_tensor.sizes, found=found)
+        faults = list(axis_of_input(self, self.axis, "IndicesTensor"))
+        yield from faults
+        if not faults and (size := self.indices_tensor.sizes[self.axis]) != 1:
+            field = f"IndicesTensor.Sizes[{self.axis}]"
+            rule = f"{field}, along the axis, must be 1"
+            yield Fault(field=field, rule=rule, value=size, found=str(size))
+
+    def output_rules(self) -> Iterator[Fault]:
+        """The output is of the values' type, and has the indices' sizes but for the axis."""
+        yield from same_data_type(self, "OutputTensor", "ValuesTensor")
+        faults = list(same_dimension_count(self, "OutputTensor", "IndicesTensor"))
+        yield from faults
+        pairs = zip(self.output_tensor.sizes, self.indices_tensor.sizes, strict=not faults)
+        for k, (size, wanted) in enumerate(pairs):
+            if not faults and k != self.axis and size != wanted:
+                field = f"OutputTensor.Sizes[{k}]"
+                rule = f"{field} must be IndicesTensor.Sizes[{k}], {wanted}, as in every dimension but the axis"
+                yield Fault(field=field, rule=rule, value=size, found=str(size))
+
+    @classmethod
+    def usual_tensor(cls, field: str, first: TensorDesc) -> tuple[DataType, Sizes]:  # noqa: ARG003 - as others
+        """Two values."""
+        return DataType.FLOAT32, (*(1,) * (first.dimension_count - 1), 2)
+
+    def lower(self) -> tuple[Map]:
+        """A map of the coordinate along the axis."""
+        target, indices = View.of("OutputTensor", self.output_tensor), View.of("IndicesTensor", self.indices_tensor)
+        index, kind = load(0, indices.data_type), indices.data_type
+        if kind.is_signed:
+            index = index.to(INT64)
+            index = where(index < 0, index + given(target.sizes[self.axis], INT64), index)
+            is_on = index.equals(coordinate(self.axis))
+        else:  # compared in its own type: 2^64 - 1 must not turn into -1
+            is_on = index.equals(coordinate(self.axis).to(kind))
+        values = View.of("ValuesTensor", self.values_tensor)
+        step = next(stride for size, stride in reversed([*zip(values.sizes, values.strides, strict=True)]) if size > 1)
+        none = (0,) * len(target.sizes)
+        off, on = (walked(values, target.sizes, none, offset) for offset in (0, step))
+        sources = (walked(indices, target.sizes, indices.strides), off, on)
+        own = values.data_type
+        return (Map(sources, target, where(is_on, load(2, own), load(1, own))),)

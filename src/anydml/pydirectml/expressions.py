@@ -10,7 +10,7 @@ import numpy as np
 from anydml.core.errors import DescriptionError, Fault
 from anydml.core.operator_type import OperatorType as AllTypes
 from anydml.operators import find_operator, fused
-from anydml.operators.fields import dml_name
+from anydml.operators.schema.fields import dml_name
 from anydml.pydirectml.arguments import ArgumentError, an, as_argument_error, refuse, several
 from anydml.pydirectml.enums import ENUMS, OperatorType
 from anydml.pydirectml.tensors import TensorDesc

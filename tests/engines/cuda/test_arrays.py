@@ -12,7 +12,7 @@ import pytest
 import anydml as dml
 from anydml.dxdispatch import load_model
 from anydml.explain import explain
-from anydml.operators.fields import dml_name
+from anydml.operators.schema.fields import dml_name
 from cases import CASES
 from doors import all_through_objects, as_list
 

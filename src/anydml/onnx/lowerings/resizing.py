@@ -23,7 +23,7 @@ from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.moving import convert
 from anydml.onnx.types import BOOL, FLOAT, INT64
 from anydml.onnx.values import Value
-from anydml.operators.sampling import ratio_of
+from anydml.operators.resampling import ratio_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

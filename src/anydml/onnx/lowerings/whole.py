@@ -17,7 +17,7 @@ from anydml.onnx.lowerings.elementwise import compute
 from anydml.onnx.lowerings.moving import convert
 from anydml.onnx.types import FLOAT, INT32
 from anydml.onnx.values import Parts
-from anydml.operators.quantisation import sum_type
+from anydml.operators.quantization import sum_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

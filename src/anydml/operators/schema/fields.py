@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import functools
+import numbers
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import numpy as np
 
 from anydml.arrays.tensor import TensorDesc
 from anydml.core.enums import (
@@ -26,13 +30,98 @@ from anydml.core.enums import (
     ReduceFunction,
     RoundingMode,
 )
-from anydml.core.errors import Fault, show
+from anydml.core.errors import DescriptionError, Fault, show
 from anydml.core.parse import INT32_MAX, UINT32_MAX, read_bool, read_enum, read_int, read_ints
-from anydml.operators.scalars import ScaleBias, read_float, read_floats, read_number, read_scale_bias
+from anydml.ir.verbs import Exact
 
 if TYPE_CHECKING:
     import enum
     from collections.abc import Callable
+
+
+# Numbers: DML_SCALAR_UNION, read by the type that stands beside it, and DML_SCALE_BIAS
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class ScaleBias(Exact):
+    """DML_SCALE_BIAS: x·scale + bias. Both are FLOAT, and are rounded to it."""
+
+    scale: float = 1.0
+    bias: float = 0.0
+
+    def __post_init__(self) -> None:
+        faults: list[Fault] = []
+        for name in ("scale", "bias"):
+            number = read_number(getattr(self, name), name.capitalize(), faults)
+            object.__setattr__(self, name, as_type(number, DataType.FLOAT32))
+        if faults:
+            raise DescriptionError("ScaleBias", faults)
+
+
+def read_scale_bias(value: object, field: str, faults: list[Fault]) -> ScaleBias | None:
+    """Read a scale and a bias: a ScaleBias, a pair of numbers, or None."""
+    if value is None or isinstance(value, ScaleBias):
+        return value
+    if isinstance(value, (list, tuple)) and len(value) == 2:
+        found: list[Fault] = []
+        pair = [
+            read_number(part, f"{field}.{name}", found) for part, name in zip(value, ("Scale", "Bias"), strict=True)
+        ]
+        faults += found
+        return None if found else ScaleBias(*pair)
+    rule = f"{field} must be a ScaleBias, a pair of numbers, or None"
+    faults.append(Fault(field=field, rule=rule, value=value, found=show(value)))
+    return None
+
+
+def read_number(value: Any, field: str, faults: list[Fault]) -> int | float:
+    """Read a number, whole or not; a boolean is none."""
+    try:
+        if isinstance(value, (bool, np.bool_, str, bytes)):
+            raise TypeError
+        if isinstance(value, numbers.Integral) or (hasattr(value, "__index__") and not hasattr(value, "__len__")):
+            return operator.index(value)
+        return float(value)
+    except Exception:  # noqa: BLE001 - a hostile __index__ or __float__ may raise anything
+        faults.append(Fault(field=field, rule=f"{field} must be a number", value=value, found=show(value)))
+        return 0
+
+
+def read_float(value: Any, field: str, faults: list[Fault]) -> float:
+    """Read a FLOAT, and round it to one."""
+    return float(as_type(read_number(value, field, faults), DataType.FLOAT32))
+
+
+def read_floats(value: Any, field: str, faults: list[Fault]) -> tuple[float, ...]:
+    """Read a list of FLOAT; a number alone is a list of one."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    items = value if isinstance(value, (list, tuple)) else [value]
+    return tuple(read_float(item, f"{field}[{i}]", faults) for i, item in enumerate(items))
+
+
+def as_type(number: float, data_type: DataType) -> int | float:
+    """A number as a type has it: a float rounded to it, or the integer."""
+    if not data_type.is_float:
+        return int(number)
+    try:
+        with np.errstate(all="ignore"):
+            return float(data_type.dtype.type(number))
+    except OverflowError:  # an integer past every float
+        return float("inf") if number > 0 else float("-inf")
+
+
+def saturated(number: float, data_type: DataType) -> int | float:
+    """A number as a type has it, an integer type too: without its fraction, at the nearer end, and 0 for NaN."""
+    if data_type.is_float:
+        return as_type(number, data_type)
+    limits = np.iinfo(data_type.dtype)
+    if number != number:
+        return 0
+    return int(min(max(number, int(limits.min)), int(limits.max)))
+
+
+# Kinds
 
 
 _UPPER = {"roi": "ROI"}

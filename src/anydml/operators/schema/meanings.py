@@ -13,10 +13,10 @@ import typing
 from typing import TYPE_CHECKING
 
 from anydml.core.package_data import read_json
-from anydml.operators.fields import dml_name
+from anydml.operators.schema.fields import dml_name
 
 if TYPE_CHECKING:
-    from anydml.operators.description import OperatorDesc
+    from anydml.operators.schema.records import OperatorDesc
 
 
 @functools.cache

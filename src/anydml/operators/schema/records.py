@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import abc
-import enum  # noqa: TC003 - read at run time
+import enum
 import functools
 import inspect
 import sys
-from collections.abc import Mapping  # noqa: TC003 - read at run time
+from collections.abc import Mapping
 from dataclasses import MISSING, FrozenInstanceError, dataclass, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, dataclass_transform
@@ -20,17 +20,17 @@ from anydml.core.late_imports import import_alone
 from anydml.core.locks import cached_property
 from anydml.core.operator_type import OperatorType, function_name
 from anydml.ir.verbs import Exact
-from anydml.operators.facts import runs_in_place, support_of
-from anydml.operators.fields import FIELD_TYPES, FieldType, dml_name
-from anydml.operators.reports import Report, has_odd_input, level_faults, own_faults
-from anydml.operators.tables import SupportTable  # noqa: TC001 - read at run time
+from anydml.operators.schema.facts import SupportTable, runs_in_place, support_of
+from anydml.operators.schema.fields import FIELD_TYPES, FieldType, dml_name
+from anydml.operators.schema.reports import Report, has_odd_input, level_faults, own_faults
+from anydml.operators.schema.rules import same_data_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, KeysView, Sequence
+    from collections.abc import Callable, Collection, Iterator, KeysView, Sequence
 
     from anydml.core.enums import LevelName
     from anydml.ir.verbs import IndexFault, Primitive
-    from anydml.operators.sizes import Sizes, Spread
+    from anydml.operators.schema.sizes import Sizes, Spread
 
 
 # Fields: frozen, parsed once, and which of them are tensors
@@ -513,3 +513,37 @@ class OperatorDesc(Record, abc.ABC):
                 yield from nested.level_faults(level, where)
             for i, one in enumerate(getattr(self, name) if kind.type == "OPERATOR_DESC_ARRAY" else ()):
                 yield from one.level_faults(level, where, f"{dml_name(name)}[{i}]")
+
+
+# Operators that compute
+
+
+class Computed(OperatorDesc):
+    """An operator whose fields are annotations, and whose tensors are of one type where the documents list the same."""
+
+    free_types: ClassVar[tuple[str, ...]] = ()
+    """The tensors whose type is their own although they take the same types as others."""
+    typed_like: ClassVar[Mapping[str, str]] = {}
+    """The tensors that are of another one's type, where the types that they take do not say it."""
+    result_type: ClassVar[DataType | None] = DataType.UINT8
+    """The output's type where that is no input's; None where it depends on attributes."""
+
+    @classmethod
+    @functools.cache
+    def typed_alike(cls) -> Mapping[str, str]:
+        """The tensors that must be of another one's type, which stands before them."""
+        if cls.typed_like:
+            return cls.typed_like
+        taken = cls.support.row_at(FeatureLevel.highest()).tensors
+        firsts: dict[frozenset[DataType], str] = {}
+        for field, support in taken.items():
+            if field not in cls.free_types:
+                firsts.setdefault(support.data_types, field)
+        pairs = {field: firsts.get(support.data_types, field) for field, support in taken.items()}
+        return {field: first for field, first in pairs.items() if field not in (first, *cls.free_types)}
+
+    def typed_faults(self, fields: Collection[str]) -> Iterator[Fault]:
+        """Check that some tensors have the types that `typed_like` says."""
+        for field, other in self.typed_like.items():
+            if field in fields and other in self.tensors():
+                yield from same_data_type(self, field, other)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from anydml.core.display import Shown, Table, counted
 from anydml.core.enums import DataType
 from anydml.core.errors import Fault
-from anydml.operators.facts import takers_of
-from anydml.operators.fields import bare_name
-from anydml.operators.tables import write_counts
+from anydml.operators.schema.facts import takers_of, write_counts
+from anydml.operators.schema.fields import bare_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from anydml.core.enums import FeatureLevel
-    from anydml.operators.description import OperatorDesc
+    from anydml.operators.schema.records import OperatorDesc
+
 
 CONVERT = ", so convert the data first"
 """The way out for a data type that no level takes, of which a caller with arrays is told more."""

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from anydml.core.errors import Fault
-from anydml.operators.fields import dml_name
+from anydml.core.errors import Fault, show
+from anydml.operators.schema.fields import dml_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from anydml.operators.description import OperatorDesc
+    from anydml.core.enums import DataType, FeatureLevel
+    from anydml.operators.schema.records import OperatorDesc
 
 
 def same_data_type(desc: OperatorDesc, field: str, other: str) -> Iterator[Fault]:
@@ -96,3 +97,38 @@ def not_negative(desc: OperatorDesc, name: str) -> Iterator[Fault]:
         field = dml_name(name)
         written = str(np.float32(value))  # -1e-05, and not the digits of a float64 that no caller wrote
         yield Fault(field=field, rule=f"{field} must be at least 0", value=value, found=written)
+
+
+def type_faults(number: float, data_type: DataType, field: str, *, is_step: bool = False) -> Iterator[Fault]:
+    """Check that a type has a number: an integer type has whole ones of its range, a float type every one.
+
+    A step may go down where the type has no sign: the documents count 10, 8, 6 in UINT8.
+    """
+    if data_type.is_float:
+        return
+    limits = np.iinfo(data_type.dtype)
+    low = -int(limits.max) if is_step else int(limits.min)
+    if isinstance(number, float) and not number.is_integer():
+        rule = f"{field} must be a whole number, being of {data_type.name}"
+        yield Fault(field=field, rule=rule, value=number, found=show(number))
+    elif not low <= number <= limits.max:
+        rule = f"{field} must lie in {low} .. {limits.max}, being of {data_type.name}"
+        yield Fault(field=field, rule=rule, value=number, found=show(number))
+
+
+def at_least_1(desc: OperatorDesc, *names: str) -> Iterator[Fault]:
+    """Check that every number of some attributes is at least 1."""
+    for name in names:
+        value: int | Sequence[int] = getattr(desc, name)
+        several = isinstance(value, tuple)
+        for i, number in enumerate(value if isinstance(value, tuple) else (value,)):
+            if number < 1:
+                field = f"{dml_name(name)}[{i}]" if several else dml_name(name)
+                yield Fault(field=field, rule=f"{field} must be at least 1", value=number, found=str(number))
+
+
+def needs_level(field: str, value: str, needed: FeatureLevel, level: FeatureLevel, where: str) -> Iterator[Fault]:
+    """Check that a level has a value of an attribute, which came with another."""
+    if level < needed:
+        rule = f"a {field} of {value} needs {needed.dml_name}"
+        yield Fault(field=field, rule=rule, value=value, way_out=where, level=needed)

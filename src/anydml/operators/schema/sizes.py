@@ -9,6 +9,7 @@ from anydml.core.errors import DescriptionError, Fault
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+
 Sizes: TypeAlias = "tuple[int, ...]"
 Spread: TypeAlias = "dict[str, tuple[Sizes, Sizes]]"
 """By field, the sizes that a tensor is seen with, which are its own but for sizes of 1, and those it is repeated to."""
