@@ -50,7 +50,7 @@ def known_models() -> list[tuple[Any, dict[str, Array]]]:
 
     import anydml as dml
     import anydml.onnx
-    from anydml.onnx.lowerings import LOWERINGS
+    from anydml.onnx.lower.registry import LOWERINGS
     from anydml.onnx.peer import load_onnxruntime
 
     with contextlib.suppress(ImportError):  # it starts a thread of its own when a node on the host first needs it

@@ -57,7 +57,7 @@ def test_support_of_one_operator_has_every_row() -> None:
 
 @pytest.mark.skipif(not HAS_ONNX, reason="needs onnx: make test EXTRAS=onnx")
 def test_support_lists_the_types_of_onnx_nodes() -> None:
-    from anydml.onnx.lowerings import lowered_kinds
+    from anydml.onnx.lower.registry import lowered_kinds
 
     text = printed("support --onnx")
     assert "Softmax, " in text

@@ -15,7 +15,7 @@ from onnx_saved import DOUBLE, FLOAT, INT64, onnx, program, save, save_crop  # i
 import anydml as dml
 import anydml.onnx as front
 from anydml.onnx import comparing, feeds, library, types
-from anydml.onnx.comparing import differ
+from anydml.onnx.tools.compare import differ
 from anydml.onnx.program import Program
 
 if TYPE_CHECKING:

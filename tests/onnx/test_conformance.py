@@ -20,12 +20,12 @@ from cases import ENGINES
 from onnx_models import node, onnx
 
 from anydml.onnx import Backend  # isort: skip - after the models, which leave this out where onnx is missing
-from anydml.onnx.contrib import CONTRIB  # isort: skip
+from anydml.onnx.contrib_schemas import CONTRIB  # isort: skip
 from anydml.onnx.functions import is_made_of_others  # isort: skip
-from anydml.onnx.lowerings import find_lowering, lowered_kinds  # isort: skip
-from anydml.onnx.bodies import nodes_within  # isort: skip
-from anydml.onnx.parts.part import makers  # isort: skip
-from anydml.onnx.types import ELEMENT_TYPES  # isort: skip
+from anydml.onnx.lower.registry import find_lowering, lowered_kinds  # isort: skip
+from anydml.onnx.subgraphs import nodes_within  # isort: skip
+from anydml.onnx.partition.part import makers  # isort: skip
+from anydml.onnx.element_types import ELEMENT_TYPES  # isort: skip
 
 from onnx.reference import ReferenceEvaluator  # isort: skip - onnx may be missing
 

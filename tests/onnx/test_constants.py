@@ -17,7 +17,7 @@ from onnx_answers import run_there
 from onnx_models import helper, onnx
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
-from anydml.onnx.parts.arranging import Recut  # isort: skip - likewise
+from anydml.onnx.partition.planner import Recut  # isort: skip - likewise
 from onnx.reference import ReferenceEvaluator  # isort: skip - likewise
 
 if TYPE_CHECKING:

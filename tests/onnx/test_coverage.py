@@ -12,7 +12,7 @@ from onnx_answers import ENGINE, session_of
 from onnx_models import onnx
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
-from anydml.onnx.contrib import CONTRIB  # isort: skip
+from anydml.onnx.contrib_schemas import CONTRIB  # isort: skip
 from anydml.onnx.library import OPSET_VERSION, node_rules  # isort: skip
 
 ml_dtypes: Any = pytest.importorskip("ml_dtypes", reason="onnx gives numbers of 4 bits as ml_dtypes has them")

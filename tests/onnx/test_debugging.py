@@ -19,7 +19,7 @@ from onnx_models import helper, model, node, onnx
 
 import anydml.onnx as front  # isort: skip - it needs onnx
 from anydml.onnx import comparing, library, reducing  # isort: skip - as above
-from anydml.onnx.comparing import differ  # isort: skip - as above
+from anydml.onnx.tools.compare import differ  # isort: skip - as above
 
 if TYPE_CHECKING:
     from pathlib import Path

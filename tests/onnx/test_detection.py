@@ -12,7 +12,7 @@ from onnx_models import model, node  # isort: skip - it asks for onnx
 import anydml as dml
 import anydml.onnx
 from anydml.engines.cpu.move.nms import make_suppress
-from anydml.onnx.parts import evaluating
+from anydml.onnx.partition import evaluating
 from assembled import assembly
 
 RNG = np.random.default_rng(3)

@@ -13,9 +13,9 @@ from onnx_answers import ENGINE, run, run_there
 from onnx_models import model, node
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
-from anydml.onnx.contrib import CONTRIB  # isort: skip
+from anydml.onnx.contrib_schemas import CONTRIB  # isort: skip
 from anydml.onnx.library import node_kinds, node_rules  # isort: skip
-from anydml.onnx.lowerings import LOWERINGS, composing, lowered_kinds  # isort: skip
+from anydml.onnx.lower.registry import LOWERINGS, composing, lowered_kinds  # isort: skip
 from elementwise import ELEMENT_WISE  # isort: skip
 
 RNG = np.random.default_rng(7)

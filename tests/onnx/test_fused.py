@@ -13,7 +13,7 @@ from onnx_answers import session_of
 from onnx_models import onnx
 
 from anydml.onnx import load  # isort: skip - after the models, which leave this out where onnx is missing
-from anydml.onnx.lowerings.fused import BODIES  # isort: skip
+from anydml.onnx.lower.fused_nodes import BODIES  # isort: skip
 
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is what its node types are compared with")
 

@@ -13,8 +13,8 @@ from cases import ENGINES
 from onnx_models import helper, model, node, onnx
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
-from anydml.onnx.feeding import hand_over  # isort: skip
-from anydml.onnx.types import ELEMENT_TYPES  # isort: skip
+from anydml.onnx.arguments import hand_over  # isort: skip
+from anydml.onnx.element_types import ELEMENT_TYPES  # isort: skip
 
 if TYPE_CHECKING:
     from pathlib import Path

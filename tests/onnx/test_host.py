@@ -20,7 +20,7 @@ import anydml as dml
 from onnx_models import helper, model, onnx
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
-from anydml.onnx.parts import evaluating, host_process  # isort: skip - likewise
+from anydml.onnx.partition import evaluating, host_process  # isort: skip - likewise
 from paths import PATHS
 
 pytest.importorskip("onnxruntime", reason="the refusals are ONNX Runtime's")
@@ -238,7 +238,7 @@ def test_a_process_of_its_own_crashes_and_hangs_alone(apart: Any) -> None:
 PROGRAM = """
 import os, signal, sys, threading, time
 import anydml.onnx
-from anydml.onnx.parts import host_process
+from anydml.onnx.partition import host_process
 from tests.onnx.test_host import X, endless, one_node
 
 os.environ["ANYDML_HOST"] = "process"

@@ -13,10 +13,10 @@ from onnx_models import helper, info, model, node  # isort: skip - it asks for o
 
 import anydml as dml
 import anydml.onnx
-import anydml.onnx.comparing as comparing
+import anydml.onnx.tools.compare as comparing
 import anydml.onnx.library as library
 from anydml.cli.app import app
-from anydml.onnx.comparing import differ
+from anydml.onnx.tools.compare import differ
 
 if TYPE_CHECKING:
     from collections.abc import Callable

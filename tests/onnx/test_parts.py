@@ -14,7 +14,7 @@ from onnx_answers import ENGINE, run_there
 from onnx_models import helper, model, node, onnx
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
-from anydml.onnx.parts import divided, evaluating  # isort: skip - likewise
+from anydml.onnx.partition import divided, evaluating  # isort: skip - likewise
 
 RNG = np.random.default_rng(19)
 X = RNG.standard_normal((4, 5)).astype("f")

@@ -22,7 +22,7 @@ from anydml.engines.common import cache
 from anydml.engines.cpu import plans
 from anydml.onnx import plans as onnx_plans
 from anydml.onnx import programs
-from anydml.onnx.tracing import trace
+from anydml.onnx.lower.trace import trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,8 +12,8 @@ from onnx_models import model, node
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
 from anydml.onnx import kept, tracing
-from anydml.onnx.kept import Kept
-from anydml.onnx.reading import read_model
+from anydml.onnx.lower.lowering_cache import Kept
+from anydml.onnx.read import read_model
 
 RNG = np.random.default_rng(5)
 WIDTH = 12  # squared, more elements than a node is told from others by

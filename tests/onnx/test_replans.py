@@ -19,7 +19,7 @@ from anydml.graph import optimise
 from anydml.ir.substitution import Rebuilt
 from anydml.onnx import programs
 from anydml.onnx.outline import outline_of
-from anydml.onnx.tracing import trace
+from anydml.onnx.lower.trace import trace
 
 RNG = np.random.default_rng(0)
 WIDTH, HEADS, LAYERS = 24, 3, 4

@@ -14,7 +14,7 @@ import anydml as dml
 from onnx_answers import ENGINE, run_there
 from onnx_models import model, node
 
-from anydml.onnx.lowerings import resizing  # isort: skip - after the models, which leave this out where onnx is missing
+from anydml.onnx.lower.registry import resizing  # isort: skip - after the models, which leave this out where onnx is missing
 from anydml.operators.resampling import Axis
 
 if TYPE_CHECKING:

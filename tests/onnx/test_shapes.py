@@ -11,7 +11,7 @@ import anydml as dml
 from onnx_models import info, join_model, model, node, slice_model
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
-from anydml.onnx.programs import Programs  # isort: skip - likewise
+from anydml.onnx.program_cache import Programs  # isort: skip - likewise
 
 X = np.arange(16, dtype="float32").reshape(4, 4)
 
@@ -144,7 +144,7 @@ def test_a_size_may_be_a_number_of_numpys() -> None:
 
 
 def test_the_programs_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("anydml.onnx.programs.MOST_PROGRAMS", 8)
+    monkeypatch.setattr("anydml.onnx.program_cache.MOST_PROGRAMS", 8)
     loaded = dml.onnx.load(model(node("Neg", "x", "y"), {"x": ("float32", ["n"])}, dtypes={"y": "float32"}))
 
     def run(*several: int) -> list[int]:

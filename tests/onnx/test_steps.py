@@ -13,9 +13,9 @@ from anydml.engines.cpu.threads import team
 from onnx_flow import X, number, parsed
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
-from anydml.onnx.parts import flow  # isort: skip - as above
-from anydml.onnx.parts.stepping import Quick  # isort: skip - as above
-from anydml.onnx.parts.whole import Parts  # isort: skip - as above
+from anydml.onnx.partition import flow  # isort: skip - as above
+from anydml.onnx.partition.repeated_body import Quick  # isort: skip - as above
+from anydml.onnx.partition.partitioned_graph import Parts  # isort: skip - as above
 from anydml.onnx.program import Program  # isort: skip - as above
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 OF_ANYDML = [f"anydml.{name}" for name in dir(dml) if isinstance(getattr(dml, name), types.ModuleType)]
-MODULES = ("anydml", *OF_ANYDML, "anydml.onnx.session", "anydml.onnx.capi")
+MODULES = ("anydml", *OF_ANYDML, "anydml.onnxruntime", "anydml.onnxruntime.capi")
 X = np.arange(12, dtype="float32").reshape(3, 4)
 
 

@@ -70,7 +70,7 @@ class Given:
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """The arrays of the files that were named."""
-        from anydml.onnx.feeds import read_arrays
+        from anydml.onnx.tools.random_inputs import read_arrays
 
         found: dict[str, np.ndarray[Any, Any]] = {}
         for text in self.inputs:
@@ -109,7 +109,7 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def feed(model: Model, given: Given, arrays: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs of a run: those of files, the others made up; open sizes that nothing binds are 2."""
-    from anydml.onnx.feeds import make_up, refuse_made_up
+    from anydml.onnx.tools.random_inputs import make_up, refuse_made_up
 
     missing = {name: info for name, info in model.inputs.items() if name not in arrays and not info.is_optional}
     if not missing or arrays.keys() - model.inputs.keys():  # which the model words

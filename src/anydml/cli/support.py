@@ -84,7 +84,7 @@ def _show_all(chosen: list[type[OperatorDesc]], level: FeatureLevel | None) -> N
 
 def _show_nodes(word: str | None, *, as_json: bool) -> None:
     """The types of ONNX nodes that have a word in their name, within 80 columns."""
-    from anydml.onnx.lowerings import lowered_kinds
+    from anydml.onnx.lower.registry import lowered_kinds
 
     known = lowered_kinds()
     names = sorted((name for name in known if (word or "").lower() in name.lower()), key=str.lower)

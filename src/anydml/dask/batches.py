@@ -15,7 +15,7 @@ from anydml.core.parse import read_int
 from anydml.dask.models import SUBJECT, Ran, lazies
 from anydml.dask.tensors import as_tensor
 from anydml.onnx.loading import load
-from anydml.onnx.reading import read_model
+from anydml.onnx.read import read_model
 from anydml.onnx.tensors import is_external
 from anydml.runtime.device import Device, device_named
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from anydml.dask.arrays import Chunks
     from anydml.onnx.model import Model
-    from anydml.onnx.reading import Given, Source
+    from anydml.onnx.read import Given, Source
 
 
 def run_model(model: Given, inputs: Any, batch_axis: int = 0, *, device: Device | str | None = None) -> Any:

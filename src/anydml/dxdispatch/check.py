@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from anydml.dxdispatch.model import Binding, Dispatchable, Model, Print, Resource
     from anydml.dxdispatch.source import Node
     from anydml.ir.verbs import Check, IndexFault
-    from anydml.onnx.report import Report
+    from anydml.onnx.tools.report import Report
 
 
 # Indices

@@ -8,13 +8,13 @@ The interface of ONNX Runtime is here as well, for programs that were written fo
 
 from anydml.onnx import capi, session
 from anydml.onnx.backend import Backend
-from anydml.onnx.comparing import Comparison, Difference, NodeComparison, compare
-from anydml.onnx.graphs import TensorInfo
+from anydml.onnx.tools.compare import Comparison, Difference, NodeComparison, compare
+from anydml.onnx.checks import TensorInfo
 from anydml.onnx.loading import load
 from anydml.onnx.model import Model
-from anydml.onnx.reducing import Reduction, reduce, reductions
-from anydml.onnx.report import NodeReport, Report, check
-from anydml.onnx.session import *  # noqa: F403 - its names, which it lists
+from anydml.onnx.tools.minimise import Reduction, reduce, reductions
+from anydml.onnx.tools.report import NodeReport, Report, check
+from anydml.onnxruntime import *  # noqa: F403 - its names, which it lists
 
 __version__ = session.get_version_string()
 __all__ = [

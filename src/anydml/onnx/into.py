@@ -8,7 +8,7 @@ import numpy as np
 
 from anydml.core.errors import BindingError, Fault, printable, show
 from anydml.core.memory import HOST
-from anydml.onnx.feeding import check_apart, hand_over, take_out
+from anydml.onnx.arguments import check_apart, hand_over, take_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -14,7 +14,7 @@ import numpy as np
 
 from anydml.core.errors import EngineMissingError, Fault, ModelError, show
 from anydml.core.late_imports import import_alone
-from anydml.onnx.contrib import CONTRIB, TYPES
+from anydml.onnx.contrib_schemas import CONTRIB, TYPES
 from anydml.onnx.peer import load_onnxruntime
 
 if TYPE_CHECKING:

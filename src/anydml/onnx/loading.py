@@ -6,17 +6,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.graph.without import read_without
-from anydml.onnx.feeding import memory_told
-from anydml.onnx.graphs import check_graph
+from anydml.onnx.arguments import memory_told
+from anydml.onnx.checks import check_graph
 from anydml.onnx.model import Model
-from anydml.onnx.parts.divided import hosts
-from anydml.onnx.reading import read_model
+from anydml.onnx.partition.partitioned_model import hosts
+from anydml.onnx.read import read_model
 from anydml.runtime.device import Device, device_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from anydml.onnx.reading import Given
+    from anydml.onnx.read import Given
 
 
 def load(

@@ -25,22 +25,22 @@ from anydml.core.late_imports import import_alone
 from anydml.core.locks import cached_property, make_lock
 from anydml.core.memory import HOST
 from anydml.core.parse import read_int
-from anydml.onnx.feeding import first_of, hand_over, hold, memory_told, out_of_memory, refuse_out, send
-from anydml.onnx.feeds import index_limits, make_up
+from anydml.onnx.arguments import first_of, hand_over, hold, memory_told, out_of_memory, refuse_out, send
+from anydml.onnx.tools.random_inputs import index_limits, make_up
 from anydml.onnx.footprint import Footprint, footprint
-from anydml.onnx.graphs import TensorInfo, describe, ends_table, shape_of
+from anydml.onnx.checks import TensorInfo, describe, ends_table, shape_of
 from anydml.onnx.into import run_into
-from anydml.onnx.kept import Kept
-from anydml.onnx.parts.divided import Divided, graphs_of, picture_of, run_parts, take_value
-from anydml.onnx.parts.segment import looks_at
-from anydml.onnx.programs import Programs
-from anydml.onnx.recall import Recall
+from anydml.onnx.lower.lowering_cache import Kept
+from anydml.onnx.partition.partitioned_model import Divided, graphs_of, picture_of, run_parts, take_value
+from anydml.onnx.partition.segment import looks_at
+from anydml.onnx.program_cache import Programs
+from anydml.onnx.call_cache import Recall
 from anydml.onnx.shapes import Binder, assumed_told
 from anydml.onnx.signatures import result_types
 from anydml.onnx.spares import Spares
-from anydml.onnx.tracing import trace
-from anydml.onnx.types import ELEMENT_TYPES
-from anydml.onnx.values import NeedsValueError, NowhereError, OutsideError
+from anydml.onnx.lower.trace import trace
+from anydml.onnx.element_types import ELEMENT_TYPES
+from anydml.onnx.lower.values import NeedsValueError, NowhereError, OutsideError
 from anydml.runtime.schedules import Schedules
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 
     from anydml.core.display import Table
     from anydml.explain import GraphPicture
-    from anydml.onnx.graphs import Size
-    from anydml.onnx.parts.whole import Parts
+    from anydml.onnx.checks import Size
+    from anydml.onnx.partition.partitioned_graph import Parts
     from anydml.onnx.program import Program
-    from anydml.onnx.reading import Source
-    from anydml.onnx.values import Value
+    from anydml.onnx.read import Source
+    from anydml.onnx.lower.values import Value
     from anydml.runtime.device import Device
     from anydml.runtime.graph import CompiledGraph
     from anydml.runtime.profile import Profile

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from anydml.api.expression import Expression
-    from anydml.onnx.tracing import Trace
-    from anydml.onnx.values import Value
+    from anydml.onnx.lower.trace import Trace
+    from anydml.onnx.lower.values import Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from anydml.api.builder import Graph
     from anydml.api.expression import Expression
-    from anydml.onnx.values import Value
+    from anydml.onnx.lower.values import Value
 
 MOST_DIMENSIONS = 8
 

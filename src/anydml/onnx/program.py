@@ -15,10 +15,10 @@ from anydml.core.enums import ExecutionFlags
 from anydml.core.errors import BindingError, DmlError, Fault, ModelError, show
 from anydml.core.memory import HOST, numpy_address
 from anydml.ir.verbs import IndexFault
-from anydml.onnx.feeding import send
+from anydml.onnx.arguments import send
 from anydml.onnx.outline import outline_of
-from anydml.onnx.tracing import of_node
-from anydml.onnx.values import OutsideError
+from anydml.onnx.lower.trace import of_node
+from anydml.onnx.lower.values import OutsideError
 from anydml.runtime.binding_pool import Rebounds
 from anydml.runtime.buffer_pool import LARGE
 from anydml.runtime.graph import CompiledGraph
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from anydml.onnx.outline import Outline
     from anydml.onnx.spares import Spares
     from anydml.onnx.tensors import Beside
-    from anydml.onnx.tracing import Trace
-    from anydml.onnx.values import Value
+    from anydml.onnx.lower.trace import Trace
+    from anydml.onnx.lower.values import Value
     from anydml.runtime.device import Device
 
     Maker: TypeAlias = Callable[[int | None], CompiledGraph]

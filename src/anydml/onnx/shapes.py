@@ -12,12 +12,12 @@ from anydml.arrays.view import describe
 from anydml.core.enum_parsing import suggest
 from anydml.core.errors import BindingError, DescriptionError, Fault, ModelError, printable, show
 from anydml.core.parse import read_int, read_ints
-from anydml.onnx.tracer import MOST_FOLDED
+from anydml.onnx.lower.tracer import MOST_FOLDED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.onnx.graphs import Size, TensorInfo
+    from anydml.onnx.checks import Size, TensorInfo
 
 _MOST = 2**32 - 1
 ASSUMED = 2

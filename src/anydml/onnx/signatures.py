@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.core.errors import Fault, ModelError, printable
-from anydml.onnx.contrib import CONTRIB, OTHERWISE
+from anydml.onnx.contrib_schemas import CONTRIB, OTHERWISE
 from anydml.onnx.library import AttributeProto, TensorProto, kind_of, node_rules
-from anydml.onnx.types import ELEMENT_TYPES
+from anydml.onnx.element_types import ELEMENT_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from anydml.onnx.library import SlotRule
-    from anydml.onnx.nodes import Node
-    from anydml.onnx.types import ElementType
-    from anydml.onnx.values import Value
+    from anydml.onnx.lower.node import Node
+    from anydml.onnx.element_types import ElementType
+    from anydml.onnx.lower.values import Value
 
 
 _TYPE_NAMES: dict[int, str] = {number: name for name, number in AttributeProto.AttributeType.items()}

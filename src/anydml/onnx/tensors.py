@@ -15,16 +15,16 @@ from anydml.core.enums import DataType
 from anydml.core.errors import Fault, ModelFileError, printable, show
 from anydml.core.files import open_plain
 from anydml.onnx.library import TensorProto
-from anydml.onnx.pieces import Piece
-from anydml.onnx.types import read_element_type
-from anydml.onnx.values import Known, NowhereError, Value, check_dimensions
+from anydml.onnx.external_data import Piece
+from anydml.onnx.element_types import read_element_type
+from anydml.onnx.lower.values import Known, NowhereError, Value, check_dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anydml.core.files import Files
     from anydml.core.limits import MemoryLimit, StepLimit
-    from anydml.onnx.types import ElementType
+    from anydml.onnx.element_types import ElementType
 
 _MOST_ELEMENTS = 2**32 - 1
 """Of a tensor, in DirectML."""

@@ -8,10 +8,10 @@ import numpy as np
 
 from anydml.arrays.cuda import load_torch
 from anydml.core.errors import Fault, ModelError, UnsupportedError, printable
-from anydml.onnx.types import read_element_type
+from anydml.onnx.element_types import read_element_type
 
 if TYPE_CHECKING:
-    from anydml.onnx.reading import Source
+    from anydml.onnx.read import Source
 
 
 class Gathered:

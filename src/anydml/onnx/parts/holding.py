@@ -6,11 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from anydml.core.errors import printable
-from anydml.onnx.bodies import bodies_of, nodes_within
+from anydml.onnx.subgraphs import bodies_of, nodes_within
 from anydml.onnx.library import kind_of
-from anydml.onnx.lowerings import find_lowering
-from anydml.onnx.nodes import label_of
-from anydml.onnx.parts.part import makers
+from anydml.onnx.lower.registry import find_lowering
+from anydml.onnx.lower.node import label_of
+from anydml.onnx.partition.part import makers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

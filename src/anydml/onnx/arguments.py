@@ -1,0 +1,221 @@
+"""A caller's arrays as a program takes them: checked, packed, and in the device's memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.arrays import place_of, view, wrap
+from anydml.arrays.cuda import load_torch
+from anydml.arrays.fingerprints import as_plain
+from anydml.arrays.view import describe, is_tensor
+from anydml.core.errors import BindingError, Fault, printable, show
+from anydml.core.memory import HOST
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from anydml.onnx.checks import TensorInfo
+    from anydml.onnx.element_types import ElementType
+    from anydml.onnx.lower.values import Value
+
+
+class memory_told:  # noqa: N801 - a context manager, of which a generator takes 2 us
+    """Say that memory ran out, wherever it did."""
+
+    __slots__ = ("_subject",)
+
+    def __init__(self, subject: str) -> None:
+        self._subject = subject
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, MemoryError):
+            raise out_of_memory(error, self._subject) from error
+
+
+def out_of_memory(error: MemoryError, subject: str) -> BindingError:
+    """The error of a run for which there is too little memory."""
+    return BindingError(subject, Fault(field="memory", rule=f"memory ran out ({show(error)})"))
+
+
+def hold(inputs: Mapping[str, Any], subject: str) -> dict[str, Any]:
+    """The caller's arrays by name, each read once."""
+    if not hasattr(inputs, "keys") or isinstance(inputs, type):
+        rule = "inputs must be a mapping of names to arrays"
+        way_out = "model(array) takes them in the order of the inputs, and InferenceSession is as ONNX Runtime's"
+        raise BindingError(subject, Fault(field="inputs", rule=rule, found=describe(inputs), way_out=way_out))
+    try:
+        return dict(inputs)
+    except Exception as error:
+        raise BindingError(subject, Fault(field="inputs", rule=f"inputs could not be read ({show(error)})")) from error
+
+
+def take(array: Any, info: TensorInfo, memory: str) -> Any:
+    """An input as a plain array, where it lies; a host array that a GPU is to read is sent there later."""
+    subject = f"input '{printable(info.name)}'"
+    place = place_of(array)
+    if place == memory != HOST:
+        return _take_on_device(array, info.element, subject)
+    if info.element.is_half and hasattr(type(array), "__array__") and place == HOST:
+        numbers = _as_numpy_has_it(array, subject)
+        _check_type(numbers.dtype, info.element, subject)
+        return np.ascontiguousarray(numbers.astype(info.element.held))
+    plain = _take_on_host(array, info.element, subject)
+    if info.element.name == "DOUBLE" and isinstance(array, (list, tuple, float)):  # which are Python's floats as well
+        plain = np.asarray(array)
+    if plain.dtype != info.element.dtype and isinstance(array, (list, tuple, int, float)):
+        dtype = info.element.dtype.name
+        rule = f"must be an array of {dtype}, the model's {info.element.name}"
+        way_out = f"np.array(x, '{dtype}') is one"
+        fault = Fault(field="array", rule=rule, value=array, found=describe(array), way_out=way_out)
+        raise BindingError(subject, fault)
+    _check_type(plain.dtype, info.element, subject)
+    return plain if plain.flags.c_contiguous else plain.copy(order="C")
+
+
+def _take_on_host(array: Any, element: ElementType, subject: str) -> np.ndarray[Any, Any]:
+    if isinstance(array, np.generic):
+        return np.asarray(array)
+    plain = as_plain(array)
+    if isinstance(plain, np.ndarray):
+        return plain
+    if element.is_bool and place_of(array) == HOST:  # which DirectML has not, and no view of it
+        return _as_numpy_has_it(array, subject)
+    if isinstance(array, np.ndarray) and array.dtype == np.bool_:
+        return np.asarray(array)
+    return view(array, subject, "array", memory=HOST).numpy()
+
+
+def _as_numpy_has_it(array: Any, subject: str) -> np.ndarray[Any, Any]:
+    """An array of a type that DirectML has not, or has otherwise."""
+    try:
+        is_shown = hasattr(type(array), "__dlpack__") and not isinstance(array, np.ndarray)
+        return np.from_dlpack(array) if is_shown else np.asarray(array).view(np.ndarray)
+    except Exception as error:
+        rule = f"could not be read ({show(error)})"
+        raise BindingError(subject, Fault(field="array", rule=rule, value=array)) from error
+
+
+def _take_on_device(array: Any, element: ElementType, subject: str) -> Any:
+    if not is_tensor(array):
+        array = load_torch().from_dlpack(array)
+    _check_type(_dtype_of(array), element, subject)
+    return array.detach().contiguous()
+
+
+def _dtype_of(tensor: Any) -> Any:
+    """NumPy's type for a tensor's; its name, where NumPy has none."""
+    name = str(tensor.dtype).rpartition(".")[2]
+    return np.dtype(name) if name in np.sctypeDict else name
+
+
+def _check_type(found: Any, element: ElementType, subject: str) -> None:
+    if found != element.dtype:
+        rule = f"must be of {element.dtype.name}, the model's {element.name}"
+        way_out = (
+            f"x.astype({f'ml_dtypes.{element.dtype.name}' if element.is_half else repr(element.dtype.name)}) converts"
+        )
+        fault = Fault(field="array", rule=rule, value=found, found=show(str(found)), way_out=way_out)
+        raise BindingError(subject, fault)
+
+
+def send(array: Any, memory: str) -> Any:
+    """A plain array in a GPU's memory."""
+    if not isinstance(array, np.ndarray):
+        return array
+    return load_torch().from_numpy(array if array.flags.writeable else array.copy()).to(memory)
+
+
+def hand_over(results: list[Any], elements: Sequence[ElementType], memory: str, first: Any) -> list[Any]:
+    """Results in the library and the memory of the first input, or of the first that lies on the device."""
+    if memory != HOST and place_of(first) != memory:
+        # PyTorch has no type of 4 bits: such a number lies in a byte there.
+        pairs = zip([result.cpu().numpy() for result in results], elements, strict=True)
+        results = [result.view(element.dtype) if element.is_half else result for result, element in pairs]
+    if first is None or isinstance(first, (np.ndarray, np.generic, int, float, list, tuple)):
+        return results
+    if is_tensor(first) and place_of(first) == HOST:
+        return [load_torch().from_numpy(result) for result in results]
+    return [wrap(result, first) for result in results]
+
+
+def take_out(array: Any, name: str, value: Value, memory: str) -> Any:
+    """An array for an output, which must be laid out as the results are."""
+    subject = f"output '{printable(name)}'"
+    plain: Any = array if type(array) is np.ndarray else as_plain(array)
+    on_host = isinstance(plain, np.ndarray)
+    if plain is None:
+        raise _odd(array, subject, value.element)
+    if place_of(array) != memory and not on_host:
+        rule = "must be a NumPy array or a PyTorch tensor, where the device works"
+        raise _no_room(subject, rule, array, f"a tensor on {place_of(array)}")
+    _check_type(plain.dtype if on_host else _dtype_of(plain), value.element, subject)
+    if tuple(plain.shape) != value.shape:
+        raise _no_room(subject, f"must have the shape {value.shape}", array, str(tuple(plain.shape)))
+    packed = plain.flags.c_contiguous if on_host else plain.is_contiguous()
+    if not packed or (on_host and not plain.flags.writeable):
+        raise _no_room(subject, "must be packed and writable", array)
+    return plain
+
+
+def _odd(array: Any, subject: str, element: ElementType) -> BindingError:
+    """The fault of an object that is no plain array."""
+    if isinstance(array, np.ndarray):
+        rule, way_out = "must be a plain NumPy array", "x.view(np.ndarray) is one"
+        return _no_room(subject, rule, array, describe(array), way_out)
+    if is_tensor(array):
+        if (dtype := _dtype_of(array)) != element.dtype:
+            return _no_room(subject, f"must be of {element.dtype.name}, the model's {element.name}", array, str(dtype))
+        if array.requires_grad:
+            found, way_out = "one that requires a gradient", "pass x.detach()"
+            return _no_room(subject, "must be a tensor without a gradient", array, found, way_out)
+        found = f"a {type(array).__name__} on {array.device}, of layout {array.layout}"
+        return _no_room(subject, "must be a plain tensor, in memory that NumPy or the device can write", array, found)
+    rule = "must be a NumPy array or a PyTorch tensor, where the device works"
+    return _no_room(subject, rule, array, describe(array))
+
+
+def refuse_out(out: object, subject: str, name: str) -> BindingError:
+    """Say that `out` is no mapping; `name` is an output's."""
+    rule, way_out = "out must be a mapping of the names of outputs to arrays", f"such as {{{name!r}: array}}"
+    fault = Fault(field="out", rule=rule, value=out, found=describe(out), way_out=way_out)
+    return BindingError(subject, fault)
+
+
+def check_apart(outs: dict[str, Any], inputs: list[Any]) -> None:
+    """Check that what is written overlaps nothing else."""
+    ranges = [_range(array) for array in inputs]
+    for name, out in outs.items():
+        low, high = _range(out)
+        if any(low < end and start < high for start, end in ranges):
+            raise _no_room(f"output '{printable(name)}'", "must overlap no input and no other output", out)
+        ranges.append((low, high))
+
+
+def _range(array: Any) -> tuple[int, int]:
+    if isinstance(array, np.ndarray):
+        start: int = array.__array_interface__["data"][0]
+        return start, start + array.nbytes
+    return array.data_ptr(), array.data_ptr() + array.numel() * array.element_size()
+
+
+def _no_room(subject: str, rule: str, array: object, found: str = "", way_out: str = "") -> BindingError:
+    return BindingError(subject, Fault(field="out", rule=rule, value=array, found=found, way_out=way_out))
+
+
+def on_host(array: Any) -> np.ndarray[Any, Any]:
+    """A copy, which a program keeps: the array is the caller's to change."""
+    found: np.ndarray[Any, Any] = array.copy() if isinstance(array, np.ndarray) else array.cpu().numpy().copy()
+    return found
+
+
+def first_of(inputs: Mapping[str, Any], names: list[str], memory: str) -> Any:
+    """The array whose library and memory the results take."""
+    given = [inputs[name] for name in names if name in inputs]
+    if memory != HOST:
+        given = [array for array in given if place_of(array) == memory] or given
+    return given[0] if given else None

@@ -1,0 +1,264 @@
+"""The statements of a model's graph: names that are there once and before they are used, types, and node types."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from anydml.core.display import Table
+from anydml.core.enum_parsing import suggest
+from anydml.core.errors import Fault, ModelFileError, UnsupportedError, printable
+from anydml.onnx.subgraphs import bodies_of, graphs_within
+from anydml.onnx.functions import why_kept
+from anydml.onnx.library import TensorProto, kind_of
+from anydml.onnx.lower.registry import find_lowering, lowered_kinds
+from anydml.onnx.lower.node import label_of
+from anydml.onnx.signatures import node_faults
+from anydml.onnx.element_types import ForeignType, read_element_type, refuse_kind, type_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from anydml.core.enums import DataType
+    from anydml.onnx.read import Source
+    from anydml.onnx.element_types import ElementType
+
+Size: TypeAlias = int | str | None
+"""A size, the name of an open one, or None for an open one without a name."""
+_MOST_TOLD = 20
+"""Faults that are told at once."""
+_KINDS = {
+    "sequence_type": "sequences",
+    "map_type": "maps",
+    "optional_type": "optional values",
+    "sparse_tensor_type": "sparse tensors",
+}
+_LISTS = (_KINDS["sequence_type"], _KINDS["optional_type"])
+"""Which need no host: they are lists of arrays, and None."""
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class TensorInfo:
+    """An input or an output of a model."""
+
+    name: str
+    element: ElementType
+    shape: tuple[Size, ...] | None
+    """A name stands for a size that is bound later, None for one without a name; None altogether for any shape."""
+    is_optional: bool = False
+    """Whether an input may be left out, having a value of the model's own."""
+
+    @property
+    def data_type(self) -> DataType:
+        """DirectML's type: UINT8 for a boolean."""
+        return self.element.data_type
+
+    @property
+    def element_type(self) -> str:
+        """ONNX's name of the type: `FLOAT`."""
+        return self.element.name
+
+    def __str__(self) -> str:
+        sizes = "any shape" if self.shape is None else ",".join("?" if n is None else str(n) for n in self.shape)
+        return f"{printable(self.name)}: {self.element.name.lower()}[{printable(sizes)}]"
+
+
+def ends_table(inputs: Mapping[str, TensorInfo], outputs: Mapping[str, TensorInfo]) -> Table:
+    """The inputs and outputs of a model, as a notebook shows them."""
+    rows = [
+        (role, info.name, str(info)[len(printable(info.name)) + 2 :])
+        for role, infos in (("input", inputs), ("output", outputs))
+        for info in infos.values()
+    ]
+    return Table("", ("", "name", "type"), rows)
+
+
+def check_graph(source: Source, is_hosted: Callable[[Any], bool], *, is_strict: bool) -> bool:
+    """Check node types first, all together, then names, then each node against what ONNX says of its type.
+
+    A node that `is_hosted` takes, and what has a type that DirectML lacks, is left to the host: gives whether none is.
+    Where it `is_strict`, tensors of such a type are refused, and sequences are not.
+    """
+    graphs = [source.proto.graph, *graphs_within(source.proto.graph.node, source.name)]
+    foreign = list(_foreign_types(source, graphs))
+    refused = [fault for fault in foreign if not is_host_type(fault.value, is_strict=is_strict)]
+    every = [(node, kind_of(node)) for graph in graphs for node in graph.node]
+    kinds = {kind for _, kind in every}
+    lacking = {kind for kind in kinds if find_lowering(kind, source.opset) is None}
+    others = [node for node, kind in every if kind in lacking and not is_hosted(node)]
+    faults = [*_unsupported_nodes(source, others), *_sparse_tensors(graphs), *refused]
+    if faults:
+        raise UnsupportedError(source.name, faults[:_MOST_TOLD])
+    _check_names(source, graphs)
+    for node, _ in every:
+        _check_node(source, node)
+    return not foreign and not lacking
+
+
+def check_support(source: Source, node: Any) -> None:
+    """Check one node: that there is a lowering, and what ONNX says of its type."""
+    if find_lowering(kind_of(node), source.opset) is None:
+        rule = f"{printable(kind_of(node))} is not supported{why_kept(node, source.functions, source.proto)}"
+        raise UnsupportedError(label_of(node), Fault(field=node.op_type, rule=rule))
+    _check_node(source, node)
+
+
+def _check_node(source: Source, node: Any) -> None:
+    if faults := list(node_faults(node, source.opset)):
+        raise ModelFileError(label_of(node), faults)
+
+
+def check_names(source: Source) -> None:
+    """Check that every name is given once, and before it is used, and of one type where it is declared twice."""
+    _check_names(source, [source.proto.graph, *graphs_within(source.proto.graph.node, source.name)])
+
+
+def _check_names(source: Source, graphs: list[Any]) -> None:
+    if broken := [*_name_faults(graphs[0], frozenset()), *itertools.chain.from_iterable(map(_type_faults, graphs))]:
+        raise ModelFileError(source.name, broken[:_MOST_TOLD])
+
+
+def describe(
+    info: Any, source: Source, what: str, *, is_optional: bool = False, may_be_foreign: bool = False
+) -> TensorInfo:
+    """An input or an output, as it is declared; one of a type that DirectML lacks where it may be."""
+    try:
+        element = element_of(info, source.name, what)
+    except UnsupportedError:
+        if not may_be_foreign:
+            raise
+        element = _foreign(info)
+    if element is None and may_be_foreign and what == "output":  # which a node on the host may make of any type
+        element = ForeignType.of("UNDEFINED")
+    if element is None:
+        rule = f"{what} '{printable(info.name)}' must have an element type"
+        raise ModelFileError(source.name, Fault(field=info.name, rule=rule))
+    return TensorInfo(info.name, element, shape_of(info), is_optional)
+
+
+def _foreign(info: Any) -> ForeignType:
+    kind = info.type.WhichOneof("value")
+    if kind != "tensor_type":
+        return ForeignType.of(kind.removesuffix("_type").upper())
+    return ForeignType.of(type_name(info.type.tensor_type.elem_type))
+
+
+_LISTED = "`anydml support --onnx` lists the {} node types that run, and `anydml check` tells the fate of each node"
+"""The names themselves are 2,000 characters, in which an error's other lines are lost."""
+
+
+_OF_A_PROCESSOR = dict.fromkeys(
+    ("com.microsoft.nchwc", "com.ms.internal.nhwc"),
+    ": ONNX Runtime's optimiser wrote it for one kind of processor; optimise with ORT_ENABLE_EXTENDED instead",
+)
+"""By domain, why its node types are nobody else's."""
+
+
+def _unsupported_nodes(source: Source, nodes: list[Any]) -> Iterator[Fault]:
+    """One fault for each type of nodes that there is no lowering for, and that the host does not take."""
+    counts = Counter(map(kind_of, nodes))
+    first = {kind_of(node): node for node in reversed(nodes)}
+    for i, (kind, count) in enumerate(sorted(counts.items())):
+        others = f" and {count - 1} more" if count > 1 else ""
+        at = f" at opset {source.opset}" if kind in lowered_kinds() else ""
+        node = first[kind]
+        why = why_kept(node, source.functions, source.proto) or _OF_A_PROCESSOR.get(node.domain, "")
+        rule = f"{label_of(node)}{others}: {printable(kind_of(node))} is not supported{at}{why}"
+        hint = suggest(kind, lowered_kinds()) if not why else ""
+        listed = _LISTED.format(len(lowered_kinds())) if i == len(counts) - 1 else ""
+        way_out = " ".join(filter(None, (hint, listed)))
+        yield Fault(field=node.op_type, rule=rule, value=count, way_out=way_out)
+
+
+def _sparse_tensors(graphs: list[Any]) -> Iterator[Fault]:
+    if any(graph.sparse_initializer for graph in graphs):
+        yield Fault(field="sparse_initializer", rule="DirectML has no sparse tensors")
+
+
+def _foreign_types(source: Source, graphs: list[Any]) -> Iterator[Fault]:
+    for graph in graphs:
+        for what, infos in (("input", graph.input), ("output", graph.output)):
+            for info in infos:
+                try:
+                    element_of(info, source.name, what)
+                except UnsupportedError as error:
+                    yield error.faults[0]
+        for tensor in graph.initializer:
+            try:
+                read_element_type(tensor.data_type, source.name, f"initializer '{printable(tensor.name)}'")
+            except UnsupportedError as error:
+                yield error.faults[0]
+
+
+def is_host_type(found: object, *, is_strict: bool = False) -> bool:
+    """Whether what DirectML has no type for is one of ONNX's at all: by its number, or by what it is of no tensor."""
+    if is_strict or found in (0, None):
+        return found in _LISTS
+    return isinstance(found, str) or found in TensorProto.DataType.values()
+
+
+def _type_faults(graph: Any) -> Iterator[Fault]:
+    """An initializer that is an input too is of the type that the input is declared to have."""
+    declared = {info.name: info.type.tensor_type.elem_type for info in graph.input}
+    for tensor in graph.initializer:
+        wanted = declared.get(tensor.name, 0)
+        if wanted not in (0, tensor.data_type):
+            rule = f"initializer '{printable(tensor.name)}' must be of {type_name(wanted)}, as its input is declared"
+            yield Fault(field=tensor.name, rule=rule, found=type_name(tensor.data_type))
+
+
+def element_of(info: Any, subject: str, what: str) -> ElementType | None:
+    """The element type of an input or output; None where the model does not say."""
+    label = f"{what} '{printable(info.name)}'"
+    kind = info.type.WhichOneof("value")
+    if kind is None or (kind == "tensor_type" and not info.type.tensor_type.elem_type):
+        return None
+    if kind != "tensor_type":
+        raise refuse_kind(_KINDS.get(kind, kind), subject, label)
+    return read_element_type(info.type.tensor_type.elem_type, subject, label)
+
+
+def shape_of(info: Any) -> tuple[Size, ...] | None:
+    """The declared shape."""
+    tensor = info.type.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    return tuple(
+        int(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or None
+        for dim in tensor.shape.dim
+    )
+
+
+def _name_faults(graph: Any, outer: frozenset[str]) -> Iterator[Fault]:
+    """Every name is given once, and before it is used; a body has the names of the graphs around it as well."""
+    inputs = [info.name for info in graph.input]
+    initializers = [tensor.name for tensor in graph.initializer]
+    for what, names in (("inputs", inputs), ("initializers", initializers)):
+        for name, count in Counter(names).items():
+            if count > 1 or not name:
+                rule = f"{what} must have names, each one of its own"
+                yield Fault(field=what, rule=rule, value=name, found=repr(printable(name)))
+    known = {*inputs, *initializers}
+    later = {name for node in graph.node for name in node.output}
+    for node in graph.node:
+        for name in node.input:
+            if name and name not in known and name not in outer:
+                why = "it is made by a later node" if name in later else "nothing makes it"
+                rule = f"{label_of(node)}: input '{printable(name)}' must be there before the node"
+                yield Fault(field=name, rule=rule, way_out=why)
+        for _, body in bodies_of(node):
+            yield from _name_faults(body, outer | known)
+        for name in node.output:
+            if name and name in known:
+                yield Fault(field=name, rule=f"{label_of(node)}: '{printable(name)}' must be made once")
+            known.add(name)
+    outputs = [info.name for info in graph.output]
+    for name in outputs:
+        if not name or (name not in known and name not in outer):
+            yield Fault(field="outputs", rule=f"output '{printable(name)}' must be there: nothing makes it")
+    if len(set(outputs)) < len(outputs):
+        yield Fault(field="outputs", rule="outputs must have names, each one of its own")
+    if not outputs:
+        yield Fault(field="outputs", rule="the graph must have outputs")

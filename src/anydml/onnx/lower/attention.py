@@ -1,0 +1,563 @@
+"""Attention: the rules of ONNX's, RotaryEmbedding, and ONNX Runtime's own.
+
+MultiHeadAttention and Attention are MULTIHEAD_ATTENTION, GroupQueryAttention its form 1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+import anydml as dml
+from anydml.core.enums import DataType, IndexMode
+from anydml.core.enums import MultiheadAttentionMaskType as Mask
+from anydml.core.errors import show
+from anydml.onnx.lower.elementwise import common_shape, compute
+from anydml.onnx.lower.indexing import take_blocks
+from anydml.onnx.lower.data_movement import retyped, spread, transposed
+from anydml.onnx.lower.matmul import exact, multiply
+from anydml.onnx.lower.cumulative import within
+from anydml.onnx.lower.slicing import take
+from anydml.onnx.lower.qdq_to_int8 import Whole
+from anydml.onnx.lower.node import Node
+from anydml.onnx.element_types import element_of
+from anydml.onnx.lower.values import Parts, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+# RotaryEmbedding, and the rules of ONNX's Attention
+
+
+Angles: TypeAlias = "tuple[Value, Value, Value | None]"
+
+
+def rotary_embedding(node: Node) -> list[Value]:
+    """RotaryEmbedding: pairs of a head's numbers turned by angles, whose cosines and sines are given by position."""
+    x = node.input(0)
+    heads = node.integer("num_heads", 0)
+    if len(x.shape) == 3 and (heads < 1 or x.shape[2] % heads):
+        rule = f"num_heads must be given for 3 dimensions, and the hidden size, {x.shape[2]}, a multiple of it"
+        node.refuse("num_heads", rule, value=heads, found=str(heads))
+    check_caches(node, node.input(1), node.input(2))
+    return [_by_heads(node, x, heads, (node.input(1), node.input(2), node.optional(3)))]
+
+
+def rotary_embedding_by_positions(node: Node) -> list[Value]:
+    """ONNX Runtime's RotaryEmbedding: positions come first, and may be where the first of them is."""
+    x, positions, cosine, sine = node.inputs
+    check_caches(node, cosine, sine)
+    if node.integer("is_packed_batching"):
+        node.unsupported("is_packed_batching", "is_packed_batching is not supported")
+    heads = node.integer("num_heads")
+    if len(x.shape) == 3 and heads < 1:
+        heads = x.shape[2] // max(2 * cosine.shape[-1], 1)
+    if len(x.shape) == 3 and (heads < 1 or x.shape[2] % heads):
+        rule = f"num_heads must be a divisor of the hidden size, {x.shape[2]}"
+        node.refuse("num_heads", rule, value=heads, found=str(heads))
+    if positions.count == 1 and len(positions.shape) < 2:
+        shape = (x.shape[0], x.shape[-2])
+        steps = Value.of(positions.element, np.broadcast_to(np.arange(shape[1]), shape))
+        positions = compute(node, dml.add, steps, node.tracer.reshape(positions, (1, 1)))
+    return [_by_heads(node, x, heads, (cosine, sine, positions))]
+
+
+def check_caches(node: Node, cosine: Value, sine: Value) -> None:
+    """Refuse caches of cosines and sines that are not alike."""
+    if cosine.shape != sine.shape or len(cosine.shape) < 2:
+        rule = "cos_cache and sin_cache must have one shape, of at least 2 dimensions"
+        node.refuse("sin_cache", rule, value=sine.shape, found=f"{cosine.shape} and {sine.shape}")
+
+
+def _by_heads(node: Node, x: Value, heads: int, angles: Angles) -> Value:
+    count, interleaved = node.integer("rotary_embedding_dim"), bool(node.integer("interleaved"))
+    if len(x.shape) == 3:
+        split = node.tracer.reshape(x, (*x.shape[:2], heads, x.shape[2] // heads))
+        return node.tracer.reshape(rotate(node, split, 1, angles, count, interleaved=interleaved), x.shape)
+    if len(x.shape) != 4:
+        name = node.rules.inputs[0].name
+        node.refuse(name, f"{name} must have 3 or 4 dimensions", value=x.shape, found=str(x.shape))
+    return rotate(node, x, 2, angles, count, interleaved=interleaved)
+
+
+def rotate(node: Node, x: Value, axis: int, angles: Angles, count: int, *, interleaved: bool) -> Value:
+    """The first numbers of the last dimension turned, by the positions along an axis; 0 stands for all of them.
+
+    `angles` are caches of cosines and sines, and the positions at which they are looked up, where there are any.
+    """
+    size = x.shape[-1]
+    count = count or size
+    if count % 2 or not 0 < count <= size:
+        rule = f"rotary_embedding_dim must be even, and at most the head size, {size}"
+        node.refuse("rotary_embedding_dim", rule, value=count, found=str(count))
+    shape = (x.shape[0], x.shape[axis], count // 2)
+    caches = {"cos_cache": angles[0], "sin_cache": angles[1]}
+    cosine, sine = (_angles(node, name, cache, angles[2], shape, axis) for name, cache in caches.items())
+    start, step = (1, 2) if interleaved else (count // 2, 1)
+    first, second = (_part(node, x, begin, count // 2, step) for begin in (0, start))
+    products = [[compute(node, dml.multiply, a, b) for b in (cosine, sine)] for a in (first, second)]
+    real = compute(node, dml.subtract, products[0][0], products[1][1])
+    imaginary = compute(node, dml.add, products[0][1], products[1][0])
+    if interleaved:
+        pairs = [node.tracer.reshape(value, (*value.shape, 1)) for value in (real, imaginary)]
+        parts = [node.tracer.reshape(_joined(node, pairs), (*x.shape[:-1], count))]
+    else:
+        parts = [real, imaginary]
+    if count < size:
+        parts.append(_part(node, x, count, size - count, 1))
+    return _joined(node, parts)
+
+
+def _angles(
+    node: Node, name: str, cache: Value, positions: Value | None, shape: tuple[int, int, int], axis: int
+) -> Value:
+    """A cache of cosines or sines, looked up at the positions where there are any, with a size of 1 for the heads."""
+    if positions is not None:
+        if positions.shape != shape[:2] or len(cache.shape) != 2:
+            rule = f"position_ids must have the shape {shape[:2]}, and {name} 2 dimensions"
+            node.refuse("position_ids", rule, value=positions.shape, found=f"{positions.shape} and {cache.shape}")
+        cache = take_blocks(node, cache, positions, 0)
+    if cache.shape != shape:
+        node.refuse(name, f"{name} must have the shape {shape}", value=cache.shape, found=str(cache.shape))
+    return node.tracer.reshape(cache, (shape[0], *((shape[1], 1) if axis == 1 else (1, shape[1])), shape[2]))
+
+
+def _part(node: Node, x: Value, start: int, count: int, step: int) -> Value:
+    rank = len(x.shape)
+    first, counts, steps = [0] * (rank - 1), list(x.shape[:-1]), [1] * (rank - 1)
+    return take(node, x, [*first, start], [*counts, count], [*steps, step])
+
+
+def _joined(node: Node, parts: list[Value]) -> Value:
+    shape = (*parts[0].shape[:-1], sum(part.shape[-1] for part in parts))
+    return node.tracer.apply_to_list(dml.join, parts, shape, len(shape) - 1)
+
+
+def check_heads(node: Node) -> None:
+    """Refuse an Attention whose heads or lengths do not go together; ONNX's definition tells of a Reshape inside it."""
+    shapes = [node.input(i).shape for i in range(3)]
+    ranks = {len(shape) for shape in shapes}
+    if ranks not in ({3}, {4}):
+        found = ", ".join(map(str, shapes))
+        node.refuse("Q", "Q, K and V must have 3 dimensions each, or 4 each", value=shapes, found=found)
+    names = ("q_num_heads", "kv_num_heads")
+    heads = [shape[1] for shape in shapes[:2]]
+    if ranks == {3}:
+        heads = [node.integer(name, 0) for name in names]
+        for name, count, shape in zip((*names, names[1]), (*heads, heads[1]), shapes, strict=True):
+            if count < 1 or shape[2] % count:
+                rule = f"{name} must be given for 3 dimensions, and the hidden size, {shape[2]}, a multiple of it"
+                node.refuse(name, rule, value=count, found=str(count))
+    elif shapes[1][1] != shapes[2][1]:
+        node.refuse("V", f"V must have as many heads as K, {heads[1]}", value=shapes[2], found=str(shapes[2]))
+    if heads[1] and heads[0] % heads[1]:
+        rule = f"the heads of Q must be a multiple of those of K and V, {heads[1]}"
+        node.refuse(names[0], rule, value=heads[0], found=str(heads[0]))
+    if shapes[1][-2] != shapes[2][-2]:
+        rule = f"V must have the length of K, {shapes[1][-2]}"
+        node.refuse("V", rule, value=shapes[2], found=str(shapes[2]))
+    _check_mask(node, heads[0])
+
+
+def without_heads(node: Node) -> Node:
+    """An Attention without the numbers of heads where its inputs have them as a dimension.
+
+    ONNX's definition takes the numbers for a sign of 3 dimensions, and gives a result of as many.
+    """
+    names = ("q_num_heads", "kv_num_heads")
+    if len(node.input(0).shape) == 3 or not any(map(node.has, names)):
+        return node
+    proto = type(node.proto)()
+    proto.CopyFrom(node.proto)
+    for attribute in [each for each in proto.attribute if each.name in names]:
+        proto.attribute.remove(attribute)
+    return Node(proto, node.version, [node.optional(i) for i in range(len(proto.input))], node.tracer)
+
+
+def _check_mask(node: Node, heads: int) -> None:
+    """Refuse a mask that fits no scores; from opset 24 on its rows may end before the keys do."""
+    mask, past = node.optional(3), node.optional(4)
+    if mask is None:
+        return
+    q, k = node.input(0).shape, node.input(1).shape
+    total = k[-2] + (past.shape[2] if past is not None and len(past.shape) == 4 else 0)
+    scores = (q[0], heads, q[-2], total)[-len(mask.shape) or 4 :]
+    is_short = node.version >= 24 and bool(mask.shape) and mask.shape[-1] < total
+    sizes = [*mask.shape[:-1], total] if is_short else mask.shape
+    if len(sizes) > 4 or any(size not in (1, wanted) for size, wanted in zip(sizes, scores, strict=True)):
+        rule = f"attn_mask must have a shape that can be broadcast to {(q[0], heads, q[-2], total)}"
+        node.refuse("attn_mask", rule, value=mask.shape, found=str(mask.shape))
+
+
+# ONNX Runtime's attentions
+
+
+_PARTS = ("query", "key", "value")
+
+
+def multi_head_attention(node: Node) -> list[Value | None]:
+    """MultiHeadAttention: query, key and value by themselves or stacked, and a past."""
+    _refuse_others(node, (8, 9), 3)
+    query, key, value = node.input(0), node.optional(1), node.optional(2)
+    heads = _heads(node, "num_heads")
+    for name, one, ranks in (("query", query, (3, 5)), ("key", key, (3, 4, 5)), ("value", value, (3, 4))):
+        if one is not None and len(one.shape) not in ranks:
+            rule = f"{name} must have {' or '.join(map(str, ranks))} dimensions"
+            node.refuse(name, rule, value=one.shape, found=str(one.shape))
+    tensors: dict[str, Value | None] = {"query": query, "key": key, "value": value, "bias": node.optional(3)}
+    past = [_some(node.optional(i)) for i in (6, 7)]
+    before = past[0]
+    if key is not None and not key.shape[2 if len(key.shape) == 4 else 1]:
+        return _attend_to_past(node, heads, past)
+    if len(query.shape) == 5:
+        tensors |= {"query": None, "stacked_query_key_value": query}
+    elif key is not None and len(key.shape) == 5:
+        tensors |= {"key": None, "stacked_key_value": key}
+    elif key is not None and len(key.shape) == 4:  # of another sequence, which the first step left
+        tensors |= {"key": None, "value": None}
+        past = [_after(node, kept, one) for kept, one in zip(past, (key, value), strict=True)]
+    elif key is None or value is None:
+        node.refuse("key", "key and value must be given beside a query of 3 dimensions")
+    tensors |= {"past_key": past[0], "past_value": past[1]}
+    length = query.shape[1] if key is None else 0 if len(key.shape) == 4 else key.shape[1]
+    total = length + (past[0].shape[2] if past[0] is not None else 0)
+    scores = (query.shape[0], heads, query.shape[1], total)
+    own = total if before is None else total - before.shape[2]
+    if node.integer("unidirectional") and own != query.shape[1]:
+        rule = f"unidirectional is not supported where key has another length, {own}, than query, {query.shape[1]}"
+        node.unsupported("unidirectional", rule)
+    return _attend(node, tensors, scores, 4, 5, [bool(name) for name in node.proto.output[1:3]])
+
+
+def _attend_to_past(node: Node, heads: int, past: list[Value | None]) -> list[Value | None]:
+    """MultiHeadAttention without new keys: to those of the past, which stays as it is; to no keys at all it is 0."""
+    query, key, value, bias = node.input(0), node.input(1), node.optional(2), node.optional(3)
+    if len(query.shape) != 3 or query.shape[2] % heads:
+        rule = f"query must have 3 dimensions, and whole heads in the last, of which there are {heads}"
+        node.refuse("query", rule, value=query.shape, found=str(query.shape))
+    batch, length, width = query.shape
+    if bias is not None:  # of which the rest is the keys' and the values'
+        query = compute(node, dml.add, query, take(node, bias, [0], [width], [1]))
+    last = value if value is not None else key
+    sizes = [width // heads, last.shape[2] // heads if len(last.shape) == 3 else last.shape[-1]]
+    if past[0] is not None and past[1] is not None:
+        tensors: dict[str, Value | None] = {"query": query, "past_key": past[0], "past_value": past[1]}
+        scores = (batch, heads, length, past[0].shape[2])
+        output = _attend(node, tensors, scores, 4, 5, [])[0]
+    else:
+        output = node.tracer.fill(dml.fill_value_constant, query.element, (batch, length, heads * sizes[1]), 0)
+    none = [Value(query.element, (batch, heads, 0, size)) for size in sizes]
+    return [output, *(one or empty for one, empty in zip(past, none, strict=True))][: node.output_count]
+
+
+def attention(node: Node) -> list[Value | None]:
+    """Attention: the product that makes query, key and value of one input comes first."""
+    _refuse_others(node, (6,), 2)
+    x, weights, bias = node.input(0), node.input(1), node.optional(2)
+    sizes = _columns_of(node, x, weights, node.integers("qkv_hidden_sizes"))
+    whole = multiply(node, x, weights)
+    whole = whole if bias is None else compute(node, dml.add, whole, bias)
+    return _attend_to_itself(node, whole, sizes, node.optional(4), (3, 5))
+
+
+def attention_quantised(node: Node) -> list[Value | None]:
+    """QAttention: the same with a first product of bytes."""
+    x, weights = node.input(0), node.input(1)
+    sizes = _columns_of(node, x, weights, None)
+    factors = Whole(Parts(x, node.input(3), node.optional(6), 2), Parts(weights, node.input(4), node.optional(7), 1))
+    whole = factors.scaled(node, exact(node, factors), node.input(2))
+    return _attend_to_itself(node, whole, sizes, node.optional(8), (5, 9))
+
+
+def _columns_of(node: Node, x: Value, weights: Value, given: list[int] | None) -> list[int]:
+    """How many numbers query, key and value have."""
+    for name in ("do_rotary", "past_present_share_buffer"):
+        if node.integer(name):
+            node.unsupported(name, f"{name} is not supported")
+    if len(x.shape) != 3 or len(weights.shape) != 2:
+        rule = "input must have 3 dimensions, and weights 2"
+        node.refuse("input", rule, value=x.shape, found=f"{x.shape} and {weights.shape}")
+    sizes = given or [weights.shape[1] // 3] * 3
+    if len(sizes) != 3 or sum(sizes) != weights.shape[1] or min(sizes) < 1:
+        rule = f"qkv_hidden_sizes must be three numbers whose sum is {weights.shape[1]}, as weights has columns"
+        node.refuse("qkv_hidden_sizes", rule, value=sizes, found=str(sizes))
+    return sizes
+
+
+def _attend_to_itself(
+    node: Node, whole: Value, sizes: list[int], given: Value | None, beside: tuple[int, int]
+) -> list[Value | None]:
+    """Attention of the columns of one tensor; `beside` are the inputs that are a mask and what is added to scores."""
+    tensors: dict[str, Value | None] = dict(zip(_PARTS, _columns(node, whole, sizes), strict=True))
+    past, (batch, length, _) = _some(given, 3), whole.shape
+    if past is not None:
+        if len(past.shape) != 5 or past.shape[0] != 2:
+            rule = "past must have the shape (2, batch, heads, past sequence, head size)"
+            node.refuse("past", rule, value=past.shape, found=str(past.shape))
+        for i, name in enumerate(("past_key", "past_value")):
+            part = take(node, past, (i, 0, 0, 0, 0), (1, *past.shape[1:]), (1,) * 5)
+            tensors[name] = node.tracer.reshape(part, past.shape[1:])
+    total = length + (past.shape[3] if past is not None else 0)
+    asks = node.output_count > 1 and bool(node.proto.output[1])
+    scores = (batch, _heads(node, "num_heads"), length, total)
+    output, *present = _attend(node, tensors, scores, *beside, [asks, asks])
+    if not asks:
+        return [output]
+    parts = [node.tracer.reshape(one, (1, *one.shape)) for one in present if one is not None]
+    return [output, node.tracer.apply_to_list(dml.join, parts, (2, *parts[0].shape[1:]), 0)]
+
+
+def group_query_attention(node: Node) -> list[Value | None]:
+    """GroupQueryAttention: a cache of keys and values, whose new ones may be turned by their positions first."""
+    _refuse_others(node, (11, 12, 13, 14, 15), 3)
+    usual_numbers = {"causal": 1, "local_window_size": -1, "sliding_window_cache": 0, "kv_cache_bit_width": 0}
+    for name, usual in usual_numbers.items():
+        if node.integer(name) != usual:
+            node.unsupported(name, f"{name} is not supported")
+    if node.real("softcap") or node.integer("smooth_softmax") > 0 or node.integer("qk_output"):
+        node.unsupported("softcap", "softcap, smooth_softmax and qk_output are not supported")
+    query, key, value = node.input(0), node.optional(1), node.optional(2)
+    heads, shared = _heads(node, "num_heads"), _heads(node, "kv_num_heads")
+    if len(query.shape) != 3:
+        node.refuse("query", "query must have 3 dimensions", value=query.shape, found=str(query.shape))
+    if key is None:
+        size = query.shape[2] // (heads + 2 * shared)
+        query, key, value = _columns(node, query, [heads * size, shared * size, shared * size])
+    if value is None:
+        node.refuse("value", "value must be given beside key")
+    (batch, length, _), new = query.shape, key.shape[1] if len(key.shape) == 3 else 0
+    is_like = len(key.shape) == 3 and key.shape[0] == batch and key.shape[:-1] == value.shape[:-1]
+    if not is_like or new not in (0, length):
+        rule = f"key and value must have the batch and the length of query, {query.shape[:2]}, before their heads"
+        node.refuse("key", rule, value=key.shape, found=f"{key.shape} and {value.shape}")
+    past = [_some(node.optional(i)) for i in (3, 4)]
+    room = past[0].shape[2] if past[0] is not None else 0
+    total, known = _total(node, new, past), element_of(DataType.INT32)
+    lengths = _past_lengths(node, (batch, length, total), max(total, room))
+    if node.integer("do_rotary"):
+        steps = compute(node, dml.add, node.tracer.reshape(lengths, (batch, 1)), Value.of(known, [range(length)]))
+        positions = node.optional(9) if total != length else None
+        angles = (node.input(7), node.input(8), steps if positions is None else positions)
+        check_caches(node, *angles[:2])
+        interleaved = bool(node.integer("rotary_interleaved"))
+        query, key = (
+            _turned(node, x, count, angles, interleaved=interleaved) if x.count else x
+            for x, count in ((query, heads), (key, shared))
+        )
+    if not new and past[0] is not None and past[1] is not None:  # another layer has put them into the cache
+        key, value = (_rows(node, one, lengths, length) for one in past if one is not None)
+    room = max(total, room)
+    tensors: dict[str, Value | None] = dict(zip(_PARTS, (query, key, value), strict=True))
+    tensors["past_sequence_lengths"] = lengths
+    for name, one in zip(("past_key", "past_value"), past, strict=True):
+        if one is not None and one.shape[2] < room:
+            rest = node.tracer.fill(dml.fill_value_constant, one.element, _long(one, room - one.shape[2]), 0)
+            tensors[name] = node.tracer.apply_to_list(dml.join, [one, rest], _long(one, room), 2)
+        else:
+            tensors[name] = one
+    asks = [bool(name) for name in node.proto.output[1:3]]
+    return _attend(node, tensors, (batch, heads, length, room), None, 10, asks, shared)
+
+
+def _after(node: Node, past: Value | None, one: Value | None) -> Value | None:
+    """Keys or values by heads, after those of a past."""
+    if past is None or one is None:
+        return one
+    if len(past.shape) != 4 or past.shape != _long(one, past.shape[2]):
+        rule = "past_key and past_value must have the sizes of key and value, but for the sequence"
+        node.refuse("past_key", rule, value=past.shape, found=f"{past.shape} and {one.shape}")
+    return node.tracer.apply_to_list(dml.join, [past, one], _long(one, past.shape[2] + one.shape[2]), 2)
+
+
+def _rows(node: Node, past: Value, first: Value, count: int) -> Value:
+    """So many rows of a past, in each batch from another on, as new keys are given."""
+    batch, heads, _, size = past.shape
+    steps = Value.of(first.element, np.arange(count).reshape(1, 1, count, 1))
+    places = compute(node, dml.add, node.tracer.reshape(first, (batch, 1, 1, 1)), steps)
+    shape = (batch, heads, count, size)
+    found = node.tracer.apply(dml.gather_elements, [past, spread(node, places, shape)], shape, 2, IndexMode.RAISE)
+    return node.tracer.reshape(transposed(node, found, (0, 2, 1, 3)), (batch, count, heads * size))
+
+
+def _total(node: Node, new: int, past: list[Value | None]) -> int:
+    """All keys: those of a past and so many new ones, or as many as a past with room for them has then."""
+    given, field = node.input(6).ints("total_sequence_length"), "total_sequence_length"
+    shapes = [one.shape if one is not None else () for one in past]
+    if bool(shapes[0]) != bool(shapes[1]) or shapes[0][:3] != shapes[1][:3] or len(shapes[0]) not in (0, 4):
+        rule = "past_key and past_value must both be given, of 4 dimensions, and equally long"
+        node.refuse("past_key", rule, value=shapes, found=" and ".join(str(shape or "none") for shape in shapes))
+    room = shapes[0][2] if shapes[0] else 0
+    if len(given) != 1 or (given[0] != room + new and not max(new, 1) <= given[0] <= room):
+        rule = f"{field} must be {room + new}, the {room} keys of the past and {new} new ones"
+        rule += f", or, in a past that has room for them, from {max(new, 1)} to {room}" if room >= max(new, 1) else ""
+        node.refuse(field, rule, value=given, found=show(given))
+    return given[0]
+
+
+def _past_lengths(node: Node, sizes: tuple[int, int, int], room: int) -> Value:
+    """The keys of each batch before the new ones, by seqlens_k, the last key's number: among as many as there is room.
+
+    In the first step of all there are none, and seqlens_k counts what is no padding.
+    """
+    (batch, length, total), counts, kind = sizes, node.input(5), element_of(DataType.INT32)
+    if counts.count != batch:
+        rule = f"seqlens_k must have the shape {(batch,)}, a number for each of the batch"
+        node.refuse("seqlens_k", rule, value=counts.shape, found=str(counts.shape))
+    counts, word = node.tracer.reshape(counts, (batch,)), element_of(DataType.UINT32)
+    if total == length:
+        last = within(node, counts, room - 1, word, "seqlens_k")
+        return Value.of(kind, np.zeros(batch)) if last.is_known else retyped(node, _none(node, last), kind)
+    if length == 1:
+        return retyped(node, within(node, counts, room - 1, word, "seqlens_k"), kind)
+    before = compute(node, dml.add, counts, Value.of(kind, [1 - length]))
+    said = f"seqlens_k less the {length - 1} keys before the last, the length of the past,"
+    return retyped(node, within(node, before, room - length, word, "seqlens_k", said), kind)
+
+
+def _none(node: Node, checked: Value) -> Value:
+    """Zeros that are made of what was checked: a check that nothing reads is left out."""
+    return compute(node, dml.min, checked, Value.of(checked.element, 0))
+
+
+def _long(past: Value, count: int) -> tuple[int, ...]:
+    """The shape of a past with another number of keys."""
+    return (*past.shape[:2], count, past.shape[3])
+
+
+def _turned(node: Node, x: Value, count: int, angles: tuple[Value, Value, Value], *, interleaved: bool) -> Value:
+    sizes = (*x.shape[:2], count, x.shape[2] // count)
+    turned = rotate(node, node.tracer.reshape(x, sizes), 1, angles, 2 * angles[0].shape[1], interleaved=interleaved)
+    return node.tracer.reshape(turned, x.shape)
+
+
+def _heads(node: Node, name: str) -> int:
+    count = node.integer(name)
+    if count < 1:
+        node.refuse(name, f"{name} must be at least 1", value=count, found=str(count))
+    return count
+
+
+def _some(value: Value | None, axis: int = 2) -> Value | None:
+    """A past; None for one of no keys."""
+    return None if value is None or (len(value.shape) > axis and not value.shape[axis]) else value
+
+
+def _refuse_others(node: Node, inputs: tuple[int, ...], outputs: int) -> None:
+    """Say which inputs and outputs are not there."""
+    for i in inputs:
+        if node.optional(i) is not None:
+            name = node.rules.inputs[i].name
+            node.unsupported(name, f"{name} is not supported")
+    if any(node.proto.output[outputs:]):
+        node.unsupported(node.rules.outputs[outputs].name, "the scores are not supported as an output")
+
+
+def _columns(node: Node, x: Value, sizes: list[int]) -> list[Value]:
+    """Parts of the last dimension."""
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    return [
+        take(node, x, (0, 0, start), (*x.shape[:2], size), (1, 1, 1)) for start, size in zip(starts, sizes, strict=True)
+    ]
+
+
+def _attend(
+    node: Node,
+    tensors: dict[str, Value | None],
+    scores: tuple[int, int, int, int],
+    mask: int | None,
+    bias: int,
+    asks: list[bool],
+    shared: int | None = None,
+) -> list[Value | None]:
+    """The output, and the keys and values that are asked for; the mask and the bias are inputs."""
+    _, heads, queries, total = scores
+    options: dict[str, Any] = {"head_count": heads}
+    function: Callable[..., Any] = dml.multihead_attention
+    if shared is not None:
+        function, options = dml.multihead_attention1, {"query_head_count": heads, "key_value_head_count": shared}
+    if scale := node.real("scale"):
+        options["scale"] = scale
+    masks = node.optional(mask) if mask is not None else None
+    if masks is not None:
+        options["mask_type"], tensors["mask"] = _mask(node, masks, scores)
+        options["mask_filter_value"] = node.real("mask_filter_value")
+    element = next(value.element for value in tensors.values() if value is not None)
+    added = node.optional(bias)
+    if added is not None and shared is not None and len(added.shape) == 4 and added.shape[3] < total:
+        ends = (0, 0, 0, total - added.shape[3])  # a past with room has keys that are not there yet
+        padded = (*added.shape[:3], total)
+        added = node.tracer.apply(dml.padding, [added], padded, start_padding=(0,) * 4, end_padding=ends)
+    if added is not None and common_shape(node, added.shape, scores) != scores:
+        rule = f"attention_bias must have a shape that can be broadcast to {scores}"
+        node.refuse("attention_bias", rule, value=added.shape, found=str(added.shape))
+    if mask is not None and node.integer("unidirectional"):
+        later = np.triu(np.full((queries, total), -np.inf), total - queries + 1)
+        causal = Value.of(element, later)
+        added = causal if added is None else compute(node, dml.add, added, causal)
+    if added is not None:
+        tensors["relative_position_bias"] = spread(node, added, scores)
+    given = {name: value for name, value in tensors.items() if value is not None}
+    names = list(given)
+    made: list[Any] = []
+    asked = {f"output_present_{name}": True for name, one in zip(_PARTS[1:], asks, strict=False) if one}
+
+    def call(*inputs: Any, **named: Any) -> Any:
+        found = function(**dict(zip(names, inputs, strict=True)), **options, **asked, **named)
+        made[:] = found if asked else [found]
+        return made[0]
+
+    sizes = _sizes(node, given, scores, shared)
+    output = node.tracer.apply(call, list(given.values()), sizes[0], element=element, folds=False)
+    if not made:  # there are no queries
+        if any(asks) and "past_key" in given and given["past_key"].shape[2] != total:
+            node.unsupported("query", "the keys and values of no queries are not supported as outputs")
+        return [output, *(given.get(f"past_{name}") for name in _PARTS[1:])][: 1 + len(asks)]
+    rest = iter(made[1:])
+    presents: list[Value | None] = []
+    for one, shape in zip(asks, sizes[1:], strict=False):
+        expression = next(rest, None) if one else None
+        presents.append(Value(element, shape, None, expression, needs=output.needs) if one else None)
+    return [output, *presents]
+
+
+def _sizes(
+    node: Node, given: dict[str, Value], scores: tuple[int, int, int, int], shared: int | None
+) -> list[tuple[int, ...]]:
+    """The shapes of the output, the keys and the values."""
+    batch, heads, queries, total = scores
+    count = shared or heads
+    size = _head_size(node, given, ("query", heads), 0)
+    own = _head_size(node, given, ("value", count), 1) if "value" in given else None
+    value_size = own or (given["past_value"].shape[3] if "past_value" in given else size)
+    return [(batch, queries, heads * value_size), (batch, count, total, size), (batch, count, total, value_size)]
+
+
+def _head_size(node: Node, given: dict[str, Value], part: tuple[str, int], place: int) -> int:
+    name, count = part
+    if name not in given:
+        return given["stacked_query_key_value"].shape[4]
+    if len(given[name].shape) != 3 or given[name].shape[2] % count:
+        rule = f"{name} must have 3 dimensions, and whole heads in the last, of which there are {count}"
+        node.refuse(node.rules.inputs[place].name, rule, value=given[name].shape, found=str(given[name].shape))
+    return given[name].shape[2] // count
+
+
+def _mask(node: Node, mask: Value, scores: tuple[int, int, int, int]) -> tuple[Mask, Value]:
+    """A mask in a form that DirectML has, by its shape."""
+    batch, _, queries, total = scores
+    forms: dict[tuple[int, ...], Mask] = {
+        (3 * batch + 2,): Mask.KEY_QUERY_SEQUENCE_LENGTH_START_END,
+        (2 * batch,): Mask.KEY_SEQUENCE_END_START,
+        (batch,): Mask.KEY_SEQUENCE_LENGTH,
+    }
+    if mask.shape in forms:
+        kind = forms[mask.shape]
+        return kind, node.tracer.reshape(mask, (2, batch)) if kind is Mask.KEY_SEQUENCE_END_START else mask
+    shapes = {(batch, total): (batch, 1, 1, total), (batch, queries, total): (batch, 1, queries, total), scores: scores}
+    if mask.shape not in shapes:
+        known = [*forms, *shapes]
+        rule = f"the mask must have one of the shapes {', '.join(map(str, known))}"
+        node.refuse("mask", rule, value=mask.shape, found=str(mask.shape))
+    return Mask.BOOLEAN, spread(node, node.tracer.reshape(mask, shapes[mask.shape]), scores)

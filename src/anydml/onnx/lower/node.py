@@ -1,0 +1,182 @@
+"""A node of a model as a lowering sees it: its attributes, and its inputs as values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from anydml.core.errors import Fault, ModelError, UnsupportedError, printable, show
+from anydml.onnx.library import AttributeProto, kind_of, node_rules
+from anydml.onnx.tensors import decode_tensor
+from anydml.onnx.lower.values import check_dimensions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from anydml.onnx.library import NodeRules
+    from anydml.onnx.lower.tracer import Tracer
+    from anydml.onnx.lower.values import Value
+
+
+_MOST_NUMBERS = 65_536
+"""Of a list of bounds, axes or sizes: more than a node has use for."""
+
+
+def label_of(proto: Any) -> str:
+    """Errors' name for a node: its own name, else its first output's."""
+    kind = printable(kind_of(proto))
+    if proto.name:
+        return f"node '{printable(proto.name)}' ({kind})"
+    first = printable(next(iter(proto.output), ""))
+    return f"node of '{first}' ({kind})"
+
+
+class Node:
+    """A node with its inputs; None stands for an optional one that is left out."""
+
+    def __init__(
+        self,
+        proto: Any,
+        version: int,
+        inputs: Sequence[Value | None],
+        tracer: Tracer,
+        inline: Callable[[Any, str], list[Value | None]] | None = None,
+    ) -> None:
+        self.proto, self.version, self.tracer = proto, version, tracer
+        self._inline = inline
+        self.kind = kind_of(proto)
+        self.label = label_of(proto)
+        self._inputs = list(inputs)
+        self._attributes = {attribute.name: attribute for attribute in proto.attribute}
+
+    @property
+    def inputs(self) -> list[Value]:
+        """Every input, of which none may be left out."""
+        return [self.input(i) for i in range(len(self._inputs))]
+
+    @property
+    def output_count(self) -> int:
+        """How many outputs it has, those that nobody names at the end left out."""
+        return len(self.proto.output)
+
+    def input(self, index: int) -> Value:
+        """An input that must be there."""
+        found = self.optional(index)
+        if found is None:
+            self.refuse(f"inputs[{index}]", f"inputs[{index}] must be given")
+        return found
+
+    def optional(self, index: int) -> Value | None:
+        """An input that may be left out."""
+        return self._inputs[index] if index < len(self._inputs) else None
+
+    def numbers(self, index: int, name: str, *, may_be_scalar: bool = False) -> list[int]:
+        """An input of whole numbers in a row, which must be known."""
+        found = self.input(index)
+        if len(found.shape) != 1 and not (may_be_scalar and not found.shape):
+            self.refuse(name, f"{name} must have 1 dimension", value=found.shape, found=str(found.shape))
+        if found.count > _MOST_NUMBERS:
+            self.refuse(name, f"{name} must have at most 2^16 = {_MOST_NUMBERS} numbers", found=str(found.count))
+        return found.ints(name)
+
+    def sizes(self, index: int, name: str) -> list[int]:
+        """An input that is a shape: no more sizes than a tensor has dimensions, before any of them is looked at."""
+        found = self.input(index)
+        if len(found.shape) == 1:
+            check_dimensions(found.count, self.label, name)
+        return self.numbers(index, name)
+
+    # Attributes
+
+    def has(self, name: str) -> bool:
+        """Whether an attribute is given."""
+        return name in self._attributes
+
+    @property
+    def rules(self) -> NodeRules:
+        """ONNX's rules for its type."""
+        found = node_rules(self.kind, self.version)
+        assert found is not None  # noqa: S101 - for type checkers: nothing else is lowered
+        return found
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """A whole number; without a default, ONNX's or the one here, it must be given."""
+        found = self._attribute(name, AttributeProto.INT)
+        if found is not None:
+            return int(found.i)
+        if default is None:
+            self.refuse(name, f"{name} must be given")
+        return default
+
+    def integers(self, name: str) -> list[int] | None:
+        """A list of whole numbers; None where it is not given."""
+        found = self._attribute(name, AttributeProto.INTS)
+        return None if found is None else [int(i) for i in found.ints]
+
+    def real(self, name: str) -> float:
+        """A number, which must be given where ONNX has no default."""
+        return float(self._required(name, AttributeProto.FLOAT).f)
+
+    def reals(self, name: str) -> list[float]:
+        """A list of numbers, which must be given."""
+        return [float(f) for f in self._required(name, AttributeProto.FLOATS).floats]
+
+    def text(self, name: str) -> str:
+        """A text, which must be given where ONNX has no default."""
+        return bytes(self._required(name, AttributeProto.STRING).s).decode(errors="replace")
+
+    def texts(self, name: str) -> list[str]:
+        """A list of texts; none where it is not given."""
+        found = self._attribute(name, AttributeProto.STRINGS)
+        return [] if found is None else [bytes(one).decode(errors="replace") for one in found.strings]
+
+    def tensor(self, name: str) -> Value | None:
+        """A tensor, known; None where it is not given."""
+        found = self._attribute(name, AttributeProto.TENSOR)
+        return None if found is None else decode_tensor(found.t, self.label, name, self.tracer.beside)
+
+    def inline(self, name: str) -> list[Value | None]:
+        """The results of a graph that is an attribute, whose nodes are put in the place of this one."""
+        graph = self._required(name, AttributeProto.GRAPH).g
+        if len(graph.output) != self.output_count:
+            rule = f"{name} must have as many outputs as the node, {self.output_count}"
+            self.refuse(name, rule, found=str(len(graph.output)))
+        if self._inline is None:
+            self.unsupported(name, f"{name} cannot be put in place here")
+        return self._inline(graph, name)
+
+    def _required(self, name: str, kind: int) -> Any:
+        found = self._attribute(name, kind)
+        if found is None:
+            self.refuse(name, f"{name} must be given")
+        return found
+
+    def _attribute(self, name: str, kind: int) -> Any:
+        found = self._attributes.get(name, self.rules.defaults.get(name))
+        if found is not None and found.type != kind:
+            wanted, got = (AttributeProto.AttributeType.Name(k) for k in (kind, found.type))
+            self.refuse(name, f"{name} must be of {wanted}", found=got)
+        return found
+
+    def axis(self, axis: int, rank: int, what: str = "axis") -> int:
+        """An axis of a tensor of that rank, negative from the end."""
+        if not -rank <= axis < rank:
+            rule = f"{what} must lie in {-rank} .. {rank - 1}" if rank else f"{what}: a scalar has no axes"
+            self.refuse(what, rule, value=axis, found=str(axis))
+        return axis % rank
+
+    def axes(self, axes: Sequence[int], rank: int) -> list[int]:
+        """Several axes, each once."""
+        found = [self.axis(axis, rank, f"axes[{i}]") for i, axis in enumerate(axes)]
+        if len(set(found)) < len(found):
+            self.refuse("axes", "axes must name each axis once", value=axes, found=show(list(axes)))
+        return found
+
+    # Errors
+
+    def refuse(self, field: str, rule: str, *, value: object = None, found: str = "") -> NoReturn:
+        """Say that a rule is broken."""
+        raise ModelError(self.label, Fault(field=field, rule=rule, value=value, found=found))
+
+    def unsupported(self, field: str, rule: str, way_out: str = "") -> NoReturn:
+        """Say that something is not supported."""
+        raise UnsupportedError(self.label, Fault(field=field, rule=rule, way_out=way_out))

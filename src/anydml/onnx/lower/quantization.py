@@ -1,0 +1,315 @@
+"""QuantizeLinear, DequantizeLinear, and products with weights of few bits."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import anydml as dml
+from anydml.arrays.nibbles import pack
+from anydml.core.enums import DataType, RoundingMode
+from anydml.ir.blocked_weights import has_way
+from anydml.onnx.lower.elementwise import compute
+from anydml.onnx.lower.indexing import take_blocks
+from anydml.onnx.lower.data_movement import convert, spread
+from anydml.onnx.lower.slicing import take
+from anydml.onnx.element_types import FLOAT, element_of, read_element_type
+from anydml.onnx.lower.values import Known, Value
+
+if TYPE_CHECKING:
+    from anydml.onnx.lower.node import Node
+
+UINT8 = element_of(DataType.UINT8)
+
+MOST_FOLDED = 256
+"""Numbers below which what a model carries is computed at once, as shapes may depend on it."""
+_TAKEN = ("INT8", "UINT8")
+"""The results of ELEMENT_WISE_QUANTIZE_LINEAR."""
+
+
+def quantize(node: Node) -> list[Value]:
+    """QuantizeLinear: round(x/scale) + zero point, halves to even, within the type's range."""
+    x, zero = node.input(0), node.optional(2)
+    element = zero.element if zero is not None else UINT8
+    if zero is None and "output_dtype" in node.rules.attributes and node.integer("output_dtype", 0):
+        element = read_element_type(node.integer("output_dtype"), node.label, "output_dtype")
+    scale = _spread(node, node.input(1), x, "y_scale")
+    point = _spread(node, zero, x, "y_zero_point") if zero is not None else Value.of(element, 0)
+    if element.name in _TAKEN:
+        if scale.element != x.element:  # a scale of FLOAT32 for numbers of FLOAT16, or the other way round
+            x, scale = (convert(node, value, FLOAT) for value in (x, scale))
+        return [compute(node, dml.quantize_linear, x, scale, point, element=element)]
+    low, high = element.limits
+    quotient = compute(node, dml.divide, convert(node, x, FLOAT), convert(node, scale, FLOAT))
+    whole = compute(node, dml.round, quotient, rounding_mode=RoundingMode.HALVES_TO_NEAREST_EVEN)
+    moved = compute(node, dml.add, whole, convert(node, point, FLOAT))
+    return [convert(node, compute(node, dml.clip, moved, min=float(low), max=float(high)), element)]
+
+
+def dequantize(node: Node) -> list[Value]:
+    """DequantizeLinear: (x - zero point)·scale, of the scale's type."""
+    x, zero = node.input(0), node.optional(2)
+    found = _weights(node, x, node.input(1), zero)
+    if found is None:
+        scale = _spread(node, node.input(1), x, "x_scale")
+        point = _spread(node, zero, x, "x_zero_point") if zero is not None else Value.of(x.element, 0)
+        found = compute(node, dml.dequantize_linear, x, scale, point, element=scale.element)
+    if "output_dtype" in node.rules.attributes and node.integer("output_dtype", 0):
+        found = convert(node, found, read_element_type(node.integer("output_dtype"), node.label, "output_dtype"))
+    return [found]
+
+
+def _weights(node: Node, x: Value, scale: Value, zero: Value | None) -> Value | None:
+    """A model's weights by DEQUANTIZE, which products read as they lie; None for those that DEQUANTIZE does not take.
+
+    Numbers of 4 bits that lie two to a byte stay so.
+    """
+    axis = node.axis(node.integer("axis", 1), max(len(x.shape), 1)) if scale.count > 1 else 0
+    sizes = [1] * len(x.shape)
+    if scale.count > 1 and len(scale.shape) == len(x.shape):
+        sizes = list(scale.shape)
+    elif scale.count > 1:
+        sizes[axis] = scale.count
+    block = node.integer("block_size", 0) if "block_size" in node.rules.attributes else 0
+    if block:  # DEQUANTIZE has blocks of one length: no shorter one at the end
+        wanted = [-(-size // block) if k == axis else size for k, size in enumerate(x.shape)]
+        is_even = sizes == wanted and (sizes[axis] == 1 or x.shape[axis] % block == 0)
+    else:
+        is_even = scale.count == 1 or scale.shape == x.shape[axis : axis + 1]
+    is_known = x.is_known and (zero is None or zero.is_known) and x.element.data_type in (DataType.INT8, DataType.UINT8)
+    if x.count < MOST_FOLDED or not (is_known and is_even) or (zero and zero.shape != scale.shape):
+        return None
+    halves = DataType[x.element.name] if x.halves is not None else None
+    numbers = [x, zero if zero is not None else Value.of(x.element, np.zeros(sizes))]
+    if halves is not None:
+        numbers = [Value(UINT8, (halves.bytes_of(one.count),), _bytes_of(one)) for one in numbers]
+
+    def dequantise(*tensors: Any, **named: Any) -> Any:
+        whole, point = (
+            tensor.reinterpret(shape, data_type=halves)
+            for tensor, shape in zip(tensors[::2], (x.shape, tuple(sizes)), strict=True)
+        )
+        return dml.dequantize(whole, tensors[1].reinterpret(tuple(sizes)), point, **named)
+
+    return node.tracer.apply(dequantise, [numbers[0], scale, numbers[1]], x.shape, element=scale.element, folds=False)
+
+
+def _bytes_of(value: Value) -> Known:
+    """The bytes that numbers of 4 bits share."""
+    return value.halves or Known(make=lambda: pack(value.values("")))
+
+
+def _spread(node: Node, value: Value, x: Value, name: str) -> Value:
+    """A scale or a zero point: one for all, one for each place along an axis, or one for each block along it."""
+    if value.count == 1:
+        return node.tracer.reshape(value, ())
+    axis = node.axis(node.integer("axis", 1), len(x.shape))
+    block = node.integer("block_size", 0) if "block_size" in node.rules.attributes else 0
+    if block < 0:
+        node.refuse("block_size", "block_size must be at least 0", value=block, found=str(block))
+    if not block:
+        if value.shape != (x.shape[axis],):
+            rule = f"{name} must be one number, or have one for each of the {x.shape[axis]} places along axis {axis}"
+            node.refuse(name, rule, value=value.shape, found=str(value.shape))
+        return node.tracer.reshape(value, (value.count, *(1,) * (len(x.shape) - axis - 1)))
+    wanted = tuple(-(-size // block) if k == axis else size for k, size in enumerate(x.shape))
+    if value.shape != wanted:
+        rule = f"{name} must have the shape {wanted}, a number for each block of {block} along axis {axis}"
+        node.refuse(name, rule, value=value.shape, found=str(value.shape))
+    return _repeated(node, value, axis, block, x)
+
+
+def _repeated(node: Node, value: Value, axis: int, block: int, x: Value) -> Value:
+    """A number for each block along an axis, as one for each element; the last block may be shorter."""
+    before, after = value.shape[: axis + 1], value.shape[axis + 1 :]
+    column = node.tracer.reshape(value, (*before, 1, *after))
+    whole = spread(node, column, (*before, block, *after))
+    long = node.tracer.reshape(whole, (*before[:-1], before[-1] * block, *after))
+    return take(node, long, [0] * len(x.shape), list(x.shape), [1] * len(x.shape)) if long.shape != x.shape else long
+
+
+_ROUNDS = 4
+"""The accuracy level that allows rows to be rounded to 8 bits."""
+_FEW = 8
+"""Rows up to which they are, where an engine does not read weights of few bits by more."""
+_KINDS = {4: DataType.UINT4, 8: DataType.UINT8}
+"""By the bits of a weight, what its bytes are."""
+
+
+def matmul_bits(node: Node) -> list[Value]:
+    """MatMulNBits: A times weights of 4 or 8 bits, by columns, each block of which has a scale and a zero point."""
+    a, packed, scales, zeros, bias = node.input(0), node.input(1), node.input(2), node.optional(3), node.optional(5)
+    length, columns, bits, block = (node.integer(name) for name in ("K", "N", "bits", "block_size"))
+    if bits not in _KINDS:
+        node.unsupported("bits", f"weights of {bits} bits are not supported", "quantise them to 4 or 8")
+    if node.integer("weight_prepacked", 0):
+        node.unsupported("weight_prepacked", "weights packed for one processor are not supported", "set it to 0")
+    if node.optional(4) is not None:
+        node.unsupported("g_idx", "g_idx is not supported: blocks must follow one another")
+    if block < 16 or block & (block - 1) or length < 1 or columns < 1:
+        rule = "block_size must be a power of two from 16 on, and K and N at least 1"
+        node.refuse("block_size", rule, value=block, found=str((length, columns, block)))
+    count = -(-length // block)
+    _check_shape(node, "B", packed, (columns, count, block * bits // 8))
+    for name, given in (("scales", scales), ("zero_points", zeros)):
+        if given is not None:
+            is_bytes = given.element is UINT8
+            width = -(-count * bits // 8) if is_bytes else count
+            _check_shape(node, name, given, (columns * width,), (columns, width))
+    if bias is not None:
+        _check_shape(node, "bias", bias, (columns,))
+    scale = node.tracer.reshape(scales, (columns, count))
+    whole = (columns, count * block)
+    rows = node.tracer.reshape(packed, (columns, count * block * bits // 8))
+
+    is_packed = zeros is not None and not zeros.element.data_type.is_float
+    reads = node.tracer.graph.device.engine.traits.weight_only_rows
+    # FLOAT16 would round each weight. An engine that reads weights of FLOAT32 alone as they lie is faster so, too: one
+    # row by 4096 x 8192 takes 1.6 ms, where it took 3.0 (two threads, AVX-512); 64 rows take 1.3 times as long.
+    if (DataType.FLOAT16, bits) not in reads or (zeros is not None and not is_packed):
+        scale = convert(node, scale, FLOAT)
+    inputs = [rows, scale]
+    if zeros is not None and is_packed:
+        inputs.append(zeros)
+
+    def unpack(x: Any, by: Any, *points: Any) -> Any:
+        kind = _KINDS[bits]
+        # A row of zero points begins with a byte.
+        pitch = 8 // bits * -(-count * bits // 8)
+        points = tuple(point.reinterpret((columns, count), (pitch, 1), kind) for point in points)
+        return dml.dequantize(x.reinterpret(whole, data_type=kind), by, *points)
+
+    weights = node.tracer.apply(unpack, inputs, whole, element=scale.element, folds=False)
+    if zeros is not None and not is_packed:  # without one it is the middle of the range: what is away from it is added
+        apart = compute(node, dml.subtract, Value.of(scale.element, 2 ** (bits - 1)), _zero_points(node, zeros, scale))
+        by_block = node.tracer.reshape(compute(node, dml.multiply, apart, scale), (columns, count, 1))
+        weights = compute(node, dml.add, node.tracer.reshape(weights, (columns, count, block)), by_block)
+        weights = node.tracer.reshape(weights, whole)
+    if a.shape[-1:] != (length,):
+        node.refuse("A", f"A must have rows of K = {length}", value=a.shape, found=str(a.shape))
+    flat = node.tracer.reshape(a, (a.count // length, length))
+    is_whole = whole[1] == length and has_way(block, count) and (zeros is None or is_packed)
+    if whole[1] != length:  # zeros for the rest of the last block: weights are read as they lie
+        flat = _padded(node, flat, whole[1])
+    rounds = node.integer("accuracy_level", 0) == _ROUNDS and packed.is_known  # as ONNX Runtime, which packs them
+    few = max(_FEW, *(reads.get((kind, bits), 0) for kind in (DataType.FLOAT32, DataType.INT8)))
+    if rounds and is_whole and flat.shape[0] <= few and a.element.name == "FLOAT":
+        flat = node.tracer.apply(functools.partial(_round_rows, block), [flat], flat.shape)
+    flat = convert(node, flat, weights.element)
+    found = node.tracer.apply(dml.gemm, [flat, weights], (flat.shape[0], columns), trans_b="TRANSPOSE")
+    result = node.tracer.reshape(found, (*a.shape[:-1], columns))
+    if bias is not None:
+        result = compute(node, dml.add, result, convert(node, bias, result.element))
+    return [convert(node, result, a.element)]
+
+
+def _padded(node: Node, rows: Value, length: int) -> Value:
+    """Rows with zeros after them, up to a length."""
+    after = (0, length - rows.shape[1])
+    return node.tracer.apply(dml.padding, [rows], (rows.shape[0], length), start_padding=(0, 0), end_padding=after)
+
+
+def gather_blocks(node: Node) -> list[Value]:
+    """GatherBlockQuantized: rows of 4 or 8 bits that indices point at, each block of which has a scale."""
+    data, indices, scales, zeros = node.input(0), node.input(1), node.input(2), node.optional(3)
+    bits, block = 4 if data.element.is_half else node.integer("bits"), node.integer("block_size")
+    axes = [node.axis(node.integer(name), len(data.shape)) for name in ("gather_axis", "quantize_axis")]
+    if data.element.is_half and data.halves is None:
+        return [_gather_single(node, (data, indices, scales, zeros), axes[0], axes[1], block)]
+    packed = data
+    if data.element.is_half and data.halves is not None and data.shape[-1] % 2 == 0:
+        packed = Value(UINT8, (*data.shape[:-1], data.shape[-1] // 2), data.halves)
+    length = packed.shape[-1] * 8 // max(bits, 1)
+    if bits not in _KINDS or axes != [0, len(data.shape) - 1] or packed.element != UINT8 or length % max(block, 1):
+        node.unsupported("data", "only rows of 4 or 8 bits that are whole blocks are supported")
+    if scales.shape != (*data.shape[:-1], length // block):
+        rule = f"scales must have the shape {(*data.shape[:-1], length // block)}, one for each block of {block}"
+        node.refuse("scales", rule, value=scales.shape, found=str(scales.shape))
+    kind = DataType[data.element.name] if data.element.is_half else _KINDS[bits]
+    rows, by = (take_blocks(node, one, indices, 0) for one in (packed, scales))
+    whole = (math.prod(rows.shape[:-1]), length)
+
+    def unpack(x: Any, scale: Any, **named: Any) -> Any:
+        return dml.dequantize(
+            x.reinterpret(whole, data_type=kind), scale.reinterpret((whole[0], by.shape[-1])), **named
+        )
+
+    found = node.tracer.apply(unpack, [rows, by], whole, element=scales.element, folds=False)
+    shape = (*rows.shape[:-1], length)
+    middle = 0 if kind.is_signed else 2 ** (bits - 1)  # which DEQUANTIZE takes for the zero point where none is given
+    if zeros is None and not (data.element.is_half and middle):
+        return [node.tracer.reshape(found, shape)]
+    points = Value.of(scales.element, 0) if zeros is None else _points(node, zeros, indices, by, bits)
+    apart = compute(node, dml.multiply, compute(node, dml.subtract, Value.of(scales.element, middle), points), by)
+    blocks = node.tracer.reshape(found, (*by.shape, block))
+    return [node.tracer.reshape(compute(node, dml.add, blocks, node.tracer.reshape(apart, (*by.shape, 1))), shape)]
+
+
+def _gather_single(
+    node: Node, given: tuple[Value, Value, Value, Value | None], axis: int, along: int, block: int
+) -> Value:
+    """The same of numbers of 4 bits that a run gives, which lie in a byte each: (x - zero point)·scale."""
+    data, indices, scales, zeros = given
+    wanted = tuple(-(-n // max(block, 1)) if k == along else n for k, n in enumerate(data.shape))
+    if axis == along or block < 1:
+        node.unsupported("quantize_axis", "blocks along the axis that indices are for are not supported")
+    for name, value in (("scales", scales), ("zero_points", zeros)):
+        if value is not None and value.shape != wanted:
+            rule = f"{name} must have the shape {wanted}, a number for each block of {block}"
+            node.refuse(name, rule, value=value.shape, found=str(value.shape))
+    rows, by, points = (
+        one and convert(node, take_blocks(node, one, indices, axis), scales.element) for one in (data, scales, zeros)
+    )
+    assert rows is not None and by is not None  # noqa: S101, PT018 - for type checkers: zero points alone may be none
+    place = along + len(indices.shape) - 1 if along > axis else along
+    apart = rows if points is None else compute(node, dml.subtract, rows, _repeated(node, points, place, block, rows))
+    return compute(node, dml.multiply, apart, _repeated(node, by, place, block, rows))
+
+
+def _points(node: Node, zeros: Value, indices: Value, by: Value, bits: int) -> Value:
+    """A zero point for each scale; of 4 bits they may lie two to a byte, and a row begins with one."""
+    rows = take_blocks(node, zeros, indices, 0)
+    if bits == 8 or zeros.element.is_half:
+        if rows.shape != by.shape:
+            rule = f"zero_points must have the shape of scales, {by.shape} at the indices"
+            node.refuse("zero_points", rule, value=rows.shape, found=str(rows.shape))
+        return convert(node, rows, by.element)
+    _check_count(node, "zero_points", rows, by.count // by.shape[-1] * -(-by.shape[-1] * bits // 8))
+    low, high = (
+        compute(node, dml.bit_and, rows, Value.of(UINT8, 15)),
+        compute(node, dml.bit_shift_right, rows, Value.of(UINT8, 4)),
+    )
+    pairs = [node.tracer.reshape(one, (*rows.shape, 1)) for one in (low, high)]
+    both = node.tracer.apply_to_list(dml.join, pairs, (*rows.shape, 2), len(rows.shape))
+    flat = node.tracer.reshape(both, (*rows.shape[:-1], 2 * rows.shape[-1]))
+    return convert(node, take(node, flat, [0] * len(by.shape), list(by.shape), [1] * len(by.shape)), by.element)
+
+
+def _round_rows(block: int, x: Any, **named: Any) -> Any:
+    """Rows as a whole number of 8 bits each, times a scale for each block: what ONNX Runtime rounds them to."""
+    rows, length = x.desc.sizes
+    blocks = x.reinterpret((rows, length // block, block))
+    most = dml.reduce(dml.abs(blocks), "MAX", axes=(2,))
+    scale = (most * (1 / 127)).reinterpret((rows, length // block))
+    return dml.dequantize(dml.quantize(x, scale, data_type="int8"), scale, **named)
+
+
+def _check_shape(node: Node, name: str, value: Value, *shapes: tuple[int, ...]) -> None:
+    """Refuse another shape than one of these."""
+    if value.shape not in shapes:
+        rule = f"{name} must have the shape {' or '.join(map(str, shapes))}, as K, N, bits and block_size say"
+        node.refuse(name, rule, value=value.shape, found=str(value.shape))
+
+
+def _check_count(node: Node, name: str, value: Value, count: int) -> None:
+    if value.count != count:
+        rule = f"{name} must have {count} elements, as K, N, bits and block_size say"
+        node.refuse(name, rule, value=value.shape, found=str(value.shape))
+
+
+def _zero_points(node: Node, zeros: Value, scale: Value) -> Value:
+    """A zero point for each block, in the scale's type."""
+    return node.tracer.reshape(convert(node, zeros, scale.element), scale.shape)

@@ -1,0 +1,405 @@
+"""A model walked through node by node, for shapes that are known: what each node becomes, and the graph of them all."""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.core.enums import DataType
+from anydml.core.errors import DescriptionError, DmlError, Fault, ModelError, UnsupportedError, printable
+from anydml.core.guards import off_tape, own_cache, tape_on
+from anydml.core.symbolic_sizes import OpenSize, is_open
+from anydml.onnx.checks import TensorInfo, check_support, describe, element_of
+from anydml.onnx.lower.lowering_cache import Kept
+from anydml.onnx.lower.registry import find_lowering
+from anydml.onnx.lower.qdq_to_int8 import KINDS, OPENING, put_together, remember_parts, with_parts
+from anydml.onnx.lower.node import Node
+from anydml.onnx.lower.offsets import is_offset, names_in, remember
+from anydml.onnx.lower.repeated_layers import NEW, key_of, sketch
+from anydml.onnx.lower.scope import Scope
+from anydml.onnx.signatures import check_types
+from anydml.onnx.lower.tracer import Tracer
+from anydml.onnx.element_types import BOOL, INT32, INT64
+from anydml.onnx.lower.values import Known, NeedsValueError, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from anydml.onnx.lower.lowering_cache import Line
+    from anydml.onnx.read import Source
+    from anydml.operators import OperatorDesc
+    from anydml.runtime.device import Device
+
+    Array = np.ndarray[Any, Any]
+
+
+# Nodes on shapes whose sizes are open: a few whole numbers, one by one
+
+
+_MOST = 64
+"""Elements of a tensor that are computed one by one."""
+_WHOLE = (INT32, INT64)
+
+
+def compute_sizes(node: Node, inputs: Sequence[Value | None]) -> list[Value | None] | None:
+    """The results of a node for open sizes; None where that is another's task, or no list of sizes."""
+    compute, given = _COMPUTED.get(node.kind), [one for one in inputs if one is not None]
+    opened = [one for one in given if one.known is not None and one.known.opened is not None]
+    if compute is None or not opened or len(given) < len(inputs):
+        return None
+    arrays, element = [_array(one) for one in given], opened[0].element
+    made = None if any(array is None for array in arrays) else compute(node, *arrays)
+    if made is None:
+        return None
+    made = np.asarray(made)
+    if made.dtype == bool:
+        return [Value.of(BOOL, made)]
+    if not any(type(one) is OpenSize for one in made.flat):
+        return [Value.of(element, made.astype(np.int64))]
+    return [Value(element, made.shape, Known(made.reshape(-1)))]
+
+
+def _array(value: Value) -> Array | None:
+    """A few whole numbers or truths that are known."""
+    known = value.known
+    if known is None or value.element not in (*_WHOLE, BOOL):
+        return None
+    if known.opened is not None:
+        return known.opened.reshape(value.shape)
+    if known.is_open or value.count > _MOST:
+        return None
+    found = known.flat().reshape(value.shape)
+    return found.astype(bool) if value.element == BOOL else np.array(found.tolist(), object).reshape(value.shape)
+
+
+def _plain(array: Array) -> list[int] | None:
+    """Whole numbers that none is open of."""
+    return None if any(type(one) is OpenSize for one in array.flat) else [int(one) for one in array.flat]
+
+
+def _gather(node: Node, data: Array, indices: Array) -> Array | None:
+    plain, rank = _plain(indices), data.ndim
+    if plain is None or not rank:
+        return None
+    axis = node.axis(node.integer("axis", 0), rank)
+    if not all(-data.shape[axis] <= index < data.shape[axis] for index in plain):
+        return None
+    return np.take(data, np.array(plain, np.int64).reshape(indices.shape), axis)
+
+
+def _slice(_node: Node, data: Array, *bounds: Array) -> Array | None:
+    plain = [_plain(one) for one in bounds]
+    if len(plain) < 2 or any(one is None for one in plain):
+        return None
+    starts, ends, *more = (one or [] for one in plain)
+    axes = more[0] if more else list(range(len(starts)))
+    steps = more[1] if len(more) > 1 else [1] * len(starts)
+    taken = [slice(None)] * data.ndim
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        if step < 1:
+            return None
+        taken[axis] = slice(start, end, step)
+    return data[tuple(taken)]
+
+
+def _concat(node: Node, *parts: Array) -> Array | None:
+    return np.concatenate(parts, node.axis(node.integer("axis"), parts[0].ndim)) if parts[0].ndim else None
+
+
+def _cast(node: Node, data: Array) -> Array | None:
+    return data if node.integer("to") in (6, 7) and node.input(0).element in _WHOLE else None
+
+
+def _each(compute: Callable[..., Any]) -> Callable[..., Array | None]:
+    def computed(_node: Node, *arrays: Array) -> Array | None:
+        whole = np.broadcast_arrays(*arrays)
+        made = [compute(*several) for several in zip(*(one.flat for one in whole), strict=True)]
+        if any(one is None for one in made):
+            return None
+        found = np.empty(len(made), bool if made and type(made[0]) is bool else object)
+        found[:] = made
+        return found.reshape(whole[0].shape)
+
+    return computed
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    return a // b if a >= 0 and b > 0 else None
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    return a % b if a >= 0 and b > 0 else None
+
+
+def _where(is_first: Any, a: Any, b: Any) -> Any:
+    return a if is_first else b
+
+
+def _product(node: Node, data: Array, *axes: Array) -> Array | None:
+    if axes or node.has("axes") or data.ndim != 1:
+        return None
+    made = np.empty((1,) if node.integer("keepdims", 1) else (), object)
+    made[...] = math.prod(data)
+    return made
+
+
+_COMPUTED: dict[str, Callable[..., Any]] = {
+    "Gather": _gather,
+    "Slice": _slice,
+    "Concat": _concat,
+    "Cast": _cast,
+    "Add": _each(operator.add),
+    "Sub": _each(operator.sub),
+    "Mul": _each(operator.mul),
+    "Div": _each(_quotient),
+    "Mod": _each(_remainder),
+    "Min": _each(min),
+    "Max": _each(max),
+    "Equal": _each(operator.eq),
+    "Less": _each(operator.lt),
+    "LessOrEqual": _each(operator.le),
+    "Greater": _each(operator.gt),
+    "GreaterOrEqual": _each(operator.ge),
+    "Where": _each(_where),
+    "ReduceProd": _product,
+}
+
+
+# The walk
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The fate of a node."""
+
+    label: str
+    """The name in errors."""
+    kind: str
+    """ONNX's node type."""
+    name: str
+    operators: tuple[OperatorDesc, ...] = ()
+    """The operators that it added to the graph."""
+    note: str = ""
+    """Why it added nothing: `folded`, `a view, no pass`, `empty`."""
+    error: DmlError | None = None
+    """The error that it met with, where the trace went on."""
+    read: int | None = None
+    """Bytes of its inputs; None where one is not known."""
+    node: Any = None
+    """The NodeProto."""
+    depth: int = 0
+    """How many branches it lies within; theirs come before the record of their If."""
+    makes: Mapping[str, TensorInfo | None] = field(default_factory=dict)
+    """By the names of its outputs; None for one that is not known."""
+
+
+@dataclass(slots=True)
+class Trace:
+    """A model as a graph."""
+
+    tracer: Tracer
+    outputs: dict[str, Value | None]
+    """None for what a node that met with an error would have made."""
+    records: list[Record] = field(default_factory=list)
+    """Of a trace that went on after errors."""
+
+
+def trace(
+    source: Source,
+    shapes: Mapping[str, tuple[int, ...]],
+    values: Mapping[str, np.ndarray[Any, Any]],
+    device: Device,
+    *,
+    kept: Kept | None = None,
+    keep_going: bool = False,
+    assumes: bool = True,
+) -> Trace:
+    """Walk through a model whose inputs have these shapes, and those of `values` these elements.
+
+    `kept` has the model's own tensors and what nodes make of them alone, for the next trace. With `keep_going` an
+    error is put in the record of its node. Unless it `assumes` that bounds which a run gives need no clamping, they
+    must be known.
+    """
+    if tape_on() is not None and not is_open([*shapes.values()]):  # by a signal's handler, amid another trace
+        with off_tape():
+            return trace(source, shapes, values, device, kept=kept, keep_going=keep_going, assumes=assumes)
+    graph = source.proto.graph
+    tracer = Tracer(device, source.beside, assumes=assumes)
+    scope = Scope(source, graph, Kept() if kept is None else kept)
+    for info in graph.input:
+        if info.name in shapes:
+            scope.give(info.name, _input(info, source, shapes[info.name], values.get(info.name)))
+        elif keep_going and not scope.has(info.name):
+            scope.give(info.name, None)
+    walk = _Walk(source, tracer, scope, keep_going=keep_going)
+    outputs = walk.through(graph)
+    if tracer.assumed and not tracer.assumed <= names_in(value.expression for value in outputs if value is not None):
+        # What nothing reads is not run, and would not be found outside, though a shape that depends on it may be read.
+        return trace(source, shapes, values, device, kept=kept, keep_going=keep_going, assumes=False)
+    return Trace(tracer, dict(zip((info.name for info in graph.output), outputs, strict=True)), walk.records)
+
+
+class _Walk:
+    """A way through the nodes of a graph, and of the branches that are known to be taken."""
+
+    def __init__(self, source: Source, tracer: Tracer, scope: Scope, *, keep_going: bool) -> None:
+        self._source, self._tracer, self._scope = source, tracer, scope
+        self._keep_going = keep_going
+        self._depth = 0
+        self._raised: DmlError | None = None
+        self.records: list[Record] = []
+
+    def through(self, graph: Any) -> list[Value | None]:
+        """The results of a graph; None for those of a node that met with an error."""
+        tracer, scope = self._tracer, self._scope
+        for node in scope.kept.lines(graph):
+            tracer.begin(node.label, node.shown)
+            error: DmlError | None = None
+            try:
+                if self._keep_going:
+                    check_support(self._source, node.proto)
+                if (again := scope.recall(node)) is not None:
+                    made, tracer.folded = again, True
+                else:
+                    inputs = [scope.find(name) for name in node.inputs]
+                    made = self._lower(node, inputs)
+                    if node.kind in OPENING and "whole" not in self._source.without:
+                        made = remember_parts(self._node(node, inputs, tracer), made)
+                    scope.keep(node, made)
+                    for value in made:
+                        if value is not None and value.known is None and is_offset(value):
+                            remember(self._node(node, inputs, tracer), inputs, [value])
+            except DmlError as found:
+                if found is self._raised:  # by a node of a branch, which it tells of
+                    raise
+                is_of_file = found.subject == self._source.name  # which says itself which tensor is at fault
+                error = found if is_of_file else of_node(found, tracer.label)
+                if isinstance(error, NeedsValueError):
+                    error.kind = node.kind
+                if not self._keep_going:
+                    self._raised = error
+                    raise error from found.__cause__
+                made = [None] * len(node.outputs)
+            scope.put(node, made)
+            if self._keep_going:
+                self._record(node, made, error)
+        outputs: list[Value | None] = []
+        for info in graph.output:
+            output = None if scope.is_failed(info.name) else scope.find(info.name)
+            outputs.append(output)
+            if output is not None and not self._keep_going:
+                _check_type(info, output, self._source)
+        return outputs
+
+    def _lower(self, node: Line, inputs: list[Value | None]) -> list[Value | None]:
+        """The results of a node for its inputs; one that is equal to an earlier one becomes the same."""
+        tracer, kept = self._tracer, self._scope.kept
+        if tape_on() is not None and (sizes := compute_sizes(self._node(node, inputs, tracer), inputs)) is not None:
+            tracer.folded = True
+            return sizes
+        every = with_parts(inputs) if node.kind in KINDS else inputs
+        if node.alike is not None and (told := key_of(every)) is not None:
+            key = (node.alike, self._source.opset, told)
+            if (pattern := own_cache(kept.patterns).get(key, NEW)) is NEW:
+
+                def lower(into: Tracer, given: Sequence[Value | None]) -> list[Value | None]:
+                    own = put_together(given, inputs)
+                    return _lower(self._node(node, own, into), own)
+
+                pattern = sketch(tracer, every, lower)
+                kept.keep_pattern(key, pattern)
+            if pattern is not None and (made := pattern.put(tracer, every)) is not None:
+                return made
+        return _lower(self._node(node, inputs, tracer), inputs)
+
+    def _node(self, node: Line, inputs: Sequence[Value | None], tracer: Tracer) -> Node:
+        return Node(node.proto, self._source.opset, inputs, tracer, self._inline)
+
+    def _record(self, node: Line, made: list[Value | None], error: DmlError | None) -> None:
+        tracer = self._tracer
+        note = "" if error or tracer.added else tracer.note or _note(tracer, made)
+        read = None if error is None else _size([name for name in node.inputs if name], self._scope)
+        what = (node.label, node.kind, node.proto.name, tuple(tracer.added), note, error, read)
+        makes = {
+            name: None if value is None else TensorInfo(name, value.element, value.shape)
+            for name, value in zip(node.outputs, made, strict=False)
+        }
+        self.records.append(Record(*what, node.proto, self._depth, makes))
+
+    def _inline(self, graph: Any, name: str) -> list[Value | None]:
+        """The results of a branch, whose nodes are part of the model's graph; `name` is the branch's."""
+        tracer, outer = self._tracer, self._scope
+        label, called = tracer.label, tracer.name
+        self._scope = Scope(self._source, graph, outer.kept, outer=outer, path=f"{outer.path}{label}\0{name}\0")
+        self._depth += 1
+        try:
+            found = self.through(graph)
+        finally:
+            self._scope = outer
+            self._depth -= 1
+        tracer.begin(label, called)
+        tracer.note = f"{name} is taken, as is known before anything runs"
+        return found
+
+
+def _input(info: Any, source: Source, shape: tuple[int, ...], array: np.ndarray[Any, Any] | None) -> Value:
+    element = describe(info, source, "input").element
+    if array is not None:
+        return Value.of(element, array.view(element.held), info.name)
+    try:
+        return Value(element, shape, source=info.name, needs=frozenset([info.name]))
+    except UnsupportedError as error:
+        raise error.within(source.name, f"input '{printable(info.name)}': ") from None
+
+
+def _size(names: list[str], scope: Scope) -> int | None:
+    """The bytes of values; None where one is not known."""
+    try:
+        values = [scope.find(name) for name in names]
+    except DmlError:
+        return None
+    return sum(value.element.bytes_of(value.count) for value in values if value is not None)
+
+
+def _lower(node: Node, inputs: Sequence[Value | None]) -> list[Value | None]:
+    check_types(node, inputs)
+    lowering = find_lowering(node.kind, node.version)
+    assert lowering is not None  # noqa: S101 - for type checkers: nothing else gets here
+    return list(lowering(node))
+
+
+def _note(tracer: Tracer, made: list[Value | None]) -> str:
+    values = [value for value in made if value is not None]
+    if values and all(value.count == 0 for value in values):
+        return "empty"
+    return "folded" if tracer.folded or all(value.is_known for value in values) else "a view, no pass"
+
+
+def _check_type(info: Any, value: Value, source: Source) -> None:
+    declared = element_of(info, source.name, "output")
+    if declared is not None and declared != value.element:
+        rule = f"output '{printable(info.name)}' must be of {value.element.name}, as the node that makes it has it"
+        raise ModelError(source.name, Fault(field=info.name, rule=rule, found=declared.name))
+
+
+def of_node(error: DmlError, label: str) -> DmlError:
+    """The same error told of a node; where DirectML's operator takes no such type or rank at all, a refusal."""
+    faults = error.faults
+    if error.subject not in (label, "onnx"):
+        faults = tuple(replace(fault, rule=f"{error.subject}: {fault.rule}") for fault in faults)
+    faults = tuple(replace(fault, way_out=_without_clamp(fault.way_out)) for fault in faults)
+    if isinstance(error, NeedsValueError):
+        return NeedsValueError(label, faults, error.inputs)
+    lacking = (f for f in faults if isinstance(f.value, DataType) or f.field.endswith(".DimensionCount"))
+    if isinstance(error, DescriptionError) and any(f.level is None for f in lacking):
+        return UnsupportedError(label, faults)
+    return type(error)(label, faults)
+
+
+def _without_clamp(way_out: str) -> str:
+    """A way out in ONNX's terms, which has no index mode."""
+    return way_out.partition(", or index_mode")[0]

@@ -1,0 +1,199 @@
+"""Nodes that run on the host: those without a DirectML operator, or of types that DirectML lacks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.core.errors import Fault, ModelFileError, printable
+from anydml.core.locks import make_lock
+from anydml.onnx.subgraphs import graphs_within, names_read
+from anydml.onnx.lower.node import label_of
+from anydml.onnx.partition.host_evaluator import Evaluator, make_model
+from anydml.onnx.partition.host_process import RemoteEvaluator, is_apart
+from anydml.onnx.partition.host_sizes import foreseen, grown_size, may_grow
+from anydml.onnx.partition.part import Part, on_host
+from anydml.onnx.external_data import as_bytes
+from anydml.onnx.tensors import decode_tensor, is_external
+from anydml.onnx.element_types import ELEMENT_TYPES
+from anydml.runtime.profiler_hook import WATCHER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from anydml.onnx.partition.scope import Scope
+
+_MOST_EVALUATORS = 64
+
+
+class HostPart(Part):
+    """Neighbouring nodes that somebody else runs, in one go."""
+
+    def __init__(self, nodes: Sequence[Any], takes: tuple[str, ...], gives: tuple[str, ...], scope: Scope) -> None:
+        self.nodes, self.takes, self.gives = list(nodes), takes, gives
+        self._scope = scope
+        constants, tensors = scope.constants_of([*(name for node in nodes for name in names_read(node)), *gives])
+        self._all, self._tensors = [*constants, *nodes], tensors
+        for node in self._all:
+            refuse_external(node)
+        self._evaluators: dict[Any, Evaluator | RemoteEvaluator] = {}
+        self._known: dict[Any, Evaluator | RemoteEvaluator] = {}
+        """Those of arrays that were looked at, by types and shapes."""
+        self._foreseen: set[Any] = set()
+        """The shapes whose results are not too large."""
+        self._lock = make_lock()
+        self.copied = 0
+        """Bytes that its last run read and made, which are copied where the device has memory of its own."""
+
+    @property
+    def label(self) -> str:
+        """The name in errors."""
+        others = f" and {len(self.nodes) - 1} more" if len(self.nodes) > 1 else ""
+        return label_of(self.nodes[0]) + others
+
+    @property
+    def by(self) -> str:
+        """Who ran it last, and why ONNX Runtime did not; nothing before the first run."""
+        last = next(reversed(self._evaluators.values()), None)
+        return "" if last is None else last.by + (f" ({last.why})" if last.why else "")
+
+    def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Run the nodes on values in the host's memory; arrays like those of an earlier run need no closer look."""
+        arrays = {name: x for name in self.takes if type(x := values[name]) is np.ndarray}
+        key = tuple([(x.dtype, x.shape) for x in arrays.values()]) if len(arrays) == len(self.takes) else None
+        if key is not None and WATCHER.get() is None and (evaluator := self._known.get(key)) is not None:
+            return self._checked(arrays, evaluator.run(arrays))
+        given = {name: _given(values[name]) for name in self.takes}
+        source = self._scope.source
+        if may_grow(self.nodes[0]):
+            inputs = [given[name] if name in given else self._constant(name) for name in self.nodes[0].input if name]
+            source.beside.limit.check(grown_size(self.nodes[0], inputs), f"results of {self.label}", source.name)
+        self._foresee(given)
+        evaluator, recorder = self._evaluator(given), WATCHER.get()
+        if recorder is None:
+            results = evaluator.run(given)
+        else:
+            results = recorder.time_host(tuple(map(label_of, self.nodes)), lambda: evaluator.run(given))
+        if key is not None and not may_grow(self.nodes[0]) and all(given[name] is x for name, x in arrays.items()):
+            if len(self._known) >= _MOST_EVALUATORS:
+                self._known.clear()
+            self._known[key] = evaluator
+        return self._checked(given, results)
+
+    def _checked(self, given: dict[str, Any], results: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The results, where they are not too large."""
+        source, made = self._scope.source, sum(map(_size, results))
+        self.copied = made + sum(map(_size, given.values()))
+        if made > source.beside.limit.left:
+            source.beside.limit.check(made, f"results of {self.label}", source.name)
+        return results
+
+    def _foresee(self, given: dict[str, Any]) -> None:
+        """Refuse results that shapes say are too large."""
+        inputs = {name: (x.shape, x.itemsize) for name, x in given.items() if isinstance(x, np.ndarray)}
+        key = tuple(inputs.values())
+        if key not in self._foreseen:
+            for name in self._tensors:
+                tensor = self._scope.tensors[name]
+                inputs[name] = tuple(tensor.dims), 1
+            name, size = foreseen(self._all, inputs)
+            source = self._scope.source
+            source.beside.limit.check(size, f"'{printable(name)}', made by {self.label}", source.name)
+            if len(self._foreseen) >= _MOST_EVALUATORS:
+                self._foreseen.clear()
+            self._foreseen.add(key)
+
+    def _evaluator(self, given: dict[str, Any]) -> Evaluator | RemoteEvaluator:
+        key = tuple(_type(value) for value in given.values())
+        with self._lock:
+            if key not in self._evaluators:
+                if len(self._evaluators) >= _MOST_EVALUATORS:
+                    self._evaluators.clear()
+                tensors = [host_tensor(name, self._scope) for name in self._tensors]
+                opsets = self._scope.source.proto.opset_import
+                model = make_model(self._all, given, self.gives, tensors, opsets)
+                self._evaluators[key] = (
+                    RemoteEvaluator(model, self.label) if is_apart() else Evaluator(model, given, self.label)
+                )
+            return self._evaluators[key]
+
+    def _constant(self, name: str) -> Any:
+        """The value of a constant of the graph; None where only a run says."""
+        tensor = self._scope.tensors.get(name)
+        if tensor is None or tensor.data_type not in ELEMENT_TYPES:
+            return None
+        source = self._scope.source
+        what = f"initializer '{printable(name)}'"
+        return decode_tensor(tensor, source.name, what, source.beside, self._scope.raw.get(name)).values(what)
+
+
+def host_tensor(name: str, scope: Scope) -> Any:
+    """An initializer with its elements, those in a file read as confined as for any other use."""
+    tensor, raw = scope.tensors[name], scope.raw.get(name)
+    found = type(tensor)()
+    found.CopyFrom(tensor)
+    what = f"initializer '{printable(name)}'"
+    if tensor.data_type in ELEMENT_TYPES:  # whose sizes are checked before anybody believes them
+        value = decode_tensor(tensor, scope.source.name, what, scope.source.beside, raw)
+        if is_external(tensor) and value.known is not None:
+            found.ClearField("external_data")
+            found.ClearField("data_location")
+            found.raw_data = (value.halves or value.known).flat().tobytes()
+            return found
+    if is_external(found):
+        rule = f"{what} must have its elements in the model, being of a type that DirectML lacks"
+        raise ModelFileError(scope.source.name, Fault(field=name, rule=rule))
+    if raw is not None:
+        found.raw_data = as_bytes(raw)
+    return found
+
+
+def refuse_external(node: Any) -> None:
+    """Refuse tensors of a node that lie in files, which would be read wherever they are; those of its bodies too."""
+    within = [tensor for graph in graphs_within([node], label_of(node)) for tensor in _tensors_in(graph)]
+    every = [(attribute.name, each) for attribute in node.attribute for each in _tensors_of(attribute)]
+    for name, tensor in (*every, *((tensor.name, tensor) for tensor in within)):
+        if is_external(tensor):
+            rule = f"{printable(name)} must have its elements in the model, for a node on the host"
+            raise ModelFileError(label_of(node), Fault(field=name, rule=rule))
+
+
+def _tensors_in(graph: Any) -> Iterator[Any]:
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            yield from _tensors_of(attribute)
+
+
+def _tensors_of(attribute: Any) -> Iterator[Any]:
+    yield attribute.t
+    yield from attribute.tensors
+    for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+        yield from (sparse.values, sparse.indices)
+
+
+def _given(value: Any) -> Any:
+    """A value in the host's memory; texts as objects."""
+    if isinstance(value, list):
+        return [_given(each) for each in value]
+    if value is None or isinstance(value, dict):
+        return value
+    found = on_host(value)
+    return found.astype(object) if found.dtype.kind in "SU" else found
+
+
+def _type(value: Any) -> Any:
+    if isinstance(value, list):
+        return (_type(value[0]) if value else None,)
+    return getattr(value, "dtype", type(value))
+
+
+def _size(value: Any) -> int:
+    if type(value) is np.ndarray and value.dtype.kind != "O":
+        return value.nbytes
+    if isinstance(value, list):
+        return sum(map(_size, value))
+    if isinstance(value, np.ndarray) and value.dtype.kind == "O":
+        return sum(len(text) if isinstance(text, (str, bytes)) else 8 for text in value.reshape(-1))
+    return int(getattr(value, "nbytes", 0))

@@ -1,0 +1,278 @@
+"""Neighbouring nodes that DirectML's operators can do, as one program for each set of shapes and needed values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.core.errors import DmlError, Fault, UnsupportedError, printable, show
+from anydml.core.locks import make_lock
+from anydml.core.memory import HOST
+from anydml.onnx.subgraphs import names_read
+from anydml.onnx.arguments import on_host, send, take
+from anydml.onnx.checks import TensorInfo
+from anydml.onnx.library import kind_of, make_info
+from anydml.onnx.lower.node import label_of
+from anydml.onnx.partition.planner import Recut
+from anydml.onnx.partition.part import Bound, Part, makers
+from anydml.onnx.program_cache import Programs
+from anydml.onnx.call_cache import Recall
+from anydml.onnx.lower.scope import UnknownError
+from anydml.onnx.lower.trace import trace
+from anydml.onnx.element_types import element_of_array
+from anydml.onnx.lower.values import NeedsValueError, NowhereError, OutsideError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from anydml.onnx.lower.lowering_cache import Kept
+    from anydml.onnx.partition.scope import Scope
+    from anydml.onnx.program import Program
+    from anydml.onnx.read import Source
+    from anydml.onnx.lower.trace import Record, Trace
+    from anydml.onnx.element_types import ElementType
+
+_MOST_LOOKED_AT = 64
+"""Elements up to which a program is made for each value of what sizes depend on, rather than a cut."""
+_MOST_VALUES = 8
+"""Programs for one set of shapes, each for other values."""
+_SIZED_BY_DATA = ("Compress", "NonZero")
+"""Node types whose result has a size that depends on all of their data: no program could be used twice."""
+
+
+def looks_at(error: NeedsValueError, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether a program is made for each value of the inputs that a node needs."""
+    is_small = all(math.prod(shapes[name]) <= _MOST_LOOKED_AT for name in error.inputs)
+    return is_small and error.kind not in _SIZED_BY_DATA
+
+
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    """Some nodes as a trace takes a graph."""
+
+    node: Sequence[Any]
+    input: Sequence[Any]
+    output: Sequence[Any]
+    initializer: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """A graph as a trace takes a model."""
+
+    graph: _Graph
+    opset_import: Sequence[Any]
+
+
+def trace_constants(scope: Scope, names: Iterable[str], kept: Kept) -> list[Record]:
+    """The fates of the nodes that constants of these names are made by."""
+    nodes, tensors = scope.constants_of(names)
+    if not nodes:
+        return []
+    source = scope.source
+    graph = _Graph(nodes, (), (), [scope.tensors[name] for name in tensors])
+    made = replace(source, proto=_Model(graph, source.proto.opset_import), raw=scope.raw)
+    return trace(made, {}, {}, scope.device, kept=kept, keep_going=True).records
+
+
+class Segment(Part):
+    """Nodes of one graph, with the constants that they read."""
+
+    def __init__(
+        self,
+        nodes: Iterable[Any],
+        takes: tuple[str, ...],
+        gives: Sequence[Any],
+        scope: Scope,
+        kept: Kept,
+        numbers: Sequence[int] = (),
+    ) -> None:
+        """`gives` are declared outputs (ValueInfoProto); `numbers` are those of the nodes in their graph."""
+        nodes = list(nodes)
+        self.takes, self.gives = takes, tuple(info.name for info in gives)
+        self.nodes = nodes
+        self._scope, self._outputs, self._kept = scope, list(gives), kept
+        self._numbers = {id(node): number for node, number in zip(nodes, numbers, strict=True)}
+        """By the nodes' ids; the constants' have none, as they are this segment's only to read."""
+        constants, tensors = scope.constants_of([*(name for node in nodes for name in names_read(node)), *self.gives])
+        self._all, self._tensors = [*constants, *nodes], [scope.tensors[name] for name in tensors]
+        self._made = {name for node in nodes for name in node.output if name}
+        self._memory = scope.device.engine.memory
+        self._recall = Recall["Program"](self._memory)
+        self._by_types: dict[tuple[ElementType, ...], Programs] = {}
+        self._pinned: set[str] = set()
+        """Inputs whose values are looked at, however many: there is nothing to cut them off from."""
+        self._lock = make_lock()
+
+    @property
+    def programs(self) -> list[Program]:
+        """Those that it has compiled."""
+        return [program for several in self._by_types.values() for program in several.values()]
+
+    @property
+    def compile_seconds(self) -> float:
+        """The seconds that they took to compile so far."""
+        return sum(several.seconds for several in self._by_types.values())
+
+    def run(self, values: Mapping[str, Any]) -> tuple[Any, ...] | Recut:
+        """Run the program for the shapes, and for the values that a shape depends on."""
+        held = {name: values[name] for name in self.takes}
+        if (program := self._recall.find(held)) is not None:
+            try:
+                return tuple(program.run(held))
+            except OutsideError:
+                pass  # found once more below
+        elements: dict[str, ElementType] = {}
+        for name, value in held.items():
+            if (element := element_of_array(value)) is None:
+                return self._leave_to_host(name, value)
+            elements[name] = element
+        arrays = {name: take(held[name], TensorInfo(name, elements[name], None), self._memory) for name in held}
+        if isinstance(found := self._find(elements, arrays), Recut):
+            return found
+        program, valued = found
+        try:
+            results = self._run(program, arrays)
+        except OutsideError:
+            exact = self._find(elements, arrays, is_exact=True)
+            return exact if isinstance(exact, Recut) else tuple(self._run(exact[0], arrays))
+        with self._lock:
+            self._recall.keep(held, program, valued)
+        return tuple(results)
+
+    def _run(self, program: Program, arrays: dict[str, Any]) -> list[Any]:
+        if self._memory != HOST:
+            arrays = {name: send(array, self._memory) for name, array in arrays.items()}
+        return program.run(arrays)
+
+    def recall(self, values: Mapping[str, Any]) -> Program | None:
+        """The program that earlier values like these were run by, where it is one for all values."""
+        is_valued = any(several.valued for several in self._by_types.values())
+        return None if is_valued else self._recall.find({name: values[name] for name in self.takes})
+
+    def bind(self, values: Mapping[str, Any], into: Mapping[str, Any], fixed: frozenset[str]) -> Bound | None:
+        """The program that earlier values like these were run by, bound."""
+        arrays = {name: values[name] for name in self.takes}
+        if (program := self.recall(arrays)) is None:
+            return None
+        made = {name: into.get(name) for name in self.gives}
+        for name, value in program.results():
+            if made[name] is None:
+                made[name] = np.empty(value.shape, value.element.dtype)
+            elif not program.fits(value, made[name]):
+                return None
+        launch = program.bound(arrays, list(made.values()), fixed)
+        if launch is None:
+            return None
+        scratch = 0 if program.compiled is None else program.compiled.temporary_size
+        return Bound(launch, made, arrays, scratch, program.guard)
+
+    def _leave_to_host(self, name: str, value: Any) -> Recut:
+        """Have nodes run on the host that read what DirectML has no type for."""
+        kind = getattr(value, "dtype", "a sequence" if isinstance(value, list) else "an optional value")
+        rule = f"'{printable(name)}' must be of a type that DirectML has, for {label_of(self.nodes[0])}"
+        reason = UnsupportedError(self._scope.source.name, Fault(field=name, rule=rule, found=show(str(kind))))
+        return Recut(reason, frozenset(self._numbers[id(node)] for node in self.nodes if name in names_read(node)))
+
+    def _find(
+        self, elements: dict[str, ElementType], arrays: dict[str, Any], *, is_exact: bool = False
+    ) -> tuple[Program, list[str]] | Recut:
+        shapes = {name: tuple(array.shape) for name, array in arrays.items()}
+        with self._lock:
+            types = tuple(elements.values())
+            if (programs := self._by_types.get(types)) is None:
+                scope = self._scope
+                programs = self._by_types[types] = Programs(
+                    self._source(elements), scope.device, self._kept, scope.spares, self._recall.forget, self._looks_at
+                )
+            programs = programs.exact() if is_exact else programs
+            while True:
+                try:
+                    program = programs.find(shapes, arrays)
+                except UnsupportedError as error:
+                    if (recut := self._learn(error, shapes, arrays, programs)) is not None:
+                        return recut
+                    continue
+                if len(programs) > _MOST_VALUES and programs.valued and not self._scope.is_strict:
+                    return self._host_valued(shapes, programs) or (program, programs.valued)
+                return program, programs.valued
+
+    def _source(self, elements: Mapping[str, ElementType]) -> Source:
+        """The nodes as a model of their own."""
+        source = self._scope.source
+        infos = [make_info(name, element.name) for name, element in elements.items()]
+        graph = _Graph(self._all, infos, self._outputs, self._tensors)
+        return replace(source, proto=_Model(graph, source.proto.opset_import), raw=self._scope.raw)
+
+    def _looks_at(self, error: NeedsValueError, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+        is_pinned = error.inputs <= self._pinned and (self._scope.is_strict or error.kind not in _SIZED_BY_DATA)
+        return is_pinned or looks_at(error, shapes)
+
+    def _learn(
+        self, error: DmlError, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any], programs: Programs
+    ) -> Recut | None:
+        """Find all nodes that stand in the way, and where to cut; raise the error where there are none.
+
+        None where it is a matter of values to be looked at, which are more from then on.
+        """
+        found = self._trace(programs, shapes, {name: on_host(arrays[name]) for name in programs.valued})
+        hosted: set[int] = set()
+        cut: set[int] = set()
+        pinned: set[str] = set()
+        is_inner = False
+        for record in found.records:
+            problem = record.error
+            if record.depth:  # which a branch that runs as parts may do without a lowering, or with values at hand
+                is_inner = is_inner or not (problem is None or isinstance(problem, UnknownError))
+                continue
+            node, number = record.node, self._numbers.get(id(record.node))
+            if is_inner and number is not None:
+                hosted.add(number)
+                is_inner = False
+                continue
+            if problem is None or isinstance(problem, UnknownError):
+                continue
+            if number is None:  # a constant that the device was found to make, and does not after all
+                raise problem
+            if isinstance(problem, NeedsValueError):
+                if problem.kind in _SIZED_BY_DATA and not self._scope.is_strict:
+                    hosted.add(number)
+                elif self._made.isdisjoint(node.input) or looks_at(problem, shapes):
+                    pinned |= problem.inputs
+                else:
+                    cut.add(number)
+            elif isinstance(problem, UnsupportedError) and not (
+                isinstance(problem, NowhereError) or (self._scope.is_strict and kind_of(node) not in makers())
+            ):
+                hosted.add(number)
+            else:
+                raise problem
+        if hosted or cut:
+            return Recut(error, frozenset(hosted), frozenset(cut))
+        if pinned <= self._pinned:
+            raise error
+        self._pinned |= pinned
+        return None
+
+    def _host_valued(self, shapes: dict[str, tuple[int, ...]], programs: Programs) -> Recut | None:
+        """Leave nodes to the host that need other values time and again: to compile one takes 100 times as long."""
+        key = tuple(shapes.items())
+        if sum(each[0] == key for each in programs) <= _MOST_VALUES:
+            return None
+        reason: DmlError | None = None
+        is_inner, hosted = False, set()
+        for record in self._trace(programs, shapes, {}).records:
+            if isinstance(record.error, NeedsValueError):
+                is_inner, reason = True, record.error
+            if is_inner and not record.depth:
+                hosted.add(self._numbers[id(record.node)])
+                is_inner = False
+        return None if reason is None else Recut(reason, frozenset(hosted))
+
+    def _trace(self, programs: Programs, shapes: dict[str, tuple[int, ...]], values: Mapping[str, Any]) -> Trace:
+        """Walk on past errors, which the nodes' records have."""
+        options: dict[str, Any] = {"kept": self._kept, "keep_going": True, "assumes": programs.assumes}
+        return trace(programs.source, shapes, values, self._scope.device, **options)

@@ -1,0 +1,418 @@
+"""A model here and on another side: whether outputs agree, which node is the first that does not, and which is off."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from anydml.core.display import Shown, Table, counted
+from anydml.core.errors import DescriptionError, DmlError, EngineMissingError, Fault, printable, show
+from anydml.graph.without import read_without, rewritings
+from anydml.onnx.tools.extract import cut, makes, needed, reads, self_contained
+from anydml.onnx.arguments import hold
+from anydml.onnx.library import run_onnxruntime
+from anydml.onnx.loading import load
+from anydml.onnx.lower.node import label_of
+from anydml.onnx.read import read_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from anydml.onnx.read import Given
+    from anydml.runtime.device import Device
+
+
+# One tensor as two sides have it: how far apart they are, and where
+
+
+Array = np.ndarray[Any, Any]
+MOST_SAMPLES = 6
+
+
+class Sample(NamedTuple):
+    """An element on both sides, in words."""
+
+    where: tuple[int, ...]
+    here: str
+    there: str
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Difference:
+    """One tensor on both sides."""
+
+    name: str
+    count: int
+    """Elements that it has."""
+    differing: int
+    """Elements whose bits differ; two NaNs are the same."""
+    agrees: bool
+    """Whether all of them are close enough; whole numbers must be equal."""
+    where: tuple[int, ...] | None = None
+    """The first element that is too far off, or else the first that differs."""
+    here: Any = None
+    there: Any = None
+    largest: float | None = 0.0
+    """The largest difference, an infinity's included; None where none is a number."""
+    relative: float | None = 0.0
+    """The largest difference as a share of what is there; None for whole numbers, and where no share is a number."""
+    ulps: int | None = 0
+    """The largest difference in units of the last place, of numbers that are finite; None for whole numbers."""
+    nans: tuple[int, int] = (0, 0)
+    """NaNs, here and there."""
+    infinities: tuple[int, int] = (0, 0)
+    """Infinities, here and there."""
+    type: str = ""
+    """The type and the shape: `float32[2,3]`."""
+    samples: tuple[Sample, ...] = ()
+    """The first elements."""
+    problem: str = ""
+    """Why elements could not be compared: another shape or type, or what one side said instead."""
+
+    def as_row(self) -> tuple[str, str, str, int, int, str]:
+        """The figures of a table's row."""
+        largest = self.problem or ("" if self.largest is None else f"{self.largest:.3g}")
+        return self.name, self.type, "yes" if self.agrees else "no", self.count, self.differing, largest
+
+    def __str__(self) -> str:
+        if self.problem:
+            return f"'{printable(self.name)}': {self.problem}"
+        if not self.differing:
+            return f"'{printable(self.name)}': all {self.count} elements are the same"
+        most = "" if self.largest is None else f" by {self.largest:.3g} at most,"
+        verdict = "within the tolerance" if self.agrees else "too far off"
+        return (
+            f"'{printable(self.name)}': {self.differing} of {self.count} elements differ,"
+            f"{most} {verdict};"
+            f" the first at {list(self.where or ())}: {self.here} here, {self.there} there"
+        )
+
+
+def refused(name: str, problem: str) -> Difference:
+    """A tensor that could not be compared."""
+    return Difference(name, 0, 0, False, largest=None, relative=None, ulps=None, problem=problem)
+
+
+def differ(name: str, here: Any, there: Any, rtol: float, atol: float) -> Difference:
+    """Compare what two sides have: arrays, lists of arrays, or nothing."""
+    if isinstance(here, (list, tuple)) and isinstance(there, (list, tuple)):
+        return _differ_lists(name, here, there, rtol, atol)
+    if here is None or there is None:
+        return Difference(name, 0, 0, True) if here is there else refused(name, "nothing on one side")
+    here, there = np.asarray(here), np.asarray(there)
+    for what, a, b in (("type", here.dtype, there.dtype), ("shape", here.shape, there.shape)):
+        if a != b:
+            return replace(refused(name, f"{what} {a} here, {b} there"), count=here.size, differing=here.size)
+    is_float, is_text = here.dtype.kind == "f", here.dtype.kind in "OUS"
+    found = Difference(
+        name,
+        here.size,
+        0,
+        True,
+        relative=0.0 if is_float else None,
+        ulps=0 if is_float else None,
+        type=f"{here.dtype.name}[{','.join(map(str, here.shape))}]",
+        samples=tuple(_sample(here, there, k) for k in range(min(here.size, MOST_SAMPLES))),
+    )
+    if is_text:
+        return _tell(found, here, there, here == there)
+    if not is_float:
+        same = (_bits(here) == _bits(there)).reshape(here.shape)
+        return _tell(replace(found, largest=_largest(here[~same], there[~same])), here, there, same)
+    nans, infinities = ([test(side) for side in (here, there)] for test in (np.isnan, np.isinf))
+    counts = [(int(np.sum(a)), int(np.sum(b))) for a, b in (nans, infinities)]
+    found = replace(found, nans=counts[0], infinities=counts[1])
+    same = (_bits(here) == _bits(there)).reshape(here.shape) | (nans[0] & nans[1])
+    if same.all():
+        return found
+    apart = [side[~same] for side in (here, there)]
+    with np.errstate(all="ignore"):
+        close = same | np.isclose(here, there, rtol, atol)
+        found = replace(found, largest=_largest(*apart), relative=_relative(*apart), ulps=_ulps(*apart))
+    return _tell(found, here, there, same, close)
+
+
+def _tell(found: Difference, here: Array, there: Array, same: Array, close: Array | None = None) -> Difference:
+    """The same with where it first differs; what is not close is told before what is only not the same."""
+    close = same if close is None else close
+    if same.all():
+        return found
+    first = _sample(here, there, int(np.argmax(~close if not close.all() else ~same)))
+    count, agrees = int(np.sum(~same)), bool(close.all())
+    return replace(found, differing=count, agrees=agrees, where=first.where, here=first.here, there=first.there)
+
+
+def _sample(here: Array, there: Array, number: int) -> Sample:
+    """An element by its number."""
+    where = tuple(int(i) for i in np.unravel_index(number, here.shape))
+    return Sample(
+        where, *(show(side[where].item() if side.dtype.kind != "O" else side[where]) for side in (here, there))
+    )
+
+
+def _differ_lists(name: str, here: Any, there: Any, rtol: float, atol: float) -> Difference:
+    """Sequences: the first of their tensors that does not agree, or the first that differs, or the first."""
+    if len(here) != len(there):
+        return refused(name, f"{len(here)} tensors here, {len(there)} there")
+    parts = [differ(f"{name}[{i}]", a, b, rtol, atol) for i, (a, b) in enumerate(zip(here, there, strict=True))]
+    return min(parts, key=lambda one: (one.agrees, not one.differing), default=Difference(name, 0, 0, True))
+
+
+def _largest(here: Array, there: Array) -> float | None:
+    """The largest difference; whole numbers are subtracted as such, which no float could tell apart."""
+    if not here.size:
+        return 0.0
+    if here.dtype.kind != "f":
+        low, high = (side.astype(np.uint64) for side in (np.minimum(here, there), np.maximum(here, there)))
+        return float(np.max(high - low))
+    apart = np.abs(here.astype(np.float64) - there.astype(np.float64))
+    return None if np.isnan(apart).all() else float(np.nanmax(apart))
+
+
+def _relative(here: Array, there: Array) -> float | None:
+    wide = [side.astype(np.float64) for side in (here, there)]
+    shares = np.abs(wide[0] - wide[1]) / np.abs(wide[1])
+    return None if np.isnan(shares).all() else float(np.nanmax(shares))
+
+
+def _ulps(here: Array, there: Array) -> int | None:
+    """The numbers of the type that lie between two, and one more; zeros are one number."""
+    finite = np.isfinite(here) & np.isfinite(there)
+    if not finite.any():
+        return None
+    half = np.uint64(2 ** (8 * here.itemsize - 1))
+    ranks = []
+    for side in (here[finite], there[finite]):
+        bits = _bits(side).astype(np.uint64)
+        ranks.append(np.where(bits >= half, half - (bits - half), half + bits))
+    return int(np.max(np.maximum(*ranks) - np.minimum(*ranks)))
+
+
+def _bits(array: Array) -> Array:
+    """The elements as whole numbers, in which 0.0 and -0.0 differ."""
+    return np.ascontiguousarray(array).view(f"u{array.itemsize}")
+
+
+# Two sides
+
+
+RTOL, ATOL = 1e-3, 1e-7
+"""Within which floats agree: those of ONNX's own backend tests."""
+SIDES = ("onnxruntime", "reference")
+"""The sides to compare a model with: ONNX Runtime, or the reference engine."""
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class NodeComparison:
+    """The results of a node, on both sides."""
+
+    label: str
+    """Errors' name for the node."""
+    found: Difference
+    alone: Difference | None = None
+    """The difference for the other side's inputs: not close, the node itself is off. None where nobody asked."""
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, repr=False)
+class Comparison(Shown):
+    """A model on both sides. It is true where every output agrees."""
+
+    outputs: tuple[Difference, ...]
+    first_node: str = ""
+    """The first node that makes something that does not agree."""
+    first: Difference | None = None
+    nodes: tuple[NodeComparison, ...] = ()
+    """Every output of every node, in the model's order, where that was asked for."""
+    rewritings: tuple[str, ...] = ()
+    """Rewritings of the graph any one of which, left out, makes the outputs agree."""
+
+    def __bool__(self) -> bool:
+        return all(output.agrees for output in self.outputs)
+
+    def __str__(self) -> str:
+        lines = [f"{sum(one.agrees for one in self.outputs)} of {counted(len(self.outputs), 'output')} agree"]
+        lines += [f"  {one}" for one in self.outputs]
+        lines += [f"  the first node that does not is {self.first_node}: {self.first}"] if self.first_node else []
+        return "\n".join([*lines, *(f"  left out, {name} makes them agree" for name in self.rewritings)])
+
+    def _shown(self) -> Iterator[str | Table]:
+        head, *lines = str(self).split("\n")
+        yield head
+        heads = ("output", "type", "agrees", "elements", "differing", "largest difference")
+        yield Table("outputs", heads, [one.as_row() for one in self.outputs])
+        yield from lines[len(self.outputs) :]
+        yield Table("nodes", ("node", *heads), [(node.label, *node.found.as_row()) for node in self.nodes])
+
+    @property
+    def off(self) -> tuple[NodeComparison, ...]:
+        """The nodes that are off by themselves, where that was asked for."""
+        return tuple(node for node in self.nodes if node.alone is not None and not node.alone.agrees)
+
+
+def compare(
+    model: Given,
+    inputs: Mapping[str, Any],
+    *,
+    device: Device | str | None = None,
+    shapes: Mapping[str, int | Sequence[int]] | None = None,
+    rtol: float = RTOL,
+    atol: float = ATOL,
+    max_memory: int | None = None,
+    against: str = "onnxruntime",
+    every: bool = False,
+    alone: bool = False,
+    without: Iterable[str] = (),
+) -> Comparison:
+    """Run a model here and on another side; where outputs do not agree, find the first node that does not.
+
+    `against` is "onnxruntime", or "reference" for the reference engine. With `every` all that nodes make is compared;
+    with `alone` each node is run once more on what the other side made: what is off then is off by itself. Nodes are
+    compared as they are, one by one, as many at a time as `max_memory` has room for. `without` names rewritings of the
+    graph to leave out, as `load` takes them.
+    """
+    rtol, atol = _tolerance(rtol, "rtol"), _tolerance(atol, "atol")
+    if against not in SIDES:
+        rule = f"against must be one of {', '.join(SIDES)}"
+        raise DescriptionError("compare", Fault(field="against", rule=rule, value=against, found=show(against)))
+    source = read_model(model, max_memory=max_memory)
+    inputs = hold(inputs, source.name)
+
+    def run(left_out: Iterable[str]) -> dict[str, Any]:
+        return load(model, device=device, shapes=shapes, max_memory=max_memory, without=left_out).run(inputs)
+
+    own = read_without(without, "compare")
+    mine = run(own)
+    given = {name: np.asarray(array) for name, array in inputs.items()}
+    is_path = isinstance(model, (str, os.PathLike))
+    theirs = _there(os.fspath(model) if is_path else source.whole, given, list(mine), against, max_memory)
+    outputs = tuple(differ(name, mine[name], theirs[name], rtol, atol) for name in mine)
+    is_right = all(output.agrees for output in outputs)
+    if is_right and not (every or alone):
+        return Comparison(outputs)
+
+    def agrees(*left_out: str) -> bool:
+        try:
+            found = run({*own, *left_out})
+        except DmlError:  # which takes more memory, or was never meant to run so
+            return False
+        return all(differ(name, found[name], theirs[name], rtol, atol).agrees for name in theirs)
+
+    known = rewritings()
+    at_fault = () if is_right or not agrees(*known) else tuple(name for name in known if agrees(name))
+    nodes: list[NodeComparison] = []
+    first, whole = NodeComparison("", outputs[0]), self_contained(source)
+    layers = _Layers(whole, given, device, against, max_memory, rtol, atol)
+    for node in layers.compare([node for node in whole.graph.node if makes(node)], alone=alone):
+        nodes.append(node)
+        if not first.label and not node.found.agrees and not node.found.problem.startswith(_NOT_COMPARED):
+            first = node
+            if not (every or alone):
+                break
+    found = first.found if first.label else None
+    return Comparison(outputs, first.label, found, tuple(nodes) if every or alone else (), at_fault)
+
+
+_NOT_COMPARED = "not compared: "
+
+
+def _there(model: Any, inputs: dict[str, Any], names: list[str], side: str, most: int | None) -> dict[str, Any]:
+    """The other side's results of a model, its optimisations included."""
+    if side == "onnxruntime":
+        return run_onnxruntime(model, inputs, names)
+    found = load(model, device="reference", max_memory=most).run(inputs)
+    return {name: found[name] for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class _Layers:
+    """A model's nodes on both sides."""
+
+    whole: Any
+    inputs: dict[str, Any]
+    device: Device | str | None
+    against: str
+    max_memory: int | None
+    rtol: float
+    atol: float
+
+    def compare(self, nodes: Sequence[Any], *, alone: bool) -> Iterator[NodeComparison]:
+        """The results of nodes, all at once, or else half by half: a failure is told of the one node that it is of."""
+        names = [name for node in nodes for name in makes(node)]
+        try:
+            read = {name for node in nodes for name in reads(node)} & self._made if alone else set()
+            theirs = self._there(names, read)
+            mine = self._here(self._part(names), names)
+        except EngineMissingError:
+            raise
+        except DmlError as error:
+            if len(nodes) > 1:
+                half = len(nodes) // 2
+                yield from self.compare(nodes[:half], alone=alone)
+                yield from self.compare(nodes[half:], alone=alone)
+                return
+            yield from (self._refused(nodes[0], name, error) for name in names)
+            return
+        for node in nodes:
+            own = self._alone(node, theirs) if alone else {}
+            for name in makes(node):
+                found = differ(name, mine[name], theirs[name], self.rtol, self.atol)
+                yield NodeComparison(label_of(node), found, own.get(name))
+
+    @property
+    def _made(self) -> set[str]:
+        return {name for node in self.whole.graph.node for name in makes(node)}
+
+    def _part(self, names: list[str]) -> Any:
+        """The model of what these names need, with them as its outputs."""
+        return cut(self.whole, needed(self.whole.graph.node, names), names, {})
+
+    def _here(self, part: Any, names: list[str], values: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        return _run(part, {**self.inputs, **(values or {})}, names, self.device, self.max_memory)
+
+    def _there(self, names: list[str], others: set[str]) -> dict[str, Any]:
+        wanted = list(dict.fromkeys([*names, *sorted(others)]))
+        part = self._part(wanted)
+        if self.against == "reference":
+            return _run(part, self.inputs, wanted, "reference", self.max_memory)
+        read = {info.name for info in part.graph.input}
+        given = {name: array for name, array in self.inputs.items() if name in read}
+        return run_onnxruntime(part, given, wanted, is_plain=True)
+
+    def _alone(self, node: Any, theirs: dict[str, Any]) -> dict[str, Difference]:
+        """The results of a node for the other side's inputs."""
+        names = makes(node)
+        values = {name: theirs[name] for name in reads(node) if name in theirs}
+        if not all(isinstance(value, np.ndarray) for value in values.values()):
+            return {name: refused(name, f"{_NOT_COMPARED}it reads what is no tensor") for name in names}
+        try:
+            found = self._here(cut(self.whole, [node], names, values), names, values)
+        except DmlError as error:
+            return {name: refused(name, f"{_NOT_COMPARED}{error}") for name in names}
+        return {name: differ(name, found[name], theirs[name], self.rtol, self.atol) for name in names}
+
+    def _refused(self, node: Any, name: str, error: DmlError) -> NodeComparison:
+        return NodeComparison(label_of(node), refused(name, f"{_NOT_COMPARED}{error}"))
+
+
+def _run(
+    part: Any, inputs: Mapping[str, Any], names: list[str], device: Device | str | None, most: int | None
+) -> dict[str, Any]:
+    model = load(part, device=device, max_memory=most, without=rewritings())
+    found = model.run({name: array for name, array in inputs.items() if name in model.inputs})
+    return {name: found[name] for name in names}
+
+
+def _tolerance(given: Any, name: str) -> float:
+    """The most that elements may be off by."""
+    try:
+        found = math.nan if isinstance(given, (bool, str, bytes)) else float(given)
+    except Exception:  # noqa: BLE001 - no number, whatever it is
+        found = math.nan
+    if not (math.isfinite(found) and found >= 0):
+        rule = f"{name} must be a number, 0 or more"
+        raise DescriptionError("compare", Fault(field=name, rule=rule, value=given, found=show(given)))
+    return found

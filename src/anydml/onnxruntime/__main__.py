@@ -1,0 +1,34 @@
+"""`python -m anydml.onnx script.py …` runs a script that imports onnxruntime, with this library in its place.
+
+`-m module …` runs a module. Nothing of the script changes; see `anydml.onnx.as_onnxruntime`.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+from anydml.onnxruntime.process import as_onnxruntime
+
+_USAGE = "usage: python -m anydml.onnx (script.py | -m module) [arguments]"
+
+
+def main() -> None:
+    """Run what the command line names."""
+    del sys.argv[0]
+    is_module = sys.argv[:1] == ["-m"]
+    if is_module:
+        del sys.argv[0]
+    if not sys.argv or sys.argv[0] in ("-h", "--help"):
+        sys.exit(_USAGE)
+    as_onnxruntime()
+    if is_module:
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = str(Path(sys.argv[0]).resolve().parent)
+        runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()
