@@ -17,7 +17,7 @@ def main() -> None:
     if importlib.util.find_spec("onnx") is None:
         print("This example needs onnx: pip install 'anydml[onnx]'")
         return
-    import anydml.onnx as ort  # was: import onnxruntime as ort
+    import anydml.onnxruntime as ort  # was: import onnxruntime as ort
 
     options = ort.SessionOptions()
     options.enable_mem_pattern = False  # as DirectML's provider wants it

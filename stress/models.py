@@ -50,8 +50,8 @@ def known_models() -> list[tuple[Any, dict[str, Array]]]:
 
     import anydml as dml
     import anydml.onnx
+    from anydml.onnx.library import load_onnxruntime
     from anydml.onnx.lower.registry import LOWERINGS
-    from anydml.onnx.peer import load_onnxruntime
 
     with contextlib.suppress(ImportError):  # it starts a thread of its own when a node on the host first needs it
         load_onnxruntime()
@@ -111,14 +111,15 @@ def session(rng: random.Random) -> Work:
 
     def ran() -> list[Array]:
         import anydml.onnx
+        import anydml.onnxruntime
 
-        options = anydml.onnx.SessionOptions()
+        options = anydml.onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        opened = anydml.onnx.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
+        opened = anydml.onnxruntime.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
         binding = opened.io_binding()
         if is_bound:
             for name, array in arrays.items():
-                binding.bind_ortvalue_input(name, anydml.onnx.OrtValue.ortvalue_from_numpy(array))
+                binding.bind_ortvalue_input(name, anydml.onnxruntime.OrtValue.ortvalue_from_numpy(array))
             for arg in opened.get_outputs():
                 binding.bind_output(arg.name)
         for _ in range(times):

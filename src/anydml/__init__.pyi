@@ -13,6 +13,7 @@ from anydml.runtime.device import DeviceName
 from anydml import dask as dask
 from anydml import dxdispatch as dxdispatch
 from anydml import onnx as onnx
+from anydml import onnxruntime as onnxruntime
 from anydml import pydirectml as pydirectml
 from anydml.explain.callable import explain as explain
 from anydml.api.builder import Graph as Graph

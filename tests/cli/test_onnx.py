@@ -14,9 +14,10 @@ from onnx_saved import DOUBLE, FLOAT, INT64, onnx, program, save, save_crop  # i
 
 import anydml as dml
 import anydml.onnx as front
-from anydml.onnx import comparing, feeds, library, types
-from anydml.onnx.tools.compare import differ
+from anydml.onnx import element_types, library
 from anydml.onnx.program import Program
+from anydml.onnx.tools import compare, random_inputs
+from anydml.onnx.tools.compare import differ
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,23 +99,23 @@ def test_a_made_up_index_that_lies_outside_says_how_to_give_one(tmp_path: Path) 
 def test_inputs_that_are_too_large_to_be_made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = [onnx.helper.make_node("Identity", ["x"], ["y"])]
     path = save(tmp_path / "same.onnx", nodes, {"x": (DOUBLE, ["n", "m"])}, {"y": DOUBLE})
-    monkeypatch.setattr(feeds, "default_max_memory", lambda: 1000)
+    monkeypatch.setattr(random_inputs, "default_max_memory", lambda: 1000)
     result = program("run", path, "--shape", "n=100", "--shape", "m=2")
     assert result.exit_code == 1
     assert "'x' of shape (100, 2) could not be made up (more than half of the memory that is free)" in result.output
-    monkeypatch.setattr(feeds, "default_max_memory", lambda: 2**80)
+    monkeypatch.setattr(random_inputs, "default_max_memory", lambda: 2**80)
     info = front.load(path).inputs["x"]
     for n in (2**40, 2**63):
         with pytest.raises(dml.BindingError, match=r"input 'x' of shape .* could not be made up"):
-            feeds.make_up({"x": info}, {"x": (n, 4)}, {}, 0)
+            random_inputs.make_up({"x": info}, {"x": (n, 4)}, {}, 0)
 
 
 def test_made_up_arrays_are_of_their_own_type() -> None:
     kinds = {"FLOAT16": "float16", "FLOAT": "float32", "INT8": "int8", "UINT8": "uint8", "BOOL": "bool"}
-    elements = {element.name: element for element in types.ELEMENT_TYPES.values()}
+    elements = {element.name: element for element in element_types.ELEMENT_TYPES.values()}
     for name, dtype in kinds.items():
         info = front.TensorInfo("x", elements[name], (3, None))
-        made = feeds.make_up({"x": info}, {"x": (3, 400_000)}, {}, 7)["x"]
+        made = random_inputs.make_up({"x": info}, {"x": (3, 400_000)}, {}, 7)["x"]
         assert made.dtype == dtype
         assert made.min() < made.max()
         for part in (made[:, :1000], made[:, -1000:]):
@@ -183,7 +184,7 @@ def test_the_first_node_that_differs(crop: Path, monkeypatch: pytest.MonkeyPatch
         results = real(model, given, names, **options)
         return {name: value + 1 if name in ("summed", "y") else value for name, value in results.items()}
 
-    monkeypatch.setattr(comparing, "run_onnxruntime", wrong)
+    monkeypatch.setattr(compare, "run_onnxruntime", wrong)
     found = front.compare(crop, inputs)
     assert not found
     assert found.first_node == "node 'sum' (CumSum)"

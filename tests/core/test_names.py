@@ -28,7 +28,7 @@ X = np.ones((2, 3), "float32")
         ("Conv2d", "use convolution"),
         ("reduce_sum", "use sum(x, axis)"),
         ("swapaxes", "use transpose(x, axes)"),
-        ("InferenceSession", "use anydml.onnx.InferenceSession"),
+        ("InferenceSession", "use anydml.onnxruntime.InferenceSession"),
         ("GatherNd", "did you mean gather_nd, the function, or GatherND, its description?"),
         ("topk", "did you mean top_k?"),
         ("activation_softmax", "none of that name; use softmax"),

@@ -75,8 +75,8 @@ def test_formulas() -> None:
 def test_names_in_onnx_are_names_of_nodes() -> None:
     pytest.importorskip("onnx", reason="ONNX is not installed")
     from anydml.onnx.functions import is_made_of_others
-    from anydml.onnx.lower.registry import lowered_kinds
     from anydml.onnx.lower.elementwise import operator_of
+    from anydml.onnx.lower.registry import lowered_kinds
 
     kinds, newest = set(lowered_kinds()), 26
     for cls in OPERATORS.values():

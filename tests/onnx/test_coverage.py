@@ -192,7 +192,7 @@ def test_what_onnx_runtimes_node_types_take_is_what_it_says() -> None:
         assert mine.attributes == {name: each.type.name for name, each in theirs.attributes.items()}, kind
 
 
-KNOWN = {element.name for element in dml.onnx.types.ELEMENT_TYPES.values()}
+KNOWN = {element.name for element in dml.onnx.element_types.ELEMENT_TYPES.values()}
 
 
 # Types that ONNX has dropped

@@ -18,7 +18,8 @@ from anydml.ir.cost import work_of
 from onnx_models import helper, model, node, onnx
 
 import anydml.onnx as front  # isort: skip - it needs onnx
-from anydml.onnx import comparing, library, reducing  # isort: skip - as above
+from anydml.onnx import library  # isort: skip - as above
+from anydml.onnx.tools import compare, minimise  # isort: skip - as above
 from anydml.onnx.tools.compare import differ  # isort: skip - as above
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ def test_values_that_matter_become_constants_and_what_cannot_run_is_cut_from_its
     def refuse(*_: Any, **__: Any) -> Any:
         raise dml.EngineMissingError("onnxruntime", dml.Fault(field="", rule="there is none"))
 
-    monkeypatch.setattr(reducing, "run_onnxruntime", refuse)
-    monkeypatch.setattr(reducing, "load", refuse)
+    monkeypatch.setattr(minimise, "run_onnxruntime", refuse)
+    monkeypatch.setattr(minimise, "load", refuse)
     assert [one.op_type for one in front.reduce(flow_model(), fails).model.graph.node] == ["Exp", "Tanh"]
 
 
@@ -147,7 +148,7 @@ def test_every_node_is_compared_and_the_one_that_is_off_is_named(
     path = tmp_path / "m.onnx"
     path.write_bytes(model(nodes, {"x": ("float32", [2, 3])}).SerializeToString())
     x = {"x": np.array([[0, 1, np.nan], [np.inf, 4, 5]], np.float32)}
-    for side in comparing.SIDES:
+    for side in compare.SIDES:
         found = front.compare(path, x, against=side, alone=True)
         assert found
         assert [one.found.name for one in found.nodes] == ["a", "b", "y"]
@@ -160,7 +161,7 @@ def test_every_node_is_compared_and_the_one_that_is_off_is_named(
         results = real(given, inputs, names, **options)
         return {name: value * np.float32(1.5) if name in "by" else value for name, value in results.items()}
 
-    monkeypatch.setattr(comparing, "run_onnxruntime", wrong)
+    monkeypatch.setattr(compare, "run_onnxruntime", wrong)
     found = front.compare(path, x, alone=True)
     assert (bool(found), found.first_node) == (False, "node 'neg' (Neg)")
     assert [one.label for one in found.off] == ["node 'neg' (Neg)"]
@@ -202,7 +203,7 @@ def test_a_rewriting_at_fault_is_named(tmp_path: Path, monkeypatch: pytest.Monke
         monkeypatch.setattr(loaded, "run", lambda x: {name: array * factor for name, array in run(x).items()})
         return loaded
 
-    monkeypatch.setattr(comparing, "load", doubled)
+    monkeypatch.setattr(compare, "load", doubled)
     result = program("compare", path, "--all")
     assert "It agrees where a rewriting is left out: --without fusion" in result.stdout
     assert "is the first that differs" not in result.stdout

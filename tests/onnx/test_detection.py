@@ -12,7 +12,7 @@ from onnx_models import model, node  # isort: skip - it asks for onnx
 import anydml as dml
 import anydml.onnx
 from anydml.engines.cpu.move.nms import make_suppress
-from anydml.onnx.partition import evaluating
+from anydml.onnx.partition import host_evaluator
 from assembled import assembly
 
 RNG = np.random.default_rng(3)
@@ -52,7 +52,7 @@ def test_boxes_are_picked_as_onnxruntime_picks_them(
     proto = detector(*numbers, is_centred=is_centred)
     session = runtime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     loaded = dml.onnx.load(proto)
-    monkeypatch.setattr(evaluating, "_run_session", lambda *_: pytest.fail("ONNX Runtime was asked"))
+    monkeypatch.setattr(host_evaluator, "_run_session", lambda *_: pytest.fail("ONNX Runtime was asked"))
     for sizes in ((2, 3, 70), (1, 1, 1), (1, 2, 16), (1, 1, 0)):
         inputs = drawn(*sizes)
         np.testing.assert_array_equal(loaded.run(inputs)["y"], session.run(None, inputs)[0])

@@ -15,7 +15,8 @@ from onnx_models import model, node
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
 from anydml.onnx.contrib_schemas import CONTRIB  # isort: skip
 from anydml.onnx.library import node_kinds, node_rules  # isort: skip
-from anydml.onnx.lower.registry import LOWERINGS, composing, lowered_kinds  # isort: skip
+from anydml.onnx.lower import composite_elementwise  # isort: skip
+from anydml.onnx.lower.registry import LOWERINGS, lowered_kinds  # isort: skip
 from elementwise import ELEMENT_WISE  # isort: skip
 
 RNG = np.random.default_rng(7)
@@ -35,7 +36,7 @@ NO_NODE = {
 
 def own_kinds() -> list[str]:
     """The node types that are lowered by element-wise operators."""
-    own = {composing.__name__}
+    own = {composite_elementwise.__name__}
     modules = {kind: {lower.__module__ for lower in several.values()} for kind, several in LOWERINGS.items()}
     return [kind for kind in lowered_kinds() if own & modules.get(kind, own)]
 

@@ -35,7 +35,9 @@ def test_as_onnxruntime(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for inputs in MODELS[name][1]:
         for _ in range(2):  # as programs are found again
             check_same(list(loaded.run(inputs).values()), session.run(None, inputs))
-            monkeypatch.setattr("anydml.onnx.partition.repeated_body.MOST_ROWS", 16)  # bytes put together at once: a step or two
+            monkeypatch.setattr(
+                "anydml.onnx.partition.repeated_body.MOST_ROWS", 16
+            )  # bytes put together at once: a step or two
 
 
 def test_a_branch_that_is_known_costs_nothing() -> None:

@@ -20,7 +20,7 @@ import anydml as dml
 from onnx_models import helper, model, onnx
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
-from anydml.onnx.partition import evaluating, host_process  # isort: skip - likewise
+from anydml.onnx.partition import host_evaluator, host_process  # isort: skip - likewise
 from paths import PATHS
 
 pytest.importorskip("onnxruntime", reason="the refusals are ONNX Runtime's")
@@ -97,7 +97,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_refusal_is_told_and_nobody_else_is_asked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     proto, reason = REFUSED[name]
-    monkeypatch.setattr(evaluating, "_run_reference", lambda *_: pytest.fail("onnx's evaluator was asked"))
+    monkeypatch.setattr(host_evaluator, "_run_reference", lambda *_: pytest.fail("onnx's evaluator was asked"))
     inputs = {
         info.name: np.ones(
             [dim.dim_value for dim in info.type.tensor_type.shape.dim],

@@ -13,8 +13,8 @@ from onnx_models import helper, info, model, node  # isort: skip - it asks for o
 
 import anydml as dml
 import anydml.onnx
-import anydml.onnx.tools.compare as comparing
 import anydml.onnx.library as library
+import anydml.onnx.tools.compare as comparing
 from anydml.cli.app import app
 from anydml.onnx.tools.compare import differ
 

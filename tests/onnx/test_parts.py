@@ -14,7 +14,7 @@ from onnx_answers import ENGINE, run_there
 from onnx_models import helper, model, node, onnx
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
-from anydml.onnx.partition import divided, evaluating  # isort: skip - likewise
+from anydml.onnx.partition import host_evaluator, partitioned_model  # isort: skip - likewise
 
 RNG = np.random.default_rng(19)
 X = RNG.standard_normal((4, 5)).astype("f")
@@ -104,7 +104,7 @@ def test_parts_give_what_onnx_runtime_gives(name: str, monkeypatch: pytest.Monke
     if mine.dtype != object:
         assert loaded.run(inputs, out={"y": out})["y"] is out
         assert np.array_equal(out, mine)
-    monkeypatch.setattr(evaluating, "runtime", lambda: None)  # which onnx's own evaluator stands in for
+    monkeypatch.setattr(host_evaluator, "runtime", lambda: None)  # which onnx's own evaluator stands in for
     again = dml.onnx.load(proto, device=ENGINE).run(inputs)["y"]
     assert again.tolist() == mine.tolist() if mine.dtype == object else np.allclose(again, mine, 1e-5)
     told = loaded.explain()
@@ -198,6 +198,6 @@ def test_results_of_the_host_and_of_a_gpu_are_told_apart() -> None:
 
     base = np.arange(6.0)
     results: dict[str, Any] = {"there": There(), "part": base[2:], "again": base[1:]}
-    found = divided._apart(results, {"x": There()})
+    found = partitioned_model._apart(results, {"x": There()})
     assert found["part"] is results["part"]
     assert not np.shares_memory(found["again"], base)

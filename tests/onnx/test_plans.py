@@ -20,8 +20,7 @@ import anydml as dml
 import anydml.onnx
 from anydml.engines.common import cache
 from anydml.engines.cpu import plans
-from anydml.onnx import plans as onnx_plans
-from anydml.onnx import programs
+from anydml.onnx import program_cache, stored_plans
 from anydml.onnx.lower.trace import trace
 
 if TYPE_CHECKING:
@@ -55,13 +54,13 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         seen.append(dict(shapes))
         return trace(source, shapes, *arguments, **options)
 
-    monkeypatch.setattr(programs, "trace", watch)
+    monkeypatch.setattr(program_cache, "trace", watch)
     return seen
 
 
 def saved(path: Path, weight: Any = WEIGHT, line: Any = LINE, mark: str = "") -> Path:
     """A model with a large weight, a constant that is folded, and large indices that a rewriting looks at."""
-    chain = [node("Relu", f"h{i}", f"h{i + 1}") for i in range(onnx_plans.FEWEST_NODES)]
+    chain = [node("Relu", f"h{i}", f"h{i + 1}") for i in range(stored_plans.FEWEST_NODES)]
     nodes = [
         *(node("MatMul", "x w", "m"), node("Add", "one two", "three"), node("Mul", "m three", "h0"), *chain),
         node("Gather", "t i", "g"),
@@ -77,8 +76,8 @@ def saved(path: Path, weight: Any = WEIGHT, line: Any = LINE, mark: str = "") ->
 
 def parted(path: Path, weight: Any = WEIGHT, last: str = "Relu") -> Path:
     """A model in three parts, of which the host runs the second."""
-    chain = [node("Relu", f"h{i}", f"h{i + 1}") for i in range(onnx_plans.FEWEST_NODES - 1)]
-    after = [node("Relu", f"g{i}", f"g{i + 1}") for i in range(onnx_plans.FEWEST_NODES - 1)]
+    chain = [node("Relu", f"h{i}", f"h{i + 1}") for i in range(stored_plans.FEWEST_NODES - 1)]
+    after = [node("Relu", f"g{i}", f"g{i + 1}") for i in range(stored_plans.FEWEST_NODES - 1)]
     nodes = [node("MatMul", "x w", "h0"), *chain, node("Unique", f"h{len(chain)}", "g0"), *after]
     proto = model([*nodes, node(last, f"g{len(after)}", "y")], {"x": ("float32", ["n", 256])}, "y", {"w": weight})
     path.write_bytes(proto.SerializeToString())
@@ -172,9 +171,9 @@ def _unknown_kernel(path: Path) -> None:
     entry._file, entry._header = path.name, _header(path)
     data = entry.read()
     assert data is not None
-    read, within, told = plans.load(data, onnx_plans._no_name)
+    read, within, told = plans.load(data, stored_plans._no_name)
     assert b"macrokernel" in within
-    entry.write(plans.dump((read, within.replace(b"macrokernel", b"macrokernex"), told), onnx_plans._nothing))
+    entry.write(plans.dump((read, within.replace(b"macrokernel", b"macrokernex"), told), stored_plans._nothing))
 
 
 def _header(path: Path) -> bytes:
@@ -223,7 +222,7 @@ def test_what_has_no_form_on_disk_is_not_kept(tmp_path: Path, folder: Path) -> N
     answer(saved(tmp_path / "m.onnx"), max_memory=2**24)  # where less is folded
     assert not folder.exists() or not list(folder.iterdir())
     with pytest.raises(plans.CannotKeepError, match="may be an address"):
-        plans.dump((1, 2**40), onnx_plans._nothing)
+        plans.dump((1, 2**40), stored_plans._nothing)
 
 
 def _imported(module: str, seen: set[str]) -> set[str]:
@@ -238,7 +237,7 @@ def _imported(module: str, seen: set[str]) -> set[str]:
 
 def test_no_kernel_is_written_to_load_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Importing the writers of kernels took a seventh of SqueezeNet's first answer."""
-    weights = {f"w{i}": RNG.random((32, 32, 3, 3), "float32") for i in range(onnx_plans.FEWEST_NODES)}
+    weights = {f"w{i}": RNG.random((32, 32, 3, 3), "float32") for i in range(stored_plans.FEWEST_NODES)}
     nodes = [node("Conv", f"h{i} w{i}", f"h{i + 1}", pads=[1, 1, 1, 1]) for i in range(len(weights))]
     proto = model([*nodes, node("Relu", f"h{len(nodes)}", "y")], {"h0": ("float32", [1, 32, 9, 9])}, "y", weights)
     path = tmp_path / "m.onnx"
@@ -288,4 +287,4 @@ def test_processes_that_keep_a_plan_at_once_have_one(
     data = entry.read()
     file.unlink()
     assert data is not None
-    assert len(plans.load(data, onnx_plans._no_name)) == 3
+    assert len(plans.load(data, stored_plans._no_name)) == 3

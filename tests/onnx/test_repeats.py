@@ -11,7 +11,7 @@ import anydml as dml
 from onnx_models import model, node
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
-from anydml.onnx import kept, tracing
+from anydml.onnx.lower import lowering_cache, trace
 from anydml.onnx.lower.lowering_cache import Kept
 from anydml.onnx.read import read_model
 
@@ -71,7 +71,7 @@ def test_equal_layers_are_lowered_once_and_give_the_bits_of_layers_that_are_not(
     proto = layers(4)
     ours = anydml.onnx.load(proto)
     with monkeypatch.context() as patched:
-        patched.setattr(tracing, "key_of", lambda _: None)
+        patched.setattr(trace, "key_of", lambda _: None)
         plain = {rows: anydml.onnx.load(proto)(np.full((rows, WIDTH), 0.1, "float32")) for rows in (3, 7)}
     for rows in (3, 7, 3):
         x = np.full((rows, WIDTH), 0.1, "float32")
@@ -80,7 +80,7 @@ def test_equal_layers_are_lowered_once_and_give_the_bits_of_layers_that_are_not(
 
     source, made = read_model(proto), Kept()
     found = [
-        tracing.trace(source, {"x": (rows, WIDTH)}, {}, ours.device, kept=made, keep_going=True) for rows in (3, 3, 7)
+        trace.trace(source, {"x": (rows, WIDTH)}, {}, ours.device, kept=made, keep_going=True) for rows in (3, 3, 7)
     ]
     by_output = [{record.node.output[0]: record for record in each.records} for each in found]
     first, second = by_output[0]["m0"].operators[0], by_output[0]["m1"].operators[0]
@@ -92,10 +92,10 @@ def test_equal_layers_are_lowered_once_and_give_the_bits_of_layers_that_are_not(
 
 
 def test_patterns_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "_MOST_PATTERNS", 3)
+    monkeypatch.setattr(lowering_cache, "_MOST_PATTERNS", 3)
     proto, x = layers(2), np.full((2, WIDTH), 0.2, "float32")
     source, made = read_model(proto), Kept()
-    tracing.trace(source, {"x": x.shape}, {}, dml.Device(), kept=made)
+    trace.trace(source, {"x": x.shape}, {}, dml.Device(), kept=made)
     assert 0 < len(made.patterns) <= 3
     np.testing.assert_allclose(anydml.onnx.load(proto)(x), expected(proto, x), rtol=1e-4)
 

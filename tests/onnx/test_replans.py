@@ -17,9 +17,9 @@ from anydml.core.symbolic_sizes import OpenSize, as_numbers, gcd
 from anydml.engines.cpu import CpuEngine, plans
 from anydml.graph import optimise
 from anydml.ir.substitution import Rebuilt
-from anydml.onnx import programs
-from anydml.onnx.outline import outline_of
+from anydml.onnx import program_cache
 from anydml.onnx.lower.trace import trace
+from anydml.onnx.program import outline_of
 
 RNG = np.random.default_rng(0)
 WIDTH, HEADS, LAYERS = 24, 3, 4
@@ -56,7 +56,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
         done.passes += 1
         return compile_one(*given)
 
-    monkeypatch.setattr(programs, "trace", traced)
+    monkeypatch.setattr(program_cache, "trace", traced)
     monkeypatch.setattr(optimise, "rewrite", rewritten)
     monkeypatch.setattr(CpuEngine, "compile", compiled)
     return done
@@ -131,7 +131,7 @@ def test_a_new_size_answers_as_a_model_that_is_loaded_for_it(work: Work, monkeyp
     found = {size: answer(loaded, *size) for size in sizes}
     assert work.traces < len(sizes)
     told = {size: graph_of(loaded._programs[key]) for size, key in zip(sizes, loaded._programs, strict=True)}
-    monkeypatch.setattr(programs.Replans, "find", lambda *_: None)
+    monkeypatch.setattr(program_cache.Replans, "find", lambda *_: None)
     for size in sizes:
         fresh = dml.onnx.load(data)
         assert answer(fresh, *size) == found[size], size
@@ -169,13 +169,13 @@ def test_several_threads_ask_for_new_sizes(work: Work) -> None:
 
 def test_a_second_size_is_planned_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded: list[Any] = []
-    plan = programs.Replans._plan
+    plan = program_cache.Replans._plan
 
     def planned(*given: Any) -> Any:
         recorded.append(given[1])
         return plan(*given)
 
-    monkeypatch.setattr(programs.Replans, "_plan", planned)
+    monkeypatch.setattr(program_cache.Replans, "_plan", planned)
     loaded = dml.onnx.load(network())
     for m in (40, 50, 40, 50):
         answer(loaded, 2, m)
@@ -194,7 +194,7 @@ def test_a_handler_runs_another_model_amid_a_plan_with_open_sizes(monkeypatch: p
         runs.append(answer(other, 2, 9))
         return outline_of(found)
 
-    monkeypatch.setattr(programs, "outline_of", interrupted)
+    monkeypatch.setattr(program_cache, "outline_of", interrupted)
     for m in (5, 7, 9):
         answer(loaded, 2, m)
     assert runs == [answer(loaded, 2, 9)]
@@ -222,7 +222,7 @@ def test_a_new_size_is_rewritten_by_its_constants_as_well(monkeypatch: pytest.Mo
         loaded.run({"x": np.ones((n, 3), "float32")})
     found = recipe(loaded)
     assert len(loaded._programs._replans._open) == 1
-    monkeypatch.setattr(programs.Replans, "find", lambda *_: None)
+    monkeypatch.setattr(program_cache.Replans, "find", lambda *_: None)
     assert found == recipe(dml.onnx.load(data, device="reference"))
     assert len(found.steps) == 1
 

@@ -14,7 +14,7 @@ import anydml as dml
 from onnx_answers import ENGINE, run_there
 from onnx_models import model, node
 
-from anydml.onnx.lower.registry import resizing  # isort: skip - after the models, which leave this out where onnx is missing
+from anydml.onnx.lower import resize  # isort: skip - after the models, which leave this out where onnx is missing
 from anydml.operators.resampling import Axis
 
 if TYPE_CHECKING:
@@ -136,8 +136,8 @@ def test_the_nearest_elements_of_pairs_of_sizes() -> None:
         scale = Fraction(length, size)
         if scale == 1 or (size + length) % 3:
             continue
-        affine = resizing._affine(node, way, size, length, scale, (Fraction(0), Fraction(1)))  # type: ignore[arg-type]
-        line, (over, under) = resizing._Line(0, size, length, scale, *affine), integers(way, size, length)
+        affine = resize._affine(node, way, size, length, scale, (Fraction(0), Fraction(1)))  # type: ignore[arg-type]
+        line, (over, under) = resize._Line(0, size, length, scale, *affine), integers(way, size, length)
         if is_resampled := line.is_resampled():
             resampled += 1
             offsets = float(line.input_offset), float(line.output_offset)
@@ -146,7 +146,7 @@ def test_the_nearest_elements_of_pairs_of_sizes() -> None:
             wanted = np.clip(nearest_of[nearest](over, under), 0, size - 1)
             assert np.array_equal(line.places(nearest), wanted), (way, nearest, size, length)
             if is_resampled:
-                direction, shift = resizing._NEAREST[nearest]
+                direction, shift = resize._NEAREST[nearest]
                 there = (np.ceil if direction is dml.AxisDirection.INCREASING else np.floor)(theirs - shift)
                 assert np.array_equal(np.clip(there, 0, size - 1), wanted), (way, nearest, size, length)
     assert resampled > 6_000

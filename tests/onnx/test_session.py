@@ -19,7 +19,7 @@ from session_scripts import CPU, SCRIPTS, X, broken, network, opened, pickled_by
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-import anydml.onnx as ort
+import anydml.onnxruntime as ort
 
 ROOT = Path(__file__).parents[2]
 
@@ -231,7 +231,7 @@ def test_a_program_that_imports_onnxruntime_runs_as_it_is(tmp_path: Path) -> Non
         "except InvalidArgument as error:\n"
         "    print(error)\n"
         "import anydml.onnx, onnxruntime.datasets\n"
-        "real = anydml.onnx.peer.load_onnxruntime()\n"
+        "real = anydml.onnx.library.load_onnxruntime()\n"
         "assert real is not rt and real.InferenceSession is not rt.InferenceSession is InferenceSession\n"
         "assert sys.modules['onnxruntime'] is rt and rt.datasets.__name__ == 'onnxruntime.datasets'\n"
         "compared = anydml.onnx.compare(sys.argv[1], {name: np.ones((1, 3), np.float32)})\n"
@@ -242,7 +242,7 @@ def test_a_program_that_imports_onnxruntime_runs_as_it_is(tmp_path: Path) -> Non
         "-W",
         "error",
         "-m",
-        "anydml.onnx",
+        "anydml.onnxruntime",
         str(tmp_path / "program.py"),
         str(tmp_path / "model.onnx"),
     ]
@@ -251,3 +251,24 @@ def test_a_program_that_imports_onnxruntime_runs_as_it_is(tmp_path: Path) -> Non
     assert lines[0] == "[[2.0, -1.0, 4.0]]", done.stderr
     assert lines[1].endswith("model.onnx: input 'x' must have 2 dimensions, (n, 3); got (3,)")
     assert lines[2] == "onnxruntime True"
+
+
+@pytest.mark.parametrize("name", ["InferenceSession", "SessionOptions", "get_device", "capi", "__version__"])
+def test_names_of_onnx_runtime_are_found_where_they_lay(name: str) -> None:
+    with pytest.warns(FutureWarning, match=f"anydml.onnx.{name} is anydml.onnxruntime.{name} now"):
+        assert getattr(dml.onnx, name) is getattr(ort, name)
+
+
+def test_modules_are_found_where_they_lay() -> None:
+    code = (
+        "import warnings; warnings.simplefilter('always')\n"
+        "with warnings.catch_warnings(record=True) as found:\n"
+        "    from anydml.onnx.session import InferenceSession\n"
+        "    from anydml.onnx.capi.onnxruntime_pybind11_state import InvalidArgument\n"
+        "import anydml.onnxruntime as ort\n"
+        "assert InferenceSession is ort.InferenceSession and InvalidArgument is ort.InvalidArgument\n"
+        "print([str(one.message) for one in found if one.category is FutureWarning])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603 - our own program
+    told = ["anydml.onnx.session is anydml.onnxruntime now", "anydml.onnx.capi is anydml.onnxruntime.capi now"]
+    assert done.stdout == f"{told}\n", done.stderr

@@ -16,8 +16,8 @@ from session_scripts import CPU, X, opened, strings, typed
 if TYPE_CHECKING:
     from pathlib import Path
 
-import anydml.onnx as ort
-from anydml.onnx import seeding
+import anydml.onnxruntime as ort
+from anydml.onnx.lower import tracer
 
 
 def test_an_initializer_must_be_of_the_models_type_and_shape() -> None:
@@ -60,13 +60,13 @@ def test_nodes_on_the_host_are_refused_where_options_ask() -> None:
 
 def test_threads_are_a_sessions_own(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    plain_run = ort.Model.run
+    plain_run = dml.onnx.Model.run
 
     def watched(self: Any, *args: Any, **options: Any) -> Any:
         seen.append(dml.get_num_threads())
         return plain_run(self, *args, **options)
 
-    monkeypatch.setattr(ort.Model, "run", watched)
+    monkeypatch.setattr(dml.onnx.Model, "run", watched)
     before = dml.get_num_threads()
     options = ort.SessionOptions()
     options.intra_op_num_threads = before + 1
@@ -114,7 +114,7 @@ def test_the_model_is_written_where_options_ask(tmp_path: Path) -> None:
 
 
 def test_a_seed_is_for_all_that_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seeding, "_draw", os.urandom)  # and again at the end
+    monkeypatch.setattr(tracer, "_draw", os.urandom)  # and again at the end
     graph = model(node("RandomUniformLike", "x", "y"), {"x": ("float32", [2, 3])}).SerializeToString()
     found = []
     for seed in (1, 1, 2):

@@ -13,7 +13,7 @@ from anydml.engines.cpu.threads import team
 from onnx_flow import X, number, parsed
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
-from anydml.onnx.partition import flow  # isort: skip - as above
+from anydml.onnx.partition import control_flow  # isort: skip - as above
 from anydml.onnx.partition.repeated_body import Quick  # isort: skip - as above
 from anydml.onnx.partition.partitioned_graph import Parts  # isort: skip - as above
 from anydml.onnx.program import Program  # isort: skip - as above
@@ -122,7 +122,7 @@ def test_a_run_like_an_earlier_one_is_done_at_once(monkeypatch: pytest.MonkeyPat
         counted.run({"m": number(3), "x": X[0]})
         scan(3)
         ended.run({"lim": np.array(3, "float32"), "x": np.array(0, "float32")})
-    monkeypatch.setattr(flow, "Stepping", None)  # which nobody may call
+    monkeypatch.setattr(control_flow, "Stepping", None)  # which nobody may call
     found = [(m, counted.run({"m": number(m), "x": X[0] * m}).values()) for m in (1, 2, 5)]
     for m, results in found:
         for result, wanted in zip(results, kept_wanted(m, X[0] * m), strict=True):
@@ -162,7 +162,7 @@ def test_steps_in_one_call_are_as_those_one_by_one(name: str, monkeypatch: pytes
     ]
     quickly = dml.onnx.load(parsed(SWEPT[name]))
     found = [list(quickly.run(inputs).values()) for inputs in several]
-    (body,) = [part._repeated for part in quickly._divided.parts() if isinstance(part, flow.Sweep)]  # type: ignore[union-attr]  # it is divided
+    (body,) = [part._repeated for part in quickly._divided.parts() if isinstance(part, control_flow.Sweep)]  # type: ignore[union-attr]  # it is divided
     is_native = name == "octets" or team.is_available()
     assert [quick._native is not None for idle in body._idle.values() for quick in idle] == [is_native]
     monkeypatch.setattr(Quick, "make_native", lambda *_given, **_options: None)

@@ -19,7 +19,7 @@ import anydml.onnx
 from anydml.arrays.shared import SharedData
 from anydml.core.memory import Buffer, numpy_address, reserve_host
 from anydml.graph.recipe import Recipe
-from anydml.onnx import pieces
+from anydml.onnx import external_data
 from anydml.runtime import constants
 from anydml.runtime.constant_program import Once
 from paths import PATHS
@@ -200,10 +200,10 @@ def run_sliced(loaded: Any, n: int) -> None:
     assert np.array_equal(loaded.run({"x": X[:n]})["y"], np.concatenate([TABLE[:n], X[:n]]))
 
 
-@pytest.mark.skipif(not pieces.CAN_HOLD, reason="files that are open cannot be deleted on Windows")
+@pytest.mark.skipif(not external_data.CAN_HOLD, reason="files that are open cannot be deleted on Windows")
 def test_weights_of_a_file_are_read_when_they_are_asked_for_though_it_is_deleted(tmp_path: Path) -> None:
     loaded = sliced(tmp_path / "model.onnx")
-    assert isinstance(loaded._source.raw["w"], pieces.Piece)
+    assert isinstance(loaded._source.raw["w"], external_data.Piece)
     run_sliced(loaded, 2)
     known = loaded._kept["w"].known
     assert known._flat is None
@@ -214,7 +214,7 @@ def test_weights_of_a_file_are_read_when_they_are_asked_for_though_it_is_deleted
 
 @pytest.mark.parametrize("is_beside", [False, True])
 def test_a_file_that_changed_since_it_was_loaded_is_refused(tmp_path: Path, is_beside: bool) -> None:
-    if not (is_beside or pieces.CAN_HOLD):
+    if not (is_beside or external_data.CAN_HOLD):
         pytest.skip("the file was read whole")
     loaded = sliced(tmp_path / "model.onnx", is_beside=is_beside)
     run_sliced(loaded, 2)
@@ -242,7 +242,7 @@ def test_an_odd_file_is_read_whole(tmp_path: Path, name: str) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(data)
     with path.open("rb") as file:
-        assert pieces.cut_out(file, len(data), 65_536) is None or name == "twice"
+        assert external_data.cut_out(file, len(data), 65_536) is None or name == "twice"
     found = []
     for given in (path, data):
         try:

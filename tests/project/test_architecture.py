@@ -27,6 +27,7 @@ LAYERS = [
     ["__init__"],
     ["explain", "pydirectml"],
     ["onnx"],
+    ["onnxruntime"],
     ["dask"],
     ["dxdispatch"],
     ["models"],

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 OF_ANYDML = [f"anydml.{name}" for name in dir(dml) if isinstance(getattr(dml, name), types.ModuleType)]
-MODULES = ("anydml", *OF_ANYDML, "anydml.onnxruntime", "anydml.onnxruntime.capi")
+MODULES = ("anydml", *OF_ANYDML, "anydml.onnxruntime.capi")
 X = np.arange(12, dtype="float32").reshape(3, 4)
 
 
@@ -92,13 +92,14 @@ def onnx_roots() -> Iterator[Any]:
     yield from (loaded, onnx.check(CROP), onnx.Backend(), onnx.Backend.prepare(CROP))
     yield from (onnx.compare(model, {"x": x}, against="reference", every=True), onnx.reduce(model, lambda _: True))
     yield onnx.load(model).profile({"x": x}, runs=1)
-    options = onnx.SessionOptions()
+    ort = dml.onnxruntime
+    options = ort.SessionOptions()
     options.add_session_config_entry("a", "b")
-    session = onnx.InferenceSession(model.SerializeToString(), options)
+    session = ort.InferenceSession(model.SerializeToString(), options)
     binding = session.io_binding()
     binding.bind_cpu_input("x", x)
-    yield from (options, onnx.RunOptions(), session, binding, session.get_inputs(), session.get_modelmeta())
-    yield from (onnx.OrtValue.ortvalue_from_numpy(x.copy()), onnx.OrtDevice.make("cpu", 0))
+    yield from (options, ort.RunOptions(), session, binding, session.get_inputs(), session.get_modelmeta())
+    yield from (ort.OrtValue.ortvalue_from_numpy(x.copy()), ort.OrtDevice.make("cpu", 0))
 
 
 def dxdispatch_roots() -> Iterator[Any]:
@@ -399,7 +400,7 @@ def test_pydirectml_goes_on_with_what_was_pickled() -> None:
 
 
 def test_copied_options_are_apart() -> None:
-    options = dml.onnx.SessionOptions()
+    options = dml.onnxruntime.SessionOptions()
     options.add_session_config_entry("a", "b")
     options.logid = "one"
     for way in ALL.values():

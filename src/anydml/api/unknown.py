@@ -73,7 +73,7 @@ _INSTEAD = {
     "arrays of NumPy or PyTorch as they are": "tensor array asarray",
     "pydirectml, which is Microsoft's module": "graph_builder input_tensor model binding",
     "anydml.dxdispatch.load_model or anydml.onnx.load": "load load_model",
-    "anydml.onnx.InferenceSession": "inference_session",
+    "anydml.onnxruntime.InferenceSession": "inference_session",
     "expand_dims": "unsqueeze",
     "reshape(x, -1)": "flatten ravel",
     "reshape": "view",

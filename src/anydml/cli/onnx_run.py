@@ -49,7 +49,7 @@ def run_onnx(
 ) -> None:
     """Load, run as often as asked, show the outputs, and write them where a folder is given."""
     from anydml.onnx import load
-    from anydml.onnx.footprint import peak_of_process
+    from anydml.onnx.program import peak_of_process
 
     before = peak_of_process()
     device = Device(engine, feature_level=level)

@@ -14,7 +14,7 @@ from anydml.core.errors import DescriptionError, Fault, show
 from anydml.core.parse import read_int
 from anydml.dask.models import SUBJECT, Ran, lazies
 from anydml.dask.tensors import as_tensor
-from anydml.onnx.loading import load
+from anydml.onnx.model import load
 from anydml.onnx.read import read_model
 from anydml.onnx.tensors import is_external
 from anydml.runtime.device import Device, device_named

@@ -83,8 +83,8 @@ def _find(token: str, payload: bytes, asked: Asked, block: Any) -> Callable[[Map
                 _compiled.clear()
             kind, content = pickle.loads(payload)  # noqa: S301 - as Dask itself sends tasks
             if kind == "onnx":
-                import_alone("anydml.onnx.loading")
-                from anydml.onnx.loading import load
+                import_alone("anydml.onnx.model")
+                from anydml.onnx.model import load
 
                 _compiled[key] = load(content, device=device).run
             else:

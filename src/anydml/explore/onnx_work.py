@@ -12,13 +12,13 @@ from anydml.core.memory import word_bytes
 from anydml.explore.drawing import GraphNode, ModelGraph, Slot, tell
 from anydml.explore.statistics import statistics_of, word_milliseconds
 from anydml.onnx import check, compare, load
-from anydml.onnx.subgraphs import bodies_of, captures, graphs_within, names_read
-from anydml.onnx.tools.random_inputs import make_up, refuse_made_up
 from anydml.onnx.library import AttributeProto, TensorProto, kind_of, node_rules
 from anydml.onnx.lower.node import label_of
 from anydml.onnx.read import read_model
 from anydml.onnx.shapes import assumed_told
+from anydml.onnx.subgraphs import bodies_of, captures, graphs_within, names_read
 from anydml.onnx.tensors import decode_tensor
+from anydml.onnx.tools.random_inputs import make_up, refuse_made_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from anydml.cli.onnx_inputs import Given
     from anydml.explore.jobs import Say
     from anydml.onnx import Model, NodeReport, TensorInfo
-    from anydml.onnx.tools.compare import Difference
     from anydml.onnx.read import Source
+    from anydml.onnx.tools.compare import Difference
 
 
 # The graphs: its own, the bodies of its nodes, and its functions

@@ -3,20 +3,19 @@
 >>> model = load("model.onnx")
 >>> model.run({"x": x})["y"]
 
-The interface of ONNX Runtime is here as well, for programs that were written for it: `InferenceSession` and its kin.
+Programs that were written for ONNX Runtime find its interface in `anydml.onnxruntime`.
 """
 
-from anydml.onnx import capi, session
+import importlib
+import warnings
+
 from anydml.onnx.backend import Backend
-from anydml.onnx.tools.compare import Comparison, Difference, NodeComparison, compare
 from anydml.onnx.checks import TensorInfo
-from anydml.onnx.loading import load
-from anydml.onnx.model import Model
+from anydml.onnx.model import Model, load
+from anydml.onnx.tools.compare import Comparison, Difference, NodeComparison, compare
 from anydml.onnx.tools.minimise import Reduction, reduce, reductions
 from anydml.onnx.tools.report import NodeReport, Report, check
-from anydml.onnxruntime import *  # noqa: F403 - its names, which it lists
 
-__version__ = session.get_version_string()
 __all__ = [
     "Backend",
     "Comparison",
@@ -27,11 +26,18 @@ __all__ = [
     "Reduction",
     "Report",
     "TensorInfo",
-    "capi",
     "check",
     "compare",
     "load",
     "reduce",
     "reductions",
 ]
-__all__ += session.__all__
+
+
+def __getattr__(name: str) -> object:
+    """The names of ONNX Runtime, which lay here: for one release."""
+    session = importlib.import_module("anydml.onnxruntime")
+    if name not in (*session.__all__, "__version__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=None)
+    warnings.warn(f"anydml.onnx.{name} is anydml.onnxruntime.{name} now", FutureWarning, stacklevel=2)
+    return getattr(session, name)

@@ -11,7 +11,7 @@ from anydml.arrays.view import describe
 from anydml.core.errors import BindingError, DescriptionError, DmlError, Fault, UnsupportedError, printable, show
 from anydml.engines import find_engine
 from anydml.onnx.library import backend_base, make_node_model, not_supposed
-from anydml.onnx.loading import load
+from anydml.onnx.model import load
 from anydml.runtime.device import device_named
 
 if TYPE_CHECKING:

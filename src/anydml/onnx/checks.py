@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from anydml.core.display import Table
 from anydml.core.enum_parsing import suggest
 from anydml.core.errors import Fault, ModelFileError, UnsupportedError, printable
-from anydml.onnx.subgraphs import bodies_of, graphs_within
+from anydml.onnx.element_types import ForeignType, read_element_type, refuse_kind, type_name
 from anydml.onnx.functions import why_kept
 from anydml.onnx.library import TensorProto, kind_of
-from anydml.onnx.lower.registry import find_lowering, lowered_kinds
 from anydml.onnx.lower.node import label_of
+from anydml.onnx.lower.registry import find_lowering, lowered_kinds
 from anydml.onnx.signatures import node_faults
-from anydml.onnx.element_types import ForeignType, read_element_type, refuse_kind, type_name
+from anydml.onnx.subgraphs import bodies_of, graphs_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from anydml.core.enums import DataType
-    from anydml.onnx.read import Source
     from anydml.onnx.element_types import ElementType
+    from anydml.onnx.read import Source
 
 Size: TypeAlias = int | str | None
 """A size, the name of an open one, or None for an open one without a name."""

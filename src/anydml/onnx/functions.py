@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anydml.core.errors import Fault, ModelFileError, printable
 from anydml.core.memory import word_bytes
-from anydml.onnx.subgraphs import MOST_DEEP, bodies_of, graphs_within, nodes_within
 from anydml.onnx.library import body_of, make_node, node_rules, own_domain
 from anydml.onnx.lower.registry import find_lowering
+from anydml.onnx.subgraphs import MOST_DEEP, bodies_of, graphs_within, nodes_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -7,6 +7,7 @@ model may abort the process.
 from __future__ import annotations
 
 import functools
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,8 @@ import numpy as np
 
 from anydml.core.errors import EngineMissingError, Fault, ModelError, show
 from anydml.core.late_imports import import_alone
+from anydml.core.locks import make_lock
 from anydml.onnx.contrib_schemas import CONTRIB, TYPES
-from anydml.onnx.peer import load_onnxruntime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -321,3 +322,38 @@ def with_types(info: Any, array: np.ndarray[Any, Any], *, has_shape: bool) -> No
 
     kind = helper.np_dtype_to_tensor_dtype(array.dtype)
     info.type.CopyFrom(helper.make_tensor_type_proto(kind, array.shape if has_shape else [None] * array.ndim))
+
+
+# ONNX Runtime itself, which nodes run on that DirectML has no operator for, and answers are compared with.
+
+NAME = "onnxruntime"
+_lock = make_lock()
+_found: dict[str, Any] = {}
+"""Its modules by name, once they were loaded."""
+
+
+def load_onnxruntime() -> Any:
+    """The package; the real one where this library stands in for it under its name. ImportError where there is none."""
+    with _lock:
+        if not _found:
+            if not hasattr(sys.modules.get(NAME), "as_onnxruntime"):
+                import_alone(NAME)
+                _found.update(_known())
+            else:
+                ours = take_out()
+                try:
+                    import_alone(NAME)
+                    _found.update(_known())
+                finally:
+                    take_out()
+                    sys.modules.update(ours)
+        return _found[NAME]
+
+
+def take_out() -> dict[str, Any]:
+    """The modules of its name, which are gone from those that Python knows."""
+    return {name: sys.modules.pop(name) for name in _known()}
+
+
+def _known() -> dict[str, Any]:
+    return {name: module for name, module in sys.modules.items() if name.partition(".")[0] == NAME}

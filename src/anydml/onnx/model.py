@@ -25,38 +25,37 @@ from anydml.core.late_imports import import_alone
 from anydml.core.locks import cached_property, make_lock
 from anydml.core.memory import HOST
 from anydml.core.parse import read_int
-from anydml.onnx.arguments import first_of, hand_over, hold, memory_told, out_of_memory, refuse_out, send
-from anydml.onnx.tools.random_inputs import index_limits, make_up
-from anydml.onnx.footprint import Footprint, footprint
-from anydml.onnx.checks import TensorInfo, describe, ends_table, shape_of
-from anydml.onnx.into import run_into
-from anydml.onnx.lower.lowering_cache import Kept
-from anydml.onnx.partition.partitioned_model import Divided, graphs_of, picture_of, run_parts, take_value
-from anydml.onnx.partition.segment import looks_at
-from anydml.onnx.program_cache import Programs
+from anydml.graph.without import read_without
+from anydml.onnx.arguments import first_of, hand_over, hold, memory_told, out_of_memory, refuse_out, run_into, send
 from anydml.onnx.call_cache import Recall
+from anydml.onnx.checks import TensorInfo, check_graph, describe, ends_table, shape_of
+from anydml.onnx.element_types import ELEMENT_TYPES
+from anydml.onnx.lower.lowering_cache import Kept
+from anydml.onnx.lower.trace import trace
+from anydml.onnx.lower.values import NeedsValueError, NowhereError, OutsideError
+from anydml.onnx.partition.partitioned_model import Divided, graphs_of, hosts, picture_of, run_parts, take_value
+from anydml.onnx.partition.segment import looks_at
+from anydml.onnx.program import Footprint, Spares, footprint
+from anydml.onnx.program_cache import Programs
+from anydml.onnx.read import read_model
 from anydml.onnx.shapes import Binder, assumed_told
 from anydml.onnx.signatures import result_types
-from anydml.onnx.spares import Spares
-from anydml.onnx.lower.trace import trace
-from anydml.onnx.element_types import ELEMENT_TYPES
-from anydml.onnx.lower.values import NeedsValueError, NowhereError, OutsideError
+from anydml.onnx.tools.random_inputs import index_limits, make_up
+from anydml.runtime.device import Device, device_named
 from anydml.runtime.schedules import Schedules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from anydml.core.display import Table
     from anydml.explain import GraphPicture
     from anydml.onnx.checks import Size
+    from anydml.onnx.lower.values import Value
     from anydml.onnx.partition.partitioned_graph import Parts
     from anydml.onnx.program import Program
-    from anydml.onnx.read import Source
-    from anydml.onnx.lower.values import Value
-    from anydml.runtime.device import Device
+    from anydml.onnx.read import Given, Source
     from anydml.runtime.graph import CompiledGraph
     from anydml.runtime.profile import Profile
-
 
 # Facts on outputs before a run: as they are declared, or as nodes show for sizes made up
 
@@ -505,3 +504,37 @@ class Model(Shown):
     def _shown(self) -> Iterator[str | Table]:
         yield f"{self._source.name}, on {self.device.name}"
         yield ends_table(self.inputs, self.outputs)
+
+
+# Reading an ONNX model, to be run on a device.
+
+
+def load(
+    model: Given,
+    *,
+    device: Device | str | None = None,
+    shapes: Mapping[str, int | Sequence[int]] | None = None,
+    max_memory: int | None = None,
+    max_steps: int | None = None,
+    strict: bool = False,
+    without: Iterable[str] = (),
+) -> Model:
+    """Read an ONNX model, and compile it where every shape is known.
+
+    `shapes` binds the model's open sizes: by the name of an input, to a shape, or by the name of a size, to a number.
+    Whatever is left open is bound by the arrays of a run. `max_memory` is in bytes, and half of what is free where it
+    is not given: the model, its results and what passes between its operators must fit. `max_steps` is how many steps
+    a Loop or a Scan may take in a run, those of loops within it included: a million where it is not given.
+
+    A node without a DirectML operator, or of types that DirectML lacks, runs on the host: by ONNX Runtime where that is
+    installed, else by onnx's reference evaluator. With `strict` it is refused. `without` names rewritings of the graph
+    to leave out: `dml.rewritings()` has them all, and `explain()` says what each did.
+    """
+    if not isinstance(device, Device):
+        device = device_named(device) if device is None or isinstance(device, str) else Device(device)
+    left_out = read_without(without, "load")
+    with memory_told("load"):
+        source = read_model(model, max_memory=max_memory, max_steps=max_steps, is_kept=True)
+        source = replace(source, without=left_out) if left_out else source
+        is_whole = check_graph(source, hosts(source, is_strict=bool(strict)), is_strict=bool(strict))
+        return Model(source, device, {} if shapes is None else shapes, is_strict=bool(strict), is_whole=is_whole)

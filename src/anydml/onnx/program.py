@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import itertools
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+import sys
+import weakref
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -13,14 +15,14 @@ from anydml.arrays.cuda import load_torch
 from anydml.arrays.fingerprints import plain_maker
 from anydml.core.enums import ExecutionFlags
 from anydml.core.errors import BindingError, DmlError, Fault, ModelError, show
-from anydml.core.memory import HOST, numpy_address
+from anydml.core.late_imports import import_alone
+from anydml.core.memory import HOST, numpy_address, word_bytes
 from anydml.ir.verbs import IndexFault
 from anydml.onnx.arguments import send
-from anydml.onnx.outline import outline_of
 from anydml.onnx.lower.trace import of_node
 from anydml.onnx.lower.values import OutsideError
-from anydml.runtime.binding_pool import Rebounds
-from anydml.runtime.buffer_pool import LARGE
+from anydml.runtime.binding_pool import Arenas, Rebounds
+from anydml.runtime.buffer_pool import LARGE, SpareMemory
 from anydml.runtime.graph import CompiledGraph
 from anydml.runtime.launches import in_a_row
 from anydml.runtime.profiler_hook import WATCHER
@@ -30,14 +32,16 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from anydml.core.limits import MemoryLimit
-    from anydml.onnx.outline import Outline
-    from anydml.onnx.spares import Spares
-    from anydml.onnx.tensors import Beside
     from anydml.onnx.lower.trace import Trace
     from anydml.onnx.lower.values import Value
+    from anydml.onnx.tensors import Beside
     from anydml.runtime.device import Device
 
     Maker: TypeAlias = Callable[[int | None], CompiledGraph]
+    from collections.abc import Collection, Iterable
+
+    from anydml.api.expression import Expression
+
 
 _MOST_LAUNCHES = 64
 
@@ -309,3 +313,118 @@ def _copy(given: Any, result: Any) -> None:
     if isinstance(given, np.ndarray):
         given = load_torch().from_numpy(given.copy())
     result.view(-1).copy_(given.reshape(-1).view(result.dtype))
+
+
+# The inputs and outputs of a program, apart from its graph: found by a trace, and kept with a plan of the graph.
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """The inputs and outputs of a model for certain shapes, and where the outputs come from."""
+
+    outputs: dict[str, Value]
+    """By name, apart from any graph."""
+    reads: list[str]
+    """The inputs that the graph takes, in its order."""
+    made: list[int]
+    """By the graph's output, the number of the model's."""
+    copied: dict[int, str | int]
+    """By the number of an output of the model's, the input or the other output that it repeats."""
+    labels: Mapping[str, str]
+    """By the name that a node has in the graph, what errors call it."""
+    rules: Mapping[str, tuple[str, str, int]]
+    """By the name of a gather that is there to check its indices, the field and the rule that they break."""
+    assumed: Collection[str]
+    """The names of those that find outside what the program does not hold for."""
+    states: Mapping[str, np.ndarray[Any, Any]]
+    """By the name among the inputs, the key of a generator whose state each run gives."""
+
+
+def outline_of(found: Trace) -> tuple[Outline, list[Expression]]:
+    """Look at what a trace found; the second part are the outputs of its graph."""
+    tracer = found.tracer
+    values = {name: value for name, value in found.outputs.items() if value is not None}
+    reads = list(tracer.inputs)
+    numbers: dict[tuple[int, int], int] = {}
+    made: list[int] = []
+    copied: dict[int, str | int] = {}
+    expressions: list[Expression] = []
+    for i, value in enumerate(values.values()):
+        if value.is_known:
+            continue
+        source = None if value.expression is None else value.expression.source
+        if source is None or source.is_input:
+            copied[i] = value.source if source is None else reads[source.number]
+            continue
+        assert value.expression is not None  # noqa: S101 - for type checkers: it has a source
+        place = (source.number, value.expression.slot)
+        if place in numbers:
+            copied[i] = numbers[place]
+        else:
+            numbers[place] = i
+            made.append(i)
+            expressions.append(value.expression)
+    outputs = {name: value.for_next_graph() for name, value in values.items()}
+    return Outline(
+        outputs, reads, made, copied, tracer.labels, tracer.rules, tracer.assumed, tracer.states
+    ), expressions
+
+
+# How much memory a model takes: what its programs hold and a run needs, and what the system counted.
+
+
+class Footprint(NamedTuple):
+    """Bytes of the device's memory, as they were planned."""
+
+    weights: int
+    """Constants as programs read them, each once: packed where an engine wants them so, and then not as they were."""
+    arena: int
+    """Memory between operators, of the program that needs most: runs share it, one at a time."""
+    results: int
+    """The outputs of that program, which are the caller's."""
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return sum(self)
+
+    def __str__(self) -> str:
+        parts = zip(self._fields, self, strict=True)
+        return f"{word_bytes(self.total)} ({', '.join(f'{name} {word_bytes(size)}' for name, size in parts)})"
+
+
+def footprint(programs: Iterable[Program]) -> Footprint:
+    """The memory of some programs of a model, which may share their constants."""
+    weights: dict[int, int] = {}
+    most = (0, 0)
+    for program in programs:
+        if program.compiled is not None:
+            weights |= program.compiled.held
+        scratch = 0 if program.compiled is None else program.compiled.temporary_size
+        most = max(most, (scratch, program.result_size))
+    return Footprint(sum(weights.values()), *most)
+
+
+def peak_of_process() -> int | None:
+    """The most bytes of memory that this process has had; None where the system does not say."""
+    try:
+        import_alone("resource")
+        import resource
+    except ImportError:  # Windows
+        return None
+    found: int = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return found if sys.platform == "darwin" else found * 1024
+
+
+# Memory that the programs of a model share: of large results, and scratch memory.
+
+
+class Spares:
+    """The memory of the last two large results, and scratch memory."""
+
+    def __init__(self) -> None:
+        self.arenas = Arenas()
+        """The scratch memory of all programs."""
+        self.programs: weakref.WeakSet[Program] = weakref.WeakSet()
+        """Those of a model, of its parts and of their bodies."""
+        self.results = SpareMemory()

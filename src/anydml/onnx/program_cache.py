@@ -16,13 +16,12 @@ from anydml.core.locks import make_lock
 from anydml.core.symbolic_sizes import OpenSize
 from anydml.ir.substitution import Rebuilt
 from anydml.onnx.arguments import on_host
-from anydml.onnx.outline import outline_of
-from anydml.onnx.stored_plans import PlansOnDisk
-from anydml.onnx.program import Program
-from anydml.onnx.shapes import refuse_large
-from anydml.onnx.lower.tracer import MOST_FOLDED_BYTES
 from anydml.onnx.lower.trace import trace
+from anydml.onnx.lower.tracer import MOST_FOLDED_BYTES
 from anydml.onnx.lower.values import Known, NeedsValueError, OpenData
+from anydml.onnx.program import Program, outline_of
+from anydml.onnx.shapes import refuse_large
+from anydml.onnx.stored_plans import PlansOnDisk
 from anydml.runtime.graph import CompiledGraph
 from anydml.runtime.planning import Prepared
 
@@ -32,9 +31,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from anydml.onnx.lower.lowering_cache import Kept
-    from anydml.onnx.outline import Outline
+    from anydml.onnx.program import Outline, Spares
     from anydml.onnx.read import Source
-    from anydml.onnx.spares import Spares
     from anydml.runtime.device import Device
 
     Shapes = Mapping[str, tuple[int, ...]]

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from anydml.core.errors import DescriptionError, Fault, ModelFileError, UnsupportedError, printable, show
 from anydml.core.files import Files, open_plain
 from anydml.core.limits import MemoryLimit, read_max_steps
-from anydml.onnx.subgraphs import graphs_within, names_read, nodes_within
+from anydml.onnx.external_data import CAN_HOLD, HeldFile, Piece, as_bytes, cut_out
 from anydml.onnx.functions import find_functions, inlined
 from anydml.onnx.library import IR_VERSION, ONNX_DOMAINS, OPSET_VERSION, VERSION, ModelProto, own_domain
-from anydml.onnx.external_data import CAN_HOLD, HeldFile, Piece, as_bytes, cut_out
-from anydml.onnx.tensors import Beside
 from anydml.onnx.lower.values import check_dimensions
+from anydml.onnx.subgraphs import graphs_within, names_read, nodes_within
+from anydml.onnx.tensors import Beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.core.errors import Fault, ModelError, printable
 from anydml.onnx.contrib_schemas import CONTRIB, OTHERWISE
-from anydml.onnx.library import AttributeProto, TensorProto, kind_of, node_rules
 from anydml.onnx.element_types import ELEMENT_TYPES
+from anydml.onnx.library import AttributeProto, TensorProto, kind_of, node_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from anydml.onnx.element_types import ElementType
     from anydml.onnx.library import SlotRule
     from anydml.onnx.lower.node import Node
-    from anydml.onnx.element_types import ElementType
     from anydml.onnx.lower.values import Value
 
 

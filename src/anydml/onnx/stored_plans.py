@@ -16,20 +16,19 @@ import numpy as np
 from anydml.arrays.shared import SharedData
 from anydml.core.locks import cached_property
 from anydml.onnx.library import VERSION
-from anydml.onnx.program import Program
 from anydml.onnx.lower.scope import Scope
-from anydml.onnx.tensors import is_external
 from anydml.onnx.lower.tracer import MOST_FOLDED_BYTES
+from anydml.onnx.program import Program
+from anydml.onnx.tensors import is_external
 from anydml.runtime.graph import CompiledGraph
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from anydml.onnx.lower.lowering_cache import Kept
-    from anydml.onnx.outline import Outline
-    from anydml.onnx.read import Source
-    from anydml.onnx.spares import Spares
     from anydml.onnx.lower.values import Known, Value
+    from anydml.onnx.program import Outline, Spares
+    from anydml.onnx.read import Source
     from anydml.runtime.device import Device
     from anydml.runtime.planning import GraphPlan
 

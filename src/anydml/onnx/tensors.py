@@ -14,9 +14,9 @@ from anydml.arrays.nibbles import unpack
 from anydml.core.enums import DataType
 from anydml.core.errors import Fault, ModelFileError, printable, show
 from anydml.core.files import open_plain
-from anydml.onnx.library import TensorProto
-from anydml.onnx.external_data import Piece
 from anydml.onnx.element_types import read_element_type
+from anydml.onnx.external_data import Piece
+from anydml.onnx.library import TensorProto
 from anydml.onnx.lower.values import Known, NowhereError, Value, check_dimensions
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """ONNX Runtime's interface: what a program that imports onnxruntime calls, on DirectML's operators.
 
->>> import anydml.onnx as ort  # was: import onnxruntime as ort
+>>> import anydml.onnxruntime as ort  # was: import onnxruntime as ort
 >>> session = ort.InferenceSession("model.onnx", providers=["DmlExecutionProvider"])
 >>> session.run(None, {"x": x})
 """
@@ -42,6 +42,7 @@ from anydml.onnxruntime.process import (
 )
 from anydml.onnxruntime.providers import get_all_providers, get_available_providers, get_device
 
+__version__ = get_version_string()
 __all__ = [
     "EPFail",
     "EngineError",
@@ -79,3 +80,7 @@ __all__ = [
     "set_default_logger_verbosity",
     "set_seed",
 ]
+
+from anydml.onnxruntime import capi
+
+__all__ += ["capi"]

@@ -1,6 +1,6 @@
-"""`python -m anydml.onnx script.py …` runs a script that imports onnxruntime, with this library in its place.
+"""`python -m anydml.onnxruntime script.py …` runs a script that imports onnxruntime, with this library in its place.
 
-`-m module …` runs a module. Nothing of the script changes; see `anydml.onnx.as_onnxruntime`.
+`-m module …` runs a module. Nothing of the script changes; see `anydml.onnxruntime.as_onnxruntime`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from anydml.onnxruntime.process import as_onnxruntime
 
-_USAGE = "usage: python -m anydml.onnx (script.py | -m module) [arguments]"
+_USAGE = "usage: python -m anydml.onnxruntime (script.py | -m module) [arguments]"
 
 
 def main() -> None:

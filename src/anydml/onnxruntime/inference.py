@@ -20,7 +20,8 @@ from anydml.core.locks import cached_property, make_lock
 from anydml.engines.common.threads import get_num_threads, number_cell
 from anydml.graph.without import rewritings
 from anydml.onnx.library import ModelProto, tensor_of
-from anydml.onnx.loading import load
+from anydml.onnx.lower.values import OutsideError
+from anydml.onnx.model import load
 from anydml.onnx.read import read_model
 from anydml.onnxruntime.binding import IOBinding
 from anydml.onnxruntime.description import NodeArg, describe_model, describe_value
@@ -29,7 +30,6 @@ from anydml.onnxruntime.ort_errors import Fail, NoSuchFile, refuse, refuse_type,
 from anydml.onnxruntime.ort_value import OrtValue, on_host
 from anydml.onnxruntime.providers import find_device, read_providers
 from anydml.onnxruntime.type_names import dtype_of, type_of
-from anydml.onnx.lower.values import OutsideError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -8,8 +8,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from anydml.onnx import capi, seeding
-from anydml.onnx.peer import NAME, load_onnxruntime, take_out
+from anydml.onnx.library import NAME, load_onnxruntime, take_out
+from anydml.onnx.lower import tracer
 from anydml.onnxruntime.ort_errors import refuse, refuse_type
 
 INTERFACE = "1.24.0"
@@ -30,7 +30,7 @@ def set_seed(seed: int) -> None:
     """Let random numbers of nodes without a seed, in models compiled from now on, be the same at each start."""
     if not isinstance(seed, int):
         raise refuse_type("set_seed", "seed", "of type int", seed)
-    seeding.set_seed(seed)
+    tracer.set_seed(seed)
 
 
 def set_default_logger_severity(severity: int) -> None:
@@ -57,9 +57,10 @@ def disable_telemetry_events() -> None:
 def as_onnxruntime() -> None:
     """Let `import onnxruntime` find this interface, in this process and from now on.
 
-    `python -m anydml.onnx script.py` does so and runs a script. What ONNX Runtime has beside its interface, such as
-    onnxruntime.quantization, is ONNX Runtime's own where it is installed, and not there where it is not. Whoever holds
-    names of ONNX Runtime's already keeps them, so call it first; nodes that run on the host go on to find the real one.
+    `python -m anydml.onnxruntime script.py` does so and runs a script. What ONNX Runtime has beside its interface, such
+    as onnxruntime.quantization, is ONNX Runtime's own where it is installed, and not there where it is not. Whoever
+    holds names of ONNX Runtime's already keeps them, so call it first; nodes that run on the host go on to find the
+    real one.
     """
     if hasattr(sys.modules.get(NAME), "as_onnxruntime"):
         return
@@ -71,9 +72,10 @@ def as_onnxruntime() -> None:
         load_onnxruntime()  # which keeps it
     module: Any = ModuleType(NAME, __doc__)
     module.__spec__, module.__path__ = spec, spec.submodule_search_locations
-    ours = sys.modules["anydml.onnx"]
+    ours = sys.modules["anydml.onnxruntime"]
     vars(module).update({name: getattr(ours, name) for name in (*ours.__all__, "__version__")})
     take_out()
     sys.modules[NAME] = module
+    capi = ours.capi
     for name in [name for name in sys.modules if name.startswith(capi.__name__)]:
         sys.modules[f"{NAME}.capi" + name.removeprefix(capi.__name__)] = capi

@@ -13,15 +13,15 @@ import anydml as dml
 from anydml.core.enums import DataType, IndexMode
 from anydml.core.enums import MultiheadAttentionMaskType as Mask
 from anydml.core.errors import show
+from anydml.onnx.element_types import element_of
+from anydml.onnx.lower.cumulative import within
+from anydml.onnx.lower.data_movement import retyped, spread, transposed
 from anydml.onnx.lower.elementwise import common_shape, compute
 from anydml.onnx.lower.indexing import take_blocks
-from anydml.onnx.lower.data_movement import retyped, spread, transposed
 from anydml.onnx.lower.matmul import exact, multiply
-from anydml.onnx.lower.cumulative import within
-from anydml.onnx.lower.slicing import take
-from anydml.onnx.lower.qdq_to_int8 import Whole
 from anydml.onnx.lower.node import Node
-from anydml.onnx.element_types import element_of
+from anydml.onnx.lower.qdq_to_int8 import Whole
+from anydml.onnx.lower.slicing import take
 from anydml.onnx.lower.values import Parts, Value
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ import numpy as np
 
 import anydml as dml
 from anydml.core.enums import DataType, IsInfinityMode, RoundingMode
-from anydml.onnx.lower.elementwise import broadcast, compute, one_to_one, operands
-from anydml.onnx.lower.data_movement import convert, retyped
 from anydml.onnx.element_types import BOOL, DOUBLE, FLOAT, INT64, UINT64, element_of
+from anydml.onnx.lower.data_movement import convert, retyped
+from anydml.onnx.lower.elementwise import broadcast, compute, one_to_one, operands
 from anydml.onnx.lower.values import Value
 
 if TYPE_CHECKING:

@@ -10,20 +10,20 @@ import numpy as np
 import anydml as dml
 from anydml.core.enums import DataType, ReduceFunction
 from anydml.core.errors import printable
-from anydml.onnx.lower.elementwise import compute
-from anydml.onnx.lower.indexing import take_blocks
+from anydml.onnx.element_types import INT32, INT64, element_of
 from anydml.onnx.lower.data_movement import convert, spread
 from anydml.onnx.lower.data_movement import transposed as transposed_to
-from anydml.onnx.lower.reductions import reduce
+from anydml.onnx.lower.elementwise import compute
+from anydml.onnx.lower.indexing import take_blocks
 from anydml.onnx.lower.qdq_to_int8 import given_zero, whole
-from anydml.onnx.element_types import INT32, INT64, element_of
+from anydml.onnx.lower.reductions import reduce
 from anydml.onnx.lower.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from anydml.onnx.lower.node import Node
     from anydml.onnx.element_types import ElementType
+    from anydml.onnx.lower.node import Node
     from anydml.onnx.lower.values import Parts
 
 

@@ -8,14 +8,14 @@ import numpy as np
 
 import anydml as dml
 from anydml.core.enums import AxisDirection, DataType
-from anydml.onnx.lower.data_movement import retyped
 from anydml.onnx.element_types import UINT64
+from anydml.onnx.lower.data_movement import retyped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anydml.onnx.lower.node import Node
     from anydml.onnx.element_types import ElementType
+    from anydml.onnx.lower.node import Node
     from anydml.onnx.lower.values import Value
 
 

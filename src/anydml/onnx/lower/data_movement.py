@@ -9,17 +9,17 @@ import anydml as dml
 from anydml.core.enums import DataType, DepthSpaceOrder, PaddingMode
 from anydml.core.errors import show
 from anydml.core.memory import packed_strides
+from anydml.onnx.element_types import BOOL, DOUBLE, UINT64, element_of, read_element_type
 from anydml.onnx.library import TensorProto
 from anydml.onnx.lower.elementwise import compute
 from anydml.onnx.lower.slicing import take
-from anydml.onnx.element_types import BOOL, DOUBLE, UINT64, element_of, read_element_type
 from anydml.onnx.lower.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from anydml.onnx.lower.node import Node
     from anydml.onnx.element_types import ElementType
+    from anydml.onnx.lower.node import Node
 
 
 # Transpose, Expand, Concat, Cast, CastLike and BitCast

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.api.derived import function_of, parameters_of
 from anydml.core.operator_type import function_name
-from anydml.onnx.library import node_rules
-from anydml.onnx.packing import MOST_DIMENSIONS
 from anydml.onnx.element_types import BOOL
+from anydml.onnx.library import node_rules
+from anydml.onnx.lower.tracer import MOST_DIMENSIONS
 from anydml.operators import OPERATORS
 from anydml.operators.elementwise import ElementWise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from anydml.onnx.lower.node import Node
     from anydml.onnx.element_types import ElementType
+    from anydml.onnx.lower.node import Node
     from anydml.onnx.lower.values import Value
 
 _FIRST_WITH_NUMPY_BROADCASTING = 7

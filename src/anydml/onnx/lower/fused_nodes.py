@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.core.enums import DataType
+from anydml.onnx.element_types import FLOAT, element_of
 from anydml.onnx.library import TensorProto, make_node, node_rules
 from anydml.onnx.lower.node import Node
-from anydml.onnx.element_types import FLOAT, element_of
 from anydml.onnx.lower.values import Value
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ import anydml as dml
 from anydml.core.enums import IndexMode, ReduceFunction
 from anydml.core.errors import show
 from anydml.core.memory import packed_strides
-from anydml.onnx.lower.elementwise import compute
+from anydml.onnx.element_types import BOOL, FLOAT, INT64, UINT32
 from anydml.onnx.lower.data_movement import convert
+from anydml.onnx.lower.elementwise import compute
 from anydml.onnx.lower.reductions import reduce
 from anydml.onnx.lower.slicing import take
-from anydml.onnx.element_types import BOOL, FLOAT, INT64, UINT32
 from anydml.onnx.lower.values import Value
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from anydml.core.errors import Fault, IndexRangeError
 from anydml.core.guards import tape_on
 from anydml.core.memory import packed_strides
 from anydml.core.symbolic_sizes import as_numbers
-from anydml.onnx.lower.elementwise import compute
-from anydml.onnx.lower.data_movement import convert, retyped, spread
-from anydml.onnx.lower.cumulative import within
-from anydml.onnx.lower.slicing import take
 from anydml.onnx.element_types import BOOL, INT64, UINT64, element_of
+from anydml.onnx.lower.cumulative import within
+from anydml.onnx.lower.data_movement import convert, retyped, spread
+from anydml.onnx.lower.elementwise import compute
+from anydml.onnx.lower.slicing import take
 from anydml.onnx.lower.values import Value
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.core.errors import printable
 from anydml.core.guards import own_cache
-from anydml.onnx.subgraphs import has_bodies
 from anydml.onnx.library import kind_of
 from anydml.onnx.lower.node import label_of
 from anydml.onnx.lower.values import Value
+from anydml.onnx.subgraphs import has_bodies
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -9,11 +9,11 @@ import anydml as dml
 from anydml.core.enums import ReduceFunction
 from anydml.core.errors import show
 from anydml.core.memory import packed_strides
-from anydml.onnx.lower.elementwise import common_shape, compute
-from anydml.onnx.lower.data_movement import convert, spread, transposed
-from anydml.onnx.lower.reductions import reduce
-from anydml.onnx.lower.qdq_to_int8 import Whole, given_zero, whole
 from anydml.onnx.element_types import FLOAT, INT32
+from anydml.onnx.lower.data_movement import convert, spread, transposed
+from anydml.onnx.lower.elementwise import common_shape, compute
+from anydml.onnx.lower.qdq_to_int8 import Whole, given_zero, whole
+from anydml.onnx.lower.reductions import reduce
 from anydml.onnx.lower.values import Value
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from anydml.core.errors import Fault, ModelError, UnsupportedError, printable, show
 from anydml.onnx.library import AttributeProto, kind_of, node_rules
-from anydml.onnx.tensors import decode_tensor
 from anydml.onnx.lower.values import check_dimensions
+from anydml.onnx.tensors import decode_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import anydml as dml
 from anydml.core.enums import DataType, ReduceFunction
-from anydml.onnx.lower.elementwise import compute
-from anydml.onnx.lower.data_movement import convert
-from anydml.onnx.lower.reductions import reduce
 from anydml.onnx.element_types import BOOL, FLOAT
+from anydml.onnx.lower.data_movement import convert
+from anydml.onnx.lower.elementwise import compute
+from anydml.onnx.lower.reductions import reduce
 from anydml.onnx.lower.values import Value
 
 if TYPE_CHECKING:

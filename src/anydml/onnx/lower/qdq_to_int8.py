@@ -13,9 +13,9 @@ import numpy as np
 
 import anydml as dml
 from anydml.core.enums import DataType
-from anydml.onnx.lower.elementwise import compute
-from anydml.onnx.lower.data_movement import convert
 from anydml.onnx.element_types import FLOAT, INT32
+from anydml.onnx.lower.data_movement import convert
+from anydml.onnx.lower.elementwise import compute
 from anydml.onnx.lower.values import Parts
 from anydml.operators.quantization import sum_type
 

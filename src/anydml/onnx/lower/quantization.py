@@ -12,11 +12,11 @@ import anydml as dml
 from anydml.arrays.nibbles import pack
 from anydml.core.enums import DataType, RoundingMode
 from anydml.ir.blocked_weights import has_way
+from anydml.onnx.element_types import FLOAT, element_of, read_element_type
+from anydml.onnx.lower.data_movement import convert, spread
 from anydml.onnx.lower.elementwise import compute
 from anydml.onnx.lower.indexing import take_blocks
-from anydml.onnx.lower.data_movement import convert, spread
 from anydml.onnx.lower.slicing import take
-from anydml.onnx.element_types import FLOAT, element_of, read_element_type
 from anydml.onnx.lower.values import Known, Value
 
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import anydml as dml
 from anydml.core.enums import DataType, ReduceFunction
-from anydml.onnx.lower.elementwise import compute
-from anydml.onnx.lower.data_movement import convert
 from anydml.onnx.element_types import BOOL, FLOAT, INT32, INT64, element_of, read_element_type
+from anydml.onnx.lower.data_movement import convert
+from anydml.onnx.lower.elementwise import compute
 from anydml.onnx.lower.values import Value, check_dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anydml.onnx.lower.node import Node
     from anydml.onnx.element_types import ElementType
+    from anydml.onnx.lower.node import Node
 
 _UINT32 = element_of(DataType.UINT32)
 _DIGITS = {DataType.FLOAT16: 11}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from anydml.core.enums import DataType
 from anydml.core.errors import show
 from anydml.core.memory import packed_strides
-from anydml.onnx.lower.cumulative import within
 from anydml.onnx.element_types import element_of
+from anydml.onnx.lower.cumulative import within
 from anydml.operators import FusedActivation
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from anydml.onnx.lower.values import Value, check_dimensions
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from anydml.onnx.lower.node import Node
     from anydml.onnx.element_types import ElementType
+    from anydml.onnx.lower.node import Node
 
 
 # Shapes

@@ -18,10 +18,10 @@ import anydml as dml
 from anydml.core.enums import AxisDirection, DataType, InterpolationMode, RoundingMode
 from anydml.core.errors import show
 from anydml.core.late_imports import import_alone
-from anydml.onnx.lower.composite_elementwise import chosen
-from anydml.onnx.lower.elementwise import compute
-from anydml.onnx.lower.data_movement import convert
 from anydml.onnx.element_types import BOOL, FLOAT, INT64
+from anydml.onnx.lower.composite_elementwise import chosen
+from anydml.onnx.lower.data_movement import convert
+from anydml.onnx.lower.elementwise import compute
 from anydml.onnx.lower.values import Value
 from anydml.operators.resampling import ratio_of
 

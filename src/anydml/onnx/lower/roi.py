@@ -9,13 +9,13 @@ import numpy as np
 import anydml as dml
 from anydml.core.enums import ReduceFunction
 from anydml.core.errors import show
+from anydml.onnx.element_types import BOOL, FLOAT, INT64, UINT64
+from anydml.onnx.lower.cumulative import within
+from anydml.onnx.lower.data_movement import convert
 from anydml.onnx.lower.elementwise import compute
 from anydml.onnx.lower.grid_sample import Taps, by_image, sampled
-from anydml.onnx.lower.data_movement import convert
 from anydml.onnx.lower.reductions import reduce
-from anydml.onnx.lower.cumulative import within
 from anydml.onnx.lower.slicing import take
-from anydml.onnx.element_types import BOOL, FLOAT, INT64, UINT64
 from anydml.onnx.lower.values import Value
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from anydml.onnx.tensors import decode_tensor
 
 if TYPE_CHECKING:
     from anydml.onnx.lower.lowering_cache import Kept, Line
-    from anydml.onnx.read import Source
     from anydml.onnx.lower.values import Value
+    from anydml.onnx.read import Source
 
 
 class UnknownError(UnsupportedError):

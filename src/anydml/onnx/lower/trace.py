@@ -14,17 +14,17 @@ from anydml.core.errors import DescriptionError, DmlError, Fault, ModelError, Un
 from anydml.core.guards import off_tape, own_cache, tape_on
 from anydml.core.symbolic_sizes import OpenSize, is_open
 from anydml.onnx.checks import TensorInfo, check_support, describe, element_of
+from anydml.onnx.element_types import BOOL, INT32, INT64
 from anydml.onnx.lower.lowering_cache import Kept
-from anydml.onnx.lower.registry import find_lowering
-from anydml.onnx.lower.qdq_to_int8 import KINDS, OPENING, put_together, remember_parts, with_parts
 from anydml.onnx.lower.node import Node
 from anydml.onnx.lower.offsets import is_offset, names_in, remember
+from anydml.onnx.lower.qdq_to_int8 import KINDS, OPENING, put_together, remember_parts, with_parts
+from anydml.onnx.lower.registry import find_lowering
 from anydml.onnx.lower.repeated_layers import NEW, key_of, sketch
 from anydml.onnx.lower.scope import Scope
-from anydml.onnx.signatures import check_types
 from anydml.onnx.lower.tracer import Tracer
-from anydml.onnx.element_types import BOOL, INT32, INT64
 from anydml.onnx.lower.values import Known, NeedsValueError, Value
+from anydml.onnx.signatures import check_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

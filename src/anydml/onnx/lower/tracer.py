@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import os
+import random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,12 +15,11 @@ import anydml as dml
 from anydml.api.builder import Graph
 from anydml.arrays.tensor import TensorDesc
 from anydml.core.enums import DataType
-from anydml.core.errors import DescriptionError, Fault, ModelError, printable
+from anydml.core.errors import DescriptionError, Fault, ModelError, UnsupportedError, printable
 from anydml.core.guards import tape_on
+from anydml.core.memory import packed_strides
 from anydml.core.symbolic_sizes import as_numbers, is_open
 from anydml.graph.nodes import OperatorNode
-from anydml.onnx.packing import MOST_DIMENSIONS, check_rank, depends_on_sizes, is_packed, stand_in
-from anydml.onnx.seeding import draw_key
 from anydml.onnx.element_types import element_of
 from anydml.onnx.lower.values import MOST_KNOWN, Known, Value
 from anydml.runtime.device import device_named
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.api.expression import Expression
+    from anydml.onnx.element_types import ElementType
     from anydml.onnx.lower.node import Node
     from anydml.onnx.tensors import Beside
-    from anydml.onnx.element_types import ElementType
     from anydml.operators import OperatorDesc
     from anydml.runtime.device import Device
 
@@ -314,3 +315,51 @@ class Tracer:
             name = f"{base} #{next(numbers)}"
         self.labels[name] = self.label
         return expression.named(name)
+
+
+# Values as functions take them: packed, of not too many dimensions, and stand-ins that have shapes alone.
+
+MOST_DIMENSIONS = 8
+
+
+def depends_on_sizes(inputs: Sequence[Value], shape: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:
+    """Whether what is computed depends on open sizes."""
+    if tape_on() is None:
+        return False
+    return is_open(shape) or is_open(arguments) or any(one.known is not None and one.known.is_open for one in inputs)
+
+
+def stand_in(graph: Graph, value: Value, shape: tuple[int, ...] | None = None) -> Expression:
+    """A tensor without elements, for a function to check what it would be given."""
+    sizes = (value.shape if shape is None else shape) or (1,)
+    check_rank(sizes)
+    return graph.input(TensorDesc(value.element.data_type, sizes))
+
+
+def is_packed(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether strides are those of packed memory, wherever a dimension has more than one element."""
+    packed = packed_strides(shape)
+    return all(size == 1 or a == b for size, a, b in zip(shape, strides, packed, strict=True))
+
+
+def check_rank(shape: tuple[int, ...]) -> None:
+    """Refuse more dimensions than DirectML's operators take."""
+    if len(shape) > MOST_DIMENSIONS:
+        rule = f"a tensor must have at most {MOST_DIMENSIONS} dimensions, DirectML's most, for anything but a reshape"
+        raise UnsupportedError("onnx", Fault(field="shape", rule=rule, value=shape, found=str(len(shape))))
+
+
+# Keys for random numbers whose node has no seed: chance's own, until somebody sets a seed for all of them.
+
+_draw = os.urandom
+
+
+def draw_key() -> bytes:
+    """A key of 8 bytes, another one at each call."""
+    return _draw(8)
+
+
+def set_seed(seed: int) -> None:
+    """Let nodes without a seed, of models that are compiled from now on, draw the same numbers at each start."""
+    global _draw
+    _draw = random.Random(seed).randbytes  # noqa: S311 - numbers that can be had again are what it is for

@@ -35,7 +35,7 @@ model's memory limit, and `scope.source.name` what errors call the model.
 """
 
 from anydml.onnx.partition.part import Part, part_of
-from anydml.onnx.partition.scope import Scope
 from anydml.onnx.partition.partitioned_graph import Parts
+from anydml.onnx.partition.scope import Scope
 
 __all__ = ["Part", "Parts", "Scope", "part_of"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.core.errors import Fault, ModelFileError, UnsupportedError, printable, show
+from anydml.onnx.element_types import ELEMENT_TYPES
 from anydml.onnx.library import array_of, make_info
-from anydml.onnx.partition.planner import Recut
+from anydml.onnx.lower.values import NowhereError
 from anydml.onnx.partition.host import host_tensor
+from anydml.onnx.partition.planner import Recut
 from anydml.onnx.partition.segment import Segment, trace_constants
 from anydml.onnx.tensors import decode_tensor
-from anydml.onnx.element_types import ELEMENT_TYPES
-from anydml.onnx.lower.values import NowhereError
 
 if TYPE_CHECKING:
     from anydml.onnx.lower.lowering_cache import Kept

@@ -23,11 +23,10 @@ import onnx.numpy_helper
 
 from anydml.core.errors import DmlError, Fault, ModelError, UnsupportedError, printable, show
 from anydml.core.late_imports import import_alone
-from anydml.onnx.library import kind_of, make_info, own_domain
-from anydml.onnx.lower.node import label_of
-from anydml.onnx.peer import load_onnxruntime
-from anydml.onnx.signatures import type_fault
 from anydml.onnx.element_types import type_name
+from anydml.onnx.library import kind_of, load_onnxruntime, make_info, own_domain
+from anydml.onnx.lower.node import label_of
+from anydml.onnx.signatures import type_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

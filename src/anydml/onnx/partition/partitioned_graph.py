@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from anydml.core.locks import make_lock
-from anydml.onnx.subgraphs import has_bodies, names_read, nodes_within
-from anydml.onnx.lower.lowering_cache import Kept
 from anydml.onnx.library import kind_of, make_info
-from anydml.onnx.lower.registry import find_lowering
+from anydml.onnx.lower.lowering_cache import Kept
 from anydml.onnx.lower.node import label_of
-from anydml.onnx.partition.planner import Item, Place, Recut, arrange
+from anydml.onnx.lower.registry import find_lowering
 from anydml.onnx.partition.constants import Constants, refused_constants
-from anydml.onnx.partition.host import HostPart
-from anydml.onnx.partition.host_sizes import may_grow
+from anydml.onnx.partition.host import HostPart, may_grow
 from anydml.onnx.partition.part import Bound, makers
+from anydml.onnx.partition.planner import Item, Place, Recut, arrange
 from anydml.onnx.partition.segment import Segment
+from anydml.onnx.subgraphs import has_bodies, names_read, nodes_within
 from anydml.runtime.launches import in_a_row
 
 if TYPE_CHECKING:

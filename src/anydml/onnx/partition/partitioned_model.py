@@ -11,28 +11,27 @@ from anydml.core.errors import BindingError, Fault, printable, show
 from anydml.core.locks import make_lock
 from anydml.core.memory import HOST, word_bytes
 from anydml.explain import GraphPicture
-from anydml.onnx.arguments import check_apart, hand_over, send, take, take_out
-from anydml.onnx.into import check_outputs
-from anydml.onnx.library import kind_of, own_domain
-from anydml.onnx.lower.node import label_of
-from anydml.onnx.partition.host_evaluator import is_known
-from anydml.onnx.partition.control_flow import Flow
-from anydml.onnx.partition.host import HostPart
-from anydml.onnx.partition.part import makers
-from anydml.onnx.partition.scope import Scope
-from anydml.onnx.partition.segment import Segment
-from anydml.onnx.partition.partitioned_graph import Parts
+from anydml.onnx.arguments import check_apart, check_outputs, hand_over, send, take, take_out
 from anydml.onnx.call_cache import Recall
 from anydml.onnx.element_types import ForeignType, element_of_array
+from anydml.onnx.library import kind_of, own_domain
+from anydml.onnx.lower.node import label_of
 from anydml.onnx.lower.values import Value
+from anydml.onnx.partition.control_flow import Flow
+from anydml.onnx.partition.host import HostPart
+from anydml.onnx.partition.host_evaluator import is_known
+from anydml.onnx.partition.part import makers
+from anydml.onnx.partition.partitioned_graph import Parts
+from anydml.onnx.partition.scope import Scope
+from anydml.onnx.partition.segment import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from anydml.onnx.checks import TensorInfo
     from anydml.onnx.partition.part import Part
+    from anydml.onnx.program import Spares
     from anydml.onnx.read import Source
-    from anydml.onnx.spares import Spares
     from anydml.runtime.device import Device
     from anydml.runtime.graph import CompiledGraph
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from anydml.onnx.subgraphs import has_bodies
 from anydml.onnx.library import kind_of
 from anydml.onnx.lower.registry import find_lowering
+from anydml.onnx.subgraphs import has_bodies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from anydml.onnx.external_data import Piece
+    from anydml.onnx.program import Spares
     from anydml.onnx.read import Source
-    from anydml.onnx.spares import Spares
     from anydml.runtime.device import Device
 
 _DRAWN = ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform")

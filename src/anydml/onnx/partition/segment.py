@@ -11,29 +11,29 @@ import numpy as np
 from anydml.core.errors import DmlError, Fault, UnsupportedError, printable, show
 from anydml.core.locks import make_lock
 from anydml.core.memory import HOST
-from anydml.onnx.subgraphs import names_read
 from anydml.onnx.arguments import on_host, send, take
+from anydml.onnx.call_cache import Recall
 from anydml.onnx.checks import TensorInfo
+from anydml.onnx.element_types import element_of_array
 from anydml.onnx.library import kind_of, make_info
 from anydml.onnx.lower.node import label_of
-from anydml.onnx.partition.planner import Recut
-from anydml.onnx.partition.part import Bound, Part, makers
-from anydml.onnx.program_cache import Programs
-from anydml.onnx.call_cache import Recall
 from anydml.onnx.lower.scope import UnknownError
 from anydml.onnx.lower.trace import trace
-from anydml.onnx.element_types import element_of_array
 from anydml.onnx.lower.values import NeedsValueError, NowhereError, OutsideError
+from anydml.onnx.partition.part import Bound, Part, makers
+from anydml.onnx.partition.planner import Recut
+from anydml.onnx.program_cache import Programs
+from anydml.onnx.subgraphs import names_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from anydml.onnx.element_types import ElementType
     from anydml.onnx.lower.lowering_cache import Kept
+    from anydml.onnx.lower.trace import Record, Trace
     from anydml.onnx.partition.scope import Scope
     from anydml.onnx.program import Program
     from anydml.onnx.read import Source
-    from anydml.onnx.lower.trace import Record, Trace
-    from anydml.onnx.element_types import ElementType
 
 _MOST_LOOKED_AT = 64
 """Elements up to which a program is made for each value of what sizes depend on, rather than a cut."""

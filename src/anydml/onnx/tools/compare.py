@@ -12,12 +12,12 @@ import numpy as np
 from anydml.core.display import Shown, Table, counted
 from anydml.core.errors import DescriptionError, DmlError, EngineMissingError, Fault, printable, show
 from anydml.graph.without import read_without, rewritings
-from anydml.onnx.tools.extract import cut, makes, needed, reads, self_contained
 from anydml.onnx.arguments import hold
 from anydml.onnx.library import run_onnxruntime
-from anydml.onnx.loading import load
 from anydml.onnx.lower.node import label_of
+from anydml.onnx.model import load
 from anydml.onnx.read import read_model
+from anydml.onnx.tools.extract import cut, makes, needed, reads, self_contained
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.core.errors import BindingError, DescriptionError, DmlError, Fault, ModelError, ModelFileError, show
-from anydml.onnx.tools.extract import cut, makes, missing, needed, reads, self_contained, with_outputs
 from anydml.onnx.arguments import hold, memory_told
-from anydml.onnx.tools.random_inputs import make_up
 from anydml.onnx.checks import check_names, describe
 from anydml.onnx.library import run_onnxruntime
-from anydml.onnx.loading import load
+from anydml.onnx.model import load
 from anydml.onnx.read import read_model
 from anydml.onnx.shapes import Binder
+from anydml.onnx.tools.extract import cut, makes, missing, needed, reads, self_contained, with_outputs
+from anydml.onnx.tools.random_inputs import make_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence

@@ -14,8 +14,8 @@ from anydml.core.errors import BindingError, Fault, ModelFileError, UnsupportedE
 from anydml.core.files import word_reason
 from anydml.core.limits import default_max_memory
 from anydml.core.memory import word_bytes
-from anydml.onnx.lower.trace import trace
 from anydml.onnx.element_types import ForeignType
+from anydml.onnx.lower.trace import trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

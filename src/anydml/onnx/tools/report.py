@@ -25,13 +25,13 @@ from anydml.core.memory import HOST, word_bytes
 from anydml.onnx.arguments import memory_told, take
 from anydml.onnx.checks import TensorInfo, check_names, element_of, ends_table, is_host_type, shape_of
 from anydml.onnx.checks import describe as describe_output
-from anydml.onnx.partition.partitioned_model import hosts
-from anydml.onnx.partition.holding import told
-from anydml.onnx.read import read_model
 from anydml.onnx.lower.scope import UnknownError
-from anydml.onnx.shapes import Binder, refuse_large
 from anydml.onnx.lower.trace import trace
 from anydml.onnx.lower.values import NeedsValueError, NowhereError
+from anydml.onnx.partition.control_flow import told
+from anydml.onnx.partition.partitioned_model import hosts
+from anydml.onnx.read import read_model
+from anydml.onnx.shapes import Binder, refuse_large
 from anydml.operators.schema.fields import bare_name
 from anydml.runtime.device import Device
 
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from anydml.core.enums import LevelName
-    from anydml.onnx.read import Given, Source
     from anydml.onnx.lower.trace import Record
     from anydml.onnx.lower.values import Value
+    from anydml.onnx.read import Given, Source
     from anydml.operators import OperatorDesc
 
 

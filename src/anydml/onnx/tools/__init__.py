@@ -1,0 +1,1 @@
+"""Tools on models: compare, minimise, extract, report, and arrays for inputs."""
