@@ -19,10 +19,11 @@ from breakages import broken
 from breaking import EVERY
 from case_kinds import FUNCTIONS
 from doors import all_through_objects, as_list, view_output
+from drawing import OPERATORS
+from families.table import cases
 from modelling import as_dispatchable
 from random_graphs import graphs
 from running import Memory, run
-from strategies import OPERATORS, cases
 from stress.large import Maker, UnknownFieldError, draw_shape
 from stress.work import Array, Work, WrongError, folder
 

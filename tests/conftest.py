@@ -25,6 +25,7 @@ from places import why_not_interpreted
 from refusals import UNBUILT
 from sampling import (  # hooks  # noqa: F401
     pytest_collection_modifyitems,
+    pytest_itemcollected,
     pytest_sessionfinish,
     pytest_terminal_summary,
     pytest_testnodedown,

@@ -21,7 +21,7 @@ from anydml.operators.schema.fields import dml_name
 from anydml.operators.schema.records import Computed
 from cases import CASES
 from doors import as_list
-from moving import MOVING
+from families.moving import MOVING
 from scripts import write_stub
 from scripts.examples import ATTRIBUTES, examples
 

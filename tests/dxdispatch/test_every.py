@@ -9,9 +9,9 @@ import pytest
 import anydml as dml
 from anydml.dxdispatch import load_model
 from anydml.ir.numerics import ULPS
-from elementwise import STEPS, assert_within, short_name
-from folding import FOLDING, assert_close
-from folding import expected as expected_of
+from families.elementwise import STEPS, assert_within, short_name
+from families.folding import FOLDING, assert_close
+from families.folding import expected as expected_of
 from modelling import EVERY, EXAMPLES, as_dispatchable, findings, floats, model_of, run, write
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from anydml.operators.schema.records import OperatorDesc
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from strategies import Array
+    from drawing import Array
 
 pytestmark = pytest.mark.sampled(2)
 

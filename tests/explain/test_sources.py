@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -19,8 +19,11 @@ from anydml.cli.explain_examples import example_of
 from anydml.explain import Element, Limits, Picture, explain
 from anydml.explain.values import write_value
 from anydml.operators import OPERATORS as ALL
-from strategies import Array, Operator, cases
-from strategies import Case as RandomCase
+from families.table import cases
+
+if TYPE_CHECKING:
+    from drawing import Array, Operator
+    from drawing import Case as RandomCase
 
 EVERYTHING = Limits(planes=1000, rows=1000, columns=1000)
 RANDOM = settings(deadline=None, derandomize=False, print_blob=True, max_examples=80 if os.environ.get("CI") else 30)

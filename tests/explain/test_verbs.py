@@ -17,16 +17,16 @@ import anydml as dml
 from anydml.core.enums import NUMPY_TYPES
 from anydml.explain import Element, Limits, Picture, explain
 from anydml.explain.values import write_value
-from folding import FOLDING
-from moving import MOVING
-from products import PRODUCTS
+from families.folding import FOLDING
+from families.moving import MOVING
+from families.products import PRODUCTS
 from tests.explain.test_maps import MAPS
 from tests.explain.test_sources import OPERATORS as OTHERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from strategies import Array, Operator
+    from drawing import Array, Operator
 
 T = dml.TensorDesc
 RANDOM = settings(deadline=None, derandomize=False, print_blob=True, max_examples=60 if os.environ.get("CI") else 15)

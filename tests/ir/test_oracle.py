@@ -19,7 +19,7 @@ from case_kinds import by_field
 from cases import DOCUMENTS
 from drawing import Case, Tensor
 from expecting import expected
-from moving import MOVING
+from families.moving import MOVING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

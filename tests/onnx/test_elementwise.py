@@ -17,7 +17,7 @@ from anydml.onnx.contrib_schemas import CONTRIB  # isort: skip
 from anydml.onnx.library import node_kinds, node_rules  # isort: skip
 from anydml.onnx.lower import composite_elementwise  # isort: skip
 from anydml.onnx.lower.registry import LOWERINGS, lowered_kinds  # isort: skip
-from elementwise import ELEMENT_WISE  # isort: skip
+from families.elementwise import ELEMENT_WISE  # isort: skip
 
 RNG = np.random.default_rng(7)
 

@@ -10,8 +10,10 @@ import pytest
 
 import anydml as dml
 from anydml.ir import attention as attending
-from attention import MASKS
+from families.attention import MASKS
 from places import get, put
+
+pytestmark = pytest.mark.judges("MULTIHEAD_ATTENTION", "MULTIHEAD_ATTENTION1")
 
 T = dml.TensorDesc
 ATTEND: Any = dml.multihead_attention
@@ -184,7 +186,10 @@ BROKEN: list[tuple[Any, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("make", "more", "message"), BROKEN, ids=[message[:40] for *_, message in BROKEN])
+IDS = [f"MULTIHEAD_ATTENTION{'1' if make is cached else ''} {message[:40]}" for make, _, message in BROKEN]
+
+
+@pytest.mark.parametrize(("make", "more", "message"), BROKEN, ids=IDS)
 def test_what_does_not_fit_is_told(make: Any, more: dict[str, Any], message: str) -> None:
     with pytest.raises(dml.DescriptionError) as caught:
         make(**more)

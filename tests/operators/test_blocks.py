@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 import anydml as dml
 from cases import ENGINES
 from drawing import Tensor, draw_strides, places
+from families.products import dequantised, quantised
 from places import get, put
-from products import dequantised, quantised
+
+pytestmark = pytest.mark.judges("QUANTIZE", "DEQUANTIZE")
 
 Array = np.ndarray[Any, Any]
 T, F32 = dml.TensorDesc, dml.DataType.FLOAT32

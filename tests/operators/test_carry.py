@@ -15,7 +15,7 @@ from anydml.runtime.chunked_scan import scan_with_carry
 from cases import ENGINES
 from places import get, put
 
-pytestmark = pytest.mark.sampled(5)
+pytestmark = [pytest.mark.judges("CUMULATIVE_SUMMATION", "CUMULATIVE_PRODUCT"), pytest.mark.sampled(5)]
 
 Array = np.ndarray[Any, Any]
 KINDS = ["float16", "float32", "int32", "uint32", "int64", "uint64"]

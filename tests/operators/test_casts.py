@@ -16,7 +16,7 @@ from anydml.core.enums import NUMPY_TYPES
 from drawing import hard_values, special_values
 from places import get, put
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = [pytest.mark.judges("CAST"), pytest.mark.sampled(4)]
 
 
 def numbers_of(data_type: DataType) -> Array:

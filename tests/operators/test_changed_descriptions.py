@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 import anydml as dml
-from strategies import cases
+from families.table import cases
 
 MOST = 2**14
 """Elements of a tensor, and of the product of all of an operator's: what is larger takes long."""

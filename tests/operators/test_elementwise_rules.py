@@ -14,7 +14,7 @@ from anydml import DataType, FeatureLevel
 from anydml.operators.elementwise import ElementWise, Unary
 from anydml.operators.schema import records
 from anydml.operators.schema.fields import Input, OptionalInput, Output, Size2D, dml_name
-from elementwise import ATTRIBUTES, ELEMENT_WISE, data_types, describe, missing_attributes
+from families.elementwise import ATTRIBUTES, ELEMENT_WISE, data_types, describe, missing_attributes
 
 F32, F16, U8 = DataType.FLOAT32, DataType.FLOAT16, DataType.UINT8
 SIZES = (2, 1, 3, 4)

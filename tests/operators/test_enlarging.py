@@ -20,9 +20,9 @@ from anydml.ir.verbs import Map, Write
 from anydml.ir.views import View
 from anydml.operators import resampling
 from assembled import assembly
+from families.moving import resampled
 from guarded import guarded
 from kernel_families import family_of
-from moving import resampled
 
 Array = np.ndarray[Any, Any]
 F32 = dml.DataType.FLOAT32

@@ -10,7 +10,7 @@ import pytest
 import anydml as dml
 from anydml import FeatureLevel
 from anydml.operators.schema.fields import dml_name
-from folding import ATTRIBUTES, FOLDING, describe
+from families.folding import ATTRIBUTES, FOLDING, describe
 from refusals import Broken, check_refusal
 
 T = dml.TensorDesc

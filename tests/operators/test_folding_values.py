@@ -15,11 +15,11 @@ from anydml.explain import Limits, explain
 from anydml.explain.values import write_value
 from anydml.operators.fused import attributes_of
 from doors import as_list
-from folding import FOLDING, assert_close, describe, expected, values
+from families.folding import FOLDING, assert_close, describe, expected, values
 from places import get, put
 
 if TYPE_CHECKING:
-    from folding_oracle import Array
+    from families.folding import Array
 
 INF, NAN = np.inf, np.nan
 ODD = np.array(list(itertools.product([1.5, -INF, INF, NAN, -0.0], repeat=3)), "float32")

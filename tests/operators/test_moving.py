@@ -7,19 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 
 import anydml as dml
 from case_kinds import FLOAT32
-from cases import DOCUMENTS, ENGINES
-from moving import MOVING, assert_moved, expected
-from moving_drawing import moving_cases
+from cases import DOCUMENTS
+from families.moving import MOVING, assert_moved, expected
 from places import get, put
-from running import Memory, check_other_bytes, run
 
 if TYPE_CHECKING:
     from case_kinds import Case as Example
-    from drawing import Case
 
 pytestmark = [pytest.mark.sampled(6), pytest.mark.check_bounds]
 
@@ -33,23 +29,7 @@ def test_the_oracle_does_as_the_documents_do(case: Example) -> None:
         assert_moved(wanted, one)
 
 
-@pytest.mark.parametrize("engines", [ENGINES], ids="+".join)
-@settings(deadline=None, derandomize=False, print_blob=True, max_examples=FEW or (250 if os.environ.get("CI") else 40))
-@given(case=moving_cases(MOVING))
-def test_every_layout_gives_what_the_oracle_gives(engines: list[str], case: Case) -> None:
-    desc = case.description()
-    arrays = [
-        case.contents[slot][case.tensors[slot].places].reshape(case.tensors[slot].sizes) for slot in case.contents
-    ]
-    wanted = expected(desc, arrays)
-    for engine in engines:
-        memory = Memory.of(case, engine)
-        before = memory.raw.copy()
-        for got, want in zip(run(case, memory, engine), wanted, strict=True):
-            assert_moved(got, want.ravel(), desc)
-        check_other_bytes(case, memory, before)
-
-
+@pytest.mark.judges("ROI_ALIGN_GRAD", "ROI_ALIGN1")
 @pytest.mark.parametrize("function", ["AVERAGE", "MAX"])
 @pytest.mark.parametrize("corners", [False, True])
 def test_the_gradients_of_regions_are_differences(engine: str, function: str, corners: bool) -> None:
@@ -113,6 +93,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.judges("ROI_ALIGN_GRAD")
 @pytest.mark.parametrize(("changes", "message"), REFUSED, ids=[message for _, message in REFUSED])
 def test_a_rule_of_gradients_of_regions(changes: dict[str, Any], message: str) -> None:
     assert not dml.RoiAlignGrad(**ALIGNED).check().faults
@@ -140,6 +121,7 @@ def test_an_output_that_is_left_out_has_a_place_too(engine: str) -> None:
         device.compile_graph(dml.GraphDesc(4, 1, [dml.OperatorNode(desc)], **edges))
 
 
+@pytest.mark.judges("RANDOM_GENERATOR")
 @pytest.mark.parametrize("level", ["3_0", "4_0"])
 def test_random_numbers_go_on_from_the_state(engine: str, level: str) -> None:
     """In sizes and dimensions of their own, with a counter that carries, from call to call and inside of a graph."""
@@ -182,6 +164,7 @@ OUTSIDE: list[tuple[Any, list[Any], dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.judges("ROI_ALIGN1", "ROI_POOLING")
 @pytest.mark.parametrize(("function", "given", "options", "message"), OUTSIDE, ids=range(len(OUTSIDE)))
 def test_an_image_or_an_index_that_is_not_there_is_an_error(
     engine: str, function: Any, given: list[Any], options: dict[str, Any], message: str
@@ -198,12 +181,14 @@ def test_an_image_or_an_index_that_is_not_there_is_an_error(
         assert (get(out) == 7).all()
 
 
+@pytest.mark.judges("ROI_POOLING")
 def test_the_number_of_an_image_loses_its_fraction(engine: str) -> None:
     regions = put(np.array([[1.75, 0, 0, 3, 3], [-0.5, 0, 0, 3, 3]], np.float32), engine)
     found = dml.roi_pooling(put(IMAGES, engine), regions, (1, 1), device=engine)
     np.testing.assert_array_equal(get(found).ravel(), [31, 15])
 
 
+@pytest.mark.judges("ROI_ALIGN_GRAD")
 def test_the_gradients_of_regions_of_halves(engine: str) -> None:
     """A branch of the kernel was told by what had been computed before the loop around it."""
     wanted: Any = None
@@ -218,6 +203,7 @@ def test_the_gradients_of_regions_of_halves(engine: str) -> None:
             np.testing.assert_allclose(get(one), get(other), atol=1e-2)
 
 
+@pytest.mark.judges("NONZERO_COORDINATES")
 def test_coordinates_of_one_dimension_are_a_table(engine: str) -> None:
     x = put(np.array([0, 3, 0, 4], np.float32), engine)
     count, places = dml.nonzero_coordinates(x, device=engine)

@@ -11,6 +11,8 @@ import anydml as dml
 from anydml.ir.attention import Attend
 from places import get, put
 
+pytestmark = pytest.mark.judges("GEMM", "ACTIVATION_SOFTMAX1")
+
 ATTEND: Any = dml.multihead_attention
 RNG = np.random.default_rng(11)
 

@@ -11,28 +11,29 @@ from hypothesis import strategies as st
 
 import anydml as dml
 import oracle
-from agreement import assert_agrees, assert_same, bits
+from agreement import assert_same, bits
 from breakages import Broken, breakages_of, broken, typical
 from breaking import ALWAYS_WRONG, EVERY
 from cases import ENGINES
 from drawing import OPERATORS, Array, Case, Operator
-from elementwise import ELEMENT_WISE, assert_computed
-from expecting import TALLIES, expected
+from families import copies
+from families.elementwise import ELEMENT_WISE
+from families.table import FAMILIES, MEMBERS, cases
 from places import WIPED, get, put
 from running import Memory, check_other_bytes, run
-from strategies import cases
 
 pytestmark = [pytest.mark.sampled(6), pytest.mark.check_bounds]
 
 IS_CI = bool(os.environ.get("CI"))
 # Where every example costs a kernel's compilation, or its interpretation.
 FEW = int(os.environ.get("ANYDML_TEST_EXAMPLES", "0"))
-# Tests of equal length, several for each operator, so that workers share them evenly.
-SHARDS = range(2 if IS_CI and not FEW else 1)
 
 # Hypothesis's own profile for CI would try the same examples every time.
 random_settings = settings(deadline=None, derandomize=False, print_blob=True)
-VALID = settings(random_settings, max_examples=FEW * 4 // 5 or (100 if IS_CI else 40))
+# Tests of equal length, several for each operator, so that workers share them evenly.
+SHARDS = range(2 if IS_CI and not FEW else 1)
+MANY = settings(random_settings, max_examples=FEW * 4 // 5 or (100 if IS_CI else 40))
+FEWER = settings(random_settings, max_examples=max(FEW // 10, 1) if FEW else (10 if IS_CI else 3))
 BROKEN = settings(random_settings, max_examples=120 if IS_CI else 34)
 EXACT = settings(random_settings, max_examples=FEW or (150 if IS_CI else 40))
 
@@ -48,6 +49,14 @@ each_operator = pytest.mark.parametrize(
     [*((cls,) for cls in OPERATORS), REST[::3], REST[1::3], REST[2::3]],
     ids=lambda several: name_of(several[0]),
 )
+COPYING = list(copies.FAMILY.operators)
+COMPUTING = [
+    cls
+    for family in FAMILIES
+    for cls in family.operators
+    if family is not copies.FAMILY and (family.is_drawn_on_cuda or "cuda" not in ENGINES)
+]
+"""There are many, and much of what they do is shared."""
 all_engines = pytest.mark.parametrize("engines", [ENGINES], ids="+".join)
 """In one test, so that what is drawn serves them all."""
 
@@ -55,35 +64,35 @@ all_engines = pytest.mark.parametrize("engines", [ENGINES], ids="+".join)
 # Valid descriptions
 
 
-def check_answer(case: Case, got: Array, wanted: Array, engine: str) -> None:
-    """Bit for bit, where an engine adds and multiplies one by one as the oracle does."""
-    if case.cls in REST:
-        assert_computed(got, wanted, case.description(), engine)
-    elif engine == "cuda" and case.cls in TALLIES:
-        assert_agrees(case.cls, case.contents["input_tensor"], got, wanted)
-    else:
-        assert_same(got, wanted)
-
-
 @pytest.mark.parametrize("shard", SHARDS)
-@each_operator
+@pytest.mark.parametrize("cls", COPYING, ids=name_of)
 @all_engines
-@VALID
+@MANY
 @given(data=st.data())
-def test_a_valid_description_gives_what_the_oracle_gives(
-    classes: tuple[Operator, ...], shard: int, engines: list[str], data: st.DataObject
-) -> None:
-    case = data.draw(cases(data.draw(st.sampled_from(classes))))
+def test_copies_give_what_the_oracle_gives(cls: Operator, shard: int, engines: list[str], data: st.DataObject) -> None:
+    check_answers(data.draw(cases(cls)), engines)
+
+
+@pytest.mark.parametrize("cls", COMPUTING, ids=name_of)
+@all_engines
+@FEWER
+@given(data=st.data())
+def test_what_computes_gives_what_the_oracle_gives(cls: Operator, engines: list[str], data: st.DataObject) -> None:
+    check_answers(data.draw(cases(cls)), engines)
+
+
+def check_answers(case: Case, engines: list[str]) -> None:
+    """Within the tolerance of the operator's family, and with every other byte of memory as it was."""
+    family = MEMBERS[case.cls]
     for engine in engines:
         memory = Memory.of(case, engine)
         before = memory.raw.copy()
         try:
-            wanted = expected(case, engine)
+            wanted = family.wanted(case, engine)
         except oracle.OutsideError as outside:
             check_index_error(case, memory, outside, engine)
         else:
-            for got, want in zip(run(case, memory, engine), wanted, strict=True):
-                check_answer(case, got.view(want.dtype), want, engine)
+            family.check(case.description(), list(run(case, memory, engine)), wanted, engine)
         check_other_bytes(case, memory, before)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import anydml as dml
 from anydml.engines.common.repeat import RepeatProgram
+from families.recurrent import GATES
 from places import get, put
-from recurrent import GATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -24,7 +24,7 @@ from anydml.ir.verbs import Reduce
 from assembled import assembly
 from cases import ENGINES
 
-pytestmark = pytest.mark.sampled(5)
+pytestmark = [pytest.mark.judges("GEMM", "DEQUANTIZE"), pytest.mark.sampled(5)]
 
 LIMITS = {"uint4": (0, 16), "int4": (-8, 8), "uint8": (0, 256), "int8": (-128, 128)}
 

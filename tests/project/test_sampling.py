@@ -27,9 +27,10 @@ def test_long(): pass
 @pytest.mark.parametrize("k", range(3))
 def test_skipped(k): pytest.skip("no tea")
 
+@pytest.mark.judges("GEMM")
 def test_usual(): pass
 """
-INI = "[pytest]\nmarkers =\n  long\n  sampled\naddopts = --strict-markers -rfE -p no:cacheprovider"
+INI = "[pytest]\nmarkers =\n  judges\n  long\n  sampled\naddopts = --strict-markers -rfE -p no:cacheprovider"
 
 
 @pytest.fixture
@@ -61,7 +62,9 @@ def test_what_is_left_to_ci_is_a_line_at_the_end(tests: Path) -> None:
     assert skips == "3 skipped: no tea"
     assert line == "76 tests were left to CI: CI=1 make test runs all, pytest FILE::TEST one"
     assert counts.startswith("26 passed, 3 skipped")
-    assert run(tests, "-n", "0", "-k", "long")[-2].startswith("1 test was left to CI")
+    line, counts = run(tests, "-n", "0", "-k", "long or GEMM")[-2:]
+    assert line.startswith("1 test was left to CI")
+    assert counts.startswith("1 passed, 105 deselected")
 
 
 def test_ci_and_a_test_that_is_named_run(tests: Path) -> None:

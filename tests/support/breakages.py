@@ -30,8 +30,8 @@ from breaking import (
 )
 from cases import CASES
 from drawing import SEEDS, UINT32_MAX, Case, Operator, Tensor, slots
-from products import PRODUCTS
-from strategies import cases
+from families.products import PRODUCTS
+from families.table import cases
 
 NO_FILLS = tuple(cls for cls in EVERY if {*cls.input_names()} - {*cls.optional_inputs()})
 """Operators whose tensors hang together: a fill may be of any sizes."""

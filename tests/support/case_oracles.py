@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 import anydml as dml
-import folding
 from anydml.api.describing import argument_name
 from anydml.core.operator_type import function_name
 from anydml.operators.attention import Attention
 from anydml.operators.convolution import Windowed
 from anydml.operators.schema.fields import dml_name
 from case_kinds import FLOAT32, UINT32, Case, by_field
-from elementwise import data_types, describe, expected, small_example
-from products import SMALL as FIXED
-from products import in_order, infer
-from products import small_example as fixed_example
-from recurrent import GATES
+from families import folding
+from families.elementwise import data_types, describe, expected, small_example
+from families.products import SMALL as FIXED
+from families.products import in_order, infer
+from families.products import small_example as fixed_example
+from families.recurrent import GATES
 
 
 class ElementWiseCase(Case):

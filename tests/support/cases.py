@@ -9,9 +9,9 @@ from case_oracles import element_wise_case, fixed_case, folding_case
 from documents_copies import COPIES
 from documents_moving import MOVING, RESAMPLED
 from documents_selecting import SELECTING
-from elementwise import ELEMENT_WISE
-from folding import SMALL
-from products import PRODUCTS
+from families.elementwise import ELEMENT_WISE
+from families.folding import SMALL
+from families.products import PRODUCTS
 
 # `cuda` needs a process of its own: on a GPU, or with TRITON_INTERPRET=1 before Triton is first imported.
 ENGINES = os.environ.get("ANYDML_TEST_ENGINES", "reference cpu").split()

@@ -12,11 +12,11 @@ import anydml as dml
 from anydml.cli.app import app
 from anydml.dxdispatch import check_file
 from cases import CASES
-from elementwise import ELEMENT_WISE, data_types, describe
-from folding import FOLDING
-from folding import describe as describe_folding
-from moving import MOVING
-from products import PRODUCTS, small_example
+from families.elementwise import ELEMENT_WISE, data_types, describe
+from families.folding import FOLDING
+from families.folding import describe as describe_folding
+from families.moving import MOVING
+from families.products import PRODUCTS, small_example
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "models"
 ZEROS = {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 4, "value": 0}}

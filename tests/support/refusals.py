@@ -29,7 +29,9 @@ class Broken:
     field: str | None = None
 
     def __str__(self) -> str:
-        return self.name
+        """The operator, which the message begins with, and the name."""
+        operator = self.message.partition(":")[0]
+        return f"{operator} {self.name}" if operator in dml.OperatorType.__members__ else self.name
 
 
 def create(cls: type[dml.OperatorDesc], level: str = "6_4", **fields: Any) -> Callable[[], object]:

@@ -1,4 +1,4 @@
-"""Which tests a run leaves out, and what it says of them at its end: hooks of pytest, which `conftest.py` imports.
+"""Which tests a run takes and leaves out, and what it says of them at its end: hooks that `conftest.py` imports.
 
 Outside of CI a test marked `long` is left out, and of those marked `sampled(60)` all but one in sixty, the same ones at
 every run; where Triton's kernels are interpreted, all but one in five of those marked `sampled(interpreted=5)`. A test
@@ -48,6 +48,12 @@ def _sampled(one_in: int = 1, *, interpreted: int = 1) -> int:
 def _runs(item: pytest.Item) -> bool:
     one_in = every(item)
     return bool(one_in) and zlib.crc32(item.name.encode()) % one_in == 0
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Have -k find a test by the operators that it is marked with."""
+    for marker in item.iter_markers("judges"):
+        item.extra_keyword_matches.update(marker.args)
 
 
 def _part(items: list[pytest.Item]) -> list[pytest.Item]:

@@ -8,7 +8,7 @@ import numpy as np
 
 import anydml as dml
 from drawing import Operator, pick, upto
-from elementwise_oracle import Array, activated
+from families.elementwise import Array, activated
 
 if TYPE_CHECKING:
     from collections.abc import Callable

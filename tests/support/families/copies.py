@@ -1,4 +1,4 @@
-"""Random descriptions with data for them: valid ones of every operator, level, type and layout."""
+"""The operators that copy, convert, fill and add up: random descriptions, and how answers are compared."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 import anydml as dml
+from agreement import assert_agrees, assert_same
 from drawing import (
     CHOICES,
     OPERATORS,
@@ -18,34 +19,26 @@ from drawing import (
     Operator,
     draw_sizes,
     draw_tensor,
+    draw_window,
     make_case,
     make_indices,
     pick,
     upto,
 )
-from drawing_windows import draw_window
-from elementwise_drawing import element_wise_cases
-from folding import FOLDING
-from folding_drawing import folding_cases
-from moving import MOVING
-from moving_drawing import moving_cases
+from expecting import TALLIES, expected
+from families.family import Family
 from moving_strategies import MORE_MAKERS
-from products import PRODUCTS
-from products_drawing import product_cases
 
 if TYPE_CHECKING:
-    from drawing import Maker
+    from collections.abc import Sequence
 
-__all__ = ["OPERATORS", "Array", "Case", "Operator", "cases"]
+    from drawing import Maker
 
 
 @st.composite
-def cases(draw: st.DrawFn, cls: Operator) -> Case:
-    """A valid description of an operator, with data."""
-    if cls not in OPERATORS:
-        families = ((FOLDING, folding_cases), (PRODUCTS, product_cases), (MOVING, moving_cases))
-        family = next((own for members, own in families if cls in members), element_wise_cases)
-        return draw(family((cls,)))
+def copying_cases(draw: st.DrawFn, classes: Sequence[Operator]) -> Case:
+    """A valid description of one of these operators, with data."""
+    cls = pick(draw, classes)
     levels = CHOICES[cls, "data"]
     level = pick(draw, tuple(levels))
     data_types, counts = levels[level]
@@ -147,3 +140,23 @@ _MAKERS: dict[Operator, Maker] = {
     dml.CumulativeProduct: _cumulative,
     **MORE_MAKERS,
 }
+
+
+def check(desc: dml.OperatorDesc, got: list[Array], wanted: list[tuple[Array, Array]], engine: str) -> None:
+    """Bit for bit, where an engine adds and multiplies one by one as the oracle does."""
+    for one, (want, source) in zip(got, wanted, strict=True):
+        if engine == "cuda" and type(desc) in TALLIES:
+            assert_agrees(type(desc), source, one.view(want.dtype), want)
+        else:
+            assert_same(one.view(want.dtype), want)
+
+
+class Copies(Family):
+    """The oracle reads memory, bit by bit."""
+
+    def wanted(self, case: Case, engine: str) -> list[tuple[Array, Array | None]]:
+        """Of each output, beside the memory of the input; an index that is outside is an error."""
+        return [(want, case.contents.get("input_tensor")) for want in expected(case, engine)]
+
+
+FAMILY = Copies(OPERATORS, copying_cases, lambda desc, arrays: None, check)

@@ -11,7 +11,7 @@ import numpy as np
 import anydml as dml
 
 if TYPE_CHECKING:
-    from elementwise_oracle import Array
+    from families.elementwise import Array
 
 
 def roi_pooling(desc: Any, x: Array, rois: Array) -> Array:
