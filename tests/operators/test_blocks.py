@@ -52,7 +52,7 @@ def read(memory: Array, tensor: dml.TensorDesc) -> Array:
 
 
 @st.composite
-def block_cases(draw: st.DrawFn) -> tuple[dml.OperatorDesc, list[Array], Array]:
+def block_cases(draw: st.DrawFn, cls: type[dml.OperatorDesc]) -> tuple[dml.OperatorDesc, list[Array], Array]:
     """A description, its inputs, and the result."""
     rank = draw(st.integers(1, 4))
     blocks = tuple(draw(st.integers(1, 3)) for _ in range(rank))
@@ -60,7 +60,7 @@ def block_cases(draw: st.DrawFn) -> tuple[dml.OperatorDesc, list[Array], Array]:
     sizes = tuple(a * b for a, b in zip(blocks, within, strict=True))
     kind, real = draw(st.sampled_from(KINDS)), draw(st.sampled_from([F32, dml.DataType.FLOAT16]))
     rng, (low, high) = np.random.default_rng(draw(st.integers(0, 2**32 - 1))), kind.limits
-    is_quantising, has_zeros = draw(st.booleans()), draw(st.booleans())
+    is_quantising, has_zeros = cls is dml.Quantize, draw(st.booleans())
 
     def laid(data_type: dml.DataType, own: tuple[int, ...], *, is_output: bool = False) -> dml.TensorDesc:
         strides = draw_strides(draw, own, is_output=is_output)
@@ -84,7 +84,6 @@ def block_cases(draw: st.DrawFn) -> tuple[dml.OperatorDesc, list[Array], Array]:
     x, scale, zero = values[0], *(spread(one, within) for one in values[1:])
     if not has_zeros:
         zero = np.full(sizes, 0 if kind.is_signed else (high + 1) // 2)
-    cls = dml.Quantize if is_quantising else dml.Dequantize
     if is_quantising:
         wide = quantised((x.astype(np.float32) / scale.astype(np.float32)), zero, np.dtype(np.int64))
         wanted = np.clip(wide, low, high)
@@ -92,7 +91,8 @@ def block_cases(draw: st.DrawFn) -> tuple[dml.OperatorDesc, list[Array], Array]:
         wanted = dequantised(x, scale, zero).astype(real.dtype)
     kinds = dml.QuantizationType.SCALE_ZERO_POINT if has_zeros else dml.QuantizationType.SCALE
     output = laid(kind if is_quantising else real, sizes, is_output=True)
-    made = cls(input_tensor=descs[0], quantization_type=kinds, quantization_tensors=descs[1:], output_tensor=output)
+    make: Any = cls
+    made = make(input_tensor=descs[0], quantization_type=kinds, quantization_tensors=descs[1:], output_tensor=output)
     return made, arrays, wanted
 
 
@@ -102,11 +102,12 @@ def spread(blocks: Array, within: tuple[int, ...]) -> Array:
     return blocks
 
 
+@pytest.mark.parametrize("cls", [dml.Quantize, dml.Dequantize], ids=["QUANTIZE", "DEQUANTIZE"])
 @pytest.mark.parametrize("engines", [ENGINES], ids="+".join)
-@settings(deadline=None, derandomize=False, print_blob=True, max_examples=FEW or (150 if os.environ.get("CI") else 40))
-@given(case=block_cases())
-def test_blocks_of_every_size_and_layout(engines: list[str], case: Any) -> None:
-    desc, arrays, wanted = case
+@settings(deadline=None, derandomize=False, print_blob=True, max_examples=FEW or (75 if os.environ.get("CI") else 20))
+@given(data=st.data())
+def test_blocks_of_every_size_and_layout(cls: type[dml.OperatorDesc], engines: list[str], data: st.DataObject) -> None:
+    desc, arrays, wanted = data.draw(block_cases(cls))
     (output,) = desc.outputs().values()
     for engine in engines:
         device = dml.Device(engine, feature_level="6_3")

@@ -41,7 +41,7 @@ def test_every_type_gives_what_the_oracle_gives(cls: Operator, engine: str) -> N
 
 JUDGES = {
     "the documents' cases": "test_documents.py::test_results_in_arrays_of_the_callers",
-    "the oracle": "test_random.py::test_(copies_give|what_computes_gives)_what_the_oracle_gives",
+    "the oracle": "test_random.py::test_(copies_give|what_computes_gives)_what_the_oracle_gives|test_blocks_of_every",
     "broken rules": "test_random.py::test_a_typical_breakage_raises",
     "fields": "test_documents.py::test_descriptions_have_the_fields_that_the_reference_has",
     "graphs": "test_builder.py::",
@@ -52,8 +52,9 @@ JUDGES = {
 @pytest.mark.long
 def test_an_operators_name_finds_what_judges_it() -> None:
     """`pytest -k RESAMPLE3`."""
-    names = ("operators/test_documents", "operators/test_random", "operators/test_gradients", "graph/test_builder")
-    files = [f"tests/{name}.py" for name in (*names, "dxdispatch/test_every")]
+    names = ("operators/test_documents", "operators/test_random", "operators/test_blocks")
+    more = ("operators/test_gradients", "graph/test_builder", "dxdispatch/test_every")
+    files = [f"tests/{name}.py" for name in (*names, *more)]
     path = os.pathsep.join([str(ROOT / "src"), *PATHS])
     listed = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0", "-p", "no:cacheprovider", *files],
@@ -73,6 +74,6 @@ def test_an_operators_name_finds_what_judges_it() -> None:
         for what, test in JUDGES.items()
         if not any(re.search(test, line) for line in judged.get(cls.type.name, ()))
     }
-    assert missing == {("CAST", "DxDispatch")}
+    assert missing == {("ELEMENT_WISE_IDENTITY", "DxDispatch")}
     gradients = [cls.type.name for cls in MEMBERS if cls.type.name.endswith(("_GRAD", "_GRAD1"))]
     assert all(any("test_gradients.py" in line for line in judged[name]) for name in gradients)

@@ -49,12 +49,14 @@ each_operator = pytest.mark.parametrize(
     [*((cls,) for cls in OPERATORS), REST[::3], REST[1::3], REST[2::3]],
     ids=lambda several: name_of(several[0]),
 )
+BLOCKS = (dml.Quantize, dml.Dequantize)
+"""`test_blocks.py` draws these."""
 COPYING = list(copies.FAMILY.operators)
 COMPUTING = [
     cls
     for family in FAMILIES
     for cls in family.operators
-    if family is not copies.FAMILY and (family.is_drawn_on_cuda or "cuda" not in ENGINES)
+    if family is not copies.FAMILY and (family.is_drawn_on_cuda or "cuda" not in ENGINES) and cls not in BLOCKS
 ]
 """There are many, and much of what they do is shared."""
 all_engines = pytest.mark.parametrize("engines", [ENGINES], ids="+".join)
