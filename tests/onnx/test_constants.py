@@ -17,7 +17,7 @@ from onnx_answers import run_there
 from onnx_models import helper, onnx
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
-from anydml.onnx.partition.planner import Recut  # isort: skip - likewise
+from anydml.onnx.partition.part import Recut  # isort: skip - likewise
 from onnx.reference import ReferenceEvaluator  # isort: skip - likewise
 
 if TYPE_CHECKING:
@@ -214,10 +214,10 @@ def test_what_changes_nothing_ends() -> None:
     assert loaded._divided is not None
     parts = loaded._divided.parts()
     reason = dml.UnsupportedError("model", Fault(field="x", rule="x must be of FLOAT"))
-    recut = Recut(reason, frozenset(parts._hosted))
-    parts._learn(recut, ([], []))  # of a plan that another thread replaced
+    recut = Recut(reason, frozenset(parts._planner._hosted))
+    parts._learn(recut, [])  # of a plan that another thread replaced
     with pytest.raises(dml.UnsupportedError, match="x must be of FLOAT"):
-        parts._learn(recut, parts._plan)
+        parts._learn(recut, parts._parts)
 
 
 @pytest.mark.long

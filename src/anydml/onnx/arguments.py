@@ -236,13 +236,18 @@ def check_outputs(out: Mapping[str, Any], names: Iterable[str], subject: str) ->
 
 def run_into(
     program: Program, arrays: dict[str, Any], out: Mapping[str, Any], like: Any, memory: str, subject: str
-) -> dict[str, Any]:
-    """Run a program into arrays of the caller's; what a GPU cannot write is copied afterwards."""
+) -> dict[str, Any] | None:
+    """Run a program into arrays of the caller's; what a GPU cannot write is copied afterwards.
+
+    None for values that it does not hold for.
+    """
     check_outputs(out, program.names, subject)
     taken = {n: take_out(out[n], n, value, memory) for n, value in program.results() if n in out}
     check_apart(taken, list(arrays.values()))
     there = {name: x for name, x in taken.items() if memory == HOST or not isinstance(x, np.ndarray)}
     results = program.run_into(arrays, [there.get(name) for name in program.names])
+    if results is None:
+        return None
     found = dict(zip(program.names, results, strict=True))
     for name in taken.keys() - there.keys():
         taken[name][...] = found[name].cpu().numpy()

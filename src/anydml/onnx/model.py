@@ -17,7 +17,6 @@ from anydml.core.errors import (
     DmlError,
     Fault,
     ModelError,
-    UnsupportedError,
     printable,
     show,
 )
@@ -31,8 +30,8 @@ from anydml.onnx.call_cache import Recall
 from anydml.onnx.checks import TensorInfo, check_graph, describe, ends_table, shape_of
 from anydml.onnx.element_types import ELEMENT_TYPES
 from anydml.onnx.lower.lowering_cache import Kept
-from anydml.onnx.lower.trace import trace
-from anydml.onnx.lower.values import NeedsValueError, NowhereError, OutsideError
+from anydml.onnx.lower.refusals import Refusal, Why
+from anydml.onnx.lower.trace import trace_all
 from anydml.onnx.partition.partitioned_model import Divided, graphs_of, hosts, picture_of, run_parts, take_value
 from anydml.onnx.partition.segment import looks_at
 from anydml.onnx.program import Footprint, Spares, footprint
@@ -119,7 +118,7 @@ def _infer(
             if not info.is_optional
         }
         try:
-            made = trace(source, shapes, {}, device, kept=kept, keep_going=True).outputs
+            made = trace_all(source, shapes, {}, device, kept=kept).outputs
         except DmlError:  # told when the model is run
             if numbers is _LARGE:
                 break
@@ -290,11 +289,10 @@ class Model(Shown):
     def values_needed(self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> set[str]:
         """For those who make inputs up: those whose values a shape depends on, and that are not among these arrays."""
         taken = {name: take_value(array, self.inputs[name], HOST) for name, array in arrays.items()}
-        try:
-            self._find_or_divide(shapes, taken)
-        except NeedsValueError as error:
-            return set(error.inputs) - arrays.keys()
-        return set()
+        found = self._find_or_divide(shapes, taken)
+        if isinstance(found, Refusal) and found.why is not Why.VALUES:
+            raise found.error
+        return set(found.inputs) - arrays.keys() if isinstance(found, Refusal) else set()
 
     @property
     def schedules(self) -> Schedules:
@@ -319,7 +317,7 @@ class Model(Shown):
         """The graph, or those of the parts that are compiled, for open sizes of 2 where none is there yet."""
         shapes, assumed = self.assume_shapes({})
         try:
-            program = self._find_or_divide(shapes, {})
+            program = self._program(shapes, {})
         except ModelError as error:
             raise assumed_told(error, assumed) from error
         if self._divided is not None:
@@ -360,10 +358,8 @@ class Model(Shown):
             return None if parts is None else self._run_parts(parts, held)
         if (program := self._recall.find(held)) is None:
             return None
-        try:
-            return dict(zip(program.names, program.run(held), strict=True))
-        except OutsideError:  # found once more by the closer look
-            return None
+        # What a program does not hold for is found once more by the closer look.
+        return None if (found := program.run(held)) is None else dict(zip(program.names, found, strict=True))
 
     def bound(self, inputs: Mapping[str, Any], outs: Mapping[str, Any]) -> Callable[[], object] | None:
         """A function that runs on these very arrays of NumPy's, into those, at each call as they are then.
@@ -426,15 +422,15 @@ class Model(Shown):
         memory = self.device.engine.memory
         like = first_of(inputs, self._names, memory)
         for is_exact in (False, True):
-            program = self._find_or_divide(shapes, taken, is_exact=is_exact)
+            program = self._program(shapes, taken, is_exact=is_exact)
             if program is None:
                 break
             given = taken if memory == HOST else {name: send(array, memory) for name, array in taken.items()}
-            try:
-                if out:
-                    return run_into(program, given, out, like, memory, self._source.name)
-                results = program.run(given)
-            except OutsideError:
+            if out:
+                if (found := run_into(program, given, out, like, memory, self._source.name)) is not None:
+                    return found
+                continue
+            if (results := program.run(given)) is None:
                 continue
             if not is_exact:
                 with self._lock:
@@ -465,27 +461,34 @@ class Model(Shown):
     # Programs
 
     def _compile_early(self, shapes: dict[str, tuple[int, ...]]) -> Program | None:
-        try:
-            return self._find_or_divide(shapes, {})
-        except NeedsValueError:
-            return None
+        found = self._find_or_divide(shapes, {})
+        if isinstance(found, Refusal) and found.why is not Why.VALUES:
+            raise found.error
+        return None if isinstance(found, Refusal) else found
 
-    def _find_or_divide(
+    def _program(
         self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any], *, is_exact: bool = False
     ) -> Program | None:
         """The program, `is_exact` for these very values; None where the model runs in parts, be it from now on."""
+        found = self._find_or_divide(shapes, arrays, is_exact=is_exact)
+        if isinstance(found, Refusal):
+            raise found.error
+        return found
+
+    def _find_or_divide(
+        self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any], *, is_exact: bool = False
+    ) -> Program | Refusal | None:
+        """The same, or why there is neither."""
         if self._divided is not None:
             return None
-        try:
-            with self._lock:
-                programs = self._programs.exact() if is_exact else self._programs
-                return programs.find(shapes, arrays)
-        except UnsupportedError as error:
-            is_wanted = isinstance(error, NeedsValueError) and looks_at(error, shapes)
-            if self._is_strict or is_wanted or isinstance(error, NowhereError):
-                raise
-            self._divided = Divided(self._source, self.device, self._spares, is_strict=self._is_strict)
-            return None
+        with self._lock:
+            found = (self._programs.exact() if is_exact else self._programs).find(shapes, arrays)
+        if not isinstance(found, Refusal) or self._is_strict:
+            return found
+        if found.why is Why.VALUES and looks_at(found, shapes):
+            return found
+        self._divided = Divided(self._source, self.device, self._spares, is_strict=self._is_strict)
+        return None
 
     def __copy__(self) -> Self:
         return self

@@ -20,7 +20,6 @@ from anydml.core.memory import HOST, numpy_address, word_bytes
 from anydml.ir.verbs import IndexFault
 from anydml.onnx.arguments import send
 from anydml.onnx.lower.trace import of_node
-from anydml.onnx.lower.values import OutsideError
 from anydml.runtime.binding_pool import Arenas, Rebounds
 from anydml.runtime.buffer_pool import LARGE, SpareMemory
 from anydml.runtime.graph import CompiledGraph
@@ -41,6 +40,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from anydml.api.expression import Expression
+
+
+class OutsideError(DmlError):
+    """Values of a run that a program does not hold for: one for those very values computes them.
+
+    An exception stops a row of launches, compiled ones among them, as any kernel's fault does. `Program.run` and
+    `run_into` give None for it; who launches what is bound by itself catches it, and runs it as any other.
+    """
 
 
 _MOST_LAUNCHES = 64
@@ -126,8 +133,11 @@ class Program:
         torch = load_torch()
         return functools.partial(torch.empty, value.shape, dtype=torch.bool, device=self.memory)
 
-    def run(self, arrays: dict[str, Any]) -> list[Any]:
-        """Run on inputs by name; the outputs are new arrays, in the model's order."""
+    def run(self, arrays: dict[str, Any]) -> list[Any] | None:
+        """Run on inputs by name; the outputs are new arrays, in the model's order.
+
+        None for values that it does not hold for.
+        """
         try:
             results = [make() for make in self._makers]
         except Exception as error:
@@ -138,15 +148,21 @@ class Program:
         if bare is not None and bare(*[arrays[name] for name in self._reads], *results) is None:
             self.missed = 0
             return results
-        self._run(arrays, results)
+        try:
+            self._run(arrays, results)
+        except OutsideError:
+            return None
         if not self._is_simple:
             self._complete(arrays, results)
         return results
 
-    def run_into(self, arrays: dict[str, Any], outs: Sequence[Any]) -> list[Any]:
-        """Run into arrays that the caller has; None stands for one to be made."""
+    def run_into(self, arrays: dict[str, Any], outs: Sequence[Any]) -> list[Any] | None:
+        """Run into arrays that the caller has; None among them stands for one to be made."""
         results = [make() if out is None else out for out, make in zip(outs, self._makers, strict=True)]
-        self._run(arrays, results)
+        try:
+            self._run(arrays, results)
+        except OutsideError:
+            return None
         self._complete(arrays, results)
         return results
 

@@ -10,15 +10,16 @@ from collections import Counter, OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from anydml.arrays.shared import SharedData
-from anydml.core.errors import ModelError
+from anydml.core.errors import ModelError, UnsupportedError
 from anydml.core.guards import Tape
 from anydml.core.locks import make_lock
 from anydml.core.symbolic_sizes import OpenSize
 from anydml.ir.substitution import Rebuilt
 from anydml.onnx.arguments import on_host
+from anydml.onnx.lower.refusals import Refusal, Why
 from anydml.onnx.lower.trace import trace
 from anydml.onnx.lower.tracer import MOST_FOLDED_BYTES
-from anydml.onnx.lower.values import Known, NeedsValueError, OpenData
+from anydml.onnx.lower.values import Known, OpenData
 from anydml.onnx.program import Program, outline_of
 from anydml.onnx.shapes import refuse_large
 from anydml.onnx.stored_plans import PlansOnDisk
@@ -107,6 +108,8 @@ class Replans:
         try:
             with tape.recording():
                 found = trace(source, given, values, device, kept=self._kept, assumes=self._assumes)
+                if isinstance(found, Refusal):
+                    return None
                 outline, made = outline_of(found)
                 if outline.states or not made:
                     return None
@@ -225,11 +228,11 @@ class Programs(OrderedDict[Any, Program]):
         kept: Kept,
         spares: Spares,
         forget: Callable[[Program], object],
-        looks_at: Callable[[NeedsValueError, Mapping[str, tuple[int, ...]]], bool] | None = None,
+        looks_at: Callable[[Refusal, Mapping[str, tuple[int, ...]]], bool] | None = None,
         *,
         assumes: bool = True,
     ) -> None:
-        """`looks_at` says whether a program is made for each value of needed inputs; else the need is raised.
+        """`looks_at` says whether a program is made for each value of needed inputs; else the need is refused.
 
         One that `assumes` that bounds need no clamping holds for all that do not: see `exact`.
         """
@@ -272,8 +275,8 @@ class Programs(OrderedDict[Any, Program]):
             self._replans = Replans(self.source, self._device, self._kept, assumes=False)
         return self._exact
 
-    def find(self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> Program:
-        """The program for these shapes, and for the values of the inputs that a shape depends on."""
+    def find(self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> Program | Refusal:
+        """The program for these shapes, and for the values of the inputs that a shape depends on, or why none is."""
         while True:
             # What is too large to be looked at is so whether or not it was needed, being smaller, before.
             looked_at = [n for n in self.valued if n in arrays and refuse_large(n, shapes[n]) is None]
@@ -284,22 +287,27 @@ class Programs(OrderedDict[Any, Program]):
                 return program
             start = time.perf_counter()
             try:
-                program = self._make(shapes, values)
-            except NeedsValueError as error:
-                self._need(error, shapes, arrays)
-                continue
+                found = self._make(shapes, values)
             finally:
                 self._seconds += time.perf_counter() - start
-            self._add(key, program)
-            return program
+            if not isinstance(found, Refusal):
+                self._add(key, found)
+                return found
+            if found.why is not Why.VALUES or not self._looks_anew(found, shapes, arrays):
+                return found
 
-    def _make(self, shapes: dict[str, tuple[int, ...]], values: Mapping[str, np.ndarray[Any, Any]]) -> Program:
+    def _make(self, shapes: dict[str, tuple[int, ...]], values: Arrays) -> Program | Refusal:
         """A program that is kept on disk, or is planned already for open sizes, or else one that is traced."""
         if (program := self._on_disk.find(shapes, values, self._spares)) is not None:
             return program
         if (program := self._replans.find(shapes, values, self._spares)) is None:
             found = trace(self.source, shapes, values, self._device, kept=self._kept, assumes=self.assumes)
-            program = Program.of(found, self._spares, self.source.beside, self.source.without)
+            if isinstance(found, Refusal):
+                return found
+            try:
+                program = Program.of(found, self._spares, self.source.beside, self.source.without)
+            except UnsupportedError as error:  # by the feature level
+                return Refusal(Why.DEVICE, error)
             self._on_disk.keep(shapes, values, program)
         return program
 
@@ -332,14 +340,13 @@ class Programs(OrderedDict[Any, Program]):
             if not after:
                 del self._holders[address]
 
-    def _need(self, error: NeedsValueError, shapes: Mapping[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> None:
-        """Remember that the values of inputs are needed; where they cannot be had, say so."""
-        if self._looks_at is not None and not self._looks_at(error, shapes):
-            raise error
-        for name in sorted(error.inputs):
+    def _looks_anew(self, need: Refusal, shapes: Mapping[str, tuple[int, ...]], arrays: Mapping[str, Any]) -> bool:
+        """Whether the values of inputs that are needed are there, and are looked at from now on."""
+        if self._looks_at is not None and not self._looks_at(need, shapes):
+            return False
+        for name in sorted(need.inputs):
             if (fault := refuse_large(name, shapes[name])) is not None:
-                raise ModelError(error.subject, [*error.faults, fault]) from None
-        wanted = [name for name in sorted(error.inputs) if name not in self.valued]
+                raise ModelError(need.error.subject, [*need.error.faults, fault])
+        wanted = [name for name in sorted(need.inputs) if name not in self.valued]
         self.valued = sorted({*self.valued, *wanted})
-        if not all(name in arrays for name in error.inputs) or not wanted:
-            raise error
+        return bool(wanted) and all(name in arrays for name in need.inputs)

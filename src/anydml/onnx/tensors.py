@@ -17,7 +17,8 @@ from anydml.core.files import open_plain
 from anydml.onnx.element_types import read_element_type
 from anydml.onnx.external_data import Piece
 from anydml.onnx.library import TensorProto
-from anydml.onnx.lower.values import Known, NowhereError, Value, check_dimensions
+from anydml.onnx.lower.refusals import NowhereError
+from anydml.onnx.lower.values import Known, Value, check_dimensions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

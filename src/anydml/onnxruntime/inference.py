@@ -20,8 +20,8 @@ from anydml.core.locks import cached_property, make_lock
 from anydml.engines.common.threads import get_num_threads, number_cell
 from anydml.graph.without import rewritings
 from anydml.onnx.library import ModelProto, tensor_of
-from anydml.onnx.lower.values import OutsideError
 from anydml.onnx.model import load
+from anydml.onnx.program import OutsideError
 from anydml.onnx.read import read_model
 from anydml.onnxruntime.binding import IOBinding
 from anydml.onnxruntime.description import NodeArg, describe_model, describe_value

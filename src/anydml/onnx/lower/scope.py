@@ -6,16 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.core.errors import Fault, UnsupportedError, printable
+from anydml.onnx.lower.refusals import UnknownError
 from anydml.onnx.tensors import decode_tensor
 
 if TYPE_CHECKING:
     from anydml.onnx.lower.lowering_cache import Kept, Line
     from anydml.onnx.lower.values import Value
     from anydml.onnx.read import Source
-
-
-class UnknownError(UnsupportedError):
-    """A node after one that met with an error."""
 
 
 class Scope:

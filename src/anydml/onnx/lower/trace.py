@@ -19,11 +19,12 @@ from anydml.onnx.lower.lowering_cache import Kept
 from anydml.onnx.lower.node import Node
 from anydml.onnx.lower.offsets import is_offset, names_in, remember
 from anydml.onnx.lower.qdq_to_int8 import KINDS, OPENING, put_together, remember_parts, with_parts
+from anydml.onnx.lower.refusals import Refusal, Why, as_told
 from anydml.onnx.lower.registry import find_lowering
 from anydml.onnx.lower.repeated_layers import NEW, key_of, sketch
 from anydml.onnx.lower.scope import Scope
 from anydml.onnx.lower.tracer import Tracer
-from anydml.onnx.lower.values import Known, NeedsValueError, Value
+from anydml.onnx.lower.values import Known, Value
 from anydml.onnx.signatures import check_types
 
 if TYPE_CHECKING:
@@ -185,8 +186,8 @@ class Record:
     """The operators that it added to the graph."""
     note: str = ""
     """Why it added nothing: `folded`, `a view, no pass`, `empty`."""
-    error: DmlError | None = None
-    """The error that it met with, where the trace went on."""
+    refusal: Refusal | None = None
+    """Why it is no part of the graph, where the trace went on."""
     read: int | None = None
     """Bytes of its inputs; None where one is not known."""
     node: Any = None
@@ -203,9 +204,9 @@ class Trace:
 
     tracer: Tracer
     outputs: dict[str, Value | None]
-    """None for what a node that met with an error would have made."""
+    """None for what a refused node would have made."""
     records: list[Record] = field(default_factory=list)
-    """Of a trace that went on after errors."""
+    """Of a trace that went on after refusals."""
 
 
 def trace(
@@ -215,18 +216,45 @@ def trace(
     device: Device,
     *,
     kept: Kept | None = None,
-    keep_going: bool = False,
     assumes: bool = True,
-) -> Trace:
+) -> Trace | Refusal:
     """Walk through a model whose inputs have these shapes, and those of `values` these elements.
 
-    `kept` has the model's own tensors and what nodes make of them alone, for the next trace. With `keep_going` an
-    error is put in the record of its node. Unless it `assumes` that bounds which a run gives need no clamping, they
-    must be known.
+    `kept` has the model's own tensors and what nodes make of them alone, for the next trace. Unless it `assumes` that
+    bounds which a run gives need no clamping, they must be known. A broken rule is raised; what the host or a run's
+    values may mend is a refusal.
     """
+    return _trace(source, shapes, values, device, kept, keep_going=False, assumes=assumes)
+
+
+def trace_all(
+    source: Source,
+    shapes: Mapping[str, tuple[int, ...]],
+    values: Mapping[str, np.ndarray[Any, Any]],
+    device: Device,
+    *,
+    kept: Kept | None = None,
+    assumes: bool = True,
+) -> Trace:
+    """The same past refusals, which the records of their nodes have."""
+    found = _trace(source, shapes, values, device, kept, keep_going=True, assumes=assumes)
+    assert isinstance(found, Trace)  # noqa: S101 - for type checkers: a walk that goes on has its refusals in records
+    return found
+
+
+def _trace(
+    source: Source,
+    shapes: Mapping[str, tuple[int, ...]],
+    values: Mapping[str, np.ndarray[Any, Any]],
+    device: Device,
+    kept: Kept | None,
+    *,
+    keep_going: bool,
+    assumes: bool,
+) -> Trace | Refusal:
     if tape_on() is not None and not is_open([*shapes.values()]):  # by a signal's handler, amid another trace
         with off_tape():
-            return trace(source, shapes, values, device, kept=kept, keep_going=keep_going, assumes=assumes)
+            return _trace(source, shapes, values, device, kept, keep_going=keep_going, assumes=assumes)
     graph = source.proto.graph
     tracer = Tracer(device, source.beside, assumes=assumes)
     scope = Scope(source, graph, Kept() if kept is None else kept)
@@ -236,10 +264,15 @@ def trace(
         elif keep_going and not scope.has(info.name):
             scope.give(info.name, None)
     walk = _Walk(source, tracer, scope, keep_going=keep_going)
-    outputs = walk.through(graph)
+    try:
+        outputs = walk.through(graph)
+    except DmlError as error:
+        if walk.refusal is not None and walk.refusal.why is not Why.RULE:
+            return walk.refusal
+        raise as_told(error) from error.__cause__
     if tracer.assumed and not tracer.assumed <= names_in(value.expression for value in outputs if value is not None):
         # What nothing reads is not run, and would not be found outside, though a shape that depends on it may be read.
-        return trace(source, shapes, values, device, kept=kept, keep_going=keep_going, assumes=False)
+        return _trace(source, shapes, values, device, kept, keep_going=keep_going, assumes=False)
     return Trace(tracer, dict(zip((info.name for info in graph.output), outputs, strict=True)), walk.records)
 
 
@@ -250,15 +283,16 @@ class _Walk:
         self._source, self._tracer, self._scope = source, tracer, scope
         self._keep_going = keep_going
         self._depth = 0
-        self._raised: DmlError | None = None
+        self.refusal: Refusal | None = None
+        """That of the node at which a walk ends that does not go on."""
         self.records: list[Record] = []
 
     def through(self, graph: Any) -> list[Value | None]:
-        """The results of a graph; None for those of a node that met with an error."""
+        """The results of a graph; None for those of a refused node."""
         tracer, scope = self._tracer, self._scope
         for node in scope.kept.lines(graph):
             tracer.begin(node.label, node.shown)
-            error: DmlError | None = None
+            refusal: Refusal | None = None
             try:
                 if self._keep_going:
                     check_support(self._source, node.proto)
@@ -274,19 +308,18 @@ class _Walk:
                         if value is not None and value.known is None and is_offset(value):
                             remember(self._node(node, inputs, tracer), inputs, [value])
             except DmlError as found:
-                if found is self._raised:  # by a node of a branch, which it tells of
+                if self.refusal is not None and found is self.refusal.error:  # that of a branch's node
                     raise
                 is_of_file = found.subject == self._source.name  # which says itself which tensor is at fault
-                error = found if is_of_file else of_node(found, tracer.label)
-                if isinstance(error, NeedsValueError):
-                    error.kind = node.kind
+                error = as_told(found if is_of_file else of_node(found, tracer.label))
+                refusal = Refusal.of(found, error, node.kind)
                 if not self._keep_going:
-                    self._raised = error
+                    self.refusal = refusal
                     raise error from found.__cause__
                 made = [None] * len(node.outputs)
             scope.put(node, made)
             if self._keep_going:
-                self._record(node, made, error)
+                self._record(node, made, refusal)
         outputs: list[Value | None] = []
         for info in graph.output:
             output = None if scope.is_failed(info.name) else scope.find(info.name)
@@ -319,11 +352,11 @@ class _Walk:
     def _node(self, node: Line, inputs: Sequence[Value | None], tracer: Tracer) -> Node:
         return Node(node.proto, self._source.opset, inputs, tracer, self._inline)
 
-    def _record(self, node: Line, made: list[Value | None], error: DmlError | None) -> None:
+    def _record(self, node: Line, made: list[Value | None], refusal: Refusal | None) -> None:
         tracer = self._tracer
-        note = "" if error or tracer.added else tracer.note or _note(tracer, made)
-        read = None if error is None else _size([name for name in node.inputs if name], self._scope)
-        what = (node.label, node.kind, node.proto.name, tuple(tracer.added), note, error, read)
+        note = "" if refusal or tracer.added else tracer.note or _note(tracer, made)
+        read = None if refusal is None else _size([name for name in node.inputs if name], self._scope)
+        what = (node.label, node.kind, node.proto.name, tuple(tracer.added), note, refusal, read)
         makes = {
             name: None if value is None else TensorInfo(name, value.element, value.shape)
             for name, value in zip(node.outputs, made, strict=False)
@@ -392,8 +425,6 @@ def of_node(error: DmlError, label: str) -> DmlError:
     if error.subject not in (label, "onnx"):
         faults = tuple(replace(fault, rule=f"{error.subject}: {fault.rule}") for fault in faults)
     faults = tuple(replace(fault, way_out=_without_clamp(fault.way_out)) for fault in faults)
-    if isinstance(error, NeedsValueError):
-        return NeedsValueError(label, faults, error.inputs)
     lacking = (f for f in faults if isinstance(f.value, DataType) or f.field.endswith(".DimensionCount"))
     if isinstance(error, DescriptionError) and any(f.level is None for f in lacking):
         return UnsupportedError(label, faults)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from anydml.arrays.shared import SharedData
-from anydml.core.errors import DmlError, Fault, ModelError, UnsupportedError, printable, show
+from anydml.core.errors import Fault, ModelError, printable, show
 from anydml.core.guards import tape_on
 from anydml.core.symbolic_sizes import is_open
+from anydml.onnx.lower.refusals import NeedsValueError, NowhereError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,24 +29,6 @@ MOST_DIMENSIONS = 64
 """Of any tensor, which is NumPy's; DirectML's operators take 8."""
 _MOST_ELEMENTS = 2**63 - 1
 """Which ONNX's INT64 can count."""
-
-
-class NowhereError(UnsupportedError):
-    """Refused wherever it would run: past a limit, or in a form that is not read. The host does not get it either."""
-
-
-class NeedsValueError(UnsupportedError):
-    """A shape, an axis or a bound that depends on the values of graph inputs, which are given at a run."""
-
-    def __init__(self, subject: str, faults: Any, inputs: frozenset[str] = frozenset()) -> None:
-        super().__init__(subject, faults)
-        self.inputs = inputs
-        self.kind = ""
-        """The type of the node that needs them."""
-
-
-class OutsideError(DmlError):
-    """Values of a run that a program does not hold for: one for those very values computes them."""
 
 
 class Known:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anydml.core.errors import Fault, ModelFileError, UnsupportedError, printable, show
+from anydml.core.errors import Fault, ModelFileError, printable, show
 from anydml.onnx.element_types import ELEMENT_TYPES
 from anydml.onnx.library import array_of, make_info
-from anydml.onnx.lower.values import NowhereError
+from anydml.onnx.lower.refusals import Why
 from anydml.onnx.partition.host import host_tensor
-from anydml.onnx.partition.planner import Recut
+from anydml.onnx.partition.part import Recut
 from anydml.onnx.partition.segment import Segment, trace_constants
 from anydml.onnx.tensors import decode_tensor
 
@@ -28,7 +28,7 @@ def refused_constants(scope: Scope, names: list[str], kept: Kept) -> set[str]:
     return {
         name
         for record in trace_constants(scope, names, kept)
-        if isinstance(record.error, UnsupportedError) and not isinstance(record.error, NowhereError)
+        if record.refusal is not None and record.refusal.why is not Why.RULE
         for name in record.node.output
         if name
     }

@@ -13,11 +13,11 @@ from anydml.onnx.library import kind_of
 from anydml.onnx.lower.lowering_cache import Kept
 from anydml.onnx.lower.node import label_of
 from anydml.onnx.lower.registry import find_lowering
-from anydml.onnx.lower.values import OutsideError
 from anydml.onnx.partition.constants import Constants
 from anydml.onnx.partition.part import Bound, Part, makers, on_host, part_of
 from anydml.onnx.partition.partitioned_graph import Parts
 from anydml.onnx.partition.repeated_body import Gathered, Repeated, Stepping
+from anydml.onnx.program import OutsideError
 from anydml.onnx.subgraphs import bodies_of, nodes_within
 from anydml.runtime.launches import in_a_row
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import pkgutil
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,7 +15,7 @@ from anydml.core.late_imports import import_alone
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from anydml.onnx.partition.planner import Recut
+    from anydml.core.errors import DmlError
     from anydml.onnx.partition.scope import Scope
 
 
@@ -39,6 +40,18 @@ class Bound(NamedTuple):
     def guarded(self) -> Callable[[], Any]:
         """The launch within its guard."""
         return self.launch if self.guard is call else functools.partial(self.guard, self.launch)
+
+
+@dataclass(frozen=True, slots=True)
+class Recut:
+    """The news of a part that cannot run as it is: of nodes of its graph, by their numbers."""
+
+    reason: DmlError
+    """Told to the user where it is no news."""
+    hosted: frozenset[int] = frozenset()
+    """Those that run on the host from now on."""
+    cut: frozenset[int] = frozenset()
+    """Those that begin a stage."""
 
 
 class Part(ABC):

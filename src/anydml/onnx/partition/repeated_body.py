@@ -12,7 +12,7 @@ from anydml.arrays.cuda import load_torch
 from anydml.core.errors import Fault, ModelError, UnsupportedError, printable
 from anydml.core.late_imports import import_alone
 from anydml.onnx.element_types import read_element_type
-from anydml.onnx.lower.values import OutsideError
+from anydml.onnx.program import OutsideError
 from anydml.runtime.profiler_hook import WATCHER
 
 if TYPE_CHECKING:

@@ -17,11 +17,9 @@ from anydml.onnx.checks import TensorInfo
 from anydml.onnx.element_types import element_of_array
 from anydml.onnx.library import kind_of, make_info
 from anydml.onnx.lower.node import label_of
-from anydml.onnx.lower.scope import UnknownError
-from anydml.onnx.lower.trace import trace
-from anydml.onnx.lower.values import NeedsValueError, NowhereError, OutsideError
-from anydml.onnx.partition.part import Bound, Part, makers
-from anydml.onnx.partition.planner import Recut
+from anydml.onnx.lower.refusals import Refusal, Why
+from anydml.onnx.lower.trace import trace_all
+from anydml.onnx.partition.part import Bound, Part, Recut, makers
 from anydml.onnx.program_cache import Programs
 from anydml.onnx.subgraphs import names_read
 
@@ -43,10 +41,10 @@ _SIZED_BY_DATA = ("Compress", "NonZero")
 """Node types whose result has a size that depends on all of their data: no program could be used twice."""
 
 
-def looks_at(error: NeedsValueError, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+def looks_at(need: Refusal, shapes: Mapping[str, tuple[int, ...]]) -> bool:
     """Whether a program is made for each value of the inputs that a node needs."""
-    is_small = all(math.prod(shapes[name]) <= _MOST_LOOKED_AT for name in error.inputs)
-    return is_small and error.kind not in _SIZED_BY_DATA
+    is_small = all(math.prod(shapes[name]) <= _MOST_LOOKED_AT for name in need.inputs)
+    return is_small and need.kind not in _SIZED_BY_DATA
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ def trace_constants(scope: Scope, names: Iterable[str], kept: Kept) -> list[Reco
     source = scope.source
     graph = _Graph(nodes, (), (), [scope.tensors[name] for name in tensors])
     made = replace(source, proto=_Model(graph, source.proto.opset_import), raw=scope.raw)
-    return trace(made, {}, {}, scope.device, kept=kept, keep_going=True).records
+    return trace_all(made, {}, {}, scope.device, kept=kept).records
 
 
 class Segment(Part):
@@ -120,11 +118,8 @@ class Segment(Part):
     def run(self, values: Mapping[str, Any]) -> tuple[Any, ...] | Recut:
         """Run the program for the shapes, and for the values that a shape depends on."""
         held = {name: values[name] for name in self.takes}
-        if (program := self._recall.find(held)) is not None:
-            try:
-                return tuple(program.run(held))
-            except OutsideError:
-                pass  # found once more below
+        if (program := self._recall.find(held)) is not None and (made := program.run(held)) is not None:
+            return tuple(made)
         elements: dict[str, ElementType] = {}
         for name, value in held.items():
             if (element := element_of_array(value)) is None:
@@ -134,19 +129,16 @@ class Segment(Part):
         if isinstance(found := self._find(elements, arrays), Recut):
             return found
         program, valued = found
-        try:
-            results = self._run(program, arrays)
-        except OutsideError:
-            exact = self._find(elements, arrays, is_exact=True)
-            return exact if isinstance(exact, Recut) else tuple(self._run(exact[0], arrays))
-        with self._lock:
-            self._recall.keep(held, program, valued)
+        there = arrays if self._memory == HOST else {name: send(array, self._memory) for name, array in arrays.items()}
+        if (results := program.run(there)) is not None:
+            with self._lock:
+                self._recall.keep(held, program, valued)
+            return tuple(results)
+        if isinstance(exact := self._find(elements, arrays, is_exact=True), Recut):
+            return exact
+        results = exact[0].run(there)
+        assert results is not None  # noqa: S101 - for type checkers: it holds for these very values
         return tuple(results)
-
-    def _run(self, program: Program, arrays: dict[str, Any]) -> list[Any]:
-        if self._memory != HOST:
-            arrays = {name: send(array, self._memory) for name, array in arrays.items()}
-        return program.run(arrays)
 
     def recall(self, values: Mapping[str, Any]) -> Program | None:
         """The program that earlier values like these were run by, where it is one for all values."""
@@ -190,10 +182,9 @@ class Segment(Part):
                 )
             programs = programs.exact() if is_exact else programs
             while True:
-                try:
-                    program = programs.find(shapes, arrays)
-                except UnsupportedError as error:
-                    if (recut := self._learn(error, shapes, arrays, programs)) is not None:
+                program = programs.find(shapes, arrays)
+                if isinstance(program, Refusal):
+                    if (recut := self._learn(program, shapes, arrays, programs)) is not None:
                         return recut
                     continue
                 if len(programs) > _MOST_VALUES and programs.valued and not self._scope.is_strict:
@@ -207,14 +198,14 @@ class Segment(Part):
         graph = _Graph(self._all, infos, self._outputs, self._tensors)
         return replace(source, proto=_Model(graph, source.proto.opset_import), raw=self._scope.raw)
 
-    def _looks_at(self, error: NeedsValueError, shapes: Mapping[str, tuple[int, ...]]) -> bool:
-        is_pinned = error.inputs <= self._pinned and (self._scope.is_strict or error.kind not in _SIZED_BY_DATA)
-        return is_pinned or looks_at(error, shapes)
+    def _looks_at(self, need: Refusal, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+        is_pinned = need.inputs <= self._pinned and (self._scope.is_strict or need.kind not in _SIZED_BY_DATA)
+        return is_pinned or looks_at(need, shapes)
 
     def _learn(
-        self, error: DmlError, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any], programs: Programs
+        self, first: Refusal, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any], programs: Programs
     ) -> Recut | None:
-        """Find all nodes that stand in the way, and where to cut; raise the error where there are none.
+        """Find all nodes that stand in the way, and where to cut; the user is told where there are none.
 
         None where it is a matter of values to be looked at, which are more from then on.
         """
@@ -224,36 +215,33 @@ class Segment(Part):
         pinned: set[str] = set()
         is_inner = False
         for record in found.records:
-            problem = record.error
+            refusal = None if record.refusal is None or record.refusal.why is Why.EARLIER else record.refusal
             if record.depth:  # which a branch that runs as parts may do without a lowering, or with values at hand
-                is_inner = is_inner or not (problem is None or isinstance(problem, UnknownError))
+                is_inner = is_inner or refusal is not None
                 continue
             node, number = record.node, self._numbers.get(id(record.node))
             if is_inner and number is not None:
                 hosted.add(number)
                 is_inner = False
+            elif refusal is None:
                 continue
-            if problem is None or isinstance(problem, UnknownError):
-                continue
-            if number is None:  # a constant that the device was found to make, and does not after all
-                raise problem
-            if isinstance(problem, NeedsValueError):
-                if problem.kind in _SIZED_BY_DATA and not self._scope.is_strict:
+            elif number is None:  # a constant that the device was found to make, and does not after all
+                raise refusal.error
+            elif refusal.why is Why.VALUES:
+                if refusal.kind in _SIZED_BY_DATA and not self._scope.is_strict:
                     hosted.add(number)
-                elif self._made.isdisjoint(node.input) or looks_at(problem, shapes):
-                    pinned |= problem.inputs
+                elif self._made.isdisjoint(node.input) or looks_at(refusal, shapes):
+                    pinned |= refusal.inputs
                 else:
                     cut.add(number)
-            elif isinstance(problem, UnsupportedError) and not (
-                isinstance(problem, NowhereError) or (self._scope.is_strict and kind_of(node) not in makers())
-            ):
+            elif refusal.why is Why.DEVICE and not (self._scope.is_strict and kind_of(node) not in makers()):
                 hosted.add(number)
             else:
-                raise problem
+                raise refusal.error
         if hosted or cut:
-            return Recut(error, frozenset(hosted), frozenset(cut))
+            return Recut(first.error, frozenset(hosted), frozenset(cut))
         if pinned <= self._pinned:
-            raise error
+            raise first.error
         self._pinned |= pinned
         return None
 
@@ -265,14 +253,14 @@ class Segment(Part):
         reason: DmlError | None = None
         is_inner, hosted = False, set()
         for record in self._trace(programs, shapes, {}).records:
-            if isinstance(record.error, NeedsValueError):
-                is_inner, reason = True, record.error
+            if record.refusal is not None and record.refusal.why is Why.VALUES:
+                is_inner, reason = True, record.refusal.error
             if is_inner and not record.depth:
                 hosted.add(self._numbers[id(record.node)])
                 is_inner = False
         return None if reason is None else Recut(reason, frozenset(hosted))
 
     def _trace(self, programs: Programs, shapes: dict[str, tuple[int, ...]], values: Mapping[str, Any]) -> Trace:
-        """Walk on past errors, which the nodes' records have."""
-        options: dict[str, Any] = {"kept": self._kept, "keep_going": True, "assumes": programs.assumes}
-        return trace(programs.source, shapes, values, self._scope.device, **options)
+        """Walk on past refusals, which the nodes' records have."""
+        device, assumes = self._scope.device, programs.assumes
+        return trace_all(programs.source, shapes, values, device, kept=self._kept, assumes=assumes)

@@ -15,7 +15,7 @@ from anydml.core.files import word_reason
 from anydml.core.limits import default_max_memory
 from anydml.core.memory import word_bytes
 from anydml.onnx.element_types import ForeignType
-from anydml.onnx.lower.trace import trace
+from anydml.onnx.lower.trace import trace_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -112,7 +112,7 @@ def index_limits(
     found = dict.fromkeys(set().union(*(origins.get(name, {name}) for name in names)) & set(inputs), 2)
     if not found:
         return found
-    for record in trace(source, shapes, {}, device, kept=kept, keep_going=True).records:
+    for record in trace_all(source, shapes, {}, device, kept=kept).records:
         indexed = [desc for desc in record.operators if {"InputTensor", "IndicesTensor"} <= desc.tensors().keys()]
         size = min(map(_least_size, indexed), default=2)
         taken = set().union(*(origins.get(name, {name}) for name in record.node.input[1:]))

@@ -25,9 +25,8 @@ from anydml.core.memory import HOST, word_bytes
 from anydml.onnx.arguments import memory_told, take
 from anydml.onnx.checks import TensorInfo, check_names, element_of, ends_table, is_host_type, shape_of
 from anydml.onnx.checks import describe as describe_output
-from anydml.onnx.lower.scope import UnknownError
-from anydml.onnx.lower.trace import trace
-from anydml.onnx.lower.values import NeedsValueError, NowhereError
+from anydml.onnx.lower.refusals import Why
+from anydml.onnx.lower.trace import trace_all
 from anydml.onnx.partition.control_flow import told
 from anydml.onnx.partition.partitioned_model import hosts
 from anydml.onnx.read import read_model
@@ -243,7 +242,7 @@ def _check(
     bound, assumed = _bind(source, infos, shapes, arrays)
     device = Device("reference")
     small = {name: array for name, array in arrays.items() if refuse_large(name, array.shape) is None}
-    found = trace(source, bound, small, device, keep_going=True)
+    found = trace_all(source, bound, small, device)
     nodes = tuple(
         replace(
             _judge(record, level, bound, told(record.node, source.opset), may_be_hosted=takes(record.node)),
@@ -316,22 +315,23 @@ def _bind(
 def _judge(
     record: Record, level: FeatureLevel, shapes: Mapping[str, tuple[int, ...]], flow: str, *, may_be_hosted: bool
 ) -> NodeReport:
-    error, note, is_known, is_hosted = record.error, record.note, True, False
-    if isinstance(error, NeedsValueError):
-        large = [fault for name in sorted(error.inputs) if (fault := refuse_large(name, shapes[name])) is not None]
+    refusal, note, is_known, is_hosted = record.refusal, record.note, True, False
+    error = None if refusal is None else refusal.error
+    if refusal is not None and refusal.why is Why.VALUES:
+        large = [fault for name in sorted(refusal.inputs) if (fault := refuse_large(name, shapes[name])) is not None]
         if large:
             error = ModelError(record.label, large)
         else:
-            names = ", ".join(sorted(map(repr, error.inputs)))
+            names = ", ".join(sorted(map(repr, refusal.inputs)))
             note = f"known at a run: depends on the values of {names}{f'; {flow}' if flow else ''}"
             error, is_known = None, False
-    elif isinstance(error, UnknownError):
+    elif refusal is not None and refusal.why is Why.EARLIER:
         error, note, is_known = None, "not known: it depends on a node that cannot run, or is not known", False
-    elif may_be_hosted and isinstance(error, UnsupportedError) and not isinstance(error, NowhereError):
+    elif may_be_hosted and refusal is not None and refusal.why is Why.DEVICE:
         if flow:
             return NodeReport(record.label, record.kind, record.name, (), None, flow, None, is_known=False)
         read = "" if record.read is None else f", which reads {word_bytes(record.read)}"
-        note = f"runs on the host{read}: {error.faults[0].rule}"
+        note = f"runs on the host{read}: {refusal.error.faults[0].rule}"
         error, is_hosted = None, True
     levels = {desc: lowest_level(desc) for desc in record.operators}
     lowest = max((found for found in levels.values() if found is not None), default=None)
