@@ -39,7 +39,7 @@ import anydml.onnx  # isort: skip - after the models, which leave this out where
         (node("ReverseSequence", "x p", "y"), r"sequence_lens must have the shape \(4,\)"),
         (node("Range", "nine nine z", "y"), "delta must not be 0; got 0"),
         (node("Range", "f nan f", "y"), "must be finite, and delta not 0; got 1.0, nan, 1.0"),
-        (node("BitShift", "u u", "y", direction="\x1b[31m"), r"must be LEFT or RIGHT; got \\x1b\[31m$"),
+        (node("BitShift", "u u", "y", direction="\x1b[31m"), r"must be LEFT or RIGHT; got '\\x1b\[31m'$"),
         (node("Einsum", "x", "y", equation="\x1b[31m"), r"letters, as many .*; got '\\x1b\[31m'$"),
         (node("Einsum", "x", "y", equation="i" * 9999), "; got 'i{118}…$"),
         (node("Einsum", "x", "y", equation="...i..."), "or have one ellipsis; got '...i...'$"),

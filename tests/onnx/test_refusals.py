@@ -128,8 +128,8 @@ GQA, NBITS, SKIP = (f"{MICROSOFT}.{kind}" for kind in ("GroupQueryAttention", "M
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("MaxUnpool", {"I": UNPOOL["I"] + 6}, r"I must lie in 0 \.\. 15, .* got 16"),
     ("MaxUnpool", {"I": -UNPOOL["I"]}, "I must lie in .* got -2"),
-    ("MaxUnpool", {"I": UNPOOL["I"].reshape(1, 1, 4)}, r"I must have the shape of X, \(1, 1, 2, 2\); got \(1, 1, 4\)"),
-    ("MaxUnpool", {"I": UNPOOL["I"][..., :1, :1]}, "I must have the shape of X"),
+    ("MaxUnpool", {"I": UNPOOL["I"].reshape(1, 1, 4)}, r"shape \(1, 1, 2, 2\), that of X; got \(1, 1, 4\)"),
+    ("MaxUnpool", {"I": UNPOOL["I"][..., :1, :1]}, "I must have the shape .*, that of X"),
     ("MaxUnpool", {"output_shape": _whole(2, 2, 4, 4)}, "output_shape must be .* of its batch and channels; got"),
     ("RoiAlign", {"batch_indices": _whole(0, 2)}, r"batch_indices must lie in 0 \.\. 1; got 2"),
     ("RoiAlign", {"batch_indices": _whole(-1, 0)}, r"batch_indices must lie in 0 \.\. 1; got -1"),

@@ -67,7 +67,7 @@ def test_grids_move_bits_of_other_types() -> None:
     ("attributes", "grid", "message"),
     [
         ({"mode": "square"}, (1, 2, 2, 2), "mode must be linear, nearest or cubic; got 'square'"),
-        ({"padding_mode": "wrap"}, (1, 2, 2, 2), "padding_mode must be one of zeros, border, reflection; got 'wrap'"),
+        ({"padding_mode": "wrap"}, (1, 2, 2, 2), "padding_mode must be zeros, border or reflection; got 'wrap'"),
         ({}, (1, 2, 2, 3), r"X and grid must be \{N, C, H, W\} and .* got \(1, 2, 3, 4\) and \(1, 2, 2, 3\)"),
         ({}, (2, 2, 2, 2), "X and grid must be"),
     ],

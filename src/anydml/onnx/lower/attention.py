@@ -12,7 +12,6 @@ import numpy as np
 import anydml as dml
 from anydml.core.enums import DataType, IndexMode
 from anydml.core.enums import MultiheadAttentionMaskType as Mask
-from anydml.core.errors import show
 from anydml.onnx.element_types import element_of
 from anydml.onnx.lower.cumulative import within
 from anydml.onnx.lower.data_movement import retyped, spread, transposed
@@ -40,7 +39,7 @@ def rotary_embedding(node: Node) -> list[Value]:
     heads = node.integer("num_heads", 0)
     if len(x.shape) == 3 and (heads < 1 or x.shape[2] % heads):
         rule = f"num_heads must be given for 3 dimensions, and the hidden size, {x.shape[2]}, a multiple of it"
-        node.refuse("num_heads", rule, value=heads, found=str(heads))
+        node.refuse("num_heads", rule, value=heads)
     check_caches(node, node.input(1), node.input(2))
     return [_by_heads(node, x, heads, (node.input(1), node.input(2), node.optional(3)))]
 
@@ -55,8 +54,7 @@ def rotary_embedding_by_positions(node: Node) -> list[Value]:
     if len(x.shape) == 3 and heads < 1:
         heads = x.shape[2] // max(2 * cosine.shape[-1], 1)
     if len(x.shape) == 3 and (heads < 1 or x.shape[2] % heads):
-        rule = f"num_heads must be a divisor of the hidden size, {x.shape[2]}"
-        node.refuse("num_heads", rule, value=heads, found=str(heads))
+        node.refuse("num_heads", f"num_heads must be a divisor of the hidden size, {x.shape[2]}", value=heads)
     if positions.count == 1 and len(positions.shape) < 2:
         shape = (x.shape[0], x.shape[-2])
         steps = Value.of(positions.element, np.broadcast_to(np.arange(shape[1]), shape))
@@ -76,9 +74,7 @@ def _by_heads(node: Node, x: Value, heads: int, angles: Angles) -> Value:
     if len(x.shape) == 3:
         split = node.tracer.reshape(x, (*x.shape[:2], heads, x.shape[2] // heads))
         return node.tracer.reshape(rotate(node, split, 1, angles, count, interleaved=interleaved), x.shape)
-    if len(x.shape) != 4:
-        name = node.rules.inputs[0].name
-        node.refuse(name, f"{name} must have 3 or 4 dimensions", value=x.shape, found=str(x.shape))
+    node.check_rank(node.rules.inputs[0].name, x, 3, 4)
     return rotate(node, x, 2, angles, count, interleaved=interleaved)
 
 
@@ -91,7 +87,7 @@ def rotate(node: Node, x: Value, axis: int, angles: Angles, count: int, *, inter
     count = count or size
     if count % 2 or not 0 < count <= size:
         rule = f"rotary_embedding_dim must be even, and at most the head size, {size}"
-        node.refuse("rotary_embedding_dim", rule, value=count, found=str(count))
+        node.refuse("rotary_embedding_dim", rule, value=count)
     shape = (x.shape[0], x.shape[axis], count // 2)
     caches = {"cos_cache": angles[0], "sin_cache": angles[1]}
     cosine, sine = (_angles(node, name, cache, angles[2], shape, axis) for name, cache in caches.items())
@@ -119,8 +115,7 @@ def _angles(
             rule = f"position_ids must have the shape {shape[:2]}, and {name} 2 dimensions"
             node.refuse("position_ids", rule, value=positions.shape, found=f"{positions.shape} and {cache.shape}")
         cache = take_blocks(node, cache, positions, 0)
-    if cache.shape != shape:
-        node.refuse(name, f"{name} must have the shape {shape}", value=cache.shape, found=str(cache.shape))
+    node.check_shape(name, cache, shape)
     return node.tracer.reshape(cache, (shape[0], *((shape[1], 1) if axis == 1 else (1, shape[1])), shape[2]))
 
 
@@ -149,15 +144,13 @@ def check_heads(node: Node) -> None:
         for name, count, shape in zip((*names, names[1]), (*heads, heads[1]), shapes, strict=True):
             if count < 1 or shape[2] % count:
                 rule = f"{name} must be given for 3 dimensions, and the hidden size, {shape[2]}, a multiple of it"
-                node.refuse(name, rule, value=count, found=str(count))
+                node.refuse(name, rule, value=count)
     elif shapes[1][1] != shapes[2][1]:
-        node.refuse("V", f"V must have as many heads as K, {heads[1]}", value=shapes[2], found=str(shapes[2]))
+        node.refuse("V", f"V must have as many heads as K, {heads[1]}", value=shapes[2])
     if heads[1] and heads[0] % heads[1]:
-        rule = f"the heads of Q must be a multiple of those of K and V, {heads[1]}"
-        node.refuse(names[0], rule, value=heads[0], found=str(heads[0]))
+        node.refuse(names[0], f"the heads of Q must be a multiple of those of K and V, {heads[1]}", value=heads[0])
     if shapes[1][-2] != shapes[2][-2]:
-        rule = f"V must have the length of K, {shapes[1][-2]}"
-        node.refuse("V", rule, value=shapes[2], found=str(shapes[2]))
+        node.refuse("V", f"V must have the length of K, {shapes[1][-2]}", value=shapes[2])
     _check_mask(node, heads[0])
 
 
@@ -188,7 +181,7 @@ def _check_mask(node: Node, heads: int) -> None:
     sizes = [*mask.shape[:-1], total] if is_short else mask.shape
     if len(sizes) > 4 or any(size not in (1, wanted) for size, wanted in zip(sizes, scores, strict=True)):
         rule = f"attn_mask must have a shape that can be broadcast to {(q[0], heads, q[-2], total)}"
-        node.refuse("attn_mask", rule, value=mask.shape, found=str(mask.shape))
+        node.refuse("attn_mask", rule, value=mask.shape)
 
 
 # ONNX Runtime's attentions
@@ -204,8 +197,7 @@ def multi_head_attention(node: Node) -> list[Value | None]:
     heads = _heads(node, "num_heads")
     for name, one, ranks in (("query", query, (3, 5)), ("key", key, (3, 4, 5)), ("value", value, (3, 4))):
         if one is not None and len(one.shape) not in ranks:
-            rule = f"{name} must have {' or '.join(map(str, ranks))} dimensions"
-            node.refuse(name, rule, value=one.shape, found=str(one.shape))
+            node.refuse(name, f"{name} must have {' or '.join(map(str, ranks))} dimensions", value=one.shape)
     tensors: dict[str, Value | None] = {"query": query, "key": key, "value": value, "bias": node.optional(3)}
     past = [_some(node.optional(i)) for i in (6, 7)]
     before = past[0]
@@ -236,7 +228,7 @@ def _attend_to_past(node: Node, heads: int, past: list[Value | None]) -> list[Va
     query, key, value, bias = node.input(0), node.input(1), node.optional(2), node.optional(3)
     if len(query.shape) != 3 or query.shape[2] % heads:
         rule = f"query must have 3 dimensions, and whole heads in the last, of which there are {heads}"
-        node.refuse("query", rule, value=query.shape, found=str(query.shape))
+        node.refuse("query", rule, value=query.shape)
     batch, length, width = query.shape
     if bias is not None:  # of which the rest is the keys' and the values'
         query = compute(node, dml.add, query, take(node, bias, [0], [width], [1]))
@@ -282,7 +274,7 @@ def _columns_of(node: Node, x: Value, weights: Value, given: list[int] | None) -
     sizes = given or [weights.shape[1] // 3] * 3
     if len(sizes) != 3 or sum(sizes) != weights.shape[1] or min(sizes) < 1:
         rule = f"qkv_hidden_sizes must be three numbers whose sum is {weights.shape[1]}, as weights has columns"
-        node.refuse("qkv_hidden_sizes", rule, value=sizes, found=str(sizes))
+        node.refuse("qkv_hidden_sizes", rule, value=sizes)
     return sizes
 
 
@@ -295,7 +287,7 @@ def _attend_to_itself(
     if past is not None:
         if len(past.shape) != 5 or past.shape[0] != 2:
             rule = "past must have the shape (2, batch, heads, past sequence, head size)"
-            node.refuse("past", rule, value=past.shape, found=str(past.shape))
+            node.refuse("past", rule, value=past.shape)
         for i, name in enumerate(("past_key", "past_value")):
             part = take(node, past, (i, 0, 0, 0, 0), (1, *past.shape[1:]), (1,) * 5)
             tensors[name] = node.tracer.reshape(part, past.shape[1:])
@@ -320,8 +312,7 @@ def group_query_attention(node: Node) -> list[Value | None]:
         node.unsupported("softcap", "softcap, smooth_softmax and qk_output are not supported")
     query, key, value = node.input(0), node.optional(1), node.optional(2)
     heads, shared = _heads(node, "num_heads"), _heads(node, "kv_num_heads")
-    if len(query.shape) != 3:
-        node.refuse("query", "query must have 3 dimensions", value=query.shape, found=str(query.shape))
+    node.check_rank("query", query, 3)
     if key is None:
         size = query.shape[2] // (heads + 2 * shared)
         query, key, value = _columns(node, query, [heads * size, shared * size, shared * size])
@@ -392,7 +383,7 @@ def _total(node: Node, new: int, past: list[Value | None]) -> int:
     if len(given) != 1 or (given[0] != room + new and not max(new, 1) <= given[0] <= room):
         rule = f"{field} must be {room + new}, the {room} keys of the past and {new} new ones"
         rule += f", or, in a past that has room for them, from {max(new, 1)} to {room}" if room >= max(new, 1) else ""
-        node.refuse(field, rule, value=given, found=show(given))
+        node.refuse(field, rule, value=given)
     return given[0]
 
 
@@ -404,7 +395,7 @@ def _past_lengths(node: Node, sizes: tuple[int, int, int], room: int) -> Value:
     (batch, length, total), counts, kind = sizes, node.input(5), element_of(DataType.INT32)
     if counts.count != batch:
         rule = f"seqlens_k must have the shape {(batch,)}, a number for each of the batch"
-        node.refuse("seqlens_k", rule, value=counts.shape, found=str(counts.shape))
+        node.refuse("seqlens_k", rule, value=counts.shape)
     counts, word = node.tracer.reshape(counts, (batch,)), element_of(DataType.UINT32)
     if total == length:
         last = within(node, counts, room - 1, word, "seqlens_k")
@@ -435,7 +426,7 @@ def _turned(node: Node, x: Value, count: int, angles: tuple[Value, Value, Value]
 def _heads(node: Node, name: str) -> int:
     count = node.integer(name)
     if count < 1:
-        node.refuse(name, f"{name} must be at least 1", value=count, found=str(count))
+        node.refuse(name, f"{name} must be at least 1", value=count)
     return count
 
 
@@ -491,7 +482,7 @@ def _attend(
         added = node.tracer.apply(dml.padding, [added], padded, start_padding=(0,) * 4, end_padding=ends)
     if added is not None and common_shape(node, added.shape, scores) != scores:
         rule = f"attention_bias must have a shape that can be broadcast to {scores}"
-        node.refuse("attention_bias", rule, value=added.shape, found=str(added.shape))
+        node.refuse("attention_bias", rule, value=added.shape)
     if mask is not None and node.integer("unidirectional"):
         later = np.triu(np.full((queries, total), -np.inf), total - queries + 1)
         causal = Value.of(element, later)
@@ -540,7 +531,7 @@ def _head_size(node: Node, given: dict[str, Value], part: tuple[str, int], place
         return given["stacked_query_key_value"].shape[4]
     if len(given[name].shape) != 3 or given[name].shape[2] % count:
         rule = f"{name} must have 3 dimensions, and whole heads in the last, of which there are {count}"
-        node.refuse(node.rules.inputs[place].name, rule, value=given[name].shape, found=str(given[name].shape))
+        node.refuse(node.rules.inputs[place].name, rule, value=given[name].shape)
     return given[name].shape[2] // count
 
 
@@ -558,6 +549,5 @@ def _mask(node: Node, mask: Value, scores: tuple[int, int, int, int]) -> tuple[M
     shapes = {(batch, total): (batch, 1, 1, total), (batch, queries, total): (batch, 1, queries, total), scores: scores}
     if mask.shape not in shapes:
         known = [*forms, *shapes]
-        rule = f"the mask must have one of the shapes {', '.join(map(str, known))}"
-        node.refuse("mask", rule, value=mask.shape, found=str(mask.shape))
+        node.refuse("mask", f"the mask must have one of the shapes {', '.join(map(str, known))}", value=mask.shape)
     return Mask.BOOLEAN, spread(node, node.tracer.reshape(mask, shapes[mask.shape]), scores)

@@ -51,7 +51,7 @@ def prelu(node: Node) -> list[Value]:
     if x.element is not INT64:
         return [compute(node, dml.parameterized_relu, x, slope)]
     scaled = compute(node, dml.multiply, x, slope)
-    return [compute(node, dml.if_, is_negative(node, x), scaled, x, element=x.element)]
+    return [compute(node, dml.if_, is_negative(node, x), scaled, x)]
 
 
 def _with_slope(node: Node) -> list[Value]:
@@ -59,8 +59,7 @@ def _with_slope(node: Node) -> list[Value]:
     if node.version < 7 and len(slope.shape) == 1 and slope.count > 1 and len(x.shape) > 1:  # one for each channel
         slope = node.tracer.reshape(slope, (slope.count, *(1,) * (len(x.shape) - 2)))
     if broadcast(node, (x, slope)) != x.shape:
-        rule = f"slope must have a shape that can be broadcast to X's, {x.shape}"
-        node.refuse("slope", rule, value=slope.shape, found=str(slope.shape))
+        node.refuse("slope", f"slope must have a shape that can be broadcast to X's, {x.shape}", value=slope.shape)
     return [x, slope]
 
 
@@ -70,19 +69,18 @@ def shift(node: Node) -> list[Value]:
     A count below 0 is a large one without its sign, and from the type's width on nothing is left.
     """
     x, count = node.inputs
-    function = {"LEFT": dml.bit_shift_left, "RIGHT": dml.bit_shift_right}.get(node.text("direction"))
-    if function is None:
-        node.refuse("direction", "direction must be LEFT or RIGHT", found=node.text("direction"))
+    direction = node.one_of("direction", ("LEFT", "RIGHT"))
+    function = dml.bit_shift_left if direction == "LEFT" else dml.bit_shift_right
     if is_unsigned(x):
         return [compute(node, function, x, count)]
     unsigned = element_of(DataType[f"U{x.element.name}"])
     moved, by = x, retyped(node, count, unsigned)
-    is_turned = node.text("direction") == "RIGHT"
+    is_turned = direction == "RIGHT"
     negative = is_negative(node, x)
 
     def turn(value: Value) -> Value:
         other = compute(node, dml.bit_not, value)
-        return compute(node, dml.if_, negative, other, value, element=value.element)
+        return compute(node, dml.if_, negative, other, value)
 
     if is_turned:
         moved = turn(x)
@@ -138,7 +136,7 @@ def _moved(node: Node, x: Value, by: float) -> Value:
     found = compute(node, dml.add, x, number(x, low))
     if low == high:
         return found
-    is_below = compute(node, dml.logical_less_than, x, number(x, -low), element=BOOL)
+    is_below = compute(node, dml.logical_less_than, x, number(x, -low))
     return compute(node, dml.if_, is_below, compute(node, dml.add, x, number(x, high)), found, element=x.element)
 
 
@@ -150,7 +148,7 @@ def choice(node: Node) -> list[Value]:
 def chosen(node: Node, test: Value, a: Value, b: Value) -> Value:
     """The elements of one tensor or another; of DOUBLE their bits."""
     if a.element is not DOUBLE:
-        return compute(node, dml.if_, test, a, b, element=a.element)
+        return compute(node, dml.if_, test, a, b)
     found = compute(node, dml.if_, test, retyped(node, a, UINT64), retyped(node, b, UINT64), element=UINT64)
     return retyped(node, found, DOUBLE)
 
@@ -168,7 +166,7 @@ def _in_order(node: Node, x: Value, nan: int) -> Value:
     """INT64 in the order of a DOUBLE's numbers: its bits, those below the sign turned round where that is set."""
     bits = retyped(node, x, INT64)
     size = compute(node, dml.bit_and, bits, number(bits, _MAGNITUDE))
-    is_nan = compute(node, dml.logical_greater_than, size, number(bits, _INFINITY), element=BOOL)
+    is_nan = compute(node, dml.logical_greater_than, size, number(bits, _INFINITY))
     return compute(node, dml.if_, is_nan, number(bits, nan), _turned(node, bits), element=INT64)
 
 
@@ -184,7 +182,7 @@ def number(like: Value, number: float) -> Value:
 
 def is_negative(node: Node, x: Value) -> Value:
     """Whether elements are below 0."""
-    return compute(node, dml.logical_less_than, x, number(x, 0), element=BOOL)
+    return compute(node, dml.logical_less_than, x, number(x, 0))
 
 
 def is_unsigned(x: Value) -> bool:
@@ -225,10 +223,8 @@ def gelu(node: Node) -> list[Value]:
 
     (1 + tanh t)/2 is sigmoid(2t), which has all of its digits where tanh t is near -1.
     """
-    x, kind = node.input(0), node.text("approximate")
-    if kind not in ("none", "tanh"):
-        node.refuse("approximate", "approximate must be none or tanh", value=kind, found=kind)
-    if kind == "none":
+    x = node.input(0)
+    if node.one_of("approximate", ("none", "tanh")) == "none":
         return [compute(node, dml.gelu, x)]
     scale = 2 * math.sqrt(2 / math.pi)
     factor = compute(node, dml.identity, compute(node, dml.multiply, x, x), scale_bias=(0.044715 * scale, scale))
@@ -290,10 +286,7 @@ def clip_by_attributes(node: Node) -> list[Value]:
 
 def clip(node: Node) -> list[Value]:
     """Clip from opset 11 on: the bounds are inputs, each of which may be left out."""
-    bounds = [node.optional(i) for i in (1, 2)]
-    for name, bound in zip(("min", "max"), bounds, strict=True):
-        if bound is not None and bound.count != 1:
-            node.refuse(name, f"{name} must be one number", value=bound.shape, found=str(bound.shape))
+    bounds = [node.one_number(1, "min"), node.one_number(2, "max")]
     scalars = [None if bound is None else node.tracer.reshape(bound, ()) for bound in bounds]
     return [_clip(node, node.input(0), *scalars)]
 
@@ -333,7 +326,7 @@ def power(node: Node) -> list[Value]:
     if not exponent.element.data_type.is_float:
         return [exact]
     found = convert(node, compute(node, dml.pow, convert(node, base, FLOAT), exponent), base.element)
-    is_whole = compute(node, dml.logical_equals, exponent, convert(node, whole, exponent.element), element=BOOL)
+    is_whole = compute(node, dml.logical_equals, exponent, convert(node, whole, exponent.element))
     return [compute(node, dml.if_, is_whole, exact, found, element=base.element)]
 
 
@@ -364,10 +357,10 @@ def _squared(node: Node, base: Value, exponent: Value) -> Value:
     found: Value | None = None
     for k in range(_BITS):
         bit = run(dml.bit_and, low, 2**k)
-        is_unset = compute(node, dml.logical_equals, bit, number(bit, 0), element=BOOL)
-        factor = compute(node, dml.if_, is_unset, number(base, 1), base, element=base.element)
+        is_unset = compute(node, dml.logical_equals, bit, number(bit, 0))
+        factor = compute(node, dml.if_, is_unset, number(base, 1), base)
         found = factor if found is None else run(dml.multiply, found, factor)
         base = run(dml.multiply, base, base) if k < _BITS - 1 else base
     assert found is not None  # noqa: S101 - for type checkers: there are bits
     inverse = run(dml.divide, number(found, 1), found)
-    return compute(node, dml.if_, negative, inverse, found, element=found.element)
+    return compute(node, dml.if_, negative, inverse, found)

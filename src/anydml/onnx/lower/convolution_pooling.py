@@ -58,7 +58,7 @@ def spatial(node: Node, name: str, count: int, usual: int, least: int) -> tuple[
     found = (usual,) * count if given is None else tuple(given)
     if len(found) != count or any(not least <= number < 2**31 for number in found):
         rule = f"{name} must be {count} numbers of at least {least}, one for each spatial dimension"
-        node.refuse(name, rule, value=given, found=str(given))
+        node.refuse(name, rule, value=given)
     return found
 
 
@@ -67,34 +67,29 @@ def pads_of(node: Node, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     found = node.integers("pads")
     given = [0] * (2 * count) if found is None else found
     if len(given) != 2 * count or any(not 0 <= pad < 2**31 for pad in given):
-        rule = f"pads must be {2 * count} numbers of at least 0: the starts, then the ends"
-        node.refuse("pads", rule, value=given, found=str(given))
+        node.refuse("pads", f"pads must be {2 * count} numbers of at least 0: the starts, then the ends", value=given)
     return tuple(given[:count]), tuple(given[count:])
 
 
 def check_padding(node: Node, mode: str, pads: tuple[int, ...]) -> None:
     """Refuse padding that is both given and to be found out."""
     if mode != "NOTSET" and any(pads):
-        node.refuse("pads", f"pads must be left out with an auto_pad of {printable(mode)}", value=pads, found=str(pads))
+        node.refuse("pads", f"pads must be left out with an auto_pad of {printable(mode)}", value=pads)
 
 
 def window_of(node: Node, x: Value, weights: Value | None = None) -> tuple[int, ...]:
     """The sizes of a window: those of the weights, or the attribute's."""
-    if len(x.shape) < 3:
-        name = node.rules.inputs[0].name
-        node.refuse(name, f"{name} must have at least 3 dimensions", value=x.shape, found=str(x.shape))
+    node.check_rank(node.rules.inputs[0].name, x, least=3)
     if weights is None:
         given = node.integers("kernel_shape")
         if given is None:
             node.refuse("kernel_shape", "kernel_shape must be given")
         return spatial(node, "kernel_shape", len(x.shape) - 2, 1, 1)
     if len(weights.shape) != len(x.shape):
-        rule = f"the weights must have as many dimensions as the input, {len(x.shape)}"
-        node.refuse("W", rule, value=weights.shape, found=str(weights.shape))
+        node.refuse("W", f"the weights must have as many dimensions as the input, {len(x.shape)}", value=weights.shape)
     given = node.integers("kernel_shape")
     if given is not None and tuple(given) != weights.shape[2:]:
-        rule = f"kernel_shape must be that of the weights, {list(weights.shape[2:])}"
-        node.refuse("kernel_shape", rule, value=given, found=str(given))
+        node.refuse("kernel_shape", f"kernel_shape must be that of the weights, {list(weights.shape[2:])}", value=given)
     return weights.shape[2:]
 
 
@@ -227,7 +222,7 @@ def transposed(node: Node) -> list[Value]:
     whole = [(n - 1) * step + (k - 1) * by + 1 + end for n, step, k, by, end in walk]
     if given and (len(given) != count or min(given) < 1):
         rule = f"output_shape must be {count} numbers of at least 1, one for each spatial dimension"
-        node.refuse("output_shape", rule, value=given, found=str(given))
+        node.refuse("output_shape", rule, value=given)
     if given or mode in ("SAME_UPPER", "SAME_LOWER"):
         wanted = list(given or [n * step for n, step in zip(x.shape[2:], strides, strict=True)])
         pads = [max(n - own, 0) for n, own in zip(whole, wanted, strict=True)]
@@ -346,8 +341,7 @@ def global_pool(function: ReduceFunction) -> Callable[[Node], list[Value]]:
 
 def _image(node: Node) -> Value:
     x = node.input(0)
-    if len(x.shape) < 3:
-        node.refuse("X", "X must have at least 3 dimensions", value=x.shape, found=str(x.shape))
+    node.check_rank("X", x, least=3)
     return x
 
 
@@ -367,8 +361,7 @@ def max_unpool(node: Node) -> list[Value]:
     x, indices = node.input(0), node.input(1)
     size = window_of(node, x)
     (starts, ends), strides = pads_of(node, len(size)), spatial(node, "strides", len(size), 1, 1)
-    if indices.shape != x.shape:
-        node.refuse("I", f"I must have the shape of X, {x.shape}", value=indices.shape, found=str(indices.shape))
+    node.check_shape("I", indices, x.shape, why=", that of X")
     walk = zip(x.shape[2:], strides, size, starts, ends, strict=True)
     shape = (*x.shape[:2], *((n - 1) * step + k - start - end for n, step, k, start, end in walk))
     # An index counts the elements of the whole result, however many dimensions it has; MAX_UNPOOLING takes images.
@@ -387,7 +380,7 @@ def max_unpool(node: Node) -> list[Value]:
         or any(size < own for size, own in zip(wanted, shape, strict=True))
     ):
         rule = f"output_shape must be at least {shape}, into which the input is spread, and of its batch and channels"
-        node.refuse("output_shape", rule, value=wanted, found=str(wanted))
+        node.refuse("output_shape", rule, value=wanted)
     ends = tuple(size - own for size, own in zip(wanted, shape, strict=True))
     options: dict[str, Any] = {"start_padding": (0,) * len(ends), "end_padding": ends}
     return [node.tracer.apply(dml.padding, [found], wanted, **options)]

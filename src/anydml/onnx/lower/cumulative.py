@@ -32,7 +32,7 @@ def cum_prod(node: Node) -> list[Value]:
 def _running(node: Node, function: Callable[..., Any]) -> Value:
     data, axis = node.input(0), node.input(1).ints("axis")
     if len(axis) != 1:
-        node.refuse("axis", "axis must be one number", found=str(len(axis)))
+        node.refuse("axis", "axis must be one number", value=len(axis))
     direction = AxisDirection.DECREASING if node.integer("reverse", 0) else AxisDirection.INCREASING
     number, exclusive = node.axis(axis[0], len(data.shape)), bool(node.integer("exclusive", 0))
     # ONNX has sums of DOUBLE, and no user would take less precise ones for the sake of DirectML's table.
@@ -48,9 +48,7 @@ def reverse_sequence(node: Node) -> list[Value]:
     batch, time = node.integer("batch_axis", 1), node.integer("time_axis", 0)
     if {batch, time} != {0, 1} or len(data.shape) < 2:
         node.refuse("time_axis", "batch_axis and time_axis must be 0 and 1, of at least 2 dimensions")
-    if lengths.shape != (data.shape[batch],):
-        rule = f"sequence_lens must have the shape {(data.shape[batch],)}, one for each batch"
-        node.refuse("sequence_lens", rule, value=lengths.shape, found=str(lengths.shape))
+    node.check_shape("sequence_lens", lengths, (data.shape[batch],), why=", one for each batch")
     lengths = within(node, lengths, data.shape[time], UINT64)
     if 0 in data.shape:
         return [data]

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import anydml as dml
 from anydml.core.enums import DataType, DepthSpaceOrder, PaddingMode
-from anydml.core.errors import show
 from anydml.core.memory import packed_strides
-from anydml.onnx.element_types import BOOL, DOUBLE, UINT64, element_of, read_element_type
+from anydml.onnx.element_types import DOUBLE, UINT64, element_of, read_element_type
 from anydml.onnx.library import TensorProto
 from anydml.onnx.lower.elementwise import compute
 from anydml.onnx.lower.slicing import take
@@ -32,7 +31,7 @@ def transpose(node: Node) -> list[Value]:
     order = node.integers("perm")
     order = list(range(rank))[::-1] if order is None else order
     if sorted(order) != list(range(rank)):
-        node.refuse("perm", f"perm must name each of 0 .. {rank - 1} once", value=order, found=show(order))
+        node.refuse("perm", f"perm must name each of 0 .. {rank - 1} once", value=order)
     return [transposed(node, data, order)]
 
 
@@ -49,8 +48,7 @@ def expand(node: Node) -> list[Value]:
     have = (1,) * (rank - len(data.shape)) + data.shape
     want = [1] * (rank - len(wanted)) + wanted
     if any(size < 0 for size in want) or any(a != b and a != 1 and b != 1 for a, b in zip(have, want, strict=True)):
-        rule = f"shape must be one that {data.shape} can be broadcast to"
-        node.refuse("shape", rule, value=wanted, found=show(wanted))
+        node.refuse("shape", f"shape must be one that {data.shape} can be broadcast to", value=wanted)
     return [spread(node, data, tuple(b if a == 1 else a for a, b in zip(have, want, strict=True)))]
 
 
@@ -80,7 +78,7 @@ def _concat(node: Node, given: int) -> Value:
             a != b for k, (a, b) in enumerate(zip(part.shape, first.shape, strict=True)) if k != axis
         ):
             rule = f"inputs[{i}] must have the sizes of the first, {first.shape}, but along axis {axis}"
-            node.refuse(f"inputs[{i}]", rule, value=part.shape, found=str(part.shape))
+            node.refuse(f"inputs[{i}]", rule, value=part.shape)
     shape = (*first.shape[:axis], sum(part.shape[axis] for part in parts), *first.shape[axis + 1 :])
     full = [part for part in parts if part.count]
     if not full:
@@ -92,7 +90,7 @@ def cast_by_name(node: Node) -> list[Value]:
     """Cast of opset 1, where the type is a name."""
     name = node.text("to")
     if name not in TensorProto.DataType.keys():  # noqa: SIM118 - protobuf's, which is no dict
-        node.refuse("to", "to must be the name of an element type", value=name, found=show(name))
+        node.refuse("to", "to must be the name of an element type", value=name)
     return [convert(node, node.input(0), read_element_type(TensorProto.DataType.Value(name), node.label, "to"))]
 
 
@@ -150,7 +148,7 @@ def _truths(node: Node, data: Value) -> Value:
     if data.element.data_type is DataType.FLOAT64:  # which LOGICAL_EQUALS lacks: without its sign 0.0 is 64 zeros
         bits = retyped(node, data, UINT64)
         data = compute(node, dml.bit_and, bits, Value.of(UINT64, 2**63 - 1))
-    is_zero = compute(node, dml.logical_equals, data, Value.of(data.element, 0), element=BOOL)
+    is_zero = compute(node, dml.logical_equals, data, Value.of(data.element, 0))
     return compute(node, dml.logical_not, is_zero)
 
 
@@ -176,9 +174,7 @@ def pad_by_attributes(name: str) -> Callable[[Node], list[Value]]:
 
 def pad(node: Node) -> list[Value]:
     """Pad from opset 11 on: paddings are an input, of some axes or all."""
-    data, value = node.input(0), node.optional(2)
-    if value is not None and value.count != 1:
-        node.refuse("constant_value", "constant_value must be one number", value=value.shape, found=str(value.shape))
+    data, value = node.input(0), node.one_number(2, "constant_value")
     number = 0 if value is None else value.values("constant_value").reshape(-1)[0].item()
     rank = len(data.shape)
     axes = range(rank) if node.optional(3) is None else node.axes(node.numbers(3, "axes"), rank)
@@ -191,9 +187,7 @@ def _pad(node: Node, given: Sequence[int], number: float, axes: Sequence[int]) -
         rule = f"pads must have {2 * len(axes)} numbers, two for each axis"
         node.refuse("pads", rule, value=given, found=str(len(given)))
     modes = {**_MODES, "wrap": PaddingMode.WRAP} if node.version >= 19 else _MODES
-    mode = modes.get(node.text("mode"))
-    if mode is None:
-        node.refuse("mode", f"mode must be one of {', '.join(modes)}", found=show(node.text("mode")))
+    mode = modes[node.one_of("mode", modes)]
     pads = [[0, 0] for _ in data.shape]
     for i, axis in enumerate(axes):
         pads[axis] = [given[i], given[i + len(axes)]]
@@ -207,8 +201,7 @@ def center_crop_pad(node: Node) -> list[Value]:
     axes = list(range(rank)) if given is None else node.axes(given, rank)
     wanted = node.sizes(1, "shape")
     if len(wanted) != len(axes) or any(size < 0 for size in wanted):
-        rule = f"shape must have {len(axes)} sizes of at least 0, one for each axis"
-        node.refuse("shape", rule, value=wanted, found=show(wanted))
+        node.refuse("shape", f"shape must have {len(axes)} sizes of at least 0, one for each axis", value=wanted)
     pads = [[0, 0] for _ in range(rank)]
     for axis, size in zip(axes, wanted, strict=True):
         more = abs(size - shape[axis])
@@ -229,7 +222,7 @@ def _padded(node: Node, pads: Sequence[Sequence[int]], mode: PaddingMode, number
         return data
     shape = tuple(first + size + last for first, size, last in zip(low, data.shape, high, strict=True))
     if any(size > _FAR for size in shape):
-        node.refuse("pads", "the padded sizes must be below 2^31", value=shape, found=str(shape))
+        node.refuse("pads", "the padded sizes must be below 2^31", value=shape)
     if mode is not PaddingMode.CONSTANT:
         if any(size == 0 != full for size, full in zip(data.shape, shape, strict=True)):
             node.refuse("data", f"data must have an element to pad with, for mode {node.text('mode')}", found="none")
@@ -255,7 +248,7 @@ def tile(node: Node) -> list[Value]:
     data, repeats = node.input(0), node.numbers(1, "repeats")
     if len(repeats) != len(data.shape) or any(repeat < 0 for repeat in repeats):
         rule = f"repeats must have {len(data.shape)} numbers of at least 0, one for each dimension"
-        node.refuse("repeats", rule, value=repeats, found=show(repeats))
+        node.refuse("repeats", rule, value=repeats)
     return [_tiled(node, data, repeats)]
 
 
@@ -264,7 +257,7 @@ def tile_along_axis(node: Node) -> list[Value]:
     data = node.input(0)
     tiles, axis = (node.numbers(k, name, may_be_scalar=True) for k, name in ((1, "tiles"), (2, "axis")))
     if len(tiles) != 1 or len(axis) != 1 or tiles[0] < 0:
-        node.refuse("tiles", "tiles and axis must be one number each, and tiles at least 0", found=show(tiles))
+        node.refuse("tiles", "tiles and axis must be one number each, and tiles at least 0", value=tiles)
     repeats = [1] * len(data.shape)
     repeats[node.axis(axis[0], len(data.shape))] = tiles[0]
     return [_tiled(node, data, repeats)]
@@ -297,27 +290,21 @@ def space_to_depth(node: Node) -> list[Value]:
 
 def _blocks(node: Node) -> tuple[Sequence[int], int]:
     data, block = node.input(0), node.integer("blocksize")
-    if len(data.shape) != 4:
-        node.refuse("input", "input must have 4 dimensions", value=data.shape, found=str(data.shape))
+    node.check_rank("input", data, 4)
     if not 1 <= block < 2**16:
-        node.refuse("blocksize", "blocksize must lie in 1 .. 65535", value=block, found=str(block))
+        node.refuse("blocksize", "blocksize must lie in 1 .. 65535", value=block)
     return data.shape, block
 
 
 def _in_blocks(node: Node, function: Callable[..., Any], shape: tuple[int, ...], block: int) -> list[Value]:
-    mode = node.text("mode") if "mode" in node.rules.attributes else "DCR"
-    if mode not in _ORDERS:
-        node.refuse("mode", "mode must be DCR or CRD", found=show(mode))
-    return [node.tracer.apply(function, [node.input(0)], shape, block, _ORDERS[mode])]
+    order = _ORDERS[node.one_of("mode", _ORDERS, "DCR")]
+    return [node.tracer.apply(function, [node.input(0)], shape, block, order)]
 
 
 def triangle(node: Node) -> list[Value]:
     """Trilu: what lies on one side of a diagonal, and zeros."""
-    x, offset = node.input(0), node.optional(1)
-    if len(x.shape) < 2:
-        node.refuse("input", "input must have at least 2 dimensions", value=x.shape, found=str(x.shape))
-    if offset is not None and offset.count != 1:
-        node.refuse("k", "k must be one number", value=offset.shape, found=str(offset.shape))
+    x, offset = node.input(0), node.one_number(1, "k")
+    node.check_rank("input", x, least=2)
     height, width = x.shape[-2:]
     diagonal = 0 if offset is None else min(max(offset.ints("k")[0], -height), width)  # past a corner all are alike
     begin, end = (-_FAR, diagonal) if node.integer("upper") else (diagonal + 1, _FAR)
@@ -328,8 +315,7 @@ def triangle(node: Node) -> list[Value]:
 def eye_like(node: Node) -> list[Value]:
     """EyeLike: ones on a diagonal of a matrix of another's shape."""
     like, k = node.input(0), node.integer("k")
-    if len(like.shape) != 2:
-        node.refuse("input", "input must have 2 dimensions", value=like.shape, found=str(like.shape))
+    node.check_rank("input", like, 2)
     element = read_element_type(node.integer("dtype"), node.label, "dtype") if node.has("dtype") else like.element
     offset = min(max(k, -like.shape[0]), like.shape[1])
     return [node.tracer.fill(dml.diagonal_matrix, element, like.shape, offset, 1.0)]
@@ -343,10 +329,10 @@ def columns_to_image(node: Node) -> list[Value]:
     pads = node.integers("pads") or [0] * (2 * count)
     held = math.prod(block)
     if not (len(block) == len(strides) == len(dilations) == count and len(pads) == 2 * count):
-        node.refuse("block_shape", "block_shape, strides, dilations and pads must fit image_shape", found=show(block))
+        node.refuse("block_shape", "block_shape, strides, dilations and pads must fit image_shape", value=block)
     if len(x.shape) != 3 or min([*block, *image], default=0) < 1 or x.shape[1] % held:
         rule = f"input must be {{N, C·{held}, L}}, and image_shape and block_shape at least 1"
-        node.refuse("input", rule, value=x.shape, found=str(x.shape))
+        node.refuse("input", rule, value=x.shape)
     shape = (x.shape[0], x.shape[1] // held, *image)
     arrays = (tuple(block), tuple(strides), tuple(dilations), tuple(pads[:count]), tuple(pads[count:]))
     return [node.tracer.apply(dml.fold, [x], shape, shape, *arrays)]

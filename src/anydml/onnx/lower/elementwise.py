@@ -73,9 +73,15 @@ def one_to_one(node: Node) -> list[Value]:
 def compute(
     node: Node, function: Callable[..., Any], *values: Value, element: ElementType | None = None, **options: Any
 ) -> Value:
-    """The result of an element-wise function for tensors that NumPy would broadcast: by default of the first's type."""
+    """The result of an element-wise function for tensors that NumPy would broadcast.
+
+    Unless `element` says so, a comparison gives truths, IF the type of what it chooses from, and others the first's.
+    """
     shape = broadcast(node, values)
-    kind = values[0].element if element is None else element
+    kind = element
+    if kind is None:
+        name = getattr(function, "__name__", "")
+        kind = BOOL if name.startswith("logical_") else values[name == "if_"].element
     if len(shape) > MOST_DIMENSIONS and all(value.shape == shape or value.count == 1 for value in values):
         flat = [node.tracer.reshape(value, (value.count,)) for value in values]
         return node.tracer.apply(function, flat, (max(v.count for v in flat),), element=kind, **options).reshaped(shape)
@@ -106,8 +112,7 @@ def operands(node: Node) -> list[Value]:
         return values
     first, second = values
     if "broadcast" in node.rules.attributes and not node.integer("broadcast") and first.shape != second.shape:
-        rule = f"B must have the shape of A, {first.shape}, without broadcast=1"
-        node.refuse("B", rule, value=second.shape, found=str(second.shape))
+        node.refuse("B", f"B must have the shape of A, {first.shape}, without broadcast=1", value=second.shape)
     if second.count == 1 or first.shape == second.shape:
         shape = second.shape if len(second.shape) <= len(first.shape) else ()
         return [first, node.tracer.reshape(second, shape)]
@@ -115,5 +120,5 @@ def operands(node: Node) -> list[Value]:
     axis = node.axis(node.integer("axis"), rank) if node.has("axis") else rank - length
     if first.shape[max(axis, 0) : axis + length] != second.shape:
         rule = f"B must have the sizes of a part of A, {first.shape}, from axis {axis} on"
-        node.refuse("B", rule, value=second.shape, found=str(second.shape))
+        node.refuse("B", rule, value=second.shape)
     return [first, node.tracer.reshape(second, (*second.shape, *(1,) * (rank - axis - length)))]

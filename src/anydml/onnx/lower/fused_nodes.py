@@ -237,7 +237,7 @@ def bias_split_gelu(node: Node, make: Maker) -> list[Value]:
     total = make("Add", node.input(0), node.input(1))
     size = total.shape[-1] // 2
     if total.shape[-1] % 2:
-        node.refuse("X", "X must have rows of an even length", value=total.shape, found=str(total.shape))
+        node.refuse("X", "X must have rows of an even length", value=total.shape)
     bounds = [Value.of(_LONG, [n]) for n in (0, size, 2 * size, -1)]
     left, right = (make("Slice", total, *bounds[i : i + 2], bounds[3]) for i in range(2))
     return [make("Mul", left, make("Gelu", right, version=20))]
@@ -247,7 +247,7 @@ def group_norm(node: Node, make: Maker) -> list[Value]:
     """GroupNorm: channels last unless it is said otherwise, and times their sigmoid where that is asked for."""
     x, activation = node.input(0), node.integer("activation")
     if activation not in (0, 1):
-        node.refuse("activation", "activation must be 0 or 1", value=activation, found=str(activation))
+        node.refuse("activation", "activation must be 0 or 1", value=activation)
     kind = int(TensorProto.DataType.Value(x.element.name))
     by = (make("Cast", node.input(i), to=kind) for i in (1, 2))
     options = {"num_groups": node.integer("groups"), "epsilon": node.real("epsilon")}
@@ -259,10 +259,7 @@ def group_norm(node: Node, make: Maker) -> list[Value]:
 def _by_column(node: Node, index: int, count: int) -> Value | None:
     """An input that may be left out, of a number for each of so many columns."""
     found = node.optional(index)
-    if found is not None and found.shape != (count,):
-        name = node.rules.inputs[index].name
-        rule = f"{name} must have the shape {(count,)}, a number for each column"
-        node.refuse(name, rule, value=found.shape, found=str(found.shape))
+    node.check_shape(node.rules.inputs[index].name, found, (count,), why=", a number for each column")
     return found
 
 
@@ -289,7 +286,7 @@ def embedding(node: Node, make: Maker) -> list[Value | None]:
     table = node.input(3)
     if len(ids.shape) != 2 or any(one is not None and one.shape != ids.shape for one in (segments, mask)):
         rule = "input_ids must have 2 dimensions, and segment_ids and mask its shape"
-        node.refuse("input_ids", rule, value=ids.shape, found=str(ids.shape))
+        node.refuse("input_ids", rule, value=ids.shape)
     tables = [node.input(2), table, *([] if segments is None else [node.input(4)])]
     width = node.input(2).shape[-1] if node.input(2).shape else 0
     if any(len(one.shape) != 2 or one.shape[1] != width for one in tables):

@@ -11,7 +11,7 @@ import anydml as dml
 from anydml.core.enums import IndexMode, ReduceFunction
 from anydml.core.errors import show
 from anydml.core.memory import packed_strides
-from anydml.onnx.element_types import BOOL, FLOAT, INT64, UINT32
+from anydml.onnx.element_types import FLOAT, INT64, UINT32
 from anydml.onnx.lower.data_movement import convert
 from anydml.onnx.lower.elementwise import compute
 from anydml.onnx.lower.reductions import reduce
@@ -74,16 +74,14 @@ def grid_sample(node: Node) -> list[Value]:
     if count not in (2, 3) or len(grid.shape) != count + 2 or (grid.shape[0], grid.shape[-1]) != (x.shape[0], count):
         rule = "X and grid must be {N, C, H, W} and {N, H_out, W_out, 2}, or {N, C, D, H, W} and {N, …, 3}"
         node.refuse("grid", rule, value=grid.shape, found=f"{x.shape} and {grid.shape}")
-    mode, padding = node.text("mode"), node.text("padding_mode")
+    mode, padding = node.text("mode"), node.one_of("padding_mode", _PADDINGS)
     if mode not in _MODES:
-        node.refuse("mode", "mode must be linear, nearest or cubic", value=mode, found=show(mode))
-    if padding not in _PADDINGS:
-        node.refuse("padding_mode", f"padding_mode must be one of {', '.join(_PADDINGS)}", found=show(padding))
+        node.refuse("mode", "mode must be linear, nearest or cubic", value=mode)
     shape = (*x.shape[:2], *grid.shape[1:-1])
     if 0 in shape:
         return [Value(x.element, shape)]
     if not x.count:
-        node.refuse("X", "X must have an element", value=x.shape, found=str(x.shape))
+        node.refuse("X", "X must have an element", value=x.shape)
     flat = node.tracer.reshape(convert(node, grid, FLOAT), (x.shape[0], math.prod(shape[2:]), count))
     taps = []
     for k, size in enumerate(x.shape[2:]):
@@ -115,10 +113,7 @@ def sampled(node: Node, x: Value, image: Value, taps: Sequence[Taps]) -> Value:
     parts = _products(node, dml.multiply, [tap.parts for tap in taps])
     # Elements and parts apart, each before they are multiplied: sums of products are quick, and a part may be NaN.
     for inside in _products(node, dml.logical_and, [tap.inside for tap in taps]):
-        found, *parts = (
-            compute(node, dml.if_, inside, one, Value.of(one.element, 0), element=one.element)
-            for one in (found, *parts)
-        )
+        found, *parts = (compute(node, dml.if_, inside, one, Value.of(one.element, 0)) for one in (found, *parts))
     for part in parts:
         found = compute(node, dml.multiply, found, part)
     return found
@@ -151,7 +146,7 @@ def _taps(node: Node, place: Value, size: int, offsets: Sequence[int], padding: 
     every = compute(node, dml.add, first, Value.of(FLOAT, np.reshape(offsets, (-1, 1, 1))))
     near = _moved_inside(node, every, padding, low, high, size)
     near = compute(node, dml.clip, near, min=0.0, max=size - 1.0)
-    inside = compute(node, dml.logical_equals, near, every, element=BOOL) if padding == "zeros" else None
+    inside = compute(node, dml.logical_equals, near, every) if padding == "zeros" else None
     if len(offsets) == 1:
         return Taps(near, None, inside)
     away = compute(node, dml.abs, compute(node, dml.subtract, x, every))
@@ -191,5 +186,5 @@ def _cubic(node: Node, away: Value) -> Value:
             value = compute(node, dml.multiply, value, away)
             value = compute(node, dml.identity, value, scale_bias=(1.0, factor)) if factor else value
         found.append(value)
-    is_near = compute(node, dml.logical_less_than_or_equal, away, Value.of(FLOAT, 1), element=BOOL)
+    is_near = compute(node, dml.logical_less_than_or_equal, away, Value.of(FLOAT, 1))
     return compute(node, dml.if_, is_near, *found, element=FLOAT)

@@ -16,7 +16,7 @@ from anydml.core.errors import Fault, IndexRangeError
 from anydml.core.guards import tape_on
 from anydml.core.memory import packed_strides
 from anydml.core.symbolic_sizes import as_numbers
-from anydml.onnx.element_types import BOOL, INT64, UINT64, element_of
+from anydml.onnx.element_types import INT64, UINT64, element_of
 from anydml.onnx.lower.cumulative import within
 from anydml.onnx.lower.data_movement import convert, retyped, spread
 from anydml.onnx.lower.elementwise import compute
@@ -50,13 +50,12 @@ def gather_elements(node: Node) -> list[Value]:
     """GatherElements: single elements along an axis."""
     data, indices = node.input(0), node.input(1)
     axis = node.axis(node.integer("axis", 0), len(data.shape))
-    if len(indices.shape) != len(data.shape):
-        node.refuse("indices", f"indices must have {len(data.shape)} dimensions, as data has", found=str(indices.shape))
+    node.check_rank("indices", indices, len(data.shape), why=", as data has")
     sizes = list(indices.shape)
     sizes[axis] = data.shape[axis]
     if any(n > m for n, m in zip(sizes, data.shape, strict=True)):
         rule = f"indices must be no larger than data, {data.shape}, but along axis {axis}"
-        node.refuse("indices", rule, value=indices.shape, found=str(indices.shape))
+        node.refuse("indices", rule, value=indices.shape)
     mode = check_indices(node, indices, [data.shape[axis]], axis)
     if tuple(sizes) != data.shape:
         data = take(node, data, [0] * len(sizes), sizes, [1] * len(sizes))
@@ -70,7 +69,7 @@ def gather_nd(node: Node) -> list[Value]:
     if min(ranks) < 1:
         node.refuse("indices", "data and indices must have at least 1 dimension each")
     if not 0 <= batch < min(ranks):
-        node.refuse("batch_dims", f"batch_dims must lie in 0 .. {min(ranks) - 1}", value=batch, found=str(batch))
+        node.refuse("batch_dims", f"batch_dims must lie in 0 .. {min(ranks) - 1}", value=batch)
     if data.shape[:batch] != indices.shape[:batch]:
         rule = f"the first {batch} dimensions of data and indices must be the same"
         node.refuse("batch_dims", rule, found=f"{data.shape} and {indices.shape}")
@@ -140,14 +139,12 @@ def scatter_elements(node: Node) -> list[Value]:
     """ScatterElements, and Scatter before it: single elements along an axis."""
     data, indices, updates = (node.input(i) for i in range(3))
     axis = node.axis(node.integer("axis", 0), len(data.shape))
-    if len(indices.shape) != len(data.shape):
-        node.refuse("indices", f"indices must have {len(data.shape)} dimensions, as data has", found=str(indices.shape))
-    if updates.shape != indices.shape:
-        node.refuse("updates", f"updates must have the shape of indices, {indices.shape}", found=str(updates.shape))
+    node.check_rank("indices", indices, len(data.shape), why=", as data has")
+    node.check_shape("updates", updates, indices.shape, why=", that of indices")
     sizes = (*indices.shape[:axis], data.shape[axis], *indices.shape[axis + 1 :])
     if any(n > m for n, m in zip(sizes, data.shape, strict=True)):
         rule = f"indices must be no larger than data, {data.shape}, but along axis {axis}"
-        node.refuse("indices", rule, value=indices.shape, found=str(indices.shape))
+        node.refuse("indices", rule, value=indices.shape)
     mode = check_indices(node, indices, [data.shape[axis]], axis)
     reduction = _reduction(node)
     if not indices.count:
@@ -184,7 +181,7 @@ def scatter_nd(node: Node) -> list[Value]:
     shape = (*indices.shape[:-1], *data.shape[length:])
     if updates.shape != shape:
         rule = f"updates must be {shape}: the shape of indices without the last, then what no tuple indexes of data"
-        node.refuse("updates", rule, value=updates.shape, found=str(updates.shape))
+        node.refuse("updates", rule, value=updates.shape)
     mode = check_indices(node, indices, data.shape[:length], 0) if length else IndexMode.CLAMP
     reduction, own = _reduction(node), data.shape
     if not updates.count:
@@ -228,7 +225,7 @@ def _folded(node: Node, reduction: _Reduction, data: Value, places: Value, updat
     nothing = Value.of(data.element, min(max(reduction.nothing, low), high))
     where = node.tracer.reshape(places, (places.shape[0], 1, count))
     numbers = Value.of(_UINT32, np.arange(size).reshape(1, size, 1))
-    here = compute(node, dml.logical_equals, where, numbers, element=BOOL)
+    here = compute(node, dml.logical_equals, where, numbers)
     new = compute(node, dml.if_, here, node.tracer.reshape(updates, (rows, 1, count)), nothing, element=data.element)
     folded = node.tracer.apply(dml.reduce, [new], (rows, size, 1), reduction.fold, -1)
     return compute(node, reduction.pair, data, node.tracer.reshape(folded, (rows, size)))
@@ -245,13 +242,11 @@ def tensor_scatter(node: Node, make: Maker) -> list[Value]:
     least = tuple(min(n, m) if k == axis else m for k, (n, m) in enumerate(zip(update.shape, cache.shape, strict=True)))
     if update.shape != least:
         rule = f"update must have past_cache's sizes, {cache.shape}, and no more along axis {axis}"
-        node.refuse("update", rule, value=update.shape, found=str(update.shape))
+        node.refuse("update", rule, value=update.shape)
     steps = Value.of(INT64, np.arange(update.shape[axis]).reshape(-1, *(1,) * (rank - axis - 1)))
     places = steps
     if starts is not None:
-        if starts.shape != cache.shape[:1]:
-            rule = f"write_indices must have the shape {cache.shape[:1]}, one for each batch"
-            node.refuse("write_indices", rule, value=starts.shape, found=str(starts.shape))
+        node.check_shape("write_indices", starts, cache.shape[:1], why=", one for each batch")
         starts = _starts(node, make, starts, None if mode == "circular" else cache.shape[axis] - update.shape[axis])
         places = make("Add", node.tracer.reshape(starts, (*starts.shape, *(1,) * (rank - 1))), steps)
     if mode == "circular":
@@ -289,7 +284,7 @@ def compress(node: Node) -> list[Value]:
     axis = node.axis(node.integer("axis", 0), len(data.shape))
     if condition.count > data.shape[axis]:
         rule = f"condition must be no longer than the axis, {data.shape[axis]}"
-        node.refuse("condition", rule, value=condition.count, found=str(condition.count))
+        node.refuse("condition", rule, value=condition.count)
     places = np.flatnonzero(condition.values("condition"))
     return [take_blocks(node, data, Value.of(INT64, places), axis)]
 
@@ -298,7 +293,7 @@ def top_k(node: Node) -> list[Value]:
     """TopK from opset 10 on: how many are wanted must be known."""
     wanted = node.numbers(1, "K", may_be_scalar=True)
     if len(wanted) != 1:
-        node.refuse("K", "K must be one number", value=wanted, found=str(wanted))
+        node.refuse("K", "K must be one number", value=wanted)
     largest = node.integer("largest", 1) if "largest" in node.rules.defaults else 1
     return _top(node, wanted[0], bool(largest))
 
@@ -312,7 +307,7 @@ def _top(node: Node, count: int, largest: bool) -> list[Value]:
     data = node.input(0)
     axis = node.axis(node.integer("axis", -1), len(data.shape))
     if not 0 <= count <= data.shape[axis]:
-        node.refuse("K", f"K must lie in 0 .. {data.shape[axis]}, the size of the axis", value=count, found=str(count))
+        node.refuse("K", f"K must lie in 0 .. {data.shape[axis]}, the size of the axis", value=count)
     shape = (*data.shape[:axis], count, *data.shape[axis + 1 :])
     if 0 in shape:
         return [Value(data.element, shape), Value(INT64, shape)]
@@ -334,9 +329,9 @@ def one_hot(node: Node) -> list[Value]:
     indices, values = convert(node, node.input(0), INT64), node.input(2)
     depth = node.numbers(1, "depth", may_be_scalar=True)
     if len(depth) != 1 or depth[0] < 1:
-        node.refuse("depth", "depth must be a number of at least 1", value=depth, found=str(depth))
+        node.refuse("depth", "depth must be a number of at least 1", value=depth)
     if values.shape != (2,):
-        node.refuse("values", "values must be 2 numbers, off and on", value=values.shape, found=str(values.shape))
+        node.refuse("values", "values must be 2 numbers, off and on", value=values.shape)
     if not indices.shape:
         node.refuse("indices", "indices must have at least 1 dimension", value=(), found="()")
     axis = node.axis(node.integer("axis", -1), len(indices.shape) + 1)

@@ -67,8 +67,7 @@ def matrices(node: Node, a: Value, b: Value, run: Callable[[Value, Value, tuple[
     left = a.shape if len(a.shape) > 1 else (1, *a.shape)
     right = b.shape if len(b.shape) > 1 else (*b.shape, 1)
     if left[-1] != right[-2]:
-        rule = f"B must have as many rows as A has columns, {left[-1]}"
-        node.refuse("B", rule, value=b.shape, found=str(b.shape))
+        node.refuse("B", f"B must have as many rows as A has columns, {left[-1]}", value=b.shape)
     batch = common_shape(node, left[:-2], right[:-2])
     shape = (*batch, left[-2], right[-1])
     x, y = node.tracer.reshape(a, left), node.tracer.reshape(b, right)
@@ -89,16 +88,14 @@ def gemm(node: Node) -> list[Value]:
     """Gemm: alpha·A·B + beta·C."""
     a, b, c = node.input(0), node.input(1), node.optional(2)
     for name, value in (("A", a), ("B", b)):
-        if len(value.shape) != 2:
-            node.refuse(name, f"{name} must have 2 dimensions", value=value.shape, found=str(value.shape))
+        node.check_rank(name, value, 2)
     turned = [bool(node.integer(name, 0)) for name in ("transA", "transB")]
     (rows, length), (other, columns) = (v.shape[::-1] if t else v.shape for v, t in zip((a, b), turned, strict=True))
     if length != other:
         rule = f"B must have as many rows as A has columns, {length}, transposed where transA and transB say so"
-        node.refuse("B", rule, value=b.shape, found=str(b.shape))
+        node.refuse("B", rule, value=b.shape)
     if c is not None and common_shape(node, c.shape, (rows, columns)) != (rows, columns):
-        rule = f"C must have a shape that can be broadcast to {(rows, columns)}"
-        node.refuse("C", rule, value=c.shape, found=str(c.shape))
+        node.refuse("C", f"C must have a shape that can be broadcast to {(rows, columns)}", value=c.shape)
     several = whole(a, b, 1 - turned[1], length) if node.real("alpha") == node.real("beta") == 1 else None
     if several is not None and not (c is not None and len(c.shape) > 1):
         parts = (
@@ -182,7 +179,7 @@ def _by(node: Node, index: int, side: Value, *, is_left: bool = True) -> Value |
     if len(shape) > len(wanted) or shape[across] != 1 or any(size not in (1, most) for size, most in pairs):
         name, kind = node.rules.inputs[index].name, "row" if is_left else "column"
         rule = f"{name} must be one number, or one for each {kind}, or of a shape that can be broadcast to {(*wanted,)}"
-        node.refuse(name, rule, value=value.shape, found=str(value.shape))
+        node.refuse(name, rule, value=value.shape)
     return node.tracer.reshape(value, shape if math.prod(shape[:-2]) > 1 else shape[-2:])
 
 
@@ -236,7 +233,7 @@ def einsum(node: Node) -> list[Value]:
             is_diagonal, known = letter in own, own.get(letter, sizes.get(letter, 1))
             if known != size and (is_diagonal or 1 not in (known, size)):
                 rule = f"dimensions of one letter must have one size: {letter} has {known} and {size}"
-                node.refuse("Inputs", rule, value=size, found=str(size))
+                node.refuse("Inputs", rule, value=size)
             own[letter] = size
         sizes |= {letter: size for letter, size in own.items() if size != 1 or letter not in sizes}
     operands = [_diagonal(node, letters, value) for letters, value in zip(terms, values, strict=True)]
@@ -262,8 +259,7 @@ def _read_equation(node: Node, given: str, values: Sequence[Value]) -> tuple[lis
     left, arrow, right = text.partition("->")
     terms = left.split(",")
     if len(terms) != len(values):
-        rule = f"equation must have a term for each of the {len(values)} inputs"
-        node.refuse("equation", rule, value=given, found=show(given))
+        node.refuse("equation", f"equation must have a term for each of the {len(values)} inputs", value=given)
     longest, read = 0, []
     for term, value in zip(terms, values, strict=True):
         plain = term.replace("...", "", 1)

@@ -10,7 +10,7 @@ from anydml.onnx.lower.values import check_dimensions
 from anydml.onnx.tensors import decode_tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from anydml.onnx.library import NodeRules
     from anydml.onnx.lower.tracer import Tracer
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _MOST_NUMBERS = 65_536
 """Of a list of bounds, axes or sizes: more than a node has use for."""
+_FEW = 3
+"""Texts that an attribute may have, but for one, up to which a rule reads as a sentence."""
 
 
 def label_of(proto: Any) -> str:
@@ -73,9 +75,9 @@ class Node:
         """An input of whole numbers in a row, which must be known."""
         found = self.input(index)
         if len(found.shape) != 1 and not (may_be_scalar and not found.shape):
-            self.refuse(name, f"{name} must have 1 dimension", value=found.shape, found=str(found.shape))
+            self.refuse(name, f"{name} must have 1 dimension", value=found.shape)
         if found.count > _MOST_NUMBERS:
-            self.refuse(name, f"{name} must have at most 2^16 = {_MOST_NUMBERS} numbers", found=str(found.count))
+            self.refuse(name, f"{name} must have at most 2^16 = {_MOST_NUMBERS} numbers", value=found.count)
         return found.ints(name)
 
     def sizes(self, index: int, name: str) -> list[int]:
@@ -139,7 +141,7 @@ class Node:
         graph = self._required(name, AttributeProto.GRAPH).g
         if len(graph.output) != self.output_count:
             rule = f"{name} must have as many outputs as the node, {self.output_count}"
-            self.refuse(name, rule, found=str(len(graph.output)))
+            self.refuse(name, rule, value=len(graph.output))
         if self._inline is None:
             self.unsupported(name, f"{name} cannot be put in place here")
         return self._inline(graph, name)
@@ -161,20 +163,51 @@ class Node:
         """An axis of a tensor of that rank, negative from the end."""
         if not -rank <= axis < rank:
             rule = f"{what} must lie in {-rank} .. {rank - 1}" if rank else f"{what}: a scalar has no axes"
-            self.refuse(what, rule, value=axis, found=str(axis))
+            self.refuse(what, rule, value=axis)
         return axis % rank
 
     def axes(self, axes: Sequence[int], rank: int) -> list[int]:
         """Several axes, each once."""
         found = [self.axis(axis, rank, f"axes[{i}]") for i, axis in enumerate(axes)]
         if len(set(found)) < len(found):
-            self.refuse("axes", "axes must name each axis once", value=axes, found=show(list(axes)))
+            self.refuse("axes", "axes must name each axis once", value=axes)
         return found
+
+    # Rules that many node types have
+
+    def one_of(self, name: str, known: Collection[str], default: str | None = None) -> str:
+        """A text attribute, which must be one of several; the default where the type has no such attribute."""
+        found = self.text(name) if default is None or name in self.rules.attributes else default
+        if found not in known:
+            *several, last = known
+            few = f"{', '.join(several)} or {last}" if len(several) < _FEW else f"one of {', '.join((*several, last))}"
+            self.refuse(name, f"{name} must be {few}", value=found)
+        return found
+
+    def one_number(self, index: int, name: str) -> Value | None:
+        """An input of one element, in whatever shape; None where it is left out."""
+        found = self.optional(index)
+        if found is not None and found.count != 1:
+            self.refuse(name, f"{name} must be one number", value=found.shape)
+        return found
+
+    def check_rank(self, name: str, value: Value, *ranks: int, least: int = 0, why: str = "") -> None:
+        """Refuse another number of dimensions than one of these, or less than the least; `why` follows them."""
+        if len(value.shape) < least or (ranks and len(value.shape) not in ranks):
+            wanted = " or ".join(map(str, ranks)) or f"at least {least}"
+            self.refuse(name, f"{name} must have {wanted} dimension{'s' * (wanted != '1')}{why}", value=value.shape)
+
+    def check_shape(self, name: str, value: Value | None, *shapes: tuple[int, ...], why: str = "") -> None:
+        """Refuse another shape than one of these, of an input that may be left out; `why` follows them."""
+        if value is not None and value.shape not in shapes:
+            rule = f"{name} must have the shape {' or '.join(map(str, shapes))}{why}"
+            self.refuse(name, rule, value=value.shape)
 
     # Errors
 
     def refuse(self, field: str, rule: str, *, value: object = None, found: str = "") -> NoReturn:
-        """Say that a rule is broken."""
+        """Say that a rule is broken, by the value that is found or by other words for it."""
+        found = found or ("" if value is None else show(value))
         raise ModelError(self.label, Fault(field=field, rule=rule, value=value, found=found))
 
     def unsupported(self, field: str, rule: str, way_out: str = "") -> NoReturn:

@@ -33,7 +33,7 @@ def layer_norm(node: Node) -> list[Value]:
     # The mean of what is left over makes that of large numbers as precise as one of FLOAT64.
     rest = reduce(node, compute(node, dml.subtract, wide, near), ReduceFunction.AVERAGE, axes)
     is_infinite = compute(node, dml.is_infinity, near, element=BOOL)
-    mean = compute(node, dml.if_, is_infinite, near, compute(node, dml.add, near, rest), element=near.element)
+    mean = compute(node, dml.if_, is_infinite, near, compute(node, dml.add, near, rest))
     apart = compute(node, dml.subtract, wide, mean)
     variance = reduce(node, compute(node, dml.multiply, apart, apart), ReduceFunction.AVERAGE, axes)
     root = compute(node, dml.sqrt, variance, scale_bias=(1.0, node.real("epsilon")))
@@ -62,9 +62,7 @@ def skip_norm(*, use_mean: bool) -> Callable[[Node], list[Value]]:
             rule = f"input must have 2 or 3 dimensions, and skip be of its sizes, {x.shape}, or of its last two"
             node.refuse("skip", rule, value=skip.shape, found=f"{x.shape} and {skip.shape}")
         for name, row in rows.items():
-            if row is not None and row.shape != x.shape[-1:]:
-                rule = f"{name} must have the shape {x.shape[-1:]}, a number for each column of input"
-                node.refuse(name, rule, value=row.shape, found=str(row.shape))
+            node.check_shape(name, row, x.shape[-1:], why=", a number for each column of input")
         # In FLOAT32, as ONNX Runtime: a sum of FLOAT16 would be rounded before it is normalised.
         total = compute(node, dml.add, _wide(node, x), _wide(node, skip))
         if bias is not None:
@@ -81,8 +79,7 @@ def skip_norm(*, use_mean: bool) -> Callable[[Node], list[Value]]:
 def instance_norm(node: Node) -> list[Value]:
     """InstanceNormalization: every channel of every image for itself."""
     x = node.input(0)
-    if len(x.shape) < 3:
-        node.refuse("input", "input must have at least 3 dimensions", value=x.shape, found=str(x.shape))
+    node.check_rank("input", x, least=3)
     scale, bias = (_by_channel(node, i, x) for i in (1, 2))
     return [_normalised(node, x, list(range(2, len(x.shape))), scale, bias)]
 
@@ -92,7 +89,7 @@ def group_norm(node: Node) -> list[Value]:
     x, groups = node.input(0), node.integer("num_groups")
     if len(x.shape) < 2 or groups < 1 or x.shape[1] % groups:
         rule = f"num_groups must be a divisor of the channels, of which {x.shape} has its second dimension"
-        node.refuse("num_groups", rule, value=groups, found=str(groups))
+        node.refuse("num_groups", rule, value=groups)
     inside = (x.shape[1] // groups, *x.shape[2:])
     by_group = node.version < 21
     wide = x if by_group else _wide(node, x)
@@ -102,8 +99,7 @@ def group_norm(node: Node) -> list[Value]:
     given = []
     for i, name in ((1, "scale"), (2, "bias")):
         value = node.input(i)
-        if value.shape != (count,):
-            node.refuse(name, f"{name} must have the shape ({count},)", value=value.shape, found=str(value.shape))
+        node.check_shape(name, value, (count,))
         sizes = (1, groups, 1) if by_group else (1, groups, inside[0], *(1,) * (len(inside) - 1))
         given.append(node.tracer.reshape(value if by_group else _wide(node, value), sizes))
     if normal is None:
@@ -139,11 +135,10 @@ def _wide(node: Node, value: Value) -> Value:
 
 
 def _by_channel(node: Node, index: int, x: Value) -> Value:
-    value, name = node.input(index), node.rules.inputs[index].name
-    if value.shape != x.shape[1:2]:
-        rule = f"{name} must have the shape of the channels, {x.shape[1:2]}"
-        node.refuse(name, rule, value=value.shape, found=str(value.shape))
-    return node.tracer.reshape(value, (x.shape[1], *(1,) * (len(x.shape) - 2)))
+    """An input of a number for each channel of a tensor, with as many dimensions."""
+    value = node.input(index)
+    node.check_shape(node.rules.inputs[index].name, value, x.shape[1:2], why=", that of the channels")
+    return node.tracer.reshape(value, (1, value.count, *(1,) * (len(x.shape) - 2)))
 
 
 def _normalised(
@@ -162,8 +157,7 @@ def _normalised(
         if len(value.shape) > len(x.shape) or any(
             a not in (1, b) for a, b in zip(value.shape[::-1], x.shape[::-1], strict=False)
         ):
-            rule = f"{name} must have a shape that can be broadcast to X's, {x.shape}"
-            node.refuse(name, rule, value=value.shape, found=str(value.shape))
+            node.refuse(name, f"{name} must have a shape that can be broadcast to X's, {x.shape}", value=value.shape)
         shape = (1,) * (len(x.shape) - len(value.shape)) + value.shape
         shaped.append(convert(node, node.tracer.reshape(value, shape), x.element))
 
@@ -182,7 +176,7 @@ def batch_norm(node: Node) -> list[Value]:
         node.unsupported("spatial", "BatchNormalization must be spatial: a mean for each channel")
     if len(x.shape) < 2:
         x = node.tracer.reshape(x, (*x.shape, 1)) if len(x.shape) == 1 else x
-    scale, bias, mean, variance = (_column(node, i, x) for i in range(1, 5))
+    scale, bias, mean, variance = (_by_channel(node, i, x) for i in range(1, 5))
     if not trains:
         by = (mean, variance, scale, bias)
         as_given = all(value.element == x.element for value in by)
@@ -216,26 +210,18 @@ def _trains(node: Node) -> bool:
     return node.output_count > 1 if node.version >= 7 else not node.integer("is_test", 0)
 
 
-def _column(node: Node, index: int, x: Value) -> Value:
-    value, name = node.input(index), node.rules.inputs[index].name
-    if value.shape != x.shape[1:2]:
-        rule = f"{name} must have the shape of the channels, {x.shape[1:2]}"
-        node.refuse(name, rule, value=value.shape, found=str(value.shape))
-    return node.tracer.reshape(value, (1, value.count, *(1,) * (len(x.shape) - 2)))
-
-
 def lp_norm(node: Node) -> list[Value]:
     """LpNormalization: by the sum of magnitudes, or the root of the sum of squares; a row of zeros stays one."""
     x, p = node.input(0), node.integer("p", 2)
     axis = node.axis(node.integer("axis", -1), len(x.shape))
     if p not in (1, 2):
-        node.refuse("p", "p must be 1 or 2", value=p, found=str(p))
+        node.refuse("p", "p must be 1 or 2", value=p)
     if not x.count:
         return [x]
     wide = _wide(node, x)
     norm = reduce(node, wide, ReduceFunction.L1 if p == 1 else ReduceFunction.L2, [axis])
-    is_zero = compute(node, dml.logical_equals, norm, Value.of(norm.element, 0), element=BOOL)
-    safe = compute(node, dml.if_, is_zero, Value.of(norm.element, 1), norm, element=norm.element)
+    is_zero = compute(node, dml.logical_equals, norm, Value.of(norm.element, 0))
+    safe = compute(node, dml.if_, is_zero, Value.of(norm.element, 1), norm)
     return [convert(node, compute(node, dml.divide, wide, safe), x.element)]
 
 
@@ -243,8 +229,7 @@ def local_response_norm(node: Node) -> list[Value]:
     """LRN: by the squares of the channels around each."""
     x = node.input(0)
     options: dict[str, Any] = {"alpha": node.real("alpha"), "beta": node.real("beta"), "bias": node.real("bias")}
-    if len(x.shape) < 3:
-        node.refuse("X", "X must have at least 3 dimensions", value=x.shape, found=str(x.shape))
+    node.check_rank("X", x, least=3)
     flat = node.tracer.reshape(x, (*x.shape[:2], x.shape[2], math.prod(x.shape[3:])))
     function = dml.local_response_normalization
     size = node.integer("size")

@@ -109,16 +109,14 @@ def _spread(node: Node, value: Value, x: Value, name: str) -> Value:
     axis = node.axis(node.integer("axis", 1), len(x.shape))
     block = node.integer("block_size", 0) if "block_size" in node.rules.attributes else 0
     if block < 0:
-        node.refuse("block_size", "block_size must be at least 0", value=block, found=str(block))
+        node.refuse("block_size", "block_size must be at least 0", value=block)
     if not block:
         if value.shape != (x.shape[axis],):
             rule = f"{name} must be one number, or have one for each of the {x.shape[axis]} places along axis {axis}"
-            node.refuse(name, rule, value=value.shape, found=str(value.shape))
+            node.refuse(name, rule, value=value.shape)
         return node.tracer.reshape(value, (value.count, *(1,) * (len(x.shape) - axis - 1)))
     wanted = tuple(-(-size // block) if k == axis else size for k, size in enumerate(x.shape))
-    if value.shape != wanted:
-        rule = f"{name} must have the shape {wanted}, a number for each block of {block} along axis {axis}"
-        node.refuse(name, rule, value=value.shape, found=str(value.shape))
+    node.check_shape(name, value, wanted, why=f", a number for each block of {block} along axis {axis}")
     return _repeated(node, value, axis, block, x)
 
 
@@ -135,6 +133,7 @@ _ROUNDS = 4
 """The accuracy level that allows rows to be rounded to 8 bits."""
 _FEW = 8
 """Rows up to which they are, where an engine does not read weights of few bits by more."""
+_BY_SIZES = ", as K, N, bits and block_size say"
 _KINDS = {4: DataType.UINT4, 8: DataType.UINT8}
 """By the bits of a weight, what its bytes are."""
 
@@ -153,14 +152,14 @@ def matmul_bits(node: Node) -> list[Value]:
         rule = "block_size must be a power of two from 16 on, and K and N at least 1"
         node.refuse("block_size", rule, value=block, found=str((length, columns, block)))
     count = -(-length // block)
-    _check_shape(node, "B", packed, (columns, count, block * bits // 8))
+    node.check_shape("B", packed, (columns, count, block * bits // 8), why=_BY_SIZES)
     for name, given in (("scales", scales), ("zero_points", zeros)):
         if given is not None:
             is_bytes = given.element is UINT8
             width = -(-count * bits // 8) if is_bytes else count
-            _check_shape(node, name, given, (columns * width,), (columns, width))
+            node.check_shape(name, given, (columns * width,), (columns, width), why=_BY_SIZES)
     if bias is not None:
-        _check_shape(node, "bias", bias, (columns,))
+        node.check_shape("bias", bias, (columns,), why=_BY_SIZES)
     scale = node.tracer.reshape(scales, (columns, count))
     whole = (columns, count * block)
     rows = node.tracer.reshape(packed, (columns, count * block * bits // 8))
@@ -189,7 +188,7 @@ def matmul_bits(node: Node) -> list[Value]:
         weights = compute(node, dml.add, node.tracer.reshape(weights, (columns, count, block)), by_block)
         weights = node.tracer.reshape(weights, whole)
     if a.shape[-1:] != (length,):
-        node.refuse("A", f"A must have rows of K = {length}", value=a.shape, found=str(a.shape))
+        node.refuse("A", f"A must have rows of K = {length}", value=a.shape)
     flat = node.tracer.reshape(a, (a.count // length, length))
     is_whole = whole[1] == length and has_way(block, count) and (zeros is None or is_packed)
     if whole[1] != length:  # zeros for the rest of the last block: weights are read as they lie
@@ -225,9 +224,7 @@ def gather_blocks(node: Node) -> list[Value]:
     length = packed.shape[-1] * 8 // max(bits, 1)
     if bits not in _KINDS or axes != [0, len(data.shape) - 1] or packed.element != UINT8 or length % max(block, 1):
         node.unsupported("data", "only rows of 4 or 8 bits that are whole blocks are supported")
-    if scales.shape != (*data.shape[:-1], length // block):
-        rule = f"scales must have the shape {(*data.shape[:-1], length // block)}, one for each block of {block}"
-        node.refuse("scales", rule, value=scales.shape, found=str(scales.shape))
+    node.check_shape("scales", scales, (*data.shape[:-1], length // block), why=f", one for each block of {block}")
     kind = DataType[data.element.name] if data.element.is_half else _KINDS[bits]
     rows, by = (take_blocks(node, one, indices, 0) for one in (packed, scales))
     whole = (math.prod(rows.shape[:-1]), length)
@@ -257,9 +254,7 @@ def _gather_single(
     if axis == along or block < 1:
         node.unsupported("quantize_axis", "blocks along the axis that indices are for are not supported")
     for name, value in (("scales", scales), ("zero_points", zeros)):
-        if value is not None and value.shape != wanted:
-            rule = f"{name} must have the shape {wanted}, a number for each block of {block}"
-            node.refuse(name, rule, value=value.shape, found=str(value.shape))
+        node.check_shape(name, value, wanted, why=f", a number for each block of {block}")
     rows, by, points = (
         one and convert(node, take_blocks(node, one, indices, axis), scales.element) for one in (data, scales, zeros)
     )
@@ -275,7 +270,7 @@ def _points(node: Node, zeros: Value, indices: Value, by: Value, bits: int) -> V
     if bits == 8 or zeros.element.is_half:
         if rows.shape != by.shape:
             rule = f"zero_points must have the shape of scales, {by.shape} at the indices"
-            node.refuse("zero_points", rule, value=rows.shape, found=str(rows.shape))
+            node.refuse("zero_points", rule, value=rows.shape)
         return convert(node, rows, by.element)
     _check_count(node, "zero_points", rows, by.count // by.shape[-1] * -(-by.shape[-1] * bits // 8))
     low, high = (
@@ -297,17 +292,9 @@ def _round_rows(block: int, x: Any, **named: Any) -> Any:
     return dml.dequantize(dml.quantize(x, scale, data_type="int8"), scale, **named)
 
 
-def _check_shape(node: Node, name: str, value: Value, *shapes: tuple[int, ...]) -> None:
-    """Refuse another shape than one of these."""
-    if value.shape not in shapes:
-        rule = f"{name} must have the shape {' or '.join(map(str, shapes))}, as K, N, bits and block_size say"
-        node.refuse(name, rule, value=value.shape, found=str(value.shape))
-
-
 def _check_count(node: Node, name: str, value: Value, count: int) -> None:
     if value.count != count:
-        rule = f"{name} must have {count} elements, as K, N, bits and block_size say"
-        node.refuse(name, rule, value=value.shape, found=str(value.shape))
+        node.refuse(name, f"{name} must have {count} elements, as K, N, bits and block_size say", value=value.shape)
 
 
 def _zero_points(node: Node, zeros: Value, scale: Value) -> Value:

@@ -71,17 +71,16 @@ def bernoulli(node: Node) -> list[Value]:
     """Bernoulli: 1 with the probability that an element says."""
     x = node.input(0)
     chances = convert(node, x, FLOAT)
-    drawn = compute(node, dml.logical_less_than, fractions(node, x.shape), chances, element=BOOL)
+    drawn = compute(node, dml.logical_less_than, fractions(node, x.shape), chances)
     return [convert(node, drawn, _type(node, x.element))]
 
 
 def multinomial(node: Node) -> list[Value]:
     """Multinomial: classes by the logarithms of their chances, each the largest after a draw of Gumbel's is added."""
     x, count = node.input(0), node.integer("sample_size")
-    if len(x.shape) != 2:
-        node.refuse("input", "input must have 2 dimensions, {batch, classes}", value=x.shape, found=str(x.shape))
+    node.check_rank("input", x, 2, why=", {batch, classes}")
     if count < 1:
-        node.refuse("sample_size", "sample_size must be at least 1", value=count, found=str(count))
+        node.refuse("sample_size", "sample_size must be at least 1", value=count)
     element, (batch, classes) = _type(node, INT32), x.shape
     noise = _scaled(node, fractions(node, (batch, count, classes)), 1, 2.0**-25)
     for _ in range(2):  # -log(-log u)
@@ -112,11 +111,11 @@ def _dropout(node: Node, ratio: float, mask: ElementType) -> list[Value]:
     """Elements that are kept are the larger for those that are not."""
     x = node.input(0)
     if not 0 <= ratio < 1:
-        node.refuse("ratio", "ratio must be at least 0 and less than 1", value=ratio, found=str(ratio))
+        node.refuse("ratio", "ratio must be at least 0 and less than 1", value=ratio)
     if not ratio:
         return [x, *(node.tracer.fill(dml.fill_value_constant, mask, x.shape, 1) for _ in range(node.output_count - 1))]
     limit = Value.of(FLOAT, ratio)
-    kept = compute(node, dml.logical_greater_than_or_equal, fractions(node, x.shape), limit, element=BOOL)
+    kept = compute(node, dml.logical_greater_than_or_equal, fractions(node, x.shape), limit)
     larger = compute(node, dml.multiply, x, Value.of(x.element, 1 / (1 - ratio)))
     found = compute(node, dml.if_, kept, larger, Value.of(x.element, 0), element=x.element)
     return [found, convert(node, kept, mask)][: node.output_count]

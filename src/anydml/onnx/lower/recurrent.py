@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.core.enums import DataType
-from anydml.core.errors import show
 from anydml.core.memory import packed_strides
 from anydml.onnx.element_types import element_of
 from anydml.onnx.lower.cumulative import within
@@ -33,6 +32,7 @@ _ACTIVATIONS: dict[str, tuple[str, dict[str, float]]] = {
     "thresholdedrelu": ("THRESHOLDED_RELU", {"alpha": 1.0}),
 }
 """By ONNX's name in any case: DirectML's, and what ONNX has where alpha and beta are not given."""
+_DIRECTIONS = {"forward": "FORWARD", "reverse": "BACKWARD", "bidirectional": "BIDIRECTIONAL"}
 _USUAL = {"RNN": ("Tanh",), "LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh")}
 _GATES = {"RNN": 1, "LSTM": 4, "GRU": 3}
 
@@ -51,12 +51,8 @@ class _Layer:
         self._node, self._function = node, function
         self._x, self._weight, self._recurrence = (node.input(i) for i in range(3))
         for name, value in zip("XWR", (self._x, self._weight, self._recurrence), strict=True):
-            if len(value.shape) != 3:
-                node.refuse(name, f"{name} must have 3 dimensions", value=value.shape, found=str(value.shape))
-        self._direction = node.text("direction")
-        if self._direction not in ("forward", "reverse", "bidirectional"):
-            rule = "direction must be forward, reverse or bidirectional"
-            node.refuse("direction", rule, found=show(self._direction))
+            node.check_rank(name, value, 3)
+        self._direction = node.one_of("direction", _DIRECTIONS)
         self._ways = 2 if self._direction == "bidirectional" else 1
         self._is_by_batch = "layout" in node.rules.attributes and bool(node.integer("layout"))
         first, second, self._inputs = self._x.shape
@@ -97,8 +93,7 @@ class _Layer:
 
     def _shaped(self, name: str, index: int, shape: tuple[int, ...]) -> Value:
         value = self._node.input(index)
-        if value.shape != shape:
-            self._node.refuse(name, f"{name} must have the shape {shape}", value=value.shape, found=str(value.shape))
+        self._node.check_shape(name, value, shape)
         return value
 
     # Attributes
@@ -108,7 +103,7 @@ class _Layer:
         usual = list(_USUAL[node.kind]) * self._ways
         names = node.texts("activations") if node.has("activations") else usual  # ONNX says two for any RNN
         if len(names) != len(usual):
-            node.refuse("activations", f"activations must have {len(usual)} names", value=names, found=show(names))
+            node.refuse("activations", f"activations must have {len(usual)} names", value=names)
         given = {key: f"activation_{key}" for key in ("alpha", "beta")}
         numbers = {key: iter(node.reals(name) if node.has(name) else ()) for key, name in given.items()}
         return [self._activation(name, numbers) for name in names]
@@ -117,14 +112,14 @@ class _Layer:
         """Numbers are taken in the order of the functions that have them."""
         if name.lower() not in _ACTIVATIONS:
             known = ", ".join(sorted(_ACTIVATIONS))
-            self._node.refuse("activations", f"activations must be of {known}, in any case", found=show(name))
+            self._node.refuse("activations", f"activations must be of {known}, in any case", value=name)
         kind, usual = _ACTIVATIONS[name.lower()]
         return FusedActivation(kind, **{key: next(numbers[key], default) for key, default in usual.items()})
 
     def _options(self) -> dict[str, Any]:
         node = self._node
-        ways = {"forward": "FORWARD", "reverse": "BACKWARD", "bidirectional": "BIDIRECTIONAL"}
-        options: dict[str, Any] = {"activation_descs": self._activations(), "direction": ways[self._direction]}
+        direction = _DIRECTIONS[self._direction]
+        options: dict[str, Any] = {"activation_descs": self._activations(), "direction": direction}
         if node.has("clip"):
             if node.kind != "LSTM":
                 node.unsupported("clip", f"clip is not supported: DirectML's {node.kind} has none")

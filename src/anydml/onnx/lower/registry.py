@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import anydml as dml
 from anydml.core.enums import ReduceFunction
-from anydml.core.errors import printable, show
 from anydml.onnx.library import definition_of, node_kinds, node_rules
 from anydml.onnx.lower import (
     attention,
@@ -47,18 +46,17 @@ def chosen_branch(node: Node) -> list[Value | None]:
     """If, whose condition is known before anything runs: the nodes of the branch taken are put in its place."""
     cond = node.input(0)
     if cond.count != 1:
-        node.refuse("cond", "cond must have one element", value=cond.shape, found=str(cond.shape))
+        node.refuse("cond", "cond must have one element", value=cond.shape)
     return node.inline("then_branch" if cond.values("cond").reshape(-1)[0] else "else_branch")
 
 
-_REDUCTIONS = ("none", "sum", "mean")
+_REDUCTIONS = ("mean", "sum", "none")
 """Of a loss; ONNX has a definition for every other text too."""
 
 
 def by_definition(node: Node) -> list[Value | None]:
     """A node as ONNX makes it of others, differently for each set of attributes and types: those others, lowered."""
-    if "reduction" in node.rules.attributes and (found := node.text("reduction")) not in _REDUCTIONS:
-        node.refuse("reduction", f"reduction must be one of {', '.join(_REDUCTIONS)}", found=printable(found))
+    node.one_of("reduction", _REDUCTIONS, "none")
     given = [node.optional(i) for i in range(len(node.proto.input))]
     body = definition_of(node.proto, node.version, [None if value is None else value.element.name for value in given])
     if body is None:
@@ -91,11 +89,7 @@ def checked_loss(node: Node) -> list[Value | None]:
     if len(scores) < 2 or target != (scores[0], *scores[2:]):
         rule = "the scores must be (N, C, D1, .. Dk), and the classes (N, D1, .. Dk)"
         node.refuse(node.rules.inputs[1].name, rule, value=target, found=f"{scores} and {target}")
-    if weight is not None and weight.shape != scores[1:2]:
-        rule = f"{node.rules.inputs[2].name} must have the shape {scores[1:2]}, a number for each class"
-        node.refuse(node.rules.inputs[2].name, rule, value=weight.shape, found=str(weight.shape))
-    if node.text("reduction") not in ("mean", "sum", "none"):
-        node.refuse("reduction", "reduction must be mean, sum or none", found=show(node.text("reduction")))
+    node.check_shape(node.rules.inputs[2].name, weight, scores[1:2], why=", a number for each class")
     return by_definition(node)
 
 

@@ -45,7 +45,7 @@ def _reshape(node: Node, wanted: Sequence[int], *, zero_is_zero: bool) -> Value:
     shape = list(wanted)
     if any(size < -1 for size in shape) or shape.count(-1) > 1 or (zero_is_zero and 0 in shape and -1 in shape):
         rule = "shape must have sizes of at least 0, and -1 once at most; with allowzero no 0 beside it"
-        node.refuse("shape", rule, value=shape, found=show(shape))
+        node.refuse("shape", rule, value=shape)
     for i, size in enumerate(shape):
         if size == 0 and not zero_is_zero:
             if i >= len(data.shape):
@@ -96,7 +96,7 @@ def flatten(node: Node) -> list[Value]:
     data = node.input(0)
     rank, axis = len(data.shape), node.integer("axis", 1)
     if not -rank <= axis <= rank:
-        node.refuse("axis", f"axis must lie in {-rank} .. {rank}", value=axis, found=str(axis))
+        node.refuse("axis", f"axis must lie in {-rank} .. {rank}", value=axis)
     axis = axis + rank if axis < 0 else axis
     return [node.tracer.reshape(data, (math.prod(data.shape[:axis]), math.prod(data.shape[axis:])))]
 
@@ -132,7 +132,7 @@ def constant(node: Node) -> list[Value]:
     if kind in _REFUSED:
         node.unsupported(kind, f"{kind}: DirectML has no {_REFUSED[kind]}")
     if kind not in _CONSTANTS:
-        node.refuse("value", f"a Constant must have one attribute, of {', '.join(_CONSTANTS)}", found=show(given))
+        node.refuse("value", f"a Constant must have one attribute, of {', '.join(_CONSTANTS)}", value=given)
     return [_CONSTANTS[kind](node)]
 
 
@@ -156,11 +156,11 @@ def constant_of_shape(node: Node) -> list[Value]:
     """ConstantOfShape: one number, 0.0 unless it is given, everywhere."""
     shape = node.sizes(0, "input")
     if any(size < 0 for size in shape):
-        node.refuse("input", "input must have sizes of at least 0", value=shape, found=str(shape))
+        node.refuse("input", "input must have sizes of at least 0", value=shape)
     value = node.tensor("value")
     value = Value.of(FLOAT, [0.0]) if value is None else value
     if value.count != 1:
-        node.refuse("value", "value must have one element", found=str(value.count))
+        node.refuse("value", "value must have one element", value=value.count)
     number = value.values("value").reshape(-1)[0].item()
     return [node.tracer.fill(dml.fill_value_constant, value.element, tuple(shape), number)]
 
@@ -197,7 +197,5 @@ def _number(node: Node, index: int, name: str) -> Any:
 
 
 def _one(node: Node, index: int, name: str) -> Value:
-    value = node.input(index)
-    if value.count != 1:
-        node.refuse(name, f"{name} must be one number", found=str(value.shape))
-    return value
+    node.one_number(index, name)
+    return node.input(index)

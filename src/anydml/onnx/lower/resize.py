@@ -16,7 +16,6 @@ import numpy as np
 
 import anydml as dml
 from anydml.core.enums import AxisDirection, DataType, InterpolationMode, RoundingMode
-from anydml.core.errors import show
 from anydml.core.late_imports import import_alone
 from anydml.onnx.element_types import BOOL, FLOAT, INT64
 from anydml.onnx.lower.composite_elementwise import chosen
@@ -151,7 +150,7 @@ def upsample(node: Node) -> list[Value]:
     else:
         scales = node.reals("scales") if node.version < 9 else _reals(node, 1, "scales")
     if any(scale < 1 for scale in scales):
-        node.refuse("scales", "scales must be at least 1: Resize makes tensors smaller", found=show(list(scales)))
+        node.refuse("scales", "scales must be at least 1: Resize makes tensors smaller", value=list(scales))
     mode = {"bilinear": "linear"}.get(node.text("mode"), node.text("mode"))
     return [_by_scales(node, scales, _Wish(mode, "asymmetric", "floor"))]
 
@@ -164,7 +163,7 @@ def resize_by_scales(node: Node) -> list[Value]:
 def _by_scales(node: Node, scales: Sequence[float], wish: _Wish) -> Value:
     rank = len(node.input(0).shape)
     if len(scales) != rank:
-        node.refuse("scales", f"scales must have {rank} numbers", found=str(len(scales)))
+        node.refuse("scales", f"scales must have {rank} numbers", value=len(scales))
     return _resize(node, scales, None, range(rank), wish)
 
 
@@ -191,7 +190,7 @@ def resize(node: Node) -> list[Value]:
         coefficient=node.real("cubic_coeff_a"),
     )
     if wish.mode == "nearest" and wish.nearest not in _NEAREST:
-        node.refuse("nearest_mode", f"nearest_mode must be one of {', '.join(_NEAREST)}", found=show(wish.nearest))
+        node.refuse("nearest_mode", f"nearest_mode must be one of {', '.join(_NEAREST)}", value=wish.nearest)
     if wish.mode == "nearest" and wish.antialias:
         node.refuse("antialias", "antialias must be 0 where mode is nearest", found="1")
     return [_resize(node, numbers, wanted, axes, wish)]
@@ -200,8 +199,7 @@ def resize(node: Node) -> list[Value]:
 def _reals(node: Node, index: int, name: str) -> list[float]:
     value = node.input(index)
     if len(value.shape) != 1 or value.count > len(node.input(0).shape):
-        rule = f"{name} must have one number at most for each dimension"
-        node.refuse(name, rule, value=value.shape, found=str(value.shape))
+        node.refuse(name, f"{name} must have one number at most for each dimension", value=value.shape)
     return [float(number) for number in value.values(name)]
 
 
@@ -210,7 +208,7 @@ def _resize(
 ) -> Value:
     x = node.input(0)
     if wish.mode not in _MODES:
-        node.refuse("mode", f"mode must be one of {', '.join(_MODES)}", found=show(wish.mode))
+        node.refuse("mode", f"mode must be one of {', '.join(_MODES)}", value=wish.mode)
     before = [x.shape[k] for k in axes]
     targets = _by_numbers(node, before, scales) if sizes is None else _to_sizes(node, before, sizes)
     regions = _regions(node, len(axes)) if wish.is_region else [_all()] * len(axes)
@@ -228,7 +226,7 @@ def _resize(
     if 0 in shape or not lines:
         return x if not lines else Value(x.element, tuple(shape))
     if not x.count:
-        node.refuse("X", "X must have an element", value=x.shape, found=str(x.shape))
+        node.refuse("X", "X must have an element", value=x.shape)
     return _outside(node, _inside(node, x, lines, wish), lines) if wish.is_region else _inside(node, x, lines, wish)
 
 
@@ -238,7 +236,7 @@ def _resize(
 def _by_numbers(node: Node, before: Sequence[int], scales: Sequence[float]) -> list[tuple[int, Fraction]]:
     """The sizes that come of scales."""
     if any(not (scale > 0 and math.isfinite(scale)) for scale in scales):
-        node.refuse("scales", "scales must be finite and above 0", value=scales, found=show(list(scales)))
+        node.refuse("scales", "scales must be finite and above 0", value=scales)
     return [
         (size if scale == 1 else _scaled(size, scale), _meant(scale))
         for size, scale in zip(before, scales, strict=True)
@@ -255,14 +253,11 @@ def _to_sizes(node: Node, before: Sequence[int], sizes: Sequence[int]) -> list[t
     """The sizes that are asked for, or such as keep the ratios, and the scales that they are by."""
     pairs = list(zip(sizes, before, strict=True))
     if any(size != old and (size < 1 or old == 0) for size, old in pairs):
-        node.refuse("sizes", "sizes must be at least 1, of what has elements", value=sizes, found=show(list(sizes)))
+        node.refuse("sizes", "sizes must be at least 1, of what has elements", value=sizes)
     found = [_fraction(1) if size == old else _fraction(int(size), int(old)) for size, old in pairs]
-    policy = node.text("keep_aspect_ratio_policy") if node.version >= 18 else "stretch"
+    policy = node.one_of("keep_aspect_ratio_policy", ("stretch", "not_larger", "not_smaller"), "stretch")
     if policy == "stretch":
         return list(zip(sizes, found, strict=True))
-    if policy not in ("not_larger", "not_smaller"):
-        rule = "keep_aspect_ratio_policy must be stretch, not_larger or not_smaller"
-        node.refuse("keep_aspect_ratio_policy", rule, found=show(policy))
     scale = min(found) if policy == "not_larger" else max(found)
     return [(old if scale == 1 else math.floor(scale * int(old) + _fraction(1, 2)), scale) for old in before]
 
@@ -281,7 +276,7 @@ def _regions(node: Node, count: int) -> list[tuple[Fraction, Fraction]]:
         node.refuse("roi", f"roi must have {2 * count} numbers for tf_crop_and_resize, two for each axis")
     numbers = [float(number) for number in roi.values("roi")]
     if not all(map(math.isfinite, numbers)):
-        node.refuse("roi", "roi must be finite", value=numbers, found=show(numbers))
+        node.refuse("roi", "roi must be finite", value=numbers)
     return list(zip(map(_meant, numbers[:count]), map(_meant, numbers[count:]), strict=True))
 
 
@@ -308,7 +303,7 @@ def _affine(
         return (_fraction(1) if whole == 1 or size == 1 else (size - 1) / (whole - 1)), zero, zero
     if way != "tf_crop_and_resize":
         rule = "coordinate_transformation_mode must be one that ONNX has"
-        node.refuse("coordinate_transformation_mode", rule, found=show(way))
+        node.refuse("coordinate_transformation_mode", rule, value=way)
     first, last = region
     if whole == 1:
         return _fraction(1), -(first + last) * (size - 1) / 2, zero

@@ -8,8 +8,7 @@ import numpy as np
 
 import anydml as dml
 from anydml.core.enums import ReduceFunction
-from anydml.core.errors import show
-from anydml.onnx.element_types import BOOL, FLOAT, INT64, UINT64
+from anydml.onnx.element_types import FLOAT, INT64, UINT64
 from anydml.onnx.lower.cumulative import within
 from anydml.onnx.lower.data_movement import convert
 from anydml.onnx.lower.elementwise import compute
@@ -32,12 +31,14 @@ def roi_align(node: Node) -> list[Value]:
     if len(x.shape) != 4 or len(rois.shape) != 2 or rois.shape[1] != 4 or images.shape != rois.shape[:1]:
         found = f"{x.shape}, {rois.shape} and {images.shape}"
         node.refuse("rois", "X, rois and batch_indices must be {N, C, H, W}, {R, 4} and {R}", found=found)
-    mode, scale, samples = node.text("mode"), node.real("spatial_scale"), node.integer("sampling_ratio")
-    if mode not in ("avg", "max"):
-        node.refuse("mode", "mode must be avg or max", found=show(mode))
+    mode, scale, samples = (
+        node.one_of("mode", ("avg", "max")),
+        node.real("spatial_scale"),
+        node.integer("sampling_ratio"),
+    )
     is_half = node.version >= 16 and node.text("coordinate_transformation_mode") == "half_pixel"
     if rois.count and not x.shape[0]:
-        node.refuse("batch_indices", "batch_indices must be empty, as X has no images", found=str(images.shape))
+        node.refuse("batch_indices", "batch_indices must be empty, as X has no images", value=images.shape)
     images = within(node, convert(node, images, INT64), x.shape[0] - 1, UINT64, "batch_indices")
     images = _of_finite(node, rois, images)
     if not is_half and rois.count:
@@ -71,12 +72,12 @@ def _of_finite(node: Node, rois: Value, images: Value) -> Value:
     count, rule = rois.shape[0], "rois must be finite numbers"
     if rois.known is not None:
         if not np.isfinite(rois.known.flat()).all():
-            node.refuse("rois", rule, found=show(rois.values("rois").tolist()))
+            node.refuse("rois", rule, value=rois.values("rois").tolist())
         return images
     if not count:
         return images
     rest = reduce(node, compute(node, dml.subtract, rois, rois), ReduceFunction.SUM, (1,))  # 0, or NaN
-    is_finite = compute(node, dml.logical_equals, rest, Value.of(rois.element, 0), element=BOOL)
+    is_finite = compute(node, dml.logical_equals, rest, Value.of(rois.element, 0))
     numbers = Value.of(UINT64, np.arange(1, count + 1)[:, None])
     places = compute(node, dml.if_, is_finite, Value.of(UINT64, 0), numbers, element=UINT64)
     zeros = node.tracer.apply(dml.gather, [Value.of(UINT64, [0]), node.tracer.reshape(places, (count,))], (count,), 0)
@@ -90,9 +91,9 @@ def _none_of_empty(node: Node, found: Value, rois: Value) -> Value:
     low, high = (convert(node, take(node, rois, [0, k], [count, 2], [1, 1]), FLOAT) for k in (0, 2))
     size = compute(node, dml.subtract, high, low)
     least = reduce(node, size, ReduceFunction.MIN, (1,))
-    is_empty = compute(node, dml.logical_less_than_or_equal, least, Value.of(FLOAT, 0), element=BOOL)
+    is_empty = compute(node, dml.logical_less_than_or_equal, least, Value.of(FLOAT, 0))
     is_empty = node.tracer.reshape(is_empty, (count, 1, 1, 1))
-    return compute(node, dml.if_, is_empty, Value.of(found.element, 0), found, element=found.element)
+    return compute(node, dml.if_, is_empty, Value.of(found.element, 0), found)
 
 
 def _largest(node: Node, x: Value, rois: Value, images: Value, shape: tuple[int, ...], *, is_half: bool) -> Value:
@@ -144,9 +145,9 @@ def _corners(node: Node, rois: Value, size: int, length: int, column: int, *, is
     steps = compute(node, dml.add, Value.of(FLOAT, np.arange(length)[:, None]), within)
     place = compute(node, dml.add, low, compute(node, dml.multiply, step, steps))
     kept = compute(node, dml.clip, place, min=-1.0, max=float(size))
-    inside = compute(node, dml.logical_equals, kept, place, element=BOOL)
+    inside = compute(node, dml.logical_equals, kept, place)
     if not asked:
-        is_some = compute(node, dml.logical_greater_than, step, Value.of(FLOAT, 0), element=BOOL)
+        is_some = compute(node, dml.logical_greater_than, step, Value.of(FLOAT, 0))
         inside = compute(node, dml.logical_and, inside, is_some)
     near = compute(node, dml.clip, place, min=0.0, max=size - 1.0)
     second = Value.of(FLOAT, np.tile([0, 1], most))
@@ -172,7 +173,7 @@ def max_roi_pool(node: Node) -> list[Value]:
         found = f"{x.shape} and {rois.shape}"
         node.refuse("rois", "X and rois must be {N, C, H, W} and {R, 5}", found=found)
     if pooled is None or len(pooled) != 2 or min(pooled) < 1:
-        node.refuse("pooled_shape", "pooled_shape must be a height and a width, at least 1", found=show(pooled))
+        node.refuse("pooled_shape", "pooled_shape must be a height and a width, at least 1", value=pooled)
     shape = (rois.shape[0], x.shape[1], *pooled)
     scale = node.real("spatial_scale")
     made = node.tracer.apply(dml.roi_pooling, [x, rois], shape, (pooled[1], pooled[0]), spatial_scale=scale)

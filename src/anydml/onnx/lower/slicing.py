@@ -157,9 +157,9 @@ def split(node: Node) -> list[Value]:
     if sizes is None:
         sizes = _even_sizes(node, size)
     if len(sizes) != node.output_count:
-        node.refuse("split", f"split must have {node.output_count} sizes, one for each output", found=str(len(sizes)))
+        node.refuse("split", f"split must have {node.output_count} sizes, one for each output", value=len(sizes))
     if any(n < 0 for n in sizes) or sum(sizes) != size:
-        node.refuse("split", f"split must have sizes that add up to {size}", value=sizes, found=str(sizes))
+        node.refuse("split", f"split must have sizes that add up to {size}", value=sizes)
     shapes = [(*data.shape[:axis], n, *data.shape[axis + 1 :]) for n in sizes]
     return _cut(node, data, shapes, axis)
 
