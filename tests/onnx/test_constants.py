@@ -37,7 +37,11 @@ def info(name: str, kind: str = "", shape: Any = None) -> Any:
 
 
 def tensors(arrays: dict[str, Any]) -> list[Any]:
-    return [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()]
+    """Of arrays, or of tensors as they are."""
+    return [
+        array if isinstance(array, onnx.TensorProto) else onnx.numpy_helper.from_array(array, name)
+        for name, array in arrays.items()
+    ]
 
 
 def constants(arrays: dict[str, Any]) -> list[Any]:
@@ -147,22 +151,27 @@ def answered(proto: Any) -> Any:
         return None
 
 
-def check(place: Callable[..., Any], nodes: list[Any], arrays: dict[str, Any], wanted: Any) -> None:
-    """An answer where there is one, or else a refusal of ours; and never nothing at all."""
-    proto, found = place(nodes, arrays), list[Any]()
+def found_or_error(proto: Any) -> Any:
+    """The first output of a model whose inputs are truths, or the error of a run that ends."""
+    found: list[Any] = []
 
     def run() -> None:
         try:
             inputs = {each.name: np.array(True) for each in proto.graph.input}
             found.append(next(iter(dml.onnx.load(proto).run(inputs).values())))
-        except BaseException as error:  # noqa: BLE001 - looked at below
+        except BaseException as error:  # noqa: BLE001 - looked at by the caller
             found.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(60)
     assert found, "it does not end"
-    (given,) = found
+    return found[0]
+
+
+def check(place: Callable[..., Any], nodes: list[Any], arrays: dict[str, Any], wanted: Any) -> None:
+    """An answer where there is one, or else a refusal of ours; and never nothing at all."""
+    given = found_or_error(place(nodes, arrays))
     if wanted is None:
         assert isinstance(given, (np.ndarray, list, dml.DmlError)), given
         return
@@ -218,6 +227,42 @@ def test_what_changes_nothing_ends() -> None:
     parts._learn(recut, [])  # of a plan that another thread replaced
     with pytest.raises(dml.UnsupportedError, match="x must be of FLOAT"):
         parts._learn(recut, parts._parts)
+
+
+KINDS = [name for name in onnx.TensorProto.DataType.keys() if name != "UNDEFINED"]  # noqa: SIM118 - no dict
+READERS: list[tuple[str, dict[str, Any]]] = [
+    ("Identity", {}), ("Shape", {}), ("Cast", {"to": 1}), ("Concat x x", {"axis": 0}), ("ReduceL2", {}),
+    ("Add x x", {}), ("Reshape x x", {}), ("NonZero", {}), ("Range x x x", {}), ("ConstantOfShape", {}),
+    ("Gather x x", {}), ("SequenceConstruct", {}), ("Optional", {}), ("TopK x x", {}), ("Where x x x", {}),
+    ("DequantizeLinear x x", {}),
+]  # fmt: skip
+
+
+def constant_of(kind: str) -> Any:
+    number = onnx.TensorProto.DataType.Value(kind)
+    if kind == "STRING":
+        return helper.make_tensor("x", number, [2], [b"a", b"b"])
+    return onnx.numpy_helper.from_array(np.array([1, 0]).astype(helper.tensor_dtype_to_np_dtype(number)), "x")
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: str(place.__name__))
+def test_a_constant_of_any_type_gives_an_answer_or_an_error_for_users(place: Any) -> None:
+    """Never a bare traceback, an endless retry or an error by which parts of anydml speak to one another."""
+    told = (dml.UnsupportedError, dml.ModelError, dml.ModelFileError, dml.IndexRangeError, dml.BindingError)
+    for i, kind in enumerate(KINDS):
+        for name, attributes in READERS[i % 4 :: 4]:
+            op, *inputs = name.split()
+            nodes = [helper.make_node(op, inputs or ["x"], ["made"], **attributes)]
+            proto = place([*nodes, helper.make_node("Identity", ["made"], ["y"])], {"x": constant_of(kind)})
+            given = found_or_error(proto)
+            assert type(given) in (np.ndarray, list, *told), (kind, name, given)
+
+
+def test_a_refusal_for_want_of_values_is_told_as_unsupported() -> None:
+    proto = finished(graph([helper.make_node("NonZero", ["x"], ["y"])], [info("x", "float", [3])]))
+    with pytest.raises(dml.DmlError, match="'x'") as caught:
+        dml.onnx.load(proto, strict=True).explain()
+    assert type(caught.value) is dml.UnsupportedError
 
 
 @pytest.mark.long

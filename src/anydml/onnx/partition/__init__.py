@@ -7,12 +7,12 @@ that it reads), `gives` (names that it makes) and `run(values)`, which gives a t
 A value is an array: NumPy's, or PyTorch's in the memory of a GPU, where a segment left it there; `on_host` has it as
 NumPy's. Strings are NumPy arrays of objects. A sequence is a list of arrays, and an empty optional is None.
 
-How parts are cut (`arranging`): nodes that DirectML's operators can do make compiled segments (`Segment`); a node
-without an operator, or of types that DirectML lacks, runs on the host (`HostPart`). What a segment meets with when it
-is first traced is learnt (`Recut`, which is what it gives then): a node that DirectML refuses goes to the host from
-then on, and a node that needs the value of something computed begins a segment of its own, which has that value at
-hand. What is made of constants alone belongs to every part that reads it, and is folded there; what the device cannot
-make of them is found before the first cut, so that a part learns of nodes of its own alone.
+`planner.py` says which nodes are a stage, where it runs and what passes between stages; `partitioned_graph.py` makes
+parts of them and runs those in order: compiled programs (`segment.py`), nodes on the host (`host.py`), control flow
+(`control_flow.py`, whose steps are `repeated_body.py`) and sequences (`sequences.py`). A part that cannot run as it is
+gives a `Recut`, by which the planner plans anew. `scope.py` and `constants.py` have what is made of constants alone: it
+belongs to every part that reads it, and is folded there; what the device cannot make of them is found before the first
+plan, so that a part learns of nodes of its own alone. `partitioned_model.py` is a caller's side of it.
 
 Another kind of part registers itself; every module of this package is imported before the first model is cut:
 
