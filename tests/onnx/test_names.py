@@ -59,6 +59,8 @@ def test_names_reach_no_terminal() -> None:
     inputs = {f"x{EVIL}": X, f"i{EVIL}": np.array([0])}
     far = {**inputs, f"i{EVIL}": np.array([9])}
     report = dml.onnx.check(proto)
+    program = loaded._program({f"x{EVIL}": (2, 2), f"i{EVIL}": (1,)}, {})
+    assert program is not None
     texts = [
         repr(loaded),
         *map(str, loaded.inputs.values()),
@@ -66,7 +68,7 @@ def test_names_reach_no_terminal() -> None:
         *map(repr, loaded.inputs.values()),
         repr(report),
         str(loaded.explain()),
-        repr(loaded._programs.find({f"x{EVIL}": (2, 2), f"i{EVIL}": (1,)}, {}).compiled),
+        repr(program.compiled),
         raised(lambda: loaded(X, X, X)),
         raised(lambda: loaded(X, **{f"x{EVIL}": X})),
         raised(lambda: loaded.run({})),

@@ -134,7 +134,7 @@ def planned(engine: str, model: bytes, feeds: dict[str, Any]) -> Any:
     import anydml.onnx
 
     loaded = anydml.onnx.load(model, device=anydml.Device(engine))
-    program = loaded._find_or_divide({name: array.shape for name, array in feeds.items()}, feeds)
+    program = loaded._program({name: array.shape for name, array in feeds.items()}, feeds)
     return None if program is None else program.compiled
 
 
