@@ -259,7 +259,8 @@ def group_norm(node: Node, make: Maker) -> list[Value]:
 def _by_column(node: Node, index: int, count: int) -> Value | None:
     """An input that may be left out, of a number for each of so many columns."""
     found = node.optional(index)
-    node.check_shape(node.rules.inputs[index].name, found, (count,), why=", a number for each column")
+    if found is not None:
+        node.check_shape(node.rules.inputs[index].name, found, (count,), why=", a number for each column")
     return found
 
 
