@@ -151,8 +151,8 @@ def reached_by(name: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
     return found
 
 
-_NAMED = rb"\banydml(?:\.| import )([\w, ]+)"
-"""The parts that a line of source names."""
+_NAMED = rb"(?:from |import |[\"'])anydml(?:\.| import )([\w, ]+)"
+"""The parts that a line of source imports, or has a string of for a later import; prose names parts too."""
 
 
 @functools.cache
