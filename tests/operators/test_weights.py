@@ -12,8 +12,8 @@ import anydml as dml
 from anydml.arrays.nibbles import pack
 from anydml.core.memory import HOST, numpy_address
 from anydml.engines import find_engine
-from anydml.engines.cpu import FEW_ROWS as FEW
 from anydml.engines.cpu import schedules
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.quant import weight_only as programs
 from anydml.engines.cpu.quant.column_per_lane import END, ColumnPerLane, LaneSums
@@ -26,6 +26,7 @@ from cases import ENGINES
 
 pytestmark = [pytest.mark.judges("GEMM", "DEQUANTIZE"), pytest.mark.sampled(5)]
 
+FEW = figures().quant.few_rows
 LIMITS = {"uint4": (0, 16), "int4": (-8, 8), "uint8": (0, 256), "int8": (-128, 128)}
 
 

@@ -107,12 +107,25 @@ class Weights(NamedTuple):
 
 def match_weights(primitive: Reduce) -> Weights | None:
     """The parts of a sum of a·q·s; None for other reduces."""
-    folds = [node for node in walk(primitive.value) if node.op in FOLDS]
-    if primitive.also or len(folds) != 1 or folds[0].op != "fold_sum" or folds[0].args[0].op != "mul":
+    fold = _sum_of_products(primitive)
+    if fold is None or fold.args[0].args[0].op != "mul":
         return None
-    product, scale = folds[0].args[0].args
-    if product.op != "mul":
-        return None
+    product, scale = fold.args[0].args
     left, number = product.args
     right = match_dequantised(number, scale)
-    return None if right is None else Weights(folds[0], left, right)
+    return None if right is None else Weights(fold, left, right)
+
+
+def match_rounded_weights(primitive: Reduce) -> tuple[Expr, Dequantised] | None:
+    """The product q·s of a sum of a·(q·s), rounded before a is multiplied with it, and its parts; None for others."""
+    fold = _sum_of_products(primitive)
+    right = None if fold is None else fold.args[0].args[1]
+    parts = match_dequantised(*right.args) if right is not None and right.op == "mul" else None
+    return None if right is None or parts is None else (right, parts)
+
+
+def _sum_of_products(primitive: Reduce) -> Expr | None:
+    """The only fold of a reduce, where it is a sum of products."""
+    folds = [node for node in walk(primitive.value) if node.op in FOLDS]
+    is_ours = not primitive.also and len(folds) == 1 and folds[0].op == "fold_sum" and folds[0].args[0].op == "mul"
+    return folds[0] if is_ours else None

@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from anydml.engines.common.routes import Route
     from anydml.ir.verbs import Primitive
 
-FEW_ROWS = 32
-"""Up to so many rows read packed weights: 32 by 4096 x 4096 of 4 bits take 40 ms so, and 47 where those are dequantised
-first (one thread of an N1)."""
-
 
 @functools.cache
 def _schedules() -> Any:
@@ -60,6 +56,7 @@ class CpuEngine(Engine):
     def __init__(self) -> None:
         has_float16()  # asks LLVM, which nothing may interrupt: engines are made on a thread of their own
         get_num_threads()  # imports what a signal handler may need, and is not asked for the first time elsewhere
+        few = figures().quant.few_rows
         any_number = {(DataType.INT8, bits): sys.maxsize for bits in (4, 8) if multiplies_rounded(bits)}
         nhwc = NhwcLayout(
             needs_constant_weights=True,
@@ -68,7 +65,7 @@ class CpuEngine(Engine):
             needs_both_sides=True,
         )
         self.traits = Traits(
-            weight_only_rows={(DataType.FLOAT32, 4): FEW_ROWS, (DataType.FLOAT32, 8): FEW_ROWS, **any_number},
+            weight_only_rows={**dict.fromkeys(((DataType.FLOAT32, 4), (DataType.FLOAT32, 8)), few), **any_number},
             fuses_dequantization=True,
             uses_lookup_tables=True,
             nhwc={DataType.FLOAT32: nhwc} if reads_pixels() else {},

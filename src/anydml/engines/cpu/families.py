@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Figures:
     """The figures of one idea: those that are given, and for all others the class's."""
 
-    def __init__(self, **own: float | str) -> None:
+    def __init__(self, **own: float | str | Mapping[int, int]) -> None:
         if unknown := own.keys() - vars(type(self)).keys():
             raise TypeError(f"{type(self).__name__} has no figures {', '.join(sorted(unknown))}")
         vars(self).update(own)
@@ -122,6 +122,8 @@ class Gemm(Figures):
     alike = 2048
     """Bytes from row to row, or a multiple, for which the first cache has few places for all of them, so that they are
     packed. Others are read as they lie: 256 x 256 x 256 takes 244 us so, and 252 packed (one thread, 16 lanes)."""
+    alike_within = 64
+    """Bytes more or less for which that is so: 1023 x 1023 x 1023 takes 17.6 ms packed, and 19.7 as rows lie."""
     far = 2**20
     """Elements of a right factor from which on the block that is packed next is fetched meanwhile: 1024 x 1024 x 1024
     takes 18.2 ms so, and 19.0 without; smaller ones are nearer (one thread, 16 lanes)."""
@@ -179,6 +181,10 @@ class SmallM(Figures):
     most_rows = 8
     """Rows that are read once, by lanes, where the right factor is not computed. With AVX-512 9 x 768 x 768 takes
     150 us so, and 235 packed, 14 x 4096 x 4096 9.1 ms, and 12.8; transposed a half to eight tenths (one thread)."""
+
+    dot_columns: Mapping[int, int] = {}
+    """Columns that dot products of so many rows take at once, where they are not 4 for up to four rows, and 2 for more:
+    with the registers of AVX-512 8 x 4096 x 4096 takes 6.2 ms by three, and 6.7 by two (one thread)."""
 
 
 class Stencil(Figures):
@@ -349,6 +355,9 @@ class Quant(Figures):
     first."""
     rows_at_once = 4
     """Rows whose sums have room in the registers."""
+    few_rows = 32
+    """Up to so many rows read packed weights: 32 by 4096 x 4096 of 4 bits take 40 ms so, and 47 where those are
+    dequantised first (one thread of an N1)."""
     chains = 2
     """Sums that are under way at once and no more, where those of a row's places are."""
 
@@ -419,6 +428,13 @@ class Threads(Figures):
     """Bytes of work, each time too little to wake a thread for, after which one is woken: to do so takes about 5 us."""
     brief = 128 * 1024
     """Bytes up to which Python's lock is kept: a few microseconds."""
+    blocks = 32
+    """Blocks of scratch memory at least: whoever finds none waits for another's turn to end, and keeps a core busy.
+    Sixteen of Python's threads on two cores took a product 1.8 times as long with four as one after the other."""
+    most_blocks = 256
+    """And at most."""
+    turns = 16
+    """Turns for each of Python's threads, so that one that is held up leaves its share to the others."""
     pauses = 5000
     """Pauses before a thread that finds nothing to do sleeps: about 50 us on an Arm Neoverse-N1, and 200 on a Xeon of
     today, where threads take longer to wake: MobileNet-v2 after a rest of 0.1 s takes 16 threads 5.0 ms with 1,000,
@@ -446,7 +462,7 @@ AVX2 = Family("avx2", Gemm())
 AVX512 = Family(
     "avx512",
     Gemm(lanes=16, registers=32, tile_rows=14, pair_rows=10),
-    SmallM(most_rows=14),
+    SmallM(most_rows=14, dot_columns=dict.fromkeys(range(5, 10), 3)),
     attention=Attention(lanes=16, queries=32, keys=12, rows=8),
 )
 NEOVERSE = Family(

@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING
 from anydml.core.enums import DataType
 from anydml.core.late_imports import import_alone
 from anydml.engines.common.routes import REPEATED, Route, first
-from anydml.engines.cpu.features import has_feature, has_float16, has_fma, has_rounding, reads_pixels
+from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.features import has_float16, has_fma, has_rounding, reads_pixels
 from anydml.engines.reference import ReferenceEngine
 from anydml.ir.attention import Attend
-from anydml.ir.blocked_weights import match_dequantised, match_weights
+from anydml.ir.blocked_weights import match_rounded_weights, match_weights
 from anydml.ir.contraction import ConvolutionAxes, match_contraction, varies_along
 from anydml.ir.expressions import FOLDS
 from anydml.ir.numerics import expand
 from anydml.ir.padded_reads import match_padded
 from anydml.ir.patterns import is_copy, is_plain, match_filled, match_lookup, match_scaled
-from anydml.ir.trees import walk
+from anydml.ir.trees import fetched, walk
 from anydml.ir.verbs import Map, Reduce, Repeat, Scan, Scatter, Sort
 from anydml.ir.views import View
 
@@ -142,7 +143,7 @@ def is_direct(verb: Reduce, constants: frozenset[str]) -> bool:
 
 
 def _fills_vectors(sizes: tuple[int, ...]) -> bool:
-    lanes = (16 if has_feature("avx512vl") else 8) if sizes[CHANNEL] > LEAST_LANES else LEAST_LANES
+    lanes = figures().gemm.lanes if sizes[CHANNEL] > LEAST_LANES else LEAST_LANES
     return (
         sizes[CHANNEL] % lanes == 0
         and 1 < sizes[DOWN] * sizes[BESIDE] <= LONGEST_WINDOW
@@ -214,7 +215,7 @@ SUMS = (DataType.FLOAT32, DataType.INT32, DataType.UINT32)
 def is_product(verb: Reduce) -> bool:
     """A sum of products in FLOAT32 or 32-bit integers."""
     found = match_contraction(verb)
-    return found is not None and found.fold.type in SUMS and all(verb.sizes) and not _fetches(verb)
+    return found is not None and found.fold.type in SUMS and all(verb.sizes) and not fetched(verb.value)
 
 
 def is_product_by_constant(verb: Reduce, constants: frozenset[str]) -> bool:
@@ -230,7 +231,7 @@ def _is_packed(verb: Reduce, constants: frozenset[str]) -> bool:
 def is_weight_only(verb: Reduce) -> bool:
     """Few rows by weights of 4 or 8 bits, in exact integer products."""
     is_ours = match_weights(verb) is not None and has_rounding() and has_fma()
-    return is_ours and all(verb.sizes) and not _fetches(verb)
+    return is_ours and all(verb.sizes) and not fetched(verb.value)
 
 
 def is_weight_only_by_constant(verb: Reduce, constants: frozenset[str]) -> bool:
@@ -240,11 +241,7 @@ def is_weight_only_by_constant(verb: Reduce, constants: frozenset[str]) -> bool:
 
 def is_dequantised(verb: Reduce) -> bool:
     """Many rows by weights of 4 or 8 bits, which are dequantised as they are packed."""
-    folds = _folds(verb)
-    if verb.also or len(folds) != 1 or folds[0].op != "fold_sum" or folds[0].args[0].op != "mul":
-        return False
-    right = folds[0].args[0].args[1]
-    return right.op == "mul" and match_dequantised(*right.args) is not None and all(verb.sizes)
+    return match_rounded_weights(verb) is not None and all(verb.sizes)
 
 
 def is_dequantised_constant(verb: Reduce, constants: frozenset[str]) -> bool:
@@ -254,10 +251,6 @@ def is_dequantised_constant(verb: Reduce, constants: frozenset[str]) -> bool:
 
 def _folds(verb: Reduce) -> list[Expr]:
     return [node for node in walk(verb.value) if node.op in FOLDS]
-
-
-def _fetches(verb: Reduce) -> bool:
-    return any(node.op == "fetch" for node in walk(verb.value))
 
 
 # The other verbs
@@ -325,9 +318,7 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
         _ahead("direct convolution", is_direct, "conv.direct:plan_direct"),
         _ahead("GEMM, prepacked", is_product_by_constant, "gemm.prepacked:plan_gemm_prepacked"),
         _ahead(
-            "weight-only GEMV, prepacked",
-            is_weight_only_by_constant,
-            "quant.weight_only:plan_weight_only_prepacked",
+            "weight-only GEMV, prepacked", is_weight_only_by_constant, "quant.weight_only:plan_weight_only_prepacked"
         ),
         _ahead(
             "dequantise and GEMM, prepacked", is_dequantised_constant, "quant.weight_only:plan_dequantize_prepacked"

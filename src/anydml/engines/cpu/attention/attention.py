@@ -17,7 +17,7 @@ from anydml.engines.cpu.build import get_kernel, kernel_for
 from anydml.engines.cpu.codegen.function import Function
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import IS_ARM, has_float16, has_fma
-from anydml.engines.cpu.gemm.blocking import Packing, Tile, pack_kernel, tile_kernel
+from anydml.engines.cpu.gemm.blocking import Packing, Tile, letter_of, pack_kernel, tile_kernel
 from anydml.engines.cpu.gemm.operands import NOWHERE, letters_of, map_section
 from anydml.engines.cpu.gemm.work_item import Section, WorkItems, make_stage, record_of, section_of, stack_words
 from anydml.engines.cpu.launch.call import SMALL
@@ -270,14 +270,12 @@ def _cut(primitive: Attend) -> _Cut:
     return _Cut(chunk, room // (4 * (size + wide + 3)) // own.queries * own.queries)
 
 
-def plan_attention(primitive: Attend) -> KernelProgram | None:
+def plan_attention(primitive: Attend) -> KernelProgram:
     """One pass over the keys for each panel of queries.
 
     12 heads of 512 x 64 take 27.8 ms, and 28.9 by way of their scores; 32 of 2048 x 128 take 2.09 s, where ONNX Runtime
     takes 2.30 and PyTorch 2.45. Of causal attention the former take 16.6, and 31.9 (one thread of an Arm Neoverse-N1).
     """
-    if not takes_attention(primitive):
-        return None
     primitive = _grouped(primitive)
     own, cut = figures().attention, _cut(primitive)
     *batch, queries, keys = primitive.scores
@@ -288,11 +286,7 @@ def plan_attention(primitive: Attend) -> KernelProgram | None:
         Tile(own.keys, own.queries // own.lanes, own.lanes, own.keys, IS_ARM),
         Tile(own.rows, own.vectors, own.lanes, own.queries, IS_ARM),
     )
-    packs = [
-        _pack(query, -2, own.queries),
-        _pack(key, -2, own.keys),
-        _pack(value, -1, columns),
-    ]
+    packs = [_pack(query, -2, own.queries), _pack(key, -2, own.keys), _pack(value, -1, columns)]
     sections = (
         _tensors(primitive),
         _scores(primitive, primitive.score),
@@ -301,12 +295,12 @@ def plan_attention(primitive: Attend) -> KernelProgram | None:
         _result(primitive),
     )
     units = _units(primitive, cut.most)
-    kernels = [tile_kernel(tile) for tile in tiles]
     words = {
         "queries": queries, "keys": keys, "size": size, "value_size": value_size, "row_units": units,
         "panel": own.queries, "lanes": own.lanes, "key_rows": own.keys, "value_rows": own.rows,
         "value_columns": columns, "chunk": cut.chunk, "has_limit": int(primitive.limit is not None),
-        "is_beside": int(packs[2][0] == "p"), "tile_scores": kernels[0], "tile_values": kernels[1],
+        "is_beside": int(packs[2][0] == "p"),
+        "tile_scores": tile_kernel(tiles[0]), "tile_values": tile_kernel(tiles[1]),
         **{f"pack_{name}": pack.address for name, (_, pack) in zip(TENSORS, packs, strict=False)},
     }  # fmt: skip
     record = record_of(RECORD, words, batch, dict(zip(SECTIONS, sections, strict=True)))
@@ -330,8 +324,7 @@ def _units(primitive: Attend, most: int) -> int:
 
 def _pack(view: View, rows: int, panel: int) -> tuple[str, Kernel]:
     """How elements lie, and what packs panels of them: rows are counted along one of the last two dimensions."""
-    across, step = view.strides[rows], view.strides[-3 - rows]
-    lies = "p" if across == 1 else "t" if step == 1 else "s"
+    lies = letter_of(view.strides[-3 - rows], view.strides[rows], 1)
     packing = Packing(lies, "f16" if view.data_type is DataType.FLOAT16 else "f32", panel, panel)
     return lies, pack_kernel(packing)
 

@@ -26,6 +26,8 @@ import functools
 import struct
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from anydml.engines.cpu.features import IS_ARM
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence
 
@@ -323,13 +325,9 @@ class Function:
 
     def splat(self, given: Value, lanes: int) -> Value:
         """One value in every lane."""
-        return self.value(self.spread(given, given.type, lanes), vector_of(lanes, given.type))
-
-    def spread(self, value: str, scalar: str, lanes: int) -> str:
-        """One value in every lane."""
-        kind = f"<{lanes} x {scalar}>"
-        first = self.new(f"insertelement {kind} poison, {scalar} {value}, i32 0")
-        return self.new(f"shufflevector {kind} {first}, {kind} poison, <{lanes} x i32> zeroinitializer")
+        kind = vector_of(lanes, given.type)
+        first = self.new(f"insertelement {kind} poison, {given.typed}, i32 0")
+        return self.made(kind, f"shufflevector {kind} {first}, {kind} poison, <{lanes} x i32> zeroinitializer")
 
     # Arithmetic
 
@@ -414,11 +412,12 @@ class Function:
         self.add(line)
         return self.value("void", "void")
 
-    def call(self, name: str, kind: str, args: Sequence[str]) -> str:
-        """An intrinsic of vectors, all of one type."""
-        full = f"@llvm.{name}.{_suffix(kind)}"
-        self.declared[f"declare {kind} {full}({', '.join([kind] * len(args))})"] = None
-        return self.new(f"call {kind} {full}({', '.join(f'{kind} {arg}' for arg in args)})")
+    def pause(self) -> None:
+        """Some nanoseconds in which the other thread of a core, or nobody, works."""
+        if IS_ARM:
+            self.invoke("@llvm.aarch64.isb", self.value(15, "i32"))
+        else:
+            self.invoke("@llvm.x86.sse2.pause")
 
     # Memory
 
@@ -493,13 +492,9 @@ class Function:
         return place
 
     def prefetch(self, at: Value, *, is_written: bool = False, cache: int = 1) -> None:
-        """Have the cache line of an address fetched to the first or the second cache."""
-        self.fetch(self.pointer(at), is_written=is_written, near=4 - cache)
-
-    def fetch(self, place: str, *, is_written: bool = False, near: int = 3) -> None:
-        """Have the cache's line of a place fetched, to be read or written: to the first cache, 3, or the second, 2."""
-        self.declared["declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"] = None
-        self.add(f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(is_written)}, i32 {near}, i32 1)")
+        """Have the cache line of an address fetched to the first or the second cache, to be read or written."""
+        hints = (self.value(hint, "i32") for hint in (int(is_written), 4 - cache, 1))
+        self.invoke("@llvm.prefetch.p0", self.pointer(at), *hints)
 
     def atomic_update(self, op: str, at: Value, given: Operand, order: str = "seq_cst") -> Value:
         """What lay at an address before `add`, `xchg`, … changed it."""
@@ -774,6 +769,12 @@ def _hold(carry: Sequence[Carried], values: Sequence[Value]) -> None:
     for held in carry:
         for key in _keys(held):
             held[key] = next(left)
+
+
+def transpose_four(f: Function, rows: Sequence[Value]) -> list[Value]:
+    """Four vectors of four lanes, columns for rows, by what is one instruction for two of an Arm's vectors."""
+    pairs = [f.shuffle(rows[i], rows[i + 1], lanes) for i in (0, 2) for lanes in ((0, 4, 2, 6), (1, 5, 3, 7))]
+    return [f.shuffle(pairs[i], pairs[i + 2], lanes) for lanes in ((0, 1, 4, 5), (2, 3, 6, 7)) for i in (0, 1)]
 
 
 def link(*functions: str) -> str:

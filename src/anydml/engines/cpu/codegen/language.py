@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.cpu.codegen.function import vector_of
+from anydml.engines.cpu.codegen.function import transpose_four, vector_of
 from anydml.engines.cpu.codegen.translate import word
-from anydml.engines.cpu.features import IS_ARM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from anydml.engines.cpu.codegen.function import Function, Value
 
@@ -47,12 +46,7 @@ def make_store(convert: Callable[[Function, Value], Value] | None = None) -> Any
 load_bits = {width: make_load(f"i{8 * width}") for width in (1, 2, 4, 8)}
 load_word, store_word = load_bits[8], make_store()
 store_bits = dict.fromkeys(load_bits, store_word)
-
-
-@word
-def copy_bytes(f: Function, target: Value, source: Value, count: Value) -> None:
-    """copy_bytes(target, source, count): what C calls memcpy."""
-    f.invoke("@llvm.memcpy.p0.p0.i64", f.pointer(target), f.pointer(source), count, f.value(0, "i1"))
+copy_bytes = word(lambda f, target, source, count: f.memcpy(target, source, count))
 
 
 @word
@@ -83,12 +77,6 @@ def make_move(
         f.store(moved, target, align=size if stream else 1, is_streamed=stream)
 
     return move
-
-
-def transpose_four(f: Function, rows: Sequence[Value]) -> list[Value]:
-    """Four vectors of four lanes, columns for rows."""
-    pairs = [f.shuffle(rows[i], rows[i + 1], lanes) for i in (0, 2) for lanes in ((0, 4, 2, 6), (1, 5, 3, 7))]
-    return [f.shuffle(pairs[i], pairs[i + 2], lanes) for lanes in ((0, 1, 4, 5), (2, 3, 6, 7)) for i in (0, 1)]
 
 
 def make_transpose(width: int) -> Any:
@@ -126,13 +114,7 @@ def store_release(f: Function, address: Value, value: Value) -> None:
     f.atomic_update("xchg", address, value, "release")
 
 
-@word
-def pause(f: Function) -> None:
-    """pause(): some nanoseconds in which the other thread of a core, or nobody, works."""
-    if IS_ARM:
-        f.invoke("@llvm.aarch64.isb", f.value(15, "i32"))
-    else:
-        f.invoke("@llvm.x86.sse2.pause")
+pause = word(lambda f: f.pause())
 
 
 @word

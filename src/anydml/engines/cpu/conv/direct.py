@@ -14,7 +14,6 @@ from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.conv.input_lines import find_lines
 from anydml.engines.cpu.conv.microkernel import DirectTile, make_direct_tile
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.features import has_feature
 from anydml.engines.cpu.gemm.blocking import CHAIN
 from anydml.engines.cpu.gemm.epilogue import SHORT
 from anydml.engines.cpu.gemm.operands import Operands
@@ -206,8 +205,8 @@ class Shape(NamedTuple):
 
 def shape_of(sides: Operands) -> Shape:
     """The tile that takes the least time."""
-    registers, lanes = (32, 16) if has_feature("avx512vl") else (16, 8)
-    lanes = lanes if sides.n > LEAST_LANES else LEAST_LANES
+    registers = figures().gemm.registers
+    lanes = figures().gemm.lanes if sides.n > LEAST_LANES else LEAST_LANES
     line, rows, found = sides.m, sides.found.sizes[ROW], []
     is_whole = sides.target.strides[ROW] == sides.target.strides[PLACE] * line
     for vectors in range(1, min(MOST_VECTORS, -(-sides.n // lanes)) + 1):

@@ -114,6 +114,11 @@ class Packing(NamedTuple):
     """Of the CPU's vectors: of a vector rows are packed at once where they lie side by side, or every other one."""
 
 
+def letter_of(step: int, across: int, width: int) -> str:
+    """How elements lie for a `Packing`, by the bytes from a step and from a row to the next."""
+    return "p" if across == width else "t" if step == width else "s"
+
+
 def pack_kernel(packing: Packing) -> Kernel:
     """What packs a factor."""
     return kernel_for("pack", "gemm.packing:Pack", packing)

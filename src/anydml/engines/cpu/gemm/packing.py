@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.engines.cpu.codegen.function import Function, vector_of
+from anydml.engines.cpu.codegen.function import Function, transpose_four, vector_of
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.blocking import GROUP, LINED
 
@@ -116,7 +116,7 @@ class Pack(Packer):
                 far = r + packing.panel + q // GROUP % GROUP
                 f.prefetch(self.base + far * self.row_step + q * self.width)
                 found = [self._load(row + q * self.width, GROUP) for row in rows]
-                for i, column in enumerate(self._transpose(found)):
+                for i, column in enumerate(transpose_four(f, found)):
                     self._store(column, to + q * pitch + pitch * i)
         with f.loop(f.max(start, whole), end) as k:
             self._store(self._gather([row + k * self.step for row in rows]), to + k * pitch)
@@ -223,8 +223,3 @@ class Pack(Packer):
 
     def _store(self, value: Value, at: Value) -> None:
         self.f.store(value, at, align=4)
-
-    def _transpose(self, rows: list[Value]) -> list[Value]:
-        a, b, c, d = rows
-        pairs = [self.f.shuffle(x, y, lanes) for x, y in ((a, b), (c, d)) for lanes in ((0, 4, 2, 6), (1, 5, 3, 7))]
-        return [self.f.shuffle(pairs[i], pairs[i + 2], lanes) for lanes in ((0, 1, 4, 5), (2, 3, 6, 7)) for i in (0, 1)]

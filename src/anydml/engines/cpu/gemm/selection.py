@@ -20,6 +20,7 @@ from anydml.engines.cpu.gemm.blocking import (
     Packing,
     halves,
     has_dots,
+    letter_of,
     matrices_for,
     most_halved,
     pack_kernel,
@@ -35,7 +36,6 @@ from anydml.engines.cpu.gemm.operands import (
     PANELS,
     SIDE_BY_SIDE,
     STRIP,
-    SUM_KINDS,
     UNPACKED,
     WIDE,
     WINDOWS,
@@ -54,6 +54,7 @@ from anydml.ir.trees import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import TypeAlias
 
     from anydml.engines.cpu.gemm.blocking import Tile
     from anydml.engines.cpu.gemm.prepacked import Panels
@@ -63,6 +64,9 @@ if TYPE_CHECKING:
     from anydml.ir.epilogue import Epilogue
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Map, Reduce
+
+    Made: TypeAlias = tuple[Expr, Callable[[Operands, tuple[int, ...]], Section]]
+    """A factor that rows of a kernel make, and the section of what those read along a side."""
 
 # The units of work of a contraction: how many rows and columns each has, and how many steps are packed at once.
 
@@ -268,8 +272,6 @@ SIDE = 4096
 """Rows for which a CPU's own tile is taken."""
 LINE = 16
 """Pixels of a line that fill vectors."""
-LINE_BYTES = 64
-"""Bytes more or less for which that is so: 1023 x 1023 x 1023 takes 17.6 ms packed, and 19.7 as rows lie."""
 
 
 def plan_gemm(primitive: Reduce) -> KernelProgram | None:
@@ -303,25 +305,18 @@ def _small_m(sides: Operands, tile: Tile) -> tuple[Section, int]:
     return plan_small_m(sides, tile, is_cut=tile.by_lane and threads_for(sides) > 1)
 
 
-def plan_operands(
-    primitive: Reduce,
-    weights: Expr,
-    section: Callable[[Operands, tuple[int, ...]], Section],
-    layouts: Mapping[str, Map],
-) -> KernelProgram | None:
-    """Tiles over panels of weights that rows of a kernel make; `section` has what those read, along a side."""
+def plan_operands(primitive: Reduce, made: Made, layouts: Mapping[str, Map]) -> KernelProgram | None:
+    """Tiles over panels of a factor that rows of a kernel make."""
     sides = operands_of(primitive)
-    if sides is None or sides.windows is not None or weights not in (sides.left, sides.right):
+    if sides is None or sides.windows is not None or made[0] not in (sides.left, sides.right):
         return None
-    return replace(plan_tiles(sides, tile_for(sides.kind, sides.m), made=(weights, section)), layouts=layouts)
+    return replace(plan_tiles(sides, tile_for(sides.kind, sides.m), made=made), layouts=layouts)
 
 
 def operands_of(primitive: Reduce) -> Operands | None:
     """The sides of a contraction that there are tiles for."""
     found = match_contraction(primitive)
-    if found is None or found.fold.type not in SUM_KINDS or not all(primitive.sizes):
-        return None
-    if any(node.op == "fetch" for node in walk(primitive.value)):
+    if found is None:
         return None
     sides = MergedOperands(primitive, found, has_lines=True)
     views = [len(sides.lies(value)) for value in (sides.left, sides.right, sides.finish)]
@@ -351,7 +346,7 @@ def plan_tiles(
     panels: Panels | None = None,
     ahead: Panels | None = None,
     known: tuple[Int8Plan, Panels] | None = None,
-    made: tuple[Expr, Callable[[Operands, tuple[int, ...]], Section]] | None = None,
+    made: Made | None = None,
 ) -> KernelProgram:
     """With panels of columns or of rows that are laid out ahead, rows of known bytes, or a factor of a kernel's."""
     int8 = int8_of(sides, tile) if known is None else known[0]
@@ -384,14 +379,14 @@ def plan_tiles(
         (left, pack_left), (right, pack_right) = int8.factors
         left_mode, way = AS_IT_LIES, AS_IT_LIES if sides.windows is None else WINDOWS
     else:
-        left, left_mode, packing = _factor(sides, sides.left, sides.rows, tile.rows, tile.pitch, made=made)
+        left, left_mode, packing = _factor(sides, sides.left, sides.rows, tile.rows, tile.pitch, made)
         if packing.lie == "t" and not (tile.by_lane or small_m or ahead):  # whose tiles read rows side by side
             if _is_apart(sides, tile, packing, left_mode):
                 left_mode, tile = UNPACKED, tile._replace(is_apart=True)
             packing, tile = packing._replace(lie="l"), tile._replace(is_lined=not tile.is_apart)
         pack_left = pack_kernel(packing)
         lying = "p" if panels else ""
-        right, way, packing = _factor(sides, sides.right, sides.columns, columns, columns, lying, made)
+        right, way, packing = _factor(sides, sides.right, sides.columns, columns, columns, made, lying)
         pack_right = pack_kernel(packing)
     if known:
         left = known[1].section
@@ -448,7 +443,7 @@ def _is_apart(sides: Operands, tile: Tile, packing: Packing, mode: int) -> bool:
     of = figures().gemm
     is_whole = mode == AS_IT_LIES and packing.kind == tile.kind == "f32" and tile.rows * tile.vectors >= of.sums_at_once
     beyond = sides.lie(sides.left).along(sides.rows) % of.alike
-    return is_whole and min(beyond, of.alike - beyond) >= LINE_BYTES
+    return is_whole and min(beyond, of.alike - beyond) >= of.alike_within
 
 
 def _tiles(
@@ -485,13 +480,7 @@ def _side_by_side(sides: Operands, row_panels: int) -> int:
 
 
 def _factor(
-    sides: Operands,
-    value: Expr,
-    across: tuple[int, ...],
-    panel: int,
-    pitch: int,
-    lying: str = "",
-    made: tuple[Expr, Callable[[Operands, tuple[int, ...]], Section]] | None = None,
+    sides: Operands, value: Expr, across: tuple[int, ...], panel: int, pitch: int, made: Made | None, lying: str = ""
 ) -> tuple[Section, int, Packing]:
     """The section of a factor, how it is brought, and how it is packed: as elements lie, which may be given."""
     leaf, kind = element_of(value), sides.kind
@@ -504,7 +493,7 @@ def _factor(
     elif leaf.op == "load":
         lie, kind = sides.lie(leaf), kind if leaf is value else "f16"
         step, on = lie.along(sides.folded), lie.along(across)
-        lies = "p" if on == lie.width else "t" if step == lie.width else "s"
+        lies = letter_of(step, on, lie.width)
         section, mode = sides.section((), [lie], [step], [on]), AS_IT_LIES
     else:
         lies, section, mode = sides.computed(value, across)

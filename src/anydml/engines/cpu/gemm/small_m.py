@@ -261,11 +261,6 @@ class Strip(Reader):
 # lane, in chains of `CHAIN` vectors, and the lanes in pairs in the end.
 
 
-FEW_COLUMNS = dict.fromkeys(((16, rows) for rows in range(5, 10)), 3)
-"""The columns at once of more than four rows, by lanes and rows, where there are registers for more than two: 8 x 4096
-x 4096 takes 6.2 ms so, and 6.7 by two (one thread)."""
-
-
 class Dots(Reader):
     """The text of the kernel for steps that lie side by side."""
 
@@ -278,9 +273,8 @@ class Dots(Reader):
         # each. Those of a few steps wait for their sums: 12 x 1001 of 64 steps take 0.28 ms one by one, and 0.20 by
         # four. An x86 reads four columns at once sooner than one: 1 x 4096 x 4096 takes 5.8 ms, and 6.6.
         is_alone = rows == 1 and not self.shape.is_short and self.shape.by_lane
-        columns, self.apart = (
-            (1, 4) if is_alone else (FEW_COLUMNS.get((self.shape.lanes, rows), 4 if rows <= 4 else 2), 1)
-        )
+        columns = 1 if is_alone else figures().small_m.dot_columns.get(rows, 4 if rows <= 4 else 2)
+        self.apart = 4 if is_alone else 1
         self.enter(arg["n0"], 0)
         self.whole = arg["count"] - arg["count"] % WIDE
         most = arg["columns"] - arg["columns"] % columns

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.engines.cpu.codegen.function import Function, link
-from anydml.engines.cpu.features import IS_ARM
 from anydml.engines.cpu.kernel import Address
 from anydml.engines.cpu.launch.record import Pointer, Record
 from anydml.engines.cpu.rows.walk import VIEWS
@@ -181,10 +180,7 @@ class WorkItems:
         with f.forever(carry=turn):
             self.scratch = slots + turn[0] * size
             f.leave_if(f.compare_exchange(self.scratch, 0, 1))
-            if IS_ARM:
-                f.invoke("@llvm.aarch64.isb", f.value(15, "i32"))
-            else:
-                f.invoke("@llvm.x86.sse2.pause")
+            f.pause()
             turn[0] = f.select(turn[0] + 1 < self.of.slot_count, turn[0] + 1, 0)
         return self.scratch
 

@@ -26,8 +26,6 @@ LONG = 2**31
 """Bytes of one thread's work for which Ctrl-C does not wait: 0.2 s, and a second where each element takes long."""
 MOST = 2**62
 """Bytes of work that a word is to hold."""
-TURNS = 16
-"""Turns for each of Python's threads, so that one that is held up leaves its share to the others."""
 
 # Calls a kernel with Python's lock released: other Python threads run meanwhile.
 _KERNEL = ctypes.CFUNCTYPE(*[ctypes.c_int64] * 4)
@@ -134,10 +132,8 @@ class _Pooled:
         return (self._words,)
 
     def __call__(self) -> int | None:
-        units, call, words = self._units, self._call, self._address
-        turns = min(
-            units, max(self._size // figures().threads.chunk, 1), max(TURNS * get_num_threads(), self._size // LONG)
-        )
+        units, call, words, of = self._units, self._call, self._address, figures().threads
+        turns = min(units, max(self._size // of.chunk, 1), max(of.turns * get_num_threads(), self._size // LONG))
         found: list[int] = []
 
         def work(turn: int) -> None:

@@ -15,7 +15,7 @@ from anydml.engines.common.program import Program
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import convert, scalar_text
-from anydml.engines.cpu.codegen.function import vector_of
+from anydml.engines.cpu.codegen.function import transpose_four, vector_of
 from anydml.engines.cpu.codegen.language import (
     copy_bytes,
     fence,
@@ -33,7 +33,6 @@ from anydml.engines.cpu.codegen.language import (
     store_release,
     store_word,
     take_ticket,
-    transpose_four,
 )
 from anydml.engines.cpu.codegen.outer_loops import find_row
 from anydml.engines.cpu.codegen.translate import Constant, word

@@ -10,12 +10,19 @@ from anydml.core.enums import DataType
 from anydml.engines.cpu.build import kernel_for
 from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.features import IS_ARM
-from anydml.engines.cpu.gemm.blocking import FOUR, GROUP, MATRIX_LINE, has_dots, has_matrices, multiplies_bytes
+from anydml.engines.cpu.gemm.blocking import (
+    FOUR,
+    GROUP,
+    MATRIX_LINE,
+    has_dots,
+    has_matrices,
+    letter_of,
+    multiplies_bytes,
+)
 from anydml.engines.cpu.gemm.operands import NOWHERE
 from anydml.engines.cpu.gemm.packing import Packer
 from anydml.engines.cpu.quant.dot4 import SIGNED_PAIR, UNSIGNED_PAIR, widened, write_dot, write_pairs
 from anydml.ir.contraction import byte_less_zero
-from anydml.ir.expressions import const
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.codegen.function import Value
@@ -393,15 +400,10 @@ def _total(shape: K4Packing) -> int:
     return kernel_for("k4-total", make_total, shape).address
 
 
-def _folded(value: Expr) -> Expr:
-    """A difference of constants as one."""
-    if value.op == "sub" and all(arg.op == "const" for arg in value.args):
-        return const(value.args[0].value - value.args[1].value, value.type)
-    return value
-
-
 def _is_none(zero: Expr) -> bool:
-    """Whether a zero point is 0."""
+    """Whether a zero point, or a difference of constants, is 0."""
+    if zero.op == "sub" and all(arg.op == "const" for arg in zero.args):
+        return zero.args[0].value == zero.args[1].value
     return zero.op == "const" and not zero.value
 
 
@@ -434,7 +436,7 @@ def plan_int8(sides: Operands, tile: Tile, constants: frozenset[str] = frozenset
             return None
         lie = sides.lie(leaf)
         step, on = lie.along(sides.folded), lie.along(across)
-        lies = "p" if on == 1 else "t" if step == 1 else "s"
+        lies = letter_of(step, on, 1)
         if sides.windows is not None and not is_left:
             lies, (on, step) = "w", sides.tables()
         is_signed = IS_ARM or is_left == is_turned
@@ -452,9 +454,10 @@ def plan_int8(sides: Operands, tile: Tile, constants: frozenset[str] = frozenset
         offset = 0 if not flips else 128 if leaf.type is DataType.UINT8 else -128
         zeros.append((zero - offset, across))
     kernels = (*totals, kernel_for("compensation", make_compensation).address)
-    if all(_is_none(_folded(value)) for value, _ in zeros):
-        return Int8Plan(tuple(factors), small, (), 0, kernels, leaves[0], leaf, flips, is_turned, filled)
-    sections = tuple(sides.mapped(value, across, (), NOWHERE, 4) for value, across in zeros)
-    is_one = not any(lie.strides[k] for lie in sides.lies(zero) for k in sides.columns)
-    compensates = 1 if is_one else 2
+    sections: tuple[Section, ...] = ()
+    compensates = 0
+    if not all(_is_none(value) for value, _ in zeros):
+        sections = tuple(sides.mapped(value, across, (), NOWHERE, 4) for value, across in zeros)
+        is_one = not any(lie.strides[k] for lie in sides.lies(zero) for k in sides.columns)
+        compensates = 1 if is_one else 2
     return Int8Plan(tuple(factors), small, sections, compensates, kernels, leaves[0], leaf, flips, is_turned, filled)

@@ -19,7 +19,7 @@ from anydml.core.enums import DataType
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import kernel_for
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.features import IS_ARM, has_feature, has_fma, has_rounding
+from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.gemm.blocking import has_dots
 from anydml.engines.cpu.gemm.operands import NOWHERE, MergedOperands
 from anydml.engines.cpu.gemm.prepacked import in_panels, new_name
@@ -32,10 +32,10 @@ from anydml.engines.cpu.quant.column_per_lane import STEPS, ColumnPerLane, Trans
 from anydml.engines.cpu.quant.dequantize import Unpacked, Unpacking
 from anydml.engines.cpu.quant.digits import PORTION, SECTIONS, TOGETHER, Digits, Quantised
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
-from anydml.ir.blocked_weights import has_way, match_dequantised, match_weights
+from anydml.ir.blocked_weights import has_way, match_rounded_weights, match_weights
 from anydml.ir.contraction import Contraction, StridedOperand
-from anydml.ir.expressions import FOLDS, load
-from anydml.ir.trees import fetched, rewrite, walk
+from anydml.ir.expressions import load
+from anydml.ir.trees import rewrite, walk
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
 
@@ -102,12 +102,8 @@ def lay_out_words(primitive: Reduce, view: View, column: int, length: int, bits:
     """How words of weights are laid out: of a panel's columns, or of `TOGETHER` portions; None where some are left."""
     if [one.tensor for one in primitive.sources].count(view.tensor) > 1:
         return None
-    columns, on, lanes, width = (
-        primitive.sizes[column],
-        view.strides[column],
-        _columns_of_panel(bits),
-        PORTION * bits // 8,
-    )
+    columns, on = primitive.sizes[column], view.strides[column]
+    lanes, width = _columns_of_panel(bits), PORTION * bits // 8
     name = new_name(f"{view.tensor} in words", primitive)
     if lanes:
         words = replace(view, sizes=(columns, length // STEPS, 4), strides=(on, 4, 1))
@@ -122,7 +118,7 @@ def lay_out_words(primitive: Reduce, view: View, column: int, length: int, bits:
 def plan_weight_only(primitive: Reduce, constants: frozenset[str] = frozenset()) -> KernelProgram | None:
     """Integer products of a few rows with weights as they lie; None where they lie otherwise."""
     found = match_weights(primitive)
-    if found is None or not (has_rounding() and has_fma()) or not all(primitive.sizes) or fetched(primitive.value):
+    if found is None:
         return None
     right, rounded, sizes, kept = found.right, found.rounded, primitive.sizes, len(primitive.sizes) - primitive.depth
     views = _views_of(primitive, right)
@@ -139,11 +135,8 @@ def plan_weight_only(primitive: Reduce, constants: frozenset[str] = frozenset())
     is_ours = set(sides.columns) <= set(columns) and not sides.unmerged and len(sides.batch) <= OUTER_RANK
     if not (is_ours and sides.columns) or not several[0] or max(several) >= VIEWS:
         return None
-    lies, layouts, lanes = (
-        [sides.lie(leaf) for leaf in _leaves(right)],
-        dict[str, Map](),
-        _columns_of_panel(_bits(right)),
-    )
+    lies, layouts = [sides.lie(leaf) for leaf in _leaves(right)], dict[str, Map]()
+    lanes = _columns_of_panel(_bits(right))
     if constants:
         column = sides.columns[-1]
         is_batched = len(sides.columns) > 1 or any(views[0].strides[k] for k in sides.batch)
@@ -181,7 +174,7 @@ def plan_weight_only(primitive: Reduce, constants: frozenset[str] = frozenset())
 
 def plan_weight_only_prepacked(primitive: Reduce, constants: frozenset[str]) -> KernelProgram | None:
     """The same bits, from weights that are constants, whose words are laid out ahead; None for others."""
-    return plan_weight_only(primitive, constants) if constants else None
+    return plan_weight_only(primitive, constants)
 
 
 def _by_digits(
@@ -296,7 +289,7 @@ def plan_dequantize(primitive: Reduce) -> KernelProgram | None:
 
 def plan_dequantize_prepacked(primitive: Reduce, constants: frozenset[str]) -> KernelProgram | None:
     """The same bits, from weights that are laid out as products of a few rows read them; None for others."""
-    found = _match_dequantised(primitive) if constants else None
+    found = _match_dequantised(primitive)
     if found is None or found.leaves[0].tensor not in constants:
         return None
     length, bits = found.primitive.sizes[-1], _bits(found.parts)
@@ -306,13 +299,10 @@ def plan_dequantize_prepacked(primitive: Reduce, constants: frozenset[str]) -> K
 
 def _match_dequantised(primitive: Reduce) -> _Dequantised | None:
     """A sum of a·(q·s), where q·s is rounded, of weights and scales that lie side by side along the sum."""
-    folds = [node for node in walk(primitive.value) if node.op in FOLDS]
-    if primitive.also or len(folds) != 1 or folds[0].op != "fold_sum" or folds[0].args[0].op != "mul":
+    matched = match_rounded_weights(primitive)
+    if matched is None or primitive.depth != 2 + matched[1].data_type.is_half_byte:
         return None
-    right = folds[0].args[0].args[1]
-    parts = match_dequantised(*right.args) if right.op == "mul" else None
-    if parts is None or not all(primitive.sizes) or primitive.depth != 2 + parts.data_type.is_half_byte:
-        return None
+    right, parts = matched
     kept, leaves = len(primitive.sizes) - primitive.depth, _views_of(primitive, parts)
     if leaves is None or not _is_in_one_piece(primitive, right, kept):
         return None
@@ -389,4 +379,4 @@ def _by_panels(found: _Dequantised, layout: Map | None) -> KernelProgram | None:
         return sides.section(line, [*lies, here, here, NOWHERE], [*[0] * len(lies), 0, 1, 4], [*on, 1, 0, 0])
 
     layouts = {} if layout is None else {layout.target.tensor: layout}
-    return plan_operands(found.primitive, found.weights, section, layouts)
+    return plan_operands(found.primitive, (found.weights, section), layouts)

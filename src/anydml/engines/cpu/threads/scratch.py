@@ -20,9 +20,6 @@ from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.kernel import Address
 
 PAGE = 4096
-LEAST, MOST = 32, 256
-"""Blocks at least and at most: whoever finds none waits for another's turn to end, and keeps a core busy. Sixteen of
-Python's threads on two cores took a product 1.8 times as long with four blocks as one after the other."""
 PANEL = 64
 """The most rows or columns of a tile."""
 RIGHT_AT = 64
@@ -71,8 +68,8 @@ def _find(field: str) -> Address:
 @functools.cache
 def get_scratch() -> Scratch:
     """The blocks, twice as many as threads or more: nothing is written to those that nobody takes."""
-    size = workspace().size
-    count = min(max(2 * count_cores(), 2 * get_num_threads(), LEAST), MOST)
+    size, of = workspace().size, figures().threads
+    count = min(max(2 * count_cores(), 2 * get_num_threads(), of.blocks), of.most_blocks)
     memory = np.zeros(count * size + PAGE, np.uint8)
     address = -(-memory.ctypes.data // PAGE) * PAGE
     keep_for_ever(memory)

@@ -92,13 +92,6 @@ def _least(f: Function, *values: Value) -> Value:
     return least
 
 
-def _pause(f: Function) -> None:
-    if IS_ARM:
-        f.invoke("@llvm.aarch64.isb", f.value(15, "i32"))
-    else:
-        f.invoke("@llvm.x86.sse2.pause")
-
-
 def _watch(f: Function, place: Value, order: str, is_over: Callable[[Value], Value]) -> Value:
     """Look at 32 bits for a while, until they are as they should be; what they were at last."""
     pauses, looks, seen = _read(f, "pauses"), [f.value(0, "i64")], [f.value(0, "i32")]
@@ -107,7 +100,7 @@ def _watch(f: Function, place: Value, order: str, is_over: Callable[[Value], Val
         f.leave_if(is_over(seen[0]))
         looks[0] += 1
         f.leave_if(f.compare("ugt", looks[0], pauses))
-        _pause(f)
+        f.pause()
     return seen[0]
 
 
