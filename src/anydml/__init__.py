@@ -49,6 +49,7 @@ from anydml.core.errors import (
 from anydml.core.errors import PackageMissingError as _PackageMissingError
 from anydml.core.late_imports import import_alone as _import
 from anydml.core.operator_type import OperatorType
+from anydml.core.symbolic_sizes import Size
 from anydml.engines.common.threads import get_num_threads, set_num_threads
 from anydml.graph.description import GraphDesc
 from anydml.graph.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
@@ -70,6 +71,7 @@ from anydml.runtime.compiled import CompiledOperator, Operator
 from anydml.runtime.device import Device
 from anydml.runtime.graph import CompiledGraph
 from anydml.runtime.initializer import OperatorInitializer
+from anydml.runtime.symbolic import SymbolicGraph
 from anydml.runtime.table import BindingTable
 
 __version__ = "0.1.0"

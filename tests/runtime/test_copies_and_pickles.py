@@ -73,6 +73,8 @@ def roots() -> Iterator[Any]:
     whole = graph.compile(expression)
     yield from (device, desc, device.create_operator(desc), compiled, compiled.bind(X, out=np.empty_like(X)))
     yield from (graph, expression, whole, whole.bind(X, out=np.empty_like(X)), graph.desc(expression))
+    symbolic = dml.Graph("reference")
+    yield from (dml.Size("n", example=4), symbolic.compile(dml.relu(symbolic.input("float32", ("n",)))))
     table = device.create_binding_table(compiled)
     table.bind_inputs([dml.BufferBinding(bytearray(X.tobytes()))])
     yield from (table, device.create_operator_initializer([compiled]), compiled.binding_properties)
@@ -182,7 +184,7 @@ def walk(root: Any) -> Iterator[Any]:
 
 def is_shared(value: Any) -> bool:
     """Whether a copy has the very object: it never changes, or it is the device's."""
-    kinds = (dml.Device, dml.CompiledOperator, dml.CompiledGraph, dml.onnx.Model, dml.pydirectml.Model)
+    kinds = (dml.Device, dml.CompiledOperator, dml.CompiledGraph, dml.SymbolicGraph, dml.onnx.Model, dml.pydirectml.Model)
     return isinstance(value, kinds)
 
 
@@ -235,6 +237,7 @@ ALL: dict[str, Callable[[Any], Any]] = {"copy": copy.copy, **DEEP}
 CLASSES = sorted(public_classes() - ABSTRACT, key=lambda cls: (cls.__module__, cls.__name__))
 REFUSED: dict[str, tuple[str, ...]] = {
     "pickle its desc, and compile that": ("CompiledOperator", "CompiledGraph", "BindingTable", "OperatorInitializer"),
+    "pickle its Graph, and compile that": ("SymbolicGraph",),
     "pickle its path or its bytes, and load that": ("onnx.Model", "BackendRep"),
     "pickle its GraphBuilder and outputs, and build those": ("pydirectml.Model",),
     "bind the compiled operator to copies of the arrays": ("BoundOperator",),

@@ -9,8 +9,10 @@ from anydml.api.expression import Expression, Source, refuse
 from anydml.arrays.tensor import TensorDesc
 from anydml.core.display import Shown, Table, counted, describe
 from anydml.core.enums import ExecutionFlags
-from anydml.core.errors import DmlError, Fault, show
+from anydml.core.errors import DescriptionError, DmlError, Fault, show
+from anydml.core.late_imports import import_alone
 from anydml.core.memory import packed_strides
+from anydml.core.symbolic_sizes import OpenSize, Size
 from anydml.graph.description import SUBJECT, GraphDesc
 from anydml.graph.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from anydml.operators import Slice
@@ -20,11 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from anydml.api.expression import Reference
+    from anydml.api.recording import Recording
     from anydml.core.enums import DataType
     from anydml.graph.nodes import Node
     from anydml.operators import OperatorDesc
     from anydml.runtime.device import DeviceName
     from anydml.runtime.graph import CompiledGraph
+
+    AnySize: TypeAlias = int | str | Size
 
 TensorPolicy: TypeAlias = (
     "Literal['default', 'interleaved_channel'] | Callable[[tuple[int, ...], DataType], Sequence[int] | None]"
@@ -60,14 +65,52 @@ class Graph(Shown):
         self._inputs: list[Source] = []
         self._nodes: list[Source] = []
         self._names: dict[str, Source] = {}
+        self.recording: Recording | None = None
+        """The calls that built it, where sizes of inputs are symbolic."""
 
-    def input(self, desc: TensorDesc | Any, name: str | None = None) -> Expression:
-        """An input, described, or by an array that is like those to come; its name is its keyword in a call."""
+    def input(
+        self, desc: TensorDesc | Any, sizes: Sequence[AnySize] | AnySize | None = None, name: str | None = None
+    ) -> Expression:
+        """An input, described, or by an array that is like those to come; its name is its keyword in a call.
+
+        `g.input("float32", ("batch", 3, 32, 32), "image")` is one by its type and sizes, of which those with names are
+        symbolic: the graph compiles once for all of them. A name is the same size wherever it stands. A description has
+        sizes, and is followed by the input's name: `g.input(desc, "image")`.
+        """
+        if isinstance(sizes, str) and name is None:
+            sizes, name = None, sizes
+        if sizes is not None or (isinstance(desc, TensorDesc) and _are_symbolic(desc.sizes)):
+            return self._described_input(desc, sizes, name)
         if not isinstance(desc, TensorDesc):
             try:
                 desc = TensorDesc.of(desc)
             except DmlError as error:
                 raise error.within(SUBJECT, "input: ") from error.__cause__
+        if self.recording is not None and not self.recording.is_within:
+            return self.recording.input(self, (desc, name))
+        return self.put_input(desc, name)
+
+    def _described_input(self, data_type: Any, sizes: Any, name: str | None) -> Expression:
+        """An input by its type and sizes; with the first that is symbolic the graph begins to keep what is called."""
+        if sizes is None:
+            sizes = data_type.sizes
+        elif isinstance(data_type, TensorDesc):
+            rule = "sizes must not be given beside a TensorDesc, which has some"
+            refuse(Fault(field="sizes", rule=rule, value=sizes, found=show(sizes)))
+        several = sizes if isinstance(sizes, (list, tuple)) else (sizes,)
+        if self.recording is None and _are_symbolic(several):
+            import_alone("anydml.api.recording")
+            from anydml.api.recording import Recording  # which few graphs need
+
+            state = self.__getstate__()
+            self.recording = Recording()
+            self.recording.begin(state["_inputs"], state["_nodes"])
+        if self.recording is None:
+            return self.input(_described(data_type, sizes), name)
+        return self.recording.input(self, (data_type, self.recording.sizes(sizes), name))
+
+    def put_input(self, desc: TensorDesc, name: str | None) -> Expression:
+        """An input of a description that was read."""
         source = Source(is_input=True, number=len(self._inputs), descs=(desc,), name="")
         if name is not None:
             self.rename(source, name)
@@ -76,7 +119,9 @@ class Graph(Shown):
 
     def constant(self, data: Any, name: str | None = None, *, desc: TensorDesc | None = None) -> Expression:
         """An array that is part of the graph. It is copied, but for data that is shared, which needs a description."""
-        node = ConstantNode(data, desc=desc)
+        if self.recording is not None and not self.recording.is_within:
+            return self.recording.constant(self, ConstantNode(data, desc=desc), name)
+        node = data if isinstance(data, ConstantNode) else ConstantNode(data, desc=desc)
         if node.desc is None:
             rule = "constant: data must be an array, which says what it is"
             way_out = "np.frombuffer(data, dtype) makes bytes one"
@@ -92,6 +137,16 @@ class Graph(Shown):
         return self.put(OperatorNode(desc), inputs, tuple(outputs))
 
     @property
+    def policy(self) -> TensorPolicy:
+        """The tensor policy, as it was given."""
+        return self._policy if self.policy_name is None else self.policy_name
+
+    @property
+    def inputs(self) -> list[Expression]:
+        """Its inputs."""
+        return [Expression(self, source, source.descs[0]) for source in self._inputs]
+
+    @property
     def sources(self) -> Sequence[Source]:
         """Its nodes, in the order in which they were added."""
         return self._nodes
@@ -104,6 +159,9 @@ class Graph(Shown):
         name: str | None = None,
     ) -> list[Expression]:
         """A node, whose outputs are described as their readers are to see them."""
+        if self.recording is not None and not self.recording.is_within:
+            several: list[Expression] = self.recording.call(self, Graph.put, (self, node, inputs, descs, name), {})
+            return several
         source = Source(is_input=False, number=len(self._nodes), descs=descs, name="", inputs=inputs, node=node)
         if name is not None:
             self.rename(source, name)
@@ -123,9 +181,11 @@ class Graph(Shown):
 
     def refer(self, reference: Reference) -> Expression:
         """The expression at a place in this graph."""
-        is_input, number, slot, desc, is_scalar = reference
+        is_input, number, slot, desc, is_scalar, made = reference
         source = (self._inputs if is_input else self._nodes)[number]
-        return Expression(self, source, desc or source.descs[slot], slot, is_scalar=is_scalar)
+        found = Expression(self, source, desc or source.descs[slot], slot, is_scalar=is_scalar)
+        found.made = made
+        return found
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies and pickles: nodes by number, for one that held those it reads would be copied by recursion."""
@@ -134,10 +194,15 @@ class Graph(Shown):
         return {**vars(self), "_inputs": inputs, "_nodes": nodes, "_names": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _inputs=[], _nodes=[], _names={})
-        for descs, name in state["_inputs"]:
+        vars(self).update(state, _inputs=[], _nodes=[], _names={}, recording=None)
+        self.restore(state["_inputs"], state["_nodes"])
+        self.recording = state["recording"]
+
+    def restore(self, inputs: Sequence[Any], nodes: Sequence[Any]) -> None:
+        """Have inputs and nodes as the state of a graph has them."""
+        for descs, name in inputs:
             self._inputs.append(Source(is_input=True, number=len(self._inputs), descs=descs, name=name))
-        for node, references, descs, name in state["_nodes"]:
+        for node, references, descs, name in nodes:
             self.put(node, tuple(map(self.refer, references)), descs)
             self._nodes[-1].name = name
         self._names = {one.name: one for one in (*self._inputs, *self._nodes) if one.name}
@@ -228,6 +293,9 @@ class Graph(Shown):
     ) -> CompiledGraph:
         """Check the graph and make it one program; inputs that are OWNED_BY_DML are then given to `initialize`.
 
+        A graph with symbolic sizes is checked for their examples, and becomes a `SymbolicGraph`, which is planned for
+        the sizes of the arrays that come.
+
         With `optimise=False` every operator is a pass over memory, for the same answers: bit for bit, but for running
         sums and products of floats that are added up in parts for their length. Either way a node that no output
         depends on is not run, and the indices of every other gather are checked. `without` names single rewritings to
@@ -236,6 +304,12 @@ class Graph(Shown):
         if isinstance(flags, Expression):
             rule = "outputs must be one list: g.compile([a, b])"
             refuse(Fault(field="outputs", rule=rule, value=flags, found="a second Expression by itself"))
+        if self.recording is not None:
+            import_alone("anydml.api.recording")
+            from anydml.api.recording import compile_symbolic  # as above
+
+            made: Any = compile_symbolic(self, self._outputs(outputs), flags, optimise=optimise, without=without)
+            return made  # type: ignore[no-any-return]  # of the same methods; a union would ask all callers which
         compiled = self.device.compile_graph(self.desc(outputs), flags, optimise=optimise, without=without)
         for i, output in enumerate(self._outputs(outputs)):
             if output.is_scalar:
@@ -261,6 +335,18 @@ class Graph(Shown):
     def __repr__(self) -> str:
         inputs, nodes = counted(len(self._inputs), "input"), counted(len(self._nodes), "node")
         return f"Graph({self.device!r}, {inputs}, {nodes})"
+
+
+def _are_symbolic(sizes: Sequence[Any]) -> bool:
+    """Whether there is one by name among sizes, or one of a graph that is being built."""
+    return any(isinstance(one, (str, Size)) or (type(one) is OpenSize and one.tape.is_lasting) for one in sizes)
+
+
+def _described(data_type: Any, sizes: Any) -> TensorDesc:
+    try:
+        return TensorDesc(data_type, sizes)
+    except DescriptionError as error:
+        raise error.within(SUBJECT, "input: ") from None
 
 
 def _label(source: Source) -> str:

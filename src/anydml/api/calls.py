@@ -30,7 +30,7 @@ from anydml.core.errors import DescriptionError, Fault, show
 from anydml.core.guards import own_cache, tape_on
 from anydml.core.late_imports import import_alone
 from anydml.core.memory import HOST
-from anydml.core.symbolic_sizes import exact
+from anydml.core.symbolic_sizes import as_numbers, exact, is_open
 from anydml.engines.common.threads import number_cell
 from anydml.operators.schema.fields import bare_name
 from anydml.operators.schema.reports import CONVERT
@@ -389,6 +389,15 @@ class ArrayCall(Call):
                 else:
                     self.key = None  # which has no value in it
         return spread_views(self.cls, fields, [x for x in seen if x is not None], attributes)
+
+    def run(
+        self, fills: Mapping[str, float] | None = None, outputs: Sequence[TensorDesc] | None = None, **attributes: Any
+    ) -> Any:
+        """Describe, check and run; a symbolic size of a graph is its number here, for which alone the graph is then."""
+        if any(map(is_open, attributes.values())) or is_open(self.output_sizes):
+            self.key, self.output_sizes = None, as_numbers(self.output_sizes)
+            attributes = {name: as_numbers(value) for name, value in attributes.items()}
+        return super().run(fills, outputs, **attributes)
 
     def describe(self, field: str, tensor: ArrayView) -> TensorDesc:
         """An array as it lies."""

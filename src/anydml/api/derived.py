@@ -13,6 +13,7 @@ import numpy as np
 from anydml.api.broadcasting import is_number
 from anydml.api.calls import Attempt, make_call
 from anydml.api.describing import argument_name
+from anydml.api.expression import Recorded, recording_of
 from anydml.core.errors import DescriptionError, Fault, show
 from anydml.core.late_imports import import_alone
 from anydml.core.operator_type import function_name
@@ -121,7 +122,7 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
             inputs, attributes, exact = args, defaults, usual
         else:
             if named or not least <= len(args) <= most:
-                args = in_order(args, named)
+                args, named = in_order(args, named), {}
             elif len(args) < most:
                 args += usuals[len(args) :]
             inputs, attributes = (args[:count], args[count:]) if split is None else split(args)
@@ -140,6 +141,8 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
         attempt = Attempt(cls, device, out, arrays, *exact)
         if (result := attempt.run()) is not None:
             return result
+        if Recorded.is_there and (graph := recording_of(inputs)) is not None and not graph.recording.is_within:
+            return graph.recording.call(graph, function, args, {"out": out, "device": device})
         values = dict(zip(names, attributes, strict=True))
         _refuse_decimals(cls, values)
         spreading = values if broadcasts else None
@@ -203,6 +206,9 @@ def worded(written: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(written)
     def function(*args: Any, **named: Any) -> Any:
         try:
+            if Recorded.is_there and (graph := recording_of(args, named)) is not None:
+                recording: Any = graph.recording
+                return recording.call(graph, written if recording.is_within else function, args, named)
             return written(*args, **named)
         except TypeError as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:  # it was called

@@ -14,7 +14,7 @@ from anydml.graph.description import SUBJECT
 from anydml.graph.nodes import OperatorNode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
     import numpy as np
@@ -112,6 +112,8 @@ class Reference(NamedTuple):
     desc: TensorDesc | None
     """That of a reinterpretation."""
     is_scalar: bool
+    made: Any
+    """The call that gave it, of a graph with symbolic sizes."""
 
 
 class Expression(Arithmetic, Shown):
@@ -120,7 +122,7 @@ class Expression(Arithmetic, Shown):
     The functions take expressions where they take arrays, and then give one.
     """
 
-    __slots__ = ("__weakref__", "_source", "desc", "graph", "is_scalar", "slot")
+    __slots__ = ("__weakref__", "_source", "desc", "graph", "is_given_back", "is_scalar", "made", "slot")
 
     def __init__(
         self, graph: Graph, source: Source, desc: TensorDesc, slot: int = 0, *, is_scalar: bool = False
@@ -128,6 +130,10 @@ class Expression(Arithmetic, Shown):
         self.graph, self._source, self.desc, self.slot = graph, source, desc, slot
         self.is_scalar = is_scalar
         """Whether it has no dimensions, which its description, having one at least, does not say."""
+        self.made: Any = None
+        """The call that gave it, of a graph with symbolic sizes."""
+        self.is_given_back = False
+        """Whether that call was given it."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -160,7 +166,22 @@ class Expression(Arithmetic, Shown):
             rule = "name must be given to the expression itself: a reinterpretation of it is no node"
             refuse(Fault(field="name", rule=rule, value=name))
         self.graph.rename(self._source, name)
+        if self.graph.recording is not None:
+            self.graph.recording.rename(self.graph, self, name)
         return self
+
+    def given_back(self) -> Expression:
+        """The same as another call's result."""
+        made = Expression(self.graph, self._source, self.desc, self.slot, is_scalar=self.is_scalar)
+        made.is_given_back = True
+        return made
+
+    def describe_anew(self, desc: TensorDesc) -> None:
+        """Describe it by sizes of its own, which are the same for the example."""
+        if not self.is_reinterpreted:
+            descs = self._source.descs
+            self._source.descs = (*descs[: self.slot], desc, *descs[self.slot + 1 :])
+        self.desc = desc
 
     def reinterpret(
         self,
@@ -172,6 +193,10 @@ class Expression(Arithmetic, Shown):
 
         The bytes that it describes must lie within those of this expression.
         """
+        if self.graph.recording is not None and not self.graph.recording.is_within:
+            given: Any = (self, sizes, strides, data_type)
+            made: Expression = self.graph.recording.call(self.graph, Expression.reinterpret, given, {})
+            return made
         desc = self.desc
         same_shape = sizes is None and data_type is None
         try:
@@ -189,6 +214,10 @@ class Expression(Arithmetic, Shown):
 
     def seen_as(self, other: TensorDesc, *, is_scalar: bool = False) -> Expression:
         """The same memory in another description, which lies within it."""
+        if self.graph.recording is not None and not self.graph.recording.is_within:
+            what = {"is_scalar": is_scalar}
+            made: Expression = self.graph.recording.call(self.graph, Expression.seen_as, (self, other), what)
+            return made
         own = self._source.descs[self.slot]
         if isinstance(self._source.node, OperatorNode) and has_gaps(own):
             rule = f"reinterpret: {self!r} must have no gaps: nobody writes there"
@@ -209,7 +238,7 @@ class Expression(Arithmetic, Shown):
     def reference(self) -> Reference:
         """What it is in its graph, whichever that is."""
         desc = self.desc if self.is_reinterpreted else None
-        return Reference(self._source.is_input, self._source.number, self.slot, desc, self.is_scalar)
+        return Reference(self._source.is_input, self._source.number, self.slot, desc, self.is_scalar, self.made)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _refer, (self.graph, self.reference)
@@ -231,6 +260,22 @@ class Expression(Arithmetic, Shown):
         kind = "input" if source.node is None else source.node.kind
         name = f" {source.name!r}" if source.name else ""
         return f"Expression({kind}{name}, {self.desc!r})"
+
+
+class Recorded:
+    """Whether there is a graph with symbolic sizes in this process."""
+
+    is_there = False
+
+
+def recording_of(args: Sequence[Any], named: Mapping[str, Any] | None = None) -> Any:
+    """The graph with symbolic sizes that a call adds to; None where there is none."""
+    for one in (*args, *named.values()) if named else args:
+        graph = getattr(one[0] if type(one) in (list, tuple) and one else one, "graph", None)
+        if graph is not None:
+            return graph if getattr(graph, "recording", None) is not None else None
+    graph = named.get("graph") if named else None
+    return graph if getattr(graph, "recording", None) is not None else None
 
 
 def _refer(graph: Graph, reference: Reference) -> Expression:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import math
 import sys
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from anydml.arrays.tensor import TensorDesc
 from anydml.arrays.view import is_tensor
 from anydml.core.enums import DataType
 from anydml.core.errors import DescriptionError, Fault, show
+from anydml.core.symbolic_sizes import OpenSize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,10 +60,11 @@ def _refuse(name: str, field: str, rule: str, value: object, way_out: str = "") 
 
 def _numbers(name: str, field: str, given: Any) -> tuple[int, ...]:
     """An integer, or a list of them."""
-    several = given if isinstance(given, (list, tuple)) else (given,)
+    several: Any = given if isinstance(given, (list, tuple)) else (given,)
     if not builtins.all(hasattr(one, "__index__") and not isinstance(one, (bool, np.bool_)) for one in several):
         raise _refuse(name, field, f"{field} must be an integer, or a list of them", given)
-    return tuple(one.__index__() for one in several)
+    found: Any = (one if type(one) is OpenSize else one.__index__() for one in several)
+    return tuple(found)
 
 
 def _axes(name: str, x: Any, axis: Any, rank: int | None = None) -> tuple[int, ...]:
@@ -122,10 +125,10 @@ def reshape(x: Any, shape: Sequence[int] | int) -> Any:
     if not isinstance(x, Expression):
         return _array(x).reshape(shape)
     sizes = list(_numbers("reshape", "shape", shape))
-    count, rest = int(np.prod(x.sizes)), int(np.prod([size for size in sizes if size != -1]))
+    count, rest = math.prod(x.sizes), math.prod(size for size in sizes if size != -1)
     if sizes.count(-1) == 1 and rest and count % rest == 0:
         sizes[sizes.index(-1)] = count // rest
-    if min(sizes, default=1) < 1 or int(np.prod(sizes)) != count:
+    if min(sizes, default=1) < 1 or math.prod(sizes) != count:
         raise _refuse("reshape", "shape", f"shape must have the {count} elements of {x.sizes}", shape)
     packed = TensorDesc(x.data_type, x.sizes or (1,)).element_strides
     x = x if tuple(x.strides) == tuple(packed)[: len(x.strides)] else _operator("identity")(x)
@@ -359,7 +362,7 @@ def var(
     """
     x = _array(x)
     axes = _axes("var", x, axis)
-    count = int(np.prod([_sizes(x)[k] for k in axes]))
+    count = math.prod(_sizes(x)[k] for k in axes)
     if count <= ddof:
         raise _refuse("var", "ddof", f"ddof must be less than the {count} elements that are averaged", ddof)
     middle = average(x, axes, keepdims=True, device=device)

@@ -12,6 +12,7 @@ from anydml.core.symbolic_sizes import OpenSize, exact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from anydml.core.symbolic_sizes import Number
 
@@ -28,13 +29,18 @@ def tape_on() -> Tape | None:
 
 
 @contextmanager
-def off_tape() -> Iterator[None]:
-    """Do something that is not to be noted."""
-    before, _state.tape = tape_on(), None
+def entered(tape: Tape | None) -> Iterator[None]:
+    """Have a tape on, or none, in this thread meanwhile."""
+    before, _state.tape = tape_on(), tape
     try:
         yield
     finally:
         _state.tape = before
+
+
+def off_tape() -> AbstractContextManager[None]:
+    """Do something that is not to be noted."""
+    return entered(None)
 
 
 def own_cache(cache: dict[Any, T]) -> dict[Any, T]:
@@ -43,7 +49,9 @@ def own_cache(cache: dict[Any, T]) -> dict[Any, T]:
     Its keys must be exact: a signal's handler may look for plain sizes there, and must not find open ones.
     """
     tape = tape_on()
-    return cache if tape is None else tape.caches.setdefault(id(cache), {})
+    if tape is None:
+        return cache
+    return tape.caches.setdefault(id(cache), {}) if tape.keeps else {}
 
 
 def cached(most: int) -> Callable[[Cached], Cached]:
@@ -69,6 +77,11 @@ def cached(most: int) -> Callable[[Cached], Cached]:
 class Tape:
     """The operations on open sizes, line by line, and their values at present."""
 
+    is_lasting = False
+    """Whether its sizes may be copied and pickled."""
+    keeps = True
+    """Whether what is found of its sizes is noted, so that caches of its own may find equal ones."""
+
     def __init__(self) -> None:
         self.values: list[Number] = []
         """By number, what is given and what was computed."""
@@ -92,17 +105,21 @@ class Tape:
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Note what this thread does."""
-        before, _state.tape = tape_on(), self
         try:
-            yield
+            with entered(self):
+                yield
         finally:
-            _state.tape, self.is_on = before, False
+            self.is_on = False
 
     def open(self, value: int) -> OpenSize:
         """A size that is given; all are opened before anything is computed."""
         self.given += 1
         self.values.append(value)
         return OpenSize(self, len(self.values) - 1)
+
+    def show(self, number: int) -> str:
+        """A size as it is written: expressions tell constants apart by it."""
+        return f"<open {id(self)}.{number}>"
 
     def make(self, text: str, value: Number) -> OpenSize:
         """A size computed of others."""

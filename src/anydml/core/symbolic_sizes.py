@@ -10,6 +10,8 @@ import math
 import operator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from anydml.core.errors import DescriptionError, Fault, show
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
@@ -85,11 +87,46 @@ class OpenSize:
         return self._tape.make(text, made) if self._tape.is_on else made
 
     def __repr__(self) -> str:
-        # By which expressions tell constants apart.
-        return f"<open {id(self._tape)}.{self._number}>"
+        return self._tape.show(self._number)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("an open size is of one process")
+        if not self._tape.is_lasting:
+            raise TypeError("an open size is of one process")
+        return OpenSize, (self._tape, self._number)
+
+    def __copy__(self) -> OpenSize:
+        return self
+
+
+class Size:
+    """A size of a graph's input by its name, with an example: `g.input("float32", (dml.Size("batch", example=4), 3))`.
+
+    A name alone, `("batch", 3)`, has an example of its own. While the graph is built each size is its example:
+    where the shapes of the graph need others (even ones, large ones), give them.
+    """
+
+    __slots__ = ("__weakref__", "example", "name")
+
+    def __init__(self, name: str, *, example: int | None = None) -> None:
+        faults = []
+        if not isinstance(name, str) or not name.isidentifier():
+            rule = "name must be a Python name, such as 'batch'"
+            faults.append(Fault(field="name", rule=rule, value=name, found=show(name)))
+        if example is not None and not (type(example) is int and 1 <= example < 2**32):
+            rule = "example must be a whole number of at least 1, or None"
+            faults.append(Fault(field="example", rule=rule, value=example, found=show(example)))
+        if faults:
+            raise DescriptionError("Size", faults)
+        self.name, self.example = name, example
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Size and (self.name, self.example) == (other.name, other.example)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.example))
+
+    def __repr__(self) -> str:
+        return f"Size({self.name!r})" if self.example is None else f"Size({self.name!r}, example={self.example})"
 
 
 def _operand(other: object) -> tuple[str, Number] | None:
@@ -105,11 +142,13 @@ def _operand(other: object) -> tuple[str, Number] | None:
 
 def _computing(sign: str, compute: Callable[[Any, Any], Any], *, is_turned: bool) -> Callable[[Any, Any], Any]:
     def method(self: OpenSize, other: object) -> Any:
-        found = _operand(other)
+        found, tape = _operand(other), self.tape
         if found is None:
             return NotImplemented
+        if type(other) is OpenSize and other.tape is not tape:
+            rule = f"sizes must be of one graph: {self!r} is of another than {other!r}"
+            raise DescriptionError("Graph", Fault(field="sizes", rule=rule, way_out="int() makes a size a number"))
         name, value = found
-        tape = self.tape
         own, present = f"v{self.number}", tape.values[self.number]
         if is_turned:
             made, text = compute(value, present), f"{name} {sign} {own}"
@@ -128,7 +167,7 @@ def _comparing(sign: str, compare: Callable[[Any, Any], bool]) -> Callable[[Any,
         if not (tape.is_on or tape.is_read):
             return sign == "!="  # of an earlier tape, found in a cache
         found = _operand(other)
-        if found is None:
+        if found is None or (type(other) is OpenSize and other.tape is not tape):
             return NotImplemented
         name, value = found
         is_so = compare(tape.values[self.number], value)

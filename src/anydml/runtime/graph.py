@@ -68,7 +68,7 @@ class CompiledGraph(Compiled):
             rule = "desc must be a GraphDesc"
             raise DescriptionError("Device", Fault(field="desc", rule=rule, value=desc, found=show(desc)))
         desc.validate(device.feature_level)
-        left_out = _left_out(without, optimise=optimise)
+        left_out = left_out_of(without, optimise=optimise)
         self._follow(device, flags, plan_graph(device, desc, left_out, max_memory), max_memory)
 
     @classmethod
@@ -262,7 +262,7 @@ class CompiledGraph(Compiled):
         return f"CompiledGraph({inputs} -> {outputs}, steps={len(self.plan.programs)}, engine={self.device.name!r})"
 
 
-def _left_out(without: Collection[str], *, optimise: bool) -> frozenset[str]:
+def left_out_of(without: Collection[str], *, optimise: bool) -> frozenset[str]:
     """The rewritings that a graph is compiled without."""
     if optimise:
         return frozenset(without)
