@@ -184,7 +184,14 @@ def walk(root: Any) -> Iterator[Any]:
 
 def is_shared(value: Any) -> bool:
     """Whether a copy has the very object: it never changes, or it is the device's."""
-    kinds = (dml.Device, dml.CompiledOperator, dml.CompiledGraph, dml.SymbolicGraph, dml.onnx.Model, dml.pydirectml.Model)
+    kinds = (
+        dml.Device,
+        dml.CompiledOperator,
+        dml.CompiledGraph,
+        dml.SymbolicGraph,
+        dml.onnx.Model,
+        dml.pydirectml.Model,
+    )
     return isinstance(value, kinds)
 
 
