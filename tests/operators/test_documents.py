@@ -12,12 +12,13 @@ import pytest
 import anydml as dml
 from anydml import DataType, FeatureLevel
 from anydml.engines.cuda import is_interpreted
-from anydml.operators.schema.facts import fields_of, runs_in_place
+from anydml.operators.schema.facts import runs_in_place
 from anydml.operators.schema.fields import dml_name
 from case_oracles import ElementWiseCase, FixedCase
 from cases import CASES
 from doors import all_through_objects, as_list, through_compiled
 from places import get, put, wipe
+from reference import fields_of
 
 if TYPE_CHECKING:
     from anydml.operators.schema.facts import LevelSupport
@@ -210,7 +211,7 @@ def test_descriptions_have_the_fields_that_the_reference_has(cls: type[dml.Opera
     fields = [
         (dml_name(field), kind.kind, kind.type) for field, kind in cls.field_types().items() if kind.kind != "extension"
     ]
-    documented = fields_of(cls.type)
+    documented = fields_of(cls.type.name)
     assert fields == [(fact.name, fact.kind, fact.type) for fact in documented if fact.name not in IMPLIED]
     optional = {dml_name(field.name) for field in dataclasses.fields(cls) if field.default is None}
     assert optional == {fact.name for fact in documented if fact.is_optional}
@@ -228,7 +229,7 @@ def test_support_without_an_operator_is_that_of_all() -> None:
 def test_the_facts_are_of_every_operator() -> None:
     kinds, named = set(), [kind for kind in dml.OperatorType if kind is not dml.OperatorType.INVALID]
     for kind in named:
-        facts = fields_of(kind)
+        facts = fields_of(kind.name)
         kinds |= {fact.kind for fact in facts}
         assert len({fact.name for fact in facts}) == len(facts) > 0
         assert isinstance(runs_in_place(kind), bool)

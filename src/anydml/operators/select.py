@@ -145,6 +145,8 @@ class NonzeroCoordinates(Computed):
     past the count are 0. NaN is not 0, and -0 is.
     """
 
+    result_type = UINT32
+
     input_tensor: Input
     output_count_tensor: Output
     output_coordinates_tensor: Output

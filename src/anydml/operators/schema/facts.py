@@ -1,8 +1,8 @@
-"""Facts of DirectML's reference on its 177 operators, as data: fields, feature levels, types and dimension counts.
+"""Facts of DirectML's reference on its 177 operators, as data: feature levels, types and dimension counts.
 
-`facts.json` has a line a field, such as `Axis: attribute UINT`, and a line a level, such as `"InputTensor": "1-8; f32
-f16"`: the dimension counts, then the types, then what the sizes are called where the documents name them. A level's
-line holds from that level upward until a higher one replaces it; `required` names tensors that are optional later.
+`facts.json` has a line a level, such as `"InputTensor": "1-8; f32 f16"`: the dimension counts, then the types, then
+what the sizes are called where the documents name them. A level's line holds from that level upward until a higher one
+replaces it; `required` names tensors that are optional later. Fields are the annotations of an operator's class.
 """
 
 from __future__ import annotations
@@ -177,34 +177,9 @@ _NO_TENSORS = ("level", "functions", "required")
 _LETTERS = {"f": "FLOAT", "i": "INT", "u": "UINT"}
 
 
-@dataclass(frozen=True, slots=True)
-class FieldFact:
-    """A field as the reference lists it."""
-
-    name: str
-    kind: str
-    """`input`, `output` or `attribute`."""
-    type: str
-    """As DirectML's schema names it: `TENSOR_DESC`, `UINT_ARRAY`."""
-    enum: str
-    """The enumeration that a number belongs to, where it does."""
-    is_optional: bool
-
-
 @functools.cache
 def _facts() -> dict[str, Any]:
     found: dict[str, Any] = read_json(__file__, "facts.json")
-    return found
-
-
-def fields_of(kind: OperatorType) -> list[FieldFact]:
-    """The fields of an operator, in DirectML's order."""
-    found = []
-    for line in _facts()[kind.name]["fields"]:
-        name, rest = line.split(": ")
-        role, type_name, *more = rest.split()
-        enum = next((word for word in more if word != "optional"), "")
-        found.append(FieldFact(name, role, type_name, enum, "optional" in more))
     return found
 
 
