@@ -1035,7 +1035,7 @@ def negate(x: Expression, *, out: None = None, device: None = None) -> Expressio
 @overload
 def negate(x: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def nonzero_coordinates(x: NDArray[Any] | _Plain, *, out: list[NDArray[np.uint8]] | None = None, device: _Device | None = None) -> list[NDArray[np.uint8]]:
+def nonzero_coordinates(x: NDArray[Any] | _Plain, *, out: list[NDArray[np.uint32]] | None = None, device: _Device | None = None) -> list[NDArray[np.uint32]]:
     """NONZERO_COORDINATES: how many elements are not 0, and their coordinates, a row for each in the elements' order."""
 @overload
 def nonzero_coordinates(x: _A | _Plain, *, out: list[_A] | None = None, device: _Device | None = None) -> list[_A]: ...

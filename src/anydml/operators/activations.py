@@ -26,7 +26,6 @@ class ActivationCelu(Unary):
     alpha: Float = 1.0
 
     def value(self, x: Expr) -> Expr:
-        """One of the two sums is 0."""
         return where(x > 0, x, _float(self.alpha) * call("expm1", x / _float(self.alpha)))
 
 
@@ -36,7 +35,6 @@ class ActivationElu(Unary):
     alpha: Float = 1.0
 
     def value(self, x: Expr) -> Expr:
-        """x ≥ 0 ? x : Alpha·(eˣ - 1)."""
         return where(x >= 0, x, _float(self.alpha) * call("expm1", x))
 
 
@@ -51,7 +49,6 @@ class ActivationHardSigmoid(Unary):
     beta: Float = 0.5
 
     def value(self, x: Expr) -> Expr:
-        """max(0, min(Alpha·x + Beta, 1))."""
         return _hard_sigmoid(x, self.alpha, self.beta)
 
 
@@ -62,7 +59,6 @@ class ActivationHardSwish(Unary):
     beta: Float = 0.5
 
     def value(self, x: Expr) -> Expr:
-        """x·max(0, min(Alpha·x + Beta, 1))."""
         return x * _hard_sigmoid(x, self.alpha, self.beta)
 
 
@@ -72,7 +68,6 @@ class ActivationLeakyRelu(Unary):
     alpha: Float = 0.01
 
     def value(self, x: Expr) -> Expr:
-        """x ≥ 0 ? x : Alpha·x."""
         return where(x >= 0, x, _float(self.alpha) * x)
 
 
@@ -85,7 +80,6 @@ class ActivationLinear(Unary):
     beta: Float
 
     def value(self, x: Expr) -> Expr:
-        """Alpha·x + Beta."""
         return fma(x, _float(self.alpha), _float(self.beta))
 
 
@@ -97,7 +91,6 @@ class ActivationParameterizedRelu(ElementWise):
     output_tensor: Output
 
     def value(self, x: Expr, slope: Expr) -> Expr:
-        """x ≥ 0 ? x : slope·x."""
         return where(x >= 0, x, slope * x)
 
 
@@ -108,7 +101,6 @@ class ActivationParametricSoftplus(Unary):
     beta: Float
 
     def value(self, x: Expr) -> Expr:
-        """Alpha·ln(1 + e^(Beta·x))."""
         return _float(self.alpha) * call("softplus", _float(self.beta) * x)
 
 
@@ -116,7 +108,6 @@ class ActivationRelu(Unary):
     """The rectifier: max(0, x). NaN stays, which the documents leave open."""
 
     def value(self, x: Expr) -> Expr:
-        """max(0, x)."""
         return maximum(x, 0)
 
 
@@ -129,7 +120,6 @@ class ActivationScaledElu(Unary):
     gamma: Float = 1.05070102214813232421875
 
     def value(self, x: Expr) -> Expr:
-        """Gamma·(x > 0 ? x : Alpha·(eˣ - 1))."""
         return _float(self.gamma) * where(x > 0, x, _float(self.alpha) * call("expm1", x))
 
 
@@ -140,7 +130,6 @@ class ActivationScaledTanh(Unary):
     beta: Float = 0.5
 
     def value(self, x: Expr) -> Expr:
-        """Alpha·tanh(Beta·x)."""
         return _float(self.alpha) * call("tanh", _float(self.beta) * x)
 
 
@@ -156,7 +145,6 @@ class ActivationShrink(Unary):
     threshold: Float = 0.5
 
     def value(self, x: Expr) -> Expr:
-        """x > Threshold ? x - Bias : x < -Threshold ? x + Bias : 0."""
         kind = type_of(x) if is_float(x) else DataType.FLOAT64
         x, bias, threshold = x.to(kind), given(self.bias, kind), given(self.threshold, kind)
         return where(x > threshold, x - bias, where(x < -threshold, x + bias, 0))
@@ -187,7 +175,6 @@ class ActivationSoftplus(Unary):
             )
 
     def value(self, x: Expr) -> Expr:
-        """ln(1 + e^(Steepness·x))/Steepness."""
         return call("softplus", _float(self.steepness) * x) / _float(self.steepness)
 
 
@@ -195,7 +182,6 @@ class ActivationSoftsign(Unary):
     """x/(1 + |x|)."""
 
     def value(self, x: Expr) -> Expr:
-        """x/(1 + |x|)."""
         return x / (1 + absolute(x))
 
 
@@ -207,7 +193,6 @@ class ActivationSwish(Unary):
     sigmoid_input_scale: Float = 1.0
 
     def value(self, x: Expr) -> Expr:
-        """x·sigmoid(SigmoidInputScale·x)."""
         return x * call("sigmoid", _float(self.sigmoid_input_scale) * x)
 
 
@@ -221,7 +206,6 @@ class ActivationThresholdedRelu(Unary):
     alpha: Float = 1.0
 
     def value(self, x: Expr) -> Expr:
-        """x > Alpha ? x : 0."""
         return where(x > _float(self.alpha), x, 0)
 
 
@@ -233,7 +217,6 @@ class ActivationReluGrad(ElementWise):
     output_gradient_tensor: Output
 
     def value(self, x: Expr, gradient: Expr) -> Expr:
-        """x > 0 ? gradient : 0."""
         return where(x > 0, gradient, 0)
 
 

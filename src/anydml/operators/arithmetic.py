@@ -34,7 +34,7 @@ from anydml.operators.schema.fields import (
     Scalar,
     ValueType,
 )
-from anydml.operators.schema.rules import type_faults
+from anydml.operators.schema.rules import fault, type_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,6 @@ class ElementWiseAbs(Scaled):
     """The absolute value: |x|. The lowest number of an integer type, which has none, stays."""
 
     def value(self, x: Expr) -> Expr:
-        """|x|."""
         return absolute(x)
 
 
@@ -59,7 +58,6 @@ class ElementWiseNegate(Unary):
     onnx = "Neg"
 
     def value(self, x: Expr) -> Expr:
-        """-x."""
         return -x
 
 
@@ -67,7 +65,6 @@ class ElementWiseSign(Unary):
     """-1, 0 or 1 for a negative number, zero or a positive number. NaN stays, which the documents leave open."""
 
     def value(self, x: Expr) -> Expr:
-        """sign(x)."""
         return sign(x)
 
 
@@ -77,7 +74,6 @@ class ElementWiseRecip(Scaled):
     onnx = "Reciprocal"
 
     def value(self, x: Expr) -> Expr:
-        """1/x."""
         return 1 / x
 
 
@@ -85,7 +81,6 @@ class ElementWiseSqrt(Scaled):
     """The square root: √x. It is NaN for negative numbers."""
 
     def value(self, x: Expr) -> Expr:
-        """√x."""
         return sqrt(x)
 
 
@@ -93,7 +88,6 @@ class ElementWiseCeil(Scaled):
     """The smallest integer that is not below: ⌈x⌉."""
 
     def value(self, x: Expr) -> Expr:
-        """⌈x⌉."""
         return ceil(x)
 
 
@@ -101,7 +95,6 @@ class ElementWiseFloor(Scaled):
     """The largest integer that is not above: ⌊x⌋."""
 
     def value(self, x: Expr) -> Expr:
-        """⌊x⌋."""
         return floor(x)
 
 
@@ -114,7 +107,6 @@ class ElementWiseRound(Unary):
     rounding_mode: Rounding = RoundingMode.HALVES_TO_NEAREST_EVEN
 
     def value(self, x: Expr) -> Expr:
-        """The function of the mode."""
         if self.rounding_mode is RoundingMode.HALVES_TO_NEAREST_EVEN:
             return rint(x)
         return trunc(x) if self.rounding_mode is RoundingMode.TOWARD_ZERO else round_half_away(x)
@@ -127,7 +119,6 @@ class ElementWiseAdd(Binary):
     """The sum: a + b. Integers wrap."""
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """a + b."""
         return a + b
 
 
@@ -142,7 +133,6 @@ class ElementWiseAdd1(Binary):
         yield from activation_faults(self.fused_activation)
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """f(a + b)."""
         return a + b if self.fused_activation is None else self.fused_activation.apply(a + b)
 
 
@@ -152,7 +142,6 @@ class ElementWiseSubtract(Binary):
     onnx = "Sub"
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """a - b."""
         return a - b
 
 
@@ -162,7 +151,6 @@ class ElementWiseMultiply(Binary):
     onnx = "Mul"
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """a·b."""
         return a * b
 
 
@@ -172,7 +160,6 @@ class ElementWiseDivide(Binary):
     onnx = "Div"
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """a/b."""
         return divide(a, b)
 
 
@@ -183,7 +170,6 @@ class ElementWiseModulusTruncate(Binary):
     """
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """A - b·trunc(a/b)."""
         return modulus_truncate(a, b)
 
 
@@ -195,7 +181,6 @@ class ElementWiseModulusFloor(Binary):
     """
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """A - b·⌊a/b⌋."""
         return modulus_floor(a, b)
 
 
@@ -203,7 +188,6 @@ class ElementWiseDifferenceSquare(Binary):
     """The square of the difference: (a - b)²."""
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """(a - b)²."""
         return (a - b) * (a - b)
 
 
@@ -211,7 +195,6 @@ class ElementWiseMean(Binary):
     """The mean: (a + b)/2. Of integers it is cut toward zero and does not overflow, which the documents leave open."""
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """(a + b)/2."""
         return mean(a, b)
 
 
@@ -219,7 +202,6 @@ class ElementWiseMax(Binary):
     """The larger of two: max(a, b). It is NaN where one of them is, which the documents leave open."""
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """max(a, b)."""
         return maximum(a, b)
 
 
@@ -227,7 +209,6 @@ class ElementWiseMin(Binary):
     """The smaller of two: min(a, b). It is NaN where one of them is, which the documents leave open."""
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """min(a, b)."""
         return minimum(a, b)
 
 
@@ -308,7 +289,6 @@ class ElementWiseAtanYX(Binary):
     """
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """atan2(a, b)."""
         return call("atan2", a, b)
 
 
@@ -348,7 +328,6 @@ class ElementWisePow(ElementWise):
             yield Fault(field="ExponentTensor.DataType", rule=rule, value=mine, way_out=where, level=first)
 
     def value(self, x: Expr, y: Expr) -> Expr:
-        """x^y."""
         if is_float(x):
             return call("pow", x, y.to(DataType.FLOAT32))
         if not is_float(y):
@@ -367,7 +346,6 @@ class ElementWiseThreshold(Scaled):
     min: Float
 
     def value(self, x: Expr) -> Expr:
-        """max(x, Min)."""
         return maximum(x, number(self.min, x))
 
 
@@ -382,7 +360,6 @@ class ElementWiseClip(Scaled):
     max: Float
 
     def value(self, x: Expr) -> Expr:
-        """max(Min, min(x, Max))."""
         return maximum(minimum(x, number(self.max, x)), number(self.min, x))
 
 
@@ -406,8 +383,7 @@ class _TypedBounds(ElementWise):
         ((output, tensor),) = self.outputs().items()
         mine, theirs = DataType(self.min_max_data_type), tensor.data_type
         if mine != theirs:
-            rule = f"MinMaxDataType must be {output}.DataType, {theirs.name}"
-            yield Fault(field="MinMaxDataType", rule=rule, value=mine, found=mine.name)
+            yield fault("MinMaxDataType", f"must be {output}.DataType, {theirs.name}", mine, mine.name)
 
 
 class ElementWiseClip1(_TypedBounds, Scaled):
@@ -421,7 +397,6 @@ class ElementWiseClip1(_TypedBounds, Scaled):
     max: Scalar
 
     def value(self, x: Expr) -> Expr:
-        """max(Min, min(x, Max))."""
         return maximum(minimum(x, number(self.max, x)), number(self.min, x))
 
 
@@ -444,7 +419,6 @@ class ElementWiseClipGrad(_ClipGrad):
     max: Float
 
     def value(self, x: Expr, gradient: Expr) -> Expr:
-        """Min < x < Max ? gradient : 0."""
         return self._inside(x, gradient, self.min, self.max)
 
 
@@ -456,7 +430,6 @@ class ElementWiseClipGrad1(_TypedBounds, _ClipGrad):
     max: Scalar
 
     def value(self, x: Expr, gradient: Expr) -> Expr:
-        """Min < x < Max ? gradient : 0."""
         return self._inside(x, gradient, self.min, self.max)
 
 
@@ -481,8 +454,7 @@ class ValueScale2D(Unary):
         """There is a bias for each channel."""
         yield from super().rules()
         if self.channel_count not in (1, 3):
-            rule = "Bias must have 1 or 3 values, one for each channel"
-            yield Fault(field="Bias", rule=rule, value=self.bias, found=str(self.channel_count))
+            yield fault("Bias", "must have 1 or 3 values, one for each channel", self.bias, self.channel_count)
         elif self.input_tensor.dimension_count > _CHANNELS:
             sizes = self.input_tensor.sizes
             if sizes[_CHANNELS] != self.channel_count:
@@ -492,7 +464,6 @@ class ValueScale2D(Unary):
                 yield Fault(field="InputTensor.Sizes", rule=rule, value=sizes, found=str(sizes))
 
     def value(self, x: Expr) -> Expr:
-        """Scale·x + Bias[c]."""
         biases = [given(bias, DataType.FLOAT32) for bias in self.bias]
         bias = biases.pop()
         while biases:

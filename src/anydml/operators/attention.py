@@ -18,7 +18,7 @@ from anydml.ir.views import View
 from anydml.operators.lowering import split, temporary, wide
 from anydml.operators.schema.fields import AttentionMask, Float, OptionalInput, OptionalOutput, Output, Uint, dml_name
 from anydml.operators.schema.records import Computed
-from anydml.operators.schema.rules import at_least_1, same_data_type
+from anydml.operators.schema.rules import at_least_1, fault, same_data_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -360,8 +360,7 @@ class Attention(Computed):
                 rule = f"{source}.Sizes must be (batch, sequence, {count}, {_PLACES[source]}, head size), {field} being"
                 yield Fault(field=f"{source}.Sizes", rule=f"{rule} {count}", value=own, found=str(own))
         if counts[0][1] % counts[1][1]:
-            rule = f"{counts[0][0]} must be a multiple of {counts[1][0]}, {counts[1][1]}"
-            yield Fault(field=counts[0][0], rule=rule, value=counts[0][1], found=str(counts[0][1]))
+            yield fault(counts[0][0], f"must be a multiple of {counts[1][0]}, {counts[1][1]}", counts[0][1])
         for field in _PAST:
             if field in self.inputs():
                 yield from _leading(field, self.tensors()[field].sizes, 4)
@@ -428,8 +427,7 @@ class Attention(Computed):
                 own = self.tensors()[field].sizes
                 if own != (1,) * (len(own) - len(sizes)) + sizes:
                     lead = " after leading 1s" if len(own) > len(sizes) else ""
-                    rule = f"{field}.Sizes must be {sizes}{lead}, {source}"
-                    yield Fault(field=f"{field}.Sizes", rule=rule, value=own, found=str(own))
+                    yield fault(f"{field}.Sizes", f"must be {sizes}{lead}, {source}", own)
 
     def _others(self) -> Iterator[Fault]:
         yield from self._sized(self.inputs())
@@ -437,8 +435,7 @@ class Attention(Computed):
             return
         of, presents = self.heads(), [field for field in _PAST.values() if field in self.outputs()]
         if of.keys != of.queries:
-            rule = f"{_LENGTHS} must be given only where there are as many keys as queries, {of.queries}"
-            yield Fault(field=_LENGTHS, rule=rule, value=of.keys, found=str(of.keys))
+            yield fault(_LENGTHS, f"must be given only where there are as many keys as queries, {of.queries}", of.keys)
         elif of.total < of.keys:
             rule = f"there must be room for the {of.keys} new keys among those that are kept"
             yield Fault(field=_LENGTHS, rule=rule, value=of.total, found=str(of.total))
@@ -516,8 +513,7 @@ def _missing(part: _Part) -> Iterator[Fault]:
 def _leading(field: str, sizes: Sizes, count: int) -> Iterator[Fault]:
     """Check that a tensor has these dimensions, and 1s before them."""
     if len(sizes) < count or any(size > 1 for size in sizes[: len(sizes) - count]):
-        rule = f"{field}.Sizes must be {count}, with 1s before them"
-        yield Fault(field=f"{field}.Sizes", rule=rule, value=sizes, found=str(sizes))
+        yield fault(f"{field}.Sizes", f"must be {count}, with 1s before them", sizes)
 
 
 # The operators

@@ -43,7 +43,7 @@ from anydml.operators.schema.fields import (
     dml_name,
 )
 from anydml.operators.schema.records import Computed
-from anydml.operators.schema.rules import at_least_1, exact_sizes, same_data_type, same_dimension_count
+from anydml.operators.schema.rules import at_least_1, exact_sizes, fault, same_data_type, same_dimension_count
 from anydml.operators.schema.sizes import pad
 
 if TYPE_CHECKING:
@@ -96,12 +96,15 @@ class Windowed(Computed):
         for name in self.spatial_fields():
             field, values = dml_name(name), getattr(self, name)
             if len(values) != count:
-                rule = f"{field} must have {max(count, 0)} values, one for each spatial dimension of {first}"
-                yield Fault(field=field, rule=rule, value=values, found=str(len(values)))
+                yield fault(
+                    field,
+                    f"must have {max(count, 0)} values, one for each spatial dimension of {first}",
+                    values,
+                    len(values),
+                )
             for i, value in enumerate(values):
                 if value < _LEAST.get(name, 0):
-                    rule = f"{field}[{i}] must be at least 1"
-                    yield Fault(field=f"{field}[{i}]", rule=rule, value=value, found=str(value))
+                    yield fault(f"{field}[{i}]", "must be at least 1", value)
 
     def reaches(self, window: Sizes) -> Sizes:
         """How far a window of some sizes reaches, its dilations included."""
@@ -332,21 +335,24 @@ class Filtered(Windowed):
         """The channels of the input and those of the filter are in groups."""
         groups, own, (first, second, *_) = self.group_count, self.input_tensor.sizes[1], self.filter_tensor.sizes
         if groups < 1:
-            rule = "GroupCount must be at least 1"
-            yield Fault(field="GroupCount", rule=rule, value=groups, found=str(groups))
+            yield fault("GroupCount", "must be at least 1", groups)
             return
         if first % groups:
-            rule = f"FilterTensor.Sizes[0] must be a multiple of GroupCount, {groups}"
-            yield Fault(field="FilterTensor.Sizes[0]", rule=rule, value=first, found=str(first))
+            yield fault("FilterTensor.Sizes[0]", f"must be a multiple of GroupCount, {groups}", first)
         if self.is_backward() and first != own:
-            rule = f"FilterTensor.Sizes[0] must be InputTensor.Sizes[1], {own}, as Direction is BACKWARD"
-            yield Fault(field="FilterTensor.Sizes[0]", rule=rule, value=first, found=str(first))
+            yield fault(
+                "FilterTensor.Sizes[0]", f"must be InputTensor.Sizes[1], {own}, as Direction is BACKWARD", first
+            )
         if not self.is_backward() and second * groups != own:
-            rule = f"FilterTensor.Sizes[1] times GroupCount, {groups}, must be InputTensor.Sizes[1], {own}"
             way_out = (
                 f"GroupCount {own // second} would fit" if own % second == 0 and first % (own // second) == 0 else ""
             )
-            yield Fault(field="FilterTensor.Sizes[1]", rule=rule, value=second, found=str(second), way_out=way_out)
+            yield fault(
+                "FilterTensor.Sizes[1]",
+                f"times GroupCount, {groups}, must be InputTensor.Sizes[1], {own}",
+                second,
+                way_out=way_out,
+            )
 
     def _fitting(self) -> Iterator[Fault]:
         if not self.is_backward():
@@ -369,8 +375,7 @@ class Filtered(Windowed):
                 ["a number for all"] * (field in self.for_all)
                 + ["one for each channel of the output"] * (field in self.by_channel)
             )
-            rule = f"{field}.Sizes must be {either}, {what}"
-            yield Fault(field=f"{field}.Sizes", rule=rule, value=sizes, found=str(sizes))
+            yield fault(f"{field}.Sizes", f"must be {either}, {what}", sizes)
 
     def output_rules(self) -> Iterator[Fault]:
         """The output has the sizes that the windows give; backward, those from which they give the input's."""
@@ -388,8 +393,12 @@ class Filtered(Windowed):
             most = natural[k] + paddings[k] + (self.each("strides")[k - 2] - 1 if k > 1 else 0)
             if not least <= size <= most:
                 to = f" .. {most}" if most > least else ""
-                rule = f"OutputTensor.Sizes[{k}] must be {least}{to}, from which InputTensor.Sizes[{k}] follows"
-                yield Fault(field=f"OutputTensor.Sizes[{k}]", rule=rule, value=own, found=str(size))
+                yield fault(
+                    f"OutputTensor.Sizes[{k}]",
+                    f"must be {least}{to}, from which InputTensor.Sizes[{k}] follows",
+                    own,
+                    size,
+                )
 
     # How it is computed
 
@@ -544,7 +553,6 @@ class Convolution(Filtered):
         return elements["InputTensor"].to(F32), elements["FilterTensor"].to(F32)
 
     def value(self, total: Expr, elements: Mapping[str, Expr]) -> Expr:
-        """f(total + bias)."""
         found = total + elements["BiasTensor"].to(F32) if "BiasTensor" in elements else total
         return found if self.fused_activation is None else self.fused_activation.apply(found)
 
@@ -599,11 +607,9 @@ class ConvolutionInteger(_Whole):
         return DataType.INT32
 
     def implied_output_type(self) -> DataType:
-        """INT32."""
         return DataType.INT32
 
     def value(self, total: Expr, elements: Mapping[str, Expr]) -> Expr:  # noqa: ARG002 - as others
-        """The sum."""
         return total
 
 
@@ -638,7 +644,6 @@ class QuantizedLinearConvolution(_Whole):
         return (self.output_zero_point_tensor or self.input_tensor).data_type
 
     def value(self, total: Expr, elements: Mapping[str, Expr]) -> Expr:
-        """round((total + bias)·sx·sw/s) + z."""
         if "BiasTensor" in elements:
             kind = total.type or DataType.INT64
             total = total + elements["BiasTensor"].to(kind)
@@ -690,21 +695,24 @@ class _Windows(Computed):
             mine, count = self.each(name), len(self.window_sizes)
             if len(mine) != count:
                 field = "".join(word.capitalize() for word in name.split("_"))
-                rule = f"{field} must have {count} values, as many as WindowSizes"
-                yield Fault(field=field, rule=rule, value=mine, found=str(len(mine)))
+                yield fault(field, f"must have {count} values, as many as WindowSizes", mine, len(mine))
         yield from at_least_1(self, "window_sizes", "strides", "dilations")
 
     def _image_rules(self, field: str, image: TensorDesc) -> Iterator[Fault]:
         """A window fits into each dimension."""
         sizes = image.sizes
         if len(sizes) != self.dimension_count + 2:
-            rule = f"{field}.DimensionCount must be {self.dimension_count + 2}, two more than WindowSizes has values"
-            yield Fault(field=f"{field}.DimensionCount", rule=rule, value=len(sizes), found=str(len(sizes)))
+            yield fault(
+                f"{field}.DimensionCount",
+                f"must be {self.dimension_count + 2}, two more than WindowSizes has values",
+                len(sizes),
+            )
             return
         for k, count in enumerate(self._blocks(image)):
             if count < 1:
-                rule = f"{field}.Sizes[{k + 2}] with its padding must be at least as large as a window"
-                yield Fault(field=f"{field}.Sizes[{k + 2}]", rule=rule, value=sizes[k + 2], found=str(sizes[k + 2]))
+                yield fault(
+                    f"{field}.Sizes[{k + 2}]", "with its padding must be at least as large as a window", sizes[k + 2]
+                )
 
     def _blocks(self, image: TensorDesc) -> tuple[int, ...]:
         """How many windows there are in each dimension."""

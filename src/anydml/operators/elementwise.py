@@ -155,7 +155,6 @@ class Function(Unary):
     """One of the functions that expressions have, by the operator's name."""
 
     def value(self, *elements: Expr) -> Expr:
-        """The function."""
         return call(self.type.name.rpartition("_")[2].lower(), *elements)
 
 
@@ -179,7 +178,6 @@ class ElementWiseIdentity(Scaled):
     keeps_type = True
 
     def value(self, x: Expr) -> Expr:
-        """x: a copy, or where there is a scale a number that is rounded once."""
         return x
 
 
@@ -189,7 +187,6 @@ class ActivationIdentity(Unary):
     keeps_type = True
 
     def value(self, x: Expr) -> Expr:
-        """x."""
         return x
 
 
@@ -206,5 +203,4 @@ class Cast(Unary):
     keeps_type = True
 
     def value(self, x: Expr) -> Expr:
-        """x: a copy between equal types."""
         return x

@@ -16,6 +16,7 @@ from anydml.ir.views import View
 from anydml.operators.elementwise import ElementWise, scaled
 from anydml.operators.schema.fields import FIELD_TYPES, FieldType, dml_name
 from anydml.operators.schema.records import OPERATORS, OperatorDesc
+from anydml.operators.schema.rules import fault
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -103,8 +104,8 @@ class FusedActivation:
         """Check the activation against the sizes that it is of."""
         like = TensorDesc(DataType.FLOAT32, sizes)
         desc: Any = self.desc
-        for fault in replace(desc, input_tensor=like, output_tensor=like).rules():
-            yield replace(fault, field=f"FusedActivation.{fault.field}", rule=f"FusedActivation.{fault.rule}")
+        for one in replace(desc, input_tensor=like, output_tensor=like).rules():
+            yield replace(one, field=f"FusedActivation.{one.field}", rule=f"FusedActivation.{one.rule}")
 
     def level_faults(self, level: FeatureLevel, where: str, field: str = "FusedActivation") -> Iterator[Fault]:
         """Find what the level does not have."""
@@ -112,8 +113,8 @@ class FusedActivation:
         if level < first:
             rule = f"{field} of {self.type.name} needs {first.dml_name}"
             yield Fault(field=field, rule=rule, value=self.type, way_out=where, level=first)
-        for fault in self.desc.attribute_level_faults(level, where):
-            yield replace(fault, field=f"{field}.{fault.field}", rule=f"{field}.{fault.rule}")
+        for one in self.desc.attribute_level_faults(level, where):
+            yield replace(one, field=f"{field}.{one.field}", rule=f"{field}.{one.rule}")
 
 
 def attributes_of(cls: type[OperatorDesc]) -> dict[str, Any]:
@@ -154,8 +155,7 @@ def activation_faults(
 ) -> Iterator[Fault]:
     """Check that an activation is one of those that an operator takes."""
     if activation is not None and activation.type not in allowed:
-        rule = f"{field}.Type {_must_be(allowed)}"
-        yield Fault(field=f"{field}.Type", rule=rule, value=activation, found=activation.type.name)
+        yield fault(f"{field}.Type", f"{_must_be(allowed)}", activation, activation.type.name)
 
 
 def fused_level_faults(
@@ -186,8 +186,7 @@ def read_activation(value: object, field: str, faults: list[Fault]) -> FusedActi
     except DescriptionError as error:
         faults += error.within("", f"{field}.").faults
         return None
-    rule = f"{field} must be a FusedActivation, the name of an activation, or None"
-    faults.append(Fault(field=field, rule=rule, value=value, found=show(value)))
+    faults.append(fault(field, "must be a FusedActivation, the name of an activation, or None", value, show(value)))
     return None
 
 
@@ -198,14 +197,14 @@ def _snake(name: str) -> str:
 def read_activations(value: object, field: str, faults: list[Fault]) -> tuple[FusedActivation, ...]:
     """Read a list of activations, each as a fused one; None is none of them."""
     if not isinstance(value, (list, tuple)):
-        rule = f"{field} must be a list of activations"
-        faults.append(Fault(field=field, rule=rule, value=value, found=show(value)))
+        faults.append(fault(field, "must be a list of activations", value, show(value)))
         return ()
     found = []
     for i, one in enumerate(value):
         if one is None:
-            rule = f"{field}[{i}] must be a FusedActivation or the name of an activation"
-            faults.append(Fault(field=f"{field}[{i}]", rule=rule, value=one, found=show(one)))
+            faults.append(
+                fault(f"{field}[{i}]", "must be a FusedActivation or the name of an activation", one, show(one))
+            )
         found.append(read_activation(one, f"{field}[{i}]", faults))
     return tuple(one for one in found if one is not None)
 

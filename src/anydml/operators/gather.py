@@ -16,7 +16,14 @@ from anydml.ir.views import View
 from anydml.operators.lowering import walked
 from anydml.operators.schema.fields import Input, Output, OutsideIndex, Uint
 from anydml.operators.schema.records import Computed, OperatorDesc
-from anydml.operators.schema.rules import axis_of_input, exact_sizes, same_data_type, same_dimension_count, same_sizes
+from anydml.operators.schema.rules import (
+    axis_of_input,
+    exact_sizes,
+    fault,
+    same_data_type,
+    same_dimension_count,
+    same_sizes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,14 +52,12 @@ def word_index(
 def counted_sizes(desc: TensorDesc, tensor: str, field: str, count: int) -> Iterator[Fault]:
     """Check that a field counts the last dimensions of a tensor, and that those before them have size 1."""
     if not 1 <= count <= desc.dimension_count:
-        rule = f"{field} must lie in 1 .. {desc.dimension_count}, the dimensions of {tensor}"
-        yield Fault(field=field, rule=rule, value=count, found=str(count))
+        yield fault(field, f"must lie in 1 .. {desc.dimension_count}, the dimensions of {tensor}", count)
         return
     for i, size in enumerate(desc.sizes[: desc.dimension_count - count]):
         if size != 1:
             name = f"{tensor}.Sizes[{i}]"
-            rule = f"{name} must be 1, because only the last {field} = {count} dimensions count"
-            yield Fault(field=name, rule=rule, value=size, found=str(size))
+            yield fault(name, f"must be 1, because only the last {field} = {count} dimensions count", size)
 
 
 class _GatherDesc(OperatorDesc):
@@ -178,8 +183,7 @@ class GatherND1(_GatherDesc):
         }
         for field, limit in limits.items():
             if count >= limit:
-                rule = f"BatchDimensionCount must be below {field}, {limit}"
-                yield Fault(field="BatchDimensionCount", rule=rule, value=count, found=str(count))
+                yield fault("BatchDimensionCount", f"must be below {field}, {limit}", count)
         if count >= min(limits.values()):
             return
         pairs = zip(self._input_sizes[:count], self._indices_sizes[:count], strict=True)
@@ -225,14 +229,16 @@ class Gather(OperatorDesc):
         faults = [*same_dimension_count(self, "IndicesTensor", "InputTensor"), *axis_of_input(self, self.axis)]
         count, given = self.indices_tensor.dimension_count, self.index_dimensions
         if given > count:
-            rule = f"IndexDimensions must lie in 0 .. {count}, the dimensions of IndicesTensor"
-            faults.append(Fault(field="IndexDimensions", rule=rule, value=given, found=str(given)))
+            faults.append(fault("IndexDimensions", f"must lie in 0 .. {count}, the dimensions of IndicesTensor", given))
         else:
             for i, size in enumerate(self.indices_tensor.sizes[: count - given]):
                 if size != 1:
                     name = f"IndicesTensor.Sizes[{i}]"
-                    rule = f"{name} must be 1, because only the last IndexDimensions = {given} dimensions count"
-                    faults.append(Fault(field=name, rule=rule, value=size, found=str(size)))
+                    faults.append(
+                        fault(
+                            name, f"must be 1, because only the last IndexDimensions = {given} dimensions count", size
+                        )
+                    )
         yield from faults
         if faults:
             return
@@ -307,8 +313,7 @@ class GatherElements(OperatorDesc):
         for i, (size, wanted) in enumerate(pairs):
             if i != self.axis and size != wanted:
                 name = f"IndicesTensor.Sizes[{i}]"
-                rule = f"{name} must be InputTensor.Sizes[{i}], {wanted}, as in every dimension but the axis"
-                yield Fault(field=name, rule=rule, value=size, found=str(size))
+                yield fault(name, f"must be InputTensor.Sizes[{i}], {wanted}, as in every dimension but the axis", size)
 
     def implied_output_sizes(self) -> tuple[int, ...]:
         """The indices'."""
@@ -440,8 +445,7 @@ class Scatter(_Scatter):
         for i, (size, wanted) in enumerate(pairs):
             if not faults and i != self.axis and size != wanted:
                 name = f"IndicesTensor.Sizes[{i}]"
-                rule = f"{name} must be InputTensor.Sizes[{i}], {wanted}, as in every dimension but the axis"
-                yield Fault(field=name, rule=rule, value=size, found=str(size))
+                yield fault(name, f"must be InputTensor.Sizes[{i}], {wanted}, as in every dimension but the axis", size)
         yield from same_sizes(self, "UpdatesTensor", "IndicesTensor")
 
     def _scattering(self) -> Scattering:

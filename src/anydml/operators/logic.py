@@ -20,7 +20,6 @@ class ElementWiseLogicalEquals(Binary):
     onnx = "Equal"
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """A = b."""
         return a.equals(b)
 
 
@@ -30,7 +29,6 @@ class ElementWiseLogicalGreaterThan(Binary):
     onnx = "Greater"
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """A > b."""
         return a > b
 
 
@@ -40,7 +38,6 @@ class ElementWiseLogicalGreaterThanOrEqual(Binary):
     onnx = "GreaterOrEqual"
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """A ≥ b."""
         return a >= b
 
 
@@ -50,7 +47,6 @@ class ElementWiseLogicalLessThan(Binary):
     onnx = "Less"
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """A < b."""
         return a < b
 
 
@@ -60,7 +56,6 @@ class ElementWiseLogicalLessThanOrEqual(Binary):
     onnx = "LessOrEqual"
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """A ≤ b."""
         return a <= b
 
 
@@ -70,7 +65,6 @@ class ElementWiseLogicalNot(Unary):
     onnx = "Not"
 
     def value(self, x: Expr) -> Expr:
-        """Not x."""
         return x.equals(0)
 
 
@@ -80,7 +74,6 @@ class ElementWiseLogicalAnd(Binary):
     onnx = "And"
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """A and b."""
         return _truth(a) & _truth(b)
 
 
@@ -90,7 +83,6 @@ class ElementWiseLogicalOr(Binary):
     onnx = "Or"
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """A or b."""
         return _truth(a) | _truth(b)
 
 
@@ -100,7 +92,6 @@ class ElementWiseLogicalXor(Binary):
     onnx = "Xor"
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """Either a or b."""
         return _truth(a) ^ _truth(b)
 
 
@@ -108,7 +99,6 @@ class ElementWiseIsNaN(Unary):
     """Whether a number is a NaN, as 1 or 0."""
 
     def value(self, x: Expr) -> Expr:
-        """x ≠ x."""
         return x.is_nan
 
 
@@ -118,7 +108,6 @@ class ElementWiseIsInfinity(Unary):
     infinity_mode: Infinity = IsInfinityMode.EITHER
 
     def value(self, x: Expr) -> Expr:
-        """x = ±inf."""
         number = absolute(x) if self.infinity_mode is IsInfinityMode.EITHER else x
         return number.equals(float("-inf" if self.infinity_mode is IsInfinityMode.NEGATIVE else "inf"))
 
@@ -135,7 +124,6 @@ class ElementWiseIf(ElementWise):
     output_tensor: Output
 
     def value(self, condition: Expr, a: Expr, b: Expr) -> Expr:
-        """A or b."""
         if a.type is not DataType.FLOAT16:
             return where(_truth(condition), a, b)
         return where(_truth(condition), a.bits(DataType.UINT16), b.bits(DataType.UINT16)).bits(DataType.FLOAT16)
@@ -155,7 +143,6 @@ class ElementWiseBitNot(Unary):
     keeps_type = True
 
     def value(self, x: Expr) -> Expr:
-        """~x."""
         return (~_bits(x)).bits(type_of(x))
 
 
@@ -166,7 +153,6 @@ class ElementWiseBitAnd(Binary):
     keeps_type = True
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """A & b."""
         return (_bits(a) & _bits(b)).bits(type_of(a))
 
 
@@ -177,7 +163,6 @@ class ElementWiseBitOr(Binary):
     keeps_type = True
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """A | b."""
         return (_bits(a) | _bits(b)).bits(type_of(a))
 
 
@@ -188,7 +173,6 @@ class ElementWiseBitXor(Binary):
     keeps_type = True
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """A ^ b."""
         return (_bits(a) ^ _bits(b)).bits(type_of(a))
 
 
@@ -196,7 +180,6 @@ class ElementWiseBitShiftLeft(Binary):
     """The bits b places higher: a << b. It is 0 for a b of the width or more, which the documents leave open."""
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """A << b."""
         return shift_left(a, b)
 
 
@@ -204,7 +187,6 @@ class ElementWiseBitShiftRight(Binary):
     """The bits b places lower: a >> b. It is 0 for a b of the width or more, which the documents leave open."""
 
     def value(self, a: Expr, b: Expr) -> Expr:
-        """A >> b."""
         return shift_right(a, b)
 
 
@@ -214,7 +196,6 @@ class ElementWiseBitCount(Unary):
     keeps_type = True
 
     def value(self, x: Expr) -> Expr:
-        """popcount(x)."""
         return bit_count(_bits(x))
 
 

@@ -22,6 +22,7 @@ from anydml.operators.schema.rules import (
     at_least_1,
     axis_of_input,
     exact_sizes,
+    fault,
     like_input,
     one_value_per_dimension,
     same_data_type,
@@ -72,8 +73,9 @@ def _sizes_off_axis(desc: OperatorDesc, field: str, other: str, axis: int) -> It
     mine, theirs = desc.tensors()[field].sizes, desc.tensors()[other].sizes
     for i, (size, wanted) in enumerate(zip(mine, theirs, strict=True)):
         if i != axis and size != wanted:
-            rule = f"{field}.Sizes[{i}] must be {other}.Sizes[{i}], {wanted}, as in every dimension but the axis"
-            yield Fault(field=f"{field}.Sizes[{i}]", rule=rule, value=size, found=str(size))
+            yield fault(
+                f"{field}.Sizes[{i}]", f"must be {other}.Sizes[{i}], {wanted}, as in every dimension but the axis", size
+            )
 
 
 def _alike(desc: OperatorDesc, fields: Sequence[str], other: str, axis: int) -> Iterator[Fault]:
@@ -130,8 +132,7 @@ class Join(OperatorDesc):
         size, wanted = self.output_tensor.sizes[self.axis], self.implied_output_sizes()[self.axis]
         if size != wanted:
             field = f"OutputTensor.Sizes[{self.axis}]"
-            rule = f"{field} must be {wanted}, the sum of the inputs' sizes along the axis"
-            yield Fault(field=field, rule=rule, value=size, found=str(size))
+            yield fault(field, f"must be {wanted}, the sum of the inputs' sizes along the axis", size)
 
     def lower(self) -> tuple[Map, ...]:
         """A copy of each input into its part of the output."""
@@ -242,8 +243,7 @@ class _Blocks(Moved):
     def _whole(self, k: int, parts: int, what: str) -> Iterator[Fault]:
         size = self.input_tensor.sizes[k]
         if size % parts:
-            rule = f"InputTensor.Sizes[{k}] must be a multiple of {what}, {parts}"
-            yield Fault(field=f"InputTensor.Sizes[{k}]", rule=rule, value=size, found=str(size))
+            yield fault(f"InputTensor.Sizes[{k}]", f"must be a multiple of {what}, {parts}", size)
 
     def _in_blocks(self, deep: View, wide: View) -> tuple[View, View]:
         """Both tensors as {batch, channel, row, row in its block, column, column in its block}."""

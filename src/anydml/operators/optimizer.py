@@ -15,7 +15,7 @@ from anydml.ir.views import View
 from anydml.operators.lowering import temporary, walked, wide
 from anydml.operators.schema.fields import Float, Input, Output, dml_name
 from anydml.operators.schema.records import Computed
-from anydml.operators.schema.rules import exact_sizes, same_data_type, same_sizes
+from anydml.operators.schema.rules import exact_sizes, fault, same_data_type, same_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,8 +64,7 @@ class AdamOptimizer(Computed):
             yield from same_data_type(self, "TrainingStepTensor", "InputParametersTensor")
         for name in ("beta1", "beta2"):
             if not 0 <= (value := getattr(self, name)) <= 1:
-                field = dml_name(name)
-                yield Fault(field=field, rule=f"{field} must lie in 0 .. 1", value=value, found=str(value))
+                yield fault(dml_name(name), "must lie in 0 .. 1", value)
 
     def output_rules(self) -> Iterator[Fault]:
         """So are the outputs."""

@@ -23,7 +23,7 @@ from anydml.operators.quantization import difference, quantised
 from anydml.operators.reductions import is_extreme
 from anydml.operators.schema.fields import Input, OptionalInput, OptionalOutput, Output, PerDimension, Uint
 from anydml.operators.schema.records import Computed
-from anydml.operators.schema.rules import exact_sizes, same_data_type, same_dimension_count, same_sizes
+from anydml.operators.schema.rules import exact_sizes, fault, same_data_type, same_dimension_count, same_sizes
 from anydml.operators.schema.sizes import pad
 
 if TYPE_CHECKING:
@@ -191,7 +191,6 @@ class _Average(Pooling):
         include_padding: bool
 
     def value(self, elements: Mapping[str, Expr]) -> Expr:
-        """Σx/count."""
         return fold("sum", elements["InputTensor"]) / self.mean_divisor(include_padding=self.include_padding).to(F32)
 
 
@@ -261,8 +260,7 @@ class QuantizedLinearAveragePooling(_Average):
         for field in list(self.inputs())[1:]:
             sizes = self.tensors()[field].sizes
             if math.prod(sizes) != 1:
-                rule = f"{field}.Sizes must be {(1,) * len(sizes)}, a number for all"
-                yield Fault(field=f"{field}.Sizes", rule=rule, value=sizes, found=str(sizes))
+                yield fault(f"{field}.Sizes", f"must be {(1,) * len(sizes)}, a number for all", sizes)
 
     def fill(self, target: View) -> Map:
         """The filling of the padding: the input's zero point, so that differences are 0."""
@@ -270,7 +268,6 @@ class QuantizedLinearAveragePooling(_Average):
         return super().fill(target) if zero is None else repeated("InputZeroPointTensor", zero, target)
 
     def value(self, elements: Mapping[str, Expr]) -> Expr:
-        """round(s·Σ(x - z)/count/sy) + zy."""
         total = fold("sum", difference(elements["InputTensor"], elements.get("InputZeroPointTensor"), INT64))
         count = self.mean_divisor(include_padding=self.include_padding).to(F32)
         mean = total.to(F32) * elements["InputScaleTensor"] / count
@@ -285,7 +282,7 @@ class _Lp(Pooling):
         """The windows fit, and P is a power."""
         yield from super().rules()
         if self.p < 1:
-            yield Fault(field="P", rule="P must be at least 1", value=self.p, found=str(self.p))
+            yield fault("P", "must be at least 1", self.p)
 
     def value(self, elements: Mapping[str, Expr]) -> Expr:
         """(Σ|x|ᵖ)^(1/p), of which powers are summed in FLOAT64."""
@@ -316,7 +313,6 @@ class _Largest(Pooling):
         return filled(target, -math.inf if target.data_type.is_float else target.data_type.limits[0])
 
     def value(self, elements: Mapping[str, Expr]) -> Expr:
-        """max(x)."""
         return fold("max", elements["InputTensor"])
 
 
@@ -467,8 +463,11 @@ class AveragePoolingGrad(_Gradient):
             most = least[k] + (self.each("strides")[k - 2] - 1 if k > 1 else 0)
             if not max(least[k], 1) <= size <= most:
                 to = f" .. {most}" if most > max(least[k], 1) else ""
-                rule = f"OutputGradientTensor.Sizes[{k}] must be {max(least[k], 1)}{to}, into which the windows fit"
-                yield Fault(field=f"OutputGradientTensor.Sizes[{k}]", rule=rule, value=size, found=str(size))
+                yield fault(
+                    f"OutputGradientTensor.Sizes[{k}]",
+                    f"must be {max(least[k], 1)}{to}, into which the windows fit",
+                    size,
+                )
 
     def lower(self) -> tuple[Primitive, ...]:
         """Each number divided, then the sum of those of the windows that an element is in."""
@@ -574,8 +573,7 @@ class MaxUnpooling(Computed):
         for k in (0, 1) if not counts else ():
             own, size = self.output_tensor.sizes[k], self.input_tensor.sizes[k]
             if own != size:
-                rule = f"OutputTensor.Sizes[{k}] must be InputTensor.Sizes[{k}], {size}"
-                yield Fault(field=f"OutputTensor.Sizes[{k}]", rule=rule, value=own, found=str(own))
+                yield fault(f"OutputTensor.Sizes[{k}]", f"must be InputTensor.Sizes[{k}], {size}", own)
 
     def _taken(self) -> tuple[Expr, Expr]:
         """The number of an element of the input, and that of the last that names the output's; -1 where none does."""

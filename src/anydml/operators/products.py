@@ -20,7 +20,7 @@ from anydml.operators.fused import (
 from anydml.operators.quantization import difference, quantised, sum_type
 from anydml.operators.schema.fields import Float, Input, OptionalInput, Output, Transform
 from anydml.operators.schema.records import Computed
-from anydml.operators.schema.rules import exact_sizes, same_dimension_count
+from anydml.operators.schema.rules import exact_sizes, fault, same_dimension_count
 from anydml.operators.schema.sizes import common_sizes, pad, repeats_to
 
 if TYPE_CHECKING:
@@ -173,8 +173,7 @@ class Product(Computed):
                 wanted = [_along(own, place, n) for n in (1, count)]
                 if own not in wanted:
                     either = " or ".join(dict.fromkeys(map(str, wanted)))
-                    rule = f"{field}.Sizes must be {either}, a number for all or one for each {what}"
-                    yield Fault(field=f"{field}.Sizes", rule=rule, value=own, found=str(own))
+                    yield fault(f"{field}.Sizes", f"must be {either}, a number for all or one for each {what}", own)
 
     # What follows
 
@@ -275,7 +274,6 @@ class Gemm(Product):
         return elements["ATensor"].to(F32), elements["BTensor"].to(F32)
 
     def value(self, total: Expr, elements: Mapping[str, Expr]) -> Expr:
-        """f(Alpha·total + Beta·c), but for factors of 1."""
         found = total if self.alpha == 1 else given(self.alpha, F32) * total
         if "CTensor" in elements:
             c = elements["CTensor"].to(F32)
@@ -338,11 +336,9 @@ class MatrixMultiplyInteger(_Whole):
         return DataType.INT32
 
     def implied_output_type(self) -> DataType:
-        """INT32."""
         return DataType.INT32
 
     def value(self, total: Expr, elements: Mapping[str, Expr]) -> Expr:  # noqa: ARG002 - as others
-        """The sum."""
         return total
 
 
@@ -366,11 +362,9 @@ class MatrixMultiplyIntegerToFloat(_Whole):
     output_tensor: Output
 
     def implied_output_type(self) -> DataType:
-        """The scales'."""
         return self.a_scale_tensor.data_type
 
     def value(self, total: Expr, elements: Mapping[str, Expr]) -> Expr:
-        """sa·sb·total + bias."""
         found = total.to(F32) * self._scale(elements)
         return found + elements["BiasTensor"].to(F32) if "BiasTensor" in elements else found
 
@@ -399,7 +393,6 @@ class QuantizedLinearMatrixMultiply(_Whole):
         return (self.output_zero_point_tensor or self.a_tensor).data_type
 
     def value(self, total: Expr, elements: Mapping[str, Expr]) -> Expr:
-        """round(total·sa·sb/s) + z."""
         scale = self._scale(elements) / elements["OutputScaleTensor"]
         zero = elements.get("OutputZeroPointTensor")
         return quantised(total.to(F32) * scale, zero)

@@ -20,7 +20,7 @@ from anydml.operators.elementwise import ElementWise, type_of
 from anydml.operators.lowering import wide
 from anydml.operators.schema.fields import Input, Inputs, OptionalInput, Output, Quantization
 from anydml.operators.schema.records import Computed
-from anydml.operators.schema.rules import exact_sizes, same_data_type, same_dimension_count, same_sizes
+from anydml.operators.schema.rules import exact_sizes, fault, same_data_type, same_dimension_count, same_sizes
 from anydml.operators.schema.sizes import pad
 
 if TYPE_CHECKING:
@@ -77,14 +77,13 @@ class ElementWiseQuantizeLinear(ElementWise):
     def rules(self) -> Iterator[Fault]:
         """The inputs are alike, but the scales of integers are of FLOAT32."""
         kind, own = self.input_tensor.data_type, self.scale_tensor.data_type
-        for fault in super().rules():
-            if fault.field != "ScaleTensor.DataType" or kind.is_float:
-                yield fault
+        for one in super().rules():
+            if one.field != "ScaleTensor.DataType" or kind.is_float:
+                yield one
             elif own is not F32:
-                yield replace(fault, rule=f"ScaleTensor.DataType must be FLOAT32 with an InputTensor of {kind.name}")
+                yield replace(one, rule=f"ScaleTensor.DataType must be FLOAT32 with an InputTensor of {kind.name}")
 
     def value(self, x: Expr, scale: Expr, zero_point: Expr | None) -> Expr:
-        """round(x/scale) + zero_point."""
         return quantised(x.to(F32) / scale, zero_point)
 
 
@@ -97,7 +96,6 @@ class ElementWiseDequantizeLinear(ElementWise):
     output_tensor: Output
 
     def value(self, x: Expr, scale: Expr, zero_point: Expr | None) -> Expr:
-        """(x - zero_point)·scale."""
         return dequantised(x, scale, zero_point)
 
 
@@ -140,7 +138,6 @@ class ElementWiseQuantizedLinearAdd(ElementWise):
         scale: Expr,
         z: Expr | None,
     ) -> Expr:
-        """round(((a - za)·sa + (b - zb)·sb)/s) + z."""
         total = dequantised(a, a_scale, za) + dequantised(b, b_scale, zb)
         return quantised(total / scale, z)
 
@@ -354,12 +351,10 @@ class _Blocks(Computed):
         """There are as many tensors as the type says, of blocks that are whole."""
         kind, count = QuantizationType(self.quantization_type), self.quantization_tensor_count
         if kind not in _COUNTS:
-            rule = "QuantizationType must be SCALE or SCALE_ZERO_POINT"
-            yield Fault(field="QuantizationType", rule=rule, value=kind, found=kind.name)
+            yield fault("QuantizationType", "must be SCALE or SCALE_ZERO_POINT", kind, kind.name)
         elif count != _COUNTS[kind]:
             one = "1 tensor, the scale" if kind is QuantizationType.SCALE else "2 tensors, the scale and the zero point"
-            rule = f"QuantizationTensors must have {one}, for a QuantizationType of {kind.name}"
-            yield Fault(field="QuantizationTensors", rule=rule, value=count, found=str(count))
+            yield fault("QuantizationTensors", f"must have {one}, for a QuantizationType of {kind.name}", count)
         scale = self.quantization_tensors[0]
         if not scale.data_type.is_float:
             rule = f"{_SCALE}, the scale, must be of FLOAT32 or FLOAT16"
@@ -373,8 +368,7 @@ class _Blocks(Computed):
     def _whole_blocks(self, sizes: Sizes) -> Iterator[Fault]:
         for k, (own, size) in enumerate(zip(sizes, self.input_tensor.sizes, strict=True)):
             if size % own:
-                rule = f"{_SCALE}.Sizes[{k}] must divide InputTensor.Sizes[{k}], {size}, into blocks"
-                yield Fault(field=f"{_SCALE}.Sizes[{k}]", rule=rule, value=own, found=str(own))
+                yield fault(f"{_SCALE}.Sizes[{k}]", f"must divide InputTensor.Sizes[{k}], {size}, into blocks", own)
 
     def output_rules(self) -> Iterator[Fault]:
         """The output has the input's sizes."""
@@ -453,7 +447,6 @@ class Dequantize(_Blocks):
         return self.input_tensor.data_type
 
     def implied_output_type(self) -> DataType:
-        """The scale's."""
         return self.quantization_tensors[0].data_type
 
     def _value(self, x: Expr, views: list[View], slot: int) -> Expr:

@@ -17,7 +17,7 @@ from anydml.ir.views import View
 from anydml.operators.fused import FUSED, Activations, FusedActivation, activation_faults
 from anydml.operators.schema.fields import Float, Input, OptionalInput, OptionalOutput, Recurrence, dml_name
 from anydml.operators.schema.records import Computed
-from anydml.operators.schema.rules import exact_sizes, same_data_type
+from anydml.operators.schema.rules import exact_sizes, fault, same_data_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -354,9 +354,8 @@ class _Recurrent(Computed):
         count = self.functions * self.ways()
         if len(self.activation_descs) != count:
             each = f"{self.functions} for each direction" if self.ways() > 1 else "as its direction takes"
-            rule = f"ActivationDescs must have {count}, {each}"
             found = str(len(self.activation_descs))
-            yield Fault(field="ActivationDescs", rule=rule, value=self.activation_descs, found=found)
+            yield fault("ActivationDescs", f"must have {count}, {each}", self.activation_descs, found)
         for i, one in enumerate(self.activation_descs):
             yield from activation_faults(one, FUSED, f"ActivationDescs[{i}]")
 
@@ -459,8 +458,7 @@ class Lstm(_Recurrent):
         """The tensors fit, and a bound is at least 0."""
         yield from super().rules()
         if self.use_clip_threshold and not self.clip_threshold >= 0:
-            rule = "ClipThreshold must be at least 0 with UseClipThreshold"
-            yield Fault(field="ClipThreshold", rule=rule, value=self.clip_threshold, found=str(self.clip_threshold))
+            yield fault("ClipThreshold", "must be at least 0 with UseClipThreshold", self.clip_threshold)
 
     def _clipped(self, x: Expr) -> Expr:
         if not self.use_clip_threshold:

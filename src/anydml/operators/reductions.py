@@ -19,7 +19,14 @@ from anydml.operators.elementwise import is_float, type_of
 from anydml.operators.lowering import wide
 from anydml.operators.schema.fields import Direction, Input, Output, Reduction, Uint, UintArray, WithFloat64
 from anydml.operators.schema.records import Computed, OperatorDesc
-from anydml.operators.schema.rules import axis_of_input, exact_sizes, like_input, same_data_type, same_dimension_count
+from anydml.operators.schema.rules import (
+    axis_of_input,
+    exact_sizes,
+    fault,
+    like_input,
+    same_data_type,
+    same_dimension_count,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -150,15 +157,12 @@ class AlongAxes(Folding):
         yield from super().rules()
         count = self.input_tensor.dimension_count
         if not self.axes:
-            rule = "Axes must name at least one dimension"
-            yield Fault(field="Axes", rule=rule, value=self.axes, found="none")
+            yield fault("Axes", "must name at least one dimension", self.axes, "none")
         for i, axis in enumerate(self.axes):
             if axis >= count:
-                rule = f"Axes[{i}] must be below InputTensor.DimensionCount, {count}"
-                yield Fault(field=f"Axes[{i}]", rule=rule, value=axis, found=str(axis))
+                yield fault(f"Axes[{i}]", f"must be below InputTensor.DimensionCount, {count}", axis)
             elif axis in self.axes[:i]:
-                rule = f"Axes[{i}] must be a dimension that Axes does not name before"
-                yield Fault(field=f"Axes[{i}]", rule=rule, value=axis, found=str(axis))
+                yield fault(f"Axes[{i}]", "must be a dimension that Axes does not name before", axis)
 
 
 # REDUCE, ARGMIN and ARGMAX
@@ -231,7 +235,6 @@ class Reduce(_Reducing):
         yield from super().output_rules()
 
     def value(self, x: Expr) -> Expr:
-        """The function of a row."""
         return _FUNCTIONS[ReduceFunction(self.function)](self, x)
 
 
@@ -303,7 +306,6 @@ class _Arg(_Reducing):
     axis_direction: Direction = AxisDirection.INCREASING
 
     def implied_output_type(self) -> DataType:
-        """INT64."""
         return INDEX
 
     def _index(self, x: Expr, function: str) -> Expr:
@@ -319,7 +321,6 @@ class Argmax(_Arg):
     """
 
     def value(self, x: Expr) -> Expr:
-        """argmax(x)."""
         return self._index(x, "max")
 
 
@@ -331,7 +332,6 @@ class Argmin(_Arg):
     """
 
     def value(self, x: Expr) -> Expr:
-        """argmin(x)."""
         return self._index(x, "min")
 
 

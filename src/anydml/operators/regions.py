@@ -32,7 +32,7 @@ from anydml.operators.schema.fields import (
     Uint,
 )
 from anydml.operators.schema.records import Computed
-from anydml.operators.schema.rules import at_least_1, exact_sizes, same_data_type, same_sizes
+from anydml.operators.schema.rules import at_least_1, exact_sizes, fault, same_data_type, same_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -235,16 +235,18 @@ class Aligned(Computed):
         yield from region_rules("BatchIndicesTensor", self.batch_indices_tensor, None)
         mine, theirs = self.batch_indices_tensor.sizes[-1], self.regions
         if mine != theirs:
-            rule = f"BatchIndicesTensor.Sizes must end with {theirs}, one for each region of ROITensor"
-            yield Fault(field="BatchIndicesTensor.Sizes", rule=rule, value=mine, found=str(mine))
+            yield fault("BatchIndicesTensor.Sizes", f"must end with {theirs}, one for each region of ROITensor", mine)
         function = ReduceFunction(self.reduction_function)
         if function not in self.choices["reduction_function"]:
-            rule = "ReductionFunction must be AVERAGE or MAX"
-            yield Fault(field="ReductionFunction", rule=rule, value=function, found=function.name)
+            yield fault("ReductionFunction", "must be AVERAGE or MAX", function, function.name)
         least, most = self.minimum_samples_per_output, self.maximum_samples_per_output
         if not 1 <= least <= most:
-            rule = "MinimumSamplesPerOutput must be at least 1, and at most MaximumSamplesPerOutput"
-            yield Fault(field="MinimumSamplesPerOutput", rule=rule, value=(least, most), found=f"{least} and {most}")
+            yield fault(
+                "MinimumSamplesPerOutput",
+                "must be at least 1, and at most MaximumSamplesPerOutput",
+                (least, most),
+                f"{least} and {most}",
+            )
 
     @property
     def regions(self) -> int:

@@ -43,6 +43,7 @@ from anydml.operators.schema.fields import Direction, FloatArray, Input, Interpo
 from anydml.operators.schema.records import Computed
 from anydml.operators.schema.rules import (
     at_least_1,
+    fault,
     one_value_per_dimension,
     same_data_type,
     same_dimension_count,
@@ -594,8 +595,7 @@ def scale_rules(desc: Computed, *names: str) -> Iterator[Fault]:
         for i, value in enumerate(getattr(desc, name)):
             field, is_scale = f"{dml_name(name)}[{i}]", name == "scales"
             if not math.isfinite(value) or (is_scale and value <= 0):
-                rule = f"{field} must be finite{' and above 0' if is_scale else ''}"
-                yield Fault(field=field, rule=rule, value=value, found=str(value))
+                yield fault(field, f"must be finite{' and above 0' if is_scale else ''}", value)
 
 
 class Resampling(Resampled):

@@ -15,7 +15,7 @@ from anydml.ir.views import View
 from anydml.operators.lowering import temporary, walked, zeros
 from anydml.operators.schema.fields import Direction, Input, Output, Uint
 from anydml.operators.schema.records import Computed
-from anydml.operators.schema.rules import axis_of_input, exact_sizes, same_data_type, same_dimension_count
+from anydml.operators.schema.rules import axis_of_input, exact_sizes, fault, same_data_type, same_dimension_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,8 +52,7 @@ class TopK(Computed):
         yield from faults
         size = 1 if faults else self.input_tensor.sizes[self.axis]
         if not faults and not 1 <= self.k <= size:
-            rule = f"K must lie in 1 .. {size}, the size of the axis"
-            yield Fault(field="K", rule=rule, value=self.k, found=str(self.k))
+            yield fault("K", f"must lie in 1 .. {size}, the size of the axis", self.k)
 
     def implied_outputs(self) -> tuple[TensorDesc, ...]:
         """The values, and their places."""
@@ -171,16 +170,23 @@ class NonzeroCoordinates(Computed):
         yield from exact_sizes(self, "OutputCountTensor", (1,) * rank, "a single number")
         field, own = "OutputCoordinatesTensor", self.output_coordinates_tensor
         if own.dimension_count != max(rank, 2):
-            rule = f"{field}.DimensionCount must be InputTensor.DimensionCount, {max(rank, 2)}"
             found = str(own.dimension_count)
-            yield Fault(field=f"{field}.DimensionCount", rule=rule, value=own.dimension_count, found=found)
+            yield fault(
+                f"{field}.DimensionCount",
+                f"must be InputTensor.DimensionCount, {max(rank, 2)}",
+                own.dimension_count,
+                found,
+            )
             return
         needed = rank - next((k for k, size in enumerate(self.input_tensor.sizes) if size > 1), rank)
         *lead, rows, columns = own.sizes
         if any(size != 1 for size in lead) or rows != self._count or not max(needed, 1) <= columns <= rank:
             sizes = ", ".join(["1"] * len(lead) + [str(self._count), "N"])
-            rule = f"{field}.Sizes must be ({sizes}), a row for each element, with N in {max(needed, 1)} .. {rank}"
-            yield Fault(field=f"{field}.Sizes", rule=rule, value=own.sizes, found=str(own.sizes))
+            yield fault(
+                f"{field}.Sizes",
+                f"must be ({sizes}), a row for each element, with N in {max(needed, 1)} .. {rank}",
+                own.sizes,
+            )
 
     def lower(self) -> tuple[Primitive, ...]:
         """Elements that are not 0 are counted; each one's number goes where the count before it says."""
@@ -285,8 +291,9 @@ class OneHot(Computed):
         for k, (size, wanted) in enumerate(pairs):
             if not faults and k != self.axis and size != wanted:
                 field = f"OutputTensor.Sizes[{k}]"
-                rule = f"{field} must be IndicesTensor.Sizes[{k}], {wanted}, as in every dimension but the axis"
-                yield Fault(field=field, rule=rule, value=size, found=str(size))
+                yield fault(
+                    field, f"must be IndicesTensor.Sizes[{k}], {wanted}, as in every dimension but the axis", size
+                )
 
     @classmethod
     def usual_tensor(cls, field: str, first: TensorDesc) -> tuple[DataType, Sizes]:  # noqa: ARG003 - as others

@@ -32,6 +32,7 @@ from anydml.operators.schema.fields import (
 from anydml.operators.schema.records import Computed, OperatorDesc
 from anydml.operators.schema.rules import (
     exact_sizes,
+    fault,
     needs_level,
     one_value_per_dimension,
     same_data_type,
@@ -68,21 +69,20 @@ class Slice(OperatorDesc):
         for name, values in (("Sizes", self.sizes), ("Strides", self.strides)):
             for i, value in enumerate(values):
                 if value < 1:
-                    yield Fault(
-                        field=f"{name}[{i}]",
-                        rule=f"{name}[{i}] must be at least 1",
-                        value=value,
-                        found=str(value),
-                    )
+                    yield fault(f"{name}[{i}]", "must be at least 1", value)
         if lengths:
             return
         window = zip(self.offsets, self.sizes, self.strides, self.input_tensor.sizes, strict=True)
         for i, (offset, size, stride, limit) in enumerate(window):
             last = offset + (size - 1) * stride
             if size >= 1 and stride >= 1 and last >= limit:
-                rule = f"Offsets[{i}] + (Sizes[{i}] - 1) * Strides[{i}] must be below InputTensor.Sizes[{i}]"
                 found = f"{offset} + {size - 1} * {stride} >= {limit}"
-                yield Fault(field=f"Offsets[{i}]", rule=rule, value=(offset, size, stride), found=found)
+                yield fault(
+                    f"Offsets[{i}]",
+                    f"+ (Sizes[{i}] - 1) * Strides[{i}] must be below InputTensor.Sizes[{i}]",
+                    (offset, size, stride),
+                    found,
+                )
 
     def implied_output_sizes(self) -> tuple[int, ...]:
         """Sizes says them."""
@@ -133,16 +133,19 @@ class Slice1(OperatorDesc):
                 yield Fault(field=field, rule=f"{field} must not be 0", value=stride)
         for i, size in enumerate(self.input_window_sizes):
             if size < 1:
-                field = f"InputWindowSizes[{i}]"
-                yield Fault(field=field, rule=f"{field} must be at least 1", value=size, found=str(size))
+                yield fault(f"InputWindowSizes[{i}]", "must be at least 1", size)
         if lengths:
             return
         window = zip(self.input_window_offsets, self.input_window_sizes, self.input_tensor.sizes, strict=True)
         for i, (offset, size, limit) in enumerate(window):
             if offset + size > limit:
-                rule = f"InputWindowOffsets[{i}] + InputWindowSizes[{i}] must not pass InputTensor.Sizes[{i}]"
                 found = f"{offset} + {size} > {limit}"
-                yield Fault(field=f"InputWindowOffsets[{i}]", rule=rule, value=(offset, size), found=found)
+                yield fault(
+                    f"InputWindowOffsets[{i}]",
+                    f"+ InputWindowSizes[{i}] must not pass InputTensor.Sizes[{i}]",
+                    (offset, size),
+                    found,
+                )
 
     def implied_output_sizes(self) -> tuple[int, ...]:
         """The most elements that can be copied: 1 + (size - 1) / |stride|, rounded down."""
@@ -228,8 +231,8 @@ class SliceGrad(Computed):
         """A slice of the output with these attributes gives the input."""
         forward = self._slice
         faults = list(forward.rules())
-        for fault in faults or forward.output_rules():
-            yield _renamed(fault)
+        for one in faults or forward.output_rules():
+            yield _renamed(one)
 
     def _walk(self) -> tuple[list[int], list[int]]:
         """Where the first element goes, and how far on the next ones do; of a single one no step means anything."""
@@ -402,5 +405,4 @@ class Padding1(_Padded):
         mine, theirs = DataType(self.padding_value_data_type), self.input_tensor.data_type
         yield from type_faults(self.padding_value, mine, "PaddingValue")
         if mine != theirs:
-            rule = f"PaddingValueDataType must be InputTensor.DataType, {theirs.name}"
-            yield Fault(field="PaddingValueDataType", rule=rule, value=mine, found=mine.name)
+            yield fault("PaddingValueDataType", f"must be InputTensor.DataType, {theirs.name}", mine, mine.name)

@@ -16,36 +16,38 @@ if TYPE_CHECKING:
     from anydml.operators.schema.records import OperatorDesc
 
 
+def fault(field: str, must: str, value: object, found: object = None, *, way_out: str = "") -> Fault:
+    """A field that breaks a rule: `Axis must be below 4; got 7`. The value is told as it is, or as `found`."""
+    told = str(value if found is None else found)
+    return Fault(field=field, rule=f"{field} {must}", value=value, found=told, way_out=way_out)
+
+
 def same_data_type(desc: OperatorDesc, field: str, other: str) -> Iterator[Fault]:
     """Check that a tensor has the type of another."""
     mine, theirs = (desc.tensors()[name].data_type for name in (field, other))
     if mine != theirs:
-        rule = f"{field}.DataType must be {other}.DataType, {theirs.name}"
-        yield Fault(field=f"{field}.DataType", rule=rule, value=mine, found=mine.name)
+        yield fault(f"{field}.DataType", f"must be {other}.DataType, {theirs.name}", mine, mine.name)
 
 
 def same_dimension_count(desc: OperatorDesc, field: str, other: str) -> Iterator[Fault]:
     """Check that a tensor has as many dimensions as another."""
     mine, theirs = (desc.tensors()[name].dimension_count for name in (field, other))
     if mine != theirs:
-        rule = f"{field}.DimensionCount must be {other}.DimensionCount, {theirs}"
-        yield Fault(field=f"{field}.DimensionCount", rule=rule, value=mine, found=str(mine))
+        yield fault(f"{field}.DimensionCount", f"must be {other}.DimensionCount, {theirs}", mine)
 
 
 def exact_sizes(desc: OperatorDesc, field: str, sizes: Sequence[int], source: str) -> Iterator[Fault]:
     """Check that a tensor has the sizes that its source gives."""
     mine = desc.tensors()[field].sizes
     if mine != tuple(sizes):
-        rule = f"{field}.Sizes must be {tuple(sizes)}, {source}"
-        yield Fault(field=f"{field}.Sizes", rule=rule, value=mine, found=str(mine))
+        yield fault(f"{field}.Sizes", f"must be {tuple(sizes)}, {source}", mine)
 
 
 def axis_of_input(desc: OperatorDesc, axis: int, field: str = "InputTensor") -> Iterator[Fault]:
     """Check that Axis is a dimension of a tensor."""
     count = desc.tensors()[field].dimension_count
     if axis >= count:
-        rule = f"Axis must be below {field}.DimensionCount, {count}"
-        yield Fault(field="Axis", rule=rule, value=axis, found=str(axis))
+        yield fault("Axis", f"must be below {field}.DimensionCount, {count}", axis)
 
 
 def like_input(desc: OperatorDesc) -> Iterator[Fault]:
@@ -72,8 +74,7 @@ def values_for_each(desc: OperatorDesc, tensor: str, *names: str) -> Iterator[Fa
         values: Sequence[float] = getattr(desc, name)
         if len(values) != count:
             field = dml_name(name)
-            rule = f"{field} must have {count} values, one for each dimension of {tensor}"
-            yield Fault(field=field, rule=rule, value=values, found=str(len(values)))
+            yield fault(field, f"must have {count} values, one for each dimension of {tensor}", values, len(values))
 
 
 def repeats_along(desc: OperatorDesc, field: str, other: str) -> Iterator[Fault]:
@@ -96,7 +97,7 @@ def not_negative(desc: OperatorDesc, name: str) -> Iterator[Fault]:
     if not value >= 0:
         field = dml_name(name)
         written = str(np.float32(value))  # -1e-05, and not the digits of a float64 that no caller wrote
-        yield Fault(field=field, rule=f"{field} must be at least 0", value=value, found=written)
+        yield fault(field, "must be at least 0", value, written)
 
 
 def type_faults(number: float, data_type: DataType, field: str, *, is_step: bool = False) -> Iterator[Fault]:
@@ -109,11 +110,9 @@ def type_faults(number: float, data_type: DataType, field: str, *, is_step: bool
     limits = np.iinfo(data_type.dtype)
     low = -int(limits.max) if is_step else int(limits.min)
     if isinstance(number, float) and not number.is_integer():
-        rule = f"{field} must be a whole number, being of {data_type.name}"
-        yield Fault(field=field, rule=rule, value=number, found=show(number))
+        yield fault(field, f"must be a whole number, being of {data_type.name}", number, show(number))
     elif not low <= number <= limits.max:
-        rule = f"{field} must lie in {low} .. {limits.max}, being of {data_type.name}"
-        yield Fault(field=field, rule=rule, value=number, found=show(number))
+        yield fault(field, f"must lie in {low} .. {limits.max}, being of {data_type.name}", number, show(number))
 
 
 def at_least_1(desc: OperatorDesc, *names: str) -> Iterator[Fault]:
@@ -123,8 +122,7 @@ def at_least_1(desc: OperatorDesc, *names: str) -> Iterator[Fault]:
         several = isinstance(value, tuple)
         for i, number in enumerate(value if isinstance(value, tuple) else (value,)):
             if number < 1:
-                field = f"{dml_name(name)}[{i}]" if several else dml_name(name)
-                yield Fault(field=field, rule=f"{field} must be at least 1", value=number, found=str(number))
+                yield fault(f"{dml_name(name)}[{i}]" if several else dml_name(name), "must be at least 1", number)
 
 
 def needs_level(field: str, value: str, needed: FeatureLevel, level: FeatureLevel, where: str) -> Iterator[Fault]:
