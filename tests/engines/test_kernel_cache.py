@@ -19,12 +19,13 @@ import pytest
 
 from anydml.engines.common import cache
 from anydml.engines.cpu import build, features, objects
-from anydml.engines.cpu.rows.lines import get_line, make_line
+from anydml.engines.cpu.move.copy import get_copy, make_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-NAME, OTHER = "line move 4", "line move 8"
+NAME, OTHER = "copy run 4", "copy run 8"
+WIDTHS = {NAME: 4, OTHER: 8}
 NOBODY = 65534
 posix = pytest.mark.skipif(os.name != "posix", reason="Windows has neither owners nor modes")
 as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
@@ -32,7 +33,10 @@ as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, re
 
 @pytest.fixture(scope="module")
 def codes() -> dict[str, bytes]:
-    return {name: build._compile(name, functools.partial(make_line, name[5:])) for name in (NAME, OTHER)}
+    return {
+        name: build._compile(name, functools.partial(make_copy, width, "run", False, False))
+        for name, width in WIDTHS.items()
+    }
 
 
 @pytest.fixture
@@ -65,7 +69,7 @@ def get(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     def get(name: str = NAME) -> Any:
         monkeypatch.setattr(build, "_kernels", {})
         cache._prepare.cache_clear()
-        return get_line(name)
+        return get_copy(name)
 
     return get
 

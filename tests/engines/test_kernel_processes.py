@@ -40,7 +40,7 @@ def compile_slowly(name, write):
     return compile_it(name, write)
 build._compile = compile_slowly
 """
-SHOW = "from anydml.engines.cpu.rows.lines import get_line; print(get_line(sys.argv[1]).name)"
+SHOW = "from anydml.engines.cpu.move.copy import get_copy; print(get_copy(sys.argv[1]).name)"
 GET = SLOW + SHOW
 LOGGED = "import logging; logging.basicConfig(level='INFO', format='%(name)s %(levelname)s %(message)s')\n"
 
@@ -72,21 +72,21 @@ def test_a_warm_process_loads_no_llvm(tmp_path: Path) -> None:
 
 
 def test_a_compilation_is_logged_with_where_the_kernel_is_kept(tmp_path: Path) -> None:
-    once = r"anydml INFO compiled the kernel 'line move 4' for this CPU in \d+\.\d\d s"
+    once = r"anydml INFO compiled the kernel 'copy run 4' for this CPU in \d+\.\d\d s"
     folder = tmp_path / "a"
-    _, said = run(LOGGED + GET, "line move 4", SECONDS="0", ANYDML_CACHE_DIR=str(folder))
+    _, said = run(LOGGED + GET, "copy run 4", SECONDS="0", ANYDML_CACHE_DIR=str(folder))
     assert re.fullmatch(rf"{once}, once; it is kept in {re.escape(str(folder))}\n", said)
-    assert run(LOGGED + GET, "line move 4", SECONDS="0", ANYDML_CACHE_DIR=str(folder)) == ("line move 4", "")
+    assert run(LOGGED + GET, "copy run 4", SECONDS="0", ANYDML_CACHE_DIR=str(folder)) == ("copy run 4", "")
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
-    _, said = run(LOGGED + GET, "line move 4", SECONDS="0", ANYDML_CACHE_DIR=str(blocked / "folder"))
+    _, said = run(LOGGED + GET, "copy run 4", SECONDS="0", ANYDML_CACHE_DIR=str(blocked / "folder"))
     refusal, note = said.splitlines()
     assert f"{blocked} is not a folder" in refusal
     assert re.fullmatch(once, note)
 
 
 def test_a_long_compilation_says_nothing_to_a_pipe(tmp_path: Path) -> None:
-    assert run(GET, "line move 4", SECONDS="1.5", ANYDML_CACHE_DIR=str(tmp_path))[1] == ""
+    assert run(GET, "copy run 4", SECONDS="1.5", ANYDML_CACHE_DIR=str(tmp_path))[1] == ""
 
 
 @pytest.mark.long
@@ -106,14 +106,14 @@ def test_on_a_terminal_a_long_compilation_is_one_line_that_goes_again(begin: str
 
     here, there = pty.openpty()
     env = {**os.environ, "SECONDS": "2.5", "ANYDML_CACHE_DIR": str(tmp_path), "COLUMNS": "40"}
-    command = [sys.executable, "-c", begin + GET, "line move 4"]
+    command = [sys.executable, "-c", begin + GET, "copy run 4"]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=there, check=False, env=env, timeout=TIMEOUT)  # noqa: S603 - a Python of ours
     os.close(there)
     said = b""
     with contextlib.suppress(OSError):  # where there is nothing to read
         said = os.read(here, 10_000)
     os.close(here)
-    assert done.stdout.decode().endswith("line move 4\n")
+    assert done.stdout.decode().endswith("copy run 4\n")
     assert said.decode() == shown.format("anydml: compiling the kernel 'line move", " " * 39)
 
 
@@ -127,9 +127,9 @@ def test_a_process_that_compiles_nothing_does_not_load_llvm(tmp_path: Path) -> N
 
 
 def test_processes_that_start_together_compile_a_kernel_once(tmp_path: Path) -> None:
-    group = [start(GET, "line move 4", SECONDS="1", ANYDML_CACHE_DIR=str(tmp_path / "new")) for _ in range(4)]
+    group = [start(GET, "copy run 4", SECONDS="1", ANYDML_CACHE_DIR=str(tmp_path / "new")) for _ in range(4)]
     outputs = [finish(process)[0] for process in group]
-    assert sorted(outputs) == ["compiling line move 4\nline move 4", *["line move 4"] * 3]
+    assert sorted(outputs) == ["compiling copy run 4\ncopy run 4", *["copy run 4"] * 3]
 
 
 # More kernels than one, of several families, and the team of threads.
@@ -155,30 +155,30 @@ def test_different_kernels_are_compiled_at_the_same_time(tmp_path: Path) -> None
     begun = "Path(os.environ['BEGUN']).touch()\n"
     code = SLOW.replace("    deadline", f"    {begun}    deadline", 1) + "cache.PATIENCE = 600\n" + SHOW
     a, b, cache = (str(tmp_path / name) for name in ("a", "b", "cache"))
-    first = start(code, "line move 4", SECONDS="600", BEGUN=a, UNTIL=b, ANYDML_CACHE_DIR=cache)
-    second = start(code, "line move 8", SECONDS="600", BEGUN=b, UNTIL=a, ANYDML_CACHE_DIR=cache)
-    assert [finish(p)[0].splitlines()[-1] for p in (first, second)] == ["line move 4", "line move 8"]
+    first = start(code, "copy run 4", SECONDS="600", BEGUN=a, UNTIL=b, ANYDML_CACHE_DIR=cache)
+    second = start(code, "copy run 8", SECONDS="600", BEGUN=b, UNTIL=a, ANYDML_CACHE_DIR=cache)
+    assert [finish(p)[0].splitlines()[-1] for p in (first, second)] == ["copy run 4", "copy run 8"]
 
 
 def test_a_killed_process_holds_no_kernel(tmp_path: Path) -> None:
-    stuck = start(GET, "line move 4", SECONDS="600", ANYDML_CACHE_DIR=str(tmp_path))
+    stuck = start(GET, "copy run 4", SECONDS="600", ANYDML_CACHE_DIR=str(tmp_path))
     assert stuck.stdout is not None
-    assert stuck.stdout.readline() == "compiling line move 4\n"
-    waiting = start(SLOW + "cache.PATIENCE = 600\n" + SHOW, "line move 4", SECONDS="0", ANYDML_CACHE_DIR=str(tmp_path))
+    assert stuck.stdout.readline() == "compiling copy run 4\n"
+    waiting = start(SLOW + "cache.PATIENCE = 600\n" + SHOW, "copy run 4", SECONDS="0", ANYDML_CACHE_DIR=str(tmp_path))
     time.sleep(0.5)
     stuck.kill()
     stuck.communicate()
-    assert finish(waiting)[0] == "compiling line move 4\nline move 4"
+    assert finish(waiting)[0] == "compiling copy run 4\ncopy run 4"
 
 
 def test_a_process_that_never_ends_is_not_waited_for_for_ever(tmp_path: Path) -> None:
-    stuck = start(GET, "line move 4", SECONDS="600", ANYDML_CACHE_DIR=str(tmp_path))
+    stuck = start(GET, "copy run 4", SECONDS="600", ANYDML_CACHE_DIR=str(tmp_path))
     assert stuck.stdout is not None
     stuck.stdout.readline()
     code = SLOW + "cache.PATIENCE = 0.2\n" + SHOW
     try:
-        assert run(code, "line move 4", SECONDS="0", ANYDML_CACHE_DIR=str(tmp_path))[0].endswith("line move 4")
-        assert run(code, "line move 4", SECONDS="0", ANYDML_CACHE_DIR=str(tmp_path))[0] == "line move 4"
+        assert run(code, "copy run 4", SECONDS="0", ANYDML_CACHE_DIR=str(tmp_path))[0].endswith("copy run 4")
+        assert run(code, "copy run 4", SECONDS="0", ANYDML_CACHE_DIR=str(tmp_path))[0] == "copy run 4"
     finally:
         stuck.kill()
         stuck.communicate()

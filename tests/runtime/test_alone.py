@@ -20,13 +20,12 @@ from anydml.core import late_imports as alone
 from anydml.engines.cpu import build
 from anydml.engines.cpu.move.copy import get_copy
 from anydml.engines.cpu.move.scan import get_scan
-from anydml.engines.cpu.rows.lines import get_line
 from cold import ANSWER, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NAME, OTHER = "line move 4", "line move 8"
+NAME, OTHER = "copy run 4", "copy run 8"
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are neither forks nor interval timers")
 
 
@@ -71,7 +70,7 @@ def test_threads_that_start_together_have_one_kernel(compile_with: Any, monkeypa
 
         def get(found: list[Any] = found, ready: threading.Barrier = ready) -> None:
             ready.wait()
-            found.append(get_line(NAME))
+            found.append(get_copy(NAME))
 
         for thread in [in_thread(get) for _ in range(4)]:
             thread.join(60)
@@ -87,11 +86,11 @@ def test_a_call_from_within_a_compilation(compile_with: Any) -> None:
     def nest(name: str) -> None:
         depth.append(name)
         if len(depth) < 4:
-            get_line(OTHER if len(depth) % 2 else NAME)
+            get_copy(OTHER if len(depth) % 2 else NAME)
 
     compile_with(nest)
-    kernel = get_line(NAME)
-    assert kernel is get_line(NAME)
+    kernel = get_copy(NAME)
+    assert kernel is get_copy(NAME)
     assert len(depth) == 4
 
 
@@ -105,7 +104,7 @@ def test_finalisers_run_after_a_compilation(compile_with: Any) -> None:
             self.own = self
 
         def __del__(self) -> None:
-            seen.append((alone._is_gc_paused, get_line(OTHER).name))
+            seen.append((alone._is_gc_paused, get_copy(OTHER).name))
 
     def make_garbage(name: str) -> None:
         if name == NAME:
@@ -115,7 +114,7 @@ def test_finalisers_run_after_a_compilation(compile_with: Any) -> None:
             assert seen == []
 
     compile_with(make_garbage)
-    get_line(NAME)
+    get_copy(NAME)
     assert gc.isenabled()
     gc.collect()
     assert seen == [(False, OTHER)]
@@ -128,7 +127,7 @@ def test_a_call_by_who_holds_the_lock_of_llvmlite(compile_with: Any) -> None:
 
     def get() -> None:
         begun.set()
-        get_line(OTHER)
+        get_copy(OTHER)
 
     with llvm.ffi.lib._lock:
         thread = in_thread(get)
@@ -145,7 +144,7 @@ def test_without_a_thread_the_caller_compiles(compile_with: Any, monkeypatch: py
 
     names = compile_with(lambda _: None)
     monkeypatch.setattr("_thread.start_new_thread", fail)
-    assert get_line(NAME).name == NAME
+    assert get_copy(NAME).name == NAME
     assert names == [NAME]
 
 
@@ -156,7 +155,7 @@ def test_an_error_is_the_callers(compile_with: Any) -> None:
     compile_with(fail)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
-            get_line(NAME)
+            get_copy(NAME)
 
 
 def test_the_compiling_thread_has_a_stack_of_its_own_size(compile_with: Any) -> None:
@@ -177,7 +176,7 @@ def test_a_module_may_need_a_kernel_while_it_is_imported(
     def import_it(_: str) -> None:
         importlib.import_module("needs_a_kernel")
 
-    code = f"from anydml.engines.cpu.rows.lines import get_line; found = get_line({NAME!r}).name"
+    code = f"from anydml.engines.cpu.move.copy import get_copy; found = get_copy({NAME!r}).name"
     (tmp_path / "needs_a_kernel.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
     compile_with(import_it)
@@ -247,8 +246,8 @@ def test_an_interrupt_while_a_kernel_is_loaded_leaves_no_lock_behind(tmp_path: P
 import random, signal, threading
 import llvmlite.binding.ffi as ffi
 from anydml.engines.cpu import build
-from anydml.engines.cpu.rows.lines import get_line
-get_line("line move 4")
+from anydml.engines.cpu.move.copy import get_copy
+get_copy("copy run 4")
 signal.signal(signal.SIGALRM, signal.default_int_handler)
 free = []
 def look():
@@ -259,7 +258,7 @@ for _ in range(60):
         signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-4, 3e-3))
         while True:
             build._kernels.clear()
-            get_line("line move 4")
+            get_copy("copy run 4")
     except KeyboardInterrupt: pass
     thread = threading.Thread(target=look)
     thread.start()

@@ -27,6 +27,13 @@ class Scaled(NamedTuple):
         """Whether numbers are converted alone."""
         return self.scale == 1.0 and self.bias == 0.0
 
+    @property
+    def moves_bits(self) -> bool:
+        """Whether every bit stays as it is: to the same type, and between integers of one width."""
+        source, target = self.source.data_type, self.target.data_type
+        is_alike = source.size_in_bytes == target.size_in_bytes and source.is_float == target.is_float
+        return self.is_conversion and is_alike
+
 
 class Filled(NamedTuple):
     """target[i] = start + n·delta, where n counts the elements in the coordinates' order, the last running fastest.

@@ -21,7 +21,6 @@ import numpy as np
 
 from anydml.engines.common.repeat import RepeatProgram
 from anydml.engines.cpu.attention import attention
-from anydml.engines.cpu.codegen.outer_loops import LINES
 from anydml.engines.cpu.conv import depthwise, direct
 from anydml.engines.cpu.conv.direct import DirectLine
 from anydml.engines.cpu.conv.direct_nhwc import NhwcLine
@@ -278,10 +277,10 @@ def _copy(record: Dispatch) -> Iterator[Access | None]:
     yield from _two(w, width)
 
 
-def _two(w: Any, *widths: int) -> Iterator[Access | None]:
+def _two(w: Any, width: int) -> Iterator[Access | None]:
     """A source and a target, each with its step along a row."""
-    yield _operand(w, "source", (w.count, w.source_step), width=widths[0])
-    yield _operand(w, "target", (w.count, w.target_step), width=widths[-1])
+    yield _operand(w, "source", (w.count, w.source_step), width=width)
+    yield _operand(w, "target", (w.count, w.target_step), width=width)
 
 
 def _transpose(record: Dispatch) -> Iterator[Access | None]:
@@ -290,22 +289,15 @@ def _transpose(record: Dispatch) -> Iterator[Access | None]:
     yield _operand(w, "target", (w.count, width), (w.others, w.along), width=width)
 
 
-def _lines(record: Dispatch) -> Iterator[Access | None]:
-    """A walk over lines; a line named `sequence` reads numbers, which are counted up in the place of an address."""
-    w = record.named(LINES)
-    _, kind, *kinds = name_at(w.line).split()
-    source, target = _two(w, *([int(name[1:]) // 8 for name in kinds if name[1:].isdigit()] or [int(kinds[0])]))
-    yield from (target,) if kind == "sequence" else (source, target)
-
-
 def _reverse(record: Dispatch) -> Iterator[Access | None]:
     """Lengths are clamped to the axis: whatever they are, a line turns around inside of it."""
     w = record.named(REVERSE)
     across = [(row.size, by.stride) for row, by in zip(w.outer, w.lengths_by, strict=True)]
-    if record.rest == ["columns"]:  # where the axis is counted in blocks
+    width = int(record.rest[0])
+    if "columns" in record.rest:  # where the axis is counted in blocks
         w.outer[w.axis] = SimpleNamespace(size=w.size, source=w.source_axis, target=w.target_axis)
         across.append((w.count, w.lengths_step))
-    yield from _two(w, int(name_at(w.line).split()[2]))
+    yield from _two(w, width)
     yield _walk("lengths", w.lengths, *across, width=w.length_width)
 
 
@@ -674,7 +666,6 @@ READERS: dict[str, Callable[[Dispatch], Iterator[Access | None]]] = {
     "stencil": _stencil,
     "top": _top,
     "transpose": _transpose,
-    "walk": _lines,
     "weights": _weights,
 }
 """By the first word of a kernel's name, what reads its records."""

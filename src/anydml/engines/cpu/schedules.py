@@ -39,14 +39,10 @@ if TYPE_CHECKING:
 # Maps
 
 
-def is_scaled(verb: Map) -> bool:
-    """A conversion of types, with a scale and a bias at most."""
-    return match_scaled(verb) is not None
-
-
-def is_filled(verb: Map) -> bool:
-    """Elements are made of their own numbers."""
-    return match_filled(verb) is not None
+def is_sequence(verb: Map) -> bool:
+    """Elements are counted up."""
+    found = match_filled(verb)
+    return found is not None and bool(found.delta)
 
 
 def is_byte_lookup(verb: Map) -> bool:
@@ -71,7 +67,8 @@ def is_placed(verb: Map) -> bool:
 
 def is_moved(verb: Map) -> bool:
     """Bits are moved, and none changes."""
-    return is_copy(verb)
+    found = match_scaled(verb)
+    return is_copy(verb) or (found is not None and found.moves_bits)
 
 
 def is_woven(verb: Map) -> bool:
@@ -305,8 +302,7 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
             "64 planes of 112 x 112 in blocks of 2 take 0.38 ms, and 0.61 by rows of every second element (Xeon)",
         ),
         Route("copy", is_moved, "move.copy:plan_copy"),
-        Route("scale", is_scaled, "rows.lines:plan_scaled"),
-        Route("fill", is_filled, "rows.lines:plan_fill"),
+        Route("sequence", is_sequence, "rows.sequence:plan_sequence"),
         Route("byte lookup", is_byte_lookup, "rows.lookup:plan_lookup"),
         Route("gather", is_fetched, "move.gather:plan_gather"),
         Route("reverse", is_reversed, "move.reverse:plan_reverse"),

@@ -1,18 +1,14 @@
-"""Outer loops of kernels in Python: the dimensions outside the innermost loop, and the walk over lines.
+"""Outer loops of kernels in Python: the dimensions outside the innermost loop.
 
 Addresses and strides of records are in bytes, counts in elements.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from anydml.engines.cpu.codegen.language import load_word, quotient, remainder, scratch, smaller, store_word
-from anydml.engines.cpu.codegen.translate import word
-from anydml.engines.cpu.launch.record import OUTER, WALK, Layout, Table
-
-if TYPE_CHECKING:
-    from anydml.engines.cpu.codegen.function import Function, Value
+from anydml.engines.cpu.launch.record import WALK
 
 Way: TypeAlias = tuple[int, int]
 """In a kernel: an address, and the bytes from one to the next."""
@@ -75,30 +71,3 @@ def make_walk(row: Any) -> Any:
         return 0
 
     return kernel
-
-
-# The walk over lines: the kernel whose rows are lines, of whichever name.
-
-
-OUTER_RANK = 8
-"""Outer dimensions that a walk over lines has room for."""
-LINES = Layout(*WALK.fields[:-1], OUTER._replace(rows=OUTER_RANK), "line", Table("parameters", 1, "first second", ""))
-"""A walk with room for outer dimensions, the address of the line's kernel, and what that knows."""
-
-
-@word
-def call_line(
-    f: Function, words: Value, source: tuple[Value, Value], target: tuple[Value, Value], count: Value
-) -> None:
-    """call_line(words, source, target, count): the line that the words name, from an address to another, with steps."""
-    line, parameters = f.load("i64", words + LINES.at("line")), words + LINES.at("parameters")
-    f.invoke(line, parameters, source[0], target[0], count, source[1], target[1])
-
-
-def make_line_walk() -> Any:
-    """The kernel that calls its line for every unit."""
-
-    def row(words: int, at: int, first: int, source: Way, target: Way, count: int, after: int) -> None:
-        call_line(words, source, target, count)
-
-    return make_walk(row)

@@ -46,19 +46,15 @@ class Command(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Otherwise:
-    """Another kernel, or another record, for a target that is not aligned to some bytes."""
+    """Another kernel for a target that is not aligned to some bytes."""
 
     target: int
     alignment: int
-    kernel: Kernel | None = None
-    record: Record | None = None
+    kernel: Kernel
 
     def choose(self, program: KernelProgram, address: int) -> KernelProgram:
-        """The program, with what is another."""
-        if address % self.alignment == 0:
-            return program
-        kernel, record = self.kernel or program.kernel, self.record or program.record
-        return replace(program, kernel=kernel, record=record, alignment=None)
+        """The program, with the other kernel where that is needed."""
+        return replace(program, kernel=self.kernel, alignment=None) if address % self.alignment else program
 
 
 @dataclass(frozen=True, eq=False)

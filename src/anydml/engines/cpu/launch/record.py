@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from anydml.engines.cpu.codegen.function import Function, Value
-    from anydml.ir.loops import Loops
     from anydml.ir.views import View
 
 
@@ -180,12 +179,10 @@ def count_reference(f: Function, held: Value, by: int) -> None:
         f.store(f.load("i64", held) + by, held)
 
 
-def outer_words(loops: Loops, width: int, dimensions: int) -> list[int]:
-    """The words of outer dimensions: size, then the stride of each view in bytes."""
-    words = []
-    for k in range(dimensions):
-        words += [loops.sizes[k], *(row[k] * width for row in loops.strides)]
-    return words
+def dimension_words(sizes: Sequence[int], strides: Sequence[Sequence[int]], widths: Sequence[int]) -> list[int]:
+    """The words of dimensions: of each its size, and each view's stride in bytes, given the bytes of their elements."""
+    views = list(zip(strides, widths, strict=True))
+    return [word for k, size in enumerate(sizes) for word in (size, *(row[k] * width for row, width in views))]
 
 
 def keeps_lines(target: View) -> bool:

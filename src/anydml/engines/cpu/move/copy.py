@@ -27,7 +27,16 @@ from anydml.engines.cpu.codegen.language import (
 from anydml.engines.cpu.codegen.outer_loops import Way, find_row, make_walk
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.launch.program import KernelProgram, Otherwise
-from anydml.engines.cpu.launch.record import OUTER, WALK, Layout, Pointer, Record, keeps_lines, outer_words
+from anydml.engines.cpu.launch.record import (
+    LINE,
+    OUTER,
+    WALK,
+    Layout,
+    Pointer,
+    Record,
+    dimension_words,
+    keeps_lines,
+)
 from anydml.engines.cpu.rows.map import MOST_WOVEN, plan_map
 from anydml.engines.cpu.rows.row import EVERY
 from anydml.ir.expressions import load
@@ -36,7 +45,10 @@ from anydml.ir.patterns import is_copy
 from anydml.ir.verbs import Map, Write
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from anydml.engines.cpu.kernel import Kernel
+    from anydml.engines.cpu.launch.record import Words
     from anydml.ir.views import View
 
 SEGMENT = 1024 * 1024
@@ -48,27 +60,16 @@ TRANSPOSE = Layout("source", "target", "count", "across", "none", "others", "alo
 `others` to the next in the target."""
 
 
-def plan_copy(primitive: Map) -> KernelProgram | None:
-    """Plan a map that moves bits."""
-    return program_of_copy(primitive) if is_copy(primitive) else None
-
-
-def program_of_copy(primitive: Map) -> KernelProgram:
-    """Choose the kernel by the innermost dimension."""
+def plan_copy(primitive: Map) -> KernelProgram:
+    """Plan a map that moves bits: choose the kernel by the innermost dimension."""
     source, target = primitive.source, primitive.target
     width = source.data_type.size_in_bytes
     loops = simplify(loops_of(source, target), 1)
     size = loops.count * width * 2
-    fields: dict[str, int | Pointer] = {
-        "source": Pointer(source.tensor, loops.offsets[0] * width),
-        "target": Pointer(target.tensor, loops.offsets[1] * width),
-    }
+    pointers = [Pointer(view.tensor, loops.offsets[k] * width) for k, view in enumerate((source, target))]
     if (other := _transposed_dimension(loops)) is not None:
-        return _transpose(loops, other, fields, size, width, keeps_lines=keeps_lines(target))
-    rank = max(len(loops.sizes) - 1, 0)
-    count, source_step, target_step = 1, 1, 1
-    if loops.sizes:
-        count, source_step, target_step = loops.sizes[-1], loops.strides[0][-1], loops.strides[1][-1]
+        return _transpose(loops, other, pointers, size, width, keeps_lines=keeps_lines(target))
+    count, source_step, target_step = _innermost(loops)
     kinds = {1: "run", -1: "backward", 0: "repeated", 2: "second", -2: "second_back"}
     kind = kinds.get(source_step, "gathered") if target_step == 1 else "strided"
     large = ""
@@ -80,22 +81,41 @@ def program_of_copy(primitive: Map) -> KernelProgram:
         least = of.prefetch_short_from if is_short else of.prefetch_from
         is_far = of.prefetches and size // 2 >= least and (kind != "run" or count * width < SEGMENT)
         large += " far" if is_far else ""
-    segments = -(-count * width // SEGMENT)
-    fields |= {"count": count, "source_step": source_step * width, "target_step": target_step * width, "rank": rank}
-    fields |= {"segments": segments, "length": -(-count // segments)}
-    record = WALK.write({**fields, "outer": outer_words(loops, width, rank)})
-    return _program(f"copy {kind} {width}", large, record, math.prod(loops.sizes[:rank]) * segments, size, width)
+    fields, items = fields_of_walk(loops, pointers, width)
+    return _program(f"copy {kind} {width}", large, WALK.write(fields), items, size, width)
+
+
+def _innermost(loops: Loops) -> tuple[int, int, int]:
+    """The elements of a row, and from one to the next in the source and in the target."""
+    return (loops.sizes[-1], loops.strides[0][-1], loops.strides[1][-1]) if loops.sizes else (1, 1, 1)
+
+
+def fields_of_walk(
+    loops: Loops, pointers: Sequence[Pointer], width: int, segment: int = SEGMENT
+) -> tuple[dict[str, Words], int]:
+    """The fields of a walk whose innermost dimension is the last, and its work items, for elements of some bytes."""
+    outer, (count, source_step, target_step) = loops.sizes[:-1], _innermost(loops)
+    segments = -(-count * width // segment)
+    length = -(-count // segments // LINE) * LINE  # so that lines of the cache are whole in each
+    segments = -(-count // length)
+    return {
+        "source": pointers[0], "target": pointers[1], "count": count, "source_step": source_step * width,
+        "target_step": target_step * width, "segments": segments, "length": length, "rank": len(outer),
+        "outer": dimension_words(outer, loops.strides[:2], (width, width)),
+    }, math.prod(outer) * segments  # fmt: skip
 
 
 def _transpose(
-    loops: Loops, other: int, fields: dict[str, int | Pointer], size: int, width: int, *, keeps_lines: bool
+    loops: Loops, other: int, pointers: Sequence[Pointer], size: int, width: int, *, keeps_lines: bool
 ) -> KernelProgram:
     last = len(loops.sizes) - 1
     outer = loops.pick([k for k in range(last) if k != other])
-    rank = len(outer.sizes)
-    fields |= {"count": loops.sizes[last], "across": loops.strides[0][last] * width, "others": loops.sizes[other]}
-    fields |= {"along": loops.strides[1][other] * width, "rank": rank}
-    record = TRANSPOSE.write({**fields, "outer": outer_words(outer, width, rank)})
+    record = TRANSPOSE.write({
+        "source": pointers[0], "target": pointers[1], "count": loops.sizes[last],
+        "across": loops.strides[0][last] * width, "others": loops.sizes[other],
+        "along": loops.strides[1][other] * width, "rank": len(outer.sizes),
+        "outer": dimension_words(outer.sizes, outer.strides, (width, width)),
+    })  # fmt: skip
     items = outer.count * (-(-loops.sizes[last] // RUN) + 1)
     large = " stream" if size // 2 >= figures().rows.stream_from and keeps_lines else ""
     return _program(f"transpose {width}", large, record, items, size, width)

@@ -31,8 +31,8 @@ from anydml.engines.cpu.codegen.outer_loops import Way, find_row
 from anydml.engines.cpu.codegen.translate import word
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.launch.program import KernelProgram, Otherwise
-from anydml.engines.cpu.launch.record import Pointer, outer_words
-from anydml.engines.cpu.move.index_check import GATHER, find_tuple, indexed_words, make_clamped, tuple_words
+from anydml.engines.cpu.launch.record import Pointer, dimension_words
+from anydml.engines.cpu.move.index_check import GATHER, find_tuple, make_clamped
 from anydml.ir.fetches import match_gathered
 from anydml.ir.loops import Loops, merge, order, simplify, squeeze
 
@@ -86,8 +86,8 @@ def _program(primitive: Gathered, *, is_checked: bool) -> KernelProgram:
         "indices": Pointer(indices.tensor, indices.offset * index_width),
         "target": Pointer(target.tensor, block.offsets[1] * width),
         "coordinates": depth, "coordinate_step": indices.strides[-1] * index_width, "rank": len(tuples.sizes),
-        "indexed": indexed_words(primitive.indexed_sizes, source.strides[batch:], width),
-        "tuples": tuple_words(tuples, index_width, width), **fields,
+        "indexed": dimension_words(primitive.indexed_sizes, [source.strides[batch:]], (width,)),
+        "tuples": dimension_words(tuples.sizes, tuples.strides, (index_width, width, width)), **fields,
     })  # fmt: skip
     size = tuples.count * (depth * index_width + 2 * block.count * width)
     kernel = _get_gather(shape, kind, "checked" if is_checked and shape.startswith("take") else "")
@@ -109,7 +109,7 @@ def block_of(block: Loops, width: int, long_rows: str) -> tuple[str, int, dict[s
         shape, count = (f"piece {size}", count) if size in PIECES else (long_rows, size)
     return shape, size, {
         "count": count, "source_step": steps[0] * width, "target_step": steps[1] * width, "block_rank": outer,
-        "blocks": outer_words(block, width, outer),
+        "blocks": dimension_words(block.sizes[:-1], block.strides, (width, width)),
     }  # fmt: skip
 
 

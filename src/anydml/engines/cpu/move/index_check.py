@@ -12,7 +12,7 @@ from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.codegen.language import larger, make_load, quotient, remainder, smaller
 from anydml.engines.cpu.launch.program import KernelProgram, Listed
-from anydml.engines.cpu.launch.record import OUTER, Layout, Pointer, Table
+from anydml.engines.cpu.launch.record import OUTER, Layout, Pointer, Table, dimension_words
 from anydml.engines.reference import find_outside
 from anydml.ir.loops import Loops, merge, order, squeeze
 from anydml.ir.verbs import IndexFault
@@ -57,7 +57,8 @@ class CheckedProgram(Program):
         record = GATHER.write({
             "indices": Pointer(indices.tensor, indices.offset * width), "coordinates": len(check.sizes),
             "coordinate_step": indices.strides[-1] * width, "count": 1, "rank": len(tuples.sizes),
-            "indexed": indexed_words(check.sizes, (0,) * len(check.sizes), 0), "tuples": tuple_words(tuples, width, 0),
+            "indexed": dimension_words(check.sizes, [(0,) * len(check.sizes)], (0,)),
+            "tuples": dimension_words(tuples.sizes, tuples.strides, (width, 0, 0)),
         })  # fmt: skip
         kind, size = kind_of(indices.data_type), tuples.count * len(check.sizes) * width
         kernel = get_kernel(f"check {kind}", functools.partial(make_check, kind))
@@ -106,20 +107,6 @@ def _tuples(indices: View) -> Loops:
     own = [k for k, stride in enumerate(indices.strides[:-1]) if stride]
     strides, none = tuple(indices.strides[k] for k in own), (0,) * len(own)
     return merge(order(squeeze(Loops(tuple(indices.sizes[k] for k in own), (strides, none, none), (0, 0, 0))), 0))
-
-
-def indexed_words(sizes: Sequence[int], strides: Sequence[int], width: int) -> list[int]:
-    """Size and stride in bytes of each dimension that coordinates are of."""
-    return [word for size, stride in zip(sizes, strides, strict=False) for word in (size, stride * width)]
-
-
-def tuple_words(loops: Loops, index_width: int, width: int) -> list[int]:
-    """Size, then the strides of the indices, the source and the target, in bytes."""
-    words = []
-    for k, size in enumerate(loops.sizes):
-        index, read, written = (row[k] for row in loops.strides)
-        words += [size, index * index_width, read * width, written * width]
-    return words
 
 
 # Kernels: indices of any type, clamped or checked.

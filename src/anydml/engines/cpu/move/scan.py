@@ -39,7 +39,7 @@ from anydml.engines.cpu.codegen.translate import Constant, word
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_lanes
 from anydml.engines.cpu.launch.program import KernelProgram, Otherwise
-from anydml.engines.cpu.launch.record import OUTER, Layout, Pointer, Record, Table, keeps_lines, outer_words
+from anydml.engines.cpu.launch.record import OUTER, Layout, Pointer, Record, Table, dimension_words, keeps_lines
 from anydml.ir.loops import Loops, loops_of, simplify
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class _Along(NamedTuple):
             "target": Pointer(primitive.target.tensor, begins[1]), "count": self.length,
             "source_step": self.steps[0], "target_step": self.steps[1], "rank": rank, **fields,
         }  # fmt: skip
-        outer = outer_words(Loops(loops.sizes, loops.strides[:2], loops.offsets[:2]), widths[0], rank)
+        outer = dimension_words(loops.sizes[:rank], loops.strides[:2], widths[:2])
         ends = (primitive.before, primitive.after) if primitive.after else ()
         pointers = [Pointer(view.tensor, begins[2]) if view else 0 for view in ends]
         return Record.of(SCAN.write({**first, "outer": outer}), pointers, tallies)

@@ -17,11 +17,10 @@ from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.codegen.language import quotient, remainder, smaller
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.program import KernelProgram
-from anydml.engines.cpu.launch.record import Layout, Pointer
-from anydml.engines.cpu.move.copy import program_of_copy
+from anydml.engines.cpu.launch.record import Layout, Pointer, dimension_words
+from anydml.engines.cpu.move.copy import plan_copy
 from anydml.engines.cpu.move.gather import block_of, make_block
-from anydml.engines.cpu.move.index_check import GATHER, TUPLES, find_tuple, indexed_words, make_index, tuple_words
-from anydml.ir.loops import Loops
+from anydml.engines.cpu.move.index_check import GATHER, TUPLES, find_tuple, make_index
 from anydml.ir.patterns import copy_of
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def plan_scatter(primitive: Scatter) -> ScatterProgram:
     indices, target, (batches, tuples, block) = primitive.indices, primitive.target, primitive.walks()
     width, index_width = target.data_type.size_in_bytes, indices.data_type.size_in_bytes
     shape, _, fields = block_of(block, width, "row 1")
-    indexed = indexed_words(target.sizes[primitive.indexed], target.strides[primitive.indexed], width)
+    indexed = dimension_words(target.sizes[primitive.indexed], [target.strides[primitive.indexed]], (width,))
     lane_strides: tuple[int, ...] = (0, 0, 0)
     lanes, taken = 1, 1
     if batches.sizes and tuples.sizes and abs(batches.strides[0][-1]) < abs(tuples.strides[0][-1]):
@@ -86,7 +85,6 @@ def plan_scatter(primitive: Scatter) -> ScatterProgram:
     parts = max(min(-(-wanted // units), longest), 1)
     length = -(-longest // parts)
     parts = -(-longest // length)
-    walked = Loops(tuples.sizes, (*tuples.strides, (0,) * len(tuples.sizes)), (0, 0, 0))
     widths = (index_width, width, width)
     pointers = [
         Pointer(view.tensor, begin)
@@ -96,15 +94,16 @@ def plan_scatter(primitive: Scatter) -> ScatterProgram:
     record = SCATTER.write({
         "source": pointers[0], "indices": pointers[1], "target": pointers[2], "coordinates": primitive.tuple_size,
         "coordinate_step": indices.strides[-1] * index_width, "rank": len(tuples.sizes), "indexed": indexed,
-        "tuples": tuple_words(walked, index_width, width), **fields, "parts": parts, "length": length,
-        "lanes": lanes, "taken": taken, **{name: stride * own for name, stride, own in names},
-        "batch_rank": len(batches.sizes), "batches": tuple_words(batches, index_width, width),
+        "tuples": dimension_words(tuples.sizes, (*tuples.strides, (0,) * len(tuples.sizes)), widths), **fields,
+        "parts": parts, "length": length, "lanes": lanes, "taken": taken,
+        **{name: stride * own for name, stride, own in names}, "batch_rank": len(batches.sizes),
+        "batches": dimension_words(batches.sizes, batches.strides, widths),
     })  # fmt: skip
     kind = kind_of(indices.data_type)
     make = functools.partial(make_scatter, kind, shape.split()[0], int(shape.split()[1]))
     kernel = get_kernel(f"scatter {shape} {kind}", make)
     updates = KernelProgram(kernel, record, units * parts, moved)
-    copy = program_of_copy(copy_of(primitive.source, target))
+    copy = plan_copy(copy_of(primitive.source, target))
     return ScatterProgram(copy, updates, primitive.source.strides == target.strides)
 
 

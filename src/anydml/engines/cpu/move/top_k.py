@@ -12,7 +12,7 @@ from anydml.engines.cpu.codegen.language import load_word, make_load, make_stack
 from anydml.engines.cpu.codegen.outer_loops import find_row
 from anydml.engines.cpu.codegen.translate import word
 from anydml.engines.cpu.launch.program import KernelProgram
-from anydml.engines.cpu.launch.record import OUTER, Layout, Pointer, outer_words
+from anydml.engines.cpu.launch.record import OUTER, Layout, Pointer, dimension_words
 from anydml.engines.cpu.schedules import MOST_WANTED
 from anydml.ir.loops import Loops, merge, order, squeeze
 
@@ -33,18 +33,12 @@ def plan_top_k(primitive: Sort) -> KernelProgram:
     others = [k for k in range(len(source.sizes)) if k != axis]
     loops = Loops(source.sizes, (source.strides, target.strides), (0, 0)).pick(others)
     loops = merge(order(squeeze(loops), 1))
-    in_bytes = Loops(
-        loops.sizes,
-        tuple(tuple(s * own for s in row) for row, own in zip(loops.strides, widths, strict=True)),
-        (0, 0),
-    )
-    rank = len(loops.sizes)
     record = TOP.write({
         "source": Pointer(source.tensor, source.offset * widths[0]),
         "target": Pointer(target.tensor, target.offset * widths[1]),
         "count": count, "source_step": source.strides[axis] * widths[0],
-        "target_step": target.strides[axis] * widths[1], "wanted": wanted, "rank": rank,
-        "outer": outer_words(in_bytes, 1, rank),
+        "target_step": target.strides[axis] * widths[1], "wanted": wanted, "rank": len(loops.sizes),
+        "outer": dimension_words(loops.sizes, loops.strides, widths),
     })  # fmt: skip
     kind, result = kind_of(source.data_type), f"u{8 * widths[1]}"
     which = "largest" if primitive.largest else "smallest"

@@ -13,13 +13,14 @@ from anydml.engines.common.routes import Route, choose
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_lanes
+from anydml.engines.cpu.launch.record import dimension_words
 from anydml.engines.cpu.rows.map import digest, plan_map, word_of
 from anydml.engines.cpu.rows.reduce_across import make_across
 from anydml.engines.cpu.rows.reduce_along import BLOCK, make_along
 from anydml.engines.cpu.rows.reduce_kernel import ROOM, VECTOR, ReduceShape, width_of
 from anydml.engines.cpu.rows.row import Fetched, fetches_of, givens
 from anydml.engines.cpu.rows.segmented_reduce import CutProgram, cut
-from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS, dimension_words, is_streamed, program_of_rows
+from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS, is_streamed, program_of_rows
 from anydml.ir.loops import Loops, merge, squeeze
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map

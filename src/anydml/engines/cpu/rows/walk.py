@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.launch.program import KernelProgram
-from anydml.engines.cpu.launch.record import HEADER, LINE, Layout, Pointer, Record
+from anydml.engines.cpu.launch.record import HEADER, LINE, Layout, Pointer, Record, dimension_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,12 +77,6 @@ def program_of_rows(
     items = 0 if is_empty else number * -(-count // length)
     alignment = WholeLines(len(record.relocations) - 1, aligned) if aligned else None
     return KernelProgram(get_kernel("rows", make_rows), record, items, size, alignment=alignment)
-
-
-def dimension_words(sizes: Sequence[int], strides: Sequence[Sequence[int]], widths: Sequence[int]) -> list[int]:
-    """Of each dimension its size and each view's stride in bytes."""
-    views = list(zip(strides, widths, strict=True))
-    return [word for k, size in enumerate(sizes) for word in (size, *(row[k] * width for row, width in views))]
 
 
 def is_streamed(row: int, size: int) -> bool:

@@ -93,7 +93,7 @@ class ScaleProgram(KernelProgram):
         """Simplify, and compile the kernel for memory that is aligned."""
         if (primitive := match_scaled(verb)) is None:
             return None
-        if moves_bits(primitive):
+        if primitive.moves_bits:
             return CopyProgram.plan(copy_of(primitive.source, primitive.target), figures)
         source, target = primitive.source.data_type, primitive.target.data_type
         widths = (source.size_in_bytes, target.size_in_bytes)
@@ -109,14 +109,6 @@ class ScaleProgram(KernelProgram):
         )
         kernel.prepare()
         return cls(kernel, bases_of((primitive.source, primitive.target), loops.offsets))
-
-
-def moves_bits(primitive: Scaled) -> bool:
-    """Whether a map leaves every bit as it is: to the same type, and between integers of one width."""
-    source, target = primitive.source.data_type, primitive.target.data_type
-    is_between_integers = not source.is_float and not target.is_float
-    is_same = source is target or (is_between_integers and source.size_in_bytes == target.size_in_bytes)
-    return primitive.is_conversion and is_same
 
 
 def kinds_of(primitive: Scaled) -> tuple[str, str]:
