@@ -15,9 +15,11 @@ from doors import as_list
 from families.table import FAMILIES, MEMBERS
 from paths import PATHS, ROOT
 from places import get, put
+from refusals import check_refusal
 
 if TYPE_CHECKING:
     from drawing import Operator
+    from refusals import Broken
 
 
 def each(classes: list[Operator]) -> pytest.MarkDecorator:
@@ -37,6 +39,11 @@ def test_every_type_gives_what_the_oracle_gives(cls: Operator, engine: str) -> N
     for desc, arrays in family.examples(cls):
         results = as_list(device.compile(desc)(*(put(array, device) for array in arrays)))
         family.check(desc, [get(result) for result in results], family.expected(desc, arrays), engine)
+
+
+@pytest.mark.parametrize("broken", [broken for family in FAMILIES for broken in family.rules], ids=str)
+def test_a_broken_rule_is_worded(broken: Broken) -> None:
+    check_refusal(broken)
 
 
 JUDGES = {

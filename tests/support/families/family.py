@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     import anydml as dml
     from drawing import Array, Case, Operator
+    from refusals import Broken
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Family:
     examples: Callable[[Operator], Iterable[tuple[dml.OperatorDesc, list[Array]]]] | None = None
     """Every type with every attribute, and values at which arithmetic goes wrong; cases draw them otherwise."""
 
+    rules: Sequence[Broken] = ()
+    """Each rule, broken, with the wording of its error; of the other families `tests/operators/` has them."""
     is_drawn_on_cuda: bool = False
     """Whether a GPU, or Triton's interpreter, is given them too: others have tests of its kernels."""
 

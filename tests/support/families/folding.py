@@ -12,6 +12,7 @@ from anydml.operators.schema.fields import dml_name
 from drawing import SEEDS, Case, Operator, draw_sizes, draw_tensor, make_case, pick, random_values, upto
 from families.elementwise import activated, is_whole, wrapped
 from families.family import Family
+from refusals import Broken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -449,6 +450,202 @@ def _small_sizes(draw: st.DrawFn, sizes: tuple[int, ...], *, keeps_channels: boo
     return tuple(1 if mask >> k & 1 and not (keeps_channels and k == 1) else size for k, size in enumerate(sizes))
 
 
+# Broken rules, each with its wording
+
+T = dml.TensorDesc
+X, HALF, ROW = T("float32", (2, 3, 4, 5)), T("float16", (2, 3, 4, 5)), T("float32", (1, 3, 1, 1))
+NAN = float("nan")
+
+
+def make(cls: Any, level: str = "6_4", **fields: Any) -> Any:
+    """What creates a description on a device of a level."""
+    return lambda: dml.Device("reference", feature_level=level).create_operator(cls.infer(**fields))
+
+
+def with_output(cls: Any, output: dml.TensorDesc, **fields: Any) -> Any:
+    """The same with another output."""
+    return lambda: dml.Device("reference").create_operator(cls(output_tensor=output, **fields))
+
+
+MVN: dict[str, Any] = {"input_tensor": X, "axes": (3,)}
+BATCH: dict[str, Any] = {
+    "input_tensor": X, "mean_tensor": ROW, "variance_tensor": ROW, "scale_tensor": ROW, "bias_tensor": ROW,
+}  # fmt: skip
+GRAD: dict[str, Any] = {**BATCH, "input_gradient_tensor": X}
+del GRAD["bias_tensor"]
+SUM: dict[str, Any] = {"function": "SUM", "input_tensor": X}
+RULES = [
+    Broken("no axes", make(dml.Reduce, **SUM, axes=()), "REDUCE: Axes must name at least one dimension; got none"),
+    Broken(
+        "an axis that is none",
+        make(dml.Argmax, input_tensor=X, axes=(0, 4)),
+        "ARGMAX: Axes[1] must be below InputTensor.DimensionCount, 4; got 4",
+    ),
+    Broken(
+        "an axis twice",
+        make(dml.ActivationSoftmax1, input_tensor=X, axes=(1, 2, 1)),
+        "ACTIVATION_SOFTMAX1: Axes[2] must be a dimension that Axes does not name before; got 1",
+    ),
+    Broken(
+        "an output of other sizes",
+        with_output(dml.Reduce, X, **SUM, axes=(1,)),
+        "REDUCE: OutputTensor.Sizes must be (2, 1, 4, 5), those of InputTensor, but 1 along Axes; got (2, 3, 4, 5)",
+    ),
+    Broken(
+        "an output of other dimensions",
+        with_output(dml.Argmin, T("uint32", (2, 4, 5)), input_tensor=X, axes=(1,)),
+        "ARGMIN: OutputTensor.DimensionCount must be InputTensor.DimensionCount, 4; got 3",
+    ),
+    Broken(
+        "an output of another type",
+        with_output(dml.Reduce, T("float16", (2, 1, 4, 5)), **SUM, axes=(1,)),
+        "REDUCE: OutputTensor.DataType must be InputTensor.DataType, FLOAT32; got FLOAT16",
+    ),
+    Broken(
+        "a type that the function does not take",
+        make(dml.Reduce, function="L2", input_tensor=T("int32", (4,)), axes=(0,)),
+        "REDUCE: InputTensor must be of FLOAT32, FLOAT16; got INT32; no feature level takes it, so convert the data "
+        "first",
+    ),
+    Broken(
+        "a type that the function takes later",
+        make(dml.Reduce, "4_1", function="L1", input_tensor=T("int32", (4,)), axes=(0,)),
+        "REDUCE: InputTensor of INT32 needs DML_FEATURE_LEVEL_5_0; this device is 4_1",
+        dml.FeatureLevelError,
+    ),
+    Broken(
+        "a softmax of more than a matrix",
+        make(dml.ActivationSoftmax, input_tensor=X),
+        "ACTIVATION_SOFTMAX: InputTensor.Sizes must be 1 but for the last two; got (2, 3, 4, 5); ACTIVATION_SOFTMAX1 "
+        "takes any sizes",
+    ),
+    Broken(
+        "an epsilon below 0",
+        make(dml.MeanVarianceNormalization2, **MVN, epsilon=-0.5),
+        "MEAN_VARIANCE_NORMALIZATION2: Epsilon must be at least 0; got -0.5",
+    ),
+    Broken(
+        "an epsilon that is none",
+        make(dml.BatchNormalizationGrad, **GRAD, epsilon=NAN),
+        "BATCH_NORMALIZATION_GRAD: Epsilon must be at least 0; got nan",
+    ),
+    Broken(
+        "a norm of 3",
+        make(dml.LpNormalization, input_tensor=X, axis=1, p=3),
+        "LP_NORMALIZATION: P must be 1 or 2; got 3",
+    ),
+    Broken(
+        "an axis of a norm that is none",
+        make(dml.LpNormalization, input_tensor=X, axis=4),
+        "LP_NORMALIZATION: Axis must be below InputTensor.DimensionCount, 4; got 4",
+    ),
+    Broken(
+        "a scale that does not repeat along the input",
+        make(dml.MeanVarianceNormalization1, **MVN, scale_tensor=T("float32", (1, 2, 1, 1))),
+        "MEAN_VARIANCE_NORMALIZATION1: ScaleTensor.Sizes[1] must be 3 as InputTensor.Sizes[1] is, or 1; got 2",
+    ),
+    Broken(
+        "a scale of other dimensions",
+        make(dml.MeanVarianceNormalization1, **MVN, scale_tensor=T("float32", (3,))),
+        "MEAN_VARIANCE_NORMALIZATION1: ScaleTensor.DimensionCount must be InputTensor.DimensionCount, 4; got 1",
+    ),
+    Broken(
+        "a scale of another type",
+        make(dml.MeanVarianceNormalization1, **MVN, scale_tensor=T("float16", (1, 3, 1, 1))),
+        "MEAN_VARIANCE_NORMALIZATION1: ScaleTensor.DataType must be InputTensor.DataType, FLOAT32; got FLOAT16",
+    ),
+    Broken(
+        "a scale without a bias",
+        make(dml.MeanVarianceNormalization, "5_1", input_tensor=X, scale_tensor=ROW),
+        "MEAN_VARIANCE_NORMALIZATION: ScaleTensor without BiasTensor needs DML_FEATURE_LEVEL_5_2; this device is 5_1",
+        dml.FeatureLevelError,
+    ),
+    Broken(
+        "a bias without a scale",
+        make(dml.MeanVarianceNormalization1, "5_1", **MVN, bias_tensor=ROW),
+        "MEAN_VARIANCE_NORMALIZATION1: BiasTensor without ScaleTensor needs DML_FEATURE_LEVEL_5_2; this device is 5_1",
+        dml.FeatureLevelError,
+    ),
+    Broken(
+        "a scale that repeats along the channels",
+        make(dml.MeanVarianceNormalization1, "3_1", **MVN, scale_tensor=T("float32", (1, 1, 1, 5)), bias_tensor=ROW),
+        "MEAN_VARIANCE_NORMALIZATION1: ScaleTensor that repeats along the channels needs DML_FEATURE_LEVEL_4_0; this "
+        "device is 3_1",
+        dml.FeatureLevelError,
+    ),
+    Broken(
+        "an activation that is not fused",
+        make(dml.MeanVarianceNormalization1, **MVN, fused_activation="ACTIVATION_SOFTMAX"),
+        "MEAN_VARIANCE_NORMALIZATION1: FusedActivation.Type must be one of ACTIVATION_CELU, ACTIVATION_ELU, "
+        "ACTIVATION_GELU, ACTIVATION_HARD_SIGMOID, ACTIVATION_IDENTITY, ACTIVATION_LEAKY_RELU, ACTIVATION_LINEAR, "
+        "ACTIVATION_PARAMETRIC_SOFTPLUS, ACTIVATION_RELU, ACTIVATION_SCALED_ELU, ACTIVATION_SCALED_TANH, "
+        "ACTIVATION_SHRINK, ACTIVATION_SIGMOID, ACTIVATION_SOFTPLUS, ACTIVATION_SOFTSIGN, ACTIVATION_TANH, "
+        "ACTIVATION_THRESHOLDED_RELU; got ACTIVATION_SOFTMAX",
+    ),
+    Broken(
+        "locations that are not spatial",
+        make(dml.BatchNormalization, "3_1", **{**BATCH, "variance_tensor": X}, spatial=False),
+        "BATCH_NORMALIZATION: MeanTensor that repeats along height or width without Spatial needs "
+        "DML_FEATURE_LEVEL_4_0; this device is 3_1",
+        dml.FeatureLevelError,
+    ),
+    Broken(
+        "small tensors of different sizes",
+        make(dml.BatchNormalizationGrad, **{**GRAD, "scale_tensor": T("float32", (1, 3, 1, 5))}),
+        "BATCH_NORMALIZATION_GRAD: ScaleTensor.Sizes must be (1, 3, 1, 1), MeanTensor.Sizes; got (1, 3, 1, 5)",
+    ),
+    Broken(
+        "a gradient of other sizes",
+        make(dml.BatchNormalizationTrainingGrad, **{**GRAD, "input_gradient_tensor": ROW}),
+        "BATCH_NORMALIZATION_TRAINING_GRAD: InputGradientTensor.Sizes must be (2, 3, 4, 5), InputTensor.Sizes; got "
+        "(1, 3, 1, 1)",
+    ),
+    Broken(
+        "a region of nothing",
+        make(dml.LocalResponseNormalization, input_tensor=X, local_size=0),
+        "LOCAL_RESPONSE_NORMALIZATION: LocalSize must be at least 1; got 0",
+    ),
+    Broken(
+        "a gradient of another type",
+        make(dml.LocalResponseNormalizationGrad, input_tensor=X, input_gradient_tensor=HALF, local_size=3),
+        "LOCAL_RESPONSE_NORMALIZATION_GRAD: InputGradientTensor.DataType must be InputTensor.DataType, FLOAT32; got "
+        "FLOAT16",
+    ),
+    Broken(
+        "an output that is not like the input",
+        with_output(dml.ActivationHardmax1, HALF, input_tensor=X, axes=(1,)),
+        "ACTIVATION_HARDMAX1: OutputTensor.DataType must be InputTensor.DataType, FLOAT32; got FLOAT16",
+    ),
+    Broken(
+        "a function that is none",
+        make(dml.Reduce, function="MEDIAN", input_tensor=X, axes=(1,)),
+        "REDUCE: Function must be one of ARGMAX, ARGMIN, AVERAGE, L1, L2, LOG_SUM, LOG_SUM_EXP, MAX, MIN, MULTIPLY, "
+        "SUM, SUM_SQUARE; got 'MEDIAN'",
+    ),
+    Broken(
+        "too few arrays for the outputs",
+        lambda: dml.batch_normalization_training(
+            *(np.ones((1, 1, 2), "float32"), np.ones(1, "float32"), np.ones(1, "float32")), out=[np.ones(1, "float32")]
+        ),
+        "BATCH_NORMALIZATION_TRAINING: out must be 3 arrays; got 1",
+    ),
+    Broken(
+        "a vector for each channel, as other libraries take it",
+        make(dml.MeanVarianceNormalization1, **MVN, scale_tensor=T("float32", (1, 1, 1, 3)), bias_tensor=None),
+        "MEAN_VARIANCE_NORMALIZATION1: ScaleTensor.Sizes[3] must be 5 as InputTensor.Sizes[3] is, or 1; got 3; sizes"
+        " of (1, 3, 1, 1) are along the channels",
+    ),
+    Broken(
+        "an axis of a function that is none",
+        lambda: dml.softmax1(np.ones((2, 2), "float32"), (0, 2)),
+        "ACTIVATION_SOFTMAX1: Axes[1] must lie in -2 .. 1; got 2",
+    ),
+]
+
+
+# The row of the table
+
+
 def examples(cls: Operator) -> Iterator[tuple[dml.OperatorDesc, list[Array]]]:
     """Every type that the highest level takes, with all attributes."""
     is_matrix = cls.type.name in ("ACTIVATION_SOFTMAX", "ACTIVATION_LOG_SOFTMAX", "ACTIVATION_HARDMAX")
@@ -465,4 +662,4 @@ def check(desc: dml.OperatorDesc, got: list[Array], wanted: list[tuple[Array, Ar
         assert_close(one, answer, desc)
 
 
-FAMILY = Family(FOLDING, folding_cases, expected, check, examples)
+FAMILY = Family(FOLDING, folding_cases, expected, check, examples, rules=RULES)
