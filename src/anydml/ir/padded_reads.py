@@ -12,6 +12,7 @@ from anydml.core.enums import DataType
 from anydml.ir.expressions import const, fetch, given, maximum, minimum, where
 from anydml.ir.fetches import Line, line_of
 from anydml.ir.patterns import is_copy, is_plain
+from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -114,6 +115,14 @@ def match_padded(verbs: Sequence[Primitive]) -> Padded | None:
     (copy,), (number,) = copies, outside
     is_one = all(view.tensor == copy.target.tensor for view in around)
     return Padded(copy.source, copy.target, tuple(around), number) if is_one else None
+
+
+def match_padded_reduce(verbs: Sequence[Primitive]) -> tuple[Reduce, Padded] | None:
+    """A reduce, after the maps that pad a tensor; None for other verbs."""
+    *maps, last = verbs
+    if not isinstance(last, Reduce) or last.checks or (padded := match_padded(maps)) is None:
+        return None
+    return last, padded
 
 
 def _filling(verb: Primitive) -> Expr | View | None:

@@ -21,7 +21,7 @@ from anydml.ir.blocked_weights import match_rounded_weights, match_weights
 from anydml.ir.contraction import ConvolutionAxes, match_contraction, varies_along
 from anydml.ir.expressions import FOLDS
 from anydml.ir.numerics import expand
-from anydml.ir.padded_reads import match_padded
+from anydml.ir.padded_reads import match_padded, match_padded_reduce
 from anydml.ir.patterns import is_copy, is_plain, match_filled, match_lookup, match_scaled
 from anydml.ir.trees import fetched, walk
 from anydml.ir.verbs import Map, Reduce, Repeat, Scan, Scatter, Sort
@@ -171,18 +171,20 @@ def _channels(found: Contraction) -> tuple[int, ...]:
 
 def is_padded_stencil(verbs: Sequence[Primitive], constants: frozenset[str]) -> bool:
     """Padding that only a stencil over planes reads: margins in scratch."""
-    return _reads_padded(verbs, constants) and is_stencil(verbs[-1])  # type: ignore[arg-type]  # a reduce, as that says
+    last = _reader_of_padded(verbs, constants)
+    return last is not None and is_stencil(last)
 
 
 def is_padded_direct(verbs: Sequence[Primitive], constants: frozenset[str]) -> bool:
     """Padding that only a direct convolution in NCHW reads: lines in scratch."""
-    return _reads_padded(verbs, constants) and is_direct(verbs[-1], constants)  # type: ignore[arg-type]  # as above
+    last = _reader_of_padded(verbs, constants)
+    return last is not None and is_direct(last, constants)
 
 
 def is_padded_nhwc(verbs: Sequence[Primitive], constants: frozenset[str]) -> bool:
     """Padding that only a convolution in NHWC reads, of 8 channels and lines of 4 pixels or more: lines in scratch."""
-    *_, last = verbs
-    if not _reads_padded(verbs, constants) or not _is_convolution(last, constants):  # type: ignore[arg-type]  # as above
+    last = _reader_of_padded(verbs, constants)
+    if last is None or not _is_convolution(last, constants):
         return False
     is_depthwise = last.sizes[CHANNEL] == last.sizes[INPUT] == 1 < last.sizes[GROUP]
     channels = last.sizes[GROUP if is_depthwise else CHANNEL]
@@ -195,11 +197,10 @@ def is_bordered(verbs: Sequence[Primitive], _constants: frozenset[str]) -> bool:
     return padded is not None and not isinstance(padded.outside, View)
 
 
-def _reads_padded(verbs: Sequence[Primitive], constants: frozenset[str]) -> bool:
-    """Whether the last is a reduce, and the others pad a tensor that is not padded ahead, as a constant is."""
-    *maps, last = verbs
-    padded = match_padded(maps) if isinstance(last, Reduce) and not last.checks else None
-    return padded is not None and padded.source.tensor not in constants
+def _reader_of_padded(verbs: Sequence[Primitive], constants: frozenset[str]) -> Reduce | None:
+    """The last, if it is a reduce, and the others pad a tensor that is not padded ahead, as a constant is."""
+    found = match_padded_reduce(verbs)
+    return None if found is None or found[1].source.tensor in constants else found[0]
 
 
 # Products

@@ -25,9 +25,8 @@ from anydml.engines.cpu.threads.scratch import workspace
 from anydml.ir.contraction import Contraction, byte_less_zero, varies_along
 from anydml.ir.epilogue import find_epilogue
 from anydml.ir.expressions import FOLDS
-from anydml.ir.padded_reads import match_padded
+from anydml.ir.padded_reads import match_padded_reduce
 from anydml.ir.trees import walk
-from anydml.ir.verbs import Reduce
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from anydml.ir.epilogue import Epilogue
     from anydml.ir.expressions import Expr
     from anydml.ir.padded_reads import Padded
-    from anydml.ir.verbs import Primitive
+    from anydml.ir.verbs import Primitive, Reduce
 
 # How taps walk over a plane: rows and vectors at once, and whether windows that reach past the input are read so.
 
@@ -303,9 +302,8 @@ class _Found(NamedTuple):
 
 def plan_stencil_padded(primitives: Sequence[Primitive], _constants: frozenset[str]) -> KernelProgram | None:
     """Planes whose padding is made for a reduce alone, and that reduce; None for others."""
-    *maps, last = primitives
-    padded = match_padded(maps)
-    return None if padded is None or not isinstance(last, Reduce) else plan_stencil(last, padded)
+    found = match_padded_reduce(primitives)
+    return None if found is None else plan_stencil(*found)
 
 
 def plan_stencil(primitive: Reduce, padded: Padded | None = None) -> KernelProgram | None:

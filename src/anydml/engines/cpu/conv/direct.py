@@ -27,8 +27,7 @@ from anydml.engines.cpu.schedules import BATCH, BESIDE, CHANNEL, DOWN, GROUP, IN
 from anydml.engines.cpu.threads.scratch import workspace
 from anydml.ir.contraction import match_contraction
 from anydml.ir.epilogue import COLUMN, find_epilogue, is_cheap
-from anydml.ir.padded_reads import match_padded
-from anydml.ir.verbs import Reduce
+from anydml.ir.padded_reads import match_padded_reduce
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from anydml.engines.cpu.gemm.work_item import Section
     from anydml.ir.epilogue import Epilogue
     from anydml.ir.padded_reads import Padded
-    from anydml.ir.verbs import Primitive
+    from anydml.ir.verbs import Primitive, Reduce
 
 # Direct convolution, a row block of the output at a time. Compiled once for all.
 #
@@ -409,9 +408,8 @@ def plan_direct(primitive: Reduce, constants: frozenset[str]) -> KernelProgram |
 
 def plan_direct_padded(primitives: Sequence[Primitive], constants: frozenset[str]) -> KernelProgram | None:
     """Planes whose padding is made for a convolution alone, and that; None for others."""
-    *maps, last = primitives
-    padded = match_padded(maps)
-    return None if padded is None or not isinstance(last, Reduce) else _plan(last, padded, constants)
+    found = match_padded_reduce(primitives)
+    return None if found is None else _plan(*found, constants)
 
 
 def _plan(primitive: Reduce, padded: Padded | None, constants: frozenset[str]) -> KernelProgram | None:

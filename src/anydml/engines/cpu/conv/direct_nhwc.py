@@ -23,8 +23,7 @@ from anydml.engines.cpu.rows.walk import VIEWS
 from anydml.engines.cpu.schedules import BATCH, BESIDE, CHANNEL, DOWN, GROUP, INPUT, PLACE, ROW
 from anydml.ir.contraction import StridedOperand, match_contraction
 from anydml.ir.epilogue import COLUMN, find_epilogue, is_cheap
-from anydml.ir.padded_reads import match_padded
-from anydml.ir.verbs import Reduce
+from anydml.ir.padded_reads import match_padded_reduce
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,10 +100,9 @@ LEAST_PIECE = 3
 
 def plan_direct_nhwc(primitives: Sequence[Primitive], constants: frozenset[str]) -> KernelProgram | None:
     """Pictures whose padding is made for a convolution alone, and that; None for others."""
-    *maps, last = primitives
-    padded = match_padded(maps)
-    found = match_contraction(last) if isinstance(last, Reduce) else None
-    if padded is None or found is None or not isinstance(last, Reduce):
+    last, padded = match_padded_reduce(primitives) or (None, None)
+    found = match_contraction(last) if last is not None else None
+    if last is None or found is None:
         return None
     for one in (found, found.transposed):
         is_each = last.sizes[CHANNEL] == last.sizes[INPUT] == 1 < last.sizes[GROUP]
