@@ -95,26 +95,30 @@ def change_threads(worker: Worker) -> None:
 def fork(worker: Worker, numbers: list[int]) -> None:
     """A child that does some items and exits: it must do so, and find nothing wrong."""
     worker.pressures["forks"] += 1
-    reads, writes = os.pipe()
+    (reads, writes), (traces, tells) = os.pipe(), os.pipe()
     with doors.drawing:
         pid = os.fork()
     if not pid:
-        _in_child(worker, numbers, writes)
+        _in_child(worker, numbers, writes, tells)
     os.close(writes)
+    os.close(tells)
     trace: str | None = ""
     try:
         said, worked = None, 0.0
         for _ in range(FORK_WAITS):
             said = _read(reads, time.monotonic() + FORK_SECONDS)
             before, worked = worked, cpu_seconds(pid)
-            if said is not None or worked - before < 1:
+            if said is not None or (trace and worked - before < 1):
                 break
+            if worked - before < 1:
+                os.kill(pid, signal.SIGUSR1)
+                # A child tells where it stands as soon as it has a CPU: one that tells nothing waits for others' work.
+                trace = _read(traces, time.monotonic() + 10, is_whole=False)
         if said is None:
-            os.kill(pid, signal.SIGUSR1)
-            trace = _read(reads, time.monotonic() + 10, is_whole=False)
             os.kill(pid, signal.SIGKILL)
     finally:
         os.close(reads)
+        os.close(traces)
     status = os.waitpid(pid, 0)[1]
     if said is None:
         worker.tell.fault(
@@ -126,10 +130,10 @@ def fork(worker: Worker, numbers: list[int]) -> None:
         worker.tell.fault("crash", f"a forked child ended with status {status}; items {numbers}", numbers[0])
 
 
-def _in_child(worker: Worker, numbers: list[int], writes: int) -> None:
+def _in_child(worker: Worker, numbers: list[int], writes: int, tells: int) -> None:
     status = 1
     try:
-        faulthandler.register(signal.SIGUSR1, file=writes)  # where it stands, should it not end
+        faulthandler.register(signal.SIGUSR1, file=tells)  # where it stands, should it not end
         sys.unraisablehook, threading.excepthook = sys.__unraisablehook__, threading.__excepthook__
         for kind in (signal.SIGINT, signal.SIGALRM):
             signal.signal(kind, signal.SIG_IGN)
