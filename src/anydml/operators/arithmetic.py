@@ -34,7 +34,7 @@ from anydml.operators.schema.fields import (
     Scalar,
     ValueType,
 )
-from anydml.operators.schema.rules import fault, type_faults
+from anydml.operators.schema.rules import fault, names_type_of, type_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -380,10 +380,7 @@ class _TypedBounds(ElementWise):
     def output_rules(self) -> Iterator[Fault]:
         """The output is of that type too."""
         yield from super().output_rules()
-        ((output, tensor),) = self.outputs().items()
-        mine, theirs = DataType(self.min_max_data_type), tensor.data_type
-        if mine != theirs:
-            yield fault("MinMaxDataType", f"must be {output}.DataType, {theirs.name}", mine, mine.name)
+        yield from names_type_of(self, "min_max_data_type", *self.outputs())
 
 
 class ElementWiseClip1(_TypedBounds, Scaled):

@@ -20,6 +20,7 @@ from anydml.ir.views import View
 from anydml.operators.fused import CLIP, FUSED, OptionalActivation, activation_faults, fused_level_faults
 from anydml.operators.lowering import (
     around,
+    by_row,
     framed,
     in_one_piece,
     repeated,
@@ -845,8 +846,5 @@ class Fold(_Windows):
         kind = columns.data_type
         element = where(is_there, fetch(0, kind, [coordinate(0), coordinate(1), *places, *blocks]), given(0, kind))
         sums = DataType.FLOAT64 if kind.is_float else kind
-        by_row = View(
-            target.tensor, kind, (*target.sizes, *(1,) * count), (*target.strides, *(0,) * count), target.offset
-        )
         value = fold("sum", element.to(sums)).to(kind)
-        return (Reduce((columns,), by_row, value, count, rows=tuple(self.window_sizes)),)
+        return (Reduce((columns,), by_row(target, count), value, count, rows=tuple(self.window_sizes)),)

@@ -71,10 +71,6 @@ class ElementWise(Computed):
             yield from same_data_type(self, field, str(other))
         yield from (repeats_along if field in self.repeated else same_sizes)(self, field, first)
 
-    def implied_output_sizes(self) -> tuple[int, ...]:
-        """The inputs'."""
-        return next(iter(self.inputs().values())).sizes
-
     def implied_output_type(self) -> DataType:
         """The inputs', or UINT8 for what is true or false, and for counts."""
         (field,) = self.outputs()

@@ -32,7 +32,7 @@ from anydml.operators.schema.fields import (
     saturated,
 )
 from anydml.operators.schema.records import Computed, OperatorDesc
-from anydml.operators.schema.rules import exact_sizes, fault, like_input, same_sizes, type_faults
+from anydml.operators.schema.rules import exact_sizes, like_input, names_type_of, same_sizes, type_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,9 +60,7 @@ class _FillDesc(OperatorDesc):
 
     def output_rules(self) -> Iterator[Fault]:
         """The output is of that type too."""
-        mine, theirs = DataType(self.value_data_type), self.output_tensor.data_type
-        if mine != theirs:
-            yield fault("ValueDataType", f"must be OutputTensor.DataType, {theirs.name}", mine, mine.name)
+        yield from names_type_of(self, "value_data_type", "OutputTensor")
 
     def _fill(self, start: float, delta: float) -> tuple[Map]:
         kind = self.output_tensor.data_type
@@ -165,9 +163,7 @@ class DiagonalMatrix1(_Diagonal):
 
     def output_rules(self) -> Iterator[Fault]:
         """The output is of that type, and like the input where there is one."""
-        mine, theirs = DataType(self.value_data_type), self.output_tensor.data_type
-        if mine != theirs:
-            yield fault("ValueDataType", f"must be OutputTensor.DataType, {theirs.name}", mine, mine.name)
+        yield from names_type_of(self, "value_data_type", "OutputTensor")
         if self.input_tensor is not None:
             yield from like_input(self)
 

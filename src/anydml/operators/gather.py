@@ -13,7 +13,7 @@ from anydml.ir.fetches import gathered
 from anydml.ir.verbs import Reduce
 from anydml.ir.verbs import Scatter as Scattering
 from anydml.ir.views import View
-from anydml.operators.lowering import walked
+from anydml.operators.lowering import by_row, walked
 from anydml.operators.schema.fields import Input, Output, OutsideIndex, Uint
 from anydml.operators.schema.records import Computed, OperatorDesc
 from anydml.operators.schema.rules import (
@@ -23,6 +23,8 @@ from anydml.operators.schema.rules import (
     same_data_type,
     same_dimension_count,
     same_sizes,
+    same_sizes_off_axis,
+    sized_as,
 )
 
 if TYPE_CHECKING:
@@ -129,9 +131,8 @@ class _GatherDesc(OperatorDesc):
     def output_rules(self) -> Iterator[Fault]:
         """The output is of the input's type and of the implied sizes."""
         yield from same_data_type(self, "OutputTensor", "InputTensor")
-        counts = list(same_dimension_count(self, "OutputTensor", "InputTensor"))
         source = "the sizes of IndicesTensor without the last, then those of InputTensor that no tuple indexes"
-        yield from counts or exact_sizes(self, "OutputTensor", self.implied_output_sizes(), source)
+        yield from sized_as(self, "OutputTensor", self.implied_output_sizes(), source)
 
     def lower(self) -> tuple[Map]:
         """A gather between the dimensions that count."""
@@ -263,9 +264,8 @@ class Gather(OperatorDesc):
     def output_rules(self) -> Iterator[Fault]:
         """The output is of the input's type and of the implied sizes."""
         yield from same_data_type(self, "OutputTensor", "InputTensor")
-        counts = list(same_dimension_count(self, "OutputTensor", "InputTensor"))
         source = "the sizes of InputTensor with those of the indices in the place of the axis"
-        yield from counts or exact_sizes(self, "OutputTensor", self.implied_output_sizes(), source)
+        yield from sized_as(self, "OutputTensor", self.implied_output_sizes(), source)
 
     def lower(self) -> tuple[Map]:
         """A gather in which the dimensions before the axis are batches that share the indices."""
@@ -309,11 +309,7 @@ class GatherElements(OperatorDesc):
         yield from faults
         if faults:
             return
-        pairs = zip(self.indices_tensor.sizes, self.input_tensor.sizes, strict=True)
-        for i, (size, wanted) in enumerate(pairs):
-            if i != self.axis and size != wanted:
-                name = f"IndicesTensor.Sizes[{i}]"
-                yield fault(name, f"must be InputTensor.Sizes[{i}], {wanted}, as in every dimension but the axis", size)
+        yield from same_sizes_off_axis(self, "IndicesTensor", "InputTensor", self.axis)
 
     def implied_output_sizes(self) -> tuple[int, ...]:
         """The indices'."""
@@ -374,10 +370,6 @@ class _Scatter(Computed):
     def _size_faults(self) -> Iterator[Fault]:
         raise NotImplementedError  # each has its own
 
-    def implied_output_sizes(self) -> tuple[int, ...]:
-        """The input's."""
-        return self.input_tensor.sizes
-
     def output_rules(self) -> Iterator[Fault]:
         """The output is like the input."""
         yield from self.typed_faults(self.outputs())
@@ -425,8 +417,7 @@ class _Scatter(Computed):
         taken = fold("sum", where(number.equals(last), load(1, kind).to(wide), const(0, wide)))
         value = where(last < 0, load(0, kind), taken.to(kind))
         sources = (spread(base, base.strides, ()), news, *parts)
-        target = walked(made.target, (*base.sizes, *(1,) * depth), (*made.target.strides, *(0,) * depth))
-        return (Reduce(sources, target, value, depth),)
+        return (Reduce(sources, by_row(made.target, depth), value, depth),)
 
 
 class Scatter(_Scatter):
@@ -440,12 +431,7 @@ class Scatter(_Scatter):
     def _size_faults(self) -> Iterator[Fault]:
         """Off the axis the indices have the input's sizes, and there is an update for each."""
         faults = list(axis_of_input(self, self.axis))
-        yield from faults
-        pairs = zip(self.indices_tensor.sizes, self.input_tensor.sizes, strict=True)
-        for i, (size, wanted) in enumerate(pairs):
-            if not faults and i != self.axis and size != wanted:
-                name = f"IndicesTensor.Sizes[{i}]"
-                yield fault(name, f"must be InputTensor.Sizes[{i}], {wanted}, as in every dimension but the axis", size)
+        yield from faults or same_sizes_off_axis(self, "IndicesTensor", "InputTensor", self.axis)
         yield from same_sizes(self, "UpdatesTensor", "IndicesTensor")
 
     def _scattering(self) -> Scattering:

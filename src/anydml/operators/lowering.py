@@ -167,3 +167,9 @@ def temporary(name: str, data_type: DataType, sizes: Sequence[int]) -> View:
 def wide(element: Expr) -> Expr:
     """An element as it is computed with: FLOAT16 as FLOAT32."""
     return element.to(DataType.FLOAT32) if element.type is DataType.FLOAT16 else element
+
+
+def by_row(view: View, depth: int) -> View:
+    """A target of an element for each row, which is so many dimensions deep."""
+    ones, none = (1,) * depth, (0,) * depth
+    return View(view.tensor, view.data_type, (*view.sizes, *ones), (*view.strides, *none), view.offset)

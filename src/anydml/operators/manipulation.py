@@ -27,6 +27,8 @@ from anydml.operators.schema.rules import (
     one_value_per_dimension,
     same_data_type,
     same_dimension_count,
+    same_sizes_off_axis,
+    sized_as,
 )
 
 if TYPE_CHECKING:
@@ -52,8 +54,7 @@ class Moved(Computed):
     def output_rules(self) -> Iterator[Fault]:
         """The output is of the input's type, and of the sizes that are implied."""
         yield from same_data_type(self, "OutputTensor", "InputTensor")
-        counts = list(same_dimension_count(self, "OutputTensor", "InputTensor"))
-        yield from counts or exact_sizes(self, "OutputTensor", self.implied_output_sizes(), self.sizes_from)
+        yield from sized_as(self, "OutputTensor", self.implied_output_sizes(), self.sizes_from)
 
     def views(self) -> tuple[View, View]:
         """The input and the output."""
@@ -68,16 +69,6 @@ class Moved(Computed):
 # JOIN and SPLIT
 
 
-def _sizes_off_axis(desc: OperatorDesc, field: str, other: str, axis: int) -> Iterator[Fault]:
-    """Check that two tensors differ along the axis at most."""
-    mine, theirs = desc.tensors()[field].sizes, desc.tensors()[other].sizes
-    for i, (size, wanted) in enumerate(zip(mine, theirs, strict=True)):
-        if i != axis and size != wanted:
-            yield fault(
-                f"{field}.Sizes[{i}]", f"must be {other}.Sizes[{i}], {wanted}, as in every dimension but the axis", size
-            )
-
-
 def _alike(desc: OperatorDesc, fields: Sequence[str], other: str, axis: int) -> Iterator[Fault]:
     """Check that tensors have the type, the dimension count and off the axis the sizes of another."""
     for field in fields:
@@ -85,7 +76,7 @@ def _alike(desc: OperatorDesc, fields: Sequence[str], other: str, axis: int) -> 
         counts = list(same_dimension_count(desc, field, other))
         yield from counts
         if not counts and axis < desc.tensors()[other].dimension_count:
-            yield from _sizes_off_axis(desc, field, other, axis)
+            yield from same_sizes_off_axis(desc, field, other, axis)
 
 
 def _parts(whole: View, tensors: Sequence[TensorDesc], axis: int) -> Iterator[View]:
@@ -375,10 +366,6 @@ class ReverseSubsequences(OperatorDesc):
             sizes = [1 if k == self.axis else size for k, size in enumerate(self.input_tensor.sizes)]
             source = "the sizes of InputTensor, but 1 along the axis"
             yield from exact_sizes(self, "SequenceLengthsTensor", sizes, source)
-
-    def implied_output_sizes(self) -> tuple[int, ...]:
-        """The input's."""
-        return self.input_tensor.sizes
 
     def output_rules(self) -> Iterator[Fault]:
         """The output is of the input's type and sizes."""

@@ -12,7 +12,7 @@ from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
 from anydml.operators.fused import OptionalActivation, activation_faults
-from anydml.operators.lowering import around, temporary, wide, zeros
+from anydml.operators.lowering import around, by_row, temporary, wide, zeros
 from anydml.operators.reductions import AlongAxes, Folding, first_of, log_of_sum
 from anydml.operators.schema.fields import Float, Input, OptionalInput, Output, Uint, UintArray
 from anydml.operators.schema.records import Computed
@@ -44,10 +44,6 @@ class _Rowwise(Folding):
 
     if TYPE_CHECKING:
         output_tensor: Output
-
-    def implied_output_sizes(self) -> tuple[int, ...]:
-        """The input's."""
-        return self.input_tensor.sizes
 
     def output_rules(self) -> Iterator[Fault]:
         """The output is of the input's type and sizes."""
@@ -166,10 +162,6 @@ class _Normalised(Folding):
         """Epsilon is at least 0."""
         yield from super().rules()
         yield from not_negative(self, "epsilon")
-
-    def implied_output_sizes(self) -> tuple[int, ...]:
-        """The input's."""
-        return self.input_tensor.sizes
 
     def output_rules(self) -> Iterator[Fault]:
         """The output is of the input's type and sizes."""
@@ -537,10 +529,6 @@ class _LocalResponse(Computed):
         yield from same_data_type(self, field, "InputTensor")
         yield from same_sizes(self, field, "InputTensor")
 
-    def implied_output_sizes(self) -> tuple[int, ...]:
-        """The input's."""
-        return self.input_tensor.sizes
-
     # How it is computed
 
     def _reach(self) -> tuple[tuple[int, int], ...]:
@@ -589,12 +577,6 @@ def _beside(field: str, tensor: TensorDesc | View, regions: View) -> View:
     return View(view.tensor, view.data_type, regions.sizes, (*view.strides, *(0,) * added), view.offset)
 
 
-def _by_row(view: View) -> View:
-    """A target of an element for each region."""
-    none = (0,) * len(view.sizes)
-    return View(view.tensor, view.data_type, (*view.sizes, *(1,) * len(none)), (*view.strides, *none), view.offset)
-
-
 class LocalResponseNormalization(_LocalResponse):
     """Divides by what the neighbours are: x/(Bias + Alpha/LocalSize·Σx²)^Beta, the sum being of a region around x.
 
@@ -619,7 +601,7 @@ class LocalResponseNormalization(_LocalResponse):
         own, near = (wide(load(slot, x.data_type)) for slot in (0, 1))
         squares = fold("sum", near.to(NEIGHBOURS) * near.to(NEIGHBOURS))
         value = (own / self._power(self._base(squares), self.beta)).to(x.data_type)
-        target = _by_row(View.of("OutputTensor", self.output_tensor))
+        target = by_row(View.of("OutputTensor", self.output_tensor), len(x.sizes))
         sources = (_beside("InputTensor", x, regions), regions)
         return (*filling, copy_of(x, _inside(whole, reach, x.sizes)), Reduce(sources, target, value, len(x.sizes)))
 
@@ -648,7 +630,7 @@ class LocalResponseNormalizationGrad(_LocalResponse):
         regions = _regions(whole, reach, x.sizes)
         near = wide(load(0, x.data_type)).to(NEIGHBOURS)
         base = temporary("base", kind, x.sizes)
-        bases = Reduce((regions,), _by_row(base), self._base(fold("sum", near * near)), len(x.sizes))
+        bases = Reduce((regions,), by_row(base, len(x.sizes)), self._base(fold("sum", near * near)), len(x.sizes))
         back = tuple((high, low) for low, high in reach)
         parts = temporary("parts", kind, x.sizes)
         around, more = _margins(parts, back, "parts")
@@ -660,6 +642,6 @@ class LocalResponseNormalizationGrad(_LocalResponse):
         value = (loads[1] * self._power(loads[2], -self.beta)).to(NEIGHBOURS) + factor * loads[0].to(NEIGHBOURS) * total
         near_parts = _regions(around, back, x.sizes)
         sources = (*(_beside("", view, near_parts) for view in (x, dy, base)), near_parts)
-        target = _by_row(View.of("OutputGradientTensor", self.output_gradient_tensor))
+        target = by_row(View.of("OutputGradientTensor", self.output_gradient_tensor), len(x.sizes))
         result = Reduce(sources, target, value.to(target.data_type), len(x.sizes))
         return (*filling, copy_of(x, _inside(whole, reach, x.sizes)), bases, *more, spread, result)

@@ -18,12 +18,12 @@ from anydml.ir.verbs import Map, Reduce, Scatter
 from anydml.ir.views import View
 from anydml.operators.convolution import Windowed
 from anydml.operators.gather import word_index
-from anydml.operators.lowering import framed, repeated, temporary, walked, wide
+from anydml.operators.lowering import by_row, framed, repeated, temporary, walked, wide
 from anydml.operators.quantization import difference, quantised
 from anydml.operators.reductions import is_extreme
 from anydml.operators.schema.fields import Input, OptionalInput, OptionalOutput, Output, PerDimension, Uint
 from anydml.operators.schema.records import Computed
-from anydml.operators.schema.rules import exact_sizes, fault, same_data_type, same_dimension_count, same_sizes
+from anydml.operators.schema.rules import exact_sizes, fault, same_data_type, same_dimension_count, same_sizes, sized_as
 from anydml.operators.schema.sizes import pad
 
 if TYPE_CHECKING:
@@ -76,9 +76,8 @@ class Pooling(Windowed):
     def output_rules(self) -> Iterator[Fault]:
         """The output has an element for each window."""
         yield from self.typed_faults(self.outputs())
-        counts = list(same_dimension_count(self, "OutputTensor", "InputTensor"))
         source = "of the windows that fit into InputTensor"
-        yield from counts or exact_sizes(self, "OutputTensor", self.implied_output_sizes(), source)
+        yield from sized_as(self, "OutputTensor", self.implied_output_sizes(), source)
 
     # How it is computed
 
@@ -102,7 +101,7 @@ class Pooling(Windowed):
     def reduced(self, whole: View, field: str, output: TensorDesc, value: Expr) -> Reduce:
         """A reduce over the windows of a view; the other inputs are single numbers."""
         (batch, channel, *places), window = whole.strides, self.each("window_size")
-        sizes, none = (*self.implied_output_sizes(), *window), (0,) * len(window)
+        sizes = (*self.implied_output_sizes(), *window)
         across, within = (
             [stride * step for stride, step in zip(places, self.each(name), strict=True)]
             for name in ("strides", "dilations")
@@ -110,9 +109,9 @@ class Pooling(Windowed):
         views = [walked(whole, sizes, (batch, channel, *across, *within))]
         others = list(self.inputs().items())[1:]
         views += [walked(View.of(other, tensor), sizes, (0,) * len(sizes)) for other, tensor in others]
-        target = View.of(field, output)
-        ending = walked(target, (*target.sizes, *(1 for _ in none)), (*target.strides, *none))
-        return Reduce(tuple(views), ending, value.to(output.data_type), len(window))
+        return Reduce(
+            tuple(views), by_row(View.of(field, output), len(window)), value.to(output.data_type), len(window)
+        )
 
     def places(self) -> list[Expr]:
         """Where an element of a window lies in the input, in each spatial dimension."""
@@ -412,10 +411,8 @@ class _Gradient(Windowed):
             within = [stride * by for stride, by in zip(places, self.each("dilations"), strict=True)]
             views.append(walked(whole, (*sizes, *window), (batch, channel, *places, *within)))
             before += filling
-        none = (0,) * len(window)
         target = View.of("OutputGradientTensor", self.output_gradient_tensor)
-        ending = walked(target, (*sizes, *(1 for _ in none)), (*target.strides, *none))
-        return [*before, Reduce(tuple(views), ending, value.to(target.data_type), len(window))]
+        return [*before, Reduce(tuple(views), by_row(target, len(window)), value.to(target.data_type), len(window))]
 
 
 class AveragePoolingGrad(_Gradient):
@@ -512,10 +509,6 @@ class MaxPoolingGrad(_Gradient):
             sizes = self._pooling().implied_output_sizes()
             yield from exact_sizes(self, "InputGradientTensor", sizes, "of the windows that fit into InputTensor")
 
-    def implied_output_sizes(self) -> tuple[int, ...]:
-        """The input's."""
-        return self.input_tensor.sizes
-
     def output_rules(self) -> Iterator[Fault]:
         """The output is like the input."""
         yield from same_data_type(self, "OutputGradientTensor", "InputTensor")
@@ -561,10 +554,6 @@ class MaxUnpooling(Computed):
         """There is an index for each element."""
         yield from same_sizes(self, "IndicesTensor", "InputTensor")
 
-    def implied_output_sizes(self) -> tuple[int, ...]:
-        """The input's: an index may be any below their product."""
-        return self.input_tensor.sizes
-
     def output_rules(self) -> Iterator[Fault]:
         """The output has the input's type, batch and channels."""
         yield from self.typed_faults(self.outputs())
@@ -589,15 +578,11 @@ class MaxUnpooling(Computed):
         view, rank = View.of(field, self.tensors()[field]), self.input_tensor.dimension_count
         return walked(view, (*self.output_tensor.sizes, *view.sizes), (*(0,) * rank, *view.strides))
 
-    def _by_row(self, target: View) -> View:
-        ones = (1,) * len(target.sizes)
-        return walked(target, (*target.sizes, *ones), (*target.strides, *(0 for _ in ones)))
-
     def told(self) -> tuple[Primitive, ...]:
         """The same as one sum, of the element that is taken and zeros."""
         number, taken = self._taken()
         value = fold("sum", where(number.equals(taken), wide(load(1, self.input_tensor.data_type)), 0))
-        target = self._by_row(View.of("OutputTensor", self.output_tensor))
+        target = by_row(View.of("OutputTensor", self.output_tensor), self.input_tensor.dimension_count)
         sources = (self._over("IndicesTensor"), self._over("InputTensor"))
         return (Reduce(sources, target, value.to(target.data_type), self.input_tensor.dimension_count),)
 

@@ -17,6 +17,7 @@ from anydml.operators.fused import (
     activation_faults,
     fused_level_faults,
 )
+from anydml.operators.lowering import by_row
 from anydml.operators.quantization import difference, quantised, sum_type
 from anydml.operators.schema.fields import Float, Input, OptionalInput, Output, Transform
 from anydml.operators.schema.records import Computed
@@ -202,8 +203,7 @@ class Product(Computed):
         elements = {view.tensor: load(slot, view.data_type) for slot, view in enumerate(views)}
         left, right = self.factors(elements)
         value = self.value(fold("sum", left * right), elements).to(target.data_type)
-        ending = View(target.tensor, target.data_type, (*target.sizes, 1), (*target.strides, 0), target.offset)
-        return Reduce(tuple(views), ending, value, 1)
+        return Reduce(tuple(views), by_row(target, 1), value, 1)
 
     def read(self) -> list[str]:
         """The inputs that are read."""

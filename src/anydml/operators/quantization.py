@@ -20,7 +20,7 @@ from anydml.operators.elementwise import ElementWise, type_of
 from anydml.operators.lowering import wide
 from anydml.operators.schema.fields import Input, Inputs, OptionalInput, Output, Quantization
 from anydml.operators.schema.records import Computed
-from anydml.operators.schema.rules import exact_sizes, fault, same_data_type, same_dimension_count, same_sizes
+from anydml.operators.schema.rules import fault, same_data_type, same_dimension_count, same_sizes, sized_as
 from anydml.operators.schema.sizes import pad
 
 if TYPE_CHECKING:
@@ -171,8 +171,7 @@ class DynamicQuantizeLinear(Computed):
         yield from same_sizes(self, "OutputTensor", "InputTensor")
         yield from same_data_type(self, "OutputZeroPointTensor", "OutputTensor")
         for field in ("OutputScaleTensor", "OutputZeroPointTensor"):
-            counts = list(same_dimension_count(self, field, "InputTensor"))
-            yield from counts or exact_sizes(self, field, (1,) * self.input_tensor.dimension_count, "one element")
+            yield from sized_as(self, field, (1,) * self.input_tensor.dimension_count, "one element")
 
     def lower(self) -> tuple[Primitive, ...]:
         """The range, then the zero point, then a map."""
@@ -374,10 +373,6 @@ class _Blocks(Computed):
         """The output has the input's sizes."""
         yield from self.typed_faults(self.outputs())
         yield from same_sizes(self, "OutputTensor", "InputTensor")
-
-    def implied_output_sizes(self) -> tuple[int, ...]:
-        """The input's."""
-        return self.input_tensor.sizes
 
     def _value(self, x: Expr, views: list[View], slot: int) -> Expr:
         """The output's number, of one of the input and a scale and a zero point, which are sources from a slot on."""

@@ -15,6 +15,7 @@ from anydml.ir.patterns import filled, scaled
 from anydml.ir.verbs import Map, Reduce, Repeat, Write
 from anydml.ir.views import View
 from anydml.operators.fused import FUSED, Activations, FusedActivation, activation_faults
+from anydml.operators.lowering import by_row
 from anydml.operators.schema.fields import Float, Input, OptionalInput, OptionalOutput, Recurrence, dml_name
 from anydml.operators.schema.records import Computed
 from anydml.operators.schema.rules import exact_sizes, fault, same_data_type
@@ -153,7 +154,7 @@ class Way:
         else:
             total = total + reads.of(self.inputs(number, count))
         value = total if finish is None else finish(total, reads)
-        return Reduce(tuple(reads.views), _seen(target, (*target.sizes, 1), (*target.strides, 0)), value, 1)
+        return Reduce(tuple(reads.views), by_row(target, 1), value, 1)
 
     def kept(self, state: str, value: Expr, reads: Reads) -> Expr:
         """A new state, or past a sequence's length the one before."""
@@ -199,7 +200,7 @@ class Way:
         if self._field("bias") is not None:
             for first in (0,) if self._reset_apart else (0, self._width):
                 value = value + reads.of(self._constant("bias", first, self._width))
-        return Reduce(tuple(reads.views), _seen(target, (*target.sizes, 1), (*target.strides, 0)), value, 1)
+        return Reduce(tuple(reads.views), by_row(target, 1), value, 1)
 
     def _start(self, state: str) -> Map:
         """The state before the first step."""

@@ -21,11 +21,10 @@ from anydml.operators.schema.fields import Direction, Input, Output, Reduction, 
 from anydml.operators.schema.records import Computed, OperatorDesc
 from anydml.operators.schema.rules import (
     axis_of_input,
-    exact_sizes,
     fault,
     like_input,
     same_data_type,
-    same_dimension_count,
+    sized_as,
 )
 
 if TYPE_CHECKING:
@@ -190,9 +189,8 @@ class _Reducing(AlongAxes):
     def output_rules(self) -> Iterator[Fault]:
         """The output has those sizes."""
         yield from super().output_rules()
-        counts = list(same_dimension_count(self, "OutputTensor", "InputTensor"))
         source = "those of InputTensor, but 1 along Axes"
-        yield from counts or exact_sizes(self, "OutputTensor", self.implied_output_sizes(), source)
+        yield from sized_as(self, "OutputTensor", self.implied_output_sizes(), source)
 
 
 class Reduce(_Reducing):
@@ -350,10 +348,6 @@ class _CumulativeDesc(OperatorDesc):
     def rules(self) -> Iterator[Fault]:
         """The axis is one of the input's."""
         yield from axis_of_input(self, self.axis)
-
-    def implied_output_sizes(self) -> tuple[int, ...]:
-        """The input's."""
-        return self.input_tensor.sizes
 
     def output_rules(self) -> Iterator[Fault]:
         """The output is of the input's type and sizes."""

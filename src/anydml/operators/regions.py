@@ -18,7 +18,7 @@ from anydml.ir.fetches import nearest
 from anydml.ir.patterns import filled
 from anydml.ir.verbs import Check, Map, Reduce
 from anydml.ir.views import View
-from anydml.operators.lowering import temporary, walked, wide
+from anydml.operators.lowering import by_row, temporary, walked, wide
 from anydml.operators.reductions import is_extreme
 from anydml.operators.schema.fields import (
     Float,
@@ -82,11 +82,6 @@ def word_image(fault: IndexFault, field: str, place: str, found: object) -> Faul
     """Word the number of an image that is not there."""
     rule = f"{field}[{place}] = {found} is outside the {fault.size} images of InputTensor"
     return Fault(field=field, rule=rule, value=fault.indices, way_out=f"take 0 .. {fault.size - 1}")
-
-
-def by_row(view: View, depth: int) -> View:
-    """A target of an element for each row."""
-    return replace(view, sizes=(*view.sizes, *(1,) * depth), strides=(*view.strides, *(0,) * depth))
 
 
 def inside(index: Expr, size: int) -> Expr:

@@ -37,7 +37,7 @@ from anydml.ir.pass_by_pass import InPasses
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map, Reduce, Write
 from anydml.ir.views import View
-from anydml.operators.lowering import copies_of, split, temporary, wide
+from anydml.operators.lowering import by_row, copies_of, split, temporary, wide
 from anydml.operators.manipulation import Moved
 from anydml.operators.schema.fields import Direction, FloatArray, Input, Interpolation, Output, Size2D, dml_name
 from anydml.operators.schema.records import Computed
@@ -578,8 +578,7 @@ def _smoothed(source: View, target: View, k: int, axis: Axis) -> Reduce:
     at[k] = minimum(maximum(place, 0), given(axis.size - 1, INT64))
     element = wide(fetch(0, source.data_type, at)).to(F64)
     value = (fold("sum", element * part) / fold("sum", part)).to(F32)
-    by_row = replace(target, sizes=(*target.sizes, 1), strides=(*target.strides, 0))
-    return Reduce((source,), by_row, value, 1, rows=(2 * reach + 1,))
+    return Reduce((source,), by_row(target, 1), value, 1, rows=(2 * reach + 1,))
 
 
 # The operators
@@ -818,8 +817,7 @@ class _ResampleGrad(Computed):
         # What has no part is left out, whatever it is: 0 times an infinity is none.
         is_part = (number <= last) & (part > 0.0)
         total = fold("sum", where(is_part, element * part, const(0.0, F32)).to(F64))
-        by_row = replace(target, sizes=(*target.sizes, 1), strides=(*target.strides, 0))
-        return Reduce((source,), by_row, total.to(target.data_type), 1, rows=(_most(axis),))
+        return Reduce((source,), by_row(target, 1), total.to(target.data_type), 1, rows=(_most(axis),))
 
 
 _FAR = 2.0**40

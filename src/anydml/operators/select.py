@@ -15,7 +15,15 @@ from anydml.ir.views import View
 from anydml.operators.lowering import temporary, walked, zeros
 from anydml.operators.schema.fields import Direction, Input, Output, Uint
 from anydml.operators.schema.records import Computed
-from anydml.operators.schema.rules import axis_of_input, exact_sizes, fault, same_data_type, same_dimension_count
+from anydml.operators.schema.rules import (
+    axis_of_input,
+    exact_sizes,
+    fault,
+    same_data_type,
+    same_dimension_count,
+    same_sizes_off_axis,
+    sized_as,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,8 +75,7 @@ class TopK(Computed):
         """The values are of the input's type, and both outputs have K along the axis."""
         yield from same_data_type(self, "OutputValueTensor", "InputTensor")
         for field in self.outputs():
-            counts = list(same_dimension_count(self, field, "InputTensor"))
-            yield from counts or exact_sizes(self, field, self._sizes, "InputTensor.Sizes with K along the axis")
+            yield from sized_as(self, field, self._sizes, "InputTensor.Sizes with K along the axis")
 
     def lower(self) -> tuple[Primitive, ...]:
         """The places in their order, then what lies there."""
@@ -286,14 +293,7 @@ class OneHot(Computed):
         """The output is of the values' type, and has the indices' sizes but for the axis."""
         yield from same_data_type(self, "OutputTensor", "ValuesTensor")
         faults = list(same_dimension_count(self, "OutputTensor", "IndicesTensor"))
-        yield from faults
-        pairs = zip(self.output_tensor.sizes, self.indices_tensor.sizes, strict=not faults)
-        for k, (size, wanted) in enumerate(pairs):
-            if not faults and k != self.axis and size != wanted:
-                field = f"OutputTensor.Sizes[{k}]"
-                yield fault(
-                    field, f"must be IndicesTensor.Sizes[{k}], {wanted}, as in every dimension but the axis", size
-                )
+        yield from faults or same_sizes_off_axis(self, "OutputTensor", "IndicesTensor", self.axis)
 
     @classmethod
     def usual_tensor(cls, field: str, first: TensorDesc) -> tuple[DataType, Sizes]:  # noqa: ARG003 - as others

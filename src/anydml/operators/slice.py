@@ -31,12 +31,13 @@ from anydml.operators.schema.fields import (
 )
 from anydml.operators.schema.records import Computed, OperatorDesc
 from anydml.operators.schema.rules import (
-    exact_sizes,
     fault,
+    names_type_of,
     needs_level,
     one_value_per_dimension,
     same_data_type,
     same_dimension_count,
+    sized_as,
     type_faults,
 )
 
@@ -91,8 +92,7 @@ class Slice(OperatorDesc):
     def output_rules(self) -> Iterator[Fault]:
         """The output is of the input's type and of Sizes."""
         yield from same_data_type(self, "OutputTensor", "InputTensor")
-        counts = list(same_dimension_count(self, "OutputTensor", "InputTensor"))
-        yield from counts or exact_sizes(self, "OutputTensor", self.sizes, "the Sizes of the slice")
+        yield from sized_as(self, "OutputTensor", self.sizes, "the Sizes of the slice")
 
     def lower(self) -> tuple[Map]:
         """A copy from the window's view."""
@@ -402,7 +402,5 @@ class Padding1(_Padded):
     def rules(self) -> Iterator[Fault]:
         """PaddingValue is of the type that is said, the input's."""
         yield from super().rules()
-        mine, theirs = DataType(self.padding_value_data_type), self.input_tensor.data_type
-        yield from type_faults(self.padding_value, mine, "PaddingValue")
-        if mine != theirs:
-            yield fault("PaddingValueDataType", f"must be InputTensor.DataType, {theirs.name}", mine, mine.name)
+        yield from type_faults(self.padding_value, DataType(self.padding_value_data_type), "PaddingValue")
+        yield from names_type_of(self, "padding_value_data_type", "InputTensor")

@@ -350,9 +350,9 @@ class OperatorDesc(Record, abc.ABC):
     def implied_output_sizes(self) -> tuple[int, ...]:
         """The output's sizes as the other fields imply them; the largest, where the operator leaves a choice.
 
-        Holds only where `rules()` finds no fault. An operator that implies no output has none.
+        Holds only where `rules()` finds no fault. The first input's, where a class does not say others.
         """
-        raise NotImplementedError  # those that imply one say it
+        return next(iter(self.inputs().values())).sizes
 
     def implied_output_type(self) -> DataType:
         """The output's type, or the usual one where there is a choice: the first input's."""

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from anydml.core.enums import DataType
 from anydml.core.errors import Fault, show
 from anydml.operators.schema.fields import dml_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from anydml.core.enums import DataType, FeatureLevel
+    from anydml.core.enums import FeatureLevel
     from anydml.operators.schema.records import OperatorDesc
 
 
@@ -41,6 +42,27 @@ def exact_sizes(desc: OperatorDesc, field: str, sizes: Sequence[int], source: st
     mine = desc.tensors()[field].sizes
     if mine != tuple(sizes):
         yield fault(f"{field}.Sizes", f"must be {tuple(sizes)}, {source}", mine)
+
+
+def sized_as(desc: OperatorDesc, field: str, sizes: Sequence[int], source: str) -> Iterator[Fault]:
+    """Check that a tensor has InputTensor's dimension count, and then the sizes that a source gives."""
+    yield from list(same_dimension_count(desc, field, "InputTensor")) or exact_sizes(desc, field, sizes, source)
+
+
+def same_sizes_off_axis(desc: OperatorDesc, field: str, other: str, axis: int) -> Iterator[Fault]:
+    """Check that two tensors of one dimension count differ along an axis at most."""
+    mine, theirs = desc.tensors()[field].sizes, desc.tensors()[other].sizes
+    for k, (size, wanted) in enumerate(zip(mine, theirs, strict=True)):
+        if k != axis and size != wanted:
+            must = f"must be {other}.Sizes[{k}], {wanted}, as in every dimension but the axis"
+            yield fault(f"{field}.Sizes[{k}]", must, size)
+
+
+def names_type_of(desc: OperatorDesc, name: str, field: str) -> Iterator[Fault]:
+    """Check that an attribute names the type of a tensor."""
+    mine, theirs = DataType(getattr(desc, name)), desc.tensors()[field].data_type
+    if mine != theirs:
+        yield fault(dml_name(name), f"must be {field}.DataType, {theirs.name}", mine, mine.name)
 
 
 def axis_of_input(desc: OperatorDesc, axis: int, field: str = "InputTensor") -> Iterator[Fault]:
