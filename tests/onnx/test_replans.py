@@ -124,6 +124,26 @@ def test_a_new_size_is_neither_traced_nor_rewritten(work: Work) -> None:
     assert (passes - before[2]) // 3 < steps // 2  # layers are alike, and planned once
 
 
+def test_a_size_that_is_cast_to_int32_stays_open(work: Work) -> None:
+    nodes = [
+        node("Shape", "x", "shape"),
+        node("Cast", "shape", "small", to=6),
+        *(node("Gather", "small second", "count"), node("Mul", "count two", "twice")),
+        *(node("Cast", "twice", "wide", to=7), node("Concat", "minus wide", "wanted", axis=0)),
+        *(node("Add", "x one", "y0"), node("Reshape", "y0 wanted", "y"), node("Add", "twice two", "told")),
+    ]
+    tensors = {
+        "second": np.array([1]), "two": np.array([2], "int32"), "minus": np.array([-1]), "one": np.ones((), "float32"),
+    }  # fmt: skip
+    made = model(nodes, {"x": ("float32", ["n", "m"])}, "y told", tensors)
+    loaded = dml.onnx.load(made.SerializeToString())
+    for m in (40, 50, 70, 45, 61, 83):
+        found = loaded.run({"x": np.zeros((2, m), "float32")})
+        assert found["y"].shape == (1, 2 * m)
+        assert (found["told"].dtype, found["told"].tolist()) == (np.dtype("int32"), [2 * m + 2])
+    assert work.traces == 3
+
+
 def test_a_new_size_answers_as_a_model_that_is_loaded_for_it(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     data = network()
     loaded = dml.onnx.load(data)

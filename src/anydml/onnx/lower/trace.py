@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 _MOST = 64
 """Elements of a tensor that are computed one by one."""
 _WHOLE = (INT32, INT64)
+_INT32, _INT64 = 6, 7
+"""ONNX's numbers of the types that sizes may have."""
 
 
 def compute_sizes(node: Node, inputs: Sequence[Value | None]) -> list[Value | None] | None:
@@ -59,9 +61,11 @@ def compute_sizes(node: Node, inputs: Sequence[Value | None]) -> list[Value | No
     made = np.asarray(made)
     if made.dtype == bool:
         return [Value.of(BOOL, made)]
+    if node.kind == "Cast":
+        element = INT32 if node.integer("to") == _INT32 else INT64
     if not any(type(one) is OpenSize for one in made.flat):
         return [Value.of(element, made.astype(np.int64))]
-    return [Value(element, made.shape, Known(made.reshape(-1)))]
+    return [Value(element, made.shape, Known(made.reshape(-1), held=element.held))]
 
 
 def _array(value: Value) -> Array | None:
@@ -112,7 +116,11 @@ def _concat(node: Node, *parts: Array) -> Array | None:
 
 
 def _cast(node: Node, data: Array) -> Array | None:
-    return data if node.integer("to") in (6, 7) and node.input(0).element in _WHOLE else None
+    """A type of as many bits or more holds every number; what INT32 does not hold is another's task."""
+    if node.integer("to") not in (_INT32, _INT64) or node.input(0).element not in _WHOLE:
+        return None
+    is_held = node.integer("to") == _INT64 or all(-(2**31) <= one < 2**31 for one in data.flat)
+    return data if is_held else None
 
 
 def _each(compute: Callable[..., Any]) -> Callable[..., Array | None]:

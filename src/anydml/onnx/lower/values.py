@@ -47,11 +47,13 @@ class Known:
         is_readable: bool = False,
         fill: Callable[[np.ndarray[Any, Any]], object] | None = None,
         is_open: bool = False,
+        held: np.dtype[Any] | None = None,
     ) -> None:
+        """Open sizes are `held` in another type than INT64, where one is given."""
         self.opened = flat if flat is not None and flat.dtype == object else None
         """A few elements of which some are open sizes."""
         if self.opened is not None:
-            flat, make, is_open = None, functools.partial(_as_int64, self.opened), True
+            flat, make, is_open = None, functools.partial(_as_numbers, self.opened, held or np.dtype(np.int64)), True
         self._flat, self._make = flat, make
         self.is_open = is_open
         """Whether they depend on sizes that are open: they are computed for each set of them."""
@@ -124,8 +126,8 @@ class OpenData(SharedData):
         return super().look()
 
 
-def _as_int64(opened: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return np.array([operator.index(one) for one in opened], np.int64)
+def _as_numbers(opened: np.ndarray[Any, Any], held: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    return np.array([operator.index(one) for one in opened], held)
 
 
 class Parts(NamedTuple):
@@ -184,7 +186,7 @@ class Value:
         """A tensor that is known."""
         if tape_on() is not None and is_open(array):
             opened = np.array(array, object)
-            return cls(element, opened.shape, Known(opened.reshape(-1)), source=source)
+            return cls(element, opened.shape, Known(opened.reshape(-1), held=element.held), source=source)
         held = np.asarray(array, element.held)
         return cls(element, held.shape, Known(np.ascontiguousarray(held).reshape(-1)), source=source)
 
