@@ -12,7 +12,7 @@ import anydml as dml
 from anydml.engines.cpu import schedules
 from anydml.engines.cpu.conv import direct
 from anydml.engines.cpu.conv.microkernel import DirectTile, make_direct_tile
-from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.families import AVX2, figures
 from anydml.engines.cpu.features import has_feature, reads_pixels
 from assembled import assembly
 
@@ -112,7 +112,7 @@ def test_bits_do_not_depend_on_row_blocks_or_threads(monkeypatch: pytest.MonkeyP
 def test_vectors_of_eight_lanes(planned: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """As a CPU without AVX-512 has them."""
     for module in (schedules, direct):
-        monkeypatch.setattr(module, "has_feature", lambda _: False)
+        monkeypatch.setattr(module, "figures", lambda: AVX2)
     check(whole(1, 1, 3, 6, 7), whole(2, 24, 3, 3, 3), whole(3, 1, 24, 1, 1), start_padding=(1, 1), end_padding=(1, 1))
     assert {tile.lanes for tile in planned} == {8}
 
