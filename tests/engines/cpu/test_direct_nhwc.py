@@ -12,7 +12,7 @@ import anydml as dml
 import strides
 from anydml.engines.cpu.conv import direct
 from anydml.engines.cpu.conv import nhwc as pixels
-from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.families import AVX2, figures
 from anydml.engines.cpu.features import has_feature, reads_pixels
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def test_one_tap_of_places_that_share_lines_of_a_cache_is_packed(
 
 def test_vectors_of_eight_lanes(planned: list[DirectTile], monkeypatch: pytest.MonkeyPatch) -> None:
     """As a CPU without AVX-512 has them."""
-    monkeypatch.setattr(direct, "has_feature", lambda _: False)
+    monkeypatch.setattr(direct, "figures", lambda: AVX2)
     x, filters = beside(whole(1, 1, 3, 6, 7)), whole(2, 27, 3, 3, 3)
     found, wanted = (compute(engine, x, filters, None, start_padding=(1, 1)) for engine in ("cpu", "reference"))
     np.testing.assert_array_equal(found, wanted)
