@@ -327,3 +327,21 @@ def test_only_numbers_of_float16_need_a_cpu_that_converts_them(monkeypatch: pyte
     ]
     for primitive, falls_back in cases:
         assert isinstance(CpuEngine().compile(primitive), ReferenceProgram) == falls_back, primitive
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "uint8"])
+def test_rows_whose_target_lies_anywhere_on_a_line(dtype: str) -> None:
+    """Vectors begin where one is aligned: sums in place, of rows that begin and end anywhere within a vector."""
+    size, device = np.dtype(dtype).itemsize, dml.Device("cpu")
+    whole = 4096 // size
+    for n in (whole, whole + 1, whole + 63, 2 * whole - 1):
+        desc, other = dml.TensorDesc(dtype, (n,)), values(n, dtype)
+        compiled = device.compile(dml.ElementWiseAdd(a_tensor=desc, b_tensor=desc, output_tensor=desc))
+        for first in range(64 // size + 1):
+            memory = values(n + 64 // size + 9, dtype)
+            want = memory.copy()
+            with np.errstate(all="ignore"):
+                want[first : first + n] += other
+            x = memory[first : first + n]
+            compiled.bind(x, other, out=x).dispatch()
+            assert_same(memory, want, (n, first))

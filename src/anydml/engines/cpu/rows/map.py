@@ -50,8 +50,10 @@ if TYPE_CHECKING:
 # number, and a fetch's source does not move.
 #
 # A row goes by whole vectors. What is left at its end is computed first, by a vector that overlaps the last whole one,
-# and written last: in place, every element is read before it is written. A row that is shorter than a vector goes by
-# way of the stack, where its last element is repeated, so that nothing is computed of what nobody gave.
+# and written last: in place, every element is read before it is written. So is the vector at its beginning, where those
+# after it are aligned in the target: a store across two lines of the cache takes twice as long. A row that is shorter
+# than a vector goes by way of the stack, where its last element is repeated, so that nothing is computed of what nobody
+# gave.
 
 
 class Shape(NamedTuple):
@@ -73,6 +75,8 @@ class Shape(NamedTuple):
     """How many targets, one after the other, have their elements in turn: 2 for the even and the odd ones of a row."""
     soon: bool = False
     """Whether lines that are written soon are fetched ahead, each target's so many bytes as its word says."""
+    aligns: bool = False
+    """Whether whole vectors begin where one of the target is aligned, of a row that has one target."""
 
 
 def make_map(values: Sequence[Expr], shape: Shape) -> str:
@@ -93,6 +97,8 @@ class _View:
     """How far a coordinate's lanes are on from its first."""
     stack: Value
     """Where a short row lies; of a target also the vector that is written last."""
+    head: Value
+    """Where a target's first vector lies until it is written, ahead of aligned ones."""
     strides: Sequence[Value]
     """Of what is fetched, in bytes."""
     soon: Value
@@ -112,8 +118,9 @@ class _View:
         """Whether a short row of it goes by way of the stack."""
 
 
-_ALL, _TAIL, _REST, _SHORT = range(4)
-"""What a run over vectors is: all of a row, its end ahead of the rest, that rest, or all of a short row."""
+_ALL, _TAIL, _REST, _SHORT, _HEAD = range(5)
+"""What a run over vectors is: all of a row, its end ahead of the rest, that rest, all of a short row, or the vector at
+its beginning ahead of aligned ones."""
 
 
 class _Row:
@@ -147,11 +154,14 @@ class _Row:
         """The whole text."""
         f, n, lanes = self.f, self.n, self.lanes
         self._enter()
-        over = n & (lanes - 1)
+        aligns = self.shape.aligns
+        head = self._count_to_aligned() if aligns else f.value(0, "i64")
+        over = (n - head if aligns else n) & (lanes - 1)
         whole, rest = n - over, n - lanes
         long, again, short, enter, end, out, done = map(
             f.label, ("long", "again", "short", "enter", "end", "out", "done")
         )
+        after = f.label("after") if aligns else again
         ends: list[tuple[str, list[Value]]] = []
 
         def go_in(run: dict[Any, Value]) -> None:
@@ -160,7 +170,7 @@ class _Row:
 
         f.branch(n < lanes, short, long)
         f.open(long)
-        is_all, run = over.eq(0), self._run(_TAIL, n)
+        is_all, run = (over | head if aligns else over).eq(0), self._run(_TAIL, n)
         run["first"] = f.select(is_all, 0, rest)
         run["state"] = f.select(is_all, f.value(_ALL, "i32"), run["state"])
         for view in self.written:
@@ -169,7 +179,10 @@ class _Row:
             run[view, "step"] = f.select(is_all, view.step, view.apart)
         go_in(run)
         f.open(again)
-        go_in(self._run(_REST, whole))
+        if aligns:
+            go_in(self._run(_HEAD, f.value(lanes, "i64")))
+            f.open(after)
+        go_in({**self._run(_REST, whole), "first": head})
         f.open(short)
         go_in(self._run(_SHORT, f.value(lanes, "i64")))
         # One block for all of them, not a loop around it.
@@ -180,7 +193,7 @@ class _Row:
                 view.on = f.splat(view.step, lanes) * run["lane"]
         with f.loop(run["first"], run["stop"], lanes, is_entered=True) as i:
             self._vectors(i, run)
-        f.switch(run["state"], done, {_TAIL: again, _REST: end, _SHORT: out})
+        f.switch(run["state"], done, {_TAIL: again, _REST: end, _SHORT: out} | ({_HEAD: after} if aligns else {}))
         # The loop of short rows comes first, and lies within 32 bytes so, which an x86 decodes at once.
         f.open(out)
         with f.loop(0, n, is_entered=True) as o:
@@ -190,6 +203,10 @@ class _Row:
         f.go(done)
         f.open(end)
         for view in self.written:
+            if aligns:
+                self._store(
+                    view, f.load(view.vector, view.head, align=view.align), view.place, f.value(0, "i64"), view.step
+                )
             self._store(view, f.load(view.vector, view.stack, align=view.align), view.place, rest, view.step)
         f.go(done)
         f.open(done)
@@ -201,7 +218,8 @@ class _Row:
         run: dict[Any, Value] = {"first": f.value(0, "i64"), "stop": stop, "state": f.value(state, "i32")}
         moved = [view for view in self.sources if view.is_moved]
         for view in (*self.written, *moved):
-            run[view] = view.stack if is_short else view.place
+            is_apart = state == _HEAD and not view.is_source
+            run[view] = view.head if is_apart else view.stack if is_short else view.place
             run[view, "step"] = f.value(view.apart, "i64") if is_short else view.step
         if self.has_lanes:
             run["lane"] = self.counts
@@ -217,6 +235,13 @@ class _Row:
                     f.store(element, view.stack + j * (view.width * view.every), align=1)
         return run
 
+    def _count_to_aligned(self) -> Value:
+        """The elements of the target, fewer than a vector has, before the first that is aligned as a vector."""
+        f, (target,) = self.f, self.written
+        size = min(target.width * self.lanes, LINE)
+        bytes_on = (0 - f.address(target.place)) & (size - 1)
+        return f.select(self.n < 2 * self.lanes, 0, bytes_on >> (target.width.bit_length() - 1))
+
     # Before all vectors
 
     def _word(self, index: int, kind: str = "i64") -> Value:
@@ -227,6 +252,8 @@ class _Row:
         f, views = self.f, [*self.sources, *self.targets]
         for view in self.written:
             view.stack = f.stack(view.vector, align=view.align)
+            if self.shape.aligns:
+                view.head = f.stack(view.vector, align=view.align)
         for i, view in enumerate(views):
             view.place = view.base = f.load("i64" if view.is_coordinate else "ptr", self.places + 8 * i)
             if view.is_coordinate and self.fetches:
@@ -418,7 +445,8 @@ def plan_map(primitive: Map) -> KernelProgram | None:
             numbers += [(fetches[leaf] or 0) * width, *(stride * width for stride in source.strides)]
     is_run = len(targets) == 1 and steps[-1] == 1
     stream = is_run and is_streamed(count * widths[-1], loops.count * widths[-1])
-    shape = Shape(leaves, rows, lanes, stream, woven=woven, soon=bool(soon))
+    aligns = is_run and not stream and 0 < of.aligned_from <= count * widths[-1]
+    shape = Shape(leaves, rows, lanes, stream, woven=woven, soon=bool(soon), aligns=aligns)
     if outer and len(views) < VIEWS and _comes_from_far(shape, sources):
         # The number of a row is one view more, by which those ahead are known to be there.
         first = len(leaves)
@@ -555,7 +583,8 @@ def word_of(node: Expr) -> int:
 
 def row_kernel(values: Sequence[Expr], shape: Shape) -> Kernel:
     """The kernel that computes a row, with a value for each target."""
-    key = f"{digest(*values)} {shape.rows} {shape.lanes} {shape.stream} {shape.ahead} {shape.woven} {shape.soon}"
+    marks = f"{shape.stream} {shape.ahead} {shape.woven} {shape.soon} {shape.aligns}"
+    key = f"{digest(*values)} {shape.rows} {shape.lanes} {marks}"
     name = f"map {hashlib.sha256(key.encode()).hexdigest()[:32]}"
     return get_kernel(name, functools.partial(make_map, values, shape))
 
