@@ -56,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(table.line(result, shown), flush=True)
             if options.json:
                 options.json.write_text(json.dumps({**about, "rows": results}, indent=1))
-    except dml.EngineMissingError as error:
+    except dml.MissingDependencyError as error:
         sys.exit(str(error))
     except DeviceLostError as error:
         lost = True

@@ -24,7 +24,7 @@ total = x + hidden * 2.0
 heads = dml.identity(total).reinterpret((1, 4, 2, 4), (32, 8, 4, 1))
 
 # auto weights = dml::ActivationSoftmax(heads, axes);
-weights = dml.softmax1(heads, axes=[3]).named("weights")
+weights = dml.softmax(heads).named("weights")
 
 # auto top = dml::Reduce(weights, DML_REDUCE_FUNCTION_MAX, {3});
 top = dml.reduce(weights, "MAX", axes=[3]).named("top")

@@ -6,7 +6,7 @@ import anydml as dml
 
 try:
     device = dml.Device("cuda")
-except dml.EngineMissingError as missing:
+except dml.MissingDependencyError as missing:
     print(f"not here: {missing}")
 else:
     import torch

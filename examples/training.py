@@ -72,9 +72,9 @@ def compile_step(device: str = "cpu") -> dml.CompiledGraph:
     scores = ops.gemm(flat, w3) + b3
 
     wanted = ops.one_hot(kinds, graph.constant(np.array([0, 1], "float32")), (COUNT, KINDS), axis=1)
-    loss = ops.reduce(ops.log_softmax1(scores, axes=1) * wanted, "SUM") * (-1 / COUNT)
+    loss = ops.reduce(ops.log_softmax(scores, axis=1) * wanted, "SUM") * (-1 / COUNT)
 
-    to_scores = (ops.softmax1(scores, axes=1) - wanted) * (1 / COUNT)  # of the two functions above together
+    to_scores = (ops.softmax(scores, axis=1) - wanted) * (1 / COUNT)  # of the two functions above together
     to_w3, to_b3 = ops.gemm(flat, to_scores, trans_a=True), ops.reduce(to_scores, "SUM", axes=0)
     to_means = ops.gemm(to_scores, w3, trans_b=True).reinterpret(means.sizes)
     to_bent2 = ops.average_pooling_grad(to_means, 2, strides=2, output_sizes=bent2.sizes)

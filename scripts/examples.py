@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.api.derived import arguments_of, function_of, parameters_of
+from anydml.api.derived import arguments_of, newest_function_of, parameters_of
 from anydml.api.describing import argument_name
 from anydml.api.functions import derived_classes
 from anydml.arrays.tensor import TensorDesc
 from anydml.core.enums import DataType, FeatureLevel
+from anydml.core.results import result_name
 from anydml.ir.expressions import FUNCTIONS
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map, Reduce
@@ -63,6 +64,7 @@ CALLS = {
         f"quantized_linear_convolution({_BYTES}, 0.5, {_FILTER.format('int8')}, 0.25, 0.125)"
     ),
     **{f"{name}_pooling{more}": f"{name}_pooling{more}({_IMAGE}, 2)" for name, more in _POOLINGS},
+    **{f"max_pooling{more}": f"max_pooling{more}({_IMAGE}, 2, output_indices=True)" for more in (1, 2)},
     "average_pooling_grad": f"average_pooling_grad({_IMAGE}, 2)",
     "max_pooling_grad": f"max_pooling_grad({_IMAGE}, {_FILTER.format('float32')}, 2)",
     "max_unpooling": (
@@ -74,7 +76,7 @@ CALLS = {
     "quantized_linear_add": (
         'quantized_linear_add(np.array([1, 2, 3], "uint8"), 0.5, np.array([10, 20, 30], "uint8"), 0.25, 0.5)'
     ),
-    "dynamic_quantize_linear": f"dynamic_quantize_linear({_LINE})[0]",
+    "dynamic_quantize_linear": f"dynamic_quantize_linear({_LINE}).output",
     "padding": f'padding({_A.format("float32")}, [0, 1], [1, 0], "EDGE")',
     "padding1": f"padding1({_A.format('int32')}, [0, 1], [1, 0], padding_value=9)",
     "tile": f"tile({_A.format('int32')}, [1, 2])",
@@ -96,7 +98,7 @@ CALLS = {
     ),
     "roi_align_grad": (
         "roi_align_grad(np.array([[[[1, 2]]]], 'float32'), np.array([[0, 0, 4, 2]], 'float32'),"
-        " np.array([0], 'uint32'), output_sizes=[1, 1, 2, 4]).ravel()"
+        " np.array([0], 'uint32'), output_sizes=[1, 1, 2, 4]).gradient.ravel()"
     ),
     "resample": f'resample({_A.format("float32")}, [1, 2], "LINEAR")',
     "resample1": f"resample1({_A.format('float32')}, [1, 2], [0, 0], [0, 0])",
@@ -110,7 +112,8 @@ CALLS = {
     "scatter": "scatter(np.array([[1, 2, 3], [4, 5, 6]]), np.array([[1, 0, 1]]), np.array([[7, 8, 9]]), axis=0)",
     **{
         name: (
-            f"{name}({_STEPS}, {_WEIGHTS.format(rows)}, {_WEIGHTS.format(rows)}, activation_descs={functions}).ravel()"
+            f"{name}({_STEPS}, {_WEIGHTS.format(rows)}, {_WEIGHTS.format(rows)}, activation_descs={functions})"
+            ".sequence.ravel()"
         )
         for name, rows, functions in (
             ("rnn", 1, ["RELU"]),
@@ -120,11 +123,11 @@ CALLS = {
     },
     "multihead_attention": (
         f"multihead_attention({_HEADS.format('[[[9, 0], [0, 9]]]')}, {_HEADS.format('[[[9, 0], [0, 9]]]')},"
-        f" {_HEADS.format('[[[1, 2], [3, 4]]]')})"
+        f" {_HEADS.format('[[[1, 2], [3, 4]]]')}).output"
     ),
     "multihead_attention1": (
         f"multihead_attention1({_HEADS.format('[[[9, 0, 0, 9]]]')}, {_HEADS.format('[[[9, 0], [0, 9]]]')},"
-        f" {_HEADS.format('[[[1, 2], [3, 4]]]')}, query_head_count=2)"
+        f" {_HEADS.format('[[[1, 2], [3, 4]]]')}, query_head_count=2).output"
     ),
     "top_k": "top_k(np.array([3, 9, 4, 9]), axis=0, k=2)",
     "top_k1": "top_k1(np.array([3, 9, 4, 9]), 0, 3, 'INCREASING')",
@@ -132,7 +135,8 @@ CALLS = {
     "random_generator": "random_generator(np.array([0, 0, 0, 0, 7, 0], 'uint32'), [2, 2], output_state=True)",
     "one_hot": "one_hot(np.array([[1], [3]]), np.array([[0, 5]]), [2, 4], axis=1)",
     "adam_optimizer": (
-        "adam_optimizer(*(np.array([n, 0.5], 'float32') for n in (2, 0, 0, 8)), np.array([1], 'uint32'), 0.25)[0]"
+        "adam_optimizer(*(np.array([n, 0.5], 'float32') for n in (2, 0, 0, 8)), np.array([1], 'uint32'), 0.25)"
+        ".parameters"
     ),
     "slice_grad": f"slice_grad({_A.format('int32')}, [3, 3], [0, 0], [3, 3], [2, -2])",
 }
@@ -163,7 +167,7 @@ def example_of(name: str, cls: type[OperatorDesc]) -> list[str]:
         call = f"{name}({', '.join([*words, *required])})"
         result = eval(call, {"np": np, name: _on_reference(cls)})  # noqa: S307 - the calls are written in this project
         if cls.gives_several():
-            call, result = f"{call}[0]", result[0]
+            call, result = f"{call}.{result_name(cls.output_names()[0])}", result[0]
         if _is_rounded(cls):
             call, result = f"{call}.round(3)", result.round(3)
         found = found or [call, repr(result)]
@@ -173,7 +177,7 @@ def example_of(name: str, cls: type[OperatorDesc]) -> list[str]:
 
 
 def _on_reference(cls: type[OperatorDesc]) -> Any:
-    return lambda *args, **named: function_of(cls)(*args, device="reference", **named)
+    return lambda *args, **named: newest_function_of(cls)(*args, device="reference", **named)
 
 
 def _array(numbers: list[Any], allowed: frozenset[DataType], *, is_float: bool) -> str:

@@ -20,11 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import anydml
-from anydml.api.derived import RENAMED, arguments_of, document, parameters_of
+from anydml.api.derived import RENAMED, arguments_of, document, family_of, parameters_of
 from anydml.api.describing import argument_name
-from anydml.api.functions import WRITTEN, derived_classes
+from anydml.api.functions import WRITTEN, derived_classes, exact_classes
 from anydml.api.numpy_names import FAMILIAR
 from anydml.core.enums import AxisDirection, DataType, IndexMode
+from anydml.core.operator_type import function_name
+from anydml.core.results import result_name
 from anydml.operators import OPERATORS, OperatorDesc, ScaleBias
 from anydml.operators.fused import FusedActivation
 from anydml.operators.schema.fields import dml_name
@@ -44,7 +46,7 @@ HEAD = '''# mypy: disable-error-code="overload-overlap"
 """The names of `import anydml`. Written by `python -m scripts.write_stub`."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol, TypeVar, overload
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +60,8 @@ class _HasShape(Protocol):
 
 _S = TypeVar("_S", bound=np.generic)
 _A = TypeVar("_A", bound=_HasShape)
+_R = TypeVar("_R")
+_Q = TypeVar("_Q")
 _Number = float | np.number[Any] | np.bool_
 _Plain = _Number | Sequence[Any]
 _Device = Device | DeviceName | str
@@ -97,14 +101,15 @@ def spellings() -> list[str]:
     return [f"_{key} = {key} | Literal[{', '.join(map(repr, names[key]))}]" for key in sorted(names)]
 
 
-def parameters(cls: type[OperatorDesc], tensors: dict[str, str], asked: str) -> str:
-    """The parameters of a function, given the types of the inputs by their names, and of what asks for an output."""
-    hints = get_type_hints(cls, include_extras=True)
-    optional = set(map(argument_name, cls.optional_outputs()))
+def parameters(family: tuple[type[OperatorDesc], ...], tensors: dict[str, str]) -> str:
+    """The parameters of a function, given the types of the inputs by their names."""
+    hints = get_type_hints(family[-1], include_extras=True)
+    optional = set(map(argument_name, family[-1].optional_outputs()))
     parts = []
-    for name, default in arguments_of(cls).items():
-        hint = tensors.get(name) or (asked if name in optional else written(hints.get(name, Sequence[int])))
-        if name == "axes":
+    for name, default in arguments_of(*family).items():
+        own = "axes" if name == "axis" and name not in hints else name
+        hint = tensors.get(name) or ("bool" if name in optional else written(hints.get(own, Sequence[int])))
+        if own == "axes":
             hint = f"int | {hint}"
         if default is None and "None" not in hint:
             hint += " | None"
@@ -112,14 +117,22 @@ def parameters(cls: type[OperatorDesc], tensors: dict[str, str], asked: str) -> 
     return ", ".join(parts)
 
 
-def _are_typed_alike(cls: type[OperatorDesc]) -> bool:
-    """Whether all outputs have the types of the first: those of TOP_K's places are not those of its elements."""
-    kinds = [[row.tensors[dml_name(name)].data_types for row in cls.support] for name in cls.output_names()]
-    return all(kind == kinds[0] for kind in kinds)
+def results_class(cls: type[OperatorDesc]) -> str:
+    """The class of several results: those of the first one's types, of other types, and those that may be None."""
+    names = cls.output_names()
+    kinds = {name: [row.tensors[dml_name(name)].data_types for row in cls.support] for name in names}
+    lines = [f"class _{cls.__name__}Results(NamedTuple, Generic[_R, _Q]):"]
+    for name in names:
+        kind = "Any" if name in cls.optional_outputs() else "_R" if kinds[name] == kinds[names[0]] else "_Q"
+        lines.append(
+            f"    {result_name(name)}: {kind}{'  # type: ignore[assignment]' * hasattr(tuple, result_name(name))}"
+        )
+    return "\n".join(lines)
 
 
-def declare(name: str, cls: type[OperatorDesc]) -> str:
+def declare(name: str, *family: type[OperatorDesc]) -> str:
     """The overloads of a function: NumPy's arrays, other libraries', a graph's expressions, and what has no type."""
+    outputs, cls = family[0].output_names(), family[-1]
     inputs = {dml_name(field): argument_name(field) for field in cls.input_names()}
     alike = cls.typed_alike() if issubclass(cls, Computed) else {}
     output = dml_name(cls.output_names()[0])
@@ -130,25 +143,22 @@ def declare(name: str, cls: type[OperatorDesc]) -> str:
     made = cls.result_type if issubclass(cls, Computed) else DataType.UINT8
     result = "NDArray[_S]" if shares else f"NDArray[np.{made.name.lower()}]" if made else "NDArray[Any]"
     plain = " | _Plain" if len(inputs) > 1 else ""
-    several = result if _are_typed_alike(cls) else "NDArray[Any]"
     both, nothing = "device: _Device | None = None", "out: None = None, device: None = None"
     cases: tuple[tuple[dict[str, str], str, str, str, str], ...] = (
-        (arrays, " | _Plain", result, several, f"out: {{}} | None = None, {both}"),
+        (arrays, " | _Plain", result, "NDArray[Any]", f"out: {{}} | None = None, {both}"),
         (dict.fromkeys(inputs, "_A"), " | _Plain", "_A", "_A", f"out: {{}} | None = None, {both}"),
         (dict.fromkeys(inputs, "Expression"), plain, "Expression", "Expression", nothing),
         (dict.fromkeys(inputs, "Any"), "", "Any", "Any", f"out: Any = None, {both}"),
     )
     lines: list[str] = []
-    for own, others, one, many, options in cases:
+    for own, others, one, other, options in cases:
         tensors = {argument: own[field] + others for field, argument in inputs.items()}
-        forms = [] if cls.gives_several() else [("Literal[False]" if cls.optional_outputs() else "bool", one)]
-        if cls.gives_several() or cls.optional_outputs():
-            forms.append(("bool", f"list[{many}]"))
-        for asked, returned in [("bool", "Any")] if one == "Any" else forms:
-            given = parameters(cls, tensors, asked)
-            text = f"def {name}({given}, *, {options.format(returned)}) -> {returned}:"
-            said = f'\n    """{document(cls).splitlines()[0]}"""'
-            lines += ["@overload", f"{text} ..." if lines else text + said]
+        several = len(outputs) > 1
+        returned = f"_{cls.__name__}Results[{one}, {other}]" if several else one
+        out = f"Sequence[{other}] | {one}" if several else one
+        text = f"def {name}({parameters(family, tensors)}, *, {options.format(out)}) -> {returned}:"
+        said = f'\n    """{document(*family).splitlines()[0]}"""'
+        lines += ["@overload", f"{text} ..." if lines else text + said]
     return "\n".join(lines)
 
 
@@ -157,7 +167,7 @@ def declare_written(function: Callable[..., Any]) -> str:
     given = inspect.signature(function).parameters.values()
     first = next(iter(given)).name
     plural = {"tensors": "Sequence[{}]"}.get(first, "{}")
-    many = "list[{}]" if function.__name__ == "split" else "{}"
+    many = "tuple[{}, ...]" if function.__name__ == "split" else "{}"
     kept = "NDArray[Any]" if function.__name__ == "cast" else "NDArray[_S]"
     cases = [
         ("NDArray[_S]", kept, "_Device | None"),
@@ -240,7 +250,12 @@ def explain_stub() -> str:
 
 def stub() -> str:
     """The whole text."""
-    functions = [declare(name, cls) for name, cls in sorted(derived_classes().items())]
+    several = [cls for cls in derived_classes().values() if len(cls.output_names()) > 1]
+    functions = [results_class(cls) for cls in several]
+    functions += [declare(name, *family_of(cls)) for name, cls in sorted(derived_classes().items())]
+    exact = exact_classes()
+    functions += [declare(name, cls) for name, cls in exact.items() if len(family_of(cls)) > 1]
+    renamed = RENAMED | {name: function_name(cls.type) for name, cls in exact.items() if len(family_of(cls)) == 1}
     functions += [declare_written(function) for function in WRITTEN]
     modules = [name for name in dir(anydml) if name not in anydml.__all__ and not name.startswith("_")]
     return "\n".join(
@@ -256,7 +271,7 @@ def stub() -> str:
             f"__all__ = {anydml.__all__!r}",
             "",
             *functions,
-            *(f"{name} = {known}" for name, known in RENAMED.items()),
+            *(f"{name} = {known}" for name, known in renamed.items()),
             "",
         ]
     )

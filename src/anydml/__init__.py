@@ -37,16 +37,15 @@ from anydml.core.errors import (
     BindingError,
     DescriptionError,
     DmlError,
-    EngineMissingError,
     Fault,
     FeatureLevelError,
     IndexRangeError,
+    MissingDependencyError,
     ModelError,
     ModelFileError,
     Place,
     UnsupportedError,
 )
-from anydml.core.errors import PackageMissingError as _PackageMissingError
 from anydml.core.late_imports import import_alone as _import
 from anydml.core.operator_type import OperatorType
 from anydml.core.symbolic_sizes import Size
@@ -87,18 +86,23 @@ __all__ = sorted(
 )
 _MODULES = ("dask", "dxdispatch", "explain", "onnx", "onnxruntime", "pydirectml")
 """They are imported when they are first asked for."""
+_FORMER = {"EngineMissingError": "MissingDependencyError", "PackageMissingError": "MissingDependencyError"}
+"""Names of the release before, for one release."""
 
 
 def __getattr__(name: str) -> object:
     if name in (*_MODULES, "models"):
-        try:
-            return _import(f"{__name__}.{name}")
-        except EngineMissingError as error:
-            raise _PackageMissingError(error.subject, error.faults) from error.__cause__
+        return _import(f"{__name__}.{name}")
+    if name in _FORMER:
+        _import("warnings")
+        import warnings  # for old names alone
+
+        warnings.warn(f"anydml.{name} is anydml.{_FORMER[name]} now", FutureWarning, stacklevel=2)
+        return globals()[_FORMER[name]]
     if name in _RENAMED:
         globals()[name] = renamed = getattr(_functions, _RENAMED[name])
         return renamed
-    if name.startswith("_") or name not in _functions.derived_classes():
+    if name.startswith("_") or name not in {**_functions.derived_classes(), **_functions.exact_classes()}:
         _import("anydml.api.unknown")
         from anydml.api.unknown import word_unknown  # for errors alone
 

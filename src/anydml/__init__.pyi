@@ -3,7 +3,7 @@
 """The names of `import anydml`. Written by `python -m scripts.write_stub`."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol, TypeVar, overload
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from anydml.api.expression import Expression as Expression
 from anydml.api.numpy_names import all as all, amax as amax, amin as amin, any as any, argsort as argsort, average as average, broadcast_to as broadcast_to, cat as cat, concatenate as concatenate, cumprod as cumprod, cumsum as cumsum, embedding as embedding, equal as equal, expand_dims as expand_dims, flip as flip, greater as greater, greater_equal as greater_equal, group_norm as group_norm, isfinite as isfinite, isinf as isinf, isnan as isnan, layer_norm as layer_norm, less as less, less_equal as less_equal, logsumexp as logsumexp, matmul as matmul, not_equal as not_equal, pad as pad, permute as permute, prod as prod, reshape as reshape, rms_norm as rms_norm, rsqrt as rsqrt, sort as sort, square as square, squeeze as squeeze, stack as stack, std as std, sum as sum, take as take, take_along_axis as take_along_axis, transpose as transpose, var as var, where as where
 from anydml.arrays.tensor import TensorDesc as TensorDesc
 from anydml.core.enums import AxisDirection as AxisDirection, ConvolutionDirection as ConvolutionDirection, ConvolutionMode as ConvolutionMode, DataType as DataType, DepthSpaceOrder as DepthSpaceOrder, ExecutionFlags as ExecutionFlags, Feature as Feature, FeatureLevel as FeatureLevel, IndexMode as IndexMode, InterpolationMode as InterpolationMode, IsInfinityMode as IsInfinityMode, MatrixTransform as MatrixTransform, MultiheadAttentionMaskType as MultiheadAttentionMaskType, PaddingMode as PaddingMode, QuantizationType as QuantizationType, RandomGeneratorType as RandomGeneratorType, RecurrentNetworkDirection as RecurrentNetworkDirection, ReduceFunction as ReduceFunction, RoundingMode as RoundingMode, TensorFlags as TensorFlags
-from anydml.core.errors import BindingError as BindingError, DescriptionError as DescriptionError, DmlError as DmlError, EngineMissingError as EngineMissingError, Fault as Fault, FeatureLevelError as FeatureLevelError, IndexRangeError as IndexRangeError, ModelError as ModelError, ModelFileError as ModelFileError, Place as Place, UnsupportedError as UnsupportedError
+from anydml.core.errors import BindingError as BindingError, DescriptionError as DescriptionError, DmlError as DmlError, Fault as Fault, FeatureLevelError as FeatureLevelError, IndexRangeError as IndexRangeError, MissingDependencyError as MissingDependencyError, ModelError as ModelError, ModelFileError as ModelFileError, Place as Place, UnsupportedError as UnsupportedError
 from anydml.core.operator_type import OperatorType as OperatorType
 from anydml.core.symbolic_sizes import Size as Size
 from anydml.engines.common.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads
@@ -65,6 +65,8 @@ class _HasShape(Protocol):
 
 _S = TypeVar("_S", bound=np.generic)
 _A = TypeVar("_A", bound=_HasShape)
+_R = TypeVar("_R")
+_Q = TypeVar("_Q")
 _Number = float | np.number[Any] | np.bool_
 _Plain = _Number | Sequence[Any]
 _Device = Device | DeviceName | str
@@ -87,8 +89,67 @@ _ReduceFunction = ReduceFunction | Literal['ARGMAX', 'ARGMIN', 'AVERAGE', 'L1', 
 _RoundingMode = RoundingMode | Literal['HALVES_TO_NEAREST_EVEN', 'TOWARD_ZERO', 'TOWARD_INFINITY', 'halves_to_nearest_even', 'toward_zero', 'toward_infinity']
 
 __version__: str
-__all__ = ['ActivationCelu', 'ActivationElu', 'ActivationGelu', 'ActivationHardSigmoid', 'ActivationHardSwish', 'ActivationHardmax', 'ActivationHardmax1', 'ActivationIdentity', 'ActivationLeakyRelu', 'ActivationLinear', 'ActivationLogSoftmax', 'ActivationLogSoftmax1', 'ActivationParameterizedRelu', 'ActivationParametricSoftplus', 'ActivationRelu', 'ActivationReluGrad', 'ActivationScaledElu', 'ActivationScaledTanh', 'ActivationShrink', 'ActivationSigmoid', 'ActivationSoftmax', 'ActivationSoftmax1', 'ActivationSoftplus', 'ActivationSoftsign', 'ActivationSwish', 'ActivationTanh', 'ActivationThresholdedRelu', 'AdamOptimizer', 'Argmax', 'Argmin', 'AveragePooling', 'AveragePooling1', 'AveragePoolingGrad', 'AxisDirection', 'BatchNormalization', 'BatchNormalizationGrad', 'BatchNormalizationTraining', 'BatchNormalizationTrainingGrad', 'BindingError', 'BindingProperties', 'BindingTable', 'BoundOperator', 'BufferBinding', 'Cast', 'CommandList', 'CommandRecorder', 'CompiledGraph', 'CompiledOperator', 'ConstantNode', 'Convolution', 'ConvolutionDirection', 'ConvolutionInteger', 'ConvolutionMode', 'CumulativeProduct', 'CumulativeSummation', 'DataType', 'DepthSpaceOrder', 'DepthToSpace', 'DepthToSpace1', 'Dequantize', 'DescriptionError', 'Device', 'DiagonalMatrix', 'DiagonalMatrix1', 'DmlError', 'DynamicQuantizeLinear', 'ElementWiseAbs', 'ElementWiseAcos', 'ElementWiseAcosh', 'ElementWiseAdd', 'ElementWiseAdd1', 'ElementWiseAsin', 'ElementWiseAsinh', 'ElementWiseAtan', 'ElementWiseAtanYX', 'ElementWiseAtanh', 'ElementWiseBitAnd', 'ElementWiseBitCount', 'ElementWiseBitNot', 'ElementWiseBitOr', 'ElementWiseBitShiftLeft', 'ElementWiseBitShiftRight', 'ElementWiseBitXor', 'ElementWiseCeil', 'ElementWiseClip', 'ElementWiseClip1', 'ElementWiseClipGrad', 'ElementWiseClipGrad1', 'ElementWiseConstantPow', 'ElementWiseCos', 'ElementWiseCosh', 'ElementWiseDequantizeLinear', 'ElementWiseDifferenceSquare', 'ElementWiseDivide', 'ElementWiseErf', 'ElementWiseExp', 'ElementWiseFloor', 'ElementWiseIdentity', 'ElementWiseIf', 'ElementWiseIsInfinity', 'ElementWiseIsNaN', 'ElementWiseLog', 'ElementWiseLogicalAnd', 'ElementWiseLogicalEquals', 'ElementWiseLogicalGreaterThan', 'ElementWiseLogicalGreaterThanOrEqual', 'ElementWiseLogicalLessThan', 'ElementWiseLogicalLessThanOrEqual', 'ElementWiseLogicalNot', 'ElementWiseLogicalOr', 'ElementWiseLogicalXor', 'ElementWiseMax', 'ElementWiseMean', 'ElementWiseMin', 'ElementWiseModulusFloor', 'ElementWiseModulusTruncate', 'ElementWiseMultiply', 'ElementWiseNegate', 'ElementWisePow', 'ElementWiseQuantizeLinear', 'ElementWiseQuantizedLinearAdd', 'ElementWiseRecip', 'ElementWiseRound', 'ElementWiseSign', 'ElementWiseSin', 'ElementWiseSinh', 'ElementWiseSqrt', 'ElementWiseSubtract', 'ElementWiseTan', 'ElementWiseTanh', 'ElementWiseThreshold', 'EngineMissingError', 'ExecutionFlags', 'Expression', 'Fault', 'Feature', 'FeatureLevel', 'FeatureLevelError', 'FillValueConstant', 'FillValueSequence', 'Fold', 'FusedActivation', 'Gather', 'GatherElements', 'GatherND', 'GatherND1', 'Gemm', 'Graph', 'GraphDesc', 'Gru', 'IndexMode', 'IndexRangeError', 'InputEdge', 'IntermediateEdge', 'InterpolationMode', 'IsInfinityMode', 'Join', 'LevelSupport', 'LocalResponseNormalization', 'LocalResponseNormalizationGrad', 'LpNormalization', 'LpPooling', 'LpPooling1', 'Lstm', 'MatrixMultiplyInteger', 'MatrixMultiplyIntegerToFloat', 'MatrixTransform', 'MaxPooling', 'MaxPooling1', 'MaxPooling2', 'MaxPoolingGrad', 'MaxUnpooling', 'MeanVarianceNormalization', 'MeanVarianceNormalization1', 'MeanVarianceNormalization2', 'ModelError', 'ModelFileError', 'MultiheadAttention', 'MultiheadAttention1', 'MultiheadAttentionMaskType', 'NonzeroCoordinates', 'OPERATORS', 'OneHot', 'Operator', 'OperatorDesc', 'OperatorInitializer', 'OperatorNode', 'OperatorType', 'OutputEdge', 'Padding', 'Padding1', 'PaddingMode', 'Place', 'QuantizationType', 'Quantize', 'QuantizedLinearAveragePooling', 'QuantizedLinearConvolution', 'QuantizedLinearMatrixMultiply', 'RandomGenerator', 'RandomGeneratorType', 'RecurrentNetworkDirection', 'Reduce', 'ReduceFunction', 'Report', 'Resample', 'Resample1', 'Resample2', 'Resample3', 'ResampleGrad', 'ResampleGrad1', 'ReverseSubsequences', 'Rnn', 'RoiAlign', 'RoiAlign1', 'RoiAlignGrad', 'RoiPooling', 'RoundingMode', 'ScaleBias', 'Scatter', 'ScatterND', 'Size', 'Slice', 'Slice1', 'SliceGrad', 'SpaceToDepth', 'SpaceToDepth1', 'Split', 'SymbolicGraph', 'TensorDesc', 'TensorFlags', 'TensorSupport', 'Tile', 'TopK', 'TopK1', 'Unfold', 'UnsupportedError', 'Upsample2D', 'ValueScale2D', 'abs', 'absolute', 'acos', 'acosh', 'activation_identity', 'activation_tanh', 'adam_optimizer', 'add', 'add1', 'all', 'amax', 'amin', 'any', 'arccos', 'arccosh', 'arcsin', 'arcsinh', 'arctan', 'arctan2', 'arctanh', 'argmax', 'argmin', 'argsort', 'asin', 'asinh', 'atan', 'atan_yx', 'atanh', 'average', 'average_pooling', 'average_pooling1', 'average_pooling_grad', 'batch_normalization', 'batch_normalization_grad', 'batch_normalization_training', 'batch_normalization_training_grad', 'bit_and', 'bit_count', 'bit_not', 'bit_or', 'bit_shift_left', 'bit_shift_right', 'bit_xor', 'broadcast_to', 'cast', 'cat', 'ceil', 'celu', 'clip', 'clip1', 'clip_grad', 'clip_grad1', 'concatenate', 'constant_pow', 'convolution', 'convolution_integer', 'cos', 'cosh', 'cumprod', 'cumsum', 'cumulative_product', 'cumulative_summation', 'depth_to_space', 'depth_to_space1', 'dequantize', 'dequantize_linear', 'diagonal_matrix', 'diagonal_matrix1', 'difference_square', 'divide', 'dynamic_quantize_linear', 'elu', 'embedding', 'equal', 'erf', 'exp', 'expand_dims', 'fill_value_constant', 'fill_value_sequence', 'flip', 'floor', 'fmod', 'fold', 'gather', 'gather_elements', 'gather_nd', 'gelu', 'gemm', 'get_num_threads', 'greater', 'greater_equal', 'group_norm', 'gru', 'hard_sigmoid', 'hard_swish', 'hardmax', 'hardmax1', 'identity', 'if_', 'is_infinity', 'is_nan', 'isfinite', 'isinf', 'isnan', 'join', 'layer_norm', 'leaky_relu', 'less', 'less_equal', 'linear', 'local_response_normalization', 'local_response_normalization_grad', 'log', 'log_softmax', 'log_softmax1', 'logical_and', 'logical_equals', 'logical_greater_than', 'logical_greater_than_or_equal', 'logical_less_than', 'logical_less_than_or_equal', 'logical_not', 'logical_or', 'logical_xor', 'logsumexp', 'lp_normalization', 'lp_pooling', 'lp_pooling1', 'lstm', 'matmul', 'matrix_multiply_integer', 'matrix_multiply_integer_to_float', 'max', 'max_pooling', 'max_pooling1', 'max_pooling2', 'max_pooling_grad', 'max_unpooling', 'maximum', 'mean', 'mean_variance_normalization', 'mean_variance_normalization1', 'mean_variance_normalization2', 'min', 'minimum', 'mod', 'modulus_floor', 'modulus_truncate', 'multihead_attention', 'multihead_attention1', 'multiply', 'negate', 'negative', 'nonzero_coordinates', 'not_equal', 'one_hot', 'pad', 'padding', 'padding1', 'parameterized_relu', 'parametric_softplus', 'permute', 'pow', 'power', 'prelu', 'prod', 'quantize', 'quantize_linear', 'quantized_linear_add', 'quantized_linear_average_pooling', 'quantized_linear_convolution', 'quantized_linear_matrix_multiply', 'random_generator', 'recip', 'reciprocal', 'reduce', 'relu', 'relu_grad', 'remainder', 'resample', 'resample1', 'resample2', 'resample3', 'resample_grad', 'resample_grad1', 'reshape', 'reverse_subsequences', 'rewritings', 'rms_norm', 'rnn', 'roi_align', 'roi_align1', 'roi_align_grad', 'roi_pooling', 'round', 'rsqrt', 'scaled_elu', 'scaled_tanh', 'scatter', 'scatter_nd', 'selu', 'set_num_threads', 'shrink', 'sigmoid', 'sign', 'silu', 'sin', 'sinh', 'slice', 'slice1', 'slice_grad', 'softmax', 'softmax1', 'softplus', 'softsign', 'sort', 'space_to_depth', 'space_to_depth1', 'split', 'sqrt', 'square', 'squeeze', 'stack', 'std', 'subtract', 'sum', 'support', 'swish', 'take', 'take_along_axis', 'tan', 'tanh', 'threshold', 'thresholded_relu', 'tile', 'top_k', 'top_k1', 'transpose', 'unfold', 'upsample_2d', 'value_scale_2d', 'var', 'where']
+__all__ = ['ActivationCelu', 'ActivationElu', 'ActivationGelu', 'ActivationHardSigmoid', 'ActivationHardSwish', 'ActivationHardmax', 'ActivationHardmax1', 'ActivationIdentity', 'ActivationLeakyRelu', 'ActivationLinear', 'ActivationLogSoftmax', 'ActivationLogSoftmax1', 'ActivationParameterizedRelu', 'ActivationParametricSoftplus', 'ActivationRelu', 'ActivationReluGrad', 'ActivationScaledElu', 'ActivationScaledTanh', 'ActivationShrink', 'ActivationSigmoid', 'ActivationSoftmax', 'ActivationSoftmax1', 'ActivationSoftplus', 'ActivationSoftsign', 'ActivationSwish', 'ActivationTanh', 'ActivationThresholdedRelu', 'AdamOptimizer', 'Argmax', 'Argmin', 'AveragePooling', 'AveragePooling1', 'AveragePoolingGrad', 'AxisDirection', 'BatchNormalization', 'BatchNormalizationGrad', 'BatchNormalizationTraining', 'BatchNormalizationTrainingGrad', 'BindingError', 'BindingProperties', 'BindingTable', 'BoundOperator', 'BufferBinding', 'Cast', 'CommandList', 'CommandRecorder', 'CompiledGraph', 'CompiledOperator', 'ConstantNode', 'Convolution', 'ConvolutionDirection', 'ConvolutionInteger', 'ConvolutionMode', 'CumulativeProduct', 'CumulativeSummation', 'DataType', 'DepthSpaceOrder', 'DepthToSpace', 'DepthToSpace1', 'Dequantize', 'DescriptionError', 'Device', 'DiagonalMatrix', 'DiagonalMatrix1', 'DmlError', 'DynamicQuantizeLinear', 'ElementWiseAbs', 'ElementWiseAcos', 'ElementWiseAcosh', 'ElementWiseAdd', 'ElementWiseAdd1', 'ElementWiseAsin', 'ElementWiseAsinh', 'ElementWiseAtan', 'ElementWiseAtanYX', 'ElementWiseAtanh', 'ElementWiseBitAnd', 'ElementWiseBitCount', 'ElementWiseBitNot', 'ElementWiseBitOr', 'ElementWiseBitShiftLeft', 'ElementWiseBitShiftRight', 'ElementWiseBitXor', 'ElementWiseCeil', 'ElementWiseClip', 'ElementWiseClip1', 'ElementWiseClipGrad', 'ElementWiseClipGrad1', 'ElementWiseConstantPow', 'ElementWiseCos', 'ElementWiseCosh', 'ElementWiseDequantizeLinear', 'ElementWiseDifferenceSquare', 'ElementWiseDivide', 'ElementWiseErf', 'ElementWiseExp', 'ElementWiseFloor', 'ElementWiseIdentity', 'ElementWiseIf', 'ElementWiseIsInfinity', 'ElementWiseIsNaN', 'ElementWiseLog', 'ElementWiseLogicalAnd', 'ElementWiseLogicalEquals', 'ElementWiseLogicalGreaterThan', 'ElementWiseLogicalGreaterThanOrEqual', 'ElementWiseLogicalLessThan', 'ElementWiseLogicalLessThanOrEqual', 'ElementWiseLogicalNot', 'ElementWiseLogicalOr', 'ElementWiseLogicalXor', 'ElementWiseMax', 'ElementWiseMean', 'ElementWiseMin', 'ElementWiseModulusFloor', 'ElementWiseModulusTruncate', 'ElementWiseMultiply', 'ElementWiseNegate', 'ElementWisePow', 'ElementWiseQuantizeLinear', 'ElementWiseQuantizedLinearAdd', 'ElementWiseRecip', 'ElementWiseRound', 'ElementWiseSign', 'ElementWiseSin', 'ElementWiseSinh', 'ElementWiseSqrt', 'ElementWiseSubtract', 'ElementWiseTan', 'ElementWiseTanh', 'ElementWiseThreshold', 'ExecutionFlags', 'Expression', 'Fault', 'Feature', 'FeatureLevel', 'FeatureLevelError', 'FillValueConstant', 'FillValueSequence', 'Fold', 'FusedActivation', 'Gather', 'GatherElements', 'GatherND', 'GatherND1', 'Gemm', 'Graph', 'GraphDesc', 'Gru', 'IndexMode', 'IndexRangeError', 'InputEdge', 'IntermediateEdge', 'InterpolationMode', 'IsInfinityMode', 'Join', 'LevelSupport', 'LocalResponseNormalization', 'LocalResponseNormalizationGrad', 'LpNormalization', 'LpPooling', 'LpPooling1', 'Lstm', 'MatrixMultiplyInteger', 'MatrixMultiplyIntegerToFloat', 'MatrixTransform', 'MaxPooling', 'MaxPooling1', 'MaxPooling2', 'MaxPoolingGrad', 'MaxUnpooling', 'MeanVarianceNormalization', 'MeanVarianceNormalization1', 'MeanVarianceNormalization2', 'MissingDependencyError', 'ModelError', 'ModelFileError', 'MultiheadAttention', 'MultiheadAttention1', 'MultiheadAttentionMaskType', 'NonzeroCoordinates', 'OPERATORS', 'OneHot', 'Operator', 'OperatorDesc', 'OperatorInitializer', 'OperatorNode', 'OperatorType', 'OutputEdge', 'Padding', 'Padding1', 'PaddingMode', 'Place', 'QuantizationType', 'Quantize', 'QuantizedLinearAveragePooling', 'QuantizedLinearConvolution', 'QuantizedLinearMatrixMultiply', 'RandomGenerator', 'RandomGeneratorType', 'RecurrentNetworkDirection', 'Reduce', 'ReduceFunction', 'Report', 'Resample', 'Resample1', 'Resample2', 'Resample3', 'ResampleGrad', 'ResampleGrad1', 'ReverseSubsequences', 'Rnn', 'RoiAlign', 'RoiAlign1', 'RoiAlignGrad', 'RoiPooling', 'RoundingMode', 'ScaleBias', 'Scatter', 'ScatterND', 'Size', 'Slice', 'Slice1', 'SliceGrad', 'SpaceToDepth', 'SpaceToDepth1', 'Split', 'SymbolicGraph', 'TensorDesc', 'TensorFlags', 'TensorSupport', 'Tile', 'TopK', 'TopK1', 'Unfold', 'UnsupportedError', 'Upsample2D', 'ValueScale2D', 'abs', 'absolute', 'acos', 'acosh', 'activation_identity', 'activation_tanh', 'adam_optimizer', 'add', 'add1', 'all', 'amax', 'amin', 'any', 'arccos', 'arccosh', 'arcsin', 'arcsinh', 'arctan', 'arctan2', 'arctanh', 'argmax', 'argmin', 'argsort', 'asin', 'asinh', 'atan', 'atan_yx', 'atanh', 'average', 'average_pooling', 'average_pooling1', 'average_pooling_grad', 'batch_normalization', 'batch_normalization_grad', 'batch_normalization_training', 'batch_normalization_training_grad', 'bit_and', 'bit_count', 'bit_not', 'bit_or', 'bit_shift_left', 'bit_shift_right', 'bit_xor', 'broadcast_to', 'cast', 'cat', 'ceil', 'celu', 'clip', 'clip1', 'clip_grad', 'clip_grad1', 'concatenate', 'constant_pow', 'convolution', 'convolution_integer', 'cos', 'cosh', 'cumprod', 'cumsum', 'cumulative_product', 'cumulative_summation', 'depth_to_space', 'depth_to_space1', 'dequantize', 'dequantize_linear', 'diagonal_matrix', 'diagonal_matrix1', 'difference_square', 'divide', 'dynamic_quantize_linear', 'elu', 'embedding', 'equal', 'erf', 'exp', 'expand_dims', 'fill_value_constant', 'fill_value_sequence', 'flip', 'floor', 'fmod', 'fold', 'gather', 'gather_elements', 'gather_nd', 'gelu', 'gemm', 'get_num_threads', 'greater', 'greater_equal', 'group_norm', 'gru', 'hard_sigmoid', 'hard_swish', 'hardmax', 'hardmax1', 'identity', 'if_', 'is_infinity', 'is_nan', 'isfinite', 'isinf', 'isnan', 'join', 'layer_norm', 'leaky_relu', 'less', 'less_equal', 'linear', 'local_response_normalization', 'local_response_normalization_grad', 'log', 'log_softmax', 'log_softmax1', 'logical_and', 'logical_equals', 'logical_greater_than', 'logical_greater_than_or_equal', 'logical_less_than', 'logical_less_than_or_equal', 'logical_not', 'logical_or', 'logical_xor', 'logsumexp', 'lp_normalization', 'lp_pooling', 'lp_pooling1', 'lstm', 'matmul', 'matrix_multiply_integer', 'matrix_multiply_integer_to_float', 'max', 'max_pooling', 'max_pooling1', 'max_pooling2', 'max_pooling_grad', 'max_unpooling', 'maximum', 'mean', 'mean_variance_normalization', 'mean_variance_normalization1', 'mean_variance_normalization2', 'min', 'minimum', 'mod', 'modulus_floor', 'modulus_truncate', 'multihead_attention', 'multihead_attention1', 'multiply', 'negate', 'negative', 'nonzero_coordinates', 'not_equal', 'one_hot', 'pad', 'padding', 'padding1', 'parameterized_relu', 'parametric_softplus', 'permute', 'pow', 'power', 'prelu', 'prod', 'quantize', 'quantize_linear', 'quantized_linear_add', 'quantized_linear_average_pooling', 'quantized_linear_convolution', 'quantized_linear_matrix_multiply', 'random_generator', 'recip', 'reciprocal', 'reduce', 'relu', 'relu_grad', 'remainder', 'resample', 'resample1', 'resample2', 'resample3', 'resample_grad', 'resample_grad1', 'reshape', 'reverse_subsequences', 'rewritings', 'rms_norm', 'rnn', 'roi_align', 'roi_align1', 'roi_align_grad', 'roi_pooling', 'round', 'rsqrt', 'scaled_elu', 'scaled_tanh', 'scatter', 'scatter_nd', 'selu', 'set_num_threads', 'shrink', 'sigmoid', 'sign', 'silu', 'sin', 'sinh', 'slice', 'slice1', 'slice_grad', 'softmax', 'softmax1', 'softplus', 'softsign', 'sort', 'space_to_depth', 'space_to_depth1', 'split', 'sqrt', 'square', 'squeeze', 'stack', 'std', 'subtract', 'sum', 'support', 'swish', 'take', 'take_along_axis', 'tan', 'tanh', 'threshold', 'thresholded_relu', 'tile', 'top_k', 'top_k1', 'transpose', 'unfold', 'upsample_2d', 'value_scale_2d', 'var', 'where']
 
+class _RandomGeneratorResults(NamedTuple, Generic[_R, _Q]):
+    output: _R
+    state: Any
+class _BatchNormalizationTrainingResults(NamedTuple, Generic[_R, _Q]):
+    output: _R
+    mean: _R
+    variance: _R
+class _BatchNormalizationGradResults(NamedTuple, Generic[_R, _Q]):
+    gradient: _R
+    scale_gradient: _R
+    bias_gradient: _R
+class _BatchNormalizationTrainingGradResults(NamedTuple, Generic[_R, _Q]):
+    gradient: _R
+    scale_gradient: _R
+    bias_gradient: _R
+class _DynamicQuantizeLinearResults(NamedTuple, Generic[_R, _Q]):
+    output: _R
+    scale: _Q
+    zero_point: _R
+class _MaxPooling1Results(NamedTuple, Generic[_R, _Q]):
+    output: _R
+    indices: Any
+class _MaxPooling2Results(NamedTuple, Generic[_R, _Q]):
+    output: _R
+    indices: Any
+class _RoiAlignGradResults(NamedTuple, Generic[_R, _Q]):
+    gradient: _R
+    roi_gradient: Any
+class _TopKResults(NamedTuple, Generic[_R, _Q]):
+    values: _R
+    indices: _Q
+class _TopK1Results(NamedTuple, Generic[_R, _Q]):
+    values: _R
+    indices: _Q
+class _NonzeroCoordinatesResults(NamedTuple, Generic[_R, _Q]):
+    count: _R  # type: ignore[assignment]
+    coordinates: _R
+class _AdamOptimizerResults(NamedTuple, Generic[_R, _Q]):
+    parameters: _R
+    first_moment: _R
+    second_moment: _R
+class _MultiheadAttentionResults(NamedTuple, Generic[_R, _Q]):
+    output: _R
+    present_key: Any
+    present_value: Any
+class _MultiheadAttention1Results(NamedTuple, Generic[_R, _Q]):
+    output: _R
+    present_key: Any
+    present_value: Any
+class _RnnResults(NamedTuple, Generic[_R, _Q]):
+    sequence: _R
+    single: Any
+class _LstmResults(NamedTuple, Generic[_R, _Q]):
+    sequence: _R
+    single: Any
+    cell_single: Any
+class _GruResults(NamedTuple, Generic[_R, _Q]):
+    sequence: _R
+    single: Any
 @overload
 def abs(x: NDArray[_S] | _Plain, scale_bias: _ScaleBias | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ELEMENT_WISE_ABS: the absolute value: |x|. The lowest number of an integer type, which has none, stays."""
@@ -135,14 +196,14 @@ def activation_tanh(x: Expression, *, out: None = None, device: None = None) -> 
 @overload
 def activation_tanh(x: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def adam_optimizer(input_parameters: NDArray[_S] | _Plain, input_first_moment: NDArray[_S] | _Plain, input_second_moment: NDArray[_S] | _Plain, gradient: NDArray[_S] | _Plain, training_step: NDArray[Any] | _Plain, learning_rate: float, beta1: float = ..., beta2: float = ..., epsilon: float = ..., *, out: list[NDArray[_S]] | None = None, device: _Device | None = None) -> list[NDArray[_S]]:
+def adam_optimizer(input_parameters: NDArray[_S] | _Plain, input_first_moment: NDArray[_S] | _Plain, input_second_moment: NDArray[_S] | _Plain, gradient: NDArray[_S] | _Plain, training_step: NDArray[Any] | _Plain, learning_rate: float, beta1: float = ..., beta2: float = ..., epsilon: float = ..., *, out: Sequence[NDArray[Any]] | NDArray[_S] | None = None, device: _Device | None = None) -> _AdamOptimizerResults[NDArray[_S], NDArray[Any]]:
     """ADAM_OPTIMIZER: A step of Adam: the parameters x and the moments m and v, updated by the gradient g."""
 @overload
-def adam_optimizer(input_parameters: _A | _Plain, input_first_moment: _A | _Plain, input_second_moment: _A | _Plain, gradient: _A | _Plain, training_step: _A | _Plain, learning_rate: float, beta1: float = ..., beta2: float = ..., epsilon: float = ..., *, out: list[_A] | None = None, device: _Device | None = None) -> list[_A]: ...
+def adam_optimizer(input_parameters: _A | _Plain, input_first_moment: _A | _Plain, input_second_moment: _A | _Plain, gradient: _A | _Plain, training_step: _A | _Plain, learning_rate: float, beta1: float = ..., beta2: float = ..., epsilon: float = ..., *, out: Sequence[_A] | _A | None = None, device: _Device | None = None) -> _AdamOptimizerResults[_A, _A]: ...
 @overload
-def adam_optimizer(input_parameters: Expression | _Plain, input_first_moment: Expression | _Plain, input_second_moment: Expression | _Plain, gradient: Expression | _Plain, training_step: Expression | _Plain, learning_rate: float, beta1: float = ..., beta2: float = ..., epsilon: float = ..., *, out: None = None, device: None = None) -> list[Expression]: ...
+def adam_optimizer(input_parameters: Expression | _Plain, input_first_moment: Expression | _Plain, input_second_moment: Expression | _Plain, gradient: Expression | _Plain, training_step: Expression | _Plain, learning_rate: float, beta1: float = ..., beta2: float = ..., epsilon: float = ..., *, out: None = None, device: None = None) -> _AdamOptimizerResults[Expression, Expression]: ...
 @overload
-def adam_optimizer(input_parameters: Any, input_first_moment: Any, input_second_moment: Any, gradient: Any, training_step: Any, learning_rate: float, beta1: float = ..., beta2: float = ..., epsilon: float = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+def adam_optimizer(input_parameters: Any, input_first_moment: Any, input_second_moment: Any, gradient: Any, training_step: Any, learning_rate: float, beta1: float = ..., beta2: float = ..., epsilon: float = ..., *, out: Any = None, device: _Device | None = None) -> _AdamOptimizerResults[Any, Any]: ...
 @overload
 def add(a: NDArray[_S] | _Plain, b: NDArray[_S] | _Plain, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ELEMENT_WISE_ADD: the sum: a + b. Integers wrap."""
@@ -225,14 +286,14 @@ def atanh(x: Expression, scale_bias: _ScaleBias | None = ..., *, out: None = Non
 @overload
 def atanh(x: Any, scale_bias: _ScaleBias | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def average_pooling(x: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., include_padding: bool = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
-    """AVERAGE_POOLING: the mean of each window."""
+def average_pooling(x: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., include_padding: bool = ..., dilations: Sequence[int] | int = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """AVERAGE_POOLING1: the mean of each window, whose elements are Dilations apart."""
 @overload
-def average_pooling(x: _A | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., include_padding: bool = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+def average_pooling(x: _A | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., include_padding: bool = ..., dilations: Sequence[int] | int = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
 @overload
-def average_pooling(x: Expression, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., include_padding: bool = ..., *, out: None = None, device: None = None) -> Expression: ...
+def average_pooling(x: Expression, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., include_padding: bool = ..., dilations: Sequence[int] | int = ..., *, out: None = None, device: None = None) -> Expression: ...
 @overload
-def average_pooling(x: Any, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., include_padding: bool = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+def average_pooling(x: Any, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., include_padding: bool = ..., dilations: Sequence[int] | int = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def average_pooling1(x: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., include_padding: bool = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """AVERAGE_POOLING1: the mean of each window, whose elements are Dilations apart."""
@@ -261,32 +322,32 @@ def batch_normalization(x: Expression | _Plain, mean: Expression | _Plain, varia
 @overload
 def batch_normalization(x: Any, mean: Any, variance: Any, scale: Any, bias: Any, spatial: bool = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def batch_normalization_grad(x: NDArray[_S] | _Plain, input_gradient: NDArray[_S] | _Plain, mean: NDArray[_S] | _Plain, variance: NDArray[_S] | _Plain, scale: NDArray[_S] | _Plain, epsilon: float = ..., *, out: list[NDArray[_S]] | None = None, device: _Device | None = None) -> list[NDArray[_S]]:
+def batch_normalization_grad(x: NDArray[_S] | _Plain, input_gradient: NDArray[_S] | _Plain, mean: NDArray[_S] | _Plain, variance: NDArray[_S] | _Plain, scale: NDArray[_S] | _Plain, epsilon: float = ..., *, out: Sequence[NDArray[Any]] | NDArray[_S] | None = None, device: _Device | None = None) -> _BatchNormalizationGradResults[NDArray[_S], NDArray[Any]]:
     """BATCH_NORMALIZATION_GRAD: the gradients of BATCH_NORMALIZATION with respect to its input, Scale and Bias."""
 @overload
-def batch_normalization_grad(x: _A | _Plain, input_gradient: _A | _Plain, mean: _A | _Plain, variance: _A | _Plain, scale: _A | _Plain, epsilon: float = ..., *, out: list[_A] | None = None, device: _Device | None = None) -> list[_A]: ...
+def batch_normalization_grad(x: _A | _Plain, input_gradient: _A | _Plain, mean: _A | _Plain, variance: _A | _Plain, scale: _A | _Plain, epsilon: float = ..., *, out: Sequence[_A] | _A | None = None, device: _Device | None = None) -> _BatchNormalizationGradResults[_A, _A]: ...
 @overload
-def batch_normalization_grad(x: Expression | _Plain, input_gradient: Expression | _Plain, mean: Expression | _Plain, variance: Expression | _Plain, scale: Expression | _Plain, epsilon: float = ..., *, out: None = None, device: None = None) -> list[Expression]: ...
+def batch_normalization_grad(x: Expression | _Plain, input_gradient: Expression | _Plain, mean: Expression | _Plain, variance: Expression | _Plain, scale: Expression | _Plain, epsilon: float = ..., *, out: None = None, device: None = None) -> _BatchNormalizationGradResults[Expression, Expression]: ...
 @overload
-def batch_normalization_grad(x: Any, input_gradient: Any, mean: Any, variance: Any, scale: Any, epsilon: float = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+def batch_normalization_grad(x: Any, input_gradient: Any, mean: Any, variance: Any, scale: Any, epsilon: float = ..., *, out: Any = None, device: _Device | None = None) -> _BatchNormalizationGradResults[Any, Any]: ...
 @overload
-def batch_normalization_training(x: NDArray[_S] | _Plain, scale: NDArray[_S] | _Plain, bias: NDArray[_S] | _Plain, fused_add: NDArray[_S] | _Plain | None = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: list[NDArray[_S]] | None = None, device: _Device | None = None) -> list[NDArray[_S]]:
+def batch_normalization_training(x: NDArray[_S] | _Plain, scale: NDArray[_S] | _Plain, bias: NDArray[_S] | _Plain, fused_add: NDArray[_S] | _Plain | None = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: Sequence[NDArray[Any]] | NDArray[_S] | None = None, device: _Device | None = None) -> _BatchNormalizationTrainingResults[NDArray[_S], NDArray[Any]]:
     """BATCH_NORMALIZATION_TRAINING: normalises with the mean μ and the variance v of the input: f(Scale·(x - μ)/√(v + Epsilon) + Bias + FusedAdd)."""
 @overload
-def batch_normalization_training(x: _A | _Plain, scale: _A | _Plain, bias: _A | _Plain, fused_add: _A | _Plain | None = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: list[_A] | None = None, device: _Device | None = None) -> list[_A]: ...
+def batch_normalization_training(x: _A | _Plain, scale: _A | _Plain, bias: _A | _Plain, fused_add: _A | _Plain | None = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: Sequence[_A] | _A | None = None, device: _Device | None = None) -> _BatchNormalizationTrainingResults[_A, _A]: ...
 @overload
-def batch_normalization_training(x: Expression | _Plain, scale: Expression | _Plain, bias: Expression | _Plain, fused_add: Expression | _Plain | None = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: None = None, device: None = None) -> list[Expression]: ...
+def batch_normalization_training(x: Expression | _Plain, scale: Expression | _Plain, bias: Expression | _Plain, fused_add: Expression | _Plain | None = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: None = None, device: None = None) -> _BatchNormalizationTrainingResults[Expression, Expression]: ...
 @overload
-def batch_normalization_training(x: Any, scale: Any, bias: Any, fused_add: Any | None = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+def batch_normalization_training(x: Any, scale: Any, bias: Any, fused_add: Any | None = ..., epsilon: float = ..., fused_activation: _Activation | None = ..., *, out: Any = None, device: _Device | None = None) -> _BatchNormalizationTrainingResults[Any, Any]: ...
 @overload
-def batch_normalization_training_grad(x: NDArray[_S] | _Plain, input_gradient: NDArray[_S] | _Plain, mean: NDArray[_S] | _Plain, variance: NDArray[_S] | _Plain, scale: NDArray[_S] | _Plain, epsilon: float = ..., *, out: list[NDArray[_S]] | None = None, device: _Device | None = None) -> list[NDArray[_S]]:
+def batch_normalization_training_grad(x: NDArray[_S] | _Plain, input_gradient: NDArray[_S] | _Plain, mean: NDArray[_S] | _Plain, variance: NDArray[_S] | _Plain, scale: NDArray[_S] | _Plain, epsilon: float = ..., *, out: Sequence[NDArray[Any]] | NDArray[_S] | None = None, device: _Device | None = None) -> _BatchNormalizationTrainingGradResults[NDArray[_S], NDArray[Any]]:
     """BATCH_NORMALIZATION_TRAINING_GRAD: the gradients of BATCH_NORMALIZATION_TRAINING with respect to its input, Scale and Bias."""
 @overload
-def batch_normalization_training_grad(x: _A | _Plain, input_gradient: _A | _Plain, mean: _A | _Plain, variance: _A | _Plain, scale: _A | _Plain, epsilon: float = ..., *, out: list[_A] | None = None, device: _Device | None = None) -> list[_A]: ...
+def batch_normalization_training_grad(x: _A | _Plain, input_gradient: _A | _Plain, mean: _A | _Plain, variance: _A | _Plain, scale: _A | _Plain, epsilon: float = ..., *, out: Sequence[_A] | _A | None = None, device: _Device | None = None) -> _BatchNormalizationTrainingGradResults[_A, _A]: ...
 @overload
-def batch_normalization_training_grad(x: Expression | _Plain, input_gradient: Expression | _Plain, mean: Expression | _Plain, variance: Expression | _Plain, scale: Expression | _Plain, epsilon: float = ..., *, out: None = None, device: None = None) -> list[Expression]: ...
+def batch_normalization_training_grad(x: Expression | _Plain, input_gradient: Expression | _Plain, mean: Expression | _Plain, variance: Expression | _Plain, scale: Expression | _Plain, epsilon: float = ..., *, out: None = None, device: None = None) -> _BatchNormalizationTrainingGradResults[Expression, Expression]: ...
 @overload
-def batch_normalization_training_grad(x: Any, input_gradient: Any, mean: Any, variance: Any, scale: Any, epsilon: float = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+def batch_normalization_training_grad(x: Any, input_gradient: Any, mean: Any, variance: Any, scale: Any, epsilon: float = ..., *, out: Any = None, device: _Device | None = None) -> _BatchNormalizationTrainingGradResults[Any, Any]: ...
 @overload
 def bit_and(a: NDArray[_S] | _Plain, b: NDArray[_S] | _Plain, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ELEMENT_WISE_BIT_AND: the bits that are 1 in both: a & b."""
@@ -450,14 +511,14 @@ def cosh(x: Expression, scale_bias: _ScaleBias | None = ..., *, out: None = None
 @overload
 def cosh(x: Any, scale_bias: _ScaleBias | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def depth_to_space(x: NDArray[_S] | _Plain, block_size: int, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
-    """DEPTH_TO_SPACE: makes blocks of rows and columns of channels: Output[n, c, h·B + i, w·B + j] = Input[n, (i·B + j)·C + c, h, w]."""
+def depth_to_space(x: NDArray[_S] | _Plain, block_size: int, order: _DepthSpaceOrder = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """DEPTH_TO_SPACE1: makes blocks of rows and columns of channels: Output[n, c, h·B + i, w·B + j] = Input[n, k, h, w]."""
 @overload
-def depth_to_space(x: _A | _Plain, block_size: int, *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+def depth_to_space(x: _A | _Plain, block_size: int, order: _DepthSpaceOrder = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
 @overload
-def depth_to_space(x: Expression, block_size: int, *, out: None = None, device: None = None) -> Expression: ...
+def depth_to_space(x: Expression, block_size: int, order: _DepthSpaceOrder = ..., *, out: None = None, device: None = None) -> Expression: ...
 @overload
-def depth_to_space(x: Any, block_size: int, *, out: Any = None, device: _Device | None = None) -> Any: ...
+def depth_to_space(x: Any, block_size: int, order: _DepthSpaceOrder = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def depth_to_space1(x: NDArray[_S] | _Plain, block_size: int, order: _DepthSpaceOrder = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """DEPTH_TO_SPACE1: makes blocks of rows and columns of channels: Output[n, c, h·B + i, w·B + j] = Input[n, k, h, w]."""
@@ -495,14 +556,14 @@ def divide(a: Expression | _Plain, b: Expression | _Plain, *, out: None = None, 
 @overload
 def divide(a: Any, b: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def dynamic_quantize_linear(x: NDArray[Any] | _Plain, *, out: list[NDArray[Any]] | None = None, device: _Device | None = None) -> list[NDArray[Any]]:
+def dynamic_quantize_linear(x: NDArray[Any] | _Plain, *, out: Sequence[NDArray[Any]] | NDArray[Any] | None = None, device: _Device | None = None) -> _DynamicQuantizeLinearResults[NDArray[Any], NDArray[Any]]:
     """DYNAMIC_QUANTIZE_LINEAR: quantises to the range that the numbers have: round(x/scale) + zero_point, and the scale and the zero point."""
 @overload
-def dynamic_quantize_linear(x: _A | _Plain, *, out: list[_A] | None = None, device: _Device | None = None) -> list[_A]: ...
+def dynamic_quantize_linear(x: _A | _Plain, *, out: Sequence[_A] | _A | None = None, device: _Device | None = None) -> _DynamicQuantizeLinearResults[_A, _A]: ...
 @overload
-def dynamic_quantize_linear(x: Expression, *, out: None = None, device: None = None) -> list[Expression]: ...
+def dynamic_quantize_linear(x: Expression, *, out: None = None, device: None = None) -> _DynamicQuantizeLinearResults[Expression, Expression]: ...
 @overload
-def dynamic_quantize_linear(x: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
+def dynamic_quantize_linear(x: Any, *, out: Any = None, device: _Device | None = None) -> _DynamicQuantizeLinearResults[Any, Any]: ...
 @overload
 def elu(x: NDArray[_S] | _Plain, alpha: float = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ACTIVATION_ELU: the exponential linear unit: x where x ≥ 0, and else Alpha·(eˣ - 1)."""
@@ -567,20 +628,14 @@ def gemm(a: Expression | _Plain, b: Expression | _Plain, c: Expression | _Plain 
 @overload
 def gemm(a: Any, b: Any, c: Any | None = ..., trans_a: _MatrixTransform | bool = ..., trans_b: _MatrixTransform | bool = ..., alpha: float = ..., beta: float = ..., fused_activation: _Activation | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def gru(x: NDArray[_S] | _Plain, weight: NDArray[_S] | _Plain, recurrence: NDArray[_S] | _Plain, bias: NDArray[_S] | _Plain | None = ..., hidden_init: NDArray[_S] | _Plain | None = ..., sequence_lengths: NDArray[Any] | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., linear_before_reset: bool = ..., output_single: Literal[False] = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+def gru(x: NDArray[_S] | _Plain, weight: NDArray[_S] | _Plain, recurrence: NDArray[_S] | _Plain, bias: NDArray[_S] | _Plain | None = ..., hidden_init: NDArray[_S] | _Plain | None = ..., sequence_lengths: NDArray[Any] | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., linear_before_reset: bool = ..., output_single: bool = ..., *, out: Sequence[NDArray[Any]] | NDArray[_S] | None = None, device: _Device | None = None) -> _GruResults[NDArray[_S], NDArray[Any]]:
     """GRU: A layer of gated recurrent units: H = (1 - z)·h + z·H at each step."""
 @overload
-def gru(x: NDArray[_S] | _Plain, weight: NDArray[_S] | _Plain, recurrence: NDArray[_S] | _Plain, bias: NDArray[_S] | _Plain | None = ..., hidden_init: NDArray[_S] | _Plain | None = ..., sequence_lengths: NDArray[Any] | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., linear_before_reset: bool = ..., output_single: bool = ..., *, out: list[NDArray[_S]] | None = None, device: _Device | None = None) -> list[NDArray[_S]]: ...
+def gru(x: _A | _Plain, weight: _A | _Plain, recurrence: _A | _Plain, bias: _A | _Plain | None = ..., hidden_init: _A | _Plain | None = ..., sequence_lengths: _A | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., linear_before_reset: bool = ..., output_single: bool = ..., *, out: Sequence[_A] | _A | None = None, device: _Device | None = None) -> _GruResults[_A, _A]: ...
 @overload
-def gru(x: _A | _Plain, weight: _A | _Plain, recurrence: _A | _Plain, bias: _A | _Plain | None = ..., hidden_init: _A | _Plain | None = ..., sequence_lengths: _A | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., linear_before_reset: bool = ..., output_single: Literal[False] = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+def gru(x: Expression | _Plain, weight: Expression | _Plain, recurrence: Expression | _Plain, bias: Expression | _Plain | None = ..., hidden_init: Expression | _Plain | None = ..., sequence_lengths: Expression | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., linear_before_reset: bool = ..., output_single: bool = ..., *, out: None = None, device: None = None) -> _GruResults[Expression, Expression]: ...
 @overload
-def gru(x: _A | _Plain, weight: _A | _Plain, recurrence: _A | _Plain, bias: _A | _Plain | None = ..., hidden_init: _A | _Plain | None = ..., sequence_lengths: _A | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., linear_before_reset: bool = ..., output_single: bool = ..., *, out: list[_A] | None = None, device: _Device | None = None) -> list[_A]: ...
-@overload
-def gru(x: Expression | _Plain, weight: Expression | _Plain, recurrence: Expression | _Plain, bias: Expression | _Plain | None = ..., hidden_init: Expression | _Plain | None = ..., sequence_lengths: Expression | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., linear_before_reset: bool = ..., output_single: Literal[False] = ..., *, out: None = None, device: None = None) -> Expression: ...
-@overload
-def gru(x: Expression | _Plain, weight: Expression | _Plain, recurrence: Expression | _Plain, bias: Expression | _Plain | None = ..., hidden_init: Expression | _Plain | None = ..., sequence_lengths: Expression | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., linear_before_reset: bool = ..., output_single: bool = ..., *, out: None = None, device: None = None) -> list[Expression]: ...
-@overload
-def gru(x: Any, weight: Any, recurrence: Any, bias: Any | None = ..., hidden_init: Any | None = ..., sequence_lengths: Any | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., linear_before_reset: bool = ..., output_single: bool = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+def gru(x: Any, weight: Any, recurrence: Any, bias: Any | None = ..., hidden_init: Any | None = ..., sequence_lengths: Any | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., linear_before_reset: bool = ..., output_single: bool = ..., *, out: Any = None, device: _Device | None = None) -> _GruResults[Any, Any]: ...
 @overload
 def hard_sigmoid(x: NDArray[_S] | _Plain, alpha: float = ..., beta: float = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ACTIVATION_HARD_SIGMOID: A sigmoid of straight lines: max(0, min(Alpha·x + Beta, 1))."""
@@ -600,14 +655,14 @@ def hard_swish(x: Expression, alpha: float = ..., beta: float = ..., *, out: Non
 @overload
 def hard_swish(x: Any, alpha: float = ..., beta: float = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def hardmax(x: NDArray[_S] | _Plain, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
-    """ACTIVATION_HARDMAX: 1 at the first of the largest elements of the last dimension, and 0 elsewhere."""
+def hardmax(x: NDArray[_S] | _Plain, axis: int | Sequence[int] = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """ACTIVATION_HARDMAX1: 1 at the first of the largest elements along Axes, in row-major order, and 0 elsewhere."""
 @overload
-def hardmax(x: _A | _Plain, *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+def hardmax(x: _A | _Plain, axis: int | Sequence[int] = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
 @overload
-def hardmax(x: Expression, *, out: None = None, device: None = None) -> Expression: ...
+def hardmax(x: Expression, axis: int | Sequence[int] = ..., *, out: None = None, device: None = None) -> Expression: ...
 @overload
-def hardmax(x: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
+def hardmax(x: Any, axis: int | Sequence[int] = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def hardmax1(x: NDArray[_S] | _Plain, axes: int | Sequence[int] = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ACTIVATION_HARDMAX1: 1 at the first of the largest elements along Axes, in row-major order, and 0 elsewhere."""
@@ -699,14 +754,14 @@ def log(x: Expression, scale_bias: _ScaleBias | None = ..., *, out: None = None,
 @overload
 def log(x: Any, scale_bias: _ScaleBias | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def log_softmax(x: NDArray[_S] | _Plain, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
-    """ACTIVATION_LOG_SOFTMAX: the logarithm of the softmax of the last dimension: x - ln Σeˣ, with the largest element taken out first."""
+def log_softmax(x: NDArray[_S] | _Plain, axis: int | Sequence[int] = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """ACTIVATION_LOG_SOFTMAX1: the logarithm of the softmax along Axes: x - ln Σeˣ, with the largest element taken out first."""
 @overload
-def log_softmax(x: _A | _Plain, *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+def log_softmax(x: _A | _Plain, axis: int | Sequence[int] = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
 @overload
-def log_softmax(x: Expression, *, out: None = None, device: None = None) -> Expression: ...
+def log_softmax(x: Expression, axis: int | Sequence[int] = ..., *, out: None = None, device: None = None) -> Expression: ...
 @overload
-def log_softmax(x: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
+def log_softmax(x: Any, axis: int | Sequence[int] = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def log_softmax1(x: NDArray[_S] | _Plain, axes: int | Sequence[int] = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ACTIVATION_LOG_SOFTMAX1: the logarithm of the softmax along Axes: x - ln Σeˣ, with the largest element taken out first."""
@@ -807,14 +862,14 @@ def lp_normalization(x: Expression, axis: int, epsilon: float = ..., p: int = ..
 @overload
 def lp_normalization(x: Any, axis: int, epsilon: float = ..., p: int = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def lp_pooling(x: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., p: int = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
-    """LP_POOLING: the norm of each window: (Σ|x|ᵖ)^(1/p), of P. Padding counts as 0."""
+def lp_pooling(x: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., p: int = ..., dilations: Sequence[int] | int = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """LP_POOLING1: the norm of each window, whose elements are Dilations apart: (Σ|x|ᵖ)^(1/p), of P. Padding counts as 0."""
 @overload
-def lp_pooling(x: _A | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., p: int = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+def lp_pooling(x: _A | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., p: int = ..., dilations: Sequence[int] | int = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
 @overload
-def lp_pooling(x: Expression, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., p: int = ..., *, out: None = None, device: None = None) -> Expression: ...
+def lp_pooling(x: Expression, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., p: int = ..., dilations: Sequence[int] | int = ..., *, out: None = None, device: None = None) -> Expression: ...
 @overload
-def lp_pooling(x: Any, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., p: int = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+def lp_pooling(x: Any, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., p: int = ..., dilations: Sequence[int] | int = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def lp_pooling1(x: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., p: int = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """LP_POOLING1: the norm of each window, whose elements are Dilations apart: (Σ|x|ᵖ)^(1/p), of P. Padding counts as 0."""
@@ -825,20 +880,14 @@ def lp_pooling1(x: Expression, window_size: Sequence[int] | int, strides: Sequen
 @overload
 def lp_pooling1(x: Any, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., p: int = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def lstm(x: NDArray[_S] | _Plain, weight: NDArray[_S] | _Plain, recurrence: NDArray[_S] | _Plain, bias: NDArray[_S] | _Plain | None = ..., hidden_init: NDArray[_S] | _Plain | None = ..., cell_mem_init: NDArray[_S] | _Plain | None = ..., sequence_lengths: NDArray[Any] | _Plain | None = ..., peephole: NDArray[_S] | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., clip_threshold: float = ..., use_clip_threshold: bool = ..., couple_input_forget: bool = ..., output_single: Literal[False] = ..., output_cell_single: Literal[False] = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+def lstm(x: NDArray[_S] | _Plain, weight: NDArray[_S] | _Plain, recurrence: NDArray[_S] | _Plain, bias: NDArray[_S] | _Plain | None = ..., hidden_init: NDArray[_S] | _Plain | None = ..., cell_mem_init: NDArray[_S] | _Plain | None = ..., sequence_lengths: NDArray[Any] | _Plain | None = ..., peephole: NDArray[_S] | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., clip_threshold: float = ..., use_clip_threshold: bool = ..., couple_input_forget: bool = ..., output_single: bool = ..., output_cell_single: bool = ..., *, out: Sequence[NDArray[Any]] | NDArray[_S] | None = None, device: _Device | None = None) -> _LstmResults[NDArray[_S], NDArray[Any]]:
     """LSTM: A layer of long short-term memory: a cell C, its gates i, o, f and c, and H = o·h(C) at each step."""
 @overload
-def lstm(x: NDArray[_S] | _Plain, weight: NDArray[_S] | _Plain, recurrence: NDArray[_S] | _Plain, bias: NDArray[_S] | _Plain | None = ..., hidden_init: NDArray[_S] | _Plain | None = ..., cell_mem_init: NDArray[_S] | _Plain | None = ..., sequence_lengths: NDArray[Any] | _Plain | None = ..., peephole: NDArray[_S] | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., clip_threshold: float = ..., use_clip_threshold: bool = ..., couple_input_forget: bool = ..., output_single: bool = ..., output_cell_single: bool = ..., *, out: list[NDArray[_S]] | None = None, device: _Device | None = None) -> list[NDArray[_S]]: ...
+def lstm(x: _A | _Plain, weight: _A | _Plain, recurrence: _A | _Plain, bias: _A | _Plain | None = ..., hidden_init: _A | _Plain | None = ..., cell_mem_init: _A | _Plain | None = ..., sequence_lengths: _A | _Plain | None = ..., peephole: _A | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., clip_threshold: float = ..., use_clip_threshold: bool = ..., couple_input_forget: bool = ..., output_single: bool = ..., output_cell_single: bool = ..., *, out: Sequence[_A] | _A | None = None, device: _Device | None = None) -> _LstmResults[_A, _A]: ...
 @overload
-def lstm(x: _A | _Plain, weight: _A | _Plain, recurrence: _A | _Plain, bias: _A | _Plain | None = ..., hidden_init: _A | _Plain | None = ..., cell_mem_init: _A | _Plain | None = ..., sequence_lengths: _A | _Plain | None = ..., peephole: _A | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., clip_threshold: float = ..., use_clip_threshold: bool = ..., couple_input_forget: bool = ..., output_single: Literal[False] = ..., output_cell_single: Literal[False] = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+def lstm(x: Expression | _Plain, weight: Expression | _Plain, recurrence: Expression | _Plain, bias: Expression | _Plain | None = ..., hidden_init: Expression | _Plain | None = ..., cell_mem_init: Expression | _Plain | None = ..., sequence_lengths: Expression | _Plain | None = ..., peephole: Expression | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., clip_threshold: float = ..., use_clip_threshold: bool = ..., couple_input_forget: bool = ..., output_single: bool = ..., output_cell_single: bool = ..., *, out: None = None, device: None = None) -> _LstmResults[Expression, Expression]: ...
 @overload
-def lstm(x: _A | _Plain, weight: _A | _Plain, recurrence: _A | _Plain, bias: _A | _Plain | None = ..., hidden_init: _A | _Plain | None = ..., cell_mem_init: _A | _Plain | None = ..., sequence_lengths: _A | _Plain | None = ..., peephole: _A | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., clip_threshold: float = ..., use_clip_threshold: bool = ..., couple_input_forget: bool = ..., output_single: bool = ..., output_cell_single: bool = ..., *, out: list[_A] | None = None, device: _Device | None = None) -> list[_A]: ...
-@overload
-def lstm(x: Expression | _Plain, weight: Expression | _Plain, recurrence: Expression | _Plain, bias: Expression | _Plain | None = ..., hidden_init: Expression | _Plain | None = ..., cell_mem_init: Expression | _Plain | None = ..., sequence_lengths: Expression | _Plain | None = ..., peephole: Expression | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., clip_threshold: float = ..., use_clip_threshold: bool = ..., couple_input_forget: bool = ..., output_single: Literal[False] = ..., output_cell_single: Literal[False] = ..., *, out: None = None, device: None = None) -> Expression: ...
-@overload
-def lstm(x: Expression | _Plain, weight: Expression | _Plain, recurrence: Expression | _Plain, bias: Expression | _Plain | None = ..., hidden_init: Expression | _Plain | None = ..., cell_mem_init: Expression | _Plain | None = ..., sequence_lengths: Expression | _Plain | None = ..., peephole: Expression | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., clip_threshold: float = ..., use_clip_threshold: bool = ..., couple_input_forget: bool = ..., output_single: bool = ..., output_cell_single: bool = ..., *, out: None = None, device: None = None) -> list[Expression]: ...
-@overload
-def lstm(x: Any, weight: Any, recurrence: Any, bias: Any | None = ..., hidden_init: Any | None = ..., cell_mem_init: Any | None = ..., sequence_lengths: Any | None = ..., peephole: Any | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., clip_threshold: float = ..., use_clip_threshold: bool = ..., couple_input_forget: bool = ..., output_single: bool = ..., output_cell_single: bool = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+def lstm(x: Any, weight: Any, recurrence: Any, bias: Any | None = ..., hidden_init: Any | None = ..., cell_mem_init: Any | None = ..., sequence_lengths: Any | None = ..., peephole: Any | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., clip_threshold: float = ..., use_clip_threshold: bool = ..., couple_input_forget: bool = ..., output_single: bool = ..., output_cell_single: bool = ..., *, out: Any = None, device: _Device | None = None) -> _LstmResults[Any, Any]: ...
 @overload
 def matrix_multiply_integer(a: NDArray[Any] | _Plain, b: NDArray[Any] | _Plain, a_zero_point: NDArray[Any] | _Plain | None = ..., b_zero_point: NDArray[Any] | _Plain | None = ..., *, out: NDArray[np.int32] | None = None, device: _Device | None = None) -> NDArray[np.int32]:
     """MATRIX_MULTIPLY_INTEGER: the product of matrices of bytes, each less its zero point: Σ(a - za)·(b - zb), exactly, wrapped to INT32."""
@@ -867,44 +916,32 @@ def max(a: Expression | _Plain, b: Expression | _Plain, *, out: None = None, dev
 @overload
 def max(a: Any, b: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def max_pooling(x: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
-    """MAX_POOLING: the largest of each window, NaN where one is. Padding is below all numbers."""
-@overload
-def max_pooling(x: _A | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
-@overload
-def max_pooling(x: Expression, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., *, out: None = None, device: None = None) -> Expression: ...
-@overload
-def max_pooling(x: Any, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
-@overload
-def max_pooling1(x: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., output_indices: Literal[False] = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
-    """MAX_POOLING1: the largest of each window, NaN where one is, and where it lies. Padding is below all numbers."""
-@overload
-def max_pooling1(x: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., output_indices: bool = ..., *, out: list[NDArray[Any]] | None = None, device: _Device | None = None) -> list[NDArray[Any]]: ...
-@overload
-def max_pooling1(x: _A | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., output_indices: Literal[False] = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
-@overload
-def max_pooling1(x: _A | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., output_indices: bool = ..., *, out: list[_A] | None = None, device: _Device | None = None) -> list[_A]: ...
-@overload
-def max_pooling1(x: Expression, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., output_indices: Literal[False] = ..., *, out: None = None, device: None = None) -> Expression: ...
-@overload
-def max_pooling1(x: Expression, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., output_indices: bool = ..., *, out: None = None, device: None = None) -> list[Expression]: ...
-@overload
-def max_pooling1(x: Any, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., output_indices: bool = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
-@overload
-def max_pooling2(x: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., output_indices: Literal[False] = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+def max_pooling(x: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """MAX_POOLING2: the largest of each window, whose elements are Dilations apart, NaN where one is, and where it lies."""
 @overload
-def max_pooling2(x: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., output_indices: bool = ..., *, out: list[NDArray[Any]] | None = None, device: _Device | None = None) -> list[NDArray[Any]]: ...
+def max_pooling(x: _A | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
 @overload
-def max_pooling2(x: _A | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., output_indices: Literal[False] = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+def max_pooling(x: Expression, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., *, out: None = None, device: None = None) -> Expression: ...
 @overload
-def max_pooling2(x: _A | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., output_indices: bool = ..., *, out: list[_A] | None = None, device: _Device | None = None) -> list[_A]: ...
+def max_pooling(x: Any, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def max_pooling2(x: Expression, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., output_indices: Literal[False] = ..., *, out: None = None, device: None = None) -> Expression: ...
+def max_pooling1(x: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., output_indices: bool = ..., *, out: Sequence[NDArray[Any]] | NDArray[_S] | None = None, device: _Device | None = None) -> _MaxPooling1Results[NDArray[_S], NDArray[Any]]:
+    """MAX_POOLING1: the largest of each window, NaN where one is, and where it lies. Padding is below all numbers."""
 @overload
-def max_pooling2(x: Expression, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., output_indices: bool = ..., *, out: None = None, device: None = None) -> list[Expression]: ...
+def max_pooling1(x: _A | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., output_indices: bool = ..., *, out: Sequence[_A] | _A | None = None, device: _Device | None = None) -> _MaxPooling1Results[_A, _A]: ...
 @overload
-def max_pooling2(x: Any, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., output_indices: bool = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+def max_pooling1(x: Expression, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., output_indices: bool = ..., *, out: None = None, device: None = None) -> _MaxPooling1Results[Expression, Expression]: ...
+@overload
+def max_pooling1(x: Any, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., output_indices: bool = ..., *, out: Any = None, device: _Device | None = None) -> _MaxPooling1Results[Any, Any]: ...
+@overload
+def max_pooling2(x: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., output_indices: bool = ..., *, out: Sequence[NDArray[Any]] | NDArray[_S] | None = None, device: _Device | None = None) -> _MaxPooling2Results[NDArray[_S], NDArray[Any]]:
+    """MAX_POOLING2: the largest of each window, whose elements are Dilations apart, NaN where one is, and where it lies."""
+@overload
+def max_pooling2(x: _A | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., output_indices: bool = ..., *, out: Sequence[_A] | _A | None = None, device: _Device | None = None) -> _MaxPooling2Results[_A, _A]: ...
+@overload
+def max_pooling2(x: Expression, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., output_indices: bool = ..., *, out: None = None, device: None = None) -> _MaxPooling2Results[Expression, Expression]: ...
+@overload
+def max_pooling2(x: Any, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., output_indices: bool = ..., *, out: Any = None, device: _Device | None = None) -> _MaxPooling2Results[Any, Any]: ...
 @overload
 def max_pooling_grad(x: NDArray[_S] | _Plain, input_gradient: NDArray[_S] | _Plain, window_size: Sequence[int] | int, strides: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """MAX_POOLING_GRAD: the gradient of MAX_POOLING2: each number is added to the first of the largest of its window."""
@@ -987,35 +1024,23 @@ def modulus_truncate(a: Expression | _Plain, b: Expression | _Plain, *, out: Non
 @overload
 def modulus_truncate(a: Any, b: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def multihead_attention(query: NDArray[Any] | _Plain | None = ..., key: NDArray[Any] | _Plain | None = ..., value: NDArray[Any] | _Plain | None = ..., stacked_query_key: NDArray[Any] | _Plain | None = ..., stacked_key_value: NDArray[Any] | _Plain | None = ..., stacked_query_key_value: NDArray[Any] | _Plain | None = ..., bias: NDArray[Any] | _Plain | None = ..., mask: NDArray[Any] | _Plain | None = ..., relative_position_bias: NDArray[Any] | _Plain | None = ..., past_key: NDArray[Any] | _Plain | None = ..., past_value: NDArray[Any] | _Plain | None = ..., scale: float = ..., mask_filter_value: float = ..., head_count: int = ..., mask_type: _MultiheadAttentionMaskType = ..., output_present_key: Literal[False] = ..., output_present_value: Literal[False] = ..., *, out: NDArray[Any] | None = None, device: _Device | None = None) -> NDArray[Any]:
+def multihead_attention(query: NDArray[Any] | _Plain | None = ..., key: NDArray[Any] | _Plain | None = ..., value: NDArray[Any] | _Plain | None = ..., stacked_query_key: NDArray[Any] | _Plain | None = ..., stacked_key_value: NDArray[Any] | _Plain | None = ..., stacked_query_key_value: NDArray[Any] | _Plain | None = ..., bias: NDArray[Any] | _Plain | None = ..., mask: NDArray[Any] | _Plain | None = ..., relative_position_bias: NDArray[Any] | _Plain | None = ..., past_key: NDArray[Any] | _Plain | None = ..., past_value: NDArray[Any] | _Plain | None = ..., scale: float = ..., mask_filter_value: float = ..., head_count: int = ..., mask_type: _MultiheadAttentionMaskType = ..., output_present_key: bool = ..., output_present_value: bool = ..., *, out: Sequence[NDArray[Any]] | NDArray[Any] | None = None, device: _Device | None = None) -> _MultiheadAttentionResults[NDArray[Any], NDArray[Any]]:
     """MULTIHEAD_ATTENTION: attention of several heads: softmax(Scale·Q·Kᵀ + RelativePositionBias + mask)·V, for each head by itself."""
 @overload
-def multihead_attention(query: NDArray[Any] | _Plain | None = ..., key: NDArray[Any] | _Plain | None = ..., value: NDArray[Any] | _Plain | None = ..., stacked_query_key: NDArray[Any] | _Plain | None = ..., stacked_key_value: NDArray[Any] | _Plain | None = ..., stacked_query_key_value: NDArray[Any] | _Plain | None = ..., bias: NDArray[Any] | _Plain | None = ..., mask: NDArray[Any] | _Plain | None = ..., relative_position_bias: NDArray[Any] | _Plain | None = ..., past_key: NDArray[Any] | _Plain | None = ..., past_value: NDArray[Any] | _Plain | None = ..., scale: float = ..., mask_filter_value: float = ..., head_count: int = ..., mask_type: _MultiheadAttentionMaskType = ..., output_present_key: bool = ..., output_present_value: bool = ..., *, out: list[NDArray[Any]] | None = None, device: _Device | None = None) -> list[NDArray[Any]]: ...
+def multihead_attention(query: _A | _Plain | None = ..., key: _A | _Plain | None = ..., value: _A | _Plain | None = ..., stacked_query_key: _A | _Plain | None = ..., stacked_key_value: _A | _Plain | None = ..., stacked_query_key_value: _A | _Plain | None = ..., bias: _A | _Plain | None = ..., mask: _A | _Plain | None = ..., relative_position_bias: _A | _Plain | None = ..., past_key: _A | _Plain | None = ..., past_value: _A | _Plain | None = ..., scale: float = ..., mask_filter_value: float = ..., head_count: int = ..., mask_type: _MultiheadAttentionMaskType = ..., output_present_key: bool = ..., output_present_value: bool = ..., *, out: Sequence[_A] | _A | None = None, device: _Device | None = None) -> _MultiheadAttentionResults[_A, _A]: ...
 @overload
-def multihead_attention(query: _A | _Plain | None = ..., key: _A | _Plain | None = ..., value: _A | _Plain | None = ..., stacked_query_key: _A | _Plain | None = ..., stacked_key_value: _A | _Plain | None = ..., stacked_query_key_value: _A | _Plain | None = ..., bias: _A | _Plain | None = ..., mask: _A | _Plain | None = ..., relative_position_bias: _A | _Plain | None = ..., past_key: _A | _Plain | None = ..., past_value: _A | _Plain | None = ..., scale: float = ..., mask_filter_value: float = ..., head_count: int = ..., mask_type: _MultiheadAttentionMaskType = ..., output_present_key: Literal[False] = ..., output_present_value: Literal[False] = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+def multihead_attention(query: Expression | _Plain | None = ..., key: Expression | _Plain | None = ..., value: Expression | _Plain | None = ..., stacked_query_key: Expression | _Plain | None = ..., stacked_key_value: Expression | _Plain | None = ..., stacked_query_key_value: Expression | _Plain | None = ..., bias: Expression | _Plain | None = ..., mask: Expression | _Plain | None = ..., relative_position_bias: Expression | _Plain | None = ..., past_key: Expression | _Plain | None = ..., past_value: Expression | _Plain | None = ..., scale: float = ..., mask_filter_value: float = ..., head_count: int = ..., mask_type: _MultiheadAttentionMaskType = ..., output_present_key: bool = ..., output_present_value: bool = ..., *, out: None = None, device: None = None) -> _MultiheadAttentionResults[Expression, Expression]: ...
 @overload
-def multihead_attention(query: _A | _Plain | None = ..., key: _A | _Plain | None = ..., value: _A | _Plain | None = ..., stacked_query_key: _A | _Plain | None = ..., stacked_key_value: _A | _Plain | None = ..., stacked_query_key_value: _A | _Plain | None = ..., bias: _A | _Plain | None = ..., mask: _A | _Plain | None = ..., relative_position_bias: _A | _Plain | None = ..., past_key: _A | _Plain | None = ..., past_value: _A | _Plain | None = ..., scale: float = ..., mask_filter_value: float = ..., head_count: int = ..., mask_type: _MultiheadAttentionMaskType = ..., output_present_key: bool = ..., output_present_value: bool = ..., *, out: list[_A] | None = None, device: _Device | None = None) -> list[_A]: ...
+def multihead_attention(query: Any | None = ..., key: Any | None = ..., value: Any | None = ..., stacked_query_key: Any | None = ..., stacked_key_value: Any | None = ..., stacked_query_key_value: Any | None = ..., bias: Any | None = ..., mask: Any | None = ..., relative_position_bias: Any | None = ..., past_key: Any | None = ..., past_value: Any | None = ..., scale: float = ..., mask_filter_value: float = ..., head_count: int = ..., mask_type: _MultiheadAttentionMaskType = ..., output_present_key: bool = ..., output_present_value: bool = ..., *, out: Any = None, device: _Device | None = None) -> _MultiheadAttentionResults[Any, Any]: ...
 @overload
-def multihead_attention(query: Expression | _Plain | None = ..., key: Expression | _Plain | None = ..., value: Expression | _Plain | None = ..., stacked_query_key: Expression | _Plain | None = ..., stacked_key_value: Expression | _Plain | None = ..., stacked_query_key_value: Expression | _Plain | None = ..., bias: Expression | _Plain | None = ..., mask: Expression | _Plain | None = ..., relative_position_bias: Expression | _Plain | None = ..., past_key: Expression | _Plain | None = ..., past_value: Expression | _Plain | None = ..., scale: float = ..., mask_filter_value: float = ..., head_count: int = ..., mask_type: _MultiheadAttentionMaskType = ..., output_present_key: Literal[False] = ..., output_present_value: Literal[False] = ..., *, out: None = None, device: None = None) -> Expression: ...
-@overload
-def multihead_attention(query: Expression | _Plain | None = ..., key: Expression | _Plain | None = ..., value: Expression | _Plain | None = ..., stacked_query_key: Expression | _Plain | None = ..., stacked_key_value: Expression | _Plain | None = ..., stacked_query_key_value: Expression | _Plain | None = ..., bias: Expression | _Plain | None = ..., mask: Expression | _Plain | None = ..., relative_position_bias: Expression | _Plain | None = ..., past_key: Expression | _Plain | None = ..., past_value: Expression | _Plain | None = ..., scale: float = ..., mask_filter_value: float = ..., head_count: int = ..., mask_type: _MultiheadAttentionMaskType = ..., output_present_key: bool = ..., output_present_value: bool = ..., *, out: None = None, device: None = None) -> list[Expression]: ...
-@overload
-def multihead_attention(query: Any | None = ..., key: Any | None = ..., value: Any | None = ..., stacked_query_key: Any | None = ..., stacked_key_value: Any | None = ..., stacked_query_key_value: Any | None = ..., bias: Any | None = ..., mask: Any | None = ..., relative_position_bias: Any | None = ..., past_key: Any | None = ..., past_value: Any | None = ..., scale: float = ..., mask_filter_value: float = ..., head_count: int = ..., mask_type: _MultiheadAttentionMaskType = ..., output_present_key: bool = ..., output_present_value: bool = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
-@overload
-def multihead_attention1(query: NDArray[Any] | _Plain | None = ..., key: NDArray[Any] | _Plain | None = ..., value: NDArray[Any] | _Plain | None = ..., stacked_query_key: NDArray[Any] | _Plain | None = ..., stacked_key_value: NDArray[Any] | _Plain | None = ..., stacked_query_key_value: NDArray[Any] | _Plain | None = ..., bias: NDArray[Any] | _Plain | None = ..., mask: NDArray[Any] | _Plain | None = ..., relative_position_bias: NDArray[Any] | _Plain | None = ..., past_key: NDArray[Any] | _Plain | None = ..., past_value: NDArray[Any] | _Plain | None = ..., past_sequence_lengths: NDArray[Any] | _Plain | None = ..., scale: float = ..., mask_filter_value: float = ..., query_head_count: int = ..., key_value_head_count: int = ..., mask_type: _MultiheadAttentionMaskType = ..., output_present_key: Literal[False] = ..., output_present_value: Literal[False] = ..., *, out: NDArray[Any] | None = None, device: _Device | None = None) -> NDArray[Any]:
+def multihead_attention1(query: NDArray[Any] | _Plain | None = ..., key: NDArray[Any] | _Plain | None = ..., value: NDArray[Any] | _Plain | None = ..., stacked_query_key: NDArray[Any] | _Plain | None = ..., stacked_key_value: NDArray[Any] | _Plain | None = ..., stacked_query_key_value: NDArray[Any] | _Plain | None = ..., bias: NDArray[Any] | _Plain | None = ..., mask: NDArray[Any] | _Plain | None = ..., relative_position_bias: NDArray[Any] | _Plain | None = ..., past_key: NDArray[Any] | _Plain | None = ..., past_value: NDArray[Any] | _Plain | None = ..., past_sequence_lengths: NDArray[Any] | _Plain | None = ..., scale: float = ..., mask_filter_value: float = ..., query_head_count: int = ..., key_value_head_count: int = ..., mask_type: _MultiheadAttentionMaskType = ..., output_present_key: bool = ..., output_present_value: bool = ..., *, out: Sequence[NDArray[Any]] | NDArray[Any] | None = None, device: _Device | None = None) -> _MultiheadAttention1Results[NDArray[Any], NDArray[Any]]:
     """MULTIHEAD_ATTENTION1: MULTIHEAD_ATTENTION with fewer heads of keys and values, and with a cache: neither is in the documents yet."""
 @overload
-def multihead_attention1(query: NDArray[Any] | _Plain | None = ..., key: NDArray[Any] | _Plain | None = ..., value: NDArray[Any] | _Plain | None = ..., stacked_query_key: NDArray[Any] | _Plain | None = ..., stacked_key_value: NDArray[Any] | _Plain | None = ..., stacked_query_key_value: NDArray[Any] | _Plain | None = ..., bias: NDArray[Any] | _Plain | None = ..., mask: NDArray[Any] | _Plain | None = ..., relative_position_bias: NDArray[Any] | _Plain | None = ..., past_key: NDArray[Any] | _Plain | None = ..., past_value: NDArray[Any] | _Plain | None = ..., past_sequence_lengths: NDArray[Any] | _Plain | None = ..., scale: float = ..., mask_filter_value: float = ..., query_head_count: int = ..., key_value_head_count: int = ..., mask_type: _MultiheadAttentionMaskType = ..., output_present_key: bool = ..., output_present_value: bool = ..., *, out: list[NDArray[Any]] | None = None, device: _Device | None = None) -> list[NDArray[Any]]: ...
+def multihead_attention1(query: _A | _Plain | None = ..., key: _A | _Plain | None = ..., value: _A | _Plain | None = ..., stacked_query_key: _A | _Plain | None = ..., stacked_key_value: _A | _Plain | None = ..., stacked_query_key_value: _A | _Plain | None = ..., bias: _A | _Plain | None = ..., mask: _A | _Plain | None = ..., relative_position_bias: _A | _Plain | None = ..., past_key: _A | _Plain | None = ..., past_value: _A | _Plain | None = ..., past_sequence_lengths: _A | _Plain | None = ..., scale: float = ..., mask_filter_value: float = ..., query_head_count: int = ..., key_value_head_count: int = ..., mask_type: _MultiheadAttentionMaskType = ..., output_present_key: bool = ..., output_present_value: bool = ..., *, out: Sequence[_A] | _A | None = None, device: _Device | None = None) -> _MultiheadAttention1Results[_A, _A]: ...
 @overload
-def multihead_attention1(query: _A | _Plain | None = ..., key: _A | _Plain | None = ..., value: _A | _Plain | None = ..., stacked_query_key: _A | _Plain | None = ..., stacked_key_value: _A | _Plain | None = ..., stacked_query_key_value: _A | _Plain | None = ..., bias: _A | _Plain | None = ..., mask: _A | _Plain | None = ..., relative_position_bias: _A | _Plain | None = ..., past_key: _A | _Plain | None = ..., past_value: _A | _Plain | None = ..., past_sequence_lengths: _A | _Plain | None = ..., scale: float = ..., mask_filter_value: float = ..., query_head_count: int = ..., key_value_head_count: int = ..., mask_type: _MultiheadAttentionMaskType = ..., output_present_key: Literal[False] = ..., output_present_value: Literal[False] = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+def multihead_attention1(query: Expression | _Plain | None = ..., key: Expression | _Plain | None = ..., value: Expression | _Plain | None = ..., stacked_query_key: Expression | _Plain | None = ..., stacked_key_value: Expression | _Plain | None = ..., stacked_query_key_value: Expression | _Plain | None = ..., bias: Expression | _Plain | None = ..., mask: Expression | _Plain | None = ..., relative_position_bias: Expression | _Plain | None = ..., past_key: Expression | _Plain | None = ..., past_value: Expression | _Plain | None = ..., past_sequence_lengths: Expression | _Plain | None = ..., scale: float = ..., mask_filter_value: float = ..., query_head_count: int = ..., key_value_head_count: int = ..., mask_type: _MultiheadAttentionMaskType = ..., output_present_key: bool = ..., output_present_value: bool = ..., *, out: None = None, device: None = None) -> _MultiheadAttention1Results[Expression, Expression]: ...
 @overload
-def multihead_attention1(query: _A | _Plain | None = ..., key: _A | _Plain | None = ..., value: _A | _Plain | None = ..., stacked_query_key: _A | _Plain | None = ..., stacked_key_value: _A | _Plain | None = ..., stacked_query_key_value: _A | _Plain | None = ..., bias: _A | _Plain | None = ..., mask: _A | _Plain | None = ..., relative_position_bias: _A | _Plain | None = ..., past_key: _A | _Plain | None = ..., past_value: _A | _Plain | None = ..., past_sequence_lengths: _A | _Plain | None = ..., scale: float = ..., mask_filter_value: float = ..., query_head_count: int = ..., key_value_head_count: int = ..., mask_type: _MultiheadAttentionMaskType = ..., output_present_key: bool = ..., output_present_value: bool = ..., *, out: list[_A] | None = None, device: _Device | None = None) -> list[_A]: ...
-@overload
-def multihead_attention1(query: Expression | _Plain | None = ..., key: Expression | _Plain | None = ..., value: Expression | _Plain | None = ..., stacked_query_key: Expression | _Plain | None = ..., stacked_key_value: Expression | _Plain | None = ..., stacked_query_key_value: Expression | _Plain | None = ..., bias: Expression | _Plain | None = ..., mask: Expression | _Plain | None = ..., relative_position_bias: Expression | _Plain | None = ..., past_key: Expression | _Plain | None = ..., past_value: Expression | _Plain | None = ..., past_sequence_lengths: Expression | _Plain | None = ..., scale: float = ..., mask_filter_value: float = ..., query_head_count: int = ..., key_value_head_count: int = ..., mask_type: _MultiheadAttentionMaskType = ..., output_present_key: Literal[False] = ..., output_present_value: Literal[False] = ..., *, out: None = None, device: None = None) -> Expression: ...
-@overload
-def multihead_attention1(query: Expression | _Plain | None = ..., key: Expression | _Plain | None = ..., value: Expression | _Plain | None = ..., stacked_query_key: Expression | _Plain | None = ..., stacked_key_value: Expression | _Plain | None = ..., stacked_query_key_value: Expression | _Plain | None = ..., bias: Expression | _Plain | None = ..., mask: Expression | _Plain | None = ..., relative_position_bias: Expression | _Plain | None = ..., past_key: Expression | _Plain | None = ..., past_value: Expression | _Plain | None = ..., past_sequence_lengths: Expression | _Plain | None = ..., scale: float = ..., mask_filter_value: float = ..., query_head_count: int = ..., key_value_head_count: int = ..., mask_type: _MultiheadAttentionMaskType = ..., output_present_key: bool = ..., output_present_value: bool = ..., *, out: None = None, device: None = None) -> list[Expression]: ...
-@overload
-def multihead_attention1(query: Any | None = ..., key: Any | None = ..., value: Any | None = ..., stacked_query_key: Any | None = ..., stacked_key_value: Any | None = ..., stacked_query_key_value: Any | None = ..., bias: Any | None = ..., mask: Any | None = ..., relative_position_bias: Any | None = ..., past_key: Any | None = ..., past_value: Any | None = ..., past_sequence_lengths: Any | None = ..., scale: float = ..., mask_filter_value: float = ..., query_head_count: int = ..., key_value_head_count: int = ..., mask_type: _MultiheadAttentionMaskType = ..., output_present_key: bool = ..., output_present_value: bool = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+def multihead_attention1(query: Any | None = ..., key: Any | None = ..., value: Any | None = ..., stacked_query_key: Any | None = ..., stacked_key_value: Any | None = ..., stacked_query_key_value: Any | None = ..., bias: Any | None = ..., mask: Any | None = ..., relative_position_bias: Any | None = ..., past_key: Any | None = ..., past_value: Any | None = ..., past_sequence_lengths: Any | None = ..., scale: float = ..., mask_filter_value: float = ..., query_head_count: int = ..., key_value_head_count: int = ..., mask_type: _MultiheadAttentionMaskType = ..., output_present_key: bool = ..., output_present_value: bool = ..., *, out: Any = None, device: _Device | None = None) -> _MultiheadAttention1Results[Any, Any]: ...
 @overload
 def multiply(a: NDArray[_S] | _Plain, b: NDArray[_S] | _Plain, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ELEMENT_WISE_MULTIPLY: the product: a·b. Integers wrap."""
@@ -1035,14 +1060,14 @@ def negate(x: Expression, *, out: None = None, device: None = None) -> Expressio
 @overload
 def negate(x: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def nonzero_coordinates(x: NDArray[Any] | _Plain, *, out: list[NDArray[np.uint32]] | None = None, device: _Device | None = None) -> list[NDArray[np.uint32]]:
+def nonzero_coordinates(x: NDArray[Any] | _Plain, *, out: Sequence[NDArray[Any]] | NDArray[np.uint32] | None = None, device: _Device | None = None) -> _NonzeroCoordinatesResults[NDArray[np.uint32], NDArray[Any]]:
     """NONZERO_COORDINATES: how many elements are not 0, and their coordinates, a row for each in the elements' order."""
 @overload
-def nonzero_coordinates(x: _A | _Plain, *, out: list[_A] | None = None, device: _Device | None = None) -> list[_A]: ...
+def nonzero_coordinates(x: _A | _Plain, *, out: Sequence[_A] | _A | None = None, device: _Device | None = None) -> _NonzeroCoordinatesResults[_A, _A]: ...
 @overload
-def nonzero_coordinates(x: Expression, *, out: None = None, device: None = None) -> list[Expression]: ...
+def nonzero_coordinates(x: Expression, *, out: None = None, device: None = None) -> _NonzeroCoordinatesResults[Expression, Expression]: ...
 @overload
-def nonzero_coordinates(x: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
+def nonzero_coordinates(x: Any, *, out: Any = None, device: _Device | None = None) -> _NonzeroCoordinatesResults[Any, Any]: ...
 @overload
 def one_hot(indices: NDArray[Any] | _Plain, values: NDArray[_S] | _Plain, output_sizes: Sequence[int], axis: int, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ONE_HOT: lines along an axis that have Values[1] at an index and Values[0] elsewhere."""
@@ -1143,20 +1168,14 @@ def quantized_linear_matrix_multiply(a: Expression | _Plain, a_scale: Expression
 @overload
 def quantized_linear_matrix_multiply(a: Any, a_scale: Any, b: Any, b_scale: Any, output_scale: Any, a_zero_point: Any | None = ..., b_zero_point: Any | None = ..., output_zero_point: Any | None = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def random_generator(input_state: NDArray[_S] | _Plain, output_sizes: Sequence[int], type_: _RandomGeneratorType = ..., output_state: Literal[False] = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+def random_generator(input_state: NDArray[_S] | _Plain, output_sizes: Sequence[int], type_: _RandomGeneratorType = ..., output_state: bool = ..., *, out: Sequence[NDArray[Any]] | NDArray[_S] | None = None, device: _Device | None = None) -> _RandomGeneratorResults[NDArray[_S], NDArray[Any]]:
     """RANDOM_GENERATOR: random bits that follow from a state alone: the four words that Philox 4x32-10 makes of each counter in turn."""
 @overload
-def random_generator(input_state: NDArray[_S] | _Plain, output_sizes: Sequence[int], type_: _RandomGeneratorType = ..., output_state: bool = ..., *, out: list[NDArray[_S]] | None = None, device: _Device | None = None) -> list[NDArray[_S]]: ...
+def random_generator(input_state: _A | _Plain, output_sizes: Sequence[int], type_: _RandomGeneratorType = ..., output_state: bool = ..., *, out: Sequence[_A] | _A | None = None, device: _Device | None = None) -> _RandomGeneratorResults[_A, _A]: ...
 @overload
-def random_generator(input_state: _A | _Plain, output_sizes: Sequence[int], type_: _RandomGeneratorType = ..., output_state: Literal[False] = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+def random_generator(input_state: Expression, output_sizes: Sequence[int], type_: _RandomGeneratorType = ..., output_state: bool = ..., *, out: None = None, device: None = None) -> _RandomGeneratorResults[Expression, Expression]: ...
 @overload
-def random_generator(input_state: _A | _Plain, output_sizes: Sequence[int], type_: _RandomGeneratorType = ..., output_state: bool = ..., *, out: list[_A] | None = None, device: _Device | None = None) -> list[_A]: ...
-@overload
-def random_generator(input_state: Expression, output_sizes: Sequence[int], type_: _RandomGeneratorType = ..., output_state: Literal[False] = ..., *, out: None = None, device: None = None) -> Expression: ...
-@overload
-def random_generator(input_state: Expression, output_sizes: Sequence[int], type_: _RandomGeneratorType = ..., output_state: bool = ..., *, out: None = None, device: None = None) -> list[Expression]: ...
-@overload
-def random_generator(input_state: Any, output_sizes: Sequence[int], type_: _RandomGeneratorType = ..., output_state: bool = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+def random_generator(input_state: Any, output_sizes: Sequence[int], type_: _RandomGeneratorType = ..., output_state: bool = ..., *, out: Any = None, device: _Device | None = None) -> _RandomGeneratorResults[Any, Any]: ...
 @overload
 def recip(x: NDArray[_S] | _Plain, scale_bias: _ScaleBias | None = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ELEMENT_WISE_RECIP: the reciprocal: 1/x."""
@@ -1248,29 +1267,23 @@ def resample_grad1(input_gradient: Expression, output_sizes: Sequence[int], scal
 @overload
 def resample_grad1(input_gradient: Any, output_sizes: Sequence[int], scales: Sequence[float], input_pixel_offsets: Sequence[float], output_pixel_offsets: Sequence[float], interpolation_mode: _InterpolationMode = ..., rounding_direction: _AxisDirection = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def rnn(x: NDArray[_S] | _Plain, weight: NDArray[_S] | _Plain, recurrence: NDArray[_S] | _Plain, bias: NDArray[_S] | _Plain | None = ..., hidden_init: NDArray[_S] | _Plain | None = ..., sequence_lengths: NDArray[Any] | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., output_single: Literal[False] = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+def rnn(x: NDArray[_S] | _Plain, weight: NDArray[_S] | _Plain, recurrence: NDArray[_S] | _Plain, bias: NDArray[_S] | _Plain | None = ..., hidden_init: NDArray[_S] | _Plain | None = ..., sequence_lengths: NDArray[Any] | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., output_single: bool = ..., *, out: Sequence[NDArray[Any]] | NDArray[_S] | None = None, device: _Device | None = None) -> _RnnResults[NDArray[_S], NDArray[Any]]:
     """RNN: A recurrent layer: H = f(X·Wᵀ + H·Rᵀ + Wb + Rb) at each step."""
 @overload
-def rnn(x: NDArray[_S] | _Plain, weight: NDArray[_S] | _Plain, recurrence: NDArray[_S] | _Plain, bias: NDArray[_S] | _Plain | None = ..., hidden_init: NDArray[_S] | _Plain | None = ..., sequence_lengths: NDArray[Any] | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., output_single: bool = ..., *, out: list[NDArray[_S]] | None = None, device: _Device | None = None) -> list[NDArray[_S]]: ...
+def rnn(x: _A | _Plain, weight: _A | _Plain, recurrence: _A | _Plain, bias: _A | _Plain | None = ..., hidden_init: _A | _Plain | None = ..., sequence_lengths: _A | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., output_single: bool = ..., *, out: Sequence[_A] | _A | None = None, device: _Device | None = None) -> _RnnResults[_A, _A]: ...
 @overload
-def rnn(x: _A | _Plain, weight: _A | _Plain, recurrence: _A | _Plain, bias: _A | _Plain | None = ..., hidden_init: _A | _Plain | None = ..., sequence_lengths: _A | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., output_single: Literal[False] = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+def rnn(x: Expression | _Plain, weight: Expression | _Plain, recurrence: Expression | _Plain, bias: Expression | _Plain | None = ..., hidden_init: Expression | _Plain | None = ..., sequence_lengths: Expression | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., output_single: bool = ..., *, out: None = None, device: None = None) -> _RnnResults[Expression, Expression]: ...
 @overload
-def rnn(x: _A | _Plain, weight: _A | _Plain, recurrence: _A | _Plain, bias: _A | _Plain | None = ..., hidden_init: _A | _Plain | None = ..., sequence_lengths: _A | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., output_single: bool = ..., *, out: list[_A] | None = None, device: _Device | None = None) -> list[_A]: ...
+def rnn(x: Any, weight: Any, recurrence: Any, bias: Any | None = ..., hidden_init: Any | None = ..., sequence_lengths: Any | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., output_single: bool = ..., *, out: Any = None, device: _Device | None = None) -> _RnnResults[Any, Any]: ...
 @overload
-def rnn(x: Expression | _Plain, weight: Expression | _Plain, recurrence: Expression | _Plain, bias: Expression | _Plain | None = ..., hidden_init: Expression | _Plain | None = ..., sequence_lengths: Expression | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., output_single: Literal[False] = ..., *, out: None = None, device: None = None) -> Expression: ...
+def roi_align(x: NDArray[_S] | _Plain, roi: NDArray[_S] | _Plain, batch_indices: NDArray[Any] | _Plain, output_sizes: Sequence[int], reduction_function: _ReduceFunction = ..., interpolation_mode: _InterpolationMode = ..., spatial_scale_x: float = ..., spatial_scale_y: float = ..., out_of_bounds_input_value: float = ..., minimum_samples_per_output: int = ..., maximum_samples_per_output: int = ..., input_pixel_offset: float = ..., output_pixel_offset: float = ..., align_regions_to_corners: bool = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """ROI_ALIGN1: regions of images, sampled between elements, each in the output's sizes."""
 @overload
-def rnn(x: Expression | _Plain, weight: Expression | _Plain, recurrence: Expression | _Plain, bias: Expression | _Plain | None = ..., hidden_init: Expression | _Plain | None = ..., sequence_lengths: Expression | _Plain | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., output_single: bool = ..., *, out: None = None, device: None = None) -> list[Expression]: ...
+def roi_align(x: _A | _Plain, roi: _A | _Plain, batch_indices: _A | _Plain, output_sizes: Sequence[int], reduction_function: _ReduceFunction = ..., interpolation_mode: _InterpolationMode = ..., spatial_scale_x: float = ..., spatial_scale_y: float = ..., out_of_bounds_input_value: float = ..., minimum_samples_per_output: int = ..., maximum_samples_per_output: int = ..., input_pixel_offset: float = ..., output_pixel_offset: float = ..., align_regions_to_corners: bool = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
 @overload
-def rnn(x: Any, weight: Any, recurrence: Any, bias: Any | None = ..., hidden_init: Any | None = ..., sequence_lengths: Any | None = ..., activation_descs: Sequence[_Activation] = ..., direction: _RecurrentNetworkDirection = ..., output_single: bool = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+def roi_align(x: Expression | _Plain, roi: Expression | _Plain, batch_indices: Expression | _Plain, output_sizes: Sequence[int], reduction_function: _ReduceFunction = ..., interpolation_mode: _InterpolationMode = ..., spatial_scale_x: float = ..., spatial_scale_y: float = ..., out_of_bounds_input_value: float = ..., minimum_samples_per_output: int = ..., maximum_samples_per_output: int = ..., input_pixel_offset: float = ..., output_pixel_offset: float = ..., align_regions_to_corners: bool = ..., *, out: None = None, device: None = None) -> Expression: ...
 @overload
-def roi_align(x: NDArray[_S] | _Plain, roi: NDArray[_S] | _Plain, batch_indices: NDArray[Any] | _Plain, output_sizes: Sequence[int], reduction_function: _ReduceFunction = ..., interpolation_mode: _InterpolationMode = ..., spatial_scale_x: float = ..., spatial_scale_y: float = ..., out_of_bounds_input_value: float = ..., minimum_samples_per_output: int = ..., maximum_samples_per_output: int = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
-    """ROI_ALIGN: regions of images, sampled between elements, each in the output's sizes."""
-@overload
-def roi_align(x: _A | _Plain, roi: _A | _Plain, batch_indices: _A | _Plain, output_sizes: Sequence[int], reduction_function: _ReduceFunction = ..., interpolation_mode: _InterpolationMode = ..., spatial_scale_x: float = ..., spatial_scale_y: float = ..., out_of_bounds_input_value: float = ..., minimum_samples_per_output: int = ..., maximum_samples_per_output: int = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
-@overload
-def roi_align(x: Expression | _Plain, roi: Expression | _Plain, batch_indices: Expression | _Plain, output_sizes: Sequence[int], reduction_function: _ReduceFunction = ..., interpolation_mode: _InterpolationMode = ..., spatial_scale_x: float = ..., spatial_scale_y: float = ..., out_of_bounds_input_value: float = ..., minimum_samples_per_output: int = ..., maximum_samples_per_output: int = ..., *, out: None = None, device: None = None) -> Expression: ...
-@overload
-def roi_align(x: Any, roi: Any, batch_indices: Any, output_sizes: Sequence[int], reduction_function: _ReduceFunction = ..., interpolation_mode: _InterpolationMode = ..., spatial_scale_x: float = ..., spatial_scale_y: float = ..., out_of_bounds_input_value: float = ..., minimum_samples_per_output: int = ..., maximum_samples_per_output: int = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+def roi_align(x: Any, roi: Any, batch_indices: Any, output_sizes: Sequence[int], reduction_function: _ReduceFunction = ..., interpolation_mode: _InterpolationMode = ..., spatial_scale_x: float = ..., spatial_scale_y: float = ..., out_of_bounds_input_value: float = ..., minimum_samples_per_output: int = ..., maximum_samples_per_output: int = ..., input_pixel_offset: float = ..., output_pixel_offset: float = ..., align_regions_to_corners: bool = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def roi_align1(x: NDArray[_S] | _Plain, roi: NDArray[_S] | _Plain, batch_indices: NDArray[Any] | _Plain, output_sizes: Sequence[int], reduction_function: _ReduceFunction = ..., interpolation_mode: _InterpolationMode = ..., spatial_scale_x: float = ..., spatial_scale_y: float = ..., input_pixel_offset: float = ..., output_pixel_offset: float = ..., out_of_bounds_input_value: float = ..., minimum_samples_per_output: int = ..., maximum_samples_per_output: int = ..., align_regions_to_corners: bool = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ROI_ALIGN1: regions of images, sampled between elements, each in the output's sizes."""
@@ -1281,20 +1294,14 @@ def roi_align1(x: Expression | _Plain, roi: Expression | _Plain, batch_indices: 
 @overload
 def roi_align1(x: Any, roi: Any, batch_indices: Any, output_sizes: Sequence[int], reduction_function: _ReduceFunction = ..., interpolation_mode: _InterpolationMode = ..., spatial_scale_x: float = ..., spatial_scale_y: float = ..., input_pixel_offset: float = ..., output_pixel_offset: float = ..., out_of_bounds_input_value: float = ..., minimum_samples_per_output: int = ..., maximum_samples_per_output: int = ..., align_regions_to_corners: bool = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def roi_align_grad(input_gradient: NDArray[_S] | _Plain, roi: NDArray[_S] | _Plain, batch_indices: NDArray[Any] | _Plain, x: NDArray[_S] | _Plain | None = ..., reduction_function: _ReduceFunction = ..., interpolation_mode: _InterpolationMode = ..., spatial_scale_x: float = ..., spatial_scale_y: float = ..., input_pixel_offset: float = ..., output_pixel_offset: float = ..., minimum_samples_per_output: int = ..., maximum_samples_per_output: int = ..., align_regions_to_corners: bool = ..., output_sizes: Sequence[int] | None = ..., output_roi_gradient: Literal[False] = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+def roi_align_grad(input_gradient: NDArray[_S] | _Plain, roi: NDArray[_S] | _Plain, batch_indices: NDArray[Any] | _Plain, x: NDArray[_S] | _Plain | None = ..., reduction_function: _ReduceFunction = ..., interpolation_mode: _InterpolationMode = ..., spatial_scale_x: float = ..., spatial_scale_y: float = ..., input_pixel_offset: float = ..., output_pixel_offset: float = ..., minimum_samples_per_output: int = ..., maximum_samples_per_output: int = ..., align_regions_to_corners: bool = ..., output_sizes: Sequence[int] | None = ..., output_roi_gradient: bool = ..., *, out: Sequence[NDArray[Any]] | NDArray[_S] | None = None, device: _Device | None = None) -> _RoiAlignGradResults[NDArray[_S], NDArray[Any]]:
     """ROI_ALIGN_GRAD: the gradients of ROI_ALIGN1 with respect to its images and to its regions."""
 @overload
-def roi_align_grad(input_gradient: NDArray[_S] | _Plain, roi: NDArray[_S] | _Plain, batch_indices: NDArray[Any] | _Plain, x: NDArray[_S] | _Plain | None = ..., reduction_function: _ReduceFunction = ..., interpolation_mode: _InterpolationMode = ..., spatial_scale_x: float = ..., spatial_scale_y: float = ..., input_pixel_offset: float = ..., output_pixel_offset: float = ..., minimum_samples_per_output: int = ..., maximum_samples_per_output: int = ..., align_regions_to_corners: bool = ..., output_sizes: Sequence[int] | None = ..., output_roi_gradient: bool = ..., *, out: list[NDArray[_S]] | None = None, device: _Device | None = None) -> list[NDArray[_S]]: ...
+def roi_align_grad(input_gradient: _A | _Plain, roi: _A | _Plain, batch_indices: _A | _Plain, x: _A | _Plain | None = ..., reduction_function: _ReduceFunction = ..., interpolation_mode: _InterpolationMode = ..., spatial_scale_x: float = ..., spatial_scale_y: float = ..., input_pixel_offset: float = ..., output_pixel_offset: float = ..., minimum_samples_per_output: int = ..., maximum_samples_per_output: int = ..., align_regions_to_corners: bool = ..., output_sizes: Sequence[int] | None = ..., output_roi_gradient: bool = ..., *, out: Sequence[_A] | _A | None = None, device: _Device | None = None) -> _RoiAlignGradResults[_A, _A]: ...
 @overload
-def roi_align_grad(input_gradient: _A | _Plain, roi: _A | _Plain, batch_indices: _A | _Plain, x: _A | _Plain | None = ..., reduction_function: _ReduceFunction = ..., interpolation_mode: _InterpolationMode = ..., spatial_scale_x: float = ..., spatial_scale_y: float = ..., input_pixel_offset: float = ..., output_pixel_offset: float = ..., minimum_samples_per_output: int = ..., maximum_samples_per_output: int = ..., align_regions_to_corners: bool = ..., output_sizes: Sequence[int] | None = ..., output_roi_gradient: Literal[False] = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+def roi_align_grad(input_gradient: Expression | _Plain, roi: Expression | _Plain, batch_indices: Expression | _Plain, x: Expression | _Plain | None = ..., reduction_function: _ReduceFunction = ..., interpolation_mode: _InterpolationMode = ..., spatial_scale_x: float = ..., spatial_scale_y: float = ..., input_pixel_offset: float = ..., output_pixel_offset: float = ..., minimum_samples_per_output: int = ..., maximum_samples_per_output: int = ..., align_regions_to_corners: bool = ..., output_sizes: Sequence[int] | None = ..., output_roi_gradient: bool = ..., *, out: None = None, device: None = None) -> _RoiAlignGradResults[Expression, Expression]: ...
 @overload
-def roi_align_grad(input_gradient: _A | _Plain, roi: _A | _Plain, batch_indices: _A | _Plain, x: _A | _Plain | None = ..., reduction_function: _ReduceFunction = ..., interpolation_mode: _InterpolationMode = ..., spatial_scale_x: float = ..., spatial_scale_y: float = ..., input_pixel_offset: float = ..., output_pixel_offset: float = ..., minimum_samples_per_output: int = ..., maximum_samples_per_output: int = ..., align_regions_to_corners: bool = ..., output_sizes: Sequence[int] | None = ..., output_roi_gradient: bool = ..., *, out: list[_A] | None = None, device: _Device | None = None) -> list[_A]: ...
-@overload
-def roi_align_grad(input_gradient: Expression | _Plain, roi: Expression | _Plain, batch_indices: Expression | _Plain, x: Expression | _Plain | None = ..., reduction_function: _ReduceFunction = ..., interpolation_mode: _InterpolationMode = ..., spatial_scale_x: float = ..., spatial_scale_y: float = ..., input_pixel_offset: float = ..., output_pixel_offset: float = ..., minimum_samples_per_output: int = ..., maximum_samples_per_output: int = ..., align_regions_to_corners: bool = ..., output_sizes: Sequence[int] | None = ..., output_roi_gradient: Literal[False] = ..., *, out: None = None, device: None = None) -> Expression: ...
-@overload
-def roi_align_grad(input_gradient: Expression | _Plain, roi: Expression | _Plain, batch_indices: Expression | _Plain, x: Expression | _Plain | None = ..., reduction_function: _ReduceFunction = ..., interpolation_mode: _InterpolationMode = ..., spatial_scale_x: float = ..., spatial_scale_y: float = ..., input_pixel_offset: float = ..., output_pixel_offset: float = ..., minimum_samples_per_output: int = ..., maximum_samples_per_output: int = ..., align_regions_to_corners: bool = ..., output_sizes: Sequence[int] | None = ..., output_roi_gradient: bool = ..., *, out: None = None, device: None = None) -> list[Expression]: ...
-@overload
-def roi_align_grad(input_gradient: Any, roi: Any, batch_indices: Any, x: Any | None = ..., reduction_function: _ReduceFunction = ..., interpolation_mode: _InterpolationMode = ..., spatial_scale_x: float = ..., spatial_scale_y: float = ..., input_pixel_offset: float = ..., output_pixel_offset: float = ..., minimum_samples_per_output: int = ..., maximum_samples_per_output: int = ..., align_regions_to_corners: bool = ..., output_sizes: Sequence[int] | None = ..., output_roi_gradient: bool = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+def roi_align_grad(input_gradient: Any, roi: Any, batch_indices: Any, x: Any | None = ..., reduction_function: _ReduceFunction = ..., interpolation_mode: _InterpolationMode = ..., spatial_scale_x: float = ..., spatial_scale_y: float = ..., input_pixel_offset: float = ..., output_pixel_offset: float = ..., minimum_samples_per_output: int = ..., maximum_samples_per_output: int = ..., align_regions_to_corners: bool = ..., output_sizes: Sequence[int] | None = ..., output_roi_gradient: bool = ..., *, out: Any = None, device: _Device | None = None) -> _RoiAlignGradResults[Any, Any]: ...
 @overload
 def roi_pooling(x: NDArray[_S] | _Plain, roi: NDArray[_S] | _Plain, pooled_size: Sequence[int], spatial_scale: float = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ROI_POOLING: the largest element of each part of each region of an image, a region being taken apart into PooledSize."""
@@ -1395,14 +1402,14 @@ def slice_grad(input_gradient: Expression, output_sizes: Sequence[int], input_wi
 @overload
 def slice_grad(input_gradient: Any, output_sizes: Sequence[int], input_window_offsets: Sequence[int], input_window_sizes: Sequence[int], input_window_strides: Sequence[int], *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def softmax(x: NDArray[_S] | _Plain, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
-    """ACTIVATION_SOFTMAX: the softmax of the last dimension: eˣ/Σeˣ, with the largest element taken out first."""
+def softmax(x: NDArray[_S] | _Plain, axis: int | Sequence[int] = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """ACTIVATION_SOFTMAX1: the softmax along Axes: eˣ/Σeˣ, with the largest element taken out first."""
 @overload
-def softmax(x: _A | _Plain, *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+def softmax(x: _A | _Plain, axis: int | Sequence[int] = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
 @overload
-def softmax(x: Expression, *, out: None = None, device: None = None) -> Expression: ...
+def softmax(x: Expression, axis: int | Sequence[int] = ..., *, out: None = None, device: None = None) -> Expression: ...
 @overload
-def softmax(x: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
+def softmax(x: Any, axis: int | Sequence[int] = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def softmax1(x: NDArray[_S] | _Plain, axes: int | Sequence[int] = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """ACTIVATION_SOFTMAX1: the softmax along Axes: eˣ/Σeˣ, with the largest element taken out first."""
@@ -1431,14 +1438,14 @@ def softsign(x: Expression, *, out: None = None, device: None = None) -> Express
 @overload
 def softsign(x: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def space_to_depth(x: NDArray[_S] | _Plain, block_size: int, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
-    """SPACE_TO_DEPTH: makes channels of the rows and columns of blocks: Output[n, k, h, w] = Input[n, c, h·B + i, w·B + j]."""
+def space_to_depth(x: NDArray[_S] | _Plain, block_size: int, order: _DepthSpaceOrder = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """SPACE_TO_DEPTH1: makes channels of the rows and columns of blocks: Output[n, k, h, w] = Input[n, c, h·B + i, w·B + j]."""
 @overload
-def space_to_depth(x: _A | _Plain, block_size: int, *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+def space_to_depth(x: _A | _Plain, block_size: int, order: _DepthSpaceOrder = ..., *, out: _A | None = None, device: _Device | None = None) -> _A: ...
 @overload
-def space_to_depth(x: Expression, block_size: int, *, out: None = None, device: None = None) -> Expression: ...
+def space_to_depth(x: Expression, block_size: int, order: _DepthSpaceOrder = ..., *, out: None = None, device: None = None) -> Expression: ...
 @overload
-def space_to_depth(x: Any, block_size: int, *, out: Any = None, device: _Device | None = None) -> Any: ...
+def space_to_depth(x: Any, block_size: int, order: _DepthSpaceOrder = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def space_to_depth1(x: NDArray[_S] | _Plain, block_size: int, order: _DepthSpaceOrder = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """SPACE_TO_DEPTH1: makes channels of the rows and columns of blocks: Output[n, k, h, w] = Input[n, c, h·B + i, w·B + j]."""
@@ -1521,23 +1528,23 @@ def tile(x: Expression, repeats: Sequence[int], *, out: None = None, device: Non
 @overload
 def tile(x: Any, repeats: Sequence[int], *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
-def top_k(x: NDArray[_S] | _Plain, axis: int, k: int, *, out: list[NDArray[Any]] | None = None, device: _Device | None = None) -> list[NDArray[Any]]:
-    """TOP_K: the K largest elements along an axis, the largest first, and their places along it."""
-@overload
-def top_k(x: _A | _Plain, axis: int, k: int, *, out: list[_A] | None = None, device: _Device | None = None) -> list[_A]: ...
-@overload
-def top_k(x: Expression, axis: int, k: int, *, out: None = None, device: None = None) -> list[Expression]: ...
-@overload
-def top_k(x: Any, axis: int, k: int, *, out: Any = None, device: _Device | None = None) -> Any: ...
-@overload
-def top_k1(x: NDArray[_S] | _Plain, axis: int, k: int, axis_direction: _AxisDirection = ..., *, out: list[NDArray[Any]] | None = None, device: _Device | None = None) -> list[NDArray[Any]]:
+def top_k(x: NDArray[_S] | _Plain, axis: int, k: int, axis_direction: _AxisDirection = ..., *, out: Sequence[NDArray[Any]] | NDArray[_S] | None = None, device: _Device | None = None) -> _TopK1Results[NDArray[_S], NDArray[Any]]:
     """TOP_K1: the K largest or smallest elements along an axis in their order, and their places along it."""
 @overload
-def top_k1(x: _A | _Plain, axis: int, k: int, axis_direction: _AxisDirection = ..., *, out: list[_A] | None = None, device: _Device | None = None) -> list[_A]: ...
+def top_k(x: _A | _Plain, axis: int, k: int, axis_direction: _AxisDirection = ..., *, out: Sequence[_A] | _A | None = None, device: _Device | None = None) -> _TopK1Results[_A, _A]: ...
 @overload
-def top_k1(x: Expression, axis: int, k: int, axis_direction: _AxisDirection = ..., *, out: None = None, device: None = None) -> list[Expression]: ...
+def top_k(x: Expression, axis: int, k: int, axis_direction: _AxisDirection = ..., *, out: None = None, device: None = None) -> _TopK1Results[Expression, Expression]: ...
 @overload
-def top_k1(x: Any, axis: int, k: int, axis_direction: _AxisDirection = ..., *, out: Any = None, device: _Device | None = None) -> Any: ...
+def top_k(x: Any, axis: int, k: int, axis_direction: _AxisDirection = ..., *, out: Any = None, device: _Device | None = None) -> _TopK1Results[Any, Any]: ...
+@overload
+def top_k1(x: NDArray[_S] | _Plain, axis: int, k: int, axis_direction: _AxisDirection = ..., *, out: Sequence[NDArray[Any]] | NDArray[_S] | None = None, device: _Device | None = None) -> _TopK1Results[NDArray[_S], NDArray[Any]]:
+    """TOP_K1: the K largest or smallest elements along an axis in their order, and their places along it."""
+@overload
+def top_k1(x: _A | _Plain, axis: int, k: int, axis_direction: _AxisDirection = ..., *, out: Sequence[_A] | _A | None = None, device: _Device | None = None) -> _TopK1Results[_A, _A]: ...
+@overload
+def top_k1(x: Expression, axis: int, k: int, axis_direction: _AxisDirection = ..., *, out: None = None, device: None = None) -> _TopK1Results[Expression, Expression]: ...
+@overload
+def top_k1(x: Any, axis: int, k: int, axis_direction: _AxisDirection = ..., *, out: Any = None, device: _Device | None = None) -> _TopK1Results[Any, Any]: ...
 @overload
 def unfold(x: NDArray[_S] | _Plain, window_sizes: Sequence[int], strides: Sequence[int] | int = ..., dilations: Sequence[int] | int = ..., start_padding: Sequence[int] | int = ..., end_padding: Sequence[int] | int = ..., *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
     """UNFOLD: the windows of a tensor {N, C, …}, each as a column of the output {N, C·window, windows}."""
@@ -1565,6 +1572,33 @@ def value_scale_2d(x: _A | _Plain, scale: float, bias: Sequence[float], *, out: 
 def value_scale_2d(x: Expression, scale: float, bias: Sequence[float], *, out: None = None, device: None = None) -> Expression: ...
 @overload
 def value_scale_2d(x: Any, scale: float, bias: Sequence[float], *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def activation_softmax(x: NDArray[_S] | _Plain, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """ACTIVATION_SOFTMAX: the softmax of the last dimension: eˣ/Σeˣ, with the largest element taken out first."""
+@overload
+def activation_softmax(x: _A | _Plain, *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def activation_softmax(x: Expression, *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def activation_softmax(x: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def activation_log_softmax(x: NDArray[_S] | _Plain, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """ACTIVATION_LOG_SOFTMAX: the logarithm of the softmax of the last dimension: x - ln Σeˣ, with the largest element taken out first."""
+@overload
+def activation_log_softmax(x: _A | _Plain, *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def activation_log_softmax(x: Expression, *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def activation_log_softmax(x: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
+@overload
+def activation_hardmax(x: NDArray[_S] | _Plain, *, out: NDArray[_S] | None = None, device: _Device | None = None) -> NDArray[_S]:
+    """ACTIVATION_HARDMAX: 1 at the first of the largest elements of the last dimension, and 0 elsewhere."""
+@overload
+def activation_hardmax(x: _A | _Plain, *, out: _A | None = None, device: _Device | None = None) -> _A: ...
+@overload
+def activation_hardmax(x: Expression, *, out: None = None, device: None = None) -> Expression: ...
+@overload
+def activation_hardmax(x: Any, *, out: Any = None, device: _Device | None = None) -> Any: ...
 @overload
 def cast(x: NDArray[_S] | _Plain, data_type: _DataType, *, out: Any = ..., device: _Device | None = ...) -> NDArray[Any]:
     """CAST: every element as a number of another type."""
@@ -1707,14 +1741,14 @@ def slice1(x: Expression, input_window_offsets: Sequence[int] | int, input_windo
 @overload
 def slice1(x: Any, input_window_offsets: Sequence[int] | int, input_window_sizes: Sequence[int] | int, input_window_strides: Sequence[int] | int | None = ..., output_sizes: Sequence[int] | int | None = ..., *, out: Any = ..., device: _Device | None = ...) -> Any: ...
 @overload
-def split(x: NDArray[_S] | _Plain, output_axis_sizes: Sequence[int] | int, axis: int = ..., *, out: Any = ..., device: _Device | None = ...) -> list[NDArray[_S]]:
+def split(x: NDArray[_S] | _Plain, output_axis_sizes: Sequence[int] | int, axis: int = ..., *, out: Any = ..., device: _Device | None = ...) -> tuple[NDArray[_S], ...]:
     """SPLIT: parts of `x` along an axis, in a list: of these sizes, or a number of equal ones as `numpy.split` has it."""
 @overload
-def split(x: _A, output_axis_sizes: Sequence[int] | int, axis: int = ..., *, out: Any = ..., device: _Device | None = ...) -> list[_A]: ...
+def split(x: _A, output_axis_sizes: Sequence[int] | int, axis: int = ..., *, out: Any = ..., device: _Device | None = ...) -> tuple[_A, ...]: ...
 @overload
-def split(x: Expression, output_axis_sizes: Sequence[int] | int, axis: int = ..., *, out: None = ..., device: None = ...) -> list[Expression]: ...
+def split(x: Expression, output_axis_sizes: Sequence[int] | int, axis: int = ..., *, out: None = ..., device: None = ...) -> tuple[Expression, ...]: ...
 @overload
-def split(x: Any, output_axis_sizes: Sequence[int] | int, axis: int = ..., *, out: Any = ..., device: _Device | None = ...) -> list[Any]: ...
+def split(x: Any, output_axis_sizes: Sequence[int] | int, axis: int = ..., *, out: Any = ..., device: _Device | None = ...) -> tuple[Any, ...]: ...
 absolute = abs
 arccos = acos
 arccosh = acosh
@@ -1734,3 +1768,90 @@ reciprocal = recip
 remainder = modulus_floor
 selu = scaled_elu
 silu = swish
+element_wise_identity = identity
+element_wise_abs = abs
+element_wise_negate = negate
+element_wise_sign = sign
+element_wise_recip = recip
+element_wise_sqrt = sqrt
+element_wise_ceil = ceil
+element_wise_floor = floor
+element_wise_round = round
+element_wise_add = add
+element_wise_add1 = add1
+element_wise_subtract = subtract
+element_wise_multiply = multiply
+element_wise_divide = divide
+element_wise_modulus_truncate = modulus_truncate
+element_wise_modulus_floor = modulus_floor
+element_wise_difference_square = difference_square
+element_wise_mean = mean
+element_wise_max = max
+element_wise_min = min
+element_wise_exp = exp
+element_wise_log = log
+element_wise_erf = erf
+element_wise_sin = sin
+element_wise_cos = cos
+element_wise_tan = tan
+element_wise_asin = asin
+element_wise_acos = acos
+element_wise_atan = atan
+element_wise_sinh = sinh
+element_wise_cosh = cosh
+element_wise_tanh = tanh
+element_wise_asinh = asinh
+element_wise_acosh = acosh
+element_wise_atanh = atanh
+element_wise_atan_yx = atan_yx
+element_wise_constant_pow = constant_pow
+element_wise_pow = pow
+element_wise_threshold = threshold
+element_wise_clip = clip
+element_wise_clip1 = clip1
+element_wise_clip_grad = clip_grad
+element_wise_clip_grad1 = clip_grad1
+element_wise_logical_equals = logical_equals
+element_wise_logical_greater_than = logical_greater_than
+element_wise_logical_greater_than_or_equal = logical_greater_than_or_equal
+element_wise_logical_less_than = logical_less_than
+element_wise_logical_less_than_or_equal = logical_less_than_or_equal
+element_wise_logical_not = logical_not
+element_wise_logical_and = logical_and
+element_wise_logical_or = logical_or
+element_wise_logical_xor = logical_xor
+element_wise_is_nan = is_nan
+element_wise_is_infinity = is_infinity
+element_wise_if = if_
+element_wise_bit_not = bit_not
+element_wise_bit_and = bit_and
+element_wise_bit_or = bit_or
+element_wise_bit_xor = bit_xor
+element_wise_bit_shift_left = bit_shift_left
+element_wise_bit_shift_right = bit_shift_right
+element_wise_bit_count = bit_count
+activation_celu = celu
+activation_elu = elu
+activation_gelu = gelu
+activation_hard_sigmoid = hard_sigmoid
+activation_hard_swish = hard_swish
+activation_leaky_relu = leaky_relu
+activation_linear = linear
+activation_parameterized_relu = parameterized_relu
+activation_parametric_softplus = parametric_softplus
+activation_relu = relu
+activation_scaled_elu = scaled_elu
+activation_scaled_tanh = scaled_tanh
+activation_shrink = shrink
+activation_sigmoid = sigmoid
+activation_softplus = softplus
+activation_softsign = softsign
+activation_swish = swish
+activation_thresholded_relu = thresholded_relu
+activation_relu_grad = relu_grad
+activation_softmax1 = softmax1
+activation_log_softmax1 = log_softmax1
+activation_hardmax1 = hardmax1
+element_wise_quantize_linear = quantize_linear
+element_wise_dequantize_linear = dequantize_linear
+element_wise_quantized_linear_add = quantized_linear_add

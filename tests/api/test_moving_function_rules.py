@@ -194,7 +194,7 @@ FILLS = [
            "FILL_VALUE_CONSTANT: OutputTensor must be an array that can be written to; got 5"),
     Broken("no device", lambda: dml.fill_value_constant([2], 3, device=FIVE),
            "Device: there is no device 5 in this version; there are 'cuda', 'cpu', 'reference'",
-           dml.EngineMissingError),
+           dml.MissingDependencyError),
     Broken("FLOAT64 sequences", lambda: dml.fill_value_sequence([2], 3, 1, "float64"),
            "FILL_VALUE_SEQUENCE: OutputTensor must be of FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8,"
            " UINT64, INT64; got FLOAT64; no feature level takes it, so convert the data first, or take it as an"

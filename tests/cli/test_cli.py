@@ -112,7 +112,7 @@ def test_engines_are_those_that_a_device_takes() -> None:
 
 def test_a_missing_engine_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> NoReturn:
-        raise dml.EngineMissingError(
+        raise dml.MissingDependencyError(
             "cpu", dml.Fault(field="llvmlite", rule="it needs llvmlite", way_out="pip install 'anydml[cpu]'")
         )
 

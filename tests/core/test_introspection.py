@@ -86,7 +86,7 @@ assert "anydml" in pydoc.render_doc(anydml.Device)
 inspect.getmembers(anydml.dask)
 for ask in (lambda: anydml.onnx, lambda: anydml.dask.map_blocks):
     try: ask()
-    except anydml.EngineMissingError as error: print("pip install" in str(error))
+    except anydml.MissingDependencyError as error: print("pip install" in str(error))
 assert not [name for name in absent if sys.modules.get(name) is not None]
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603 - our own

@@ -31,7 +31,6 @@ X = np.ones((2, 3), "float32")
         ("InferenceSession", "use anydml.onnxruntime.InferenceSession"),
         ("GatherNd", "did you mean gather_nd, the function, or GatherND, its description?"),
         ("topk", "did you mean top_k?"),
-        ("activation_softmax", "none of that name; use softmax"),
         ("fmax", "none of that name; use max(a, b)"),
         ("float32", 'use its name, "float32", or DataType.FLOAT32'),
         ("frobnicate", "none of that name; `anydml support` lists them"),
@@ -95,7 +94,7 @@ def test_what_is_suggested_instead_is_there() -> None:
         (lambda: dml.one_hot(X, depth=3), "one_hot(indices[..., None], [[0, 1]], [*indices.shape, n], -1)"),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.reduce(X, "max", axis=1), "write axes= instead of axis="),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.reduce(X, "max", 1, keepdims=False), "result.squeeze(axis) drops one"),  # type: ignore[call-overload,unused-ignore]
-        (lambda: dml.softmax(X, dim=1), "softmax1 has axes"),  # type: ignore[call-overload,unused-ignore]
+        (lambda: dml.softmax(X, dim=1), "write axis= instead of dim="),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.split(X, sections=2), "write output_axis_sizes= instead of sections="),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.cast(X, dtype="int8"), "write data_type= instead of dtype="),  # type: ignore[call-overload,unused-ignore]
         (lambda: dml.gather(X, [0], axs=1), "did you mean axis?"),  # type: ignore[call-overload,unused-ignore]
@@ -122,7 +121,7 @@ def test_classes_are_written_as_the_error_says() -> None:
 
 
 def test_an_axis_out_of_range_says_the_order() -> None:
-    with pytest.raises(dml.DescriptionError, match=r"got 2; the order is top_k\(x, axis, k\)$"):
+    with pytest.raises(dml.DescriptionError, match=r"got 2; the order is top_k\(x, axis, k, axis_direction\)$"):
         dml.top_k(X, 2, 1)
 
 

@@ -212,7 +212,7 @@ def test_what_is_public_has_a_docstring() -> None:
 
 
 def test_a_missing_engine_is_named(tmp_path: Path) -> None:
-    with pytest.raises(dml.EngineMissingError, match="there is no device 'tpu'"):
+    with pytest.raises(dml.MissingDependencyError, match="there is no device 'tpu'"):
         load_model(write(tmp_path, model())).run("tpu")
 
 

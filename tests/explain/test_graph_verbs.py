@@ -32,9 +32,9 @@ def joined_and_split() -> dml.GraphDesc:
     return g.desc([first, dml.cumulative_summation(second, 1).named("sum")])
 
 
-def does(result: dml.Expression | list[dml.Expression]) -> list[str]:
+def does(result: dml.Expression | tuple[dml.Expression, ...]) -> list[str]:
     """What the passes of a node do."""
-    several = result if isinstance(result, list) else [result]
+    several = list(result) if isinstance(result, tuple) else [result]
     return [one.does for one in explain_desc(several[0].graph.desc(several)).before]
 
 

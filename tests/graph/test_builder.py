@@ -322,7 +322,7 @@ def test_a_refused_input_leaves_no_trace() -> None:
 
 
 def test_a_device_that_is_not_there() -> None:
-    with pytest.raises(dml.EngineMissingError):
+    with pytest.raises(dml.MissingDependencyError):
         dml.Graph("tpu")
 
 

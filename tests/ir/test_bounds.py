@@ -228,7 +228,7 @@ def _looked_up(g: dml.Graph) -> Any:
 
 def _attention(g: dml.Graph) -> Any:
     query, key, value = (g.input(numbers(1, 70, 64)) for _ in range(3))
-    return dml.multihead_attention(query, key, value, scale=0.1, head_count=2)
+    return dml.multihead_attention(query, key, value, scale=0.1, head_count=2).output
 
 
 def _conv(describe: Any, x: Array, filters: Array, **more: Any) -> list[dml.CompiledOperator]:
@@ -259,7 +259,7 @@ SAMPLES: dict[str, Callable[[], object]] = {
     "macrokernel": _products,
     "stencil": _windows,
     "attention": lambda: compiled(_attention),
-    "repeat": lambda: dml.rnn(numbers(1, 20, 1, 4), numbers(1, 1, 5, 4), numbers(1, 1, 5, 5)),
+    "repeat": lambda: dml.rnn(numbers(1, 20, 1, 4), numbers(1, 1, 5, 4), numbers(1, 1, 5, 5)).sequence,
     "weights": lambda: [
         case.compile("cpu")
         for kind in ("uint4", "uint8")

@@ -90,7 +90,7 @@ def test_values_that_matter_become_constants_and_what_cannot_run_is_cut_from_its
     assert [one.nodes for one in steps] == sorted((one.nodes for one in steps), reverse=True)
 
     def refuse(*_: Any, **__: Any) -> Any:
-        raise dml.EngineMissingError("onnxruntime", dml.Fault(field="", rule="there is none"))
+        raise dml.MissingDependencyError("onnxruntime", dml.Fault(field="", rule="there is none"))
 
     monkeypatch.setattr(minimise, "run_onnxruntime", refuse)
     monkeypatch.setattr(minimise, "load", refuse)

@@ -120,7 +120,7 @@ def test_without_onnx_the_package_says_what_to_install() -> None:
     attempt = "try: import anydml.onnx\nexcept Exception as e: print(type(e).__name__, e)"
     code = f"import sys; sys.modules['onnx'] = None\n{attempt}"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own code
-    expected = "EngineMissingError anydml.onnx: reading ONNX models needs onnx; pip install 'anydml[onnx]'"
+    expected = "MissingDependencyError anydml.onnx: reading ONNX models needs onnx; pip install 'anydml[onnx]'"
     assert found.stdout.strip() == expected
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import anydml as dml
 from anydml.engines.common.repeat import RepeatProgram
+from doors import as_list
 from families.recurrent import GATES
 from places import get, put
 
@@ -129,8 +130,9 @@ def test_functions_take_sequences_of_three_dimensions() -> None:
     """Steps, batch and inputs; the result has the directions beside them, as DirectML's has."""
     rng = np.random.default_rng(3)
     x, weight = rng.random((5, 2, 4), np.float32), rng.random((1, 16, 4), np.float32)
-    found = dml.lstm(x, weight, weight, output_single=True)
-    wanted = dml.lstm(x[None], weight[None], weight[None], activation_descs=ACTIVATIONS["LSTM"], output_single=True)
+    found = as_list(dml.lstm(x, weight, weight, output_single=True))
+    usual = ACTIVATIONS["LSTM"]
+    wanted = as_list(dml.lstm(x[None], weight[None], weight[None], activation_descs=usual, output_single=True))
     assert [y.shape for y in found] == [(5, 1, 2, 4), (1, 1, 2, 4)]
     for y, z in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(y, z)
@@ -148,8 +150,8 @@ def test_a_graph_numbers_the_outputs_that_are_left_out_too(engine: str, single: 
     graph = dml.Graph(engine)
     given = [graph.input(dml.TensorDesc.of(array)) for array in (x, weight)]
     made: Any = dml.lstm(given[0], given[1], given[1], **asked)
-    made = made if isinstance(made, list) else [made]
+    made = as_list(made)
     found: Any = graph.compile([*made, dml.negate(made[-1])])(*there)
-    wanted = wanted if isinstance(wanted, list) else [wanted]
+    wanted = as_list(wanted)
     for y, z in zip(found, [*wanted, -wanted[-1]], strict=True):
         np.testing.assert_array_equal(get(y), get(z))

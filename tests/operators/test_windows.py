@@ -136,7 +136,8 @@ def test_padding_of_the_result_is_zero(engine: str) -> None:
 
 def test_indices_are_asked_for(engine: str) -> None:
     device, x = dml.Device(engine), np.array([[[[1, 3, 3], [3, 2, 1]]]], "float32")
-    only = dml.max_pooling1(put(x, device), 2, device=device)
+    only, none = dml.max_pooling1(put(x, device), 2, device=device)
+    assert none is None
     values, indices = dml.max_pooling1(put(x, device), 2, output_indices=True, device=device)
     np.testing.assert_array_equal(get(only), get(values))
     np.testing.assert_array_equal(get(indices), np.array([[[[1, 1]]]], "uint32"))

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def as_list(given: Any) -> list[Any]:
-    """What a door gives: one array alone, or several."""
-    return list(given) if isinstance(given, (list, tuple)) else [given]
+    """What a door gives: one array alone, or several that were asked for."""
+    return [one for one in given if one is not None] if isinstance(given, (list, tuple)) else [given]
 
 
 def through_compiled(device: dml.Device, desc: dml.OperatorDesc, arrays: list[np.ndarray]) -> list[np.ndarray]:

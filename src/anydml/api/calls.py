@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from anydml.api.broadcasting import (
@@ -19,7 +20,7 @@ from anydml.api.broadcasting import (
     view_number,
     without_truths,
 )
-from anydml.api.describing import Call, argument_of, described, name_slots
+from anydml.api.describing import Call, argument_of, described, hand_over, name_slots
 from anydml.api.expression import Expression
 from anydml.arrays import allocate, place_of, view, wrap
 from anydml.arrays.fingerprints import as_plain, plain_key, plain_maker, wrap_plain
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from anydml.api.builder import Graph
     from anydml.arrays import ArrayView
+    from anydml.core.enums import FeatureLevel
     from anydml.operators import OperatorDesc
     from anydml.operators.schema.sizes import Sizes
     from anydml.runtime.compiled import CompiledOperator
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 _described: dict[Hashable, tuple[OperatorDesc, int, list[TensorDesc]]] = {}
 """Calls that were described before, by everything that a description comes of, with the results and their rank."""
 _MOST_DESCRIBED = 4096
+_INDICES = (DataType.UINT32, DataType.UINT64)
 
 
 def _is_packed(tensor: TensorDesc) -> bool:
@@ -180,7 +183,7 @@ class NodeCall(Call):
         strides = None if output.strides is None else output.strides[first:]
         return TensorDesc(output.data_type, output.sizes[first:], strides=strides)
 
-    def finish(self, desc: OperatorDesc) -> Expression | list[Expression]:
+    def finish(self, desc: OperatorDesc) -> Any:
         """Add the node."""
         outputs = [self._bare(*output) for output in desc.outputs().items()]
         if self._found is not None:
@@ -190,11 +193,11 @@ class NodeCall(Call):
             described_before[self._found] = (desc, self.result_rank, outputs)
         return self._add(desc, outputs)
 
-    def _add(self, desc: OperatorDesc, outputs: Sequence[TensorDesc]) -> Expression | list[Expression]:
+    def _add(self, desc: OperatorDesc, outputs: Sequence[TensorDesc]) -> Any:
         found = self._graph.add(desc, tuple(self.inputs), outputs)
         for expression in found:
             expression.is_scalar = self.result_rank == 0
-        return found if self.cls.gives_several() or len(found) > 1 else found[0]
+        return self.hand_over(found)
 
 
 # Calls on arrays
@@ -202,18 +205,19 @@ class NodeCall(Call):
 
 # Calls that were made before, by what they are made of and the threads that their work is divided for: 12 us a call
 # instead of 270. Only those on NumPy arrays and PyTorch's tensors, which say what they are at once. With each, what
-# makes its result where there is one alone, and the numbers among its inputs, with their places, as arrays.
-known_calls: dict[object, tuple[CompiledOperator, Callable[[], Any] | None, tuple[tuple[int, Any], ...]]] = {}
+# makes its result where there is one alone, the numbers among its inputs, with their places, as arrays, and what hands
+# the result over where others might have been asked for.
+known_calls: dict[object, tuple[CompiledOperator, Callable[[], Any] | None, tuple[tuple[int, Any], ...], Any]] = {}
 _MOST_KNOWN = 1024
 
 
 class Attempt:
-    """A call to be found among those made before."""
+    """A call to be found among those made before: of a function, by its operator or by all that it chooses from."""
 
     __slots__ = ("_arrays", "_inputs", "_known", "_out", "key")
 
     def __init__(
-        self, cls: type[OperatorDesc], device: object, out: object, inputs: tuple[Any, ...], *attributes: Any
+        self, function: object, device: object, out: object, inputs: tuple[Any, ...], *attributes: Any
     ) -> None:
         self._inputs, self._out = inputs, out
         self.key: object = None
@@ -221,7 +225,7 @@ class Attempt:
         try:
             self._arrays: list[Any] = [as_plain(x) for x in (inputs if out is None else (*inputs, out))]
             key = (
-                cls,
+                function,
                 device,
                 out is None,
                 *[plain_key(x) for x in self._arrays],
@@ -237,12 +241,15 @@ class Attempt:
         """The result, where the call is known and needs no closer look; None otherwise."""
         if self._known is None:
             return None
-        compiled, make_result, numbers = self._known
+        compiled, make_result, numbers, several = self._known
         for place, number in numbers:
             self._arrays.insert(place, number)
         if self._out is not None:
             bound = compiled.bind_known(self._arrays, self._out)
-            return None if bound is None else bound.dispatch()
+            if bound is None:
+                return None
+            bound.dispatch()
+            return self._out if several is None else several([self._out])
         if make_result is None:
             return None
         try:
@@ -251,12 +258,23 @@ class Attempt:
             return None
         if (direct := compiled.direct) is not None and WATCHER.get() is None:
             direct(*self._arrays, result)
-            return wrap_plain(result, self._inputs[0]) if self._inputs else result
-        bound = compiled.bind_known((*self._arrays, result), result, is_fresh=True)
-        if bound is None:
+        elif (bound := compiled.bind_known((*self._arrays, result), result, is_fresh=True)) is None:
             return None
-        bound.dispatch()
-        return wrap_plain(result, self._inputs[0]) if self._inputs else result
+        else:
+            bound.dispatch()
+        found = wrap_plain(result, self._inputs[0]) if self._inputs else result
+        return found if several is None else several([found])
+
+
+def level_of(device: Any, inputs: Sequence[object]) -> FeatureLevel:
+    """The feature level that a call works at: its graph's, or the device's."""
+    for given in inputs:
+        if isinstance(given, Expression):
+            return given.graph.device.feature_level
+    if not isinstance(device, Device):
+        device = device_named(device) if device is None or isinstance(device, str) else Device(device)
+    found: FeatureLevel = device.feature_level
+    return found
 
 
 def make_call(
@@ -288,7 +306,7 @@ def make_call(
 
 
 def _several(cls: type[OperatorDesc], out: object, results: Sequence[str] | None) -> list[object]:
-    """The arrays that were given for the outputs: a list of them, where the operator gives one."""
+    """The arrays that were given for the outputs: a list of them, where several are asked for."""
     if not cls.gives_several() and (results is None or len(results) < 2):
         return [out]
     if not isinstance(out, (list, tuple)):
@@ -316,6 +334,7 @@ class ArrayCall(Call):
         results: Sequence[str] | None,
     ) -> None:
         outs = None if out is None else _several(cls, out, results)
+        self._given = outs or []
         if device is None:
             arrays = (x for x in (*inputs, *(outs or ())) if not isinstance(x, (list, tuple, range, *NUMBERS)))
             place = place_of(next(arrays, None))
@@ -454,13 +473,22 @@ class ArrayCall(Call):
         if self.key is not None:
             if len(known_calls) >= _MOST_KNOWN:
                 known_calls.clear()
-            maker = plain_maker(*kinds[0], memory) if len(kinds) == 1 else None
-            known_calls[number_cell.value, self.key] = (compiled, maker, tuple(self._numbers))
+            is_plain = len(kinds) == 1 and not (kinds[0][0] in _INDICES and is_tensor(self._like))
+            maker = plain_maker(*kinds[0], memory) if is_plain else None
+            several = partial(hand_over, self.cls, self.gives, self.results) if len(self.gives) > 1 else None
+            known_calls[number_cell.value, self.key] = (compiled, maker, tuple(self._numbers), several)
         if self.outs is not None:
-            return compiled.bind_views(self.inputs, self.outs, self._out).dispatch()
+            compiled.bind_views(self.inputs, self.outs, self._out).dispatch()
+            return self.hand_over(self._given)
         like = self._like
         results = [allocate(*kind, memory=memory, like=like) for kind in kinds]
         targets = [view(x, self.name, field, memory=memory) for field, x in zip(compiled.outputs, results, strict=True)]
         compiled.bind_views(self.inputs, targets, None).dispatch()
         found = [wrap(result, like) if self.inputs else result for result in results]
-        return found if self.cls.gives_several() or len(found) > 1 else found[0]
+        return self.hand_over([self._signed(x, kind) for x, (kind, _) in zip(found, kinds, strict=True)])
+
+    def _signed(self, result: Any, kind: DataType) -> Any:
+        """Indices and counts as PyTorch has them, which cannot index with unsigned ones."""
+        if kind not in _INDICES or not is_tensor(result) or any(x.data_type is kind for x in self.inputs):
+            return result
+        return result.long() if self.implies_types else result

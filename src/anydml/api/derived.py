@@ -5,24 +5,27 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anydml.api.broadcasting import is_number
-from anydml.api.calls import Attempt, make_call
+from anydml.api.calls import Attempt, level_of, make_call
 from anydml.api.describing import argument_name
 from anydml.api.expression import Recorded, recording_of
+from anydml.core.enums import FeatureLevel
 from anydml.core.errors import DescriptionError, Fault, show
 from anydml.core.late_imports import import_alone
-from anydml.core.operator_type import function_name
+from anydml.core.operator_type import function_name, versions_of
 from anydml.core.package_data import read_json
+from anydml.core.results import result_name
+from anydml.operators import OPERATORS
 from anydml.operators.reductions import AlongAxes, Folding
-from anydml.operators.schema.fields import FIELD_TYPES, ValueType, dml_name
+from anydml.operators.schema.fields import FIELD_TYPES, ValueType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from anydml.operators import OperatorDesc
     from anydml.operators.schema.fields import FieldType
@@ -63,19 +66,59 @@ def _is_type(kind: FieldType) -> bool:
     return kind is FIELD_TYPES[ValueType]
 
 
-def arguments_of(cls: type[OperatorDesc]) -> dict[str, Any]:
+@functools.cache
+def family_of(cls: type[OperatorDesc]) -> tuple[type[OperatorDesc], ...]:
+    """An operator, and the newer ones of its name that take every call of it: SOFTMAX and SOFTMAX1.
+
+    Not SLICE1, whose sizes are a window's and not the result's, ADD1, which has no integers, nor CLIP1, whose bounds
+    are of the tensor's type, where CLIP has floats for all.
+    """
+    newer = (OPERATORS[kind] for kind in versions_of(cls.type)[1:] if kind in OPERATORS)
+    return (cls, *(one for one in newer if _takes_calls_of(cls, one)))
+
+
+def _takes_calls_of(first: type[OperatorDesc], newer: type[OperatorDesc]) -> bool:
+    names, latest = parameters_of(first).keys(), parameters_of(newer)
+    needed = {key for key, default in latest.items() if default is MISSING}
+    if not newer.continues or first.input_names() != newer.input_names() or not needed <= names <= latest.keys():
+        return False
+    kinds = newer.field_types()
+    if any(kinds.get(key, kind) != kind for key, kind in first.field_types().items()):
+        return False
+    own, theirs = (one.support.row_at(FeatureLevel.highest()).tensors for one in (first, newer))
+    return all(set(tensor.data_types) <= set(theirs[field].data_types) for field, tensor in own.items())
+
+
+@functools.cache
+def choices_of(family: tuple[type[OperatorDesc], ...]) -> dict[str, Any]:
+    """The attributes of a family's function: those of the first operator in their order, then what newer ones add.
+
+    Added axes are `axis`, as NumPy and PyTorch have it. No added output can be asked for: the function's result stays
+    what it is.
+    """
+    first, newest = family[0], family[-1]
+    if first is newest:
+        return parameters_of(first)
+    latest, names = parameters_of(newest), parameters_of(first)
+    found = {key: latest[key] for key in names}
+    outputs = set(map(argument_name, newest.optional_outputs()))
+    added = {key: default for key, default in latest.items() if key not in names and key not in outputs}
+    return found | {"axis" if key == "axes" else key: default for key, default in added.items()}
+
+
+def arguments_of(*family: type[OperatorDesc]) -> dict[str, Any]:
     """Inputs and attributes by the function's names, with their defaults: what must be given first, inputs first."""
-    given = {field.name: field.default for field in fields(cls)}
-    tensors = {argument_name(name): given[name] for name in cls.input_names()}
-    return dict(sorted({**tensors, **parameters_of(cls)}.items(), key=lambda item: item[1] is not MISSING))
+    given = {field.name: field.default for field in fields(family[0])}
+    tensors = {argument_name(name): given[name] for name in family[0].input_names()}
+    return dict(sorted({**tensors, **choices_of(family)}.items(), key=lambda item: item[1] is not MISSING))
 
 
-def signature_of(cls: type[OperatorDesc]) -> inspect.Signature:
+def signature_of(*family: type[OperatorDesc]) -> inspect.Signature:
     """Inputs and attributes by place or name, `out` and `device` by name."""
     place, name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     arguments = [
         inspect.Parameter(key, place, default=inspect.Parameter.empty if default is MISSING else default)
-        for key, default in arguments_of(cls).items()
+        for key, default in arguments_of(*family).items()
     ]
     options = [inspect.Parameter(key, name, default=None) for key in ("out", "device")]
     return inspect.Signature([*arguments, *options])
@@ -83,15 +126,49 @@ def signature_of(cls: type[OperatorDesc]) -> inspect.Signature:
 
 @functools.cache
 def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
-    """The function of an operator: on arrays of any library, or expressions of a graph.
+    """The function of exactly this operator: on arrays of any library, or expressions of a graph."""
+    is_first = len(family_of(cls)) > 1 and function_name(cls.type) != cls.type.name.lower()
+    return _function(cls.type.name.lower() if is_first else function_name(cls.type), (cls,))
+
+
+@functools.cache
+def newest_function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
+    """The function of an operator's name: of the newest operator that the device's level and the arrays' types have."""
+    family = family_of(cls)
+    return function_of(cls) if len(family) == 1 else _function(function_name(cls.type), family)
+
+
+@dataclass(frozen=True, slots=True)
+class _Operator:
+    """What a call asks of the operator that computes it."""
+
+    cls: type[OperatorDesc]
+    names: frozenset[str]
+    """Its attributes."""
+    typed: tuple[str, ...]
+    """Those that are data types, by default the first input's."""
+    folds: bool
+
+    @classmethod
+    def of(cls, one: type[OperatorDesc]) -> _Operator:
+        names = frozenset(parameters_of(one))
+        typed = tuple(key for key, kind in one.field_types().items() if key in names and _is_type(kind))
+        return cls(one, names, typed, issubclass(one, Folding) or one.shares_rank)
+
+
+def _function(name: str, family: tuple[type[OperatorDesc], ...]) -> Callable[..., Any]:
+    """The function of an operator, or of several of a name, of which a call takes the newest that it can.
 
     Inputs of most have sizes that broadcast as NumPy's do, and may be numbers. To the other inputs of an operator that
     folds leading sizes of 1 are added, which they repeat along.
     """
-    name, signature = function_name(cls.type), signature_of(cls)
-    parameters, tensors = parameters_of(cls), {argument_name(field): field for field in cls.input_names()}
+    first, newest = _Operator.of(family[0]), _Operator.of(family[-1])
+    several = {one: _Operator.of(one) for one in family}
+    gives, signature = family[0].output_names(), signature_of(*family)
+    parameters, tensors = choices_of(family), {argument_name(field): field for field in family[0].input_names()}
     names, defaults = tuple(parameters), tuple(parameters.values())
-    places = tuple(arguments_of(cls).items())
+    added = {key: default for key, default in parameters.items() if key not in first.names}
+    places = tuple(arguments_of(*family).items())
     usuals = tuple(default for _, default in places)
     least = sum(default is MISSING for default in usuals)
     most = len(places)
@@ -99,9 +176,9 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
     required = tuple(field for key, field in tensors.items() if key not in optional)
     count = len(required)
     split = _splitter(places, tuple(tensors), names) if optional else None
-    typed = [key for key, kind in cls.field_types().items() if key in names and _is_type(kind)]
-    optional_outputs = cls.optional_outputs()
-    broadcasts, folds = cls.broadcasts, issubclass(cls, Folding) or cls.shares_rank
+    optional_outputs = family[0].optional_outputs()
+    broadcasts = newest.cls.broadcasts
+    known_as: object = family if len(family) > 1 else newest.cls
 
     def in_order(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments, by place: in a microsecond, where `inspect` takes 40."""
@@ -138,12 +215,19 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
                 exact += tuple((i, type(y), y or repr(y)) for i, y in enumerate(inputs) if is_number(y))
                 arrays = tuple(y for y in inputs if not is_number(y))
                 break
-        attempt = Attempt(cls, device, out, arrays, *exact)
+        attempt = Attempt(known_as, device, out, arrays, *exact)
         if (result := attempt.run()) is not None:
             return result
         if Recorded.is_there and (graph := recording_of(inputs)) is not None and not graph.recording.is_within:
             return graph.recording.call(graph, function, args, {"out": out, "device": device})
         values = dict(zip(names, attributes, strict=True))
+        one = newest
+        if len(family) > 1:
+            asked_for = {key for key, default in added.items() if values[key] is not default and values[key] != default}
+            one = several[_newest(family, asked_for, level_of(device, inputs))]
+            values = {_own_name(key, one.names): value for key, value in values.items()}
+            values = {key: value for key, value in values.items() if key in one.names}
+        cls = one.cls
         _refuse_decimals(cls, values)
         spreading = values if broadcasts else None
         sizes = values.pop(_OUTPUT_SIZES, None)
@@ -164,8 +248,9 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
             names=given,
             results=results,
         )
-        for key in typed:
-            values[key] = call.inputs[0].data_type if values[key] is None else values[key]
+        call.gives = gives
+        for key in one.typed:
+            values[key] = call.inputs[0].data_type if values.get(key) is None else values[key]
         if "axis" in values:
             values["axis"] = call.axis(values["axis"])
             if call.faults and "axis" in names[:-1]:  # others are used to an axis in the last place
@@ -173,16 +258,27 @@ def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
                 call.faults[:] = [replace(fault, way_out=f"the order is {name}({order})") for fault in call.faults]
         if "axes" in values:
             values["axes"] = call.axes(values["axes"])
-        if folds:
+        if one.folds:
             call.share_rank()
         call.pad_to_least()
         return call.run(cls.fills, **values)
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = "anydml"
-    function.__doc__ = document(cls)
+    function.__doc__ = document(*family)
     function.__signature__ = signature  # type: ignore[attr-defined]  # what inspect asks for
     return function
+
+
+def _own_name(key: str, names: Collection[str]) -> str:
+    """An operator's name for an attribute of its family's function."""
+    return "axes" if key == "axis" and key not in names else key
+
+
+def _newest(family: tuple[type[OperatorDesc], ...], asked: set[str], level: FeatureLevel) -> type[OperatorDesc]:
+    """The newest operator of a family with what is asked for that a level has; else the first, which says its level."""
+    found = [one for one in family if all(_own_name(key, parameters_of(one)) in parameters_of(one) for key in asked)]
+    return next((one for one in reversed(found) if one.introduced() <= level), found[0])
 
 
 def _refuse_decimals(cls: type[OperatorDesc], values: dict[str, Any]) -> None:
@@ -258,8 +354,9 @@ def _exact(value: Any) -> Any:
     return value
 
 
-def document(cls: type[OperatorDesc]) -> str:
+def document(*family: type[OperatorDesc]) -> str:
     """A docstring: the operator's name, what its class says of it, and an example."""
+    cls = family[-1]
     text = inspect.cleandoc(cls.__doc__ or "")
     notes = []
     if len(cls.input_names()) > 1 and cls.broadcasts:
@@ -268,17 +365,28 @@ def document(cls: type[OperatorDesc]) -> str:
         )
     elif len(cls.input_names()) > 1 and issubclass(cls, Folding):
         notes.append("The other arrays repeat along `x` as NumPy's do.")
-    if cls.gives_several():
-        notes.append(f"The result is a list: {', '.join(map(dml_name, cls.output_names()))}.")
-    asked = {argument_name(name): dml_name(name) for name in cls.optional_outputs()}
-    notes += [f"With `{name}` the result is a list, of {field} too." for name, field in asked.items()]
+    outputs = family[0].output_names()
+    if any(cls.field_types()[name].is_tensor_array for name in outputs):
+        notes.append("The results are a tuple.")
+    elif len(outputs) > 1:
+        notes.append(f"The results are a named tuple: {', '.join(map(result_name, outputs))}.")
+    asked = {argument_name(name): result_name(name) for name in family[0].optional_outputs()}
+    notes += [f"`{field}` is None without `{name}`." for name, field in asked.items()]
     if "fused_activation" in cls.field_types():
         notes.append('`fused_activation` is a name, such as `"relu"`, or `FusedActivation("elu", alpha=0.5)`.')
     if cls.in_place:
         notes.append("`out=x` works in place." if len(cls.input_names()) == 1 else "`out` may be an input.")
+    if len(family) > 1:
+        exact = [function_name(one.type) for one in family[1:]]
+        older = function_of(family[0]).__name__
+        exact += [older] if older != function_name(family[0].type) else []
+        notes.append(
+            f"A level that lacks it has an older operator compute it; exactly one operator "
+            f"{'is' if len(exact) == 1 else 'are'} {' and '.join(f'`{name}`' for name in exact)}."
+        )
     if others := [name for name, known in RENAMED.items() if known == function_name(cls.type)]:
         notes.append(f"Elsewhere it is called {' and '.join(f'`{name}`' for name in others)}, which stand for it here.")
-    call, result = _examples().get(function_name(cls.type), ("", ""))
+    call, result = _examples().get(function_name(family[0].type), ("", ""))
     example = [f">>> {call}\n{result}"] if call else []
     word = text.partition(" ")[0]
     text = text[:1].lower() + text[1:] if word.isalpha() and word[1:].islower() else text

@@ -74,6 +74,14 @@ def _least_rank(cls: type[OperatorDesc], field: str) -> int:
     return own if own > first else 0
 
 
+def hand_over(cls: type[OperatorDesc], gives: tuple[str, ...], asked: Sequence[str], found: Sequence[Any]) -> Any:
+    """Outputs as a function gives them: one alone, several by their names, with None for those not asked for."""
+    if len(gives) > 1:
+        by_name = dict(zip((name for name in cls.output_names() if name in asked), found, strict=True))
+        found = [by_name.get(name) for name in gives]
+    return cls.gatherer(gives)(found)
+
+
 class Call(abc.ABC):
     """One call of a function: tensors are described at their own rank and checked, then padded for the device's level.
 
@@ -88,6 +96,10 @@ class Call(abc.ABC):
     key: object = None
     """The call's identity among others, where that is known."""
     inputs: list[Any]
+    implies_types = True
+    """Whether the results' types are the operator's, and nobody said them."""
+    gives: tuple[str, ...]
+    """The fields of the results that the function has, whatever is asked for."""
 
     def __init__(
         self,
@@ -103,6 +115,7 @@ class Call(abc.ABC):
         """The fields of the inputs: optional ones may be left out."""
         self.results = cls.usual_outputs() if results is None else results
         """The fields of the outputs: optional ones may be asked for."""
+        self.gives = cls.output_names()
         self.name = cls.type.name
         self.faults: list[Fault] = []
         self.rank = len(inputs[0].sizes) if inputs else 0
@@ -113,6 +126,10 @@ class Call(abc.ABC):
     @abc.abstractmethod
     def finish(self, desc: OperatorDesc) -> Any:
         """Do what a description in which nothing is at fault says."""
+
+    def hand_over(self, found: Sequence[Any]) -> Any:
+        """The outputs as the function gives them."""
+        return hand_over(self.cls, self.gives, self.results, found)
 
     @abc.abstractmethod
     def describe(self, field: str, tensor: Any) -> TensorDesc:
@@ -189,7 +206,7 @@ class Call(abc.ABC):
         `fills` are the values of attribute arrays for leading dimensions that are added; `outputs` is what comes out
         of an operator that does not imply it.
         """
-        fills = fills or {}
+        fills, self.implies_types = fills or {}, outputs is None
         try:
             desc = self.lay_out(self._describe(outputs, attributes))
         except DescriptionError as error:

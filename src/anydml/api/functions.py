@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.api import overloads  # noqa: F401 - Python's operators on expressions
-from anydml.api.derived import function_of, worded
+from anydml.api.derived import function_of, newest_function_of, worded
 from anydml.api.written import (
     cast,
     cumulative_product,
@@ -80,8 +80,16 @@ def function_names() -> list[str]:
     return sorted([*derived_classes(), *(function.__name__ for function in WRITTEN)])
 
 
+def exact_classes() -> dict[str, type[OperatorDesc]]:
+    """The operators by their whole names, `activation_softmax`: a function of that name is of exactly that operator."""
+    names = {cls.type.name.lower(): cls for cls in derived_classes().values()}
+    return {name: cls for name, cls in names.items() if name != function_name(cls.type)}
+
+
 def __getattr__(name: str) -> Callable[..., Any]:
     if not name.startswith("_") and (cls := derived_classes().get(name)) is not None:
+        return newest_function_of(cls)
+    if not name.startswith("_") and (cls := exact_classes().get(name)) is not None:
         return function_of(cls)
     import_alone("anydml.api.unknown")
     from anydml.api.unknown import word_unknown  # for errors alone

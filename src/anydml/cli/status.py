@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anydml.core.errors import FAULT, MISSING, UNUSABLE, EngineMissingError, ModelFileError, UnsupportedError
+from anydml.core.errors import FAULT, MISSING, UNUSABLE, MissingDependencyError, ModelFileError, UnsupportedError
 
 INTERRUPTED = 130
 """128 and the number of SIGINT, as shells have it: 1 is a model's fault."""
@@ -13,7 +13,7 @@ def status_of(error: Exception) -> int:
     """1 for what a model or description has at fault, 2 for a file that cannot be used, 3 for what is not here."""
     if isinstance(error, ModelFileError):
         return UNUSABLE
-    return MISSING if isinstance(error, (EngineMissingError, UnsupportedError)) else FAULT
+    return MISSING if isinstance(error, (MissingDependencyError, UnsupportedError)) else FAULT
 
 
 def worst(statuses: set[int]) -> int:

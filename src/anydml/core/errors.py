@@ -167,14 +167,13 @@ class IndexRangeError(DmlError, IndexError):
     hresult = E_BOUNDS
 
 
-class EngineMissingError(DmlError, RuntimeError):
-    """The engine asked for is not there; the message says what to install."""
+class MissingDependencyError(DmlError, RuntimeError, AttributeError):
+    """A package or a device that is not there, of an engine or a module of anydml; the message says what to install.
+
+    As an AttributeError it has whoever looks at all that a module has pass it over.
+    """
 
     hresult = DXGI_ERROR_UNSUPPORTED
-
-
-class PackageMissingError(EngineMissingError, AttributeError):
-    """A module of anydml that needs a package which is not there: whoever looks at all that there is passes it over."""
 
 
 class UnsupportedError(DmlError, NotImplementedError):

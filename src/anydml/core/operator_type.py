@@ -227,6 +227,13 @@ class OperatorType(Spelled):
 
 
 @functools.cache
+def versions_of(kind: OperatorType) -> tuple[OperatorType, ...]:
+    """An operator and the newer ones of its name, which have a number: TOP_K and TOP_K1; of TOP_K1 that alone."""
+    names = (kind.name, *(f"{kind.name}{number}" for number in range(1, 10)))
+    return tuple(OperatorType[name] for name in names if name in OperatorType.__members__)
+
+
+@functools.cache
 def function_name(kind: OperatorType) -> str:
     """DirectML's name in lower case, without its family's where no other operator has what is left.
 

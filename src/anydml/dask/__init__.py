@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from anydml.core.errors import EngineMissingError, Fault
+from anydml.core.errors import Fault, MissingDependencyError
 from anydml.core.late_imports import import_alone
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def __getattr__(name: str) -> object:
         if not str(error.name).startswith(("dask", "distributed", "tornado")):
             raise
         rule, way_out = f"anydml.dask.{name} needs Dask", "pip install 'anydml[dask]'"
-        raise EngineMissingError("anydml.dask", Fault(field=name, rule=rule, way_out=way_out)) from error
+        raise MissingDependencyError("anydml.dask", Fault(field=name, rule=rule, way_out=way_out)) from error
 
 
 def __dir__() -> list[str]:

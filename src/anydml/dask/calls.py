@@ -138,4 +138,4 @@ class DaskCall(Call):
         }
         ranks = {field: self.rank_of(field) for field in desc.outputs()}
         found = plan(desc, tensors, ranks, self.asked)
-        return found if self.cls.gives_several() or len(found) > 1 else found[0]
+        return self.hand_over(found)

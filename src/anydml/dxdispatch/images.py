@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.core.enums import DataType
-from anydml.core.errors import EngineMissingError, Fault, ModelFileError, show
+from anydml.core.errors import Fault, MissingDependencyError, ModelFileError, show
 from anydml.core.files import open_plain
 from anydml.core.late_imports import import_alone
 
@@ -37,7 +37,7 @@ def load_pillow() -> Any:
         from PIL import Image
     except ImportError as error:
         fault = Fault(field="image", rule="images need Pillow", way_out="pip install 'anydml[image]'")
-        raise EngineMissingError("image", fault) from error
+        raise MissingDependencyError("image", fault) from error
     return Image
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from anydml.arrays.nibbles import pack
 from anydml.core.enums import DataType
-from anydml.core.errors import EngineMissingError, ModelFileError
+from anydml.core.errors import MissingDependencyError, ModelFileError
 from anydml.core.files import open_plain
 from anydml.core.parse import UINT32_MAX
 from anydml.dxdispatch.findings import FILE, UNSUPPORTED
@@ -181,7 +181,7 @@ class ValueReader:
             return self._open(path, path.raw, data_type)
         except ModelFileError as error:
             self._findings.put(FILE, path, error.faults[0])
-        except EngineMissingError as error:
+        except MissingDependencyError as error:
             self._findings.put(UNSUPPORTED, path, error.faults[0])
         return None, data_type
 

@@ -12,8 +12,8 @@ from anydml.core.enums import ExecutionFlags
 from anydml.core.errors import (
     DescriptionError,
     DmlError,
-    EngineMissingError,
     Fault,
+    MissingDependencyError,
     ModelFileError,
     UnsupportedError,
     printable,
@@ -407,7 +407,7 @@ class ModelReader(FieldReader):
                 target = self._files.find_target(text)
             except ModelFileError as error:
                 self.findings.put(FILE, where, error.faults[0])
-            except EngineMissingError as error:
+            except MissingDependencyError as error:
                 self.findings.put(UNSUPPORTED, where, error.faults[0])
         dimensions = self.read_sizes(node.get("dimensions"), "dimensions", low=1) or ()
         if resource is None or text is None:

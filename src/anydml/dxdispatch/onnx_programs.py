@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.core.enum_parsing import suggest
-from anydml.core.errors import DmlError, EngineMissingError, Fault, ModelError, UnsupportedError, printable, show
+from anydml.core.errors import DmlError, Fault, MissingDependencyError, ModelError, UnsupportedError, printable, show
 from anydml.core.late_imports import import_alone
 from anydml.dxdispatch.findings import BINDING, DESCRIPTION, FILE, LEVEL, NAME, UNSUPPORTED
 
@@ -89,7 +89,7 @@ def check_program(program: OnnxProgram, level: FeatureLevel, findings: Findings)
     try:
         return program.report(level)
     except DmlError as error:
-        kind = UNSUPPORTED if isinstance(error, (UnsupportedError, EngineMissingError)) else FILE
+        kind = UNSUPPORTED if isinstance(error, (UnsupportedError, MissingDependencyError)) else FILE
         for fault in error.faults:
             findings.put(kind, program.node, fault)
         return None

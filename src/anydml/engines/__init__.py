@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anydml.core.enum_parsing import suggest
-from anydml.core.errors import EngineMissingError, Fault, show
+from anydml.core.errors import Fault, MissingDependencyError, show
 from anydml.core.late_imports import import_alone, run_alone
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.reference import ReferenceEngine
@@ -27,8 +27,8 @@ def _not_installed(names: tuple[str, ...]) -> list[str]:
     return [name for name in names if importlib.util.find_spec(name) is None]
 
 
-def _missing(name: object, rule: str, way_out: str = "") -> EngineMissingError:
-    return EngineMissingError("Device", Fault(field="name", rule=rule, value=name, way_out=way_out))
+def _missing(name: object, rule: str, way_out: str = "") -> MissingDependencyError:
+    return MissingDependencyError("Device", Fault(field="name", rule=rule, value=name, way_out=way_out))
 
 
 @functools.cache
@@ -82,7 +82,7 @@ def find_engine(name: str | None) -> Engine:
     if name is None:
         try:
             return _cpu()
-        except EngineMissingError:
+        except MissingDependencyError:
             return _reference()
     if isinstance(name, str) and is_engine_name(name):
         engine, _, index = name.partition(":")
@@ -117,7 +117,7 @@ def list_engines() -> list[EngineInfo]:
     for name, make in ENGINES.items():
         try:
             engine = make()
-        except EngineMissingError as error:
+        except MissingDependencyError as error:
             found.append(EngineInfo(name, what[name], is_present=False, way_out=str(error.faults[0])))
         else:
             found.append(EngineInfo(name, what[name], is_present=True, devices=_devices(engine)))

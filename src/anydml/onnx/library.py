@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.core.errors import EngineMissingError, Fault, ModelError, show
+from anydml.core.errors import Fault, MissingDependencyError, ModelError, show
 from anydml.core.late_imports import import_alone
 from anydml.core.locks import make_lock
 from anydml.onnx.contrib_schemas import CONTRIB, TYPES
@@ -27,7 +27,7 @@ try:
     import onnx.helper
 except ImportError as error:
     _fault = Fault(field="onnx", rule="reading ONNX models needs onnx", way_out="pip install 'anydml[onnx]'")
-    raise EngineMissingError("anydml.onnx", _fault) from error
+    raise MissingDependencyError("anydml.onnx", _fault) from error
 
 AttributeProto: Any = onnx.AttributeProto
 ModelProto: Any = onnx.ModelProto
@@ -299,7 +299,7 @@ def run_onnxruntime(model: Any, inputs: dict[str, Any], names: list[str], *, is_
         onnxruntime = load_onnxruntime()
     except ImportError as error:
         fault = Fault(field="onnxruntime", rule="comparing needs ONNX Runtime", way_out="pip install onnxruntime")
-        raise EngineMissingError("anydml.onnx", fault) from error
+        raise MissingDependencyError("anydml.onnx", fault) from error
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what goes wrong is told once, by us
     # An x86 without dot instructions cuts off the sums of two products of bytes, unless they are asked to be exact.

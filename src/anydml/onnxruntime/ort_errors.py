@@ -13,9 +13,9 @@ from anydml.arrays.view import describe
 from anydml.core.errors import (
     BindingError,
     DmlError,
-    EngineMissingError,
     Fault,
     IndexRangeError,
+    MissingDependencyError,
     ModelError,
     ModelFileError,
     UnsupportedError,
@@ -73,7 +73,7 @@ class InvalidGraph(ModelFileError, RuntimeError):
     """A model that breaks ONNX's rules."""
 
 
-class EPFail(EngineMissingError):
+class EPFail(MissingDependencyError):
     """An execution provider whose engine is not there."""
 
 
@@ -95,7 +95,7 @@ def _class_for(error: DmlError) -> type[DmlError]:
         return RuntimeException if error.field == "memory" else InvalidArgument
     if isinstance(error, UnsupportedError):
         return NotImplemented
-    if isinstance(error, EngineMissingError):
+    if isinstance(error, MissingDependencyError):
         return EPFail
     return Fail
 

@@ -864,6 +864,7 @@ class ResampleGrad1(_ResampleGrad):
     Sums accumulate in FLOAT64, dimension by dimension.
     """
 
+    continues: ClassVar[bool] = False  # it rounds one way, and RESAMPLE_GRAD to the nearest
     input_gradient_tensor: Input
     output_gradient_tensor: Output
     interpolation_mode: Interpolation = InterpolationMode.NEAREST_NEIGHBOR

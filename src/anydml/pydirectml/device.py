@@ -9,7 +9,7 @@ import numpy as np
 from anydml.api import builder
 from anydml.arrays.cuda import upload
 from anydml.core.display import counted, describe
-from anydml.core.errors import BindingError, EngineMissingError, Fault
+from anydml.core.errors import BindingError, Fault, MissingDependencyError
 from anydml.core.locks import make_lock
 from anydml.core.memory import HOST
 from anydml.core.parse import read_bool
@@ -59,7 +59,7 @@ def _device(wants_gpu: bool) -> device.Device:
     if wants_gpu:
         try:
             return device_named("cuda")
-        except EngineMissingError:
+        except MissingDependencyError:
             pass  # as DirectML takes its software adapter
     return device_named(None)
 

@@ -23,7 +23,7 @@ from anydml.ir.views import View
 from anydml.operators import OperatorDesc
 from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Known
 from anydml.runtime.dispatchable import Compiled
-from anydml.runtime.launches import in_a_row, one_or_all
+from anydml.runtime.launches import in_a_row
 from anydml.runtime.pass_programs import join_steps
 from anydml.runtime.persistent_resource import Kept
 from anydml.runtime.prepacked import Layouts
@@ -31,7 +31,7 @@ from anydml.runtime.profiler_hook import WATCHER
 from anydml.runtime.schedules import Schedules, schedules_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from anydml.core.enums import ExecutionFlags
     from anydml.core.memory import Buffer
@@ -140,6 +140,10 @@ class CompiledOperator(Compiled):
         passes = (((self.name,), verbs_of(step.primitive)) for step in self.recipe.steps)
         return schedules_of(self.device.engine, passes, self._dense)
 
+    def gatherer(self) -> Callable[[Sequence[Any]], Any]:
+        """What hands results over: one alone, several by their names, SPLIT's parts in a tuple."""
+        return self.desc.gatherer(tuple(n for n in self.desc.output_names() if getattr(self.desc, n) is not None))
+
     def keep(self, field: str, tensor: TensorDesc) -> Kept:
         """An owned tensor is kept packed."""
         packed = _packed(tensor)
@@ -171,11 +175,11 @@ class CompiledOperator(Compiled):
     def bind(self, *inputs: object, out: object) -> BoundOperator:
         """Attach arrays: inputs in the order of the fields, and the output, or a list of several."""
         outputs = self.several(out)
-        if (bound := self.bind_plain(inputs, outputs, one_or_all(outputs))) is not None:
+        if (bound := self.bind_plain(inputs, outputs, self.handed_back(outputs))) is not None:
             return bound
         self.check_count("bind", self.free, inputs, "the inputs")
         seen = self.look(self.free, inputs)
-        return self.bind_views(seen, self.look_at_outputs(outputs, out), one_or_all(outputs))
+        return self.bind_views(seen, self.look_at_outputs(outputs, out), self.handed_back(outputs))
 
     def __call__(self, *inputs: object, out: object = None) -> Any:
         """Run on arrays; without `out` the result is a new array of the first input's library, or several of them."""

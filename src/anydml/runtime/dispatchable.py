@@ -18,7 +18,6 @@ from anydml.core.memory import HOST, numpy_address, packed_strides
 from anydml.engines.common.program import one_at_a_time
 from anydml.runtime.binding import BindingProperties, bind_array, hazards, raise_binding_faults
 from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Layout, are_apart
-from anydml.runtime.launches import one_or_all
 from anydml.runtime.persistent_resource import Persistent, kept_layout
 
 if TYPE_CHECKING:
@@ -93,6 +92,8 @@ class Compiled(abc.ABC):
             for desc, steps in zip(outputs.values(), strides, strict=True)
         ]
         """The types, sizes and strides of new arrays for the outputs; no strides where those are packed."""
+        self.gather = self.gatherer()
+        """Hands results over: one alone, several by their names."""
         self.persistent: Buffer | None = None
         self.is_initialized = False
         self._layouts = [
@@ -125,6 +126,10 @@ class Compiled(abc.ABC):
     @abc.abstractmethod
     def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:
         """A function that dispatches, given the address of each tensor's first element, and scratch memory."""
+
+    @abc.abstractmethod
+    def gatherer(self) -> Callable[[Sequence[Any]], Any]:
+        """What hands results over: one alone, several by their names."""
 
     # What follows
 
@@ -185,6 +190,10 @@ class Compiled(abc.ABC):
         """The arrays that were given for the outputs: a list of them, where there is more than one output."""
         return list(out) if isinstance(out, (list, tuple)) else [out]
 
+    def handed_back(self, outputs: Sequence[object]) -> Any:
+        """What a run into arrays gives: these arrays, one alone, several by their names."""
+        return self.gather(outputs) if len(outputs) == len(self.outputs) else None  # of which a closer look tells
+
     def look_at_outputs(self, outputs: Sequence[object], out: object) -> list[ArrayView]:
         """Look at arrays for outputs, given as `out`."""
         if len(outputs) != len(self.outputs):
@@ -194,7 +203,7 @@ class Compiled(abc.ABC):
         return [view(array, self.name, field, memory=self.memory, convert=False) for field, array in named]
 
     def run_anew(self, given: Sequence[object]) -> Any:
-        """Run into new arrays of the first input's library: one, or a tuple where there are several outputs."""
+        """Run into new arrays of the first input's library: one, or several by their names."""
         like: Any = given[0] if given else None
         results = [
             allocate(data_type, sizes, strides, memory=self.memory, like=like)
@@ -202,14 +211,14 @@ class Compiled(abc.ABC):
         ]
         if (plain := self.bind_plain(given, results, None, is_fresh=self._is_anywhere)) is not None:
             plain.dispatch()
-            return one_or_all([wrap_plain(result, like) for result in results] if given else results)
+            return self.gather([wrap_plain(result, like) for result in results] if given else results)
         seen = self.look(self.free, given)
         targets = [
             view(result, self.name, field, memory=self.memory)
             for field, result in zip(self.outputs, results, strict=True)
         ]
         self.bind_views(seen, targets, None).dispatch()
-        return one_or_all([wrap(result, seen[0].array) for result in results] if seen else results)
+        return self.gather([wrap(result, seen[0].array) for result in results] if seen else results)
 
     def bind_plain(
         self, inputs: Sequence[Any], outputs: Sequence[Any], out: object, *, is_fresh: bool = False

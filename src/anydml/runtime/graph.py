@@ -11,6 +11,7 @@ from anydml.core.errors import BindingError, DescriptionError, Fault, IndexRange
 from anydml.core.late_imports import import_alone
 from anydml.core.locks import cached_property
 from anydml.core.memory import HOST, Buffer, has_fast_address
+from anydml.core.results import gathering
 from anydml.engines.common.program import Place
 from anydml.graph.check import byte_span
 from anydml.graph.description import SUBJECT, GraphDesc
@@ -20,7 +21,7 @@ from anydml.ir.verbs import IndexFault, verbs_of
 from anydml.ir.views import View
 from anydml.runtime.constants import Constants
 from anydml.runtime.dispatchable import Compiled
-from anydml.runtime.launches import Steps, in_a_row, one_or_all
+from anydml.runtime.launches import Steps, in_a_row
 from anydml.runtime.persistent_resource import Kept
 from anydml.runtime.planning import plan_graph
 from anydml.runtime.profiler_hook import WATCHER
@@ -44,10 +45,10 @@ _MOST_STEPS = 64
 class CompiledGraph(Compiled):
     """A graph made ready for an engine: IDMLCompiledOperator, as IDMLDevice1::CompileGraph gives it.
 
-    `model(x, y)` takes the inputs in their order or by their names, and gives one array, or a tuple where there are
-    several outputs; `out=` takes as many. `model.bind(x, y, out=z)` binds once, and its `dispatch()` does nothing but
-    run. What passes between operators lies in scratch memory, as much as `binding_properties` says: a bound graph has
-    its own, reserved when it is bound.
+    `model(x, y)` takes the inputs in their order or by their names, and gives one array, or where there are several
+    outputs a tuple that has them by their names too; `out=` takes as many. `model.bind(x, y, out=z)` binds once, and
+    its `dispatch()` does nothing but run. What passes between operators lies in scratch memory, as much as
+    `binding_properties` says: a bound graph has its own, reserved when it is bound.
     """
 
     name = SUBJECT
@@ -137,6 +138,10 @@ class CompiledGraph(Compiled):
 
     # What a compiled operator does as well
 
+    def gatherer(self) -> Callable[[Sequence[Any]], Any]:
+        """What hands results over: one alone, several by the outputs' names."""
+        return gathering("Results", tuple(self.outputs))
+
     def keep(self, field: str, tensor: TensorDesc) -> Kept:
         """An owned tensor is kept as it lies, gaps and all: nodes may read it in descriptions of their own."""
         below, above = byte_span(tensor)
@@ -203,10 +208,10 @@ class CompiledGraph(Compiled):
         """Attach arrays: inputs in their order or by name, and an array for each output."""
         given = self._collect("bind", inputs, named)
         outputs = self.several(out)
-        if (bound := self.bind_plain(given, outputs, one_or_all(outputs))) is not None:
+        if (bound := self.bind_plain(given, outputs, self.handed_back(outputs))) is not None:
             return bound
         seen = self.look(self.free, given)
-        return self.bind_views(seen, self.look_at_outputs(outputs, out), one_or_all(outputs))
+        return self.bind_views(seen, self.look_at_outputs(outputs, out), self.handed_back(outputs))
 
     def __call__(self, /, *inputs: object, out: object = None, **named: object) -> Any:
         """Run on arrays; without `out` the results are new arrays of the first input's library."""

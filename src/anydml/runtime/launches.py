@@ -35,8 +35,3 @@ class Steps:
 def in_a_row(launches: list[Callable[[], Any]], memory: object = None) -> Callable[[], Any]:
     """One launch of several; it keeps memory alive that is given to it."""
     return launches[0] if len(launches) == 1 and memory is None else Steps(launches, memory)
-
-
-def one_or_all(arrays: list[Any]) -> Any:
-    """One array alone, or a tuple of several."""
-    return arrays[0] if len(arrays) == 1 else tuple(arrays)

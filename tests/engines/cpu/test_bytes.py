@@ -160,7 +160,7 @@ def test_the_largest_of_windows_of_bytes_is_taken_by_the_vector(low: str, dilati
     x = RNG.integers(info.min, info.max + 1, (2, 3, 20, 33)).astype(low)
     g = dml.Graph("cpu")
     options: dict[str, Any] = {"strides": stride, "start_padding": 1, "end_padding": 1, "dilations": dilation}
-    made = g.compile(dml.max_pooling2(g.input(x, "x"), window_size=(3, 3), **options))
+    made = g.compile(dml.max_pooling(g.input(x, "x"), window_size=(3, 3), **options))
     assert family_of(made.plan.programs[-1]) in PRODUCTS
     wide = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=info.min)
     rows, columns = ((size + 2 - 2 * dilation - 1) // stride + 1 for size in x.shape[2:])

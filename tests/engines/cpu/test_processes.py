@@ -82,7 +82,7 @@ def test_a_missing_dependency_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     engines._cpu.cache_clear()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     try:
-        with pytest.raises(dml.EngineMissingError, match="needs llvmlite; pip install llvmlite"):
+        with pytest.raises(dml.MissingDependencyError, match="needs llvmlite; pip install llvmlite"):
             dml.Device("cpu")
         assert dml.Device().engine.name == "reference"
     finally:

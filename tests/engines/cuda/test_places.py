@@ -179,7 +179,9 @@ def test_names(gpus: list[Gpu]) -> None:
     assert [dml.Device(name).name for name in ("cuda", "cuda:0", "cuda:1")] == ["cuda", "cuda", "cuda:1"]
     assert dml.Device().name == "cpu"
     for name in ("cuda:x", "cuda:", "cuda:-1", "cuda1"):
-        with pytest.raises(dml.EngineMissingError, match=rf"no device '{name}' .*a number says which GPU, as in 'cuda"):
+        with pytest.raises(
+            dml.MissingDependencyError, match=rf"no device '{name}' .*a number says which GPU, as in 'cuda"
+        ):
             dml.Device(name)
 
 
@@ -188,10 +190,10 @@ def test_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(cuda, "why_missing", lambda: "")
     monkeypatch.setattr(cuda, "device_count", lambda: 1)
-    with pytest.raises(dml.EngineMissingError, match="no device 'cuda:7' on this machine; there is 'cuda:0' alone"):
+    with pytest.raises(dml.MissingDependencyError, match="no device 'cuda:7' on this machine; there is 'cuda:0' alone"):
         dml.Device("cuda:7")
     monkeypatch.setattr(cuda, "device_count", lambda: 4)
-    with pytest.raises(dml.EngineMissingError, match="there are 'cuda:0' to 'cuda:3'"):
+    with pytest.raises(dml.MissingDependencyError, match="there are 'cuda:0' to 'cuda:3'"):
         dml.Device("cuda:7")
 
 
@@ -201,7 +203,7 @@ def test_a_missing_engine_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(cuda, "why_missing", lambda: "the cuda engine needs triton")
     engines._cuda.cache_clear()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(dml.EngineMissingError, match=r"the cuda engine needs triton; pip install 'anydml\[cuda\]'"):
+    with pytest.raises(dml.MissingDependencyError, match=r"the cuda engine needs triton; pip install 'anydml\[cuda\]'"):
         dml.slice(OnGpu((2,)), 0, 1)
     monkeypatch.undo()
     engines._cuda.cache_clear()

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from triton.compiler import ASTSource
 
-from anydml.core.errors import EngineMissingError, Fault, show
+from anydml.core.errors import Fault, MissingDependencyError, show
 from anydml.core.late_imports import import_alone
 from anydml.core.memory import numpy_view
 from anydml.engines.common.cache import Entry
@@ -245,7 +245,7 @@ def _compile(
     except Exception as error:
         rule = f"Triton could not compile a kernel for {target.backend} {target.arch} ({show(error)})"
         fault = Fault(field="name", rule=rule, value="cuda", way_out="move the arrays to the host, and use Device()")
-        raise EngineMissingError("Device", fault) from error
+        raise MissingDependencyError("Device", fault) from error
 
 
 def _interpreted_number(number: int | tuple[int, ...]) -> Any:

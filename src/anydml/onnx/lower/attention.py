@@ -496,7 +496,7 @@ def _attend(
 
     def call(*inputs: Any, **named: Any) -> Any:
         found = function(**dict(zip(names, inputs, strict=True)), **options, **asked, **named)
-        made[:] = found if asked else [found]
+        made[:] = [one for one in found if one is not None]
         return made[0]
 
     sizes = _sizes(node, given, scores, shared)

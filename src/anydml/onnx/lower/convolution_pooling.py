@@ -305,11 +305,11 @@ def max_pool(node: Node) -> list[Value]:
     """MaxPool, with the places of what is largest where they are asked for."""
     x = node.input(0)
     found = windows(node, x, window_of(node, x))
-    results = [_pool(node, x, found, dml.max_pooling2)]
+    results = [_pool(node, x, found, dml.max_pooling)]
     if node.output_count > 1:
 
         def indices(tensor: Any, **options: Any) -> Any:
-            return dml.max_pooling2(tensor, output_indices=True, **options)[1]
+            return dml.max_pooling2(tensor, output_indices=True, **options).indices
 
         places = _pool(node, x, found, indices, element_of(DataType.UINT32))
         results.append(_stored(node, convert(node, places, element_of(DataType.INT64)), x.shape))

@@ -189,7 +189,7 @@ class Tracer:
         name = f"\0state {len(self.states)}"  # which no input of a model is called
         self.inputs[name], self.states[name] = None, np.frombuffer(key, np.uint32)
         state = self.graph.input(TensorDesc(DataType.UINT32, (6,)))
-        drawn: Any = dml.random_generator(state, shape or (1,))
+        drawn: Any = dml.random_generator(state, shape or (1,)).output
         return Value(_WORD, shape, None, self.name_node(drawn))
 
     def reshape(self, value: Value, shape: tuple[int, ...]) -> Value:

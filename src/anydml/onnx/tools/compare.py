@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from anydml.core.display import Shown, Table, counted
-from anydml.core.errors import DescriptionError, DmlError, EngineMissingError, Fault, printable, show
+from anydml.core.errors import DescriptionError, DmlError, Fault, MissingDependencyError, printable, show
 from anydml.graph.without import read_without, rewritings
 from anydml.onnx.arguments import hold
 from anydml.onnx.library import run_onnxruntime
@@ -346,7 +346,7 @@ class _Layers:
             read = {name for node in nodes for name in reads(node)} & self._made if alone else set()
             theirs = self._there(names, read)
             mine = self._here(self._part(names), names)
-        except EngineMissingError:
+        except MissingDependencyError:
             raise
         except DmlError as error:
             if len(nodes) > 1:

@@ -19,6 +19,7 @@ from anydml.core.errors import DescriptionError, Fault, raise_description_faults
 from anydml.core.late_imports import import_alone
 from anydml.core.locks import cached_property
 from anydml.core.operator_type import OperatorType, function_name
+from anydml.core.results import gathering, result_name
 from anydml.ir.verbs import Exact
 from anydml.operators.schema.facts import SupportTable, runs_in_place, support_of
 from anydml.operators.schema.fields import FIELD_TYPES, FieldType, dml_name
@@ -190,6 +191,14 @@ class Record(Exact):
         names = cls.usual_outputs()
         return len(names) > 1 or any(cls.field_types()[name].is_tensor_array for name in names)
 
+    @classmethod
+    @functools.cache
+    def gatherer(cls, given: tuple[str, ...]) -> Callable[[Sequence[Any]], Any]:
+        """What hands these outputs over: one alone, several by their names, parts in a tuple."""
+        if any(cls.field_types()[name].is_tensor_array for name in given):
+            return tuple
+        return gathering(f"{cls.__name__}Results", tuple(map(result_name, given)))
+
     def inputs(self) -> dict[str, TensorDesc]:
         """The input tensors by DirectML's name, in binding order; one of several is `InputTensors[0]`."""
         return dict(self._inputs)
@@ -295,6 +304,8 @@ class OperatorDesc(Record, abc.ABC):
     """The tensors that it takes at each level, as the reference has it."""
     other_types: ClassVar[tuple[DataType, ...]] = ()
     """Types that it takes besides, at every level."""
+    continues: ClassVar[bool] = True
+    """Whether it gives, for what both can be asked, what the operator of its name without a number gives."""
     in_place: ClassVar[bool]
     """Whether the output may be bound to the very memory of the input."""
     broadcasts: ClassVar[bool] = False
