@@ -1742,7 +1742,7 @@ def slice1(x: Expression, input_window_offsets: Sequence[int] | int, input_windo
 def slice1(x: Any, input_window_offsets: Sequence[int] | int, input_window_sizes: Sequence[int] | int, input_window_strides: Sequence[int] | int | None = ..., output_sizes: Sequence[int] | int | None = ..., *, out: Any = ..., device: _Device | None = ...) -> Any: ...
 @overload
 def split(x: NDArray[_S] | _Plain, output_axis_sizes: Sequence[int] | int, axis: int = ..., *, out: Any = ..., device: _Device | None = ...) -> tuple[NDArray[_S], ...]:
-    """SPLIT: parts of `x` along an axis, in a list: of these sizes, or a number of equal ones as `numpy.split` has it."""
+    """SPLIT: parts of `x` along an axis, in a tuple: of these sizes, or a number of equal ones as `numpy.split` has it."""
 @overload
 def split(x: _A, output_axis_sizes: Sequence[int] | int, axis: int = ..., *, out: Any = ..., device: _Device | None = ...) -> tuple[_A, ...]: ...
 @overload

@@ -156,13 +156,13 @@ def test_the_stub_and_the_examples_are_up_to_date() -> None:
     assert set(examples()) == set(DERIVED)
 
 
-def test_the_stub_tells_what_comes_when_an_output_is_asked_for_and_of_which_type() -> None:
+def test_the_stub_tells_what_comes_and_of_which_type() -> None:
     lstm, top_k = (write_stub.declare(name, DERIVED[name]) for name in ("lstm", "top_k"))
-    assert (
-        "output_single: Literal[False] = ..., output_cell_single: Literal[False] = ..., *, out: NDArray[_S] |" in lstm
-    )
-    assert "output_single: bool = ..., output_cell_single: bool = ..., *, out: list[NDArray[_S]] | None" in lstm
-    assert "-> list[NDArray[Any]]" in top_k  # of which the second has places, whatever the first's type
+    assert "output_single: bool = ..., output_cell_single: bool = ..., *, out: Sequence[NDArray[Any]] | NDArray" in lstm
+    assert "-> _LstmResults[NDArray[_S], NDArray[Any]]" in lstm
+    assert "-> _TopKResults[NDArray[_S], NDArray[Any]]" in top_k
+    own = write_stub.results_class(dml.TopK)
+    assert own.splitlines()[1:] == ["    values: _R", "    indices: _Q"], "places are not of the elements' type"
 
 
 def test_sizes_that_nothing_implies_must_be_given() -> None:

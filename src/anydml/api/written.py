@@ -280,14 +280,14 @@ def split(
     out: Sequence[Any] | None = None,
     device: Device | str | None = None,
 ) -> Any:
-    """SPLIT: parts of `x` along an axis, in a list: of these sizes, or a number of equal ones as `numpy.split` has it.
+    """SPLIT: parts of `x` along an axis, in a tuple: of these sizes, or a number of equal ones as `numpy.split` has it.
 
     `out` takes a list of as many arrays.
 
     >>> split(np.array([1, 2, 3]), [2, 1])
-    [array([1, 2]), array([3])]
+    (array([1, 2]), array([3]))
     >>> split(np.array([1, 2, 3, 4]), 2)
-    [array([1, 2]), array([3, 4])]
+    (array([1, 2]), array([3, 4]))
     """
     call = make_call(Split, device, out, x)
     number = call.axis(axis)
