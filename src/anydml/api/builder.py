@@ -263,6 +263,8 @@ class Graph(Shown):
 
     def _outputs(self, outputs: object) -> list[Expression]:
         given = [outputs] if isinstance(outputs, Expression) else outputs
+        if hasattr(given, "_fields"):  # a function's results, of which None are those that nobody asked for
+            given = [one for one in given if one is not None]
         if not isinstance(given, (list, tuple)) or not given:
             rule = "outputs must be an Expression, or a list of at least one"
             refuse(Fault(field="outputs", rule=rule, value=outputs, found=show(outputs)))
