@@ -262,7 +262,7 @@ class Graph(Shown):
         return node.named(source.name) if isinstance(node, OperatorNode) else replace(node, name=source.name)
 
     def _outputs(self, outputs: object) -> list[Expression]:
-        given = [outputs] if isinstance(outputs, Expression) else outputs
+        given: Any = [outputs] if isinstance(outputs, Expression) else outputs
         if hasattr(given, "_fields"):  # a function's results, of which None are those that nobody asked for
             given = [one for one in given if one is not None]
         if not isinstance(given, (list, tuple)) or not given:
