@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from anydml.core.results import gathering
 from anydml.operators import OperatorDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from anydml.arrays.tensor import TensorDesc
     from anydml.core.enums import FeatureLevel, LevelName
@@ -48,6 +49,10 @@ class Verbs(OperatorDesc):
     def gives_several(cls) -> bool:
         """Where there is one, it is no list."""
         return False
+
+    def own_gatherer(self) -> Callable[[Sequence[Any]], Any]:
+        """By the names of what they write."""
+        return gathering("Results", tuple(self.made))
 
     def inputs(self) -> dict[str, TensorDesc]:
         """Their inputs."""

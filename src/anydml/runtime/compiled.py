@@ -142,7 +142,7 @@ class CompiledOperator(Compiled):
 
     def gatherer(self) -> Callable[[Sequence[Any]], Any]:
         """What hands results over: one alone, several by their names, SPLIT's parts in a tuple."""
-        return self.desc.gatherer(tuple(n for n in self.desc.output_names() if getattr(self.desc, n) is not None))
+        return self.desc.own_gatherer()
 
     def keep(self, field: str, tensor: TensorDesc) -> Kept:
         """An owned tensor is kept packed."""

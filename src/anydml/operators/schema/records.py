@@ -199,6 +199,10 @@ class Record(Exact):
             return tuple
         return gathering(f"{cls.__name__}Results", tuple(map(result_name, given)))
 
+    def own_gatherer(self) -> Callable[[Sequence[Any]], Any]:
+        """What hands the outputs over that are there."""
+        return self.gatherer(tuple(name for name in self.output_names() if getattr(self, name) is not None))
+
     def inputs(self) -> dict[str, TensorDesc]:
         """The input tensors by DirectML's name, in binding order; one of several is `InputTensors[0]`."""
         return dict(self._inputs)
