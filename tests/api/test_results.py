@@ -115,3 +115,19 @@ def test_indices_index_pytorch() -> None:
         assert indices.dtype == torch.int64
     assert dml.argmax(x, [-1]).dtype == torch.int64
     assert dml.cast(x, "uint32").dtype == torch.uint32
+
+
+def test_indices_of_pytorch_are_taken_where_a_field_has_unsigned_ones() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test EXTRAS=torch")
+    x = torch.from_numpy(np.random.default_rng(3).normal(size=(1, 2, 4, 6)).astype("float32"))
+    want = torch.nn.functional.max_unpool2d(*torch.nn.functional.max_pool2d(x, 2, return_indices=True), 2)
+    # Places count within a plane there, and over all of the output here.
+    planes = torch.tensor([0, 24]).reshape(1, 2, 1, 1)
+    for _ in range(2):
+        values, indices = dml.max_pooling2(x, 2, strides=2, output_indices=True)
+        assert indices.dtype == torch.int64
+        assert torch.equal(dml.max_unpooling(values, indices, output_sizes=x.shape), want)
+    _, theirs = torch.nn.functional.max_pool2d(x, 2, return_indices=True)
+    assert torch.equal(indices, theirs + planes)
+    with pytest.raises(dml.IndexRangeError, match="outside"):
+        dml.max_unpooling(values, indices - 99, output_sizes=x.shape)

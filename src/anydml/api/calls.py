@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -349,7 +350,7 @@ class ArrayCall(Call):
             seen = self._broadcast(fields, inputs, spreading)
             self.scalars = (*fields, *name_slots(cls, cls.output_names(), 1))
         else:
-            given = [without_truths(x) for x in inputs]
+            given = [self._unsigned(field, without_truths(x)) for field, x in zip(fields, inputs, strict=True)]
             read = read_plain(cls, device.feature_level, fields, given)
             seen = [
                 view_number(read[i], memory, name, fields[i]) if i in read else view(x, name, fields[i], memory=memory)
@@ -486,6 +487,15 @@ class ArrayCall(Call):
         compiled.bind_views(self.inputs, targets, None).dispatch()
         found = [wrap(result, like) if self.inputs else result for result in results]
         return self.hand_over([self._signed(x, kind) for x, (kind, _) in zip(found, kinds, strict=True)])
+
+    def _unsigned(self, field: str, array: Any) -> Any:
+        """Indices as PyTorch has them, where a field takes unsigned ones alone: the same bits."""
+        if "Indices" not in field or not is_tensor(array) or str(array.dtype) != "torch.int64":
+            return array
+        row = self.cls.support.row_at(max(self.device.feature_level, self.cls.introduced()))
+        taken = row.tensors[bare_name(field)].data_types
+        is_other = DataType.INT64 not in taken and DataType.UINT64 in taken
+        return array.view(sys.modules["torch"].uint64) if is_other else array
 
     def _signed(self, result: Any, kind: DataType) -> Any:
         """Indices and counts as PyTorch has them, which cannot index with unsigned ones."""

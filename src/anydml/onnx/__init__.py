@@ -39,5 +39,6 @@ def __getattr__(name: str) -> object:
     session = importlib.import_module("anydml.onnxruntime")
     if name not in (*session.__all__, "__version__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=None)
-    warnings.warn(f"anydml.onnx.{name} is anydml.onnxruntime.{name} now", FutureWarning, stacklevel=2)
+    if name != "__version__":  # which pydoc asks for by itself
+        warnings.warn(f"anydml.onnx.{name} is anydml.onnxruntime.{name} now", FutureWarning, stacklevel=2)
     return getattr(session, name)
