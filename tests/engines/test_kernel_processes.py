@@ -114,7 +114,7 @@ def test_on_a_terminal_a_long_compilation_is_one_line_that_goes_again(begin: str
         said = os.read(here, 10_000)
     os.close(here)
     assert done.stdout.decode().endswith("copy run 4\n")
-    assert said.decode() == shown.format("anydml: compiling the kernel 'line move", " " * 39)
+    assert said.decode() == shown.format("anydml: compiling the kernel 'copy run ", " " * 39)
 
 
 def test_a_process_that_compiles_nothing_does_not_load_llvm(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import numpy as np
+
 from anydml.api.expression import Expression, Source, refuse
 from anydml.arrays.tensor import TensorDesc
 from anydml.core.display import Shown, Table, counted, describe
@@ -77,7 +79,8 @@ class Graph(Shown):
         symbolic: the graph compiles once for all of them. A name is the same size wherever it stands. A description has
         sizes, and is followed by the input's name: `g.input(desc, "image")`.
         """
-        if isinstance(sizes, str) and name is None:
+        is_array = hasattr(desc, "shape") and not isinstance(desc, (type, np.dtype))
+        if name is None and sizes is not None and (isinstance(sizes, str) or is_array):
             sizes, name = None, sizes
         if sizes is not None or (isinstance(desc, TensorDesc) and _are_symbolic(desc.sizes)):
             return self._described_input(desc, sizes, name)
