@@ -73,7 +73,7 @@ from anydml.runtime.initializer import OperatorInitializer
 from anydml.runtime.symbolic import SymbolicGraph
 from anydml.runtime.table import BindingTable
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # The operators' classes are exported by their names, and their functions, of which those that are derived from a class
 # are made when they are first asked for; and NumPy's and PyTorch's names for them. `__init__.pyi`, which
