@@ -48,7 +48,7 @@ def test_the_same_as_pytorch(engine: str, data_type: str) -> None:
         "mask_type": "BOOLEAN",
     }
     for extra, mask in (({}, None), (more, added)):
-        got = ATTEND(*given, **extra, head_count=6, device=device)
+        got = ATTEND(*given, **extra, head_count=6, device=device).output
         wanted = attend(*tensors, attn_mask=mask).transpose(1, 2).reshape(2, 5, 24).numpy()
         np.testing.assert_allclose(get(got).astype("float32"), wanted, atol=tolerance, rtol=tolerance)
     grouped = [q, *(numbers(data_type, 2, 9, 8) for _ in range(2))]
@@ -57,7 +57,7 @@ def test_the_same_as_pytorch(engine: str, data_type: str) -> None:
         *(put(x, device) for x in grouped), query_head_count=6, key_value_head_count=2, scale=0.3, device=device
     )
     wanted = attend(*heads, scale=0.3, enable_gqa=True).transpose(1, 2).reshape(2, 5, 24).numpy()
-    np.testing.assert_allclose(get(got).astype("float32"), wanted, atol=tolerance, rtol=tolerance)
+    np.testing.assert_allclose(get(got.output).astype("float32"), wanted, atol=tolerance, rtol=tolerance)
 
 
 def test_a_cache_stays_in_place(engine: str) -> None:

@@ -48,7 +48,7 @@ def test_scores_that_grow_and_rows_that_see_nothing_at_first(engine: str, data_t
     bias[:, 0, :, :30] = -np.inf
     bias[0, 1, 3] = -np.inf
     given = [put(x, device) for x in (q, k, v)]
-    got = get(ATTEND(*given, relative_position_bias=put(bias, device), head_count=heads, device=device))
+    got = get(ATTEND(*given, relative_position_bias=put(bias, device), head_count=heads, device=device).output)
     with np.errstate(invalid="ignore"):
         wanted = exactly(q, k, v, bias.astype(np.float64), heads)
     assert np.isnan(wanted).sum() == 5  # the row that sees nothing
@@ -64,7 +64,7 @@ def test_rows_masked_by_the_lowest_number_are_means(engine: str, queries: int) -
     bias = np.zeros((1, heads, queries, keys), "float32")
     bias[:, :, ::3] = np.finfo("float32").min
     given = [put(x, device) for x in (q, k, v)]
-    got = get(ATTEND(*given, relative_position_bias=put(bias, device), head_count=heads, device=device))
+    got = get(ATTEND(*given, relative_position_bias=put(bias, device), head_count=heads, device=device).output)
     mean = np.broadcast_to(v.astype(np.float64).mean(1), got[:, ::3].shape)
     np.testing.assert_allclose(got[:, ::3], mean, 1e-6, 1e-6)
     np.testing.assert_allclose(got[:, 1::3], exactly(q, k, v, 0.0, heads)[:, 1::3], 3e-6, 3e-6)
@@ -81,7 +81,7 @@ def test_large_scores_that_grow_lose_no_digits(engine: str, queries: int) -> Non
     bias[..., 3] = top + RNG.random((heads, queries))
     bias[..., 45] = top + RNG.random((heads, queries)) + 1
     given = [put(x, device) for x in (q, k, v)]
-    got = get(ATTEND(*given, relative_position_bias=put(bias, device), head_count=heads, device=device))
+    got = get(ATTEND(*given, relative_position_bias=put(bias, device), head_count=heads, device=device).output)
     wanted = exactly(q, k, v, bias.astype(np.float64), heads)
     np.testing.assert_allclose(got, wanted, 0, 2e-7 * np.abs(wanted).max())
 
@@ -95,7 +95,7 @@ def test_the_same_bits_on_any_number_of_threads() -> None:
         for count in (1, 2, 3, 7):
             dml.set_num_threads(count)
             graph = dml.Graph(device)  # planned anew
-            found.append(graph.compile(ATTEND(*(graph.input(x) for x in (q, k, v)), head_count=4))(q, k, v))
+            found.append(graph.compile(ATTEND(*(graph.input(x) for x in (q, k, v)), head_count=4).output)(q, k, v))
     finally:
         dml.set_num_threads(before)
     for other in found[1:]:
