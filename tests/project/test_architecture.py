@@ -62,6 +62,12 @@ def imports(module: Path) -> set[str]:
     return found
 
 
+def test_every_folder_of_modules_is_a_package() -> None:
+    """One that is none is imported here, and left out of the wheel and of the site."""
+    folders = {path.parent for path in SOURCE.rglob("*.py")}
+    assert not [str(folder) for folder in folders if not (folder / "__init__.py").exists()]
+
+
 def test_imports_point_down() -> None:
     modules = list(SOURCE.rglob("*.py"))
     assert len(modules) > 20

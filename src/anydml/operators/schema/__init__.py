@@ -1,0 +1,1 @@
+"""What every operator's description is made of: fields, facts, rules, records, reports."""
