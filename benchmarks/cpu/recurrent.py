@@ -35,7 +35,7 @@ def recurrent_row(name: str, kind: str, batch: int, rng: np.random.Generator, st
             given.graph.constant(one.reshape((1,) * (4 - one.ndim) + one.shape)) for one in (weight, recurrence, bias)
         )
         seen = given.reinterpret((1, *x.shape))
-        found = getattr(dml, kind.lower())(seen, w, r, b, **more)
+        found = getattr(dml, kind.lower())(seen, w, r, b, **more).sequence
         return dml.identity(found.reinterpret(x.shape))
 
     def by_torch(torch: Any) -> Any:
