@@ -241,7 +241,6 @@ SAMPLES: dict[str, Callable[[], object]] = {
     "transpose": lambda: dml.identity(numbers(70, 9).T),
     "bordered": lambda: dml.padding(numbers(3, 9, 9), [0, 1, 2], [0, 2, 1]),
     "placed": lambda: dml.padding(numbers(3, 9, 20), [0, 1, 2], [0, 2, 1], padding_mode="reflection"),
-    "walk": lambda: (dml.cast(numbers(9, 9)[:, ::2], "int8"), dml.fill_value_sequence((4, 9), 3, 2, "int32")),
     "reverse": lambda: [
         dml.reverse_subsequences(numbers(4, 5, 6), np.ones(sizes, "u4"), axis=axis)
         for axis, sizes in ((0, (1, 5, 6)), (1, (4, 1, 6)), (2, (4, 5, 1)))
@@ -360,7 +359,7 @@ RECORDS: dict[str, tuple[str, ...]] = {
     "CutProgram": ("rows",),
     "KernelProgram": (
         *("column-per-lane", "attention", "bordered", "macrokernel", "copy", "direct", "gather", "placed", "reverse"),
-        *("rows", "scan", "stencil", "top", "transpose", "walk", "weights"),
+        *("rows", "scan", "stencil", "top", "transpose", "weights"),
     ),
     "LongScanProgram": ("scan",),
     "LoopProgram": ("repeat",),
