@@ -20,6 +20,7 @@ from anydml.ir.substitution import Rebuilt
 from anydml.onnx import program_cache
 from anydml.onnx.lower.trace import trace
 from anydml.onnx.program import outline_of
+from anydml.runtime import replanning
 
 RNG = np.random.default_rng(0)
 WIDTH, HEADS, LAYERS = 24, 3, 4
@@ -151,7 +152,7 @@ def test_a_new_size_answers_as_a_model_that_is_loaded_for_it(work: Work, monkeyp
     found = {size: answer(loaded, *size) for size in sizes}
     assert work.traces < len(sizes)
     told = {size: graph_of(loaded._programs[key]) for size, key in zip(sizes, loaded._programs, strict=True)}
-    monkeypatch.setattr(program_cache.Replans, "find", lambda *_: None)
+    monkeypatch.setattr(replanning.Replans, "find", lambda *_: None)
     for size in sizes:
         fresh = dml.onnx.load(data)
         assert answer(fresh, *size) == found[size], size
@@ -189,19 +190,19 @@ def test_several_threads_ask_for_new_sizes(work: Work) -> None:
 
 def test_a_second_size_is_planned_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded: list[Any] = []
-    plan = program_cache.Replans._plan
+    plan = replanning.Replans._plan
 
     def planned(*given: Any) -> Any:
         recorded.append(given[1])
         return plan(*given)
 
-    monkeypatch.setattr(program_cache.Replans, "_plan", planned)
+    monkeypatch.setattr(replanning.Replans, "_plan", planned)
     loaded = dml.onnx.load(network())
     for m in (40, 50, 40, 50):
         answer(loaded, 2, m)
     assert not recorded
     answer(loaded, 2, 70)
-    assert recorded == [{"x": (2, 70, WIDTH)}]
+    assert recorded == [{("x", 0): 2, ("x", 1): 70, ("x", 2): WIDTH}]
 
 
 def test_a_handler_runs_another_model_amid_a_plan_with_open_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,8 +242,8 @@ def test_a_new_size_is_rewritten_by_its_constants_as_well(monkeypatch: pytest.Mo
     for n in (5, 7):
         loaded.run({"x": np.ones((n, 3), "float32")})
     found = recipe(loaded)
-    assert len(loaded._programs._replans._open) == 1
-    monkeypatch.setattr(program_cache.Replans, "find", lambda *_: None)
+    assert len(loaded._programs._replans.plans) == 1
+    monkeypatch.setattr(replanning.Replans, "find", lambda *_: None)
     assert found == recipe(dml.onnx.load(data, device="reference"))
     assert len(found.steps) == 1
 

@@ -144,7 +144,7 @@ def test_a_size_may_be_a_number_of_numpys() -> None:
 
 
 def test_the_programs_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("anydml.onnx.program_cache.MOST_PROGRAMS", 8)
+    monkeypatch.setattr("anydml.runtime.plan_cache.MOST", 8)
     loaded = dml.onnx.load(model(node("Neg", "x", "y"), {"x": ("float32", ["n"])}, dtypes={"y": "float32"}))
 
     def run(*several: int) -> list[int]:

@@ -1,9 +1,8 @@
 """The plan cache: compiled graphs by what they were planned for, those used last.
 
-Graphs with symbolic sizes keep theirs here; programs of ONNX models (`onnx/program_cache.py`) have the same contract:
-
 - Key: all that a plan depends on beside the graph itself: sizes of inputs, and values that sizes depend on.
-- Owner: the model or graph, whose lock whoever asks holds. A plan that was found is used without the lock.
+- Owner: the graph with symbolic sizes, or the ONNX model or part of one (`onnx/program_cache.py`), whose lock whoever
+  asks holds. A plan that was found is used without the lock.
 - Lifetime: that of its owner. One that was let go of while somebody runs it lives on until that run has ended.
 - Limit: 1,024 plans; beyond 64 also 256 MiB of what plans hold for themselves: steps, and constants of no other plan.
 - Nothing makes a plan invalid, for a graph does not change. One that was let go of is planned again, and `forget` tells
