@@ -9,7 +9,7 @@ import pytest
 
 import anydml as dml
 from onnx_answers import session_of
-from onnx_models import onnx
+from onnx_models import helper, model, node, onnx
 
 from anydml.onnx import load  # isort: skip - after the models, which leave this out where onnx is missing
 
@@ -104,6 +104,26 @@ def test_products_that_may_round_their_rows(rows: int, zeros: bool) -> None:
     # Some CPUs round no more rows than others are read as they lie.
     reads = dml.Device("cpu").engine.traits.weight_only_rows
     assert bool(mine) == (rows <= reads.get((dml.DataType.INT8, 4), reads[dml.DataType.FLOAT32, 4]))
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_a_gate_and_what_it_multiplies_stay_two_products(rows: int) -> None:
+    """Together they are no product that an engine knows: they took 80 times as long."""
+    rng, length = np.random.default_rng(rows), 64
+    nodes, weights = [], {}
+    for name in ("gate", "up"):
+        given = ["x", f"{name}_weight", f"{name}_scales"]
+        attributes = {"K": length, "N": length, "bits": 4, "block_size": 32, "domain": "com.microsoft"}
+        nodes.append(helper.make_node("MatMulNBits", given, [name], **attributes))
+        weights[given[1]] = rng.integers(0, 256, (length, length // 32, 16)).astype(np.uint8)
+        weights[given[2]] = rng.random(length * length // 32).astype(np.float32)
+    nodes += [node("Sigmoid", "gate", "s"), node("Mul", "gate s", "silu"), node("Mul", "silu up", "y")]
+    proto = model(nodes, {"x": ("float32", [rows, length])}, "y", weights, dtypes={"y": "float32"})
+    proto.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    loaded, x = load(proto), _random(rows, length)
+    (wanted,) = session_of(proto).run(None, {"x": x})
+    np.testing.assert_allclose(loaded.run({"x": x})["y"], wanted, rtol=0, atol=4e-6 * np.abs(wanted).max())
+    assert len(loaded.schedules) == 2, str(loaded.schedules)
 
 
 def test_what_is_not_there_is_refused() -> None:

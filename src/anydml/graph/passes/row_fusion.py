@@ -162,8 +162,14 @@ def merged_with(made: Computation, reader: Computation, *, is_first: bool) -> Co
         return None
     if not isinstance(made, Map):
         merged = _along_rows(made, reader)
-        # Two products in one pass are none that an engine knows: a gated layer took 4 times as long.
-        return None if merged and is_product(made) and not match_contraction(merged) else merged
+        # Two products in one pass are none that an engine knows: a gated layer took 4 times as long, and one of 4-bit
+        # weights (gate and up projections of a decoder) 80 times.
+        is_lost = merged is not None and (
+            match_weights(merged) is None
+            if isinstance(made, Reduce) and match_weights(made)
+            else is_product(made) and not match_contraction(merged)
+        )
+        return None if is_lost else merged
     fetches = fetched(made.value)
     if match_contraction(reader):
         return None if fetches else factor(made, reader, is_first=is_first)
