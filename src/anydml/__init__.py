@@ -52,7 +52,7 @@ from anydml.core.symbolic_sizes import Size
 from anydml.engines.common.threads import get_num_threads, set_num_threads
 from anydml.graph.description import GraphDesc
 from anydml.graph.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
-from anydml.graph.without import rewritings
+from anydml.graph.pass_names import graph_passes
 from anydml.operators import (
     OPERATORS,
     FusedActivation,
@@ -86,7 +86,11 @@ __all__ = sorted(
 )
 _MODULES = ("dask", "dxdispatch", "explain", "onnx", "onnxruntime", "pydirectml")
 """They are imported when they are first asked for."""
-_FORMER = {"EngineMissingError": "MissingDependencyError", "PackageMissingError": "MissingDependencyError"}
+_FORMER = {
+    "EngineMissingError": "MissingDependencyError",
+    "PackageMissingError": "MissingDependencyError",
+    "rewritings": "graph_passes",
+}
 """Names of the release before, for one release."""
 
 

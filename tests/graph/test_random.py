@@ -33,10 +33,10 @@ def test_a_graph_gives_the_bits_of_its_operators(engine: str, data: st.DataObjec
     built, chosen = data.draw(graphs(engine))
     expressions = [built.values[i][0] for i in chosen]
     wanted = [get(built.values[i][1]) for i in chosen]
-    without = data.draw(st.lists(st.sampled_from([*dml.rewritings()]), max_size=4), "without")
+    disabled = data.draw(st.lists(st.sampled_from([*dml.graph_passes()]), max_size=4), "disabled")
     for optimise in (False, True):
-        model = built.graph.compile(expressions, optimise=optimise, without=without)
+        model = built.graph.compile(expressions, optimise=optimise, disable_passes=disabled)
         for _ in range(2):  # the arena of the first run is another's by the second
             found = model(*built.arrays)
             for got, want in zip(found if isinstance(found, tuple) else (found,), wanted, strict=True):
-                assert_same(get(got).reshape(want.shape), np.ascontiguousarray(want), (optimise, without, model.desc))
+                assert_same(get(got).reshape(want.shape), np.ascontiguousarray(want), (optimise, disabled, model.desc))

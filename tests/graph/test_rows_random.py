@@ -48,12 +48,12 @@ def _assert_untouched(graph: random_rows.Graph, compiled: Any, wanted: list[Any]
     return False
 
 
-def _check(graph: random_rows.Graph, *devices: str, without: Sequence[str] = ()) -> None:
+def _check(graph: random_rows.Graph, *devices: str, disabled: Sequence[str] = ()) -> None:
     reference = dml.Device("reference").compile_graph(graph.desc, optimise=False).initialize()
     wanted = as_list(reference(*graph.arrays))
     raises = _assert_untouched(graph, reference, wanted, raises=None) if graph.indices else None
     for device in devices:
-        compiled = dml.Device(device).compile_graph(graph.desc, without=without).initialize()
+        compiled = dml.Device(device).compile_graph(graph.desc, disable_passes=disabled).initialize()
         for _ in range(2):  # the arena of the first run is another's by the second
             found = as_list(compiled(*graph.arrays))
             for got, want, error in zip(found, wanted, graph.errors, strict=True):
@@ -65,8 +65,8 @@ def _check(graph: random_rows.Graph, *devices: str, without: Sequence[str] = ())
 @given(source=st.randoms(use_true_random=False))
 @QUICK
 def test_a_graph_of_rows_is_what_its_operators_are(source: random.Random) -> None:
-    names = [*dml.rewritings()]
-    _check(random_rows.draw(source), "reference", without=source.sample(names, source.choice((0, 0, 1, 3))))
+    names = [*dml.graph_passes()]
+    _check(random_rows.draw(source), "reference", disabled=source.sample(names, source.choice((0, 0, 1, 3))))
 
 
 @pytest.mark.long
@@ -77,7 +77,7 @@ def test_a_graph_of_rows_on_the_processor(seed: int) -> None:
     try:
         for number in range(10):
             graph = random_rows.draw(random.Random(10 * seed + number))  # noqa: S311 - for a test
-            _check(graph, "cpu", without=random.Random(number).sample([*dml.rewritings()], number % 3))  # noqa: S311 - as above
+            _check(graph, "cpu", disabled=random.Random(number).sample([*dml.graph_passes()], number % 3))  # noqa: S311 - as above
             compiled = dml.Device("cpu").compile_graph(graph.desc).initialize()
             found = []
             for count in (1, 2):

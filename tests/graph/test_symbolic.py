@@ -460,7 +460,7 @@ def test_options_of_a_compiled_graph() -> None:
     g = dml.Graph()
     y = dml.relu(g.input("float32", ("n", 4), "x") * 2.0)
     assert len(symbolic_graph(g, y, optimise=False).at(n=3).plan.programs) == 2
-    assert len(symbolic_graph(g, y, without=["fusion"]).at(n=3).plan.programs) == 2
+    assert len(symbolic_graph(g, y, disable_passes=["fusion"]).at(n=3).plan.programs) == 2
     assert len(g.compile(y).schedules) == 1
-    assert "without" in fault(lambda: g.compile(y, without=["nothing"]))
+    assert "disable_passes" in fault(lambda: g.compile(y, disable_passes=["nothing"]))
     assert CpuEngine.name == "cpu"

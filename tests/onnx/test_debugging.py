@@ -192,20 +192,20 @@ def test_sums_of_bytes_are_exact_there_too() -> None:
 
 
 @pytest.mark.long
-def test_a_rewriting_at_fault_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pass_at_fault_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(model(node("Neg", "x", "y"), {"x": ("float32", [3])}).SerializeToString())
 
-    def doubled(given: Any, *, without: Any = (), **options: Any) -> Any:
-        """As if a rewriting were wrong."""
-        loaded = front.load(given, without=without, **options)
-        run, factor = loaded.run, 1 if "fusion" in without else 2
+    def doubled(given: Any, *, disable_passes: Any = (), **options: Any) -> Any:
+        """As if a pass were wrong."""
+        loaded = front.load(given, disable_passes=disable_passes, **options)
+        run, factor = loaded.run, 1 if "fusion" in disable_passes else 2
         monkeypatch.setattr(loaded, "run", lambda x: {name: array * factor for name, array in run(x).items()})
         return loaded
 
     monkeypatch.setattr(compare, "load", doubled)
     result = program("compare", path, "--all")
-    assert "It agrees where a rewriting is left out: --without fusion" in result.stdout
+    assert "It agrees where a graph pass is disabled: --disable-passes fusion" in result.stdout
     assert "is the first that differs" not in result.stdout
 
 

@@ -59,7 +59,7 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def saved(path: Path, weight: Any = WEIGHT, line: Any = LINE, mark: str = "") -> Path:
-    """A model with a large weight, a constant that is folded, and large indices that a rewriting looks at."""
+    """A model with a large weight, a constant that is folded, and large indices that a graph pass looks at."""
     chain = [node("Relu", f"h{i}", f"h{i + 1}") for i in range(stored_plans.FEWEST_NODES)]
     nodes = [
         *(node("MatMul", "x w", "m"), node("Add", "one two", "three"), node("Mul", "m three", "h0"), *chain),
@@ -108,7 +108,7 @@ def test_a_model_loaded_again_is_neither_traced_nor_planned(tmp_path: Path, fold
     held = [max(graph.held.items(), key=lambda at: at[1]) for graph in graphs(again)]
     assert held[0] == held[1]  # the weights, once
     assert held[0][1] >= WEIGHT.nbytes
-    answer(path, without=["fusion"])
+    answer(path, disable_passes=["fusion"])
     answer(path, X[:1])
     assert len(traced) == 4  # of which the first two shapes are kept
 

@@ -17,6 +17,7 @@ from anydml.core.memory import packed_strides
 from anydml.core.symbolic_sizes import OpenSize, Size
 from anydml.graph.description import SUBJECT, GraphDesc
 from anydml.graph.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
+from anydml.graph.pass_names import read_disabled
 from anydml.operators import Slice
 from anydml.runtime.device import Device, device_named
 
@@ -294,7 +295,8 @@ class Graph(Shown):
         flags: ExecutionFlags | str | int = ExecutionFlags.NONE,
         *,
         optimise: bool = True,
-        without: Iterable[str] = (),
+        disable_passes: Iterable[str] = (),
+        without: Iterable[str] | None = None,
     ) -> CompiledGraph:
         """Check the graph and make it one program; inputs that are OWNED_BY_DML are then given to `initialize`.
 
@@ -303,19 +305,20 @@ class Graph(Shown):
 
         With `optimise=False` every operator is a pass over memory, for the same answers: bit for bit, but for running
         sums and products of floats that are added up in parts for their length. Either way a node that no output
-        depends on is not run, and the indices of every other gather are checked. `without` names single rewritings to
-        leave out: `dml.rewritings()` has them all, and `explain()` says what each did.
+        depends on is not run, and the indices of every other gather are checked. `disable_passes` names single graph
+        passes to leave out: `dml.graph_passes()` has them all, and `explain()` says what each did.
         """
         if isinstance(flags, Expression):
             rule = "outputs must be one list: g.compile([a, b])"
             refuse(Fault(field="outputs", rule=rule, value=flags, found="a second Expression by itself"))
+        disabled = read_disabled(disable_passes, SUBJECT, without=without)
         if self.recording is not None:
             import_alone("anydml.api.recording")
             from anydml.api.recording import compile_symbolic  # as above
 
-            made: Any = compile_symbolic(self, self._outputs(outputs), flags, optimise=optimise, without=without)
+            made: Any = compile_symbolic(self, self._outputs(outputs), flags, optimise=optimise, disabled=disabled)
             return made  # type: ignore[no-any-return]  # of the same methods; a union would ask all callers which
-        compiled = self.device.compile_graph(self.desc(outputs), flags, optimise=optimise, without=without)
+        compiled = self.device.compile_graph(self.desc(outputs), flags, optimise=optimise, disable_passes=disabled)
         for i, output in enumerate(self._outputs(outputs)):
             if output.is_scalar:
                 compiled.results[i] = (output.data_type, (), ())

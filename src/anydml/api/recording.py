@@ -23,14 +23,13 @@ from anydml.core.parse import read_bool, read_enum
 from anydml.core.symbolic_sizes import OpenSize, Size
 from anydml.graph.nodes import ConstantNode, OperatorNode
 from anydml.graph.wiring import slot_names
-from anydml.graph.without import read_without
 from anydml.ir.substitution import Rebuilt
-from anydml.runtime.graph import left_out_of
+from anydml.runtime.graph import all_disabled
 from anydml.runtime.replanning import Described
 from anydml.runtime.symbolic import SymbolicGraph, SymbolicInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from anydml.core.graph_sizes import Repetition
 
@@ -247,7 +246,7 @@ def _bind(repetition: Repetition, call: _Call, results: Sequence[Expression]) ->
 
 
 def compile_symbolic(
-    graph: Graph, outputs: Sequence[Expression], flags: Any, *, optimise: bool, without: Iterable[str]
+    graph: Graph, outputs: Sequence[Expression], flags: Any, *, optimise: bool, disabled: frozenset[str]
 ) -> SymbolicGraph:
     """Check a graph for the examples of its sizes, and have it compiled for those that come."""
     recording = graph.recording
@@ -258,7 +257,7 @@ def compile_symbolic(
     optimise = read_bool(optimise, "optimise", faults)
     if faults:
         raise DescriptionError(SUBJECT, faults)
-    left_out = left_out_of(read_without(without, SUBJECT), optimise=optimise)
+    disabled = all_disabled(disabled, optimise=optimise)
     calls = recording.so_far()  # the graph may be added to
 
     def describe(sizes: Mapping[str, Any]) -> Described[Mapping[int, tuple[Any, ...]]]:
@@ -286,7 +285,7 @@ def compile_symbolic(
     told = ", ".join(
         f"{name}: {one.data_type.name.lower()} {show(one.sizes)}" for name, one in zip(names_out, outputs, strict=True)
     )
-    return SymbolicGraph(graph.device, describe, inputs, examples, told, read, left_out)
+    return SymbolicGraph(graph.device, describe, inputs, examples, told, read, disabled)
 
 
 def _read_name(name: str, field: str) -> Size:

@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from anydml.cli.console import make_console, print_table, write_json
+from anydml.cli.disable_passes import disable_passes_option
 from anydml.cli.onnx_inputs import Given, feed, input_options, is_onnx, made_up_told, memory_option, seed_option
 from anydml.cli.progress import working
 from anydml.cli.types import ENGINE, printable
-from anydml.cli.without import without_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ _NUMBER = _Tolerance(0)
 @memory_option
 @input_options
 @seed_option
-@without_option
+@disable_passes_option
 @click.option("--engine", type=ENGINE, help="Instead of the best: see `anydml engines`.")
 @click.option("--rtol", type=_NUMBER, default=1e-3, show_default=True, help="Floats may differ by this share.")
 @click.option("--atol", type=_NUMBER, default=1e-7, show_default=True, help="And by this much.")
@@ -63,7 +63,7 @@ def compare(
     inputs: tuple[str, ...],
     sizes: tuple[str, ...],
     seed: int | None,
-    without: tuple[str, ...],
+    disable_passes: tuple[str, ...],
     engine: str | None,
     rtol: float,
     atol: float,
@@ -92,7 +92,7 @@ def compare(
         raise click.BadParameter("must be an ONNX model, *.onnx.", param_hint="'MODEL'")
     given = Given(inputs, sizes, seed, max_memory)
     options: dict[str, Any] = {"device": engine, "shapes": given.shapes(), "max_memory": max_memory}
-    options["without"] = without
+    options["disable_passes"] = disable_passes
     with working(f"Compiling {printable(model.name)}"):
         loaded = load(model, **options)
     read = given.arrays()
@@ -118,8 +118,11 @@ def _show(found: Comparison, console: Console, verdict: str) -> None:
         say(f"output {one}", is_right=one.agrees)
     if found.first is not None:
         say(f"{found.first_node} is the first that differs: {found.first}", is_right=False)
-    if found.rewritings:
-        say(f"It agrees where a rewriting is left out: --without {' or '.join(found.rewritings)}", is_right=False)
+    if found.passes_at_fault:
+        say(
+            f"It agrees where a graph pass is disabled: --disable-passes {' or '.join(found.passes_at_fault)}",
+            is_right=False,
+        )
     for node in found.off:
         say(f"{node.label} is off by itself: {node.alone}", is_right=False)
     say(verdict.format("agrees" if found else "does not agree"), is_right=True)
@@ -152,7 +155,7 @@ def _all_data(found: Comparison) -> dict[str, Any]:
     first = None if found.first is None else _as_data(found.first)
     data: dict[str, Any] = {"agrees": bool(found), "first_node": found.first_node or None, "first": first}
     data |= {"outputs": [_as_data(one) for one in found.outputs]}
-    data["rewritings"] = list(found.rewritings)
+    data["passes_at_fault"] = data["rewritings"] = list(found.passes_at_fault)
     if found.nodes:
         data["nodes"] = [
             {"node": node.label, **_as_data(node.found), "alone": node.alone and _as_data(node.alone)}

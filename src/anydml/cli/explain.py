@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from anydml.cli.describe import describe
+from anydml.cli.disable_passes import disable_passes_params
 from anydml.cli.explain_examples import example_of
 from anydml.cli.files import keep_model, write_text
 from anydml.cli.onnx_inputs import MOST, SIZES, STRICT, Given, is_onnx
 from anydml.cli.options import options_of
 from anydml.cli.showing import checked, draw, show_graph, show_picture
 from anydml.cli.types import LEVEL, OPERATOR, SIZE, list_names, printable
-from anydml.cli.without import WithoutOption
 from anydml.core.enum_parsing import suggest
 from anydml.core.enums import FeatureLevel
 from anydml.core.errors import DmlError, Fault, ModelError, show
@@ -225,7 +225,7 @@ def _model_command(path: Path) -> click.Command:
         schedules: bool,
         allowed: tuple[Path, ...],
         max_memory: int | None,
-        without: tuple[str, ...],
+        disable_passes: tuple[str, ...],
         feature_level: FeatureLevel | None,
         svg: str | None,
         html: str | None,
@@ -238,12 +238,12 @@ def _model_command(path: Path) -> click.Command:
                 raise click.UsageError("--graph shows all dispatches together: leave --dispatchable out.")
             _check_schedules(schedules, svg, html)
             if schedules:
-                click.echo(graph_schedules(model, level, without))
+                click.echo(graph_schedules(model, level, disable_passes))
             else:
-                show_graph(draw_graph(model, level, without), svg, html)
+                show_graph(draw_graph(model, level, disable_passes), svg, html)
             return
-        if without:
-            raise click.UsageError("--without is for --graph: an operator alone is shown as it is described.")
+        if disable_passes:
+            raise click.UsageError("--disable-passes is for --graph: an operator alone is shown as it is described.")
         chosen = choose(model, dispatchable)
         if len(chosen) != 1 and svg is not None:
             names = ", ".join(printable(one.name) for one in chosen[:8])
@@ -279,7 +279,7 @@ def _model_command(path: Path) -> click.Command:
         _SCHEDULES,
         click.Option(["--allow-files", "allowed"], type=_FOLDER, multiple=True, help="A folder the model may use too."),
         click.Option(["--max-memory"], type=SIZE, help=MOST),
-        WithoutOption(),
+        *disable_passes_params(),
         *_DRAWINGS,
     ]
     text = (
@@ -299,7 +299,7 @@ def _onnx_command(path: Path) -> click.Command:
         max_memory: int | None,
         strict: bool,
         schedules: bool,
-        without: tuple[str, ...],
+        disable_passes: tuple[str, ...],
         feature_level: FeatureLevel | None,
         svg: str | None,
         html: str | None,
@@ -309,7 +309,7 @@ def _onnx_command(path: Path) -> click.Command:
         keep_model(path, svg=svg, html=html)
         _check_schedules(schedules, svg, html)
         device = Device("cpu" if schedules else "reference", feature_level=feature_level or FeatureLevel.highest())
-        options: dict[str, Any] = {"max_memory": max_memory, "strict": strict, "without": without}
+        options: dict[str, Any] = {"max_memory": max_memory, "strict": strict, "disable_passes": disable_passes}
         model = load(path, device=device, shapes=Given(sizes=sizes).shapes(), **options)
         if schedules:
             click.echo(model.schedules)
@@ -321,7 +321,7 @@ def _onnx_command(path: Path) -> click.Command:
         click.Option(["--max-memory"], type=SIZE, help=MOST),
         click.Option(["--strict"], is_flag=True, help=STRICT),
         _SCHEDULES,
-        WithoutOption(),
+        *disable_passes_params(),
         *_DRAWINGS,
     ]
     text = "Show the graph that the nodes of an ONNX model become: the passes over memory that it takes."

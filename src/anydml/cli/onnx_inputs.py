@@ -51,7 +51,7 @@ class Given:
     seed: int | None = None
     max_memory: int | None = None
     strict: bool = False
-    without: tuple[str, ...] = ()
+    disable_passes: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.inputs or self.sizes or self.seed is not None)

@@ -54,7 +54,11 @@ def run_onnx(
     before = peak_of_process()
     device = Device(engine, feature_level=level)
     start = time.perf_counter()
-    options: dict[str, Any] = {"max_memory": given.max_memory, "strict": given.strict, "without": given.without}
+    options: dict[str, Any] = {
+        "max_memory": given.max_memory,
+        "strict": given.strict,
+        "disable_passes": given.disable_passes,
+    }
     with working(f"Compiling {printable(path.name)}"):
         model = load(path, device=device, shapes=given.shapes(), **options)
     loaded = (time.perf_counter() - start - model.compile_seconds) * 1000

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from anydml.cli.console import open_output
+from anydml.cli.disable_passes import disable_passes_option
 from anydml.cli.onnx_inputs import (
     Given,
     input_options,
@@ -23,7 +24,6 @@ from anydml.cli.profile import check_profile, profile_option, tell_profile, watc
 from anydml.cli.progress import is_shown, make_bar
 from anydml.cli.run_json import JsonListener
 from anydml.cli.types import ENGINE, LEVEL, SIZE, printable
-from anydml.cli.without import without_option
 from anydml.core.enums import FeatureLevel
 from anydml.core.errors import show
 from anydml.dxdispatch import (
@@ -360,7 +360,7 @@ _TARGET = click.Path(file_okay=False, path_type=Path)
 @click.option("--max-output", type=SIZE, help="The most its files may take; half of the free disk by default.")
 @input_options
 @seed_option
-@without_option
+@disable_passes_option
 @profile_option
 @click.pass_context
 def run(
@@ -387,7 +387,7 @@ def run(
     print_commands: bool,
     shows_bindings: bool,
     seed: int | None,
-    without: tuple[str, ...],
+    disable_passes: tuple[str, ...],
     profile: str | None,
     **timing: Any,
 ) -> None:
@@ -423,13 +423,13 @@ def run(
     times, engine, sizes = Timing(**timing), engine or adapter, (*sizes, *overrides, *bound)
     if is_onnx(model):
         refuse_options(ctx, "an ONNX model", "input_path", "allowed", "max_output", "verbosity", "print_commands")
-        given = Given(inputs, sizes, seed, max_memory, strict, without)
+        given = Given(inputs, sizes, seed, max_memory, strict, disable_passes)
         level = level or FeatureLevel.highest()
         run_onnx(
             model, given, engine, level, times, output_path, shows=shows_bindings, profile=profile, as_json=as_json
         )
         return
-    refuse_options(ctx, "a DxDispatch model", "inputs", "seed", "shows_bindings", "strict", "without")
+    refuse_options(ctx, "a DxDispatch model", "inputs", "seed", "shows_bindings", "strict", "disable_passes")
     loaded = load_model(
         model,
         allow_files=allowed,

@@ -254,13 +254,13 @@ def _input_edges(inputs: list[_Input], names: list[str]) -> Iterator[InputEdge]:
 # What the command line shows of it
 
 
-def draw_graph(model: Model, level: FeatureLevel, without: Collection[str] = ()) -> GraphPicture:
-    """A picture of a model whose dispatches are compiled as one graph, without some rewritings."""
+def draw_graph(model: Model, level: FeatureLevel, disabled: Collection[str] = ()) -> GraphPicture:
+    """A picture of a model whose dispatches are compiled as one graph, with some passes disabled."""
     desc = graph_of(model, level)
     desc.validate(level)
-    return explain_desc(desc, recipes_of(desc, without), title=f"{Path(model.file).name} as one graph")
+    return explain_desc(desc, recipes_of(desc, disabled), title=f"{Path(model.file).name} as one graph")
 
 
-def graph_schedules(model: Model, level: FeatureLevel, without: Collection[str] = ()) -> Schedules:
+def graph_schedules(model: Model, level: FeatureLevel, disabled: Collection[str] = ()) -> Schedules:
     """The routes of a model whose dispatches are compiled as one graph on a CPU."""
-    return Device("cpu", feature_level=level).compile_graph(graph_of(model, level), without=without).schedules
+    return Device("cpu", feature_level=level).compile_graph(graph_of(model, level), disable_passes=disabled).schedules

@@ -41,13 +41,13 @@ class Recipes(NamedTuple):
     once: Recipe = _EMPTY
     """The steps that are taken when the graph is compiled, on constants alone."""
     did: Mapping[str, str] = MappingProxyType({})
-    """By the names of rewritings, what each did."""
+    """By the names of graph passes, what each did."""
 
 
-def recipes_of(desc: GraphDesc, without: Collection[str] = ()) -> Recipes:
-    """The recipes of a graph in which nothing is at fault, compiled without some rewritings."""
+def recipes_of(desc: GraphDesc, disabled: Collection[str] = ()) -> Recipes:
+    """The recipes of a graph in which nothing is at fault, with some passes disabled."""
     before = lower(desc)
-    once, after, did = rewrite(before, ReferenceEngine(), without)
+    once, after, did = rewrite(before, ReferenceEngine(), disabled)
     return Recipes(before, after, once, did)
 
 
@@ -117,7 +117,7 @@ def explain_graph(
     `inputs` and `outputs` are in their order, by name; `constants` say the store and, where it is known, the
     description of those that have a name; `operators` the operator of each node, for which its primitive stands in
     where it is not said; `wholes` what a store holds that several steps write parts of. `once` holds what is computed
-    when the graph is compiled, and `did` what each rewriting did.
+    when the graph is compiled, and `did` what each graph pass did.
     """
     once = once or _EMPTY
     slots = {f"input{i}": (name, desc) for i, (name, desc) in enumerate(inputs.items())}

@@ -89,7 +89,7 @@ class GraphPicture:
     notes: tuple[str, ...] = ()
     title: str = ""
     did: Mapping[str, str] = field(default_factory=dict)
-    """By the names of rewritings, what each did: `without=` leaves one out."""
+    """By the names of graph passes, what each did: `disable_passes=` leaves one out."""
     parts: tuple[GraphPicture, ...] = ()
     """Of a model that is several graphs, each of them, and what runs between them, in order."""
 
@@ -118,7 +118,7 @@ class GraphPicture:
 
     @property
     def rewritten(self) -> str:
-        """The rewritings' work in one line; empty where they did nothing."""
+        """The graph passes' work in one line; empty where they did nothing."""
         told = "; ".join(f"{name}: {did}" for name, did in self.did.items())
         return f"Rewritten by {told}." if told else ""
 

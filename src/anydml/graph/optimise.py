@@ -63,27 +63,27 @@ def told_rules() -> dict[str, str]:
 
 
 def every_but_layouts() -> frozenset[str]:
-    """The rewritings that a graph without optimisation lacks: weights of few bits are read as they lie all the same."""
+    """The passes that a graph without optimisation lacks: weights of few bits are read as they lie all the same."""
     return frozenset(told_rules()) - {name_of(weight_only), name_of(prepacking)}
 
 
-def laid_out(recipe: Recipe, owned: Collection[str], room: int, without: Collection[str]) -> frozenset[str]:
+def laid_out(recipe: Recipe, owned: Collection[str], room: int, disabled: Collection[str]) -> frozenset[str]:
     """The stores that an engine may lay out ahead: constants, and what is given once."""
-    if name_of(prepacking) in without:
+    if name_of(prepacking) in disabled:
         return frozenset()
     return prepacking(recipe, room) | {*owned}
 
 
-def room_needed(recipe: Recipe, known: Collection[str], without: Collection[str]) -> int:
+def room_needed(recipe: Recipe, known: Collection[str], disabled: Collection[str]) -> int:
     """The bytes of room that constants have to be laid out ahead; -1 where they are not, for want of it."""
-    if name_of(prepacking) in without:
+    if name_of(prepacking) in disabled:
         return 0
     sizes = [store.size_in_bytes for name, store in recipe.stores.items() if store.kind == "constant"]
     is_there = all(name in known for name, store in recipe.stores.items() if store.kind == "constant")
     return math.ceil(sum(sizes) * ROOM) if is_there else -1
 
 
-def optimise(recipe: Recipe, without: Collection[str] = (), did: dict[str, list[int]] | None = None) -> Recipe:
+def optimise(recipe: Recipe, disabled: Collection[str] = (), did: dict[str, list[int]] | None = None) -> Recipe:
     """A recipe that leaves the same bits in every output, with fewer and smaller passes over memory.
 
     But for sums and products of floats: in which order an engine adds them up may change with their layout and with
@@ -93,7 +93,7 @@ def optimise(recipe: Recipe, without: Collection[str] = (), did: dict[str, list[
     The rules are through when each of them in turn finds nothing left to do. `did` counts by rule the steps that went
     and those that came in their place.
     """
-    idle, rules = 0, [rule for rule in PASSES if name_of(rule) not in without]
+    idle, rules = 0, [rule for rule in PASSES if name_of(rule) not in disabled]
     for rule in rules * (len(recipe.steps) + 2):
         before, recipe = recipe, rule(recipe)
         idle = idle + 1 if recipe is before else 0
@@ -103,27 +103,27 @@ def optimise(recipe: Recipe, without: Collection[str] = (), did: dict[str, list[
     return recipe
 
 
-def rewrite(recipe: Recipe, engine: Engine, without: Collection[str] = ()) -> Rewritten:
-    """The recipe that an engine runs in place of another, without some rewritings."""
+def rewrite(recipe: Recipe, engine: Engine, disabled: Collection[str] = ()) -> Rewritten:
+    """The recipe that an engine runs in place of another, without the passes that are disabled."""
     did: dict[str, list[int]] = {}
     traits = engine.traits
 
     def apply(rule: Callable[..., Recipe], given: Recipe, *options: object) -> Recipe:
         name = name_of(rule)
-        found = given if name in without else rule(given, *options)
+        found = given if name in disabled else rule(given, *options)
         _count(name, given, found, did)
         return found
 
     recipe = apply(weight_only, recipe, traits.weight_only_rows)
     recipe = apply(padding, recipe) if traits.masks_padding else recipe
     recipe = apply(lookup_tables, recipe) if traits.uses_lookup_tables else recipe
-    recipe = apply(scale_folding, apply(zero_points, optimise(recipe, without, did)))
+    recipe = apply(scale_folding, apply(zero_points, optimise(recipe, disabled, did)))
     recipe = apply(attention, recipe, engine.takes)
-    if name_of(constant_folding) in without:
+    if name_of(constant_folding) in disabled:
         once, always = Recipe({}, ()), recipe
     else:
         unpack = None
-        if traits.fuses_dequantization and name_of(weight_only) not in without:
+        if traits.fuses_dequantization and name_of(weight_only) not in disabled:
             unpack = functools.partial(weight_only, few=traits.weight_only_rows, are_many=True)
         once, always = constant_folding(recipe, unpack)
     always = apply(horizontal_fusion, guard(always))

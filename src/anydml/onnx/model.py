@@ -24,7 +24,7 @@ from anydml.core.late_imports import import_alone
 from anydml.core.locks import cached_property, make_lock
 from anydml.core.memory import HOST
 from anydml.core.parse import read_int
-from anydml.graph.without import read_without
+from anydml.graph.pass_names import read_disabled
 from anydml.onnx.arguments import first_of, hand_over, hold, memory_told, out_of_memory, refuse_out, run_into, send
 from anydml.onnx.call_cache import Recall
 from anydml.onnx.checks import TensorInfo, check_graph, describe, ends_table, shape_of
@@ -520,7 +520,8 @@ def load(
     max_memory: int | None = None,
     max_steps: int | None = None,
     strict: bool = False,
-    without: Iterable[str] = (),
+    disable_passes: Iterable[str] = (),
+    without: Iterable[str] | None = None,
 ) -> Model:
     """Read an ONNX model, and compile it where every shape is known.
 
@@ -530,14 +531,14 @@ def load(
     a Loop or a Scan may take in a run, those of loops within it included: a million where it is not given.
 
     A node without a DirectML operator, or of types that DirectML lacks, runs on the host: by ONNX Runtime where that is
-    installed, else by onnx's reference evaluator. With `strict` it is refused. `without` names rewritings of the graph
-    to leave out: `dml.rewritings()` has them all, and `explain()` says what each did.
+    installed, else by onnx's reference evaluator. With `strict` it is refused. `disable_passes` names graph passes to
+    leave out: `dml.graph_passes()` has them all, and `explain()` says what each did.
     """
     if not isinstance(device, Device):
         device = device_named(device) if device is None or isinstance(device, str) else Device(device)
-    left_out = read_without(without, "load")
+    disabled = read_disabled(disable_passes, "load", without=without)
     with memory_told("load"):
         source = read_model(model, max_memory=max_memory, max_steps=max_steps, is_kept=True)
-        source = replace(source, without=left_out) if left_out else source
+        source = replace(source, disabled_passes=disabled) if disabled else source
         is_whole = check_graph(source, hosts(source, is_strict=bool(strict)), is_strict=bool(strict))
         return Model(source, device, {} if shapes is None else shapes, is_strict=bool(strict), is_whole=is_whole)

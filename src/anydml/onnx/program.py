@@ -97,13 +97,13 @@ class Program:
         spares.programs.add(self)
 
     @classmethod
-    def of(cls, found: Trace, spares: Spares, beside: Beside, without: frozenset[str] = frozenset()) -> Self:
-        """The program of a trace, without some rewritings."""
+    def of(cls, found: Trace, spares: Spares, beside: Beside, disabled_passes: frozenset[str] = frozenset()) -> Self:
+        """The program of a trace, with some passes disabled."""
         outline, made = outline_of(found)
         graph = found.tracer.graph
 
         def make(left: int | None) -> CompiledGraph:
-            options: dict[str, Any] = {"without": without, "max_memory": left}
+            options: dict[str, Any] = {"disabled_passes": disabled_passes, "max_memory": left}
             return CompiledGraph(graph.device, graph.desc(made), ExecutionFlags.NONE, **options)
 
         return cls(outline, graph.device, spares, beside, make if made else None)

@@ -80,7 +80,7 @@ class Programs(PlanCache[Program]):
         self.assumes = assumes
         self._on_disk = PlansOnDisk(source, device, kept, assumes=assumes)
         describe = functools.partial(_describe, self._model, assumes=assumes)
-        self._replans = Replans(device, describe, source.without, {OpenData: _data, Known: _known})
+        self._replans = Replans(device, describe, source.disabled_passes, {OpenData: _data, Known: _known})
 
     @property
     def seconds(self) -> float:
@@ -129,7 +129,7 @@ class Programs(PlanCache[Program]):
             if isinstance(found, Refusal):
                 return found
             try:
-                program = Program.of(found, spares, source.beside, source.without)
+                program = Program.of(found, spares, source.beside, source.disabled_passes)
             except UnsupportedError as error:  # by the feature level
                 return Refusal(Why.DEVICE, error)
             self._on_disk.keep(shapes, values, program)

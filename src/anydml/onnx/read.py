@@ -172,8 +172,8 @@ class Source:
     """Of the model's own, calls of which may have been left."""
     raw: Mapping[str, bytes | Piece] = field(default_factory=dict)
     """The bytes of large initializers, which were taken out of the message: it would keep them beside ours."""
-    without: frozenset[str] = frozenset()
-    """The rewritings that its graphs are compiled without."""
+    disabled_passes: frozenset[str] = frozenset()
+    """The passes that its graphs are compiled without."""
 
     @property
     def whole(self) -> Any:

@@ -116,7 +116,13 @@ class PlansOnDisk:
         source, device = self._source, self._device
         parts = list(_written(source.proto))
         parts += [repr(key).encode() + one.SerializeToString(deterministic=True) for key, one in _in_order(source)]
-        options = (self._assumes, sorted(source.without), device.engine.name, str(device.feature_level), VERSION)
+        options = (
+            self._assumes,
+            sorted(source.disabled_passes),
+            device.engine.name,
+            str(device.feature_level),
+            VERSION,
+        )
         parts.append(repr((sorted((name, len(raw)) for name, raw in source.raw.items()), options)).encode())
         found = hashlib.sha256()
         for part in parts:

@@ -18,7 +18,7 @@ from anydml.core.errors import BindingError, DmlError, Fault, ModelFileError, pr
 from anydml.core.late_imports import import_alone
 from anydml.core.locks import cached_property, make_lock
 from anydml.engines.common.threads import get_num_threads, number_cell
-from anydml.graph.without import rewritings
+from anydml.graph.pass_names import graph_passes
 from anydml.onnx.library import ModelProto, tensor_of
 from anydml.onnx.model import load
 from anydml.onnx.program import OutsideError
@@ -267,7 +267,7 @@ class InferenceSession:
     def _compile(self, source: Source, device: Device) -> Model:
         is_strict = self._options.configuration.get("session.disable_cpu_ep_fallback") == "1"
         is_plain = self._options.graph_optimization_level is GraphOptimizationLevel.ORT_DISABLE_ALL
-        return load(source, device=device, strict=is_strict, without=rewritings() if is_plain else ())
+        return load(source, device=device, strict=is_strict, disable_passes=graph_passes() if is_plain else ())
 
     # What it is
 

@@ -10,7 +10,7 @@ from anydml.core.errors import DescriptionError, Fault, FeatureLevelError, show
 from anydml.core.parse import read_bool, read_enum
 from anydml.engines import find_engine
 from anydml.engines.common.threads import number_cell
-from anydml.graph.without import read_without
+from anydml.graph.pass_names import read_disabled
 from anydml.operators import OperatorDesc
 from anydml.runtime.commands import CommandList, CommandRecorder
 from anydml.runtime.compiled import CompiledOperator, Operator
@@ -97,21 +97,23 @@ class Device:
         flags: ExecutionFlags | str | int = ExecutionFlags.NONE,
         *,
         optimise: bool = True,
-        without: Iterable[str] = (),
+        disable_passes: Iterable[str] = (),
+        without: Iterable[str] | None = None,
     ) -> CompiledGraph:
         """IDMLDevice1::CompileGraph: check a graph at this device's level, and make it ready for the engine as one.
 
         The documents name no feature level for it; each of its operators has its own. It must be initialized before it
         runs from a command list. With `optimise=False` every operator is a pass over memory, for the same
         answers: bit for bit, but for running sums and products of floats that are added up in parts for their length.
-        `without` names single rewritings to leave out: `dml.rewritings()` has them all.
+        `disable_passes` names single graph passes to leave out: `dml.graph_passes()` has them all.
         """
         faults: list[Fault] = []
         flags = read_enum(ExecutionFlags, flags, "flags", faults, ExecutionFlags.NONE)
         optimise = read_bool(optimise, "optimise", faults)
         if faults:
             raise DescriptionError("Device", faults)
-        return CompiledGraph(self, desc, flags, optimise=optimise, without=read_without(without, "Device"))
+        disabled = read_disabled(disable_passes, "Device", without=without)
+        return CompiledGraph(self, desc, flags, optimise=optimise, disabled_passes=disabled)
 
     def compile_cached(self, desc: OperatorDesc) -> CompiledOperator:
         """The same compiled operator for the same description: for those whose tensors are all bound at each run.

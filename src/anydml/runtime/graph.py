@@ -62,15 +62,15 @@ class CompiledGraph(Compiled):
         flags: ExecutionFlags,
         *,
         optimise: bool = True,
-        without: Collection[str] = (),
+        disabled_passes: Collection[str] = (),
         max_memory: int | None = None,
     ) -> None:
         if not isinstance(desc, GraphDesc):
             rule = "desc must be a GraphDesc"
             raise DescriptionError("Device", Fault(field="desc", rule=rule, value=desc, found=show(desc)))
         desc.validate(device.feature_level)
-        left_out = left_out_of(without, optimise=optimise)
-        self._follow(device, flags, plan_graph(device, desc, left_out, max_memory), max_memory)
+        disabled = all_disabled(disabled_passes, optimise=optimise)
+        self._follow(device, flags, plan_graph(device, desc, disabled, max_memory), max_memory)
 
     @classmethod
     def planned(cls, device: Device, plan: GraphPlan, *, max_memory: int | None = None) -> Self:
@@ -267,14 +267,14 @@ class CompiledGraph(Compiled):
         return f"CompiledGraph({inputs} -> {outputs}, steps={len(self.plan.programs)}, engine={self.device.name!r})"
 
 
-def left_out_of(without: Collection[str], *, optimise: bool) -> frozenset[str]:
-    """The rewritings that a graph is compiled without."""
+def all_disabled(disabled_passes: Collection[str], *, optimise: bool) -> frozenset[str]:
+    """The graph passes that are left out: those named, and without optimisation nearly all."""
     if optimise:
-        return frozenset(without)
+        return frozenset(disabled_passes)
     import_alone("anydml.graph.optimise")
     from anydml.graph.optimise import every_but_layouts  # with all rules: 10 ms of import, where they are needed
 
-    return every_but_layouts() | {*without}
+    return every_but_layouts() | {*disabled_passes}
 
 
 def _word_index_fault(plan: GraphPlan, fault: IndexFault) -> IndexRangeError:

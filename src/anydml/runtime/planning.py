@@ -45,7 +45,7 @@ class Told:
     recipe: Recipe
     """The steps of a dispatch."""
     did: Mapping[str, str]
-    """By the names of rewritings, what each did."""
+    """By the names of passes, what each did."""
     constants: frozenset[str]
     """The stores that routes may have packed ahead."""
 
@@ -111,8 +111,8 @@ class Prepared:
     """The constants that the graph was given, by store."""
 
     @classmethod
-    def of(cls, engine: Engine, desc: GraphDesc, left_out: Collection[str]) -> tuple[Prepared, GraphDesc, Recipe, Any]:
-        """Rewrite a graph, without the rewritings that are left out; the rest is what there is to tell of it."""
+    def of(cls, engine: Engine, desc: GraphDesc, disabled: Collection[str]) -> tuple[Prepared, GraphDesc, Recipe, Any]:
+        """Rewrite a graph by the passes that are not disabled; the rest is what there is to tell of it."""
         import_alone("anydml.graph.optimise")
         from anydml.graph import optimise as optimiser  # with all rules: 10 ms of import, where they are needed
 
@@ -122,18 +122,18 @@ class Prepared:
         stores = {name: f"input{i}" for i, name in enumerate(names_in)}
         stores |= {name: f"output{i}" for i, name in enumerate(names_out)}
         lowered = lower(desc, engine.takes)
-        once, recipe, did = optimiser.rewrite(lowered, engine, left_out)
+        once, recipe, did = optimiser.rewrite(lowered, engine, disabled)
         data = {f"constant{i}": node.data for i, node in constants(desc).items()}
         return cls(inputs, outputs, stores, once, recipe, data), desc, lowered, did
 
     def plan(
         self,
         engine: Engine,
-        left_out: Collection[str],
+        disabled: Collection[str],
         max_memory: int | None,
         tell: Callable[[], tuple[GraphDesc, Recipe, Mapping[str, str]]],
     ) -> GraphPlan:
-        """Plan the passes; `tell` gives the graph as it was described and lowered, and what rewritings did."""
+        """Plan the passes; `tell` gives the graph as it was described and lowered, and what passes of the graph did."""
         import_alone("anydml.graph.optimise")
         from anydml.graph import optimise as optimiser  # as above
 
@@ -144,7 +144,7 @@ class Prepared:
         _check_memory(needs, max_memory)
         room = sys.maxsize if max_memory is None else max_memory - needs
         owned = [stores[field] for field, tensor in inputs.items() if tensor.is_owned_by_dml]
-        known = optimiser.laid_out(recipe, owned, room, left_out)
+        known = optimiser.laid_out(recipe, owned, room, disabled)
         recipe, ready = join_steps(engine, recipe, known)
         arena = lay_out(recipe) if ready else arena
         programs = compile_steps(engine, recipe, ready, known)
@@ -173,14 +173,14 @@ class Prepared:
             _touching(recipe, {*stores.values()}),
             any(step.primitive.checks for step in recipe.steps),
             needs,
-            optimiser.room_needed(recipe, known, left_out),
+            optimiser.room_needed(recipe, known, disabled),
         )
 
 
-def plan_graph(device: Device, desc: GraphDesc, left_out: Collection[str], max_memory: int | None) -> GraphPlan:
-    """Plan a graph that was checked, without the rewritings that are left out."""
-    prepared, *told = Prepared.of(device.engine, desc, left_out)
-    return prepared.plan(device.engine, left_out, max_memory, lambda: (told[0], told[1], told[2]))
+def plan_graph(device: Device, desc: GraphDesc, disabled: Collection[str], max_memory: int | None) -> GraphPlan:
+    """Plan a graph that was checked, without the passes that are disabled."""
+    prepared, *told = Prepared.of(device.engine, desc, disabled)
+    return prepared.plan(device.engine, disabled, max_memory, lambda: (told[0], told[1], told[2]))
 
 
 def _check_memory(needs: int, most: int | None) -> None:

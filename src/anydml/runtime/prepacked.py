@@ -89,7 +89,7 @@ class Layouts:
         return Recipe(stores, tuple(steps))
 
     def did(self, others: Mapping[str, str]) -> dict[str, str]:
-        """The effects of rewritings, this one after the others."""
+        """The effects of graph passes, this one after the others."""
         count = len(self.maps)
         return {**others, "prepacking": f"{count} constant{'s' * (count != 1)} laid out once"} if count else {**others}
 

@@ -58,7 +58,7 @@ class Replans(Generic[More]):
         self,
         device: Device,
         describe: Callable[[Sizes, Any], Described[More] | None],
-        left_out: Collection[str] = (),
+        disabled_passes: Collection[str] = (),
         changes: Mapping[type, Callable[[Any], Any]] | None = None,
         *,
         are_declared: bool = False,
@@ -68,7 +68,7 @@ class Replans(Generic[More]):
         `changes` are for what stands beside sizes in a description. Where it `are_declared` which sizes are symbolic
         they all are from the first, but for those of 1, for so they are broadcast; else those that were others before.
         """
-        self._device, self._describe, self._left_out = device, describe, frozenset(left_out)
+        self._device, self._describe, self._disabled_passes = device, describe, frozenset(disabled_passes)
         self._changes = {OpenSize: _number, **(changes or {})}
         self._are_declared = are_declared
         self.plans: list[_SymbolicPlan[More]] = []
@@ -117,7 +117,7 @@ class Replans(Generic[More]):
                 if found is None:
                     return None
                 found.desc.validate(device.feature_level)
-                prepared, *told = Prepared.of(device.engine, found.desc, self._left_out)
+                prepared, *told = Prepared.of(device.engine, found.desc, self._disabled_passes)
         except Exception:  # noqa: BLE001 - a plan for these very sizes meets with the same, or does without
             return None
         tape.keep(_plain_sizes(told[1]))
@@ -127,7 +127,7 @@ class Replans(Generic[More]):
     @property
     def of(self) -> tuple[Device, frozenset[str], Mapping[type, Callable[[Any], Any]]]:
         """What its plans are made of."""
-        return self._device, self._left_out, self._changes
+        return self._device, self._disabled_passes, self._changes
 
 
 class _SymbolicPlan(Generic[More]):
@@ -146,7 +146,7 @@ class _SymbolicPlan(Generic[More]):
         self.fixed = fixed
         self._tape, self._names, self._plain = tape, names, plain
         self._planned, self._told = planned, told
-        self._device, self._left_out, changes = owner.of
+        self._device, self._disabled_passes, changes = owner.of
         self._rebuilt, self._rebuilt_told = Rebuilt(changes), Rebuilt(changes)
         self._lock = make_lock()
 
@@ -164,14 +164,14 @@ class _SymbolicPlan(Generic[More]):
             if not self._tape.is_as_expected():
                 return None
             more, prepared = self._rebuilt(self._planned)
-        device, left_out = self._device, self._left_out
+        device, disabled_passes = self._device, self._disabled_passes
 
         def tell() -> Any:
             with self._lock, self._tape.reading(numbers):
                 return self._rebuilt_told(self._told)
 
         def make(left: int | None) -> CompiledGraph:
-            plan = prepared.plan(device.engine, left_out, left, tell)
+            plan = prepared.plan(device.engine, disabled_passes, left, tell)
             return CompiledGraph.planned(device, plan, max_memory=left)
 
         return Found(more, make)

@@ -62,18 +62,18 @@ class SymbolicGraph:
         examples: Mapping[str, int],
         outputs: str,
         flags: ExecutionFlags,
-        left_out: Collection[str],
+        disabled_passes: Collection[str],
     ) -> None:
         self.device, self.flags = device, flags
         self._describe, self._inputs, self._examples, self._outputs = describe, tuple(inputs), dict(examples), outputs
-        self._left_out = left_out
+        self._disabled_passes = disabled_passes
         self._names = [one.name for one in inputs]
         self._lock = make_lock()
         self._known: dict[Shapes, CompiledGraph] = {}
         """The call cache: graphs by the shapes of the arrays of a call, in front of the plan cache."""
         self._ready: PlanCache[_Compiled] = PlanCache(self._forget)
         self._replans: Replans[Results] = Replans(
-            device, lambda sizes, _: self._describe(sizes), left_out, are_declared=True  # type: ignore[arg-type]
+            device, lambda sizes, _: self._describe(sizes), disabled_passes, are_declared=True  # type: ignore[arg-type]
         )  # fmt: skip
         self._plain = 0
         self._last: CompiledGraph | None = None
@@ -120,7 +120,7 @@ class SymbolicGraph:
             results, compiled = found.more, found.make(None)
         else:
             results, desc = self._describe(sizes)
-            compiled = CompiledGraph(self.device, desc, self.flags, without=self._left_out)
+            compiled = CompiledGraph(self.device, desc, self.flags, disabled_passes=self._disabled_passes)
             self._plain += 1
         for number, result in results.items():
             compiled.results[number] = result

@@ -1,6 +1,6 @@
 """The passes: a recipe becomes another that leaves the same bits in every output, or stays itself.
 
-A pass is a function, called as `without` names it; kin share a file. Those of `PASSES` run in rounds, and
+A pass is a function, called as `disable_passes` names it; kin share a file. Those of `PASSES` run in rounds, and
 `graph/optimise.py` runs the others once. `draft` and `prologue_fusion` are parts of passes.
 
 But for sums and products of floats: in which order an engine adds them up may change with their layout and with what

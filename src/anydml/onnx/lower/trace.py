@@ -309,7 +309,7 @@ class _Walk:
                 else:
                     inputs = [scope.find(name) for name in node.inputs]
                     made = self._lower(node, inputs)
-                    if node.kind in OPENING and "whole" not in self._source.without:
+                    if node.kind in OPENING and "qdq_to_int8" not in self._source.disabled_passes:
                         made = remember_parts(self._node(node, inputs, tracer), made)
                     scope.keep(node, made)
                     for value in made:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from anydml.core.display import Shown, Table, counted
 from anydml.core.errors import DescriptionError, DmlError, Fault, MissingDependencyError, printable, show
-from anydml.graph.without import read_without, rewritings
+from anydml.graph.pass_names import graph_passes, read_disabled
 from anydml.onnx.arguments import hold
 from anydml.onnx.library import run_onnxruntime
 from anydml.onnx.lower.node import label_of
@@ -227,17 +228,23 @@ class Comparison(Shown):
     first: Difference | None = None
     nodes: tuple[NodeComparison, ...] = ()
     """Every output of every node, in the model's order, where that was asked for."""
-    rewritings: tuple[str, ...] = ()
-    """Rewritings of the graph any one of which, left out, makes the outputs agree."""
+    passes_at_fault: tuple[str, ...] = ()
+    """Graph passes any one of which, disabled, makes the outputs agree."""
 
     def __bool__(self) -> bool:
         return all(output.agrees for output in self.outputs)
+
+    @property
+    def rewritings(self) -> tuple[str, ...]:
+        """The name of `passes_at_fault` in the release before."""
+        warnings.warn("Comparison.rewritings is called passes_at_fault now", FutureWarning, stacklevel=2)
+        return self.passes_at_fault
 
     def __str__(self) -> str:
         lines = [f"{sum(one.agrees for one in self.outputs)} of {counted(len(self.outputs), 'output')} agree"]
         lines += [f"  {one}" for one in self.outputs]
         lines += [f"  the first node that does not is {self.first_node}: {self.first}"] if self.first_node else []
-        return "\n".join([*lines, *(f"  left out, {name} makes them agree" for name in self.rewritings)])
+        return "\n".join([*lines, *(f"  disabled, {name} makes them agree" for name in self.passes_at_fault)])
 
     def _shown(self) -> Iterator[str | Table]:
         head, *lines = str(self).split("\n")
@@ -265,26 +272,27 @@ def compare(
     against: str = "onnxruntime",
     every: bool = False,
     alone: bool = False,
-    without: Iterable[str] = (),
+    disable_passes: Iterable[str] = (),
+    without: Iterable[str] | None = None,
 ) -> Comparison:
     """Run a model here and on another side; where outputs do not agree, find the first node that does not.
 
     `against` is "onnxruntime", or "reference" for the reference engine. With `every` all that nodes make is compared;
     with `alone` each node is run once more on what the other side made: what is off then is off by itself. Nodes are
-    compared as they are, one by one, as many at a time as `max_memory` has room for. `without` names rewritings of the
-    graph to leave out, as `load` takes them.
+    compared as they are, one by one, as many at a time as `max_memory` has room for. `disable_passes` names graph
+    passes to leave out, as `load` takes them.
     """
     rtol, atol = _tolerance(rtol, "rtol"), _tolerance(atol, "atol")
     if against not in SIDES:
         rule = f"against must be one of {', '.join(SIDES)}"
         raise DescriptionError("compare", Fault(field="against", rule=rule, value=against, found=show(against)))
+    own = read_disabled(disable_passes, "compare", without=without)
     source = read_model(model, max_memory=max_memory)
     inputs = hold(inputs, source.name)
 
     def run(left_out: Iterable[str]) -> dict[str, Any]:
-        return load(model, device=device, shapes=shapes, max_memory=max_memory, without=left_out).run(inputs)
+        return load(model, device=device, shapes=shapes, max_memory=max_memory, disable_passes=left_out).run(inputs)
 
-    own = read_without(without, "compare")
     mine = run(own)
     given = {name: np.asarray(array) for name, array in inputs.items()}
     is_path = isinstance(model, (str, os.PathLike))
@@ -301,7 +309,7 @@ def compare(
             return False
         return all(differ(name, found[name], theirs[name], rtol, atol).agrees for name in theirs)
 
-    known = rewritings()
+    known = graph_passes()
     at_fault = () if is_right or not agrees(*known) else tuple(name for name in known if agrees(name))
     nodes: list[NodeComparison] = []
     first, whole = NodeComparison("", outputs[0]), self_contained(source)
@@ -401,7 +409,7 @@ class _Layers:
 def _run(
     part: Any, inputs: Mapping[str, Any], names: list[str], device: Device | str | None, most: int | None
 ) -> dict[str, Any]:
-    model = load(part, device=device, max_memory=most, without=rewritings())
+    model = load(part, device=device, max_memory=most, disable_passes=graph_passes())
     found = model.run({name: array for name, array in inputs.items() if name in model.inputs})
     return {name: found[name] for name in names}
 

@@ -1,9 +1,11 @@
-"""Rewritings by name: each acts on a graph of its own, says so, can be left out, and leaves the answer as it was."""
+"""Graph passes by name: each acts on a graph of its own, says so, can be left out, and leaves the answer as it was."""
 
 from __future__ import annotations
 
 import itertools
+import warnings
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,12 +14,12 @@ import pytest
 import anydml as dml
 from agreement import assert_same
 from anydml.engines.common.engine import NhwcLayout
-from anydml.graph.without import OF_MODELS, OLD_NAMES, read_without
+from anydml.graph.pass_names import OF_MODELS, OLD_NAMES, read_disabled
 from modelling import program
 from onnx_models import model, node, slice_model
 from spellings import SPELLINGS, spell
 
-from anydml.onnx import load  # isort: skip - after the models, which leave this out where onnx is missing
+from anydml.onnx import compare, load  # isort: skip - after the models, which leave this out where onnx is missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -159,7 +161,7 @@ CASES: dict[str, Case] = {
 
 
 def test_every_one_has_a_case() -> None:
-    assert {*CASES, *OF_MODELS} == {*dml.rewritings()}
+    assert {*CASES, *OF_MODELS} == {*dml.graph_passes()}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -181,7 +183,7 @@ def test_each_acts_and_can_be_left_out(name: str, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(g.device.engine, "split_k", lambda step: gemm.divide(step, 132))
     given = numbers(1, 2, 48, 32)
     made = CASES[name](g, g.input(given, "x"))
-    whole, less = (g.compile(made, without=without) for without in ((), [name]))
+    whole, less = (g.compile(made, disable_passes=names) for names in ((), [name]))
     assert name in whole.explain().did, whole.explain()
     assert name not in less.explain().did
     assert f"{name}: {whole.explain().did[name]}" in str(whole.explain())
@@ -196,41 +198,41 @@ def test_a_model_without_any_gives_the_same_and_says_nothing(tmp_path: Any) -> N
     path = tmp_path / "model.onnx"
     path.write_bytes(slice_model().SerializeToString())
     given = {"x": numbers(4, 4)}
-    model = load(path, without=dml.rewritings())
+    model = load(path, disable_passes=dml.graph_passes())
     assert model.explain().did == {}
     assert "Rewritten" not in model.explain().text()
     assert_same(model.run(given)["y"], load(path).run(given)["y"], "slice")
-    told = program("explain", path, "--without", "copy_propagation")
+    told = program("explain", path, "--disable-passes", "copy_propagation")
     assert told.exit_code == 0
     assert "forward:" not in told.output
-    assert program("run", path, "--without", "store_forwarding", "--without", "fusion").exit_code == 0
+    assert program("run", path, "--disable-passes", "store_forwarding", "--disable-passes", "fusion").exit_code == 0
 
 
 @pytest.mark.parametrize("wrong", ["attends", ["fusion", "atend"], 3, [3]])
 def test_an_unknown_name_is_refused_with_those_that_there_are(wrong: Any) -> None:
     g = dml.Graph("reference")
     with pytest.raises(dml.DescriptionError, match=r"there are attention, constant_folding, .*, zero_points") as raised:
-        g.compile(dml.sin(g.input(numbers(2))), without=wrong)
-    assert raised.value.field == "without"
-    with pytest.raises(dml.DescriptionError, match="load: without must name rewritings"):
-        load(slice_model(), without=wrong)
+        g.compile(dml.sin(g.input(numbers(2))), disable_passes=wrong)
+    assert raised.value.field == "disable_passes"
+    with pytest.raises(dml.DescriptionError, match="load: disable_passes must name graph passes"):
+        load(slice_model(), disable_passes=wrong)
 
 
 def test_the_command_line_lists_the_names(tmp_path: Any) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(slice_model().SerializeToString())
     for command in ("run", "compare", "explain"):
-        refused = program(command, path, "--without", "nothing")
+        refused = program(command, path, "--disable-passes", "nothing")
         assert refused.exit_code == 2
         assert "there are attention, constant_folding," in refused.output
     helped = program("run", "--help").output
-    assert all(name in helped for name in dml.rewritings())
+    assert all(name in helped for name in dml.graph_passes())
 
 
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_what_exporters_spell_out_becomes_few_passes(name: str) -> None:
     given, feeds, passes = spell(name)
-    model, plain = load(given, device="cpu"), load(given, device="reference", without=dml.rewritings())
+    model, plain = load(given, device="cpu"), load(given, device="reference", disable_passes=dml.graph_passes())
     assert len(model.explain().after) == passes, model.explain()
     assert len(plain.explain().after) > passes
     (got,), (want,) = (list(one.run(feeds).values()) for one in (model, plain))
@@ -255,7 +257,7 @@ def test_channels_stay_side_by_side_through_a_resize(monkeypatch: pytest.MonkeyP
     }
     given = numbers(3, 2, 10, 10)
     made = model(nodes, {"x": ("float32", given.shape)}, constants=constants, opset=19)
-    whole, less = load(made), load(made, without=["nhwc_layout"])
+    whole, less = load(made), load(made, disable_passes=["nhwc_layout"])
     np.testing.assert_allclose(whole.run({"x": given})["y"], less.run({"x": given})["y"], rtol=2e-6, atol=2e-5)
     assert "into b[..., 1:14:2, :1, :]" in str(whole.explain())
     assert "into b[..., 1:14:2, :1, :]" not in str(less.explain())
@@ -273,8 +275,38 @@ def test_maps_between_transposes_lie_in_the_order_of_what_each_reads(engine: str
         np.testing.assert_array_equal(loaded(x), -x.transpose(first).transpose(second), str((first, second)))
 
 
+def test_the_argument_of_before_is_taken_with_a_warning(tmp_path: Any) -> None:
+    g = dml.Graph("reference")
+    y = dml.sin(dml.sin(g.input(numbers(4), "x")))
+    device, desc = g.device, g.desc(y)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(slice_model().SerializeToString())
+    given = {"x": numbers(4, 4)}
+    doors: list[Callable[..., Any]] = [
+        lambda **options: g.compile(y, **options),
+        lambda **options: device.compile_graph(desc, **options),
+        lambda **options: load(path, **options),
+        lambda **options: compare(path, given, against="reference", **options),
+    ]
+    for door in doors:
+        with pytest.warns(FutureWarning, match="without= is called disable_passes= now") as told:
+            door(without=["fusion"])
+        assert Path(told[0].filename).name == Path(__file__).name
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            door(disable_passes=["fusion"])
+    with pytest.warns(FutureWarning):
+        assert "fusion" not in g.compile(y, without="fusion").explain().did
+    former = "rewritings"
+    with pytest.warns(FutureWarning, match="graph_passes"):
+        assert getattr(dml, former)() == dml.graph_passes()
+    found = program("run", path, "--without", "fusion")
+    assert found.exit_code == 0
+    assert "--without is called --disable-passes now" in found.stderr
+
+
 def test_a_name_that_was_changed_is_taken_with_a_warning() -> None:
     with pytest.warns(FutureWarning, match="'fuse' is called 'fusion' now"):
-        assert read_without(["fuse", "dce"], "Graph") == {"fusion", "dce"}
-    assert {*OLD_NAMES.values()} == {*dml.rewritings()} - {"whole"}
-    assert OLD_NAMES.keys().isdisjoint(dml.rewritings())
+        assert read_disabled(["fuse", "dce"], "Graph") == {"fusion", "dce"}
+    assert {*OLD_NAMES.values()} == {*dml.graph_passes()}
+    assert OLD_NAMES.keys().isdisjoint(dml.graph_passes())
