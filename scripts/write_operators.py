@@ -1,4 +1,4 @@
-"""Write `docs/operators/index.md`: every operator by family, with its function and what it does; and count them.
+"""Write what pages derive from the source: the index of operators by family, their number, the drawing of the layers.
 
 python -m scripts.write_operators
 """
@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from anydml.operators import OPERATORS
+from scripts.pages import layers
 from scripts.pages.index import index_page
 
 ROOT = Path(__file__).parent.parent
@@ -26,3 +27,4 @@ if __name__ == "__main__":
     PAGE.write_text(index_page(is_linked=False), encoding="utf-8")
     for file in COUNTING:
         file.write_text(count(file.read_text(encoding="utf-8")), encoding="utf-8")
+    layers.PAGE.write_text(layers.put_layers(layers.PAGE.read_text(encoding="utf-8")), encoding="utf-8")
