@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 da = pytest.importorskip("dask.array", reason="Dask is not installed: make test EXTRAS=dask")
-from lazies import Array, computed  # noqa: E402 - where Dask is
+
+from lazies import REFERENCE, TAKEN, Array, agree, arrays_of, computed, cut  # noqa: E402 - where Dask is  # noqa: E402 - where Dask is
 
 COUNT = 1000 if os.environ.get("CI") else 30
 SHARDS = 10
@@ -181,3 +182,24 @@ def test_random_blocks_give_what_the_whole_gives(shard: int) -> None:
                 np.testing.assert_allclose(result, other, rtol=4 * ulp, atol=ulp * largest_of, err_msg=where)
             else:
                 assert result.tobytes() == np.ascontiguousarray(other).tobytes(), where
+
+
+@pytest.mark.parametrize("case", TAKEN, ids=str)
+def test_an_operator_gives_in_blocks_what_it_gives_in_memory(case: Any) -> None:
+    case = case.bare()
+    found = arrays_of(case)
+    if found is None:
+        pytest.skip("of 4 bits, or of types that the function does not read from whole numbers")
+    arrays, wanted = found
+    whole = [da.from_array(x, chunks=-1) for x in arrays]
+    agree(case.call(*whole, device=REFERENCE), wanted)  # never refused in one block
+    draw = random.Random(str(case))  # noqa: S311 - a test's
+    for _ in range(3):
+        try:
+            result = case.call(*[cut(x, draw) for x in arrays], device=REFERENCE)
+        except dml.UnsupportedError as error:
+            refused = str(error)
+            if "one block" not in refused or "rechunk" not in refused:
+                raise
+            continue
+        agree(result, wanted)

@@ -1,17 +1,31 @@
-"""Pictures: the documents' examples as they are drawn, and that a picture never lies about where an element is from."""
+"""Pictures: the documents' examples as they are drawn, and that none lies about where an element is from."""
 
 from __future__ import annotations
 
+import os
+import shlex
 import textwrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
 import anydml as dml
-from anydml.explain import Limits, explain
+import oracle
+from anydml.cli.describe import describe
+from anydml.cli.explain import operator_command
+from anydml.cli.explain_examples import example_of
+from anydml.explain import Element, Limits, Picture, explain
 from anydml.explain.values import write_value
+from anydml.operators import OPERATORS as ALL
 from cases import CASES
+from families.table import cases
+
+if TYPE_CHECKING:
+    from drawing import Array, Operator
+    from drawing import Case as RandomCase
 
 F32 = dml.DataType.FLOAT32
 TEXTS = {
@@ -175,3 +189,226 @@ def test_a_walk_from_the_end_is_said_of_one_element_too() -> None:
         "dimension 0 is walked from the window's end, 2 + 5 - 1 = 6",
         "output[0] = input[6] = 7",
     )
+
+
+EVERYTHING = Limits(planes=1000, rows=1000, columns=1000)
+RANDOM = settings(deadline=None, derandomize=False, print_blob=True, max_examples=80 if os.environ.get("CI") else 30)
+
+
+# Where elements come from, against the oracle
+
+
+def arrays_of(case: RandomCase) -> list[Array]:
+    """The inputs of a random case, laid out as described."""
+    found = []
+    for name, content in case.contents.items():
+        tensor = case.tensors[name]
+        steps = [stride * content.itemsize for stride in tensor.element_strides]
+        found.append(np.ndarray(tensor.sizes, content.dtype, content, 0, steps))
+    return found
+
+
+def padded(element: Element, rank: int) -> tuple[int, ...]:
+    return (0,) * (rank - len(element.coordinate)) + element.coordinate
+
+
+def values_of(array: Array) -> dict[tuple[int, ...], Any]:
+    return {at: array[at] for at in np.ndindex(array.shape)}
+
+
+def sources_by_oracle(case: RandomCase, arrays: list[Array]) -> dict[tuple[int, ...], list[tuple[int, ...]]]:
+    """For every output coordinate the input coordinates that it is made of, in order."""
+    sizes = case.tensors["input_tensor"].sizes
+    places = {at: at for at in oracle.coordinates(sizes)}
+    a = case.attributes
+    if case.cls is dml.Slice:
+        found = oracle.slice_(places, a["offsets"], a["sizes"], a["strides"])
+    elif case.cls is dml.Slice1:
+        window = (a["input_window_offsets"], a["input_window_sizes"], a["input_window_strides"])
+        found = oracle.slice1(places, *window, case.tensors["output_tensor"].sizes)
+    elif case.cls in (dml.GatherND, dml.GatherND1):
+        indices = {at: int(v) for at, v in values_of(arrays[1]).items()}
+        counts = (a["input_dimension_count"], a["indices_dimension_count"], a.get("batch_dimension_count", 0))
+        found = oracle.gather_nd(places, sizes, indices, case.tensors["indices_tensor"].sizes, *counts, clamp=True)
+    else:
+        return scanned_by_oracle(case, places)
+    return {target: [source] for target, source in found.items()}
+
+
+def scanned_by_oracle(
+    case: RandomCase, places: dict[tuple[int, ...], Any]
+) -> dict[tuple[int, ...], list[tuple[int, ...]]]:
+    """A sum of distinct powers of two says what was added up."""
+    assert len(places) <= 64
+    sizes, axis = case.tensors["input_tensor"].sizes, case.attributes["axis"]
+    decreasing = case.attributes["axis_direction"] is dml.AxisDirection.DECREASING
+    exclusive = case.attributes[next(name for name in case.attributes if name.startswith("has_"))]
+    powers: dict[tuple[int, ...], float] = {at: 2**n for n, at in enumerate(places)}
+    sums = oracle.cumulative(powers, sizes, axis, "sum", "UINT64", decreasing=decreasing, exclusive=exclusive)
+    return {
+        target: sorted(
+            (at for at in places if int(total) & int(powers[at])), key=lambda at: at[axis], reverse=decreasing
+        )
+        for target, total in sums.items()
+    }
+
+
+# The operators of the first three verbs; those of the others are in test_verbs.py.
+OPERATORS: tuple[Operator, ...] = (
+    dml.Slice,
+    dml.Slice1,
+    dml.GatherND,
+    dml.GatherND1,
+    dml.CumulativeSummation,
+    dml.CumulativeProduct,
+)
+
+
+@pytest.mark.parametrize("cls", OPERATORS, ids=lambda cls: cls.type.name)
+def test_every_element_comes_from_where_the_picture_says(cls: Operator) -> None:
+    @RANDOM
+    @given(cases(cls))
+    def check(case: RandomCase) -> None:
+        arrays = arrays_of(case)
+        for limits in (EVERYTHING, Limits(planes=2, rows=3, columns=4)):
+            picture = explain(case.description(), *arrays, feature_level=case.level, limits=limits)
+            check_picture(case, arrays, picture, is_whole=limits is EVERYTHING)
+        for drawing in (picture.text(), picture.html()):
+            assert drawing
+        ElementTree.fromstring(picture.svg())  # noqa: S314 - our own
+
+    check()
+
+
+def check_picture(case: RandomCase, arrays: list[Array], picture: Picture, *, is_whole: bool) -> None:
+    assert picture.error is None
+    rank = len(case.tensors["input_tensor"].sizes)
+    expected = sources_by_oracle(case, arrays)
+    *inputs, output = picture.grids
+    cells = list(output.cells())
+    used = set()
+    for cell in cells:
+        if not cell.is_fault:
+            assert [padded(source, rank) for source in cell.sources] == expected[padded(cell.element, rank)]
+        used |= {*cell.sources, *cell.chosen_by}
+    if is_whole:
+        assert {padded(cell.element, rank) for cell in cells} == set(expected)
+        for grid, array in zip(inputs, arrays, strict=True):
+            drawn = {padded(cell.element, rank): cell.value for cell in grid.cells()}
+            assert drawn == {at: write_value(value) for at, value in values_of(array).items()}
+    if case.cls.type.name.startswith("CUMULATIVE"):
+        check_tallies(case, arrays[0], cells)
+        return
+    for cell in cells:
+        if not cell.is_fault:
+            assert cell.value == write_value(arrays[0][padded(cell.sources[0], rank)])
+    for grid in inputs:
+        assert all((cell.hue > 0) == (cell.element in used) for cell in grid.cells())
+    if "indices_tensor" in case.tensors:
+        check_tuples(case, arrays, picture, is_whole=is_whole)
+
+
+def check_tallies(case: RandomCase, array: Array, cells: list[Any]) -> None:
+    function: Any = "sum" if case.cls is dml.CumulativeSummation else "product"
+    decreasing = case.attributes["axis_direction"] is dml.AxisDirection.DECREASING
+    exclusive = case.attributes[f"has_exclusive_{function}"]
+    values = {at: v.item() for at, v in values_of(array).items()}
+    options = {"decreasing": decreasing, "exclusive": exclusive}
+    name = case.tensors["input_tensor"].data_type.name
+    tallies = oracle.cumulative(values, array.shape, case.attributes["axis"], function, name, **options)
+    for cell in cells:
+        assert cell.value == write_value(array.dtype.type(tallies[cell.element.coordinate]))
+
+
+def check_tuples(case: RandomCase, arrays: list[Array], picture: Picture, *, is_whole: bool) -> None:
+    """A tuple outside its dimensions is shown as such, unless it is clamped; and the first one is named."""
+    a, rank = case.attributes, len(case.tensors["input_tensor"].sizes)
+    meant = case.tensors["input_tensor"].sizes[rank - a["input_dimension_count"] :]
+    batch = a.get("batch_dimension_count", 0)
+    first = None
+    for cell in picture.grids[-1].cells():
+        numbers = [int(arrays[1][padded(index, rank)]) for index in cell.chosen_by]
+        elements = [oracle._element(n, meant[batch + k], clamp=False) for k, n in enumerate(numbers)]
+        is_outside = None in elements and a["index_mode"] is dml.IndexMode.RAISE
+        assert cell.is_fault == is_outside
+        assert (cell.value == "?") == is_outside
+        first = first or (tuple(numbers) if is_outside else None)
+    noted = [note for note in picture.notes if "IndexRangeError" in note]
+    if first is not None and is_whole:
+        assert len(noted) == 1
+        assert ", ".join(map(str, first)) in noted[0]
+
+
+# What inputs are said to be used for, against a change of each
+
+
+def example_of_command_line(cls: Operator) -> tuple[dml.OperatorDesc, list[Any]]:
+    """The description and the data of the example that `anydml explain` shows."""
+    command = operator_command(cls, [])
+    with command.make_context("explain", shlex.split(example_of(cls))) as context:
+        return describe(cls, dict(context.params))
+
+
+def other_values(value: Any, kind: dml.DataType) -> list[Any]:
+    """Numbers to try instead: next to it, far away, and with another sign."""
+    if kind.is_float:
+        return [value + 1, value - 1, value + 0.25, value - 0.3, -value, 1e3, -1e3, 0.0, 17.0]
+    low, high = kind.limits
+    tried = (int(value) + 1, int(value) - 1, 0, 1, 2, high, low, int(value) + 3)
+    return [one for one in tried if low <= one <= high and one != int(value)]
+
+
+def results_of(desc: dml.OperatorDesc, arrays: list[Array]) -> list[bytes] | str:
+    try:
+        found = dml.Device("reference").compile(desc)(*(array.copy() for array in arrays))
+    except dml.IndexRangeError:
+        return "an index outside its dimension"
+    return [one.tobytes() for one in (found if isinstance(found, tuple) else (found,))]
+
+
+CHOOSING = (
+    "ELEMENT_WISE_IF",
+    "ACTIVATION_RELU_GRAD",
+    "SCATTER",
+    "SCATTER_ND",
+    "TOP_K",
+    "TOP_K1",
+    "MAX_UNPOOLING",
+    "GATHER",
+    "GATHER_ELEMENTS",
+    "GATHER_ND",
+)
+"""Operators whose results have some elements in them and not others: whatever is said to be used has an effect."""
+DATA_OF_HALF_BYTES = ("QUANTIZE", "DEQUANTIZE")
+"""Their examples have two numbers in a byte, which are changed in tests of their own."""
+
+
+@pytest.mark.parametrize(
+    "cls",
+    [cls for cls in ALL.values() if cls.input_names() and cls.type.name not in DATA_OF_HALF_BYTES],
+    ids=lambda cls: cls.type.name,
+)
+def test_what_is_said_to_be_unused_has_no_effect(cls: Operator) -> None:
+    desc, arrays = example_of_command_line(cls)
+    picture = explain(desc, *arrays, limits=EVERYTHING)
+    packed = desc.with_tensors(lambda _, tensor: dml.TensorDesc(tensor.data_type, tensor.sizes))
+    grids = {grid.tensor: grid for grid in picture.grids}
+    given = [np.zeros(tensor.sizes, tensor.data_type.dtype) for tensor in packed.inputs().values()]
+    cells = [
+        (slot, tensor.data_type, padded(cell.element, len(tensor.sizes)), cell)
+        for slot, (name, tensor) in enumerate(packed.inputs().items())
+        for cell in grids[name].cells()
+    ]
+    for slot, kind, at, cell in cells:
+        given[slot][at] = float(cell.value) if kind.is_float else int(cell.value)
+    before = results_of(packed, given)
+    for slot, kind, at, cell in cells:
+        is_used = "is not used" not in cell.says
+        if is_used and cls.type.name not in CHOOSING:
+            continue  # times 0, or past a limit, what is used has no effect either
+        has_effect = False
+        for value in other_values(given[slot][at], kind):
+            changed = [array.copy() for array in given]
+            changed[slot][at] = value
+            has_effect = has_effect or results_of(packed, changed) != before
+        assert has_effect == is_used, cell.says

@@ -20,8 +20,8 @@ from anydml.explain.values import write_value
 from families.folding import FOLDING
 from families.moving import MOVING
 from families.products import PRODUCTS
+from tests.explain.test_explain import OPERATORS as OTHERS
 from tests.explain.test_maps import MAPS
-from tests.explain.test_sources import OPERATORS as OTHERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

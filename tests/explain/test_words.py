@@ -11,7 +11,7 @@ import anydml as dml
 from anydml.explain import Limits, explain
 from anydml.explain.text import as_ascii
 from anydml.operators import OPERATORS
-from tests.explain.test_sources import EVERYTHING
+from tests.explain.test_explain import EVERYTHING
 
 T = dml.TensorDesc
 X = T("float32", (3, 4))

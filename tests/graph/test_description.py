@@ -1,4 +1,4 @@
-"""Graphs by description: nodes and edges that fit, and the bits that they give."""
+"""Graphs by description: nodes and edges that fit, the bits that they give, and what is refused with its place."""
 
 from __future__ import annotations
 
@@ -209,3 +209,230 @@ def test_owned_tensors_are_inputs_of_the_graph() -> None:
             " OWNED_BY_DML, or neither"
         )
     ]
+
+
+def test_a_cycle_is_told_edge_by_edge() -> None:
+    nodes = [summing(name="a"), summing(name="b"), summing(), summing()]
+    edges = [IntermediateEdge(2, 0, 0, 0), IntermediateEdge(0, 0, 1, 0, "on"), IntermediateEdge(1, 0, 2, 0),
+             IntermediateEdge(2, 0, 3, 0)]  # fmt: skip
+    graph = GraphDesc(0, 1, nodes, [], [OutputEdge(3, 0, 0)], edges)
+    assert messages(graph) == [
+        (
+            "intermediate_edges[1] 'on' must not close a cycle: nodes[0] 'a' → nodes[1] 'b' →"
+            " nodes[2] (CUMULATIVE_SUMMATION) → nodes[0] 'a'; got the edges intermediate_edges[1] 'on',"
+            " intermediate_edges[2], intermediate_edges[0]"
+        )
+    ]
+    loop = GraphDesc(0, 1, [summing(name="a")], [], [OutputEdge(0, 0, 0)], [IntermediateEdge(0, 0, 0, 0)])
+    assert messages(loop) == [
+        "intermediate_edges[0] must not close a cycle: nodes[0] 'a' → nodes[0] 'a'; got the edges intermediate_edges[0]"
+    ]
+
+
+def test_what_only_leads_into_a_cycle_is_none_of_it() -> None:
+    gather = dml.GatherND(
+        input_tensor=NARROW, indices_tensor=T("int32", (2, 1)), output_tensor=NARROW,
+        input_dimension_count=2, indices_dimension_count=2,
+    )  # fmt: skip
+    nodes: list[Any] = [
+        OperatorNode(gather, "pick"),
+        ConstantNode(np.zeros((2, 1), "int32"), "i"),
+        OperatorNode(SUM, "sum"),
+    ]
+    edges = [IntermediateEdge(1, 0, 0, 1), IntermediateEdge(2, 0, 0, 0), IntermediateEdge(0, 0, 2, 0)]
+    graph = GraphDesc(0, 1, nodes, [], [OutputEdge(2, 0, 0)], edges)
+    assert messages(graph) == [
+        (
+            "intermediate_edges[2] must not close a cycle: nodes[0] 'pick' → nodes[2] 'sum' → nodes[0] 'pick';"
+            " got the edges intermediate_edges[2], intermediate_edges[1]"
+        ),
+    ]
+
+
+def test_a_reinterpretation_may_not_reach_below_the_memory() -> None:
+    back = T("float32", (2, 6), strides=(-6, 1), signed_strides=True)
+    graph = replace(
+        CHAIN,
+        nodes=[OperatorNode(replace(CROP, input_tensor=back), "crop"), *CHAIN.nodes[1:]],
+        input_edges=[InputEdge(0, 0, 0, reinterpret=True)],
+        input_descs=[WIDE],
+    )
+    assert messages(graph) == [
+        (
+            "input_edges[0]: InputTensor of nodes[0] 'crop' must fit the bytes 0 .. 48 of graph input 0,"
+            " from its first element on; got -24 .. 24"
+        ),
+    ]
+    assert replace(graph, input_descs=[back]).check()
+
+
+def test_faults_of_operators_come_with_the_node_and_all_together() -> None:
+    bad = replace(CROP, strides=(1, 3))
+    graph = replace(CHAIN, nodes=[OperatorNode(bad, "crop"), OperatorNode(replace(SUM, axis=2))],
+                    output_edges=[OutputEdge(5, 0, 0)])  # fmt: skip
+    with pytest.raises(dml.DescriptionError) as caught:
+        dml.Device(feature_level="2_1").compile_graph(graph)
+    assert str(caught.value) == (
+        "Graph: 5 rules are broken\n"
+        "  nodes[0] 'crop': SLICE: InputTensor of 2 dimensions needs DML_FEATURE_LEVEL_3_0; this device is 2_1,"
+        " which takes 4 or 5\n"
+        "  nodes[0] 'crop': SLICE: Offsets[1] + (Sizes[1] - 1) * Strides[1] must be below InputTensor.Sizes[1];"
+        " got 0 + 2 * 3 >= 6\n"
+        "  nodes[1] (CUMULATIVE_SUMMATION): InputTensor of 2 dimensions needs DML_FEATURE_LEVEL_4_0;"
+        " this device is 2_1, which takes 4\n"
+        "  nodes[1] (CUMULATIVE_SUMMATION): Axis must be below InputTensor.DimensionCount, 2; got 2\n"
+        "  output_edges[0].FromNodeIndex must lie in 0 .. 1, the graph's nodes; got 5"
+    )
+    assert [fault.field for fault in caught.value.faults[:2]] == [
+        "nodes[0] 'crop'.InputTensor.DimensionCount",
+        "nodes[0] 'crop'.Offsets[1]",
+    ]
+    with pytest.raises(dml.FeatureLevelError) as level:
+        dml.Device(feature_level="2_1").compile_graph(CHAIN)
+    assert str(level.value.needed) == "4_0"
+    assert CHAIN.check("2_1").lowest_level is not None
+
+
+def test_an_output_that_runs_backwards_is_refused() -> None:
+    back = T("float32", (2, 3), strides=(-3, 1), signed_strides=True)
+    graph = replace(CHAIN, nodes=[OperatorNode(CROP, "crop"), OperatorNode(replace(SUM, output_tensor=back), "sum")])
+    assert messages(graph) == ["OutputTensor.Strides of nodes[1] 'sum' must not be negative in a graph; got (-3, 1)"]
+
+
+# Constants
+
+
+def constant_graph(node: ConstantNode, **edge: Any) -> GraphDesc:
+    return GraphDesc(
+        0, 1, [node, OperatorNode(SUM, "sum")], [], [OutputEdge(1, 0, 0)], [IntermediateEdge(0, 0, 1, 0, **edge)]
+    )
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        ConstantNode(X[:, ::2]),
+        ConstantNode(X[:, ::2].tobytes()),
+        ConstantNode(bytearray(X[:, ::2].tobytes() + b"more")),
+        ConstantNode(X[:, ::2].tobytes(), desc=NARROW),
+        ConstantNode(np.ascontiguousarray(X[:, ::2]), desc=NARROW),
+    ],
+)
+def test_constants(engine: str, node: ConstantNode) -> None:
+    model = dml.Device(engine).compile_graph(constant_graph(node))
+    np.testing.assert_array_equal(model(), np.cumsum(X[:, ::2], axis=1))
+
+
+def test_constants_that_do_not_fit() -> None:
+    assert messages(constant_graph(ConstantNode(bytes(20), "c"))) == [
+        (
+            "intermediate_edges[0]: InputTensor of nodes[1] 'sum' must fit the bytes 0 .. 20 of data of nodes[0] 'c',"
+            " from its first element on; got 0 .. 24"
+        )
+    ]
+    assert messages(constant_graph(ConstantNode(X))) == [
+        (
+            "intermediate_edges[0]: InputTensor of nodes[1] 'sum' must be of sizes (2, 6), as data of nodes[0]"
+            " (constant) is; got (2, 3); reinterpret=True on the edge reads the same memory in another description"
+        )
+    ]
+    assert constant_graph(ConstantNode(X), reinterpret=True).check()
+    bare = GraphDesc(0, 1, [ConstantNode(bytes(8))], [], [OutputEdge(0, 0, 0)])
+    assert messages(bare) == [
+        (
+            "output_edges[0]: data of nodes[0] (constant) is but bytes, and must be described;"
+            " give the constant as an array, or with a desc"
+        )
+    ]
+    described = replace(bare, output_descs=[T("int32", (2,))])
+    np.testing.assert_array_equal(dml.Device().compile_graph(described)(), [0, 0])
+    assert messages(replace(bare, output_descs=[T("int32", (3,))])) == [
+        (
+            "output_edges[0]: graph output 0 must fit the bytes 0 .. 8 of data of nodes[0] (constant),"
+            " from its first element on; got 0 .. 12"
+        )
+    ]
+
+
+def test_a_constant_is_a_copy(engine: str) -> None:
+    data = X[:, ::2].copy()
+    node = ConstantNode(data)
+    data[:] = 0
+    model = dml.Device(engine).compile_graph(constant_graph(node))
+    np.testing.assert_array_equal(model(), np.cumsum(X[:, ::2], axis=1))
+
+
+def test_a_constant_is_not_written_out() -> None:
+    assert repr(ConstantNode(X, "c")) == "ConstantNode(name='c', desc=TensorDesc('float32', (2, 6)))"
+    assert repr(InputEdge(0, 1, 2)).startswith("InputEdge(graph_input_index=0, to_node_index=1, to_node_input_index=2")
+
+
+# Remarks, and what is no graph at all
+
+
+def test_what_nothing_uses_is_remarked_and_left_out() -> None:
+    unused = OperatorNode(SUM, "spare")
+    graph = replace(
+        CHAIN,
+        input_count=2,
+        nodes=[*CHAIN.nodes, unused, ConstantNode(X)],
+        intermediate_edges=[*CHAIN.intermediate_edges, IntermediateEdge(1, 0, 2, 0)],
+        input_descs=[None, WIDE],
+        output_descs=None,
+    )
+    remarks = (
+        "nodes[2] 'spare' feeds no output of the graph, and does not run",
+        "nodes[3] (constant) feeds no output of the graph, and does not run",
+        "no output of the graph needs graph input 1, 'input1'",
+    )
+    assert graph.check().remarks == remarks
+    model = dml.Device().compile_graph(graph)
+    assert model.remarks == remarks
+    assert [step.nodes for step in model.lowered.steps] == [("crop",), ("node1",)]
+    np.testing.assert_array_equal(model(X, X), np.cumsum(X[:, ::2], axis=1))
+
+
+def test_names_are_never_mixed_up(engine: str) -> None:
+    """Nodes may be called what stores, slots or other nodes are called."""
+    names = ["input0", "node1", "", "output0", "node1"]
+    edges = [IntermediateEdge(i, 0, i + 1, 0) for i in range(4)]
+    nodes = [OperatorNode(SUM, name) for name in names]
+    graph = GraphDesc(1, 2, nodes, [InputEdge(0, 0, 0, "output0")], [OutputEdge(4, 0, 0), OutputEdge(2, 0, 1)], edges)
+    model = dml.Device(engine).compile_graph(graph)
+    assert (list(model.inputs), list(model.outputs)) == (["output0"], ["output0'", "output1"])
+    expected = X[:, :3]
+    for _ in range(5):
+        expected = np.cumsum(expected, axis=1)
+    np.testing.assert_array_equal(model(X[:, :3].copy())[0], expected)
+
+
+FIVE: Any = 5
+WORD: Any = "x"
+NONE: Any = None
+NO_NODE: Any = SUM
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda: OperatorNode(FIVE), "OperatorNode: desc must be an operator description, such as Slice1(...); got 5"),
+        (lambda: OperatorNode(SUM, FIVE), "OperatorNode: Name must be a string; got 5"),
+        (lambda: ConstantNode(b""), "ConstantNode: data must have at least 1 bytes; got 0"),
+        (lambda: ConstantNode(bytes(4), desc=NARROW), "ConstantNode: data must have at least 24 bytes; got 4"),
+        (lambda: ConstantNode(bytes(4), desc=FIVE), "ConstantNode: desc must be a TensorDesc, or None; got 5"),
+        (lambda: ConstantNode("no"), "ConstantNode: data must be an array: NumPy's, one that speaks DLPack, or a"),
+        (lambda: InputEdge(0, -1, WORD), "InputEdge: 2 rules are broken\n  ToNodeIndex must be at least 0; got -1\n"),
+        (lambda: InputEdge(0, 0, 0, NONE), "InputEdge: Name must be a string; got None"),
+        (lambda: InputEdge(0, 0, 0, "", FIVE), "InputEdge: reinterpret must be True or False; got 5"),
+        (lambda: GraphDesc(1, 1, NO_NODE), "Graph: 3 rules are broken\n  nodes must be a list of OperatorNode or"),
+        (lambda: GraphDesc(0, 0, [NO_NODE]), "Graph: nodes[0] must be an OperatorNode or ConstantNode; got Cumul"),
+        (lambda: GraphDesc(4_000_000_000, 0, []), "Graph: InputCount must be at most 0, the input edges"),
+        (lambda: GraphDesc(0, 0, [], input_descs=[FIVE]), "Graph: 2 rules are broken\n  input_descs[0] must be"),
+        (lambda: dml.Device().compile_graph(NO_NODE), "Device: desc must be a GraphDesc; got CumulativeSummation("),
+        (lambda: dml.Device().compile_graph(CHAIN, "x"), "Device: flags must be one of"),
+    ],
+)  # fmt: skip
+def test_what_is_no_graph(act: Any, message: str) -> None:
+    with pytest.raises(dml.DescriptionError) as caught:
+        act()
+    assert str(caught.value).startswith(message)

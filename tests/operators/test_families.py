@@ -52,7 +52,7 @@ JUDGES = {
     "broken rules": "test_random.py::test_a_typical_breakage_raises",
     "fields": "test_documents.py::test_descriptions_have_the_fields_that_the_reference_has",
     "graphs": "test_builder.py::",
-    "DxDispatch": "test_every.py::",
+    "DxDispatch": "dxdispatch/test_operators.py::",
 }
 
 
@@ -60,7 +60,7 @@ JUDGES = {
 def test_an_operators_name_finds_what_judges_it() -> None:
     """`pytest -k RESAMPLE3`."""
     names = ("operators/test_documents", "operators/test_random", "operators/test_blocks")
-    more = ("operators/test_gradients", "graph/test_builder", "dxdispatch/test_every")
+    more = ("operators/test_gradients", "graph/test_builder", "dxdispatch/test_operators")
     files = [f"tests/{name}.py" for name in (*names, *more)]
     path = os.pathsep.join([str(ROOT / "src"), *PATHS])
     listed = subprocess.run(  # noqa: S603 - our own program
