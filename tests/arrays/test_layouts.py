@@ -11,8 +11,8 @@ import pytest
 import anydml as dml
 from anydml.core.memory import reserve_host
 from anydml.engines.cpu import CpuEngine
-from anydml.engines.cpu.gemm.blocking import multiplies_bytes, tile_for
-from anydml.engines.cpu.gemm.selection import SIDE
+from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.features import multiplies_bytes
 from anydml.ir.expressions import fold, load
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
@@ -105,7 +105,7 @@ def test_bytes_that_are_laid_out_ahead_give_exact_products(kinds: tuple[type[Any
         arrays["target"] = np.empty((m, n), np.int32)
         target = View("target", dml.DataType.INT32, (m, n, 1), (n, 1, 0))
         is_ahead = run_ahead(Reduce(tuple(views), target, fold("sum", (a - za) * (b - zb)), 1), arrays)
-        assert is_ahead == multiplies_bytes(tile_for("i32", SIDE).lanes)
+        assert is_ahead == multiplies_bytes(figures().gemm.lanes)
         wide = [x.astype(np.float64) for x in (left, right, *zeros)]
         assert (arrays["target"] == (wide[0] - wide[2][:, None]) @ (wide[1] - wide[3])).all()
 

@@ -18,7 +18,7 @@ import anydml as dml
 from anydml.cli.app import app
 from anydml.engines.common.routes import GENERIC, TAKEN, Route, always, choose
 from anydml.engines.cpu import schedules
-from anydml.engines.cpu.features import reads_pixels
+from anydml.engines.cpu.families import figures
 from cases import CASES
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def test_a_convolution_says_how_it_is_carried_out() -> None:
     )  # fmt: skip
     (found,) = dml.Device("cpu").compile(desc).schedules
     assert found.nodes == ("CONVOLUTION",)
-    if reads_pixels():
+    if figures().conv.spreads_pixels:
         assert found.route == "direct convolution, padded"
     measured = f": {found.measured}" if found.measured else ""
     assert str(found) == f"CONVOLUTION: {found.route} ({found.when}; {found.values}){measured}"
@@ -195,7 +195,7 @@ def test_a_convolution_takes_the_same_route_by_itself_and_in_a_graph() -> None:
     assert [(one.route, one.when, one.values) for one in found[0]] == [
         (one.route, one.when, one.values) for one in by_itself
     ]
-    assert len(found[1]) > len(found[0]) == 1 or not reads_pixels()
+    assert len(found[1]) > len(found[0]) == 1 or not figures().conv.spreads_pixels
     np.testing.assert_allclose(answers[0].reshape(-1), answers[1].reshape(-1), rtol=1e-4, atol=1e-4)
 
 

@@ -15,7 +15,8 @@ import pytest
 import anydml as dml
 from anydml.engines import cpu as engine
 from anydml.engines.cpu import bounds
-from anydml.engines.cpu.features import IS_ARM, has_feature, reads_pixels
+from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.features import IS_ARM, has_feature
 from anydml.engines.cpu.launch.record import HEADER
 from anydml.engines.cpu.quant import weight_only
 from anydml.engines.reference.evaluate import evaluate
@@ -277,7 +278,7 @@ SAMPLES: dict[str, Callable[[], object]] = {
 }  # fmt: skip
 """By family of kernels, calls whose records are of it."""
 NEEDS = {
-    "direct": (reads_pixels(), "direct convolution is for AVX2"),
+    "direct": (figures().conv.spreads_pixels, "direct convolution is for AVX2"),
     "column-per-lane": (not IS_ARM and has_feature("avx2"), "it is written for an x86's bytes"),
 }
 

@@ -30,7 +30,7 @@ import anydml as dml
 from anydml.core.memory import numpy_view
 from anydml.engines import find_engine
 from anydml.engines.common.routes import Route
-from anydml.engines.cpu.features import reads_pixels
+from anydml.engines.cpu.families import figures
 from anydml.engines.cuda import is_interpreted
 from anydml.graph.passes import constant_folding as constants
 from anydml.ir.trees import walk
@@ -594,7 +594,7 @@ def main(engine: str, part: int) -> int:
         except AssertionError as error:
             faults += 1
             tell(f"WRONG {asked.route}: {asked.case}, {name}: {error}")
-    if engine == "cpu" and not reads_pixels():
+    if engine == "cpu" and not figures().conv.spreads_pixels:
         missing = {route for route in missing if "NHWC" not in route and "direct" not in route}
     if missing:  # whoever adds a schedule adds what leads to it, where the case table does not: to LONGER
         tell(f"WRONG {engine}: no case leads to {', '.join(sorted(missing))}")

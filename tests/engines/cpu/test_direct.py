@@ -13,7 +13,7 @@ from anydml.engines.cpu import schedules
 from anydml.engines.cpu.conv import direct
 from anydml.engines.cpu.conv.microkernel import DirectTile, make_direct_tile
 from anydml.engines.cpu.families import AVX2, figures
-from anydml.engines.cpu.features import has_feature, reads_pixels
+from anydml.engines.cpu.features import has_feature
 from assembled import assembly
 
 Array = np.ndarray[Any, Any]
@@ -21,7 +21,7 @@ LANES = 16 if has_feature("avx512vl") else 8
 
 pytestmark = [
     pytest.mark.check_bounds,
-    pytest.mark.skipif(not reads_pixels(), reason="direct convolution is for AVX2"),
+    pytest.mark.skipif(not figures().conv.spreads_pixels, reason="direct convolution is for AVX2"),
 ]
 
 

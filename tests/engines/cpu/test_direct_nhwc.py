@@ -13,7 +13,7 @@ import strides
 from anydml.engines.cpu.conv import direct
 from anydml.engines.cpu.conv import nhwc as pixels
 from anydml.engines.cpu.families import AVX2, figures
-from anydml.engines.cpu.features import has_feature, reads_pixels
+from anydml.engines.cpu.features import has_feature
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.conv.microkernel import DirectTile
@@ -23,7 +23,7 @@ LANES = 16 if has_feature("avx512vl") else 8
 
 pytestmark = [
     pytest.mark.check_bounds,
-    pytest.mark.skipif(not reads_pixels(), reason="direct convolution is for AVX2"),
+    pytest.mark.skipif(not figures().conv.spreads_pixels, reason="direct convolution is for AVX2"),
 ]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.cpu.features import reads_pixels
+from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm import operands, selection
 from anydml.engines.cpu.gemm.blocking import tile_for
 from anydml.engines.cpu.gemm.epilogue import epilogue_of, fills_lines
@@ -101,7 +101,7 @@ def test_no_row_of_a_map_is_compiled_for_what_tiles_store(monkeypatch: pytest.Mo
         made = biased(*given) if name == "epilogue" else [dml.gemm(*given[:2]), given[2]]
         found = graph.compile(made)(x, bias)
         np.testing.assert_allclose(found if name == "epilogue" else found[0], exact, 1e-4, 1e-4)
-    if reads_pixels():
+    if figures().conv.spreads_pixels:
         graph = dml.Graph("cpu")
         filters = graph.constant(numbers(32, 20, 1, 1))
         graph.compile(dml.relu(dml.convolution(graph.input(dml.TensorDesc.of(pixels)), filters)))

@@ -50,6 +50,20 @@ def test_tiles_fit_registers_and_a_scratch(family: Family, monkeypatch: pytest.M
     assert found.size - found.sums_at == of.sum_bytes
 
 
+def test_an_instruction_set_is_named_where_its_instructions_are_written() -> None:
+    """All else asks for a figure of the family, or for what the CPU can (`features.py`): a new family is one table."""
+    folder = Path(families.__file__).parent
+    found = {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*.py")
+        if re.search(r"\bIS_ARM\b", path.read_text(encoding="utf-8"))
+    }
+    assert found - {"families.py", "features.py"} == {
+        "codegen/expressions.py", "codegen/function.py", "quant/weight_only.py", "rows/lookup.py",
+        "threads/team_kernel.py",
+    }  # fmt: skip
+
+
 def test_every_figure_is_read() -> None:
     folder = Path(families.__file__).parent
     read = {

@@ -52,7 +52,7 @@ def make_plain(tile: Tile) -> str:
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dml.Device:
     """One that multiplies bytes by matrix registers."""
-    if not tiles.has_matrices():
+    if not features.has_matrices():
         monkeypatch.setenv("ANYDML_CACHE_DIR", str(tmp_path))
         monkeypatch.setattr(build, "_kernels", {})
         monkeypatch.setattr(tile_texts, "make_matrices", make_plain)
@@ -85,7 +85,7 @@ def test_products_of_any_sizes_and_signs_are_exact(device: dml.Device, seed: int
     wanted = (a.astype("int64") - zeros.get("a_zero_point", 0)) @ (b.astype("int64") - zeros.get("b_zero_point", 0))
     found = dml.matrix_multiply_integer(a, b, *zeros.values(), device=device)
     np.testing.assert_array_equal(found, wanted.astype("int32"))
-    assert any("matrices" in name for name in build._kernels) or not tiles.multiplies_bytes(MATRIX_SIDE)
+    assert any("matrices" in name for name in build._kernels) or not features.multiplies_bytes(MATRIX_SIDE)
     graph = dml.Graph(device)
     x = graph.input(dml.TensorDesc(a.dtype.name, a.shape), "x")
     y = dml.matrix_multiply_integer(x, graph.constant(b), *map(graph.constant, zeros.values()))

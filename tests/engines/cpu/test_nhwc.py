@@ -9,11 +9,9 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu.conv import nhwc as pixels
-from anydml.engines.cpu.conv.microkernel import TOGETHER, make_unpacked_tile
+from anydml.engines.cpu.conv.microkernel import make_unpacked_tile
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.features import reads_pixels
 from anydml.engines.cpu.gemm.blocking import CHAIN, Tile, tile_for
-from anydml.engines.cpu.gemm.epilogue import SHORT
 from anydml.engines.cpu.gemm.work_item import pieces
 from anydml.ir.epilogue import FOLD, Epilogue
 from anydml.ir.expressions import load
@@ -23,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Array = np.ndarray[Any, Any]
-LANES = tile_for("f32", pixels.ROWS).lanes
+LANES = tile_for("f32").lanes
 
 pytestmark = [
     pytest.mark.check_bounds,
-    pytest.mark.skipif(not reads_pixels(), reason="channels stay apart on this CPU"),
+    pytest.mark.skipif(not figures().conv.spreads_pixels, reason="channels stay apart on this CPU"),
 ]
 
 
@@ -118,7 +116,7 @@ def test_panels_that_many_lines_read_stay_in_the_second_cache(monkeypatch: pytes
     make = pixels._kernel
     monkeypatch.setattr(pixels, "_kernel", kernel)
     monkeypatch.setenv("ANYDML_KEEP_PLANS", "0")
-    own, wide = tile_for("f32", pixels.ROWS).vectors, tile_for("f32", 7).vectors
+    own, wide = tile_for("f32").vectors, tile_for("f32", 7).vectors
     for channels, vectors in ((32, wide), (-(-figures().conv.wide_panel_bytes // (9 * 4 * LANES)), own)):
         g = dml.Graph("cpu")
         x = convolved(g, g.input(whole(1, 1, 3, 7, 7), "x"), channels, 1)
@@ -191,8 +189,8 @@ def test_long_endings_are_computed_where_sums_are(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(pixels, "_kernel", kernel)
     monkeypatch.setenv("ANYDML_KEEP_PLANS", "0")
     given, answers = whole(7, 1, 3, 9, 30), []
-    for longest, is_long in ((pixels.LONGEST, True), (SHORT, False)):
-        monkeypatch.setattr(pixels, "LONGEST", longest)
+    for longest, is_long in ((figures().conv.epilogue_nodes, True), (figures().gemm.epilogue_nodes, False)):
+        monkeypatch.setattr(figures().conv, "epilogue_nodes", longest)
         epilogues.clear()
         g = dml.Graph("cpu")
         first = convolved(g, g.input(given, "x"), 40, 1)
@@ -207,7 +205,9 @@ def test_rows_of_the_target_and_of_a_residual_are_fetched_while_sums_are_made() 
     epilogue = Epilogue(total + residual, total, (total, residual), (FOLD, FOLD))
     tile = Tile(7, 2, LANES, 0, by_lane=False, reads="spread")
     plain, ended = (make_unpacked_tile(one) for one in (tile, tile._replace(epilogue=epilogue)))
-    lines = TOGETHER * (2 * LANES * 4 // 64 + 1)  # a row may begin within a line, and end in another
+    lines = figures().conv.prefetch_rows * (
+        2 * LANES * 4 // 64 + 1
+    )  # a row may begin within a line, and end in another
     assert [plain.count(f"i32 {is_written}, i32 3, i32 1)") for is_written in (0, 1)] == [8, 0]
     assert [ended.count(f"i32 {is_written}, i32 3, i32 1)") for is_written in (0, 1)] == [8 + lines, lines]
 

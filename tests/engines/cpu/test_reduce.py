@@ -13,11 +13,9 @@ import anydml as dml
 from agreement import assert_same
 from anydml.core.enums import NUMPY_TYPES, DataType
 from anydml.engines.cpu import CpuEngine
-from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.families import AVX2, AVX512, figures
 from anydml.engines.cpu.features import has_lanes
 from anydml.engines.cpu.rows import reduce as planning
-from anydml.engines.cpu.rows import reduce_across as across
-from anydml.engines.cpu.rows import reduce_along as along
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
 from anydml.ir import expressions as ex
 from anydml.ir.expressions import Expr, coordinate, fold, load, where
@@ -30,6 +28,8 @@ from trees import Trees, fetched_of, numbers, room, shape_of, source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from anydml.engines.cpu.families import Family
 
 pytestmark = [pytest.mark.sampled(3), pytest.mark.check_bounds]
 
@@ -250,15 +250,14 @@ def text_of(value: Expr, x: Array, target: Array, monkeypatch: pytest.MonkeyPatc
     return texts[-1]
 
 
-@pytest.mark.parametrize("has_wide", [True, False])
+@pytest.mark.parametrize("family", [AVX512, AVX2], ids=["avx512", "avx2"])
 def test_powers_of_a_softmax_take_turns_where_a_vector_is_a_register(
-    monkeypatch: pytest.MonkeyPatch, has_wide: bool
+    monkeypatch: pytest.MonkeyPatch, family: Family
 ) -> None:
-    for module in (along, across):
-        monkeypatch.setattr(module, "has_feature", lambda _: has_wide)
+    monkeypatch.setattr(figures().reduce, "vectors_at_once", family.reduce.vectors_at_once)
     for x in (np.ones((4, 100), "f"), np.ones((100, 80), "f").T):
         text = text_of(SOFTMAX, x, x.copy("K"), monkeypatch)
-        assert ("fmul <64 x float>" in text) == has_wide
+        assert ("fmul <64 x float>" in text) == (family is AVX512)
         assert "fmul <16 x float>" in text
 
 

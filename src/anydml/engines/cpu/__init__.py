@@ -14,7 +14,7 @@ from anydml.engines.common.engine import Engine, NhwcLayout, Traits
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu import plans
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.features import has_float16, multiplies_rounded, reads_pixels
+from anydml.engines.cpu.features import has_dots, has_float16, multiplies_bytes
 from anydml.engines.cpu.launch.program import make_series
 from anydml.ir.attention import Attend
 from anydml.ir.bounds import are_checked
@@ -46,6 +46,12 @@ def _proved(program: Program, primitives: Sequence[Primitive]) -> Program:
     return program
 
 
+def _rounded_bits() -> tuple[int, ...]:
+    """Bits of weights that rows of bytes are multiplied with, however many rows there are."""
+    lanes, of = figures().gemm.lanes, figures().quant
+    return of.rounded_with_dots if has_dots(lanes) else of.rounded_without_dots if multiplies_bytes(lanes) else ()
+
+
 class CpuEngine(Engine):
     """Compiled kernels over the host's memory."""
 
@@ -57,7 +63,7 @@ class CpuEngine(Engine):
         has_float16()  # asks LLVM, which nothing may interrupt: engines are made on a thread of their own
         get_num_threads()  # imports what a signal handler may need, and is not asked for the first time elsewhere
         few = figures().quant.few_rows
-        any_number = {(DataType.INT8, bits): sys.maxsize for bits in (4, 8) if multiplies_rounded(bits)}
+        any_number = {(DataType.INT8, bits): sys.maxsize for bits in _rounded_bits()}
         nhwc = NhwcLayout(
             needs_constant_weights=True,
             conflict_bytes=figures().conv.crowded,
@@ -68,7 +74,7 @@ class CpuEngine(Engine):
             weight_only_rows={**dict.fromkeys(((DataType.FLOAT32, 4), (DataType.FLOAT32, 8)), few), **any_number},
             fuses_dequantization=True,
             uses_lookup_tables=True,
-            nhwc={DataType.FLOAT32: nhwc} if reads_pixels() else {},
+            nhwc={DataType.FLOAT32: nhwc} if figures().conv.spreads_pixels else {},
         )
 
     def reserve(self, size: int) -> Buffer:

@@ -10,7 +10,7 @@ new family is one more `Family`, with the figures that it has its own of.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.engines.cpu.features import IS_ARM, has_feature
 
@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+NEVER = 2**62
+"""More than there is of anything."""
+
+
 class Figures:
     """The figures of one idea: those that are given, and for all others the class's."""
 
-    def __init__(self, **own: float | str | Mapping[int, int]) -> None:
+    def __init__(self, **own: float | str | Mapping[int, int] | tuple[Any, ...]) -> None:
         if unknown := own.keys() - vars(type(self)).keys():
             raise TypeError(f"{type(self).__name__} has no figures {', '.join(sorted(unknown))}")
         vars(self).update(own)
@@ -59,6 +63,23 @@ class Gemm(Figures):
     """The most bytes of a contraction's sums that do not lie in the target until results are computed from them: units
     of few rows pack the right factor again and again. 1024 x 1024 x 1024 with a matrix added takes 17.4 ms so, and 19.2
     with a fourth of it (one thread, 16 lanes)."""
+    line_columns = 512
+    """Columns of a line, as a target with gaps has them, up to which a product takes several lines together."""
+    window_rows = 64
+    """Rows or columns that are too few for a product of windows: others may be counted with them."""
+    window_rows_times = 4
+    """Times that there are more with those, from which on it is so for less than that many too."""
+    window_columns = 16
+    """Pixels of a line from which on windows of a single filter are packed no more: they fill vectors as they lie."""
+    epilogue_nodes = 24
+    """Operations at most that are written for each vector of a tile, to compute results from sums."""
+    halves_row = True
+    """Whether a single row has sums of its own for half of some steps: an Arm's strip takes one step at once."""
+    tied_tiles: tuple[tuple[int, int], ...] = ()
+    """Rows and vectors of tiles whose every step's sums are waited for, since LLVM would read steps ahead that it has
+    no registers for: 6 x 64 x 128 takes 3.0 us so, and 3.2 spilled (Arm Neoverse-N1); others are a hundredth slower."""
+    ties_panels = True
+    """Whether tiles of several panels, of rows that are not packed, and of bytes without dot instructions are too."""
     small_m_columns = 4288
     """The most columns of a unit of a few rows: 4096, in panels of any width up to 192. Rows that are read whole come
     at 15 GB/s on one thread, halves of them at 13 (Arm Neoverse-N1). It is also the sums that strips have at once, a
@@ -82,8 +103,8 @@ class Gemm(Figures):
     """Steps at once of rows whose steps lie side by side: what is written of a panel stays in the first cache until its
     lines are full. 256 steps of 256 rows 3 KiB apart take 16.5 us so, and 26.7 row by row (one thread, 16 lanes)."""
     fetched_rows_sums = 16
-    """Sums of a tile from which on rows are fetched as well, where an x86 reads them: they lie in the second cache, for
-    the columns of a tile take the first. 256 x 256 x 256 takes 270 us so, and 284 without (one thread, 16 lanes)."""
+    """Sums of a tile from which on rows are fetched as well: they lie in the second cache, for the columns of a tile
+    take the first. 256 x 256 x 256 takes 270 us so, and 284 without (one thread, 16 lanes)."""
     prefetch_bytes = 1024
     """Bytes ahead that packed columns are fetched, a line for each step: a hundredth of the time (Arm Neoverse-N1)."""
     prefetch_lines = 2
@@ -124,6 +145,8 @@ class Gemm(Figures):
     packed. Others are read as they lie: 256 x 256 x 256 takes 244 us so, and 252 packed (one thread, 16 lanes)."""
     alike_within = 64
     """Bytes more or less for which that is so: 1023 x 1023 x 1023 takes 17.6 ms packed, and 19.7 as rows lie."""
+    fetches_panels = True
+    """Whether tiles fetch the block of columns that is packed next, see `far`."""
     far = 2**20
     """Elements of a right factor from which on the block that is packed next is fetched meanwhile: 1024 x 1024 x 1024
     takes 18.2 ms so, and 19.0 without; smaller ones are nearer (one thread, 16 lanes)."""
@@ -146,38 +169,47 @@ class SmallM(Figures):
     least = 16 * 1024
     """Elements of a factor from which on it is read once."""
     nearby = 160 * 1024
-    """Elements of a factor that an x86's second cache has: tiles of few rows read it where it lies, with the columns of
-    a few steps to come fetched. 5 x 256 x 256 takes 5.3 us so, and 11 by strips; 12 x 384 x 384 31 us, and 55 packed
-    (one thread, 16 lanes)."""
+    """Elements of a factor that the second cache has: tiles of few rows read it where it lies, with the columns of a
+    few steps to come fetched. 5 x 256 x 256 takes 5.3 us so, and 11 by strips; 12 x 384 x 384 31 us, and 55 packed (one
+    thread, 16 lanes)."""
     nearby_panels = 2
     """And the most panels of rows that do."""
     rows = 8
     """Rows up to which columns are not packed: they are read once."""
     steps = 4
-    """Steps that a strip takes at once, while an Arm's has the next ones fetched into the second cache. A first cache
-    of four ways has no room for more rows that lie 16 KiB apart: 8 x 4096 x 4096 takes 11.5 ms so, and 15.5 with 8."""
+    """Steps that a strip takes at once, where those of `prefetch_bytes` have the next ones fetched into the second
+    cache. A first cache of four ways has no room for more rows that lie 16 KiB apart: 8 x 4096 x 4096 takes 11.5 ms so,
+    and 15.5 with 8."""
     streams = 8
-    """The steps of an x86's strip of one row, or of two where there are registers for all their factors: as many
-    streams as memory is read by soonest. 2 x 4096 x 4096 takes 5.4 ms so, and 5.8 by four steps of halves of rows."""
+    """The steps of a strip of one row, or of two where there are registers for all their factors: as many streams as
+    memory is read by soonest. 2 x 4096 x 4096 takes 5.4 ms so, and 5.8 by four steps of halves of rows. With one stream
+    memory is read from one end to the other: 1 x 4096 x 4096 takes 3.6 ms so, 18.5 GB/s where a loop that reads alone
+    has 19.9, and 4.7 by four steps (one thread of a Neoverse-N1). Units of some columns do not then, and take four: 2.9
+    ms, and 3.7 by one (two threads)."""
     prefetch_elements = 256
-    """Elements ahead that an x86 has fetched: past the end of some rows, those where the next ones begin. 1 x 4096 x
-    4096 takes 5.2 ms so, as long as a loop that reads alone, and 5.4 where what lies past the end is fetched; by halves
-    of rows 5.4 and 6.2, and 8 x 4096 x 4096 7.0, where the second cache has the next rows fetched 7.9 (one thread, 16
-    lanes)."""
+    """Elements ahead that are fetched, 0 where `prefetch_bytes` says it: past the end of some rows, those where the
+    next ones begin. 1 x 4096 x 4096 takes 5.2 ms so, as long as a loop that reads alone, and 5.4 where what lies past
+    the end is fetched; by halves of rows 5.4 and 6.2, and 8 x 4096 x 4096 7.0, where the second cache has the next rows
+    fetched 7.9 (one thread, 16 lanes)."""
+    prefetch_bytes: Mapping[int, int] = {}
+    """Bytes ahead that are fetched for one row, and the cache, the first or the second."""
+    prefetch_bytes_dots: Mapping[int, int] = {}
+    """The same for one row's dot products: it ends a chain every 2 KiB, and waits a while. 3.7 ms in place of 4.2 (a
+    Neoverse-N1)."""
     short = 128
     """The most steps that are few."""
-    arm_prefetch: Mapping[int, int] = {512: 1}
-    """Bytes ahead that are fetched for one row, and the cache, the first or the second. An Arm's strip of one row takes
-    a step at once: memory is then read from one end to the other. 1 x 4096 x 4096 takes 3.6 ms so, 18.5 GB/s where a
-    loop that reads alone has 19.9, and 4.7 by four steps (one thread of a Neoverse-N1). Units of some columns do not,
-    and take four: 2.9 ms, and 3.7 by one (two threads)."""
-    arm_prefetch_dots: Mapping[int, int] = {512: 1, 2048: 2}
-    """The same for one row's dot products: it ends a chain every 2 KiB, and waits a while. 3.7 ms in place of 4.2."""
-    arm_way = 16 * 1024
-    """Bytes of an Arm's first cache that have places of their own."""
-    arm_apart = 8 * 1024
+    way_bytes = 0
+    """Bytes of the first cache that have places of their own, where sums are to lie at other places than columns."""
+    sums_apart = 0
     """How far from the columns sums lie among them: at the same places one waits for the other. 1 x 4096 x 4096 takes
     4.3 ms so, and 5.7 there (one thread of a Neoverse-N1)."""
+    masks_ends = True
+    """Whether some lanes of a row's last vector are read at once: 1 x 1000 x 1000 takes 180 us so, and 188 lane by
+    lane."""
+    dots_one_by_one = False
+    """Whether the columns of one row's dot products come one after the other, as they lie, with several sums each,
+    where steps are not few: 12 x 1001 of 64 steps take 0.28 ms so, and 0.20 by four (a Neoverse-N1). 1 x 4096 x 4096
+    takes 6.6 ms so on an x86, and 5.8 by four."""
     most_rows = 8
     """Rows that are read once, by lanes, where the right factor is not computed. With AVX-512 9 x 768 x 768 takes
     150 us so, and 235 packed, 14 x 4096 x 4096 9.1 ms, and 12.8; transposed a half to eight tenths (one thread)."""
@@ -199,6 +231,18 @@ class Stencil(Figures):
     """The same of bytes: by 1, 652 us with 6 and 459 with 2."""
     wide_sums = 16
     """Registers of sums of the blocks of an x86 with 32 registers."""
+    wide_lanes = 16
+    """Lanes of those."""
+    byte_lanes = 8
+    """Bytes at once at least: as many of 16 bits fill a vector of an Arm's."""
+    dot_rows = (4, 8)
+    """Rows at once of VNNI's blocks, at least and at most."""
+    fold_rows = 4
+    """Rows at once where taps are folded line by line."""
+    fold_vectors = 2
+    """And the most vectors."""
+    part_rows = 4
+    """Rows of a part of a plane at least."""
     rolling_sums = 16
     """Registers of sums that roll on from line to line."""
     rolling_across = 4
@@ -223,6 +267,18 @@ class Stencil(Figures):
 class Conv(Figures):
     """Convolution: row blocks of direct ones, panels of weights, cost of tiles."""
 
+    spreads_pixels = False
+    """Whether a number is spread as it is read at no cost, so that a pixel is a row of a product as it lies, and
+    vectors have 8 lanes or more: direct convolution and NHWC are for those."""
+    least_lanes = 8
+    """Channels that fill a vector at least."""
+    least_places = 4
+    """Pixels of a line from which on it is worth a tile."""
+    most_vectors = 4
+    """Vectors of channels of a direct tile at most."""
+    epilogue_nodes = 160
+    """Nodes of what is computed from sums in NHWC at most where they are: rows of maps would take the few channels of a
+    pixel."""
     block_bytes = 256 * 1024
     """Bytes of a row block that has several lines: the second cache has it, and sums."""
     block_sums = 128 * 1024
@@ -241,8 +297,18 @@ class Conv(Figures):
     piece = 8
     """Steps of a piece, which a tile's text has one by one: 256 channels of 14 x 14, 3 x 3, take 1.80 ms so, and 2.02
     by 16 (one thread, while another is on the same core)."""
-    nhwc_prefetch_lines = 4
-    """Lines of weights or of the input that are fetched to the second cache at each piece."""
+    longest_piece = 32
+    """The same where no number up to that divides a run of steps."""
+    least_piece = 3
+    """Steps of a piece at least, where there are as many."""
+    prefetch_lines = 2
+    """Lines that are fetched to the second cache at a piece of few taps: of weights for later, or of the input. 512
+    channels into 512 of 7 x 7, 3 x 3, take 1.81 ms so, and 2.41 without (one thread, 16 lanes)."""
+    prefetch_lines_nhwc = 4
+    """The same in NHWC, at each piece."""
+    prefetch_rows = 2
+    """Rows of results that are fetched at once: sums of few steps have no time for one after the other. 64 channels
+    into 256 of 56 x 56, 1 x 1, take 0.91 ms so, and 1.05 by one (a Xeon)."""
     window_channels = 64
     """Channels from which on windows that lie apart are a reduce's, which reads memory as it lies: sums of 8 x 64 x
     1,024 along the second axis take 90 us so, and 136 as windows (one thread of a Xeon)."""
@@ -259,6 +325,10 @@ class Conv(Figures):
 class Rows(Figures):
     """Maps: segments of rows, prefetching, writes past the cache."""
 
+    vector_bytes = 64
+    """Bytes of a vector of the widest type in a tree: a line of the cache, several registers where they are shorter."""
+    strided_lanes = 16
+    """Lanes at most where elements are read one by one."""
     streams = False
     """Whether large outputs are written past the cache wherever rows are runs. On a Xeon forward rows of 256 MiB take
     28.7 ms through the cache and 34 past it, backward ones 67 and 33, for which an x86 streams too; so it does for
@@ -300,6 +370,8 @@ class Rows(Figures):
 class Reduce(Figures):
     """Reductions and normalisations: strips, segments, what is kept for the next pass."""
 
+    window = 25
+    """Elements of a window that are folded at once."""
     least_items = 8
     """Units that strips are to leave, where there is a value for each element, or one for every two segments."""
     prefetch_bytes = 512
@@ -339,10 +411,10 @@ class Reduce(Figures):
     so, and 114 computed again (one thread of an Arm Neoverse-N1)."""
     few_operations = 6
     """Operations up to which several vectors are folded side by side: what is more keeps the CPU busy by itself."""
-    vectors_at_once = 4
-    """Vectors whose values are computed as one where that takes many operations, and a vector is a register:
-    instructions of several take turns then, and wait less for each other. A softmax of 128 x 1024 takes 54 us so, and
-    62 one by one; 57 by 2 (one thread of a Xeon with AVX-512)."""
+    vectors_at_once = 1
+    """Vectors whose values are computed as one where that takes many operations, and a vector is a register, or rows
+    are fewer than its lanes: instructions of several take turns then, and wait less for each other. A softmax of 128 x
+    1024 takes 54 us so, and 62 one by one; 57 by 2 (one thread of a Xeon with AVX-512)."""
 
 
 class Quant(Figures):
@@ -362,8 +434,17 @@ class Quant(Figures):
     few_rows = 32
     """Up to so many rows read packed weights: 32 by 4096 x 4096 of 4 bits take 40 ms so, and 47 where those are
     dequantised first (one thread of an N1)."""
-    chains = 2
-    """Sums that are under way at once and no more, where those of a row's places are."""
+    chains = NEVER
+    """Columns and rows at once from which on, less one, the sum of a place begins with that of the place above: 8 rows
+    take 9.4 ms so in place of 10.2, and one 1.43 in place of 1.25 (Arm Neoverse-N1)."""
+    takes_two_columns = False
+    """Whether tiles of 4 bits take two columns at once whatever their rows: 32 registers have room for their sums, and
+    8 rows take 8.4 ms in place of 9.4, as digits are read half as often (Arm Neoverse-N1)."""
+    rounded_with_dots: tuple[int, ...] = ()
+    """Bits of weights that rows of bytes are multiplied with in less time than FLOAT32, however many rows there are,
+    where the CPU has dot instructions: a row by 4096 x 4096 of 4 bits takes a Neoverse-N1 0.42 ms so, and 0.95."""
+    rounded_without_dots: tuple[int, ...] = ()
+    """The same where it has none, and multiplies bytes by pairs."""
 
 
 class Move(Figures):
@@ -380,10 +461,13 @@ class Move(Figures):
     """The kernel that gathers rows of any length: `ahead` fetches the next row's first line, `row` all of it."""
     prefetch_from = 1024 * 1024
     """Bytes of output from which on they do."""
+    prefetch_bytes = 2048
+    """Bytes ahead that they do, where rows do not follow one another: a prefetcher that guesses loses its way at each
+    row's end. A block of half by half went from 0.77 of copy speed to 0.83 to 0.88 (Arm Neoverse-N1)."""
     scan_aligned_from = 128
     """Columns of a row from which on a running sum down the rows aligns what it writes."""
     taken_bytes = 32
-    """Bytes of a piece from which on an x86 takes them one after the other."""
+    """Bytes of a piece from which on they are taken one after the other, see `move/gather.py`."""
     near = 256 * 1024
     """Bytes that an index reaches over, up to which elements are read from the cache and need not be fetched ahead."""
     tile_bytes = 512
@@ -460,14 +544,21 @@ class Family(NamedTuple):
     attention: Attention = Attention()
     threads: Threads = Threads()
 
+    def lanes_for(self, channels: int) -> int:
+        """Lanes of a direct convolution's vectors of so many channels."""
+        return self.gemm.lanes if channels > self.conv.least_lanes else self.conv.least_lanes
+
 
 SSE = Family("sse", Gemm(lanes=4, tile_rows=4), attention=Attention(lanes=4, queries=8))
-AVX2 = Family("avx2", Gemm(), rows=Rows(aligned_from=4096))
+AVX2 = Family("avx2", Gemm(), conv=Conv(spreads_pixels=True), rows=Rows(aligned_from=4096))
 AVX512 = Family(
     "avx512",
     Gemm(lanes=16, registers=32, tile_rows=14, pair_rows=10),
     SmallM(most_rows=14, dot_columns=dict.fromkeys(range(5, 10), 3)),
+    conv=Conv(spreads_pixels=True),
+    quant=Quant(rounded_without_dots=(4,)),
     rows=Rows(aligned_from=4096),
+    reduce=Reduce(vectors_at_once=4),
     attention=Attention(lanes=16, queries=32, keys=12, rows=8),
 )
 NEOVERSE = Family(
@@ -483,11 +574,28 @@ NEOVERSE = Family(
         n_block_prepacked=1024,
         right_bytes=768 * 1024,
         first_cache=16384,
+        halves_row=False,
+        tied_tiles=((6, 4),),
+        ties_panels=False,
+        fetched_rows_sums=NEVER,
+        fetches_panels=False,
+    ),
+    SmallM(
+        nearby=0,
+        streams=1,
+        prefetch_elements=0,
+        prefetch_bytes={512: 1},
+        prefetch_bytes_dots={512: 1, 2048: 2},
+        way_bytes=16 * 1024,
+        sums_apart=8 * 1024,
+        masks_ends=False,
+        dots_one_by_one=True,
     ),
     stencil=Stencil(sums=16, wide=7),
+    quant=Quant(chains=2, takes_two_columns=True, rounded_with_dots=(4, 8)),
     rows=Rows(streams=True, fetches_written=False),
     reduce=Reduce(folded_along=2),
-    move=Move(prefetches=True, scan_aligned_from=0, taken_bytes=2**62, long_rows="row 1"),
+    move=Move(prefetches=True, scan_aligned_from=0, taken_bytes=NEVER, long_rows="row 1"),
     attention=Attention(lanes=4, queries=12, keys=8, rows=12),
 )
 """Arm, tuned on a Neoverse-N1."""

@@ -114,24 +114,43 @@ def has_rounding() -> bool:
     return IS_ARM or has_feature("sse4.1")
 
 
+def multiplies_by_lane() -> bool:
+    """Whether arithmetic takes a factor from a lane of a vector, as an Arm's; an x86 spreads it as it is read."""
+    return IS_ARM
+
+
+def has_nan_maximum() -> bool:
+    """Whether one instruction gives the larger of two, NaN where either is, and 0 rather than -0."""
+    return IS_ARM
+
+
+def has_signed_dots() -> bool:
+    """Whether dot instructions take two signed bytes, as SDOT does: `vpdpbusd` takes an unsigned and a signed one."""
+    return IS_ARM
+
+
+def has_dots(lanes: int) -> bool:
+    """Whether the CPU adds up products of bytes by fours, in vectors of so many sums."""
+    if IS_ARM:
+        return has_feature("dotprod")
+    if lanes == 16:
+        return has_feature("avx512vnni")
+    return has_feature("avxvnni") or (has_feature("avx512vnni") and has_feature("avx512vl"))
+
+
+def multiplies_bytes(lanes: int) -> bool:
+    """Whether bytes are multiplied by fours, in vectors of so many sums: by dot instructions, or by an x86's pairs."""
+    return has_dots(lanes) or (not IS_ARM and (lanes < 16 or has_feature("avx512bw")))
+
+
+def has_matrices() -> bool:
+    """Whether the CPU has registers of matrices of bytes."""
+    return not IS_ARM and has_feature("amx-int8") and has_feature("avx512vnni")
+
+
 def rounds_to_float16() -> bool:
     """Whether the CPU rounds float64 to float16 in one step."""
     return IS_ARM or has_feature("avx512fp16")
-
-
-def multiplies_rounded(bits: int) -> bool:
-    """Whether rows of bytes by weights of few bits take less time than others, however many rows there are.
-
-    A row by 4096 x 4096 of 4 bits takes a Neoverse-N1 0.42 ms so, and 0.95 of FLOAT32.
-    """
-    if IS_ARM:
-        return has_feature("dotprod")
-    return bits == 4 and has_feature("avx512bw") and not has_feature("avx512vnni")
-
-
-def reads_pixels() -> bool:
-    """Whether the CPU spreads a number as it reads it, at no cost: an x86, whose vectors have 8 lanes or more."""
-    return not IS_ARM and has_feature("avx2")
 
 
 def has_lanes() -> bool:

@@ -14,7 +14,7 @@ from anydml.core.enums import DataType
 from anydml.core.late_imports import import_alone
 from anydml.engines.common.routes import REPEATED, Route, first
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.features import has_float16, has_fma, has_rounding, reads_pixels
+from anydml.engines.cpu.features import has_float16, has_fma, has_rounding
 from anydml.engines.reference import ReferenceEngine
 from anydml.ir.attention import Attend
 from anydml.ir.blocked_weights import match_rounded_weights, match_weights
@@ -85,10 +85,6 @@ MOST_TAPS = 64
 """Elements of a window of the stencil."""
 LONGEST_WINDOW = 128
 """Taps of a direct convolution: the longest chain of sums of a microkernel."""
-LEAST_LANES = 8
-"""Channels that fill a vector at least."""
-LEAST_PLACES = 4
-"""Pixels of a line from which on it is worth a tile."""
 
 
 def is_stencil(verb: Reduce) -> bool:
@@ -113,7 +109,7 @@ def is_nhwc_pooling(verb: Reduce) -> bool:
     taps, lines of 4 pixels or more, channels by fours, and no windows of 64 channels and more that lie apart.
     """
     folds = _folds(verb)
-    is_ours = reads_pixels() and len(folds) == 1 and folds[0].op in ("fold_max", "fold_min", "fold_sum")
+    is_ours = figures().conv.spreads_pixels and len(folds) == 1 and folds[0].op in ("fold_max", "fold_min", "fold_sum")
     is_ours = is_ours and not verb.also and verb.is_by_row and all(verb.sizes)
     is_ours = is_ours and folds[0].args[0].op == "load" and folds[0].type is DataType.FLOAT32
     return is_ours and import_alone(f"{_PACKAGE}.conv.nhwc").match_nhwc_pooling(verb) is not None
@@ -140,11 +136,10 @@ def is_direct(verb: Reduce, constants: frozenset[str]) -> bool:
 
 
 def _fills_vectors(sizes: tuple[int, ...]) -> bool:
-    lanes = figures().gemm.lanes if sizes[CHANNEL] > LEAST_LANES else LEAST_LANES
     return (
-        sizes[CHANNEL] % lanes == 0
+        sizes[CHANNEL] % figures().lanes_for(sizes[CHANNEL]) == 0
         and 1 < sizes[DOWN] * sizes[BESIDE] <= LONGEST_WINDOW
-        and sizes[PLACE] >= LEAST_PLACES
+        and sizes[PLACE] >= figures().conv.least_places
     )
 
 
@@ -154,7 +149,8 @@ def _is_convolution(verb: Reduce, constants: frozenset[str]) -> bool:
 
 def _filters(verb: Reduce, constants: frozenset[str]) -> Contraction | None:
     """A sum of products of FLOAT32, of which one factor is a constant, where the CPU reads pixels at no cost."""
-    found = match_contraction(verb) if _is_packed(verb, constants) and reads_pixels() and all(verb.sizes) else None
+    is_ours = figures().conv.spreads_pixels and _is_packed(verb, constants) and all(verb.sizes)
+    found = match_contraction(verb) if is_ours else None
     if found is None or found.fold.type is not DataType.FLOAT32 or not found.left.op == found.right.op == "load":
         return None
     tensors = {verb.sources[int(factor.value)].tensor for factor in (found.left, found.right)}
@@ -188,7 +184,7 @@ def is_padded_nhwc(verbs: Sequence[Primitive], constants: frozenset[str]) -> boo
         return False
     is_depthwise = last.sizes[CHANNEL] == last.sizes[INPUT] == 1 < last.sizes[GROUP]
     channels = last.sizes[GROUP if is_depthwise else CHANNEL]
-    return channels >= LEAST_LANES and last.sizes[PLACE] >= LEAST_PLACES
+    return channels >= figures().conv.least_lanes and last.sizes[PLACE] >= figures().conv.least_places
 
 
 def is_bordered(verbs: Sequence[Primitive], _constants: frozenset[str]) -> bool:

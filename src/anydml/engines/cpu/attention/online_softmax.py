@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.core.enums import DataType
 from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text, write_tree
 from anydml.engines.cpu.codegen.function import Function, Value, vector_of
-from anydml.engines.cpu.features import IS_ARM
+from anydml.engines.cpu.features import has_nan_maximum
 from anydml.engines.cpu.rows.row import givens, load_leaf
 from anydml.ir.expressions import fold, load
 from anydml.ir.numerics.exponential import exp
@@ -129,7 +129,7 @@ class Soften:
         return list(map(self._larger, largest, each))
 
     def _larger(self, a: Value, b: Value) -> Value:
-        return self.f.overloaded("maximum", a, b) if IS_ARM else self.f.select(a < b, b, a)
+        return self.f.overloaded("maximum", a, b) if has_nan_maximum() else self.f.select(a < b, b, a)
 
     def _powers(self, keys: list[Value], totals: list[Value]) -> list[Value]:
         powers = self._power(

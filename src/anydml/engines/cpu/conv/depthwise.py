@@ -14,8 +14,7 @@ from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.conv.input_lines import find_lines
 from anydml.engines.cpu.conv.stencil import DOT_LANES, MOST, Taps, make_stencil, suits_sdot, suits_vnni
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.features import IS_ARM, has_feature
-from anydml.engines.cpu.gemm.blocking import has_dots, tile_for
+from anydml.engines.cpu.features import has_dots, has_feature, multiplies_by_lane
 from anydml.engines.cpu.gemm.operands import Operands
 from anydml.engines.cpu.gemm.work_item import WorkItems, make_stage, record_of, stack_words
 from anydml.engines.cpu.launch.program import KernelProgram
@@ -42,17 +41,11 @@ if TYPE_CHECKING:
 # How taps walk over a plane: rows and vectors at once, and whether windows that reach past the input are read so.
 
 
-WIDEST = 16
-"""Lanes of the blocks of an x86 with 32 registers."""
-DOT_ROWS = (4, 8)
-"""Rows at once of VNNI's blocks, at least and at most."""
-
-
 def in_blocks(taps: Taps, rows: int, columns: int) -> Taps:
     """Taps with blocks that suit planes, or parts of some, of so many results."""
     needed = -(-columns // taps.lanes)
     if taps.is_by_line:
-        together, vectors = 4, min(2, needed)
+        together, vectors = figures().stencil.fold_rows, min(figures().stencil.fold_vectors, needed)
     else:
         of = figures().stencil
         size = max(taps.lanes // figures().gemm.lanes, 1)  # registers of a vector: bytes are summed as 32 bits
@@ -75,10 +68,10 @@ def suits_wide(taps: Taps) -> bool:
 
 def in_wide_blocks(taps: Taps, rows: int, columns: int, line: int, left: int | None = None) -> Taps:
     """Taps for such a text, with blocks that suit parts of so many rows."""
-    lanes = WIDEST if columns > WIDEST // 2 else WIDEST // 2
+    of = figures().stencil
+    lanes = of.wide_lanes if columns > of.wide_lanes // 2 else of.wide_lanes // 2
     needed = -(-columns // lanes)
     is_rolling = taps.down == taps.below == 1 < taps.rows
-    of = figures().stencil
     wide = min(of.rolling_sums // taps.rows, of.rolling_across) if is_rolling else of.wide
     vectors = -(-needed // -(-needed // wide))
     most = 0 if is_rolling else min(of.wide_sums // vectors, of.most_rows, rows)
@@ -90,7 +83,7 @@ def in_wide_blocks(taps: Taps, rows: int, columns: int, line: int, left: int | N
 
 def in_dot_blocks(taps: Taps, rows: int) -> Taps:
     """Taps for VNNI, with so many rows of a part at once that as few as can be are computed twice."""
-    least, most = (min(count, rows) for count in DOT_ROWS)
+    least, most = (min(count, rows) for count in figures().stencil.dot_rows)
     together = min(range(least, most + 1), key=lambda some: (-(-rows // some) * some, -some))
     return taps._replace(lanes=DOT_LANES, vectors=1, together=together, left=None, over=0, by_lane=False, is_dot4=True)
 
@@ -282,12 +275,8 @@ class _PlaneWalk(WorkItems):
 
 F32, I32 = DataType.FLOAT32, DataType.INT32
 _BYTES = (DataType.INT8, DataType.UINT8)
-BYTES = 8
-"""Bytes at once at least: as many of 16 bits fill a vector of an Arm's."""
 FAR = 16
 """The distances of taps at most: what is further apart is no window, and each has a kernel of its own."""
-TOGETHER = 4
-"""Rows of a part at least."""
 
 
 class _Found(NamedTuple):
@@ -366,17 +355,18 @@ def _is_byte(fold: Expr, term: Expr) -> bool:
 def _taps(sides: Operands, found: _Found, lines: InputLines) -> Taps | None:
     sizes = sides.found.sizes
     (rows,), (columns,) = sides.rows, sides.columns
-    lanes = tile_for("f32", MOST).lanes
-    lanes = lanes if found.x.type is F32 else max(lanes, BYTES)
+    of, lanes = figures().stencil, figures().gemm.lanes
+    lanes = lanes if found.x.type is F32 else max(lanes, of.byte_lanes)
     while 4 < lanes > sizes[columns]:
         lanes //= 2
-    is_long = lanes <= sizes[columns] <= figures().gemm.result_bytes // (8 * TOGETHER) and sizes[rows] >= TOGETHER
+    most = figures().gemm.result_bytes // (8 * of.part_rows)
+    is_long = lanes <= sizes[columns] <= most and sizes[rows] >= of.part_rows
     distances = (lines.down, lines.step, lines.below, lines.beside)
     if not (is_long and lines.pitch and lines.step in (1, 2)) or max(map(abs, distances)) > FAR:
         return None
     height, width = (1, *(sizes[k] for k in sides.folded))[-2:]
     kind = kind_of(found.x.type)
-    return Taps(found.op, height, width, *distances, lanes, IS_ARM, kind, epilogue=_epilogue(sides))
+    return Taps(found.op, height, width, *distances, lanes, multiplies_by_lane(), kind, epilogue=_epilogue(sides))
 
 
 def _epilogue(sides: Operands) -> Epilogue | None:
@@ -396,7 +386,8 @@ def _program(sides: Operands, found: _Found, taps: Taps, lines: InputLines) -> K
     target = sides.target
     results = [*sides.lies(sides.finish), target]
     is_whole = all(lie.strides[rows] == lie.strides[columns] * line for lie in results)
-    parts = min(max(-(-height * line // figures().stencil.part), 1), height // TOGETHER)
+    of = figures().stencil
+    parts = min(max(-(-height * line // of.part), 1), height // of.part_rows)
     taps = in_blocks(taps, height // parts, line)
     is_vnni = suits_vnni(taps) and has_feature("avx512vnni") and has_feature("avx512bw")
     is_wide = suits_wide(taps) and not lines.fill
@@ -413,7 +404,7 @@ def _program(sides: Operands, found: _Found, taps: Taps, lines: InputLines) -> K
         framing = {"frame_size": lines.width * lines.x.width}
     elif lines.outside is not None:  # lines are copied with their margins
         pitch = max(far, lines.left + lines.width) * lines.x.width
-        parts = min(max(parts, -(-height * taps.down * pitch // figures().stencil.margin_bytes)), height // TOGETHER)
+        parts = min(max(parts, -(-height * taps.down * pitch // of.margin_bytes)), height // of.part_rows)
         reach = (taps.rows - 1) * taps.below + 1
         size = ((-(-height // parts) - 1) * taps.down + reach) * pitch
         if size > workspace().sums_at - figures().gemm.result_bytes - 4096:
@@ -437,7 +428,7 @@ def _program(sides: Operands, found: _Found, taps: Taps, lines: InputLines) -> K
         if bits == WEIGHTS | WEIGHTS_SIGNED and counts[0] == 1 and pair[1] == 1:
             bits, own = AS_THEY_LIE, own._replace(has_bytes=True)
         dots = _kernel(own)
-    elif suits_sdot(taps) and has_dots(tile_for("i32", MOST).lanes):
+    elif suits_sdot(taps) and has_dots(figures().gemm.lanes):
         dots = _kernel(taps._replace(is_dot4=True))
     words = {
         "rows": height, "line": line, "parts": parts, "down": down, "pitch": pitch, "tap_rows": counts[0],

@@ -15,7 +15,6 @@ from anydml.engines.cpu.conv.input_lines import find_lines
 from anydml.engines.cpu.conv.microkernel import DirectTile, make_direct_tile
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.blocking import CHAIN
-from anydml.engines.cpu.gemm.epilogue import SHORT
 from anydml.engines.cpu.gemm.operands import Operands
 from anydml.engines.cpu.gemm.prepacked import lay_out_places
 from anydml.engines.cpu.gemm.work_item import WorkItems, place_of, record_of, stack_words
@@ -23,7 +22,7 @@ from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.launch.record import LINE, Layout
 from anydml.engines.cpu.rows.walk import VIEWS
-from anydml.engines.cpu.schedules import BATCH, BESIDE, CHANNEL, DOWN, GROUP, INPUT, LEAST_LANES, PLACE, ROW
+from anydml.engines.cpu.schedules import BATCH, BESIDE, CHANNEL, DOWN, GROUP, INPUT, PLACE, ROW
 from anydml.engines.cpu.threads.scratch import workspace
 from anydml.ir.contraction import match_contraction
 from anydml.ir.epilogue import COLUMN, find_epilogue, is_cheap
@@ -176,7 +175,6 @@ class _BlockWalk(WorkItems):
 # Row blocks of a convolution: its dimensions, the shape of its tiles, and how work is cut, whatever way pictures lie.
 
 
-MOST_VECTORS = 4
 ROWS, PLACES = (ROW, DOWN), (PLACE, BESIDE)
 """Dimensions of the output's rows and of the places of one, each with that of its taps."""
 
@@ -204,11 +202,10 @@ class Shape(NamedTuple):
 
 def shape_of(sides: Operands) -> Shape:
     """The tile that takes the least time."""
-    registers = figures().gemm.registers
-    lanes = figures().gemm.lanes if sides.n > LEAST_LANES else LEAST_LANES
+    registers, lanes = figures().gemm.registers, figures().lanes_for(sides.n)
     line, rows, found = sides.m, sides.found.sizes[ROW], []
     is_whole = sides.target.strides[ROW] == sides.target.strides[PLACE] * line
-    for vectors in range(1, min(MOST_VECTORS, -(-sides.n // lanes)) + 1):
+    for vectors in range(1, min(figures().conv.most_vectors, -(-sides.n // lanes)) + 1):
         most = (registers - 2 - vectors) // vectors
         across = -(-line // most)
         lines = max(min(most // line, rows), 1) if is_whole else 1
@@ -431,7 +428,8 @@ def _epilogue(sides: Operands) -> Epilogue | None:
     target = sides.target
     if target.width != 4 or target.strides[PLACE] != 4 or not is_cheap(sides.finish):
         return None
-    found = find_epilogue(sides, (BATCH, ROW, PLACE), (CHANNEL,), longest=SHORT, may_read=("", COLUMN))
+    longest, may_read = figures().gemm.epilogue_nodes, ("", COLUMN)
+    found = find_epilogue(sides, (BATCH, ROW, PLACE), (CHANNEL,), longest=longest, may_read=may_read)
     return found if found is not None and len(found.leaves) < VIEWS else None
 
 
@@ -455,7 +453,7 @@ def _program(sides: Operands, epilogue: Epilogue, lines: InputLines, constants: 
     together = -(-channels // parts)
     last = (channels - (parts - 1) * together) * sizes[DOWN]
     walk = (sizes[BESIDE], lines.down * copy.pitch if shape.lines > 1 else 0, 4 * lines.step, 4 * lines.beside)
-    tile = DirectTile(*shape, width, *walk, fetches=units.fetches)
+    tile = DirectTile(*shape, width, *walk, fetches=units.fetches, soon=figures().conv.prefetch_lines)
     tiles = tiles_of(sides, shape, tile, epilogue, is_cut=parts > 1, chain=sizes[DOWN] if is_few else 0, last=last)
     own = {
         "channels": channels, "panels": count, "x_step": lines.x.strides[INPUT],

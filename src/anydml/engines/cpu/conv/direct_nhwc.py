@@ -14,7 +14,6 @@ from anydml.engines.cpu.conv.input_lines import find_lines
 from anydml.engines.cpu.conv.microkernel import DirectTile
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.gemm.blocking import CHAIN
-from anydml.engines.cpu.gemm.epilogue import SHORT
 from anydml.engines.cpu.gemm.operands import Operands
 from anydml.engines.cpu.gemm.prepacked import lay_out_places
 from anydml.engines.cpu.gemm.work_item import place_of
@@ -92,12 +91,6 @@ def make_nhwc_lines(line: NhwcLine) -> str:
 # read them as they lie. Filters are for all channels, for a group of them, or for each channel by itself.
 
 
-LONGEST = 32
-"""The same where no number up to that divides a run of steps."""
-LEAST_PIECE = 3
-"""Steps of a piece at least, where there are as many."""
-
-
 def plan_direct_nhwc(primitives: Sequence[Primitive], constants: frozenset[str]) -> KernelProgram | None:
     """Pictures whose padding is made for a convolution alone, and that; None for others."""
     last, padded = match_padded_reduce(primitives) or (None, None)
@@ -138,7 +131,8 @@ def _epilogue(sides: Operands) -> Epilogue | None:
     columns = (GROUP, CHANNEL)  # channels lie side by side, those of a group after those of the group before
     if sides.target.width != 4 or not sides.is_packed(sides.target, columns) or not is_cheap(sides.finish):
         return None
-    found = find_epilogue(sides, (BATCH, ROW, PLACE), columns, longest=SHORT, may_read=("", COLUMN))
+    longest, may_read = figures().gemm.epilogue_nodes, ("", COLUMN)
+    found = find_epilogue(sides, (BATCH, ROW, PLACE), columns, longest=longest, may_read=may_read)
     return found if found is not None and len(found.leaves) < VIEWS else None
 
 
@@ -164,10 +158,11 @@ def _walk(sides: Operands, lines: InputLines, copy: NhwcLine, *, is_each: bool) 
     channels = sizes[INPUT]
     is_whole = sizes[BESIDE] == 1 or beside == 4 * channels
     run = channels * sizes[BESIDE] if is_whole else channels
-    steps = max((k for k in range(1, figures().conv.piece + 1) if run % k == 0), default=1)
-    if steps < min(LEAST_PIECE, run):
-        steps = max(k for k in range(1, LONGEST + 1) if run % k == 0)
-    if steps < min(LEAST_PIECE, run):
+    of = figures().conv
+    steps = max((k for k in range(1, of.piece + 1) if run % k == 0), default=1)
+    if steps < min(of.least_piece, run):
+        steps = max(k for k in range(1, of.longest_piece + 1) if run % k == 0)
+    if steps < min(of.least_piece, run):
         return None
     if is_whole:
         return _Walk((sizes[DOWN], run // steps), (down, 4 * steps), steps, 4)
@@ -197,7 +192,7 @@ def _program(
     together = -(-walk.pieces // parts)
     tile = DirectTile(
         *shape, width, walk.steps, lines.down * line if shape.lines > 1 else 0, lines.step * pitch, walk.beside,
-        fetches=units.fetches and not is_each, soon=figures().conv.nhwc_prefetch_lines, is_beside=True, is_each=is_each,
+        fetches=units.fetches and not is_each, soon=figures().conv.prefetch_lines_nhwc, is_beside=True, is_each=is_each,
     )  # fmt: skip
     last = walk.pieces - (parts - 1) * together
     tiles = direct.tiles_of(sides, shape, tile, epilogue, is_cut=parts > 1, last=last)

@@ -90,9 +90,6 @@ class PiecesTile(RegisterTile):
 SPREAD, EACH = "spread", "each"
 UNROLLED = 4
 """Steps at once."""
-TOGETHER = 2
-"""Rows that are fetched at once: sums of few steps have no time for one after the other. 64 channels into 256 of
-56 x 56, 1 x 1, take 0.91 ms so, and 1.05 by one (a Xeon)."""
 PIECE = 24
 """Bytes of a piece in its table."""
 
@@ -205,7 +202,7 @@ class _PixelTile(PiecesTile):
             found.append((f.stack("i64", align=8), step, size, is_written))
             f.store(start, found[-1][0])
         self.rows_left = f.stack("i64", align=8)
-        f.store(-(-tile.rows // TOGETHER), self.rows_left)
+        f.store(-(-tile.rows // figures().conv.prefetch_rows), self.rows_left)
         return found
 
     def _fetch_ahead(self) -> None:
@@ -218,7 +215,7 @@ class _PixelTile(PiecesTile):
             f.store(left - 1, self.rows_left)
             for place, step, size, is_written in self.ahead:
                 at = f.load("i64", place)
-                for _ in range(TOGETHER):
+                for _ in range(figures().conv.prefetch_rows):
                     row = f.pointer(at)
                     for byte in (*range(0, size, LINE), size - 1):  # the last line too, where a row begins within one
                         f.prefetch(row + byte, is_written=is_written)
@@ -227,11 +224,6 @@ class _PixelTile(PiecesTile):
 
 
 # Direct convolution: output positions by vectors of output channels, and pieces are the taps of a line.
-
-
-SOON = 2
-"""Lines that are fetched to the second cache at a piece of few taps: of weights for later, or of the input. 512
-channels into 512 of 7 x 7, 3 x 3, take 1.81 ms so, and 2.41 without (one thread, 16 lanes)."""
 
 
 class DirectTile(NamedTuple):
@@ -257,7 +249,7 @@ class DirectTile(NamedTuple):
     """Whether weights of later taps are fetched to the first cache."""
     chain: int = 0
     """Pieces after which sums are put down; 0 where that is after all."""
-    soon: int = SOON
+    soon: int = 0
     """Lines that are fetched to the second cache at each piece."""
     ahead: int = 0
     """Channels of the target that are fetched at each piece."""

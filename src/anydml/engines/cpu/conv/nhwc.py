@@ -31,18 +31,8 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Reduce
 
 
-LEAST_ROWS = 4
-"""Places of a line from which on it is worth a tile."""
-LEAST_STEPS = 3
-"""Numbers of a place that lie side by side at least."""
-FEW_STEPS = 8
-"""Steps of a piece up to which its tile takes all of them at once."""
-LONGEST = 160
-"""Nodes of what is computed from sums at most where they are: rows of maps would take the few channels of a place."""
 TAPS = CHAIN
 """Numbers of a channel that are folded at most."""
-ROWS = 4096
-"""Rows for which a CPU's own tile is taken."""
 
 
 class NhwcOperands(Operands):
@@ -57,7 +47,7 @@ class NhwcOperands(Operands):
         # Channels with numbers of their own gain nothing by more places, and lose by those far apart: 960 of eight
         # times 7 x 7, 5 x 5, take 1.1 ms by places of a line, and 2.2 by those of eight pictures.
         is_each = any(self.lie(self.left).strides[k] for k in found.columns)
-        fills = LEAST_ROWS if is_each else tile_for("f32", ROWS).rows
+        fills = figures().conv.least_places if is_each else tile_for("f32").rows
         self.rows = max(reversed(rows), key=lambda run: min(self.count(run), fills), default=())
         columns = self.runs(found.columns, [self.lie(self.right), *results])
         self.columns = columns[-1] if columns else ()
@@ -66,7 +56,7 @@ class NhwcOperands(Operands):
     @cached_property
     def epilogue(self) -> Epilogue | None:
         """The value computed from sums where they are."""
-        return epilogue_of(self, LONGEST)
+        return epilogue_of(self, figures().conv.epilogue_nodes)
 
 
 def plan_nhwc(primitive: Reduce, constants: frozenset[str]) -> KernelProgram | None:
@@ -135,18 +125,18 @@ def _channel(primitive: Reduce, x: Expr, among: tuple[int, ...]) -> int | None:
 
 
 def _suits(sides: NhwcOperands, reads: str) -> bool:
-    x, target = sides.lie(sides.left), sides.target
+    x, target, of = sides.lie(sides.left), sides.target, figures().conv
     views = len(sides.lies(sides.finish))
-    is_ours = sides.m >= LEAST_ROWS and target.width == 4 and target.along(sides.columns) == 4 and views < VIEWS
+    is_ours = sides.m >= of.least_places and target.width == 4 and target.along(sides.columns) == 4 and views < VIEWS
     is_ours = is_ours and len(sides.batch) <= OUTER_RANK and all(x.strides[k] > 0 for k in sides.folded)
     if reads == SPREAD:
         # Places that share lines of the first cache are packed as a product's rows are, if a window has one: 1,024
         # channels into 256 of eight times 14 x 14 take 9.2 ms as they lie, and 7.6 so (a Xeon).
-        is_ours = is_ours and (_pieces(sides)[0] != () or x.along(sides.rows) % figures().conv.crowded != 0)
-        return is_ours and sides.n >= tile_for("f32", ROWS).lanes and _pieces(sides)[2] >= min(LEAST_STEPS, sides.k)
+        is_ours = is_ours and (_pieces(sides)[0] != () or x.along(sides.rows) % of.crowded != 0)
+        return is_ours and sides.n >= figures().gemm.lanes and _pieces(sides)[2] >= min(of.least_piece, sides.k)
     # Channels lie side by side, and no window goes along them.
     is_whole = sides.n % 4 == 0 and all(x.strides[k] >= 4 * sides.n for k in sides.folded)
-    is_wide = sides.n >= figures().conv.window_channels
+    is_wide = sides.n >= of.window_channels
     return is_ours and is_whole and sides.k <= TAPS and not (is_wide and _are_apart(sides))
 
 
@@ -159,7 +149,7 @@ def _are_apart(sides: NhwcOperands) -> bool:
 
 def _tile(sides: NhwcOperands, reads: str) -> Tile:
     """Rows that divide a line into equal parts."""
-    own = tile_for("f32", ROWS)
+    own = tile_for("f32")
     lanes = own.lanes
     # A tile that computes results from sums writes as many channels as there are; others write whole vectors.
     while reads != SPREAD and (sides.n < lanes or (sides.n % lanes and sides.epilogue is None)):
@@ -171,7 +161,8 @@ def _tile(sides: NhwcOperands, reads: str) -> Tile:
     if reads != SPREAD:
         vectors = min(own.vectors, -(-sides.n // lanes))
     length = _pieces(sides)[2] if reads == SPREAD else 0
-    return Tile(rows, vectors, lanes, 0, by_lane=False, reads=reads, steps=length if length <= FEW_STEPS else 0)
+    steps = length if length <= figures().conv.piece else 0
+    return Tile(rows, vectors, lanes, 0, by_lane=False, reads=reads, steps=steps)
 
 
 def _pieces(sides: NhwcOperands) -> tuple[tuple[int, ...], tuple[int, ...], int]:

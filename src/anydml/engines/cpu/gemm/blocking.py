@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.engines.cpu.build import kernel_for
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.features import IS_ARM, has_feature
+from anydml.engines.cpu.features import has_dots, has_matrices, multiplies_by_lane, multiplies_bytes
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.kernel import Kernel
@@ -89,13 +89,10 @@ class Tile(NamedTuple):
 
     @property
     def is_tied(self) -> bool:
-        """Whether LLVM reads steps ahead that it has no registers for, unless every step's sums are waited for.
-
-        6 x 64 x 128 takes 3.0 us so, and 3.2 spilled (Arm Neoverse-N1); others are a hundredth slower tied.
-        """
-        if self.by_lane:
-            return self.rows == 6 and self.vectors == 4
-        return self.panels > 1 or self.is_apart or self.kind in ("pairs", "small")
+        """Whether LLVM reads steps ahead that it has no registers for, unless every step's sums are waited for."""
+        of = figures().gemm
+        is_short_of_registers = self.panels > 1 or self.is_apart or self.kind in ("pairs", "small")
+        return (self.rows, self.vectors) in of.tied_tiles or (of.ties_panels and is_short_of_registers)
 
 
 class Packing(NamedTuple):
@@ -129,7 +126,11 @@ def tile_kernel(tile: Tile) -> int:
     return kernel_for("tile", "gemm.microkernel:make_microkernel", tile).address
 
 
-def tile_for(kind: str, rows: int) -> Tile:
+MANY = 4096
+"""Rows for which the CPU's own tile is taken."""
+
+
+def tile_for(kind: str, rows: int = MANY) -> Tile:
     """The tile for so many rows: the CPU's own, or one that is lower and wider."""
     of = figures().gemm
     lanes, height, vectors = of.lanes, of.tile_rows, of.tile_vectors
@@ -143,12 +144,12 @@ def tile_for(kind: str, rows: int) -> Tile:
             vectors = most_halved()
     elif 0 < rows % height < height // of.short_panel:  # a last panel of a few rows would wait for its sums
         height = -(-rows // -(-rows // height))
-    return Tile(height, vectors, lanes, -(-height // GROUP) * GROUP, IS_ARM, kind)
+    return Tile(height, vectors, lanes, -(-height // GROUP) * GROUP, multiplies_by_lane(), kind)
 
 
 def halves(kind: str, rows: int) -> bool:
-    """Whether products have sums of their own for some steps: of one row, but for an Arm, whose strips take one."""
-    return rows == 1 and kind != "i32" and not IS_ARM
+    """Whether products have sums of their own for some steps: of one row, where the family has it so."""
+    return rows == 1 and kind != "i32" and figures().gemm.halves_row
 
 
 def most_halved() -> int:
@@ -161,25 +162,5 @@ def matrices_for(rows: int) -> Tile | None:
     if rows < figures().gemm.amx_rows or not has_matrices():
         return None
     height = min(rows, MATRIX_ROWS)
-    return Tile(
-        height, MATRIX_ROWS // MATRIX_SIDE, MATRIX_SIDE, -(-height // MATRIX_SIDE) * MATRIX_SIDE, IS_ARM, "matrices"
-    )
-
-
-def has_dots(lanes: int) -> bool:
-    """Whether the CPU adds up products of bytes by fours, in vectors of so many sums."""
-    if IS_ARM:
-        return has_feature("dotprod")
-    if lanes == 16:
-        return has_feature("avx512vnni")
-    return has_feature("avxvnni") or (has_feature("avx512vnni") and has_feature("avx512vl"))
-
-
-def has_matrices() -> bool:
-    """Whether the CPU has registers of matrices of bytes."""
-    return not IS_ARM and has_feature("amx-int8") and has_feature("avx512vnni")
-
-
-def multiplies_bytes(lanes: int) -> bool:
-    """Whether bytes are multiplied by fours, in vectors of so many sums: by dot instructions, or by an x86's pairs."""
-    return has_dots(lanes) or (not IS_ARM and (lanes < 16 or has_feature("avx512bw")))
+    pitch = -(-height // MATRIX_SIDE) * MATRIX_SIDE
+    return Tile(height, MATRIX_ROWS // MATRIX_SIDE, MATRIX_SIDE, pitch, by_lane=False, kind="matrices")

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text, write_node
 from anydml.engines.cpu.codegen.function import vector_of
+from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.launch.record import LINE
 from anydml.engines.cpu.rows.row import givens
 from anydml.ir.contraction import SUM_BYTES
 from anydml.ir.epilogue import COLUMN, FOLD, ROW, find_epilogue, is_cheap
@@ -128,35 +130,26 @@ class EpilogueText:
 # Epilogues, planned: the values that tiles compute from their sums, and the layout of what they read.
 
 
-CACHE_LINE = 64
-"""Bytes of a line of the cache."""
-SHORT = 24
-"""Operations at most that are written for each vector of a tile."""
-
-
 def fills_lines(tile: Tile) -> bool:
     """Whether a row of a tile fills lines of the cache, so that it may be written where results lie.
 
-    An Arm's does not: ResNet-50 takes 248 ms so, and 242 where whole rows are written (one thread of a Neoverse-N1).
-    Products that end in a bias and a rectifier take 16 lanes nine tenths of the time.
+    Products that end in a bias and a rectifier take 16 lanes nine tenths of the time so. Three vectors of 4 lanes are
+    no line: ResNet-50 takes 248 ms so, and 242 where whole rows are written (one thread of a Neoverse-N1).
     """
-    return tile.vectors * tile.lanes * 4 % CACHE_LINE == 0
+    return tile.vectors * tile.lanes * 4 % LINE == 0
 
 
-def epilogue_of(sides: Operands, longest: int = SHORT) -> Epilogue | None:
-    """The value computed from sums where they are, if it is short, and its reads lie as the results do.
+def epilogue_of(sides: Operands, longest: int = 0) -> Epilogue | None:
+    """The value computed from sums where they are, if it is short or has so many nodes at most, and its reads lie as
+    the results do.
 
     A function of an element alone would be computed for every tile: it is left to rows, which compute it once.
     """
-    is_packed = sides.target.along(sides.columns) == sides.target.width
-    if (
-        sides.finish is sides.sum
-        or not is_packed
-        or not is_cheap(sides.finish, None if longest == SHORT else sides.sum)
-    ):
+    is_packed, short = sides.target.along(sides.columns) == sides.target.width, figures().gemm.epilogue_nodes
+    if sides.finish is sides.sum or not is_packed or not is_cheap(sides.finish, sides.sum if longest else None):
         return None
-    found = find_epilogue(sides, sides.rows, sides.columns, longest=longest)
-    is_long = len(list(walk(sides.finish))) > SHORT or not is_cheap(sides.finish)
+    found = find_epilogue(sides, sides.rows, sides.columns, longest=longest or short)
+    is_long = len(list(walk(sides.finish))) > short or not is_cheap(sides.finish)
     return None if found is None else found._replace(is_long=is_long)
 
 

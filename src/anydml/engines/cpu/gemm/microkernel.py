@@ -165,7 +165,7 @@ class Microkernel(RegisterTile):
         """Bytes of a column's step."""
         self.row_bytes = 4 * (tile.rows if tile.is_lined else tile.pitch * (2 if tile.kind == "pairs" else 1))
         """Of a step of all packed rows."""
-        self.fetches_rows = not tile.by_lane and len(self.keys) >= figures().gemm.fetched_rows_sums
+        self.fetches_rows = len(self.keys) >= figures().gemm.fetched_rows_sums
         self.fetches_next = (tile.is_lined or tile.is_apart) and tile.panels == 1
 
     def write(self) -> str:

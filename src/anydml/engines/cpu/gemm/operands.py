@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from anydml.core.enums import DataType
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.gemm.blocking import multiplies_bytes, tile_for
+from anydml.engines.cpu.features import multiplies_bytes
 from anydml.engines.cpu.gemm.work_item import Section, place_of, section_of
-from anydml.engines.cpu.rows.map import VECTOR, Shape, lanes_of, row_kernel, row_letter, widest_of, word_of
+from anydml.engines.cpu.rows.map import Shape, lanes_of, row_kernel, row_letter, widest_of, word_of
 from anydml.engines.cpu.rows.row import givens
 from anydml.ir.contraction import StridedContraction, StridedOperand, byte_less_zero
 from anydml.ir.trees import walk
@@ -42,14 +42,6 @@ SUM_KINDS = {DataType.FLOAT32: "f32", DataType.INT32: "i32", DataType.UINT32: "i
 """Types of sums; integers wrap, whatever their sign."""
 
 
-FEW = 64
-"""Rows or columns that are too few for a product of windows: others may be counted with them."""
-LONGER = 4
-"""Times that there are more with those, from which on it is so for less than that many too."""
-LINES = 512
-"""Columns of a line, as a target with gaps has them, up to which a product takes several lines together."""
-
-
 def element_of(factor: Expr) -> Expr:
     """The load that a factor is, or is converted from."""
     is_half = factor.op == "cast" and factor.args[0].type is DataType.FLOAT16
@@ -77,7 +69,8 @@ def map_section(
     """The section of a map's rows over some views, the last of which is written."""
     nodes = list(walk(value))
     letters = letters_of(steps, lies)
-    shape = Shape(tuple(leaves), letters, lanes_of(nodes, widest_of(nodes), letters, VECTOR), stream=False)
+    lanes = lanes_of(nodes, widest_of(nodes), letters, figures().rows.vector_bytes)
+    shape = Shape(tuple(leaves), letters, lanes, stream=False)
     address = row_kernel((value,), shape).address if is_written else 0
     return section_of(address, lies, steps, [word_of(node) for node in givens(nodes)], across, batch)
 
@@ -101,7 +94,7 @@ class Operands(StridedContraction):
     def window(self, factor: Expr) -> Expr:
         """The load of a factor that may be windows: of bytes too, less a number, where the CPU multiplies those."""
         leaf, found = element_of(factor), [byte_less_zero(one) for one in (self.left, self.right)]
-        if leaf.op == "load" or self.kind != "i32" or None in found or not multiplies_bytes(tile_for("i32", FEW).lanes):
+        if leaf.op == "load" or self.kind != "i32" or None in found or not multiplies_bytes(figures().gemm.lanes):
             return leaf
         byte, zero = found[factor is self.right]  # type: ignore[misc]  # neither is None
         return leaf if any(any(lie.strides) for lie in self.lies(zero)) else byte
@@ -188,10 +181,10 @@ class MergedOperands(Operands):
 
     def _lined(self, merged: Sequence[_Merged]) -> int | None:
         """The side, rows or columns, whose lines are taken together: there are few in one."""
-        found = []
+        found, most = [], figures().gemm.line_columns
         for number, factor in enumerate((self.left, self.right)):
             own, lines = self.count(merged[number][0]), self._lines(number)[0]
-            is_ours = self.windows in (None, factor) and own <= LINES and self.count(lines) >= 2 * own
+            is_ours = self.windows in (None, factor) and own <= most and self.count(lines) >= 2 * own
             inner = self.runs(lines, [self.target])
             if is_ours and len(inner) == 2 and self.target.along(lines) == self.target.width:
                 found.append((number, self.count(inner[1]), self.target.along(inner[0])))
@@ -215,11 +208,13 @@ class MergedOperands(Operands):
         """
         found = self.found
         (rows, _), (columns, _), (_, unmerged) = merged
+        of = figures().gemm
         for factor, own in ((self.left, rows), (self.right, columns)):
             other = self.right if factor is self.left else self.left
             lies = [*self.lies(other, self.finish), self.target]
             whole = self.merge(found.rows if factor is self.left else found.columns, lies)[0]
-            is_longer = self.count(own) <= FEW and self.count(whole) > min(FEW, LONGER * self.count(own))
+            few, count = of.window_rows, self.count(own)
+            is_longer = count <= few and self.count(whole) > min(few, of.window_rows_times * count)
             if self.window(factor).op != "load" or self.merge(found.folded, lies)[1]:
                 continue
             if unmerged or is_longer:

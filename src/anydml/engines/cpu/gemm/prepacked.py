@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.core.enums import DataType
 from anydml.engines.cpu.gemm.blocking import FOUR, tile_for
 from anydml.engines.cpu.gemm.operands import element_of
-from anydml.engines.cpu.gemm.selection import SIDE, int8_of, operands_of, plan_tiles, reads_once, tile_of
+from anydml.engines.cpu.gemm.selection import int8_of, operands_of, plan_tiles, reads_once, tile_of
 from anydml.ir.contraction import StridedOperand
 from anydml.ir.expressions import coordinate, fetch, fold, given, load, maximum, minimum, where
 from anydml.ir.patterns import copy_of
@@ -54,7 +54,7 @@ def plan_gemm_prepacked(primitive: Reduce, constants: frozenset[str]) -> KernelP
     tile = tile_of(sides)
     if sides.windows is None:
         # Panels of all products are alike, so that a weight is laid out once for any number of rows.
-        wide = tile._replace(vectors=tile_for(sides.kind, SIDE).vectors)
+        wide = tile._replace(vectors=tile_for(sides.kind).vectors)
         panels = lay_out_panels(sides, wide.vectors * wide.lanes, int8_of(sides, wide), constants)
         if panels is not None:
             return plan_tiles(sides, wide, panels)

@@ -13,13 +13,13 @@ from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import kernel_for
 from anydml.engines.cpu.codegen.expressions import find_rare
 from anydml.engines.cpu.families import figures
+from anydml.engines.cpu.features import has_dots
 from anydml.engines.cpu.gemm.blocking import (
     BYTES,
     CHAIN,
     FOUR,
     Packing,
     halves,
-    has_dots,
     letter_of,
     matrices_for,
     most_halved,
@@ -147,7 +147,7 @@ def is_nearby(sides: Operands, tile: Tile) -> bool:
     """Whether tiles read the right factor where it lies, in the second cache."""
     of = figures().small_m
     is_far = sides.m > of.nearby_panels * tile.rows or sides.n * sides.k > of.nearby
-    if tile.by_lane or is_far or sides.windows is not None or sides.right.op != "load":
+    if is_far or sides.windows is not None or sides.right.op != "load":
         return False
     lie = sides.lie(sides.right)
     return lie.width == lie.along(sides.columns) == CELL
@@ -268,10 +268,6 @@ it `is_placed`, sums lie in the target until results are computed from them. Of 
 is one, the last view is a number: bytes are small where it is `most` at most."""
 LEFT, RIGHT = 1, 2
 """The factor that is bounded."""
-SIDE = 4096
-"""Rows for which a CPU's own tile is taken."""
-LINE = 16
-"""Pixels of a line that fill vectors."""
 
 
 def plan_gemm(primitive: Reduce) -> KernelProgram | None:
@@ -302,7 +298,7 @@ def _small_m(sides: Operands, tile: Tile) -> tuple[Section, int]:
     import_alone("anydml.engines.cpu.gemm.small_m")
     from anydml.engines.cpu.gemm.small_m import plan_small_m
 
-    return plan_small_m(sides, tile, is_cut=tile.by_lane and threads_for(sides) > 1)
+    return plan_small_m(sides, tile, is_cut=figures().small_m.streams == 1 and threads_for(sides) > 1)
 
 
 def plan_operands(primitive: Reduce, made: Made, layouts: Mapping[str, Map]) -> KernelProgram | None:
@@ -323,7 +319,8 @@ def operands_of(primitive: Reduce) -> Operands | None:
     # Windows that are multiplied with a single filter, as a depthwise convolution's, are not worth packing: in lines
     # that fill vectors they are read as they lie.
     line = found.sizes[sides.columns[-1]] if sides.columns else 1
-    is_alone = (sides.windows is not None and sides.m == 1 and line >= LINE) or _is_across(sides)
+    is_filled = line >= figures().gemm.window_columns
+    is_alone = (sides.windows is not None and sides.m == 1 and is_filled) or _is_across(sides)
     is_ours = sides.m * sides.n > 1 and not is_alone and not sides.unmerged and len(sides.batch) <= OUTER_RANK
     return sides if is_ours and views[0] and views[1] and max(views) < VIEWS else None
 
@@ -402,7 +399,7 @@ def plan_tiles(
         right_mode = UNPACKED if is_raw else _side_by_side(sides, row_panels) if way == AS_IT_LIES else way
     is_far = right_mode == PANELS or (right_mode == SIDE_BY_SIDE and sides.k * sides.n >= figures().gemm.far)
     is_more = sides.k > units.block or units.columns > 1
-    has_fetches = is_far and is_more and row_panels > 1 and not tile.by_lane
+    has_fetches = is_far and is_more and row_panels > 1 and figures().gemm.fetches_panels
     tile = tile._replace(fetches=has_fetches and tile.kind != "matrices")
     read_lanes = 1 if tile._replace(tail=tail).reads_some else tile.lanes
     is_all = epilogue is not None and sides.k <= units.block  # no other tile is called
@@ -497,4 +494,4 @@ def _factor(
         section, mode = sides.section((), [lie], [step], [on]), AS_IT_LIES
     else:
         lies, section, mode = sides.computed(value, across)
-    return section, mode, Packing(lying or lies, kind, panel, pitch, tile_for(sides.kind, SIDE).lanes)
+    return section, mode, Packing(lying or lies, kind, panel, pitch, figures().gemm.lanes)

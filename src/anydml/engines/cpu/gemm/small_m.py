@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 MASKED = ("float", "i32")
-"""Elements of which an x86 reads some lanes: 1 x 1000 x 1000 takes 180 us so, and 188 lane by lane."""
+"""Elements of which some lanes are read."""
 
 
 class SmallM(NamedTuple):
@@ -134,7 +134,7 @@ class Reader:
                 value = f.insert(value, here + (at + lane) * step, lane)
             return value
         mask = None
-        if letter == "p" and last is not None and scalar in MASKED and not self.shape.by_lane:
+        if letter == "p" and last is not None and scalar in MASKED and figures().small_m.masks_ends:
             left = f.splat(f.cast("trunc", last - at, "i32"), lanes)
             mask, last = f.vector("i32", range(lanes)) < left, None
         if last is None or letter == "r":
@@ -169,18 +169,17 @@ class Strip(Reader):
         """All of it."""
         f, arg, shape, of = self.f, self.arg, self.shape, figures().small_m
         rows, lanes, columns, steps = (shape.rows, shape.lanes, arg["columns"], arg["steps"])
-        is_deep = rows == 1 or (not shape.by_lane and rows * of.streams <= lanes)
-        is_whole = is_deep and not (shape.by_lane and shape.is_cut)
-        depth = (1 if shape.by_lane else of.streams) if is_whole else of.steps
+        is_deep = rows == 1 or 1 < of.streams <= lanes // rows
+        depth = of.streams if is_deep and not shape.is_cut else of.steps
         # Of more rows each factor is read for two vectors: 8 x 768 x 768 takes 140 us so, and 165 by one.
         self.wide = WIDE if is_deep else max(WIDE, 2 * lanes)
         width = figures().gemm.small_m_columns // (1 if is_deep else 1 << (rows - 1).bit_length()) // WIDE * WIDE
         self.pitch = 4 * width + LINE  # whose lines do not share the cache's places
         self.enter(arg["k0"], arg["n0"])
         self.part = arg["room"]
-        if shape.by_lane:
+        if of.way_bytes:
             view = self.views[shape.lie.index("p")][0]
-            self.part += (view + of.arm_apart - arg["room"]) & (of.arm_way - LINE)
+            self.part += (view + of.sums_apart - arg["room"]) & (of.way_bytes - LINE)
         deep = steps - steps % depth
         with f.loop(0, columns, width) as b:
             stop = f.min(b + width, columns)
@@ -209,12 +208,12 @@ class Strip(Reader):
             last = self.arg["columns"] if end is stop else None
             with f.loop(start, end, lanes) as at:
                 prefetched: list[Prefetch] = []
-                if not shape.by_lane:
+                if of.prefetch_elements:
                     prefetched = self.find_soon(at, b, whole, depth, lanes) if start is b else []
                 elif last is None and depth > 1:
                     prefetched = [(depth, at, 0, 2)]
                 elif last is None and shape.rows == 1:
-                    prefetched = [(0, at, far, cache) for far, cache in of.arm_prefetch.items()]
+                    prefetched = [(0, at, far, cache) for far, cache in of.prefetch_bytes.items()]
                 wide = self.compute(step, depth, at, lanes, last, prefetched)
                 self._add_products(step, at - b, [self.parts(each, lanes) for each in wide])
 
@@ -222,7 +221,8 @@ class Strip(Reader):
         """Add some steps' products of all rows to the sums of some columns."""
         f, shape, depth = self.f, self.shape, len(columns)
         # One row has sums for half of the steps each, as in a tile.
-        is_halved = shape.rows == 1 and depth == figures().small_m.streams and self.scalar == "float"
+        is_halved = figures().gemm.halves_row and depth == figures().small_m.streams and self.scalar == "float"
+        is_halved = is_halved and shape.rows == 1
         for i in range(shape.rows):
             factors = [self._factor(step, d, i) for d in range(depth)]
             places = [self.part + self.pitch * i + (on + shape.lanes * j) * 4 for j in range(len(columns[0]))]
@@ -269,10 +269,8 @@ class Dots(Reader):
     def write(self) -> str:
         """All of it."""
         f, arg, rows = self.f, self.arg, self.shape.rows
-        # One row waits for memory alone: on an Arm its columns come one after the other, as they lie, with several sums
-        # each. Those of a few steps wait for their sums: 12 x 1001 of 64 steps take 0.28 ms one by one, and 0.20 by
-        # four. An x86 reads four columns at once sooner than one: 1 x 4096 x 4096 takes 5.8 ms, and 6.6.
-        is_alone = rows == 1 and not self.shape.is_short and self.shape.by_lane
+        # Of one row that waits for memory alone, a column has several sums; those of a few steps wait for their sums.
+        is_alone = rows == 1 and not self.shape.is_short and figures().small_m.dots_one_by_one
         columns = 1 if is_alone else figures().small_m.dot_columns.get(rows, 4 if rows <= 4 else 2)
         self.apart = 4 if is_alone else 1
         self.enter(arg["n0"], 0)
@@ -325,11 +323,11 @@ class Dots(Reader):
         f, shape, arg, of = self.f, self.shape, self.arg, figures().small_m
         now = [f.zero(self.vector)] * len(sums)
         with f.loop(start, stop, WIDE, carry=now) as k:
-            if shape.by_lane:
-                ahead = of.arm_prefetch_dots if shape.rows == 1 else of.arm_prefetch
-                prefetched: list[Prefetch] = [(0, k, far, cache) for far, cache in ahead.items()]
-            else:
+            if of.prefetch_elements:
                 prefetched = self.find_soon(k, 0, self.whole, columns, WIDE)
+            else:
+                ahead = of.prefetch_bytes_dots if shape.rows == 1 else of.prefetch_bytes
+                prefetched = [(0, k, far, cache) for far, cache in ahead.items()]
             parts = [self.parts(x, WIDE) for x in self.compute(n, columns, k, WIDE, prefetched=prefetched)]
             for p in range(WIDE // shape.lanes):
                 on = (k + shape.lanes * p) * 4

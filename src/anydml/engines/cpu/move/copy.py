@@ -189,11 +189,6 @@ def _turn(woven: View, other: View, most: int) -> int | None:
 
 EDGE_BYTES = 16
 """A row's ends, outside the target's whole lines, are copied by so many bytes."""
-AHEAD = 2048
-"""Bytes ahead that the source is fetched where its rows do not follow one another.
-
-A prefetcher that guesses loses its way at each row's end: a block of half by half went from 0.77 of copy speed to
-0.83 to 0.88 (Arm Neoverse-N1)."""
 
 
 def make_row(kind: str, width: int, stream: bool, far: bool) -> Any:
@@ -232,7 +227,7 @@ def make_row(kind: str, width: int, stream: bool, far: bool) -> Any:
     few_back = few * abs(step) - 1 if step < 0 else 0
     move_few = make_move(width, lambda i: few_back + step * i, abs(step), size=EDGE_BYTES)
     spare = 0 if abs(step) == 1 else 1
-    ahead, stride = AHEAD // (span * width), lanes * step * width
+    ahead, stride = figures().move.prefetch_bytes // (span * width), lanes * step * width
 
     def copy_edge(source: int, target: int, begin: int, end: int, source_step: int, kept: int) -> None:
         # Elements begin .. end, the last `kept` of them one by one.

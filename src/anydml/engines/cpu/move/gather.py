@@ -187,8 +187,6 @@ def make_near(kind: str, width: int, clamped: Any) -> Any:
 LINE = 64
 TOGETHER = 2
 """Pieces that are loaded before the first of them is stored."""
-PREFETCH_BYTES = 4096
-"""Rows are fetched so far ahead."""
 
 
 def make_take(kind: str, width: int, checked: bool) -> Any:
@@ -234,6 +232,7 @@ def make_take(kind: str, width: int, checked: bool) -> Any:
 
 def make_ahead(block: Any, clamped: Any) -> Any:
     """A row of tuples that each pick a row of bytes, by block(record, source, target), fetched some rows ahead."""
+    ahead_bytes = figures().rows.fetched_bytes
 
     def find_block(w: Any, i: int, source: Way, indices: Way) -> int:
         (address, source_step), (at, index_step) = source, indices
@@ -245,8 +244,8 @@ def make_ahead(block: Any, clamped: Any) -> Any:
 
     def row(w: Any, source: Way, indices: Way, target: Way, count: int, again: bool) -> None:
         (written, target_step), length = target, w.count
-        fetched = smaller(length, PREFETCH_BYTES)
-        ahead = quotient(PREFETCH_BYTES, fetched)
+        fetched = smaller(length, ahead_bytes)
+        ahead = quotient(ahead_bytes, fetched)
         for i in range(count):
             soon = find_block(w, smaller(i + ahead, count - 1), source, indices)
             for k in range(0, fetched, LINE):

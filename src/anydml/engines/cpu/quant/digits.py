@@ -312,9 +312,9 @@ class Products(_Columns):
         f, shape = self.f, self.shape
         self.whole = self.portions - self.portions % TOGETHER
         # Two columns at once have more sums under way than one, where there is room for them, and memory streams two
-        # faster than four: one row takes 1.2 ms in place of 1.6, and rounded to bytes 0.66 in place of 0.70 or 0.76. An
-        # Arm has the registers: its 8 rows take 8.4 ms in place of 9.4, as digits are read half as often.
-        beside = 2 if (shape.is_arm and shape.bits == 4) or shape.places == 1 or shape.rows == 1 else 1
+        # faster than four: one row takes 1.2 ms in place of 1.6, and rounded to bytes 0.66 in place of 0.70 or 0.76.
+        of = figures().quant
+        beside = 2 if (of.takes_two_columns and shape.bits == 4) or shape.places == 1 or shape.rows == 1 else 1
         most = self.columns - self.columns % beside
         with f.loop(0, most, beside) as n:
             self._columns(n, beside)
@@ -464,11 +464,8 @@ class Products(_Columns):
         return self.shape.has_zeros or self.shape.bits == 8
 
     def _is_chained(self, count: int) -> bool:
-        """Whether the sum of a place begins with that of the place above: with a few, each would wait for the other.
-
-        8 rows take 9.4 ms so in place of 10.2, and one 1.43 in place of 1.25 (Arm Neoverse-N1).
-        """
-        return self.shape.is_arm and self.shape.bits == 4 and count > figures().quant.chains
+        """Whether the sum of a place begins with that of the place above: with a few, each would wait for the other."""
+        return self.shape.bits == 4 and count > figures().quant.chains
 
     def _above(self, above: Value, start: Value) -> Value:
         """Where a place's sum begins, given that of the place above."""

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.core.enums import DataType
 from anydml.engines.cpu.build import kernel_for
 from anydml.engines.cpu.codegen.function import Function, vector_of
-from anydml.engines.cpu.features import IS_ARM
+from anydml.engines.cpu.features import has_dots, has_matrices, has_signed_dots, multiplies_bytes
 from anydml.engines.cpu.gemm.blocking import (
     FOUR,
     GROUP,
     MATRIX_LINE,
-    has_dots,
-    has_matrices,
     letter_of,
-    multiplies_bytes,
 )
 from anydml.engines.cpu.gemm.operands import NOWHERE
 from anydml.engines.cpu.gemm.packing import Packer
@@ -420,7 +417,7 @@ def plan_int8(sides: Operands, tile: Tile, constants: frozenset[str] = frozenset
     # An x86 multiplies an unsigned byte by a signed one, on either side. Constants stay signed, for they may be small,
     # and so does the other factor of windows, whose sums are taken.
     kinds = [part[0].type for part in found if part is not None]
-    is_turned = not IS_ARM and kinds[0] is DataType.INT8
+    is_turned = not has_signed_dots() and kinds[0] is DataType.INT8
     is_turned = is_turned and (
         kinds[1] is DataType.UINT8
         or sides.windows is not None
@@ -439,12 +436,13 @@ def plan_int8(sides: Operands, tile: Tile, constants: frozenset[str] = frozenset
         lies = letter_of(step, on, 1)
         if sides.windows is not None and not is_left:
             lies, (on, step) = "w", sides.tables()
-        is_signed = IS_ARM or is_left == is_turned
+        is_signed = has_signed_dots() or is_left == is_turned
         flips = (leaf.type is DataType.INT8) != is_signed
         is_lined = is_left and tile.kind == "matrices"
-        is_wide = is_left and not (is_lined or has_dots(tile.lanes))
+        dots = has_dots(tile.lanes)
+        is_wide = is_left and not (is_lined or dots)
         shape = K4Packing(
-            lies, flips, panel, pitch, tile.lanes, IS_ARM, has_dots(tile.lanes), is_wide, is_signed, filled, is_lined
+            lies, flips, panel, pitch, tile.lanes, has_signed_dots(), dots, is_wide, is_signed, filled, is_lined
         )
         factors.append((sides.section((), [lie], [step], [on]), _pack(shape)))
         totals.append(_total(shape))

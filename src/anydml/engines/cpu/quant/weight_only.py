@@ -19,8 +19,7 @@ from anydml.core.enums import DataType
 from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import kernel_for
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.features import IS_ARM, has_feature
-from anydml.engines.cpu.gemm.blocking import has_dots
+from anydml.engines.cpu.features import IS_ARM, has_dots, has_feature, has_lanes
 from anydml.engines.cpu.gemm.operands import NOWHERE, MergedOperands
 from anydml.engines.cpu.gemm.prepacked import in_panels, new_name
 from anydml.engines.cpu.gemm.selection import plan_operands
@@ -88,14 +87,14 @@ def _columns_of_panel(bits: int) -> int:
     With 16 lanes FLOAT32 takes 8 instructions for 128 weights and a row, bytes 5, and integers of three bytes, which
     CPUs with dot instructions multiply, 36 of 8 lanes.
     """
-    if bits != 4 or IS_ARM or not has_feature("avx2") or has_dots(8):
+    if bits != 4 or not has_feature("avx2") or has_dots(8):
         return 0
-    return 16 if has_feature("avx512f") and has_feature("avx512bw") else 8
+    return 16 if has_lanes() else 8
 
 
 def _lanes() -> int:
     """Of dot products."""
-    return 8 if not IS_ARM and has_feature("avx2") else 4
+    return min(figures().gemm.lanes, 8)
 
 
 def lay_out_words(primitive: Reduce, view: View, column: int, length: int, bits: int) -> Map | None:

@@ -52,7 +52,7 @@ def make_lookup() -> str:
     parts = parts if IS_ARM else _changes(parts)
     with f.loop(0, rows) as r:
         start, to = source + r * source_step, target + r * target_step
-        if not IS_ARM and has_feature("avx512bw"):
+        if has_feature("avx512bw"):
             with f.loop(0, size, MASKED) as i:
                 mask = f.tail_mask(f.min(size - i, MASKED), MASKED, "i8")
                 x = f.load(vector_of(MASKED, "i8"), start + i, mask=mask)

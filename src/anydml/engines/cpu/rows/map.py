@@ -401,8 +401,6 @@ def body_of(values: Sequence[Expr], leaves: Sequence[Expr], rows: str) -> list[E
 # Maps of any expression, planned: a kernel for each tree, and for how its views' innermost rows lie.
 
 
-VECTOR = 64
-"""Bytes of a vector of the widest type in a tree."""
 FLOATS = [t for t in DataType if t.is_float]
 MOST_WOVEN = 8
 """Targets that are written as one at most: each takes a vector, and half of a shuffle for every other."""
@@ -422,7 +420,7 @@ def plan_map(primitive: Map) -> KernelProgram | None:
     widths = [1 if view is None else view.data_type.size_in_bytes for view in views]
     of = figures().rows
     loops = _lengthen(
-        simplify(_loops(leaves, sources, targets), len(leaves)), min(VECTOR // widest_of(nodes), of.short)
+        simplify(_loops(leaves, sources, targets), len(leaves)), min(of.vector_bytes // widest_of(nodes), of.short)
     )
     if not loops.sizes:
         loops = Loops((1,), ((1,),) * len(views), loops.offsets)
@@ -435,9 +433,9 @@ def plan_map(primitive: Map) -> KernelProgram | None:
     letters, woven = _letters(leaves, along, sources), _woven(loops, targets)
     rows = "".join((*letters, *("w" if woven > 1 else row_letter(step) for step in steps[len(leaves) :])))
     is_across, weight = bool(outer) and "s" in rows, min(1 + len(nodes) // 8, 16)
-    length = of.segment_across if is_across else max(of.segment // max(widths) // weight // VECTOR, 1) * VECTOR
+    length = of.segment_across if is_across else max(of.segment // max(widths) // weight // LINE, 1) * LINE
     body = body_of(values, leaves, rows)
-    lanes = lanes_of(body, widest_of(body), rows, count if outer else VECTOR)
+    lanes = lanes_of(body, widest_of(body), rows, count if outer else of.vector_bytes)
     soon = _soon(loops, targets, rows[len(leaves) :], woven)
     numbers = [*(word_of(node) for node in givens(nodes)), *soon]
     for leaf, source, width in zip(leaves, sources, widths, strict=False):
@@ -562,7 +560,8 @@ def lanes_of(nodes: Iterable[Expr], widest: int, rows: str, count: int) -> int:
     by_lane = not {"s", *ANYWHERE}.isdisjoint(rows) or any(
         node.op in ("div", "rem") and node.type not in FLOATS for node in nodes
     )
-    lanes = min(VECTOR // widest, 16) if by_lane else VECTOR // widest
+    of = figures().rows
+    lanes = min(of.vector_bytes // widest, of.strided_lanes) if by_lane else of.vector_bytes // widest
     while lanes > FEW and (lanes > count or lanes * rows.count("s") > MOST_MOVES):
         lanes //= 2
     return lanes

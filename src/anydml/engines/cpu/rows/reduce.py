@@ -17,7 +17,7 @@ from anydml.engines.cpu.launch.record import dimension_words
 from anydml.engines.cpu.rows.map import digest, plan_map, word_of
 from anydml.engines.cpu.rows.reduce_across import make_across
 from anydml.engines.cpu.rows.reduce_along import BLOCK, make_along
-from anydml.engines.cpu.rows.reduce_kernel import ROOM, VECTOR, ReduceShape, width_of
+from anydml.engines.cpu.rows.reduce_kernel import ROOM, ReduceShape, width_of
 from anydml.engines.cpu.rows.row import Fetched, fetches_of, givens
 from anydml.engines.cpu.rows.segmented_reduce import CutProgram, cut
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS, is_streamed, program_of_rows
@@ -167,7 +167,7 @@ def _turn(loops: Loops, is_memory: list[bool]) -> Loops:
 def _is_across(walk_: Walk, nodes: list[Expr]) -> bool:
     """Whether vectors lie across the rows."""
     kept, folded, _ = walk_
-    lanes = VECTOR // max(map(width_of, nodes))
+    lanes = figures().rows.vector_bytes // max(map(width_of, nodes))
     strided = [sum(row[-1] not in (0, 1) for row in loops.strides) for loops in (kept, folded)]
     if strided[0] < strided[1]:
         return kept.sizes[-1] >= min(lanes, 4) or kept.sizes[-1] >= folded.sizes[-1]
@@ -180,8 +180,6 @@ def _is_across(walk_: Walk, nodes: list[Expr]) -> bool:
 # Reduces of any expression, planned: a kernel for each tree, and for how its views' rows lie.
 
 
-WINDOW = 25
-"""Elements of a window that are folded at once."""
 MANY = 256
 """Elements of rows past which FLOAT32 is added up in float64, where vectors lie across the rows: a softmax along 8,192
 elements is 3 units of its last digit off, and 40 in FLOAT32."""
@@ -291,10 +289,11 @@ def _shape(primitive: Reduce, reads: Reads) -> ReduceShape:
             letters = f"{letters[:v]}e{letters[v + 1 :]}"
         if leaf.op == "fetch":
             letters = f"{letters[:v]}{'u' if letters[v] == 'p' else 'a'}{letters[v + 1 :]}"
-    most = VECTOR // (max(map(width_of, nodes)) if is_across else 1)
+    of = figures().rows
+    most = of.vector_bytes // (max(map(width_of, nodes)) if is_across else 1)
     divides = any(node.op in ("div", "rem") and not _is_float(node) for node in nodes)
     if "s" in letters or "a" in letters or divides:
-        most = min(most, 16)
+        most = min(most, of.strided_lanes)
     lanes = 1
     while 2 * lanes <= min(most, along.sizes[-1]):
         lanes *= 2
@@ -316,7 +315,7 @@ def _shape(primitive: Reduce, reads: Reads) -> ReduceShape:
         far=is_across and kept.count * folded.count * max(widths) > figures().reduce.near,
         stream=not primitive.also and _streams(reads.walk, letters),
         masked=masked,
-        window=folded.sizes if is_across and len(folded.sizes) > 1 and folded.count <= WINDOW else (),
+        window=folded.sizes if is_across and len(folded.sizes) > 1 and folded.count <= figures().reduce.window else (),
     )
     if primitive.also and not is_across:
         shape = _early(primitive, reads, shape)

@@ -14,9 +14,8 @@ from anydml.core.enums import DataType
 from anydml.engines.cpu.codegen.expressions import vector_type
 from anydml.engines.cpu.codegen.function import vector_of
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.features import has_feature
 from anydml.engines.cpu.launch.record import LINE
-from anydml.engines.cpu.rows.reduce_kernel import VECTOR, Writer, combine, combine_all, identity, size_of, width_of
+from anydml.engines.cpu.rows.reduce_kernel import Writer, combine, combine_all, identity, size_of, width_of
 from anydml.ir.expressions import FOLDS, LEAVES
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ class _Across(Writer):
 
     def _align(self, node: Expr) -> int:
         """Of a node's vectors on the stack."""
-        return min(self.shape.lanes * width_of(node), VECTOR)
+        return min(self.shape.lanes * width_of(node), LINE)
 
     def _is_long(self, node: Expr) -> bool:
         """Whether a result is a sum of FLOAT32 of very many, which are added up in float64."""
@@ -276,7 +275,7 @@ class _Across(Writer):
     def _is_wide(self, step: Pass) -> bool:
         """Whether several vectors are computed as one: 8 x 64 x 1,024 take 0.70 ms so, and 1.15 one by one."""
         is_packed = {*self.shape.letters} <= {*"pr"} and not self.shape.masked
-        return size_of(step) > figures().reduce.few_operations and is_packed and has_feature("avx512f")
+        return size_of(step) > figures().reduce.few_operations and is_packed and figures().reduce.vectors_at_once > 1
 
     def _beside(self, step: Pass) -> int:
         """The elements of a row that are folded side by side."""

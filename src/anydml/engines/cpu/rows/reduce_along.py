@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.cpu.codegen.expressions import vector_type
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.features import has_feature
 from anydml.engines.cpu.rows.reduce_kernel import (
-    VECTOR,
     Writer,
     across,
     combine,
@@ -144,8 +142,9 @@ class _Along(Writer):
     def _fold(self, step: Pass, places: Sequence[Value], same: dict[Expr, str], lanes: int) -> None:
         f, count, is_busy = self.f, len(step.folds), size_of(step) > figures().reduce.few_operations
         is_written = self._is_before_writing(step) and not self.shape.stream
-        is_wide = is_busy and self._is_packed(step) and has_feature("avx512f")
-        beside = (figures().reduce.vectors_at_once if is_wide else 1) if is_busy else figures().reduce.folded_along
+        of = figures().reduce
+        is_wide = is_busy and self._is_packed(step) and of.vectors_at_once > 1
+        beside = (of.vectors_at_once if is_wide else 1) if is_busy else of.folded_along
         all_same = self._same(step, places, lanes * beside) if is_wide else {}
         whole, last, over = self._split(lanes)
         many = whole & (-lanes * beside)
@@ -245,7 +244,8 @@ class _Along(Writer):
     def _find_first(self, step: Pass, places: Sequence[Value]) -> None:
         """Look at some vectors, then at one at a time; the last overlaps the one before."""
         f, size, (condition, number, none) = self.f, self.sizes[-1], step.roots[0].args
-        lanes = min(self.shape.lanes, VECTOR // max(map(width_of, walk(condition, known=step.once))))
+        widest = max(map(width_of, walk(condition, known=step.once)))
+        lanes = min(self.shape.lanes, figures().rows.vector_bytes // widest)
         wide = min(lanes * AT_ONCE, MOST)
         same = {each: self._same(step, places, each) for each in (1, lanes, wide)}
         nothing = f.value(none.value, vector_type(number, 1))

@@ -16,7 +16,7 @@ from anydml.core.enums import DataType
 from anydml.engines.cpu.codegen.expressions import kind_of, scalar_text, vector_type, write_tree
 from anydml.engines.cpu.codegen.function import Function, literal, vector_of
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.features import IS_ARM
+from anydml.engines.cpu.features import has_nan_maximum
 from anydml.engines.cpu.rows.row import givens, load_leaf, store_leaf, write_lanes, write_start
 from anydml.ir.expressions import fold as make_fold
 from anydml.ir.numerics.exponential import exp
@@ -101,7 +101,7 @@ def combine(f: Function, fold: Expr, left: str, right: str, lanes: int, *, finds
     name = fold.op.removeprefix("fold_")
     if kind[0] != "f":
         return f.overloaded(f"{'s' if kind[0] == 'i' else 'u'}{name}", a, b)
-    if IS_ARM:
+    if has_nan_maximum():
         return f.overloaded(f"{name}imum", a, b)
     # An x86's instruction takes the second where one is NaN: a NaN among the first is put back. LLVM's takes care of
     # zeros besides, in five instructions.
@@ -143,8 +143,6 @@ def across(f: Function, fold: Expr, value: Value, *, finds_nan: bool = True) -> 
     return value
 
 
-VECTOR = 64
-"""Bytes of a vector of the widest type in a pass."""
 ROOM = 32 * 1024
 """Bytes on the stack for what is kept of rows."""
 
@@ -309,7 +307,7 @@ def width_of(node: Expr) -> int:
 def lanes_of(step: Pass, most: int) -> int:
     """The lanes of a pass: as many as fill vectors of its widest type."""
     nodes = walk(*step.roots, known=step.stops)
-    return min(most, VECTOR // max(map(width_of, (*nodes, *step.stops))))
+    return min(most, figures().rows.vector_bytes // max(map(width_of, (*nodes, *step.stops))))
 
 
 def size_of(step: Pass) -> int:
