@@ -15,6 +15,7 @@ from cases import ENGINES
 from onnx_models import model, node, slice_model
 
 import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
+from anydml.onnx.program import Program  # isort: skip - likewise
 
 X = np.arange(16, dtype="float32").reshape(4, 4)
 
@@ -274,6 +275,18 @@ def test_results_are_of_the_first_inputs_library() -> None:
     assert found.tolist() == [[True], [False]]
     with pytest.raises(dml.BindingError, match="input 'x': must be of float32"):
         dml.onnx.load(proto)(torch.ones((4, 4), dtype=torch.float64))
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["program", "parts"])
+def test_a_program_that_does_not_hold_for_its_own_values_is_an_error(
+    is_whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot be, and would be a fault of ours: no bare traceback tells of it."""
+    monkeypatch.setattr(Program, "run", lambda *_: None)
+    nodes = [node("Neg", "x", "y"), *([] if is_whole else [node("Unique", "y", "z")])]
+    loaded = dml.onnx.load(model(nodes, {"x": ("float32", ["n"])}, "y" if is_whole else "y z"))
+    with pytest.raises(dml.ModelError, match="for the very values of a run must hold for them"):
+        loaded(np.ones(4, "float32"))
 
 
 def test_several_threads_may_run_a_model() -> None:

@@ -16,6 +16,7 @@ import anydml.onnx
 import anydml.onnx.library as library
 import anydml.onnx.tools.compare as comparing
 from anydml.cli.app import app
+from anydml.onnx.program import Program
 from anydml.onnx.tools.compare import differ
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def test_names_reach_no_terminal() -> None:
     far = {**inputs, f"i{EVIL}": np.array([9])}
     report = dml.onnx.check(proto)
     program = loaded._program({f"x{EVIL}": (2, 2), f"i{EVIL}": (1,)}, {})
-    assert program is not None
+    assert isinstance(program, Program)
     texts = [
         repr(loaded),
         *map(str, loaded.inputs.values()),

@@ -153,7 +153,7 @@ def test_the_programs_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> Non
         return [dict(shapes)["x"][0] for shapes, _ in loaded._programs]
 
     assert run(*range(1, 11)) == list(range(3, 11))
-    assert len(loaded._recall) <= 8
+    assert len(loaded._calls) <= 8
     run(*range(1, 11))
     made = []
 

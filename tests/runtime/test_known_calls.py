@@ -11,6 +11,7 @@ import pytest
 import anydml as dml
 from anydml.api import calls
 from anydml.core.memory import has_fast_address
+from anydml.runtime.call_cache import CallCache
 
 REFERENCE = dml.Device("reference")
 X = np.array([[1.5, -2, 3], [-0.0, 5, 0.25]], "float32")
@@ -45,7 +46,7 @@ def test_known_calls_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_calls_take_the_threads_that_are_given_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """A product is divided for the threads that there are: one that was known kept to a single unit."""
-    monkeypatch.setattr(calls, "known_calls", {})
+    monkeypatch.setattr(calls, "known_calls", CallCache(8))
     x, cpu, threads = np.ones((256, 256), "float32"), dml.Device("cpu"), dml.get_num_threads()
     try:
         for number in (1, 4, 1):

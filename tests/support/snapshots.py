@@ -132,10 +132,11 @@ def models() -> Iterator[tuple[str, bytes, dict[str, Any]]]:
 def planned(engine: str, model: bytes, feeds: dict[str, Any]) -> Any:
     """The compiled graph of a model, for the shapes of these inputs; None where it is planned as it runs, in parts."""
     import anydml.onnx
+    from anydml.onnx.program import Program
 
     loaded = anydml.onnx.load(model, device=anydml.Device(engine))
     program = loaded._program({name: array.shape for name, array in feeds.items()}, feeds)
-    return None if program is None else program.compiled
+    return program.compiled if isinstance(program, Program) else None
 
 
 @contextlib.contextmanager

@@ -36,6 +36,7 @@ from anydml.core.symbolic_sizes import as_numbers, exact, is_open
 from anydml.engines.common.threads import number_cell
 from anydml.operators.schema.fields import bare_name
 from anydml.operators.schema.reports import CONVERT
+from anydml.runtime.call_cache import CallCache
 from anydml.runtime.device import Device, device_named
 from anydml.runtime.profiler_hook import WATCHER
 
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from anydml.operators import OperatorDesc
     from anydml.operators.schema.sizes import Sizes
     from anydml.runtime.compiled import CompiledOperator
+
+    _Known = tuple[CompiledOperator, Callable[[], Any] | None, tuple[tuple[int, Any], ...], Any]
 
 
 # Calls on the expressions of a graph: a node is described and checked, and added
@@ -204,12 +207,11 @@ class NodeCall(Call):
 # Calls on arrays
 
 
-# Calls that were made before, by what they are made of and the threads that their work is divided for: 12 us a call
-# instead of 270. Only those on NumPy arrays and PyTorch's tensors, which say what they are at once. With each, what
-# makes its result where there is one alone, the numbers among its inputs, with their places, as arrays, and what hands
-# the result over where others might have been asked for.
-known_calls: dict[object, tuple[CompiledOperator, Callable[[], Any] | None, tuple[tuple[int, Any], ...], Any]] = {}
-_MOST_KNOWN = 1024
+known_calls: CallCache[_Known] = CallCache(1024)
+"""By what a call is made of and the threads that its work is divided for: 12 us a call instead of 270. Only those on
+NumPy arrays and PyTorch's tensors, which say what they are at once. With each operator what makes its result, where
+there is one alone, the numbers among its inputs, with their places, as arrays, and what hands the result over where
+others might have been asked for."""
 
 
 class Attempt:
@@ -222,7 +224,7 @@ class Attempt:
     ) -> None:
         self._inputs, self._out = inputs, out
         self.key: object = None
-        self._known: Any = None
+        self._known: _Known | None = None
         try:
             self._arrays: list[Any] = [as_plain(x) for x in (inputs if out is None else (*inputs, out))]
             key = (
@@ -472,12 +474,10 @@ class ArrayCall(Call):
             for field, output in compiled.outputs.items()
         ]
         if self.key is not None:
-            if len(known_calls) >= _MOST_KNOWN:
-                known_calls.clear()
             is_plain = len(kinds) == 1 and not (kinds[0][0] in _INDICES and is_tensor(self._like))
             maker = plain_maker(*kinds[0], memory) if is_plain else None
             several = partial(hand_over, self.cls, self.gives, self.results) if len(self.gives) > 1 else None
-            known_calls[number_cell.value, self.key] = (compiled, maker, tuple(self._numbers), several)
+            known_calls.keep((number_cell.value, self.key), (compiled, maker, tuple(self._numbers), several))
         if self.outs is not None:
             compiled.bind_views(self.inputs, self.outs, self._out).dispatch()
             return self.hand_over(self._given)

@@ -17,6 +17,7 @@ from anydml.core.late_imports import import_alone
 from anydml.dask.arrays import Chunks, Key, Layer, lazy, meta_like, places
 from anydml.dask.blocks import Block, device_of
 from anydml.dask.folds import Part
+from anydml.runtime.call_cache import CallCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,10 +25,9 @@ if TYPE_CHECKING:
     from anydml.dask.blocks import Asked
     from anydml.runtime.graph import CompiledGraph
 
-_compiled: dict[str, Any] = {}
+_compiled: CallCache[Any] = CallCache(16)
 """The models that this process has compiled, by token."""
 _compiling = threading.Lock()
-_MOST = 16
 SUBJECT = "anydml.dask"
 
 
@@ -79,16 +79,14 @@ def _find(token: str, payload: bytes, asked: Asked, block: Any) -> Callable[[Map
     key = f"{token} on {device.name}"
     with _compiling:
         if key not in _compiled:
-            if len(_compiled) >= _MOST:
-                _compiled.clear()
             kind, content = pickle.loads(payload)  # noqa: S301 - as Dask itself sends tasks
             if kind == "onnx":
                 import_alone("anydml.onnx.model")
                 from anydml.onnx.model import load
 
-                _compiled[key] = load(content, device=device).run
+                _compiled.keep(key, load(content, device=device).run)
             else:
-                _compiled[key] = _by_name(device.compile_graph(content))
+                _compiled.keep(key, _by_name(device.compile_graph(content)))
         found: Callable[[Mapping[str, Any]], Mapping[str, Any]] = _compiled[key]
     return found
 

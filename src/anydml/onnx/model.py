@@ -26,7 +26,6 @@ from anydml.core.memory import HOST
 from anydml.core.parse import read_int
 from anydml.graph.pass_names import read_disabled
 from anydml.onnx.arguments import first_of, hand_over, hold, memory_told, out_of_memory, refuse_out, run_into, send
-from anydml.onnx.call_cache import Recall
 from anydml.onnx.checks import TensorInfo, check_graph, describe, ends_table, shape_of
 from anydml.onnx.element_types import ELEMENT_TYPES
 from anydml.onnx.lower.lowering_cache import Kept
@@ -34,12 +33,13 @@ from anydml.onnx.lower.refusals import Refusal, Why
 from anydml.onnx.lower.trace import trace_all
 from anydml.onnx.partition.partitioned_model import Divided, graphs_of, hosts, picture_of, run_parts, take_value
 from anydml.onnx.partition.segment import looks_at
-from anydml.onnx.program import Footprint, Spares, footprint
+from anydml.onnx.program import Footprint, Program, Spares, footprint, not_exact
 from anydml.onnx.program_cache import Programs
 from anydml.onnx.read import read_model
 from anydml.onnx.shapes import Binder, assumed_told
 from anydml.onnx.signatures import result_types
 from anydml.onnx.tools.random_inputs import index_limits, make_up
+from anydml.runtime.call_cache import NamedCalls
 from anydml.runtime.device import Device, device_named
 from anydml.runtime.schedules import Schedules
 
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from anydml.onnx.checks import Size
     from anydml.onnx.lower.values import Value
     from anydml.onnx.partition.partitioned_graph import Parts
-    from anydml.onnx.program import Program
     from anydml.onnx.read import Given, Source
     from anydml.runtime.graph import CompiledGraph
     from anydml.runtime.profile import Profile
@@ -223,9 +222,9 @@ class Model(Shown):
         """By name, in the model's order; those that have a value of the model's own may be left out."""
         self._kept = Kept()
         """The model's own tensors, and what nodes make of them alone: each once, for all programs."""
-        self._recall, self._spares = Recall["Program"](device.engine.memory), Spares()
+        self._calls, self._spares = NamedCalls[Program](device.engine.memory), Spares()
         look = None if is_strict else looks_at
-        self._programs = Programs(source, device, self._kept, self._spares, self._recall.forget, look)
+        self._programs = Programs(source, device, self._kept, self._spares, self._calls.forget, look)
         self._divided: Divided | None = None
         """The parts that run the model where it is not one program."""
         if not is_whole:
@@ -320,17 +319,16 @@ class Model(Shown):
             program = self._program(shapes, {})
         except ModelError as error:
             raise assumed_told(error, assumed) from error
-        if self._divided is not None:
-            if not self._divided.has_run:
+        if isinstance(program, Divided):
+            if not program.has_run:
                 with contextlib.suppress(DmlError):  # the parts are told whatever they make of numbers made up
                     infos = {name: self.inputs[name] for name in self._required}
                     self.run(make_up(infos, shapes, self.index_limits(shapes), 0, self.max_memory))
-            return list(graphs_of(self._divided.parts()))
-        compiled = None if program is None else program.compiled
-        if compiled is None:
+            return list(graphs_of(program.parts()))
+        if program.compiled is None:
             rule = "there is nothing to show: every output is known, or is an input"
             raise ModelError(self.name, Fault(field="", rule=rule))
-        return [compiled]
+        return [program.compiled]
 
     def profile(self, inputs: Mapping[str, Any], *, runs: int = 10) -> Profile:
         """Time, bytes and arithmetic of each pass of a run on these inputs; the model is compiled once more for it.
@@ -356,7 +354,7 @@ class Model(Shown):
         if (divided := self._divided) is not None:
             parts = divided.recall(held)
             return None if parts is None else self._run_parts(parts, held)
-        if (program := self._recall.find(held)) is None:
+        if (program := self._calls.find(held)) is None:
             return None
         # What a program does not hold for is found once more by the closer look.
         return None if (found := program.run(held)) is None else dict(zip(program.names, found, strict=True))
@@ -366,7 +364,7 @@ class Model(Shown):
 
         They have been run on before, and lie apart. None where that cannot be bound: a run does it.
         """
-        program = None if self._programs.valued else self._recall.find(dict(inputs))
+        program = None if self._programs.valued else self._calls.find(dict(inputs))
         results = [] if program is None else [outs.get(name) for name in program.names]
         if program is None or not all(map(program.fits, program.values, results)):
             return None
@@ -423,8 +421,8 @@ class Model(Shown):
         like = first_of(inputs, self._names, memory)
         for is_exact in (False, True):
             program = self._program(shapes, taken, is_exact=is_exact)
-            if program is None:
-                break
+            if isinstance(program, Divided):
+                return self._run_divided(program, inputs, taken, out, like)
             given = taken if memory == HOST else {name: send(array, memory) for name, array in taken.items()}
             if out:
                 if (found := run_into(program, given, out, like, memory, self._source.name)) is not None:
@@ -434,17 +432,21 @@ class Model(Shown):
                 continue
             if not is_exact:
                 with self._lock:
-                    self._recall.keep(inputs, program, self._programs.valued)
+                    self._calls.keep(inputs, program, self._programs.valued)
             elements = [value.element for value in program.values]
             return dict(zip(program.names, hand_over(results, elements, memory, like), strict=True))
-        assert self._divided is not None  # noqa: S101 - for type checkers: there is the one or the other
+        raise not_exact(self.name)
+
+    def _run_divided(
+        self, divided: Divided, inputs: dict[str, Any], taken: dict[str, Any], out: Any, like: Any
+    ) -> dict[str, Any]:
         # Parts tell types by their arrays: a number of 4 bits, which lies in a byte, is one again.
         halves = {name for name, info in self.inputs.items() if info.element.is_half}
         typed = {n: x.view(self.inputs[n].element.dtype) if n in halves else x for n, x in taken.items()}
-        found = self._divided.run(typed if halves else taken, out or {}, like)
+        found = divided.run(typed if halves else taken, out or {}, like)
         if not out:
             with self._lock:
-                self._divided.remember(inputs, taken)
+                divided.remember(inputs, taken)
         return found
 
     def _check_names(self, inputs: Mapping[str, Any]) -> None:
@@ -464,12 +466,12 @@ class Model(Shown):
         found = self._find_or_divide(shapes, {})
         if isinstance(found, Refusal) and found.why is not Why.VALUES:
             raise found.error
-        return None if isinstance(found, Refusal) else found
+        return found if isinstance(found, Program) else None
 
     def _program(
         self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any], *, is_exact: bool = False
-    ) -> Program | None:
-        """The program, `is_exact` for these very values; None where the model runs in parts, be it from now on."""
+    ) -> Program | Divided:
+        """The program, `is_exact` for these very values, or the parts that run the model, be it from now on."""
         found = self._find_or_divide(shapes, arrays, is_exact=is_exact)
         if isinstance(found, Refusal):
             raise found.error
@@ -477,18 +479,18 @@ class Model(Shown):
 
     def _find_or_divide(
         self, shapes: dict[str, tuple[int, ...]], arrays: Mapping[str, Any], *, is_exact: bool = False
-    ) -> Program | Refusal | None:
+    ) -> Program | Divided | Refusal:
         """The same, or why there is neither."""
         if self._divided is not None:
-            return None
+            return self._divided
         with self._lock:
             found = (self._programs.exact() if is_exact else self._programs).find(shapes, arrays)
         if not isinstance(found, Refusal) or self._is_strict:
             return found
         if found.why is Why.VALUES and looks_at(found, shapes):
             return found
-        self._divided = Divided(self._source, self.device, self._spares, is_strict=self._is_strict)
-        return None
+        self._divided = divided = Divided(self._source, self.device, self._spares, is_strict=self._is_strict)
+        return divided
 
     def __copy__(self) -> Self:
         return self

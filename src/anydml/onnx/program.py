@@ -22,6 +22,7 @@ from anydml.onnx.arguments import send
 from anydml.onnx.lower.trace import of_node
 from anydml.runtime.binding_pool import Arenas, Rebounds
 from anydml.runtime.buffer_pool import LARGE, SpareMemory
+from anydml.runtime.call_cache import CallCache
 from anydml.runtime.graph import CompiledGraph
 from anydml.runtime.launches import in_a_row
 from anydml.runtime.profiler_hook import WATCHER
@@ -48,6 +49,12 @@ class OutsideError(DmlError):
     An exception stops a row of launches, compiled ones among them, as any kernel's fault does. `Program.run` and
     `run_into` give None for it; who launches what is bound by itself catches it, and runs it as any other.
     """
+
+
+def not_exact(name: str) -> ModelError:
+    """The error of a run whose very values a program was made for, and still does not hold for."""
+    rule = "a program for the very values of a run must hold for them"
+    return ModelError(name, Fault(field="", rule=rule, way_out="this is a fault of anydml: please report it"))
 
 
 _MOST_LAUNCHES = 64
@@ -81,7 +88,8 @@ class Program:
         """Runs, the last ones, with values that it does not hold for."""
         self._is_simple = len(outline.made) == len(self.values)
         self._makers = [self._maker(value) for value in self.values]
-        self._launches: dict[tuple[int, ...], Callable[[], Any]] = {}
+        self._launches: CallCache[Callable[[], Any]] = CallCache(_MOST_LAUNCHES)
+        """Launches on earlier runs' arrays, by their addresses."""
         self._series: Callable[..., Any] | None = None
         self._bare: Callable[..., Any] | None = None
         """The same where it takes arrays and gives results alone."""
@@ -255,9 +263,7 @@ class Program:
                 launch = functools.partial(self._rebounds.run, places)
             else:
                 launch = compiled.launch(places, None)
-                if len(self._launches) >= _MOST_LAUNCHES:
-                    self._launches.clear()
-                self._launches[addresses] = launch
+                self._launches.keep(addresses, launch)
         self.guard(launch)
 
     def guard(self, launch: Callable[..., T], *args: Any) -> T:

@@ -22,6 +22,7 @@ from anydml.ir.verbs import verbs_of
 from anydml.ir.views import View
 from anydml.operators import OperatorDesc
 from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Known
+from anydml.runtime.call_cache import CallCache
 from anydml.runtime.dispatchable import Compiled
 from anydml.runtime.launches import in_a_row
 from anydml.runtime.pass_programs import join_steps
@@ -106,7 +107,7 @@ class CompiledOperator(Compiled):
         super().__init__(created.device, flags, desc.inputs(), desc.outputs())
         for what, slots in (("inputs", desc.input_slots()), ("outputs", desc.output_slots())):
             self.gaps[what] = tuple(slot for slot, tensor in enumerate(slots.values()) if tensor is None)
-        self._known: dict[tuple[int, ...], Known] = {}
+        self._known: CallCache[Known] = CallCache(MOST_KNOWN)
         kept = desc.with_tensors(lambda _, tensor: _packed(tensor) if tensor.is_owned_by_dml else tensor)
         recipe = lower_operator(kept, self.device.engine.takes)
         if len(recipe.steps) > 1:
@@ -193,9 +194,7 @@ class CompiledOperator(Compiled):
             if type(out) is np.ndarray and all(
                 type(array) is np.ndarray for array in inputs
             ):  # a tensor may be given other memory
-                if len(self._known) >= MOST_KNOWN:
-                    self._known.clear()
-                self._known[key] = Known(inputs, out, bound)
+                self._known.keep(key, Known(inputs, out, bound))
             return bound.dispatch()
         self.check_count("call", self.free, inputs, "the inputs")
         return self.run_anew(inputs)

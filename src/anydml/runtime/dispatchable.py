@@ -18,6 +18,7 @@ from anydml.core.memory import HOST, numpy_address, packed_strides
 from anydml.engines.common.program import one_at_a_time
 from anydml.runtime.binding import BindingProperties, bind_array, hazards, raise_binding_faults
 from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Layout, are_apart
+from anydml.runtime.call_cache import CallCache
 from anydml.runtime.persistent_resource import Persistent, kept_layout
 
 if TYPE_CHECKING:
@@ -103,7 +104,8 @@ class Compiled(abc.ABC):
         ]
         self._bound_fields = [layout.field for layout in self._layouts]
         self._is_anywhere = self.memory == HOST and not any(layout.alignment for layout in self._layouts)
-        self._launches: dict[tuple[int, ...], Callable[[], Any]] = {}
+        self._launches: CallCache[Callable[[], Any]] = CallCache(MOST_KNOWN)
+        """Launches on earlier calls' arrays, by their addresses."""
 
     def plan_owned(self, layouts: Layouts, stores: Mapping[str, str]) -> None:
         """Plan what is kept of owned tensors: all but those that programs read as they are laid out ahead alone.
@@ -266,9 +268,7 @@ class Compiled(abc.ABC):
         elif (self.in_place or self.shares) and len(set(addresses)) < len(addresses):
             launch, is_kept = one_at_a_time(launch, self.name), False
         if is_kept:
-            if len(self._launches) >= MOST_KNOWN:
-                self._launches.clear()
-            self._launches[addresses] = launch
+            self._launches.keep(addresses, launch)
         return BoundOperator(self.name, self.word, launch, (memory, self.persistent, arena), out)
 
     @cached_property

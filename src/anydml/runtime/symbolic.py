@@ -10,6 +10,7 @@ from anydml.core.errors import BindingError, DescriptionError, DmlError, Fault, 
 from anydml.core.graph_sizes import SUBJECT, told_sizes
 from anydml.core.locks import make_lock
 from anydml.core.parse import UINT32_MAX, read_int
+from anydml.runtime.call_cache import CallCache
 from anydml.runtime.graph import CompiledGraph
 from anydml.runtime.plan_cache import PlanCache
 from anydml.runtime.replanning import Described, Replans
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from anydml.runtime.device import Device
     from anydml.runtime.schedules import Schedules
 
-    Shapes = tuple[tuple[int, ...], ...]
     Results = Mapping[int, tuple[Any, ...]]
 
 _MOST_SHAPES = 4096
@@ -69,11 +69,11 @@ class SymbolicGraph:
         self._disabled_passes = disabled_passes
         self._names = [one.name for one in inputs]
         self._lock = make_lock()
-        self._known: dict[Shapes, CompiledGraph] = {}
-        """The call cache: graphs by the shapes of the arrays of a call, in front of the plan cache."""
-        self._ready: PlanCache[_Compiled] = PlanCache(self._forget)
+        self._known = known = CallCache[CompiledGraph](_MOST_SHAPES)
+        """By the shapes of a call's arrays, in front of the plan cache."""
+        self._ready: PlanCache[_Compiled] = PlanCache(lambda gone: known.forget(gone.compiled))
         self._replans: Replans[Results] = Replans(
-            device, lambda sizes, _: self._describe(sizes), disabled_passes, are_declared=True  # type: ignore[arg-type]
+            device, lambda sizes, _: describe(sizes), disabled_passes, are_declared=True  # type: ignore[arg-type]
         )  # fmt: skip
         self._plain = 0
         self._last: CompiledGraph | None = None
@@ -126,9 +126,6 @@ class SymbolicGraph:
             compiled.results[number] = result
         return compiled.initialize()
 
-    def _forget(self, gone: _Compiled) -> None:
-        self._known = {key: kept for key, kept in self._known.items() if kept is not gone.compiled}
-
     # Calls
 
     def __call__(self, /, *inputs: Any, out: object = None, **named: object) -> Any:
@@ -151,9 +148,7 @@ class SymbolicGraph:
         shapes = {name: tuple(view(array, SUBJECT, name, memory=None).sizes) for name, array in given.items()}
         compiled = self._at(self._sizes_of(shapes))
         if not named:
-            if len(self._known) >= _MOST_SHAPES:
-                self._known = {}
-            self._known[tuple(shapes.values())] = compiled
+            self._known.keep(tuple(shapes.values()), compiled)
         return compiled
 
     def _sizes_of(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:

@@ -15,6 +15,7 @@ from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_lanes
 from anydml.engines.cpu.launch.program import KernelProgram
 from anydml.engines.cpu.move import scan
+from anydml.runtime.call_cache import CallCache
 from guarded import guarded
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def large_from(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(figures().rows, "streams", True)
     if kind == "past the cache":
         monkeypatch.setattr(figures().rows, "stream_from", 0)
-    monkeypatch.setattr(calls, "known_calls", {})
+    monkeypatch.setattr(calls, "known_calls", CallCache(8))
     before = dml.get_num_threads()
     dml.set_num_threads(number)
     yield kind

@@ -17,6 +17,7 @@ from anydml.onnx.partition.host_process import RemoteEvaluator, is_apart
 from anydml.onnx.partition.part import Part, on_host
 from anydml.onnx.subgraphs import graphs_within, names_read
 from anydml.onnx.tensors import decode_tensor, is_external
+from anydml.runtime.call_cache import CallCache
 from anydml.runtime.profiler_hook import WATCHER
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class HostPart(Part):
         for node in self._all:
             refuse_external(node)
         self._evaluators: dict[Any, Evaluator | RemoteEvaluator] = {}
-        self._known: dict[Any, Evaluator | RemoteEvaluator] = {}
+        self._known: CallCache[Evaluator | RemoteEvaluator] = CallCache(_MOST_EVALUATORS)
         """Those of arrays that were looked at, by types and shapes."""
         self._foreseen: set[Any] = set()
         """The shapes whose results are not too large."""
@@ -76,9 +77,7 @@ class HostPart(Part):
         else:
             results = recorder.time_host(tuple(map(label_of, self.nodes)), lambda: evaluator.run(given))
         if key is not None and not may_grow(self.nodes[0]) and all(given[name] is x for name, x in arrays.items()):
-            if len(self._known) >= _MOST_EVALUATORS:
-                self._known.clear()
-            self._known[key] = evaluator
+            self._known.keep(key, evaluator)
         return self._checked(given, results)
 
     def _checked(self, given: dict[str, Any], results: tuple[Any, ...]) -> tuple[Any, ...]:

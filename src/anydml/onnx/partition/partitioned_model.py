@@ -12,7 +12,6 @@ from anydml.core.locks import make_lock
 from anydml.core.memory import HOST, word_bytes
 from anydml.explain import GraphPicture
 from anydml.onnx.arguments import check_apart, check_outputs, hand_over, send, take, take_out
-from anydml.onnx.call_cache import Recall
 from anydml.onnx.element_types import ForeignType, element_of_array
 from anydml.onnx.library import kind_of, own_domain
 from anydml.onnx.lower.node import label_of
@@ -24,6 +23,7 @@ from anydml.onnx.partition.part import makers
 from anydml.onnx.partition.partitioned_graph import Parts
 from anydml.onnx.partition.scope import Scope
 from anydml.onnx.partition.segment import Segment
+from anydml.runtime.call_cache import NamedCalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -123,17 +123,17 @@ class Divided:
         self._memory = device.engine.memory
         self._own = {tensor.name for tensor in source.proto.graph.initializer}
         self._by_given: dict[frozenset[str], Parts] = {}
-        self._recall = Recall[Parts](self._memory)
+        self._calls = NamedCalls[Parts](self._memory)
         self._lock = make_lock()
 
     def recall(self, inputs: dict[str, Any]) -> Parts | None:
         """The parts that ran on arrays like these, which need no closer look."""
-        return self._recall.find(inputs)
+        return self._calls.find(inputs)
 
     def remember(self, inputs: dict[str, Any], taken: Mapping[str, Any]) -> None:
         """Let the next run on arrays like these find its parts, where they were taken as they are."""
         if self._memory == HOST and all(type(x) is np.ndarray and x is taken[n] for n, x in inputs.items()):
-            self._recall.keep(inputs, self.parts(inputs))
+            self._calls.keep(inputs, self.parts(inputs))
 
     def parts(self, names: Iterable[str] = ()) -> Parts:
         """The parts for runs that are given inputs of these names."""

@@ -13,6 +13,7 @@ from anydml.core.errors import Fault, ModelError, UnsupportedError, printable
 from anydml.core.late_imports import import_alone
 from anydml.onnx.element_types import read_element_type
 from anydml.onnx.program import OutsideError
+from anydml.runtime.call_cache import CallCache
 from anydml.runtime.profiler_hook import WATCHER
 
 if TYPE_CHECKING:
@@ -231,11 +232,11 @@ class Repeated:
         self.constants, self.lead = constants, len(constants)
         self.rest = self.lead + len(self.carried)
         """The number of results before those of each step."""
-        self._idle: dict[Hashable, list[Quick]] = {}
+        self._idle: CallCache[list[Quick]] = CallCache(_MOST_KEYS)
         """By the types and shapes of all that a step reads, constants aside."""
-        self._refused: dict[Hashable, None] = {}
+        self._refused: CallCache[None] = CallCache(_MOST_KEYS)
         """Those of first steps that the body could not be bound to."""
-        self._left: dict[Hashable, int] = {}
+        self._left: CallCache[int] = CallCache(_MOST_KEYS)
         """How often a run left what is bound."""
 
     def run(
@@ -265,7 +266,7 @@ class Repeated:
                     found += blocks if quick.at == end else [block[: quick.at].copy() for block in blocks]
                     steps.count(quick.at)
             except OutsideError:  # which is found once more, step by step
-                self._remember(self._left, key, self._left.get(key, 0) + 1)
+                self._left.keep(key, self._left.get(key, 0) + 1)
         several.append(quick)
         return found
 
@@ -275,14 +276,14 @@ class Repeated:
         if key is None or key in self._refused:
             return None
         if (several := self._idle.get(key)) is None:
-            self._remember(self._idle, key, [])
+            self._idle.keep(key, [])
             return None
         try:
             return several.pop()
         except IndexError:  # another thread has the last, or the run before was too short to bind any
             pass
         if (found := self.bind(stepping, step)) is None:
-            self._remember(self._refused, key, None)
+            self._refused.keep(key, None)
         return found
 
     def bind(self, stepping: Stepping, step: int) -> Quick | None:
@@ -296,15 +297,9 @@ class Repeated:
         if (key := quick.key) is not None and quick.scratch <= _MOST_SCRATCH:
             if (several := self._idle.get(key)) is None:
                 several = []
-                self._remember(self._idle, key, several)
+                self._idle.keep(key, several)
             if len(several) < _MOST_IDLE:
                 several.append(quick)
-
-    @staticmethod
-    def _remember(by: dict[Hashable, Any], key: Hashable, value: Any) -> None:
-        if len(by) >= _MOST_KEYS:
-            by.clear()
-        by[key] = value
 
 
 def _key(given: Sequence[Any], sources: Sequence[Any] | None) -> Hashable:

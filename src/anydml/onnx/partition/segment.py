@@ -12,7 +12,6 @@ from anydml.core.errors import DmlError, Fault, UnsupportedError, printable, sho
 from anydml.core.locks import make_lock
 from anydml.core.memory import HOST
 from anydml.onnx.arguments import on_host, send, take
-from anydml.onnx.call_cache import Recall
 from anydml.onnx.checks import TensorInfo
 from anydml.onnx.element_types import element_of_array
 from anydml.onnx.library import kind_of, make_info
@@ -20,8 +19,10 @@ from anydml.onnx.lower.node import label_of
 from anydml.onnx.lower.refusals import Refusal, Why
 from anydml.onnx.lower.trace import trace_all
 from anydml.onnx.partition.part import Bound, Part, Recut, makers
+from anydml.onnx.program import not_exact
 from anydml.onnx.program_cache import Programs
 from anydml.onnx.subgraphs import names_read
+from anydml.runtime.call_cache import NamedCalls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -99,7 +100,7 @@ class Segment(Part):
         self._all, self._tensors = [*constants, *nodes], [scope.tensors[name] for name in tensors]
         self._made = {name for node in nodes for name in node.output if name}
         self._memory = scope.device.engine.memory
-        self._recall = Recall["Program"](self._memory)
+        self._calls = NamedCalls["Program"](self._memory)
         self._by_types: dict[tuple[ElementType, ...], Programs] = {}
         self._pinned: set[str] = set()
         """Inputs whose values are looked at, however many: there is nothing to cut them off from."""
@@ -118,7 +119,7 @@ class Segment(Part):
     def run(self, values: Mapping[str, Any]) -> tuple[Any, ...] | Recut:
         """Run the program for the shapes, and for the values that a shape depends on."""
         held = {name: values[name] for name in self.takes}
-        if (program := self._recall.find(held)) is not None and (made := program.run(held)) is not None:
+        if (program := self._calls.find(held)) is not None and (made := program.run(held)) is not None:
             return tuple(made)
         elements: dict[str, ElementType] = {}
         for name, value in held.items():
@@ -132,18 +133,18 @@ class Segment(Part):
         there = arrays if self._memory == HOST else {name: send(array, self._memory) for name, array in arrays.items()}
         if (results := program.run(there)) is not None:
             with self._lock:
-                self._recall.keep(held, program, valued)
+                self._calls.keep(held, program, valued)
             return tuple(results)
         if isinstance(exact := self._find(elements, arrays, is_exact=True), Recut):
             return exact
-        results = exact[0].run(there)
-        assert results is not None  # noqa: S101 - for type checkers: it holds for these very values
+        if (results := exact[0].run(there)) is None:
+            raise not_exact(self._scope.source.name)
         return tuple(results)
 
     def recall(self, values: Mapping[str, Any]) -> Program | None:
         """The program that earlier values like these were run by, where it is one for all values."""
         is_valued = any(several.valued for several in self._by_types.values())
-        return None if is_valued else self._recall.find({name: values[name] for name in self.takes})
+        return None if is_valued else self._calls.find({name: values[name] for name in self.takes})
 
     def bind(self, values: Mapping[str, Any], into: Mapping[str, Any], fixed: frozenset[str]) -> Bound | None:
         """The program that earlier values like these were run by, bound."""
@@ -178,7 +179,7 @@ class Segment(Part):
             if (programs := self._by_types.get(types)) is None:
                 scope = self._scope
                 programs = self._by_types[types] = Programs(
-                    self._source(elements), scope.device, self._kept, scope.spares, self._recall.forget, self._looks_at
+                    self._source(elements), scope.device, self._kept, scope.spares, self._calls.forget, self._looks_at
                 )
             programs = programs.exact() if is_exact else programs
             while True:
