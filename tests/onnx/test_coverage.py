@@ -448,7 +448,8 @@ def _compare_cached(inputs: dict[str, Any], run: Cache, *, strict: bool = True, 
     feeds = {name: value for name, value in inputs.items() if value is not None}
     output, *wanted = session_of(proto).run(None, feeds)
     found = dml.onnx.load(proto, strict=strict).run(feeds)
-    np.testing.assert_allclose(found["y"], output, rtol=0, atol=4e-6 * np.abs(output).max())
+    for b, count in enumerate(run.counts):  # beyond them are the padding's
+        np.testing.assert_allclose(found["y"][b, :count], output[b, :count], rtol=0, atol=4e-6 * np.abs(output).max())
     for name, there in zip(("present_key", "present_value"), wanted, strict=True):
         assert (found[name].dtype, found[name].shape) == (there.dtype, there.shape)
         for b, count in enumerate(run.counts):
@@ -473,6 +474,70 @@ def test_caches_with_room_and_shared_ones(run: Cache, is_turned: bool) -> None:
         bias = _floats(1, 4, run.queries, run.total)
         inputs |= {"cos": _floats(20, 8), "sin": _floats(20, 8), "position_ids": None, "attention_bias": bias}
     _compare_cached(inputs, run, do_rotary=int(is_turned))
+
+
+SCORES: dict[str, dict[str, Any]] = {
+    "window": {"local_window_size": 3},
+    "cap": {"softcap": 1.5},
+    "cap and window": {"softcap": 0.5, "local_window_size": 2},
+    "smooth": {"smooth_softmax": 1},
+    "sink": {"head_sink": np.array([-1, 0, 0.5, 2], np.float32)},
+    "sink and window": {"head_sink": np.array([9, 0, -0.5, 2], np.float32), "local_window_size": 4, "scale": 0.3},
+}  # fmt: skip
+"""What Gemma and gpt-oss do with scores."""
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize("change", SCORES.values(), ids=SCORES)
+@pytest.mark.parametrize("run", [*ROOMY, *SHARED, Cache(9, 9, 0, (9, 6), 9)])
+def test_scores_of_caches_that_are_changed(run: Cache, change: dict[str, Any], is_turned: bool) -> None:
+    """A window, a cap, and a sink: by themselves, and with rotated queries and a bias."""
+    attributes = {name: value for name, value in change.items() if name != "head_sink"}
+    inputs: dict[str, Any] = {**_cached(run), **dict.fromkeys(("cos", "sin", "position_ids", "attention_bias"))}
+    if is_turned:
+        bias = _floats(1, 4, run.queries, run.total)
+        inputs |= {"cos": _floats(20, 8), "sin": _floats(20, 8), "attention_bias": bias}
+    inputs["head_sink"] = change.get("head_sink")
+    _compare_cached(inputs, run, do_rotary=int(is_turned), **attributes)
+
+
+@pytest.mark.parametrize("change", [{}, {"softcap": 2.0}])
+def test_heads_are_normalised_before_they_are_turned(change: dict[str, Any]) -> None:
+    """As Qwen 3 and Gemma 3 have them: the same as a node whose queries and keys were normalised before."""
+    run = Cache(3, 3, 16, (9,), 9)
+    none = dict.fromkeys(("position_ids", "attention_bias", "head_sink", "k_scale", "v_scale"))
+    inputs: dict[str, Any] = {**_cached(run), "cos": _floats(20, 8), "sin": _floats(20, 8), **none}
+    weights = {"q_norm_weight": _floats(SIZE), "k_norm_weight": _floats(SIZE)}
+    before = dict(inputs)
+    for name, weight in zip(("query", "key"), weights.values(), strict=True):
+        heads = inputs[name].reshape(1, 3, -1, SIZE).astype(np.float64)
+        heads = heads / np.sqrt((heads**2).mean(-1, keepdims=True) + 1e-5) * weight
+        before[name] = heads.reshape(inputs[name].shape).astype(np.float32)
+    found = []
+    for given in ({**inputs, **weights}, before):
+        options = {"qk_norm_epsilon": 1e-5} if "q_norm_weight" in given else {}
+        proto = _model(GQA, given, ["y", "present_key", "present_value"], 17, **HEADS, do_rotary=1, **change, **options)
+        feeds = {name: value for name, value in given.items() if value is not None}
+        found.append(dml.onnx.load(proto, strict=True).run(feeds))
+    for name, wanted in found[1].items():
+        np.testing.assert_allclose(found[0][name], wanted, rtol=0, atol=4e-6 * np.abs(wanted).max())
+    proto = _model(GQA, {**inputs, "q_norm_weight": weights["q_norm_weight"]}, ["y"], 17, **HEADS, do_rotary=1)
+    with pytest.raises(dml.ModelError, match="q_norm_weight and k_norm_weight must both be given"):
+        dml.onnx.load(proto, strict=True).run(
+            {**{k: v for k, v in inputs.items() if v is not None}, "q_norm_weight": weights["q_norm_weight"]}
+        )
+
+
+def test_what_is_in_a_cache_after_the_last_key_counts_for_nothing() -> None:
+    run = Cache(1, 1, 16, (7, 4), 7)
+    inputs = _cached(run)
+    proto = _model(GQA, inputs, ["y"], 17, **HEADS, softcap=1.5, local_window_size=5)
+    loaded = dml.onnx.load(proto, strict=True)
+    wanted = loaded.run(inputs)["y"]
+    for name in ("past_key", "past_value"):
+        for b, count in enumerate(run.counts):
+            inputs[name][b, :, count:] = np.nan
+    np.testing.assert_array_equal(loaded.run(inputs)["y"], wanted)
 
 
 @pytest.mark.parametrize("bits", [4, 8])

@@ -149,6 +149,8 @@ def blocks(sizes: tuple[int, ...]) -> Iterator[Block]:
     inner = [math.prod(sizes[k + 1 :]) for k in range(rows)]
     cut = next((k for k in range(rows) if inner[k] <= most), rows - 1)
     steps = [1 if k < cut else max(most // inner[k], 1) if k == cut else sizes[k] for k in range(rows)]
-    for first in itertools.product(*(range(0, size, step) for size, step in zip(sizes[:rows], steps, strict=True))):
+    # A range asks for the numbers of its bounds, which symbolic sizes then are for good.
+    starts = [(0,) if step >= size else range(0, size, step) for size, step in zip(sizes[:rows], steps, strict=True)]
+    for first in itertools.product(*starts):
         ends = zip(first, steps, sizes[:rows], strict=True)
         yield Block((*first, 0), (*(min(step, size - at) for at, step, size in ends), sizes[rows]))

@@ -5,6 +5,7 @@ MultiHeadAttention and Attention are MULTIHEAD_ATTENTION, GroupQueryAttention it
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -12,13 +13,14 @@ import numpy as np
 import anydml as dml
 from anydml.core.enums import DataType, IndexMode
 from anydml.core.enums import MultiheadAttentionMaskType as Mask
-from anydml.onnx.element_types import element_of
+from anydml.onnx.element_types import BOOL, FLOAT, element_of
 from anydml.onnx.lower.cumulative import within
-from anydml.onnx.lower.data_movement import retyped, spread, transposed
+from anydml.onnx.lower.data_movement import convert, retyped, spread, transposed
 from anydml.onnx.lower.elementwise import common_shape, compute
 from anydml.onnx.lower.indexing import take_blocks
 from anydml.onnx.lower.matmul import exact, multiply
 from anydml.onnx.lower.node import Node
+from anydml.onnx.lower.normalization import rms_normalised
 from anydml.onnx.lower.qdq_to_int8 import Whole
 from anydml.onnx.lower.slicing import take
 from anydml.onnx.lower.values import Parts, Value
@@ -303,13 +305,14 @@ def _attend_to_itself(
 
 def group_query_attention(node: Node) -> list[Value | None]:
     """GroupQueryAttention: a cache of keys and values, whose new ones may be turned by their positions first."""
-    _refuse_others(node, (11, 12, 13, 14, 15), 3)
-    usual_numbers = {"causal": 1, "local_window_size": -1, "sliding_window_cache": 0, "kv_cache_bit_width": 0}
-    for name, usual in usual_numbers.items():
+    _refuse_others(node, (12, 13), 3)
+    for name, usual in {"causal": 1, "sliding_window_cache": 0, "kv_cache_bit_width": 0, "qk_output": 0}.items():
         if node.integer(name) != usual:
             node.unsupported(name, f"{name} is not supported")
-    if node.real("softcap") or node.integer("smooth_softmax") > 0 or node.integer("qk_output"):
-        node.unsupported("softcap", "softcap, smooth_softmax and qk_output are not supported")
+    window = node.integer("local_window_size")
+    if window == 0 or window < -1:
+        rule = "local_window_size must be -1, for all keys, or at least 1"
+        node.refuse("local_window_size", rule, value=window)
     query, key, value = node.input(0), node.optional(1), node.optional(2)
     heads, shared = _heads(node, "num_heads"), _heads(node, "kv_num_heads")
     node.check_rank("query", query, 3)
@@ -327,8 +330,9 @@ def group_query_attention(node: Node) -> list[Value | None]:
     room = past[0].shape[2] if past[0] is not None else 0
     total, known = _total(node, new, past), element_of(DataType.INT32)
     lengths = _past_lengths(node, (batch, length, total), max(total, room))
+    query, key = _normalised_by_head(node, query, heads, key, shared)
+    steps = compute(node, dml.add, node.tracer.reshape(lengths, (batch, 1)), Value.of(known, [range(length)]))
     if node.integer("do_rotary"):
-        steps = compute(node, dml.add, node.tracer.reshape(lengths, (batch, 1)), Value.of(known, [range(length)]))
         positions = node.optional(9) if total != length else None
         angles = (node.input(7), node.input(8), steps if positions is None else positions)
         check_caches(node, *angles[:2])
@@ -349,7 +353,97 @@ def group_query_attention(node: Node) -> list[Value | None]:
         else:
             tensors[name] = one
     asks = [bool(name) for name in node.proto.output[1:3]]
-    return _attend(node, tensors, (batch, heads, length, room), None, 10, asks, shared)
+    scores = (batch, heads, length, room)
+    reach = window if 0 < window < room else None
+    if node.real("softcap") or _sinks(node, heads) is not None:
+        _, *presents = _attend(node, tensors, scores, None, None, [True, True], shared)
+        caches = [present for present in presents if present is not None]
+        output = _attend_with_scores(node, query, caches, scores, steps, reach)
+        return [output, *(one if ask else None for one, ask in zip(presents, asks, strict=False))]
+    far = None if reach is None else _is_seen(node, steps, room, reach)
+    return _attend(node, tensors, scores, None, 10, asks, shared, far)
+
+
+def _normalised_by_head(node: Node, query: Value, heads: int, key: Value, shared: int) -> tuple[Value, Value]:
+    """Queries and keys by the root mean square of each head, where there are weights for it."""
+    weights = {name: node.optional(i) for i, name in ((14, "q_norm_weight"), (15, "k_norm_weight"))}
+    given = [weight for weight in weights.values() if weight is not None]
+    if not given:
+        return query, key
+    if len(given) < 2:
+        node.refuse("k_norm_weight", "q_norm_weight and k_norm_weight must both be given")
+    made: list[Value] = []
+    for x, count, (name, weight) in zip((query, key), (heads, shared), weights.items(), strict=True):
+        size = x.shape[2] // count
+        node.check_shape(name, weight, (size,), why=", a number for each of a head's")
+        by_head = node.tracer.reshape(x, (*x.shape[:2], count, size))
+        if x.count:
+            by_head = rms_normalised(node, by_head, weight, node.real("qk_norm_epsilon"))
+        made.append(node.tracer.reshape(by_head, x.shape))
+    return made[0], made[1]
+
+
+def _sinks(node: Node, heads: int) -> Value | None:
+    """A score for each head, of a key without a value: what `smooth_softmax` adds is 0 for all of them."""
+    sinks = node.optional(11)
+    if sinks is not None:
+        node.check_shape("head_sink", sinks, (heads,), why=", a score for each head")
+        return convert(node, sinks, FLOAT)
+    return Value.of(FLOAT, np.zeros(heads)) if node.integer("smooth_softmax") > 0 else None
+
+
+def _is_seen(node: Node, steps: Value, total: int, window: int | None) -> Value:
+    """Which keys a query sees, of all in the cache: none after its own, and of a window so many up to that."""
+    own = node.tracer.reshape(steps, (steps.shape[0], 1, steps.shape[1], 1))
+    keys = node.tracer.fill(dml.fill_value_sequence, steps.element, (1, 1, 1, total), 0, 1)
+    found = compute(node, dml.logical_less_than_or_equal, keys, own, element=BOOL)
+    if window is None:
+        return found
+    first = compute(node, dml.subtract, own, Value.of(steps.element, window))
+    near = compute(node, dml.logical_greater_than, keys, first, element=BOOL)
+    return compute(node, dml.logical_and, found, near)
+
+
+def _attend_with_scores(
+    node: Node,
+    query: Value,
+    caches: list[Value],
+    scores: tuple[int, int, int, int],
+    steps: Value,
+    window: int | None,
+) -> Value:
+    """Attention whose scores are changed before their softmax, in FLOAT32: capped, or beside the score of a sink.
+
+    What lies in a cache after the last key is nobody's, NaN perhaps, and counts for nothing.
+    """
+    batch, heads, queries, total = scores
+    keys, values = (convert(node, cache, FLOAT) for cache in caches)
+    shared, size = keys.shape[1], keys.shape[3]
+    by_head = node.tracer.reshape(convert(node, query, FLOAT), (batch, queries, heads, size))
+    rows = node.tracer.reshape(
+        transposed(node, by_head, (0, 2, 1, 3)), (batch, shared, heads // shared * queries, size)
+    )
+    found = multiply(node, rows, transposed(node, keys, (0, 1, 3, 2)))
+    scale = node.real("scale") or 1 / math.sqrt(size)
+    found = node.tracer.reshape(compute(node, dml.multiply, found, Value.of(FLOAT, scale)), scores)
+    if cap := node.real("softcap"):
+        flat = compute(node, dml.tanh, compute(node, dml.divide, found, Value.of(FLOAT, cap)))
+        found = compute(node, dml.multiply, flat, Value.of(FLOAT, cap))
+    if (bias := _bias(node, node.optional(10), scores, is_cached=True)) is not None:
+        found = compute(node, dml.add, found, convert(node, bias, FLOAT))
+    found = compute(node, dml.if_, _is_seen(node, steps, total, window), found, Value.of(FLOAT, -math.inf))
+    if (sinks := _sinks(node, heads)) is not None:
+        column = spread(node, node.tracer.reshape(sinks, (1, heads, 1, 1)), (*scores[:3], 1))
+        found = node.tracer.apply_to_list(dml.join, [found, column], (*scores[:3], total + 1), 3)
+    found = node.tracer.apply(dml.softmax1, [found], found.shape, axes=(3,))
+    shares = take(node, found, [0] * 4, list(scores), [1] * 4) if sinks is not None else found
+    end = take(node, steps, (0, queries - 1), (steps.shape[0], 1), (1, 1))
+    is_there = node.tracer.reshape(_is_seen(node, end, total, None), (steps.shape[0], 1, total, 1))
+    values = compute(node, dml.if_, is_there, values, Value.of(FLOAT, 0))
+    made = multiply(node, node.tracer.reshape(shares, (batch, shared, rows.shape[2], total)), values)
+    made = node.tracer.reshape(made, (batch, heads, queries, values.shape[3]))
+    flat = node.tracer.reshape(transposed(node, made, (0, 2, 1, 3)), (batch, queries, heads * values.shape[3]))
+    return convert(node, flat, query.element)
 
 
 def _after(node: Node, past: Value | None, one: Value | None) -> Value | None:
@@ -458,11 +552,15 @@ def _attend(
     tensors: dict[str, Value | None],
     scores: tuple[int, int, int, int],
     mask: int | None,
-    bias: int,
+    bias: int | None,
     asks: list[bool],
     shared: int | None = None,
+    seen: Value | None = None,
 ) -> list[Value | None]:
-    """The output, and the keys and values that are asked for; the mask and the bias are inputs."""
+    """The output, and the keys and values that are asked for; the mask and the bias are inputs.
+
+    `seen` are the keys that queries attend to, beside what the operator's form says of that.
+    """
     _, heads, queries, total = scores
     options: dict[str, Any] = {"head_count": heads}
     function: Callable[..., Any] = dml.multihead_attention
@@ -475,14 +573,11 @@ def _attend(
         options["mask_type"], tensors["mask"] = _mask(node, masks, scores)
         options["mask_filter_value"] = node.real("mask_filter_value")
     element = next(value.element for value in tensors.values() if value is not None)
-    added = node.optional(bias)
-    if added is not None and shared is not None and len(added.shape) == 4 and added.shape[3] < total:
-        ends = (0, 0, 0, total - added.shape[3])  # a past with room has keys that are not there yet
-        padded = (*added.shape[:3], total)
-        added = node.tracer.apply(dml.padding, [added], padded, start_padding=(0,) * 4, end_padding=ends)
-    if added is not None and common_shape(node, added.shape, scores) != scores:
-        rule = f"attention_bias must have a shape that can be broadcast to {scores}"
-        node.refuse("attention_bias", rule, value=added.shape)
+    added = None if bias is None else _bias(node, node.optional(bias), scores, is_cached=shared is not None)
+    if seen is not None:
+        numbers = [Value.of(element, number) for number in (0, -math.inf)]
+        far = compute(node, dml.if_, seen, *numbers)
+        added = far if added is None else compute(node, dml.add, added, far)
     if mask is not None and node.integer("unidirectional"):
         later = np.triu(np.full((queries, total), -np.inf), total - queries + 1)
         causal = Value.of(element, later)
@@ -511,6 +606,21 @@ def _attend(
         expression = next(rest, None) if one else None
         presents.append(Value(element, shape, None, expression, needs=output.needs) if one else None)
     return [output, *presents]
+
+
+def _bias(node: Node, added: Value | None, scores: tuple[int, int, int, int], *, is_cached: bool) -> Value | None:
+    """What is added to scores: 0 for the keys that a cache with room has not yet."""
+    if added is None:
+        return None
+    total = scores[3]
+    if is_cached and len(added.shape) == 4 and added.shape[3] < total:
+        padded = (*added.shape[:3], total)
+        ends = (0, 0, 0, total - added.shape[3])
+        added = node.tracer.apply(dml.padding, [added], padded, start_padding=(0,) * 4, end_padding=ends)
+    if common_shape(node, added.shape, scores) != scores:
+        rule = f"attention_bias must have a shape that can be broadcast to {scores}"
+        node.refuse("attention_bias", rule, value=added.shape)
+    return added
 
 
 def _sizes(

@@ -141,15 +141,30 @@ def _by_channel(node: Node, index: int, x: Value) -> Value:
     return node.tracer.reshape(value, (1, value.count, *(1,) * (len(x.shape) - 2)))
 
 
+def rms_normalised(node: Node, x: Value, scale: Value | None, epsilon: float) -> Value:
+    """The last dimension by the root of its mean square, of x's type, computed in FLOAT32."""
+    wide = _wide(node, x)
+    return convert(
+        node, _normalised(node, wide, [len(x.shape) - 1], scale, None, use_mean=False, epsilon=epsilon), x.element
+    )
+
+
 def _normalised(
-    node: Node, x: Value, axes: Sequence[int], scale: Value | None, bias: Value | None, *, use_mean: bool = True
+    node: Node,
+    x: Value,
+    axes: Sequence[int],
+    scale: Value | None,
+    bias: Value | None,
+    *,
+    use_mean: bool = True,
+    epsilon: float | None = None,
 ) -> Value:
-    """MEAN_VARIANCE_NORMALIZATION2 over axes."""
+    """MEAN_VARIANCE_NORMALIZATION2 over axes; without an epsilon it is the attribute of that name."""
     options: dict[str, Any] = {
         "axes": tuple(axes),
         "use_mean": use_mean,
         "use_variance": True,
-        "epsilon": node.real("epsilon"),
+        "epsilon": node.real("epsilon") if epsilon is None else epsilon,
     }
     given = [value for value in (scale, bias) if value is not None]
     shaped = []
