@@ -528,6 +528,14 @@ def test_heads_are_normalised_before_they_are_turned(change: dict[str, Any]) -> 
         )
 
 
+def test_no_queries_attend_to_nothing() -> None:
+    inputs = _cached(Cache(0, 0, 16, (7,), 7))
+    for change in ({}, {"softcap": 1.5, "local_window_size": 3}):
+        found = dml.onnx.load(_model(GQA, inputs, ["y", "k", "v"], 17, **HEADS, **change), strict=True).run(inputs)
+        assert found["y"].shape == (1, 0, 4 * SIZE)
+        np.testing.assert_array_equal(found["k"], inputs["past_key"])
+
+
 def test_what_is_in_a_cache_after_the_last_key_counts_for_nothing() -> None:
     run = Cache(1, 1, 16, (7, 4), 7)
     inputs = _cached(run)

@@ -355,7 +355,7 @@ def group_query_attention(node: Node) -> list[Value | None]:
     asks = [bool(name) for name in node.proto.output[1:3]]
     scores = (batch, heads, length, room)
     reach = window if 0 < window < room else None
-    if node.real("softcap") or _sinks(node, heads) is not None:
+    if length and (node.real("softcap") or _sinks(node, heads) is not None):
         _, *presents = _attend(node, tensors, scores, None, None, [True, True], shared)
         caches = [present for present in presents if present is not None]
         output = _attend_with_scores(node, query, caches, scores, steps, reach)
