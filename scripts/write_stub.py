@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import anydml
-from anydml.api.derived import RENAMED, arguments_of, document, family_of, parameters_of
+from anydml.api.derived import RENAMED, aliases_of, arguments_of, document, family_of, parameters_of
 from anydml.api.describing import argument_name
 from anydml.api.functions import WRITTEN, derived_classes, exact_classes
 from anydml.api.numpy_names import FAMILIAR
@@ -71,6 +71,8 @@ _DataType = DataType | type[Any] | np.dtype[Any] | str"""
 NAMES = {"AxisDirection | str": "_AxisDirection", "IndexMode | str": "_IndexMode",
          "DataType | str | type | Any": "_DataType"}  # fmt: skip
 """Types of the written functions as the stub has them."""
+FAMILIAR_NAMES = {"Axis": "int | Sequence[int] | None", "Place": "_Device | None"}
+"""Likewise of the thin functions."""
 ALIASES: dict[Any, str] = {ScaleBias: "_ScaleBias", FusedActivation: "_Activation", DataType: "_DataType"}
 
 
@@ -202,6 +204,24 @@ def declare_written(function: Callable[..., Any]) -> str:
     return "\n".join(lines)
 
 
+def declare_familiar(function: Any) -> str:
+    """A thin function with other names of its arguments, of which a type checker would not know."""
+    own = inspect.signature(function)
+    aliases = [
+        own.parameters[name].replace(name=other, kind=inspect.Parameter.KEYWORD_ONLY, default=...)
+        for other, name in aliases_of(inspect.unwrap(function)).items()
+    ]
+    parts: list[str] = []
+    is_named = False
+    for one in (*own.parameters.values(), *aliases):
+        if one.kind is one.KEYWORD_ONLY and not is_named:
+            parts, is_named = [*parts, "*"], True
+        hint = FAMILIAR_NAMES.get(one.annotation, one.annotation)
+        parts.append(f"{one.name}: {hint}" + ("" if one.default is one.empty else " = ..."))
+    said = f'"""{(function.__doc__ or "").splitlines()[0]}"""'
+    return f"def {function.__name__}({', '.join(parts)}) -> {own.return_annotation}:\n    {said}"
+
+
 def imports() -> list[str]:
     """The imports of `__init__.py`, the operators' classes and the written functions, by their modules."""
     found = []
@@ -209,7 +229,7 @@ def imports() -> list[str]:
         if isinstance(node, ast.ImportFrom):
             found += [(node.module, alias.name) for alias in node.names if not (alias.asname or "").startswith("_")]
     found += [(cls.__module__, cls.__name__) for cls in OPERATORS.values()]
-    found += [("anydml.api.numpy_names", function.__name__) for function in FAMILIAR]
+    found += [("anydml.api.numpy_names", one.__name__) for one in FAMILIAR if not aliases_of(inspect.unwrap(one))]
     modules: dict[str, list[str]] = {}
     for module, name in found:
         modules.setdefault(str(module), []).append(name)
@@ -257,6 +277,7 @@ def stub() -> str:
     functions += [declare(name, cls) for name, cls in exact.items() if len(family_of(cls)) > 1]
     renamed = RENAMED | {name: function_name(cls.type) for name, cls in exact.items() if len(family_of(cls)) == 1}
     functions += [declare_written(function) for function in WRITTEN]
+    functions += [declare_familiar(one) for one in FAMILIAR if aliases_of(inspect.unwrap(one))]
     modules = [name for name in dir(anydml) if name not in anydml.__all__ and not name.startswith("_")]
     return "\n".join(
         [

@@ -104,7 +104,7 @@ def __getattr__(name: str) -> object:
         warnings.warn(f"anydml.{name} is anydml.{_FORMER[name]} now", FutureWarning, stacklevel=2)
         return globals()[_FORMER[name]]
     if name in _RENAMED:
-        globals()[name] = renamed = getattr(_functions, _RENAMED[name])
+        globals()[name] = renamed = _functions.renamed_function(name)
         return renamed
     if name.startswith("_") or name not in {**_functions.derived_classes(), **_functions.exact_classes()}:
         _import("anydml.api.unknown")

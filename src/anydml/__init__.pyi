@@ -18,7 +18,7 @@ from anydml import pydirectml as pydirectml
 from anydml.explain.callable import explain as explain
 from anydml.api.builder import Graph as Graph
 from anydml.api.expression import Expression as Expression
-from anydml.api.numpy_names import all as all, amax as amax, amin as amin, any as any, argsort as argsort, average as average, broadcast_to as broadcast_to, cat as cat, concatenate as concatenate, cumprod as cumprod, cumsum as cumsum, embedding as embedding, equal as equal, expand_dims as expand_dims, flip as flip, greater as greater, greater_equal as greater_equal, group_norm as group_norm, isfinite as isfinite, isinf as isinf, isnan as isnan, layer_norm as layer_norm, less as less, less_equal as less_equal, logsumexp as logsumexp, matmul as matmul, not_equal as not_equal, pad as pad, permute as permute, prod as prod, reshape as reshape, rms_norm as rms_norm, rsqrt as rsqrt, sort as sort, square as square, squeeze as squeeze, stack as stack, std as std, sum as sum, take as take, take_along_axis as take_along_axis, transpose as transpose, var as var, where as where
+from anydml.api.numpy_names import broadcast_to as broadcast_to, embedding as embedding, equal as equal, greater as greater, greater_equal as greater_equal, group_norm as group_norm, isfinite as isfinite, isinf as isinf, isnan as isnan, layer_norm as layer_norm, less as less, less_equal as less_equal, matmul as matmul, not_equal as not_equal, pad as pad, reshape as reshape, rms_norm as rms_norm, rsqrt as rsqrt, sort as sort, square as square, where as where
 from anydml.arrays.tensor import TensorDesc as TensorDesc
 from anydml.core.enums import AxisDirection as AxisDirection, ConvolutionDirection as ConvolutionDirection, ConvolutionMode as ConvolutionMode, DataType as DataType, DepthSpaceOrder as DepthSpaceOrder, ExecutionFlags as ExecutionFlags, Feature as Feature, FeatureLevel as FeatureLevel, IndexMode as IndexMode, InterpolationMode as InterpolationMode, IsInfinityMode as IsInfinityMode, MatrixTransform as MatrixTransform, MultiheadAttentionMaskType as MultiheadAttentionMaskType, PaddingMode as PaddingMode, QuantizationType as QuantizationType, RandomGeneratorType as RandomGeneratorType, RecurrentNetworkDirection as RecurrentNetworkDirection, ReduceFunction as ReduceFunction, RoundingMode as RoundingMode, TensorFlags as TensorFlags
 from anydml.core.errors import BindingError as BindingError, DescriptionError as DescriptionError, DmlError as DmlError, Fault as Fault, FeatureLevelError as FeatureLevelError, IndexRangeError as IndexRangeError, MissingDependencyError as MissingDependencyError, ModelError as ModelError, ModelFileError as ModelFileError, Place as Place, UnsupportedError as UnsupportedError
@@ -1749,6 +1749,52 @@ def split(x: _A, output_axis_sizes: Sequence[int] | int, axis: int = ..., *, out
 def split(x: Expression, output_axis_sizes: Sequence[int] | int, axis: int = ..., *, out: None = ..., device: None = ...) -> tuple[Expression, ...]: ...
 @overload
 def split(x: Any, output_axis_sizes: Sequence[int] | int, axis: int = ..., *, out: Any = ..., device: _Device | None = ...) -> tuple[Any, ...]: ...
+def all(x: Any, axis: int | Sequence[int] | None = ..., keepdims: bool = ..., *, device: _Device | None = ..., dim: int | Sequence[int] | None = ..., dims: int | Sequence[int] | None = ..., keepdim: bool = ...) -> Any:
+    """Whether all elements along axes, or of all, are not 0."""
+def amax(x: Any, axis: int | Sequence[int] | None = ..., keepdims: bool = ..., *, out: Any = ..., device: _Device | None = ..., dim: int | Sequence[int] | None = ..., dims: int | Sequence[int] | None = ..., keepdim: bool = ...) -> Any:
+    """The largest element along axes, or of all: REDUCE. (`max` is DirectML's, of two tensors.)"""
+def amin(x: Any, axis: int | Sequence[int] | None = ..., keepdims: bool = ..., *, out: Any = ..., device: _Device | None = ..., dim: int | Sequence[int] | None = ..., dims: int | Sequence[int] | None = ..., keepdim: bool = ...) -> Any:
+    """The smallest element along axes, or of all: REDUCE. (`min` is DirectML's, of two tensors.)"""
+def any(x: Any, axis: int | Sequence[int] | None = ..., keepdims: bool = ..., *, device: _Device | None = ..., dim: int | Sequence[int] | None = ..., dims: int | Sequence[int] | None = ..., keepdim: bool = ...) -> Any:
+    """Whether any element along axes, or of all, is not 0."""
+def argsort(x: Any, axis: int = ..., descending: bool = ..., *, device: _Device | None = ..., dim: int = ..., dims: int = ...) -> Any:
+    """The places of the elements along an axis in order, INT64; of equal ones the first comes first: TOP_K1."""
+def average(x: Any, axis: int | Sequence[int] | None = ..., keepdims: bool = ..., *, out: Any = ..., device: _Device | None = ..., dim: int | Sequence[int] | None = ..., dims: int | Sequence[int] | None = ..., keepdim: bool = ...) -> Any:
+    """The mean along axes, or of all elements: REDUCE. (`mean` is DirectML's, of two tensors.)"""
+def cat(tensors: Sequence[Any], dim: int = ..., *, out: Any = ..., device: _Device | None = ..., axis: int = ...) -> Any:
+    """PyTorch's name for `concatenate`."""
+def concatenate(tensors: Sequence[Any], axis: int | None = ..., *, out: Any = ..., device: _Device | None = ..., dim: int | None = ..., dims: int | None = ...) -> Any:
+    """Tensors one after the other along an axis: JOIN. With `axis=None` all elements, in order."""
+def cumprod(x: Any, axis: int | None = ..., *, out: Any = ..., device: _Device | None = ..., dim: int | None = ..., dims: int | None = ...) -> Any:
+    """Running products along an axis, or of all elements in order: CUMULATIVE_PRODUCT."""
+def cumsum(x: Any, axis: int | None = ..., *, out: Any = ..., device: _Device | None = ..., dim: int | None = ..., dims: int | None = ...) -> Any:
+    """Running sums along an axis, or of all elements in order: CUMULATIVE_SUMMATION."""
+def expand_dims(x: Any, axis: int | Sequence[int], *, dim: int | Sequence[int] = ..., dims: int | Sequence[int] = ...) -> Any:
+    """The same elements with dimensions of size 1 at these axes of the result."""
+def flip(x: Any, axis: int | Sequence[int] | None = ..., *, out: Any = ..., device: _Device | None = ..., dim: int | Sequence[int] | None = ..., dims: int | Sequence[int] | None = ...) -> Any:
+    """The order of elements reversed along these axes, or all: SLICE1 with strides of -1."""
+def logsumexp(x: Any, axis: int | Sequence[int] | None = ..., keepdims: bool = ..., *, out: Any = ..., device: _Device | None = ..., dim: int | Sequence[int] | None = ..., dims: int | Sequence[int] | None = ..., keepdim: bool = ...) -> Any:
+    """The logarithm of the sum of exponentials along axes, or of all elements: REDUCE."""
+def permute(x: Any, dims: Sequence[int], *, axes: Sequence[int] = ...) -> Any:
+    """PyTorch's name for `transpose`."""
+def prod(x: Any, axis: int | Sequence[int] | None = ..., keepdims: bool = ..., *, out: Any = ..., device: _Device | None = ..., dim: int | Sequence[int] | None = ..., dims: int | Sequence[int] | None = ..., keepdim: bool = ...) -> Any:
+    """The product along axes, or of all elements: REDUCE. Integers are multiplied in 64 bits."""
+def squeeze(x: Any, axis: int | Sequence[int] | None = ..., *, dim: int | Sequence[int] | None = ..., dims: int | Sequence[int] | None = ...) -> Any:
+    """The same elements without these dimensions, which have size 1; without all that have, where none is named."""
+def stack(tensors: Sequence[Any], axis: int = ..., *, out: Any = ..., device: _Device | None = ..., dim: int = ..., dims: int = ...) -> Any:
+    """Tensors of the same sizes along a new axis: JOIN."""
+def std(x: Any, axis: int | Sequence[int] | None = ..., keepdims: bool = ..., ddof: int = ..., *, out: Any = ..., device: _Device | None = ..., dim: int | Sequence[int] | None = ..., dims: int | Sequence[int] | None = ..., keepdim: bool = ..., correction: int = ...) -> Any:
+    """The standard deviation along axes, or of all elements: the root of `var`."""
+def sum(x: Any, axis: int | Sequence[int] | None = ..., keepdims: bool = ..., *, out: Any = ..., device: _Device | None = ..., dim: int | Sequence[int] | None = ..., dims: int | Sequence[int] | None = ..., keepdim: bool = ...) -> Any:
+    """The sum along axes, or of all elements: REDUCE. Integers are added in 64 bits."""
+def take(x: Any, indices: Any, axis: int | None = ..., *, out: Any = ..., device: _Device | None = ..., dim: int | None = ..., dims: int | None = ...) -> Any:
+    """Elements at indices along an axis, or of all in order: GATHER."""
+def take_along_axis(x: Any, indices: Any, axis: int = ..., *, out: Any = ..., device: _Device | None = ..., dim: int = ..., dims: int = ...) -> Any:
+    """For each place the element at an index along an axis: GATHER_ELEMENTS."""
+def transpose(x: Any, axes: Sequence[int] | None = ..., *, dims: Sequence[int] | None = ...) -> Any:
+    """The same elements with the dimensions in another order: reversed, where none is given."""
+def var(x: Any, axis: int | Sequence[int] | None = ..., keepdims: bool = ..., ddof: int = ..., *, out: Any = ..., device: _Device | None = ..., dim: int | Sequence[int] | None = ..., dims: int | Sequence[int] | None = ..., keepdim: bool = ..., correction: int = ...) -> Any:
+    """The variance along axes, or of all elements; `ddof=1` divides by one less than the count, as PyTorch does."""
 absolute = abs
 arccos = acos
 arccosh = acosh

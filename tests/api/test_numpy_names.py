@@ -231,12 +231,67 @@ def test_reshape_in_a_graph_names_the_count() -> None:
     same(graph.compile(dml.reshape(dml.transpose(x), -1))(X), X.T.reshape(-1), "reshape")  # which is no view
 
 
+@pytest.mark.parametrize("name", ["max", "min", "mean"])
+def test_an_axis_is_no_second_tensor(name: str) -> None:
+    """Where NumPy and PyTorch have an axis: nothing is computed with its number, known calls included."""
+    function: Any = getattr(dml, name)
+    element_wise: Any = {"max": dml.maximum, "min": dml.minimum}.get(name, lambda x, y: function(y, x))
+    graph = dml.Graph("reference")
+    for b in (0, -1, np.int64(1), (0, 1), [2, 0]):
+        for x in (X, graph.input(X)):
+            if x is X and np.ndim(b) == 0:
+                for _ in range(2):
+                    element_wise(x, b)
+            with pytest.raises(
+                dml.DescriptionError, match=rf"^{name}: b must not be a whole number.* along axes write a"
+            ):
+                function(x, b)
+    same(function(X, 1.0), function(1, X), name)
+    assert function(X, np.array([1], "float32")).shape == function(X, X[:1]).shape == X.shape
+
+
+def test_names_of_pytorch_stand_for_those_of_numpy() -> None:
+    positive = abs(X) + 1
+    for name in ("sum", "prod", "average", "amax", "amin", "logsumexp", "any", "all"):
+        function: Any = getattr(dml, name)
+        named, own = function(positive, dim=1, keepdim=True), function(positive, axis=1, keepdims=True)
+        np.testing.assert_array_equal(named, own, strict=True)
+        np.testing.assert_array_equal(function(positive, dim=(0, 2)), function(positive, (0, 2)), strict=True)
+    for name in ("cumsum", "cumprod", "argsort"):
+        function = getattr(dml, name)
+        same(function(positive, dim=1), function(positive, axis=1), name)
+    same(dml.stack([X, X], dim=1), np.stack([X, X], 1), "stack")
+    same(dml.cat([X, X], axis=1), np.concatenate([X, X], 1), "cat")
+    same(dml.flip(X, dims=(0, 1)), np.flip(X, (0, 1)), "flip")
+    same(dml.squeeze(X[None], dim=0), X, "squeeze")
+    same(dml.var(X, dim=1, correction=1), X.var(1, ddof=1), "var")
+    graph = dml.Graph("reference")
+    x = graph.input("float32", ("n", *X.shape[1:]), "x")
+    found = graph.compile(dml.sum(x, dim=1, keepdim=True))(X)
+    same(found, X.sum(1, keepdims=True), "sum")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: dml.sum(X, axis=0, dim=1), r"sum\(\) got axis twice"),
+        (lambda: dml.sum(X, 0, dim=1), "multiple values for argument 'axis'"),
+        (lambda: dml.std(X, dim=0), "must be told correction="),
+        (lambda: dml.sort(X, dim=1), "values alone.*top_k"),  # type: ignore[call-arg]
+        (lambda: dml.sum(X, dimension=1), "unexpected keyword argument 'dimension'"),  # type: ignore[call-arg]
+    ],
+)
+def test_a_call_that_means_something_else_elsewhere_is_refused(call: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
 def test_names_are_nobody_elses() -> None:
     names = {function.__name__ for function in FAMILIAR}
     assert names.isdisjoint(function_names())
     assert set(RENAMED).isdisjoint({*names, *function_names()})
     assert {*names, *RENAMED} <= set(dml.__all__)
-    assert dml.maximum is dml.max
+    assert dml.absolute is dml.abs
     assert {name for name, *_ in CASES} | {
         "cat", "concatenate", "embedding", "stack", "take_along_axis",
     } == names  # fmt: skip

@@ -6,6 +6,7 @@ import enum
 import functools
 import inspect
 from dataclasses import MISSING, dataclass, fields, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from anydml.api.broadcasting import is_number
 from anydml.api.calls import Attempt, level_of, make_call
 from anydml.api.describing import argument_name
-from anydml.api.expression import Recorded, recording_of
+from anydml.api.expression import Expression, Recorded, recording_of
 from anydml.core.enums import FeatureLevel
 from anydml.core.errors import DescriptionError, Fault, show
 from anydml.core.late_imports import import_alone
@@ -25,7 +26,8 @@ from anydml.operators.reductions import AlongAxes, Folding
 from anydml.operators.schema.fields import FIELD_TYPES, ValueType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
+    from types import FunctionType
 
     from anydml.operators import OperatorDesc
     from anydml.operators.schema.fields import FieldType
@@ -36,7 +38,21 @@ RENAMED = {
     "mod": "modulus_floor", "negative": "negate", "power": "pow", "prelu": "parameterized_relu",
     "reciprocal": "recip", "remainder": "modulus_floor", "selu": "scaled_elu", "silu": "swish",
 }  # fmt: skip
-"""Names that are another's for the very function of an operator."""
+"""Names that are another's for an operator's function."""
+_ALONG = {
+    "max": ("amax(x, axis)", "maximum(x, {})"),
+    "min": ("amin(x, axis)", "minimum(x, {})"),
+    "mean": ("average(x, axis)", "mean({}, x)"),
+}
+"""Functions of two tensors whose second argument is an axis elsewhere: what has an axis, and what a number."""
+_OTHER_NAMES = {
+    "axis": ("dim", "dims"), "keepdims": ("keepdim",), "axes": ("dims",), "ddof": ("correction",), "dim": ("axis",),
+    "dims": ("axes",),
+}  # fmt: skip
+"""NumPy's and PyTorch's names of one argument."""
+_OTHERWISE = {"sort"}
+"""Functions whose call by PyTorch's names means something else: a pair of results."""
+NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 _OUTPUT_SIZES = "output_sizes"
 _INTS = {int}
 
@@ -138,6 +154,14 @@ def newest_function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
     return function_of(cls) if len(family) == 1 else _function(function_name(cls.type), family)
 
 
+@functools.cache
+def renamed_function(name: str) -> Callable[..., Any]:
+    """The function that a name of RENAMED stands for; `maximum` takes numbers that `max` refuses for axes."""
+    known = RENAMED[name]
+    cls = next(cls for kind, cls in OPERATORS.items() if function_name(kind) == known)
+    return _function(name, family_of(cls)) if known in _ALONG else newest_function_of(cls)
+
+
 @dataclass(frozen=True, slots=True)
 class _Operator:
     """What a call asks of the operator that computes it."""
@@ -179,6 +203,7 @@ def _function(name: str, family: tuple[type[OperatorDesc], ...]) -> Callable[...
     optional_outputs = family[0].optional_outputs()
     broadcasts = newest.cls.broadcasts
     known_as: object = family if len(family) > 1 else newest.cls
+    along = _ALONG.get(name)
 
     def in_order(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments, by place: in a microsecond, where `inspect` takes 40."""
@@ -212,12 +237,16 @@ def _function(name: str, family: tuple[type[OperatorDesc], ...]) -> Callable[...
         arrays = inputs
         for x in inputs:
             if type(x) is not np.ndarray and broadcasts and is_number(x):
+                if along is not None:
+                    _refuse_axis(name, *along, *inputs)
                 exact += tuple((i, type(y), y or repr(y)) for i, y in enumerate(inputs) if is_number(y))
                 arrays = tuple(y for y in inputs if not is_number(y))
                 break
         attempt = Attempt(known_as, device, out, arrays, *exact)
         if (result := attempt.run()) is not None:
             return result
+        if along is not None:
+            _refuse_axis(name, *along, *inputs)
         if Recorded.is_there and (graph := recording_of(inputs)) is not None and not graph.recording.is_within:
             return graph.recording.call(graph, function, args, {"out": out, "device": device})
         values = dict(zip(names, attributes, strict=True))
@@ -281,6 +310,19 @@ def _newest(family: tuple[type[OperatorDesc], ...], asked: set[str], level: Feat
     return next((one for one in reversed(found) if one.introduced() <= level), found[0])
 
 
+def _refuse_axis(name: str, along: str, element_wise: str, a: object, b: object) -> None:
+    """`max(x, 0)` is NumPy's and PyTorch's way to ask for an axis; lists that may be axes are theirs as well."""
+    several = b if isinstance(b, (list, tuple)) else (b,)
+    if is_number(a) or not all(isinstance(one, (int, np.integer)) and not isinstance(one, bool) for one in several):
+        return
+    rank = len(a.shape if hasattr(a, "shape") else a.sizes if isinstance(a, Expression) else np.shape(a))
+    if several is b and (not all(-rank <= one < rank for one in b) or len(set(b)) < len(b)):
+        return
+    rule = f"b must not be a whole number, nor a list of axes: {name} works element by element, and has no axis"
+    way_out = f"along axes write {along}, and of each element and a number {element_wise.format(show(b))}"
+    raise DescriptionError(name, Fault(field="b", rule=rule, value=b, found=show(b), way_out=way_out))
+
+
 def _refuse_decimals(cls: type[OperatorDesc], values: dict[str, Any]) -> None:
     """`round(x, 1)` is NumPy's way to ask for a decimal, and the number of a mode here; 0 is the same for both."""
     mode = values.get("rounding_mode")
@@ -296,19 +338,34 @@ def _refuse_decimals(cls: type[OperatorDesc], values: dict[str, Any]) -> None:
         )
 
 
-def worded(written: Callable[..., Any]) -> Callable[..., Any]:
-    """A written function whose errors on a wrong call are those of the derived ones."""
+def aliases_of(function: FunctionType) -> dict[str, str]:
+    """Other names of a written function's arguments."""
+    code = function.__code__
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    names = [] if function.__name__ in _OTHERWISE else [name for name in own if name in _OTHER_NAMES]
+    return {other: name for name in names for other in _OTHER_NAMES[name] if other not in own}
+
+
+def worded(written: Callable[..., Any], aliases: Mapping[str, str] = NO_ALIASES) -> Callable[..., Any]:
+    """A written function whose errors on a wrong call are those of the derived ones.
+
+    `aliases` are other names of its arguments: they are looked at where a call fails, so that no other pays for them.
+    """
 
     @functools.wraps(written)
     def function(*args: Any, **named: Any) -> Any:
         try:
             if Recorded.is_there and (graph := recording_of(args, named)) is not None:
                 recording: Any = graph.recording
+                if aliases and not aliases.keys().isdisjoint(named):
+                    named = _by_own_names(written.__name__, aliases, named)
                 return recording.call(graph, written if recording.is_within else function, args, named)
             return written(*args, **named)
         except TypeError as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:  # it was called
                 raise
+        if not aliases.keys().isdisjoint(named):
+            return function(*args, **_by_own_names(written.__name__, aliases, named))
         signature = inspect.signature(written)
         try:
             signature.bind(*args, **named)
@@ -319,6 +376,20 @@ def worded(written: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def _by_own_names(name: str, aliases: Mapping[str, str], named: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by the names that a function has for them."""
+    found: dict[str, Any] = {}
+    for key, value in named.items():
+        own = aliases.get(key, key)
+        if own in found or (own != key and own in named):
+            raise TypeError(f"{name}() got {own} twice: {key}= is another name of it")
+        found[own] = value
+    if "correction" in aliases and "dim" in named and "ddof" not in found:
+        rule = "PyTorch divides by one less than the count, correction=1, and NumPy by the count, correction=0"
+        raise TypeError(f"{name}() with dim= must be told correction=: {rule}")
+    return found
+
+
 def _wrong_call(name: str, signature: inspect.Signature, named: dict[str, Any], message: str) -> TypeError:
     """A call that lacks an argument or has one too many: the error with the signature, and with what may be meant."""
     import_alone("anydml.api.unknown")
@@ -326,7 +397,7 @@ def _wrong_call(name: str, signature: inspect.Signature, named: dict[str, Any], 
 
     plain = [_plainly(parameter) for parameter in signature.parameters.values()]
     told = f"it is {name}{inspect.Signature(plain)}"
-    hint = word_arguments(name, named, signature.parameters) or word_meant(name)
+    hint = word_meant(name) or word_arguments(name, named, signature.parameters)
     return TypeError("; ".join(filter(None, (message, told, hint))))
 
 

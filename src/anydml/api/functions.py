@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from anydml.api import overloads  # noqa: F401 - Python's operators on expressions
-from anydml.api.derived import function_of, newest_function_of, worded
+from anydml.api.derived import function_of, newest_function_of, renamed_function, worded  # noqa: F401 - of these names
 from anydml.api.written import (
     cast,
     cumulative_product,

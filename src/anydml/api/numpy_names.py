@@ -1,9 +1,9 @@
 """NumPy's and PyTorch's names, where no operator of DirectML's has them: each a few lines over the operators.
 
 They take what the functions of operators take: arrays of any library, or expressions of a graph. What they compute is
-the operators', in the operators' types; only their habits are NumPy's: `axis` and `keepdims`, matrices of one
-dimension, comparisons that give booleans, sums of integers in 64 bits. Those that only describe memory anew, as
-`transpose` does, copy nothing.
+the operators', in the operators' types; only their habits are NumPy's: `axis` and `keepdims`, which PyTorch's `dim` and
+`keepdim` stand for, matrices of one dimension, comparisons that give booleans, sums of integers in 64 bits. Those that
+only describe memory anew, as `transpose` does, copy nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import anydml.api.functions as operators
-from anydml.api.derived import worded
+from anydml.api.derived import aliases_of, worded
 from anydml.api.expression import Expression
 from anydml.arrays.tensor import TensorDesc
 from anydml.arrays.view import is_tensor
@@ -715,7 +715,7 @@ def group_norm(
 
 
 FAMILIAR: tuple[Callable[..., Any], ...] = tuple(
-    worded(one)
+    worded(one, aliases_of(one))
     for name, one in sorted(globals().items())
     if name[0] != "_" and isinstance(one, FunctionType) and one.__module__ == __name__
 )

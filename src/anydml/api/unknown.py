@@ -32,6 +32,31 @@ _INSTEAD = {
     "fill_value_sequence": "arange linspace range",
     "gather": "index_select",
     "matmul(a, b)": "mm bmm dot batch_matmul einsum tensordot",
+    "matmul(x, transpose(weight))": "addmm",
+    "anydml itself, which has relu and its kin": "nn functional linalg",
+    "bit_and": "bitwise_and",
+    "bit_not": "bitwise_not",
+    "bit_or": "bitwise_or",
+    "bit_xor": "bitwise_xor",
+    "clip(x, low, high)": "clamp hardtanh",
+    'round(x, "toward_zero")': "trunc fix",
+    "divide(subtract(a, modulus_floor(a, b)), b)": "floor_divide",
+    "divide(log(x), math.log(2))": "log2",
+    "divide(log(x), math.log(10))": "log10",
+    "log(add(x, 1))": "log1p",
+    "subtract(exp(x), 1)": "expm1",
+    "subtract(x[1:], x[:-1])": "diff",
+    "subtract(amax(x), amin(x))": "ptp",
+    "multiply(expand_dims(a, 1), b)": "outer",
+    "sum(not_equal(x, 0), axis)": "count_nonzero",
+    "where(isnan(x), 0, x)": "nan_to_num",
+    "where(mask, value, x)": "masked_fill",
+    "less_equal(abs(subtract(a, b)), tolerance)": "isclose allclose",
+    "concatenate([x[-n:], x[:-n]])": "roll",
+    "gather(x, indices, axis)": "repeat repeat_interleave",
+    "split": "chunk",
+    "top_k(x, axis, k)": "median",
+    "nonzero_coordinates(x)": "nonzero",
     "identity": "copy clone",
     "where(condition, a, b)": "select",
     "concatenate": "concat hstack vstack",
@@ -104,6 +129,7 @@ _PLAIN = {
 
 _MOST_DECIMALS = 10
 _MEANT = {
+    "sort": "it gives the values alone, along axis=, as NumPy's does; top_k(x, axis, k) gives values and indices",
     "one_hot": "for n classes that is one_hot(indices[..., None], [[0, 1]], [*indices.shape, n], -1)",
 }
 """Meanings of calls of functions that other libraries have by the same name and not by the same arguments."""
@@ -111,7 +137,8 @@ _MEANT = {
 
 def word_meant(name: str) -> str:
     """The way out where another library's function of the same name is meant: `max`, `min`, `mean` of one array."""
-    instead = instead_of(f"reduce_{name}")
+    known = RENAMED.get(name, name)
+    instead = instead_of(f"reduce_{known}") if known in ("max", "min", "mean") else ""
     return f"it works element by element: along axes {instead}" if instead else _MEANT.get(name, "")
 
 
@@ -141,6 +168,13 @@ _ARGUMENTS = {
     "reps": "repeats",
     "mode": "interpolation_mode padding_mode index_mode reduction_function",
     "op": "function",
+    "input": "x a",
+    "other": "b",
+    "index": "indices",
+    "value": "constant_values padding_value",
+    "negative_slope": "alpha",
+    "largest": "axis_direction",
+    "unbiased": "ddof",
 }
 """Arguments of other libraries' functions, by the names that they may have here."""
 
