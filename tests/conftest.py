@@ -24,6 +24,7 @@ from gpu import Gpu
 from places import why_not_interpreted
 from refusals import UNBUILT
 from sampling import (  # hooks  # noqa: F401
+    pytest_collection_finish,
     pytest_collection_modifyitems,
     pytest_itemcollected,
     pytest_sessionfinish,

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.sampled(2)
 
 T, D = dml.TensorDesc, dml.DataType
 F32 = D.FLOAT32
-RANDOM = settings(deadline=None, derandomize=False, print_blob=True, max_examples=80 if os.environ.get("CI") else 20)
+RANDOM = settings(deadline=None, derandomize=False, print_blob=True, max_examples=40 if os.environ.get("CI") else 20)
 EVERYTHING = Limits(1000, 1000, 1000, 1000)
 MAPS = [cls for cls in OPERATORS.values() if issubclass(cls, ElementWise) and not cls.optional_inputs()]
 NUMBERS = {"min": 0, "max": 2, "exponent": 3.0, "scale": 0.5, "alpha": 0.25, "beta": 0.5, "bias": (0.5, -1.0, 2.0)}

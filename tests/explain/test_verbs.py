@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from drawing import Array, Operator
 
 T = dml.TensorDesc
-RANDOM = settings(deadline=None, derandomize=False, print_blob=True, max_examples=60 if os.environ.get("CI") else 15)
+RANDOM = settings(deadline=None, derandomize=False, print_blob=True, max_examples=30 if os.environ.get("CI") else 15)
 APART = 10**6
 """The numbers of two tensors' elements are never the same."""
 

@@ -21,7 +21,7 @@ EXAMPLES = settings(
     deadline=None,
     derandomize=False,
     print_blob=True,
-    max_examples=FEW // 2 or (120 if os.environ.get("CI") else 30),
+    max_examples=FEW // 2 or (80 if os.environ.get("CI") else 30),
     suppress_health_check=[HealthCheck.too_slow],  # what is drawn is computed, by kernels that may not be compiled yet
 )
 

@@ -36,7 +36,7 @@ RANDOM = settings(
     deadline=None,
     derandomize=False,
     print_blob=True,
-    max_examples=FEW or (120 if os.environ.get("CI") else 40),
+    max_examples=FEW or (80 if os.environ.get("CI") else 40),
 )
 
 

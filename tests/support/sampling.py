@@ -7,6 +7,7 @@ that is named by its id runs.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import zlib
@@ -78,6 +79,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         items[:] = [item for item in items if _runs(item)]
         config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_collection_finish() -> None:
+    """Have `gc.collect()` pass by what was imported and collected: 770,000 objects take 1.5 s of each call of it."""
+    gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
