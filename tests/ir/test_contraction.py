@@ -1,9 +1,12 @@
-"""Contraction geometry: the dimensions of M, N, K and batch, those that are one, and how windows walk over an input."""
+"""Analysis of contractions: M, N, K, batch and windows; padding that maps materialise; epilogues."""
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 import anydml as dml
@@ -17,16 +20,19 @@ from anydml.ir.contraction import (
     match_contraction,
     matrices_of,
 )
-from anydml.ir.expressions import coordinate, fold, load
+from anydml.ir.epilogue import COLUMN, FOLD, ROW, Epilogue, fetches_beside, find_epilogue, is_cheap
+from anydml.ir.expressions import Expr, call, coordinate, fetch, fold, given, load, maximum
+from anydml.ir.padded_reads import match_padded
+from anydml.ir.patterns import copy_of, filled
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
-from anydml.ir.windows import walk_of
+from anydml.ir.windows import walk_of, walked_within
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.ir.contraction import Contraction
-    from anydml.ir.expressions import Expr
+    from anydml.ir.verbs import Map
 
 F32, I32, I8, U8 = dml.DataType.FLOAT32, dml.DataType.INT32, dml.DataType.INT8, dml.DataType.UINT8
 
@@ -182,3 +188,159 @@ def test_groups_are_convolutions_beside_one_another() -> None:
     assert found.left.stride(1) == 4 * 81
     assert found.right.stride(1) == 3 * 36
     assert found.channels is not None
+
+
+def packed(tensor: str, *sizes: int) -> View:
+    strides = (step if size > 1 else 0 for size, step in zip(sizes, packed_strides(sizes), strict=True))
+    return View(tensor, F32, sizes, tuple(strides))
+
+
+def padding(sizes: tuple[int, ...], start: tuple[int, ...], end: tuple[int, ...]) -> list[Map]:
+    """A copy, and a fill for each side that there is."""
+    whole = packed("padded", *(a + n + b for a, n, b in zip(start, sizes, end, strict=True)))
+    ones, maps = (1,) * len(sizes), [copy_of(packed("x", *sizes), whole.window(start, (1,) * len(sizes), sizes))]
+    before, left = [0] * len(sizes), list(whole.sizes)
+    for k, (a, n, b) in enumerate(zip(start, sizes, end, strict=True)):
+        for at, count in ((0, a), (a + n, b)):
+            if count:
+                first, some = [*before], [*left]
+                first[k], some[k] = at, count
+                maps.append(filled(whole.window(first, ones, some), 7.0))
+        before[k], left[k] = a, n
+    return maps
+
+
+@pytest.mark.parametrize(
+    ("sizes", "start", "end"),
+    [
+        ((2, 3, 4, 5), (0, 0, 1, 1), (0, 0, 1, 2)),
+        ((1, 1, 4, 5), (0, 2, 1, 1), (0, 1, 0, 2)),
+        ((2, 1, 3, 4), (1, 1, 1, 1), (1, 1, 1, 1)),
+        ((1, 3, 1, 4), (0, 0, 1, 1), (0, 0, 1, 1)),
+        ((2, 2, 3, 4), (0, 0, 0, 0), (0, 0, 1, 2)),
+        ((5,), (2,), (1,)),
+    ],
+)
+def test_windows_of_a_padded_tensor_read_the_one_within(
+    sizes: tuple[int, ...], start: tuple[int, ...], end: tuple[int, ...]
+) -> None:
+    found = match_padded(padding(sizes, start, end))
+    assert found is not None
+    x = np.arange(1, np.prod(sizes) + 1, dtype=np.float32)
+    whole = np.pad(x.reshape(sizes), list(zip(start, end, strict=True)), constant_values=7)
+    for step, window in itertools.product((1, 2), (1, 2)):
+        taps = tuple(min(window, n) for n in whole.shape)
+        places = tuple((n - k) // step + 1 for n, k in zip(whole.shape, taps, strict=True))
+        own = packed_strides(whole.shape)
+        strides = [s if n > 1 else 0 for n, s in zip((*places, *taps), (*(step * s for s in own), *own), strict=True)]
+        view = View("padded", F32, (*places, *taps), tuple(strides))
+        walked = walked_within(view, found)
+        assert walked is not None
+        for at in itertools.product(*map(range, view.sizes)):
+            indices = [axis.first + sum(at[k] * by for k, by in axis.steps.items()) for axis in walked.axes]
+            outside = [axis for i, axis in zip(indices, walked.axes, strict=True) if not 0 <= i < axis.size]
+            assert all(axis.is_limited for axis in outside), at
+            place = walked.offset + sum(i * axis.stride for i, axis in zip(indices, walked.axes, strict=True))
+            wanted = whole.ravel()[sum(i * s for i, s in zip(at, strides, strict=True))]
+            assert (7 if outside else x[place]) == wanted, at
+
+
+def test_other_maps_are_no_padding() -> None:
+    copy, *fills = padding((4, 5), (1, 1), (1, 1))
+    assert match_padded([*fills, copy]) is not None
+    zero = View("zero", F32, copy.target.sizes, (0, 0))
+    by_element = [replace(one, sources=(replace(zero, sizes=one.target.sizes),), value=copy.value) for one in fills]
+    found = match_padded([copy, *by_element])
+    assert found is not None
+    assert found.outside == View("zero", F32, (1,), (0,))
+    others = {
+        "no fill": [copy],
+        "two numbers": [copy, *fills[1:], replace(fills[0], value=given(8.0, F32))],
+        "numbers that count": [copy, *fills[1:], filled(fills[0].target, 7.0, 1.0)],
+        "two copies": [copy, copy, *fills],
+        "another tensor": [copy, *fills[1:], replace(fills[0], target=fills[0].target.named("other"))],
+        "a number and an element": [copy, *fills[1:], by_element[0]],
+    }
+    assert [why for why, maps in others.items() if match_padded(maps) is not None] == []
+
+
+SIZES = (4, 8, 6)
+SUM = fold("sum", load(0, F32) * load(1, F32))
+
+
+def product(value: Expr, *more: tuple[int, int]) -> StridedContraction:
+    """4 x 8 sums of 6 products, and views with strides along rows and columns."""
+    factors = [View("a", F32, SIZES, (6, 0, 1)), View("b", F32, SIZES, (0, 1, 8))]
+    beside = [View(f"c{k}", F32, SIZES, (*strides, 0)) for k, strides in enumerate(more)]
+    made = Reduce((*factors, *beside), View("y", F32, (4, 8, 1), (8, 1, 0)), value, 1)
+    found = match_contraction(made)
+    assert found is not None
+    return StridedContraction(made, found)
+
+
+def epilogue_of(value: Expr, *more: tuple[int, int], longest: int = 24) -> Epilogue | None:
+    sides = product(value, *more)
+    return find_epilogue(sides, sides.rows, sides.columns, longest=longest)
+
+
+def test_reads_move_along_rows_columns_or_both() -> None:
+    value = SUM * load(2, F32) + load(3, F32) + load(4, F32) - load(5, F32)
+    found = epilogue_of(value, (1, 0), (0, 1), (8, 1), (0, 0))
+    assert found is not None
+    assert found.leaves[0] is found.fold
+    assert dict(zip(found.leaves[1:], found.moves[1:], strict=True)) == {
+        load(2, F32): ROW, load(3, F32): COLUMN, load(4, F32): FOLD, load(5, F32): "",
+    }  # fmt: skip
+    assert (found.moves[0], sorted(found.reads)) == (FOLD, ["", COLUMN, FOLD, ROW])
+
+
+def test_coordinates_move_along_their_dimension() -> None:
+    found = epilogue_of(SUM + coordinate(0).to(F32) + coordinate(1).to(F32))
+    assert found is not None
+    moves = dict(zip(found.leaves, found.moves, strict=True))
+    assert (moves[coordinate(0)], moves[coordinate(1)]) == (ROW, COLUMN)
+
+
+def test_columns_must_lie_side_by_side() -> None:
+    assert epilogue_of(SUM + load(2, F32), (0, 1)) is not None
+    assert epilogue_of(SUM + load(2, F32), (0, 2)) is None
+    assert epilogue_of(SUM + load(2, F32), (1, 4)) is None
+    assert epilogue_of(SUM + load(2, F32), (0, -1)) is None
+
+
+def test_a_schedule_may_refuse_reads() -> None:
+    sides = product(SUM + load(2, F32), (1, 0))
+    wanted = {"rows": sides.rows, "columns": sides.columns, "longest": 24}
+    assert find_epilogue(sides, **wanted, may_read=("", ROW)) is not None  # type: ignore[arg-type]  # by name
+    assert find_epilogue(sides, **wanted, may_read=("", COLUMN)) is None  # type: ignore[arg-type]  # by name
+
+
+def test_long_ones_are_none() -> None:
+    assert epilogue_of(SUM + load(2, F32), (0, 1), longest=3) is not None
+    assert epilogue_of(SUM + load(2, F32), (0, 1), longest=2) is None
+
+
+def test_nodes_are_computed_as_seldom_as_what_they_depend_on_lets_them() -> None:
+    bias, scale = load(2, F32) * 2.0, load(3, F32) * 3.0
+    found = epilogue_of(maximum(SUM * scale + bias, 0.0), (0, 1), (1, 0))
+    assert found is not None
+    levels = found.levels()
+    assert (levels[bias], levels[scale]) == (frozenset((COLUMN,)), frozenset((ROW,)))
+    assert levels[bias.args[1]] == frozenset()
+    assert levels[found.fold * scale] == {FOLD, ROW}
+    assert levels[found.value] == {FOLD, ROW, COLUMN}
+
+
+def test_functions_are_dear_but_of_sums() -> None:
+    total = load(0, F32)
+    assert is_cheap(maximum(total + load(1, F32), 0.0))
+    assert not is_cheap(call("exp", total))
+    assert is_cheap(call("exp", total) + load(1, F32), total)
+    assert not is_cheap(call("exp", load(1, F32)) + total, total)
+
+
+def test_fetches_within_the_sum_are_no_concern_of_what_follows() -> None:
+    element = fetch(0, F32, [coordinate(0)])
+    inside = fold("sum", element * load(1, F32))
+    assert not fetches_beside(inside + load(2, F32), inside)
+    assert fetches_beside(inside + element, inside)

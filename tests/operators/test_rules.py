@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from anydml import FeatureLevel
 from anydml.operators import OPERATORS
-from anydml.operators.schema.fields import bare_name
+from anydml.operators.schema.fields import bare_name, dml_name
 from cases import CASES
+from families.copies import LONG, PARTS, VALID, total
+from families.folding import ATTRIBUTES, FOLDING, MVN, SUM, describe, make
 from refusals import Broken, check_refusal
 
 T = dml.TensorDesc
@@ -187,3 +190,151 @@ def test_a_dimension_count_that_no_level_has_is_told_for_every_tensor_of_every_o
                 given = {name: getattr(broken, name) for name in broken.field_types()}
                 implied = dict.fromkeys(broken.usual_outputs(), True) if broken.implies_output else {}
                 type(broken).draft(**{name: x for name, x in given.items() if name not in implied})
+
+
+@pytest.mark.parametrize("name", VALID)
+def test_what_the_broken_ones_start_from_is_valid(name: str) -> None:
+    assert isinstance(VALID[name]()(), dml.Operator)
+
+
+def test_faults_of_several_tensors_are_reported_together() -> None:
+    desc = dml.Join(
+        input_tensors=[T("int8", (2, 3)), T("float64", (2, 4)), T("int8", (2,))],
+        output_tensor=T("int8", (2, 9), strides=(0, 1), flags="OWNED_BY_DML"),
+        axis=5,
+    )
+    with pytest.raises(dml.DescriptionError) as caught:
+        dml.Device(feature_level="1_0").create_operator(desc)
+    assert [fault.field for fault in caught.value.faults] == [
+        "InputTensors[0].DataType",
+        "InputTensors[0].DimensionCount",
+        "InputTensors[1].DataType",
+        "InputTensors[2].DimensionCount",
+        "Axis",
+        "InputTensors[1].DataType",
+        "InputTensors[2].DimensionCount",
+        "OutputTensor.Flags",
+        "OutputTensor.Strides",
+    ]
+    assert str(caught.value).startswith("JOIN: 9 rules are broken\n  InputTensors[0] of INT8 needs")
+
+
+def test_what_a_draft_implies() -> None:
+    """The outputs that the other fields imply; operators that imply none are given theirs."""
+    joined = dml.Join.infer(input_tensors=PARTS, axis=3)
+    assert (joined.output_tensor, joined.input_count) == (LONG, 2)
+    gathered = dml.Gather.infer(
+        input_tensor=T("int8", (1, 3, 2)), indices_tensor=T("int64", (1, 2, 2)), axis=1, index_dimensions=2
+    )
+    assert gathered.output_tensor == T("int8", (2, 2, 2))
+    single = dml.Gather.infer(
+        input_tensor=T("int8", (3, 2)), indices_tensor=T("int64", (1, 1)), axis=0, index_dimensions=0
+    )
+    assert single.output_tensor == T("int8", (1, 2))
+    parts = dml.Split.infer(input_tensor=LONG, output_tensors=PARTS, axis=3)
+    assert parts.output_count == 2
+    with pytest.raises(TypeError, match="output_tensors"):
+        dml.Split.infer(input_tensor=LONG, axis=3)
+
+
+def test_descriptions_with_numbers_are_told_apart() -> None:
+    """0.0 and -0.0 are equal, and NaN is not; what they describe is otherwise."""
+
+    def fill(value: float) -> dml.OperatorDesc:
+        return dml.FillValueConstant(output_tensor=T("float32", 2), value_data_type="float32", value=value)
+
+    assert fill(0.0) != fill(-0.0)
+    assert fill(float("nan")) == fill(float("nan"))
+    assert len({fill(0.0), fill(-0.0), fill(0.0), fill(float("nan")), fill(float("nan"))}) == 3
+    assert dml.ScaleBias(1, 0.0) != dml.ScaleBias(1, -0.0)
+    assert dml.ScaleBias(0.1, 0).scale == 0.10000000149011612  # a FLOAT
+
+
+def test_errors_carry_what_a_caller_needs() -> None:
+    with pytest.raises(dml.FeatureLevelError) as caught:
+        total(input_tensor=T("int64", (2, 2)), output_tensor=T("int64", (2, 2)), axis=0, level="2_1")()
+    error = caught.value
+    assert error.needed == dml.FeatureLevel("5_0")
+    assert (error.subject, error.field, error.value) == (
+        "CUMULATIVE_SUMMATION",
+        "InputTensor.DataType",
+        dml.DataType.INT64,
+    )
+    assert error.hresult == 0x887A0004
+    assert isinstance(error, ValueError)
+    copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes: errors cross process pools
+    assert str(copy) == str(error)
+
+
+def test_every_rule_has_the_field_that_it_is_of() -> None:
+    with pytest.raises(dml.DescriptionError) as caught:
+        make(dml.MeanVarianceNormalization1, **MVN, scale_tensor=T("float32", (5, 3, 3, 5)), epsilon=-1)()
+    fields = [fault.field for fault in caught.value.faults]
+    assert fields == ["Epsilon", "ScaleTensor.Sizes[0]", "ScaleTensor.Sizes[2]"]
+
+
+@pytest.mark.parametrize("cls", FOLDING, ids=lambda cls: cls.type.name)
+def test_the_first_level_has_it_and_the_one_before_has_not(cls: type[dml.OperatorDesc]) -> None:
+    sizes = (1, 1, 2, 3)
+    for attributes in ATTRIBUTES.get(cls.type.name, [{}])[:1]:
+        desc = describe(cls, dml.DataType.FLOAT32, sizes, (3,), attributes)
+        assert desc.check().lowest_level is not None
+        for level in FeatureLevel:
+            report = desc.check(level)
+            if level < cls.introduced():
+                assert str(report.faults[0]).startswith("the operator needs ")
+        assert desc.check(cls.introduced()).lowest_level == desc.check().lowest_level
+
+
+def test_functions_have_rows_of_their_own() -> None:
+    """As the page lists them, function by function: the lowest level that takes each type."""
+    wanted: dict[str, dict[str, str | None]] = {
+        "SUM": {"float32": "1_0", "int32": "2_1", "int64": "5_0", "int8": None},
+        "AVERAGE": {"float16": "1_0", "int32": None},
+        "L1": {"float32": "1_0", "int32": "5_0", "uint64": "5_0", "int16": None},
+        "MAX": {"int32": "2_1", "int8": "3_0", "int64": "5_0"},
+        "ARGMAX": {"float32": "1_0", "int8": "2_1", "int64": "4_1"},
+    }
+    for function, levels in wanted.items():
+        for kind, level in levels.items():
+            desc = dml.Reduce.infer(function=function, input_tensor=T(kind, (1, 1, 2, 2)), axes=(3,))
+            if function == "ARGMAX":
+                desc = dml.Reduce(
+                    function=function, input_tensor=T(kind, (1, 1, 2, 2)), output_tensor=T("uint32", (1, 1, 2, 1)),
+                    axes=(3,),
+                )  # fmt: skip
+            found = desc.check().lowest_level
+            assert (found if found is None else str(found)) == level, (function, kind)
+    assert {row.functions for row in dml.Reduce.support} == {
+        ("ARGMIN", "ARGMAX"), ("AVERAGE", "L2", "LOG_SUM", "LOG_SUM_EXP"), ("L1", "SUM_SQUARE"), ("MIN", "MAX"),
+        ("MULTIPLY", "SUM"),
+    }  # fmt: skip
+    row = dml.support("REDUCE", "2_1")
+    assert row is not None
+    assert dml.DataType.INT8 in row.tensors["InputTensor"].data_types  # ARGMIN and ARGMAX take it
+
+
+def test_optional_tensors_keep_their_numbers() -> None:
+    """In graphs' edges and in binding tables, as DirectML counts them."""
+    g = dml.Graph("reference")
+    x, bias = g.input(np.ones((2, 4), "float32")), g.input(np.ones((1, 4), "float32"))
+    desc = g.desc(dml.mean_variance_normalization2(x, 1, bias=bias))
+    assert [edge.to_node_input_index for edge in desc.input_edges] == [0, 2]
+    wrong = dml.GraphDesc(2, 1, desc.nodes, [desc.input_edges[0], dml.InputEdge(1, 0, 1)], desc.output_edges, [])
+    with pytest.raises(dml.DmlError, match=r"ToNodeInputIndex must be a tensor that .* has: this one is optional"):
+        dml.Device("reference").compile_graph(wrong)
+    node = desc.nodes[0]
+    assert isinstance(node, dml.OperatorNode)
+    device = dml.Device("reference")
+    compiled = device.compile_operator(device.create_operator(node.desc))
+    table = device.create_binding_table(compiled)
+    buffers = [dml.BufferBinding(bytearray(64)) for _ in range(3)]
+    table.bind_inputs([buffers[0], None, buffers[1]])
+    table.bind_inputs(buffers[:2])
+    with pytest.raises(dml.BindingError, match=r"inputs\[1\] must be None: it is of an optional tensor"):
+        table.bind_inputs(buffers)
+
+
+def test_counts_follow_from_the_axes() -> None:
+    assert dml.Reduce.infer(**SUM, axes=(1, 3)).axis_count == 2
+    assert dml_name("axis_count") == "AxisCount"

@@ -1,4 +1,4 @@
-"""The project's own files: the set-up of .venv, `make help`, and the configurations that name files and versions."""
+"""The project's own files, what a run of the tests leaves to CI, and the stress test itself."""
 
 from __future__ import annotations
 
@@ -6,12 +6,24 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
-from pathlib import Path
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+import anydml as dml
+from paths import PATHS, ROOT
+from stress import items
+from stress.plant import EVERY, FAULTS
+from stress.report import Report
+from stress.watch import Held
+from stress.work import Work
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 # Does what set_up.sh asks of a Python: its version, whether it is new enough, and an environment with itself in it.
 PYTHON = """#!/bin/sh
 case "$*" in
@@ -108,3 +120,159 @@ def test_an_extra_of_make_installs_all_that_the_extra_of_the_package_does() -> N
     for name, wanted in extras.items():
         if (file := ROOT / "requirements" / f"{name}.txt").exists():
             assert {re.split(r"[\[>=]", one)[0].lower() for one in wanted} <= fixed(file), name
+
+
+TESTS = """
+import pytest
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("k", range(100))
+def test_sampled(k): pass
+
+@pytest.mark.long
+def test_long(): pass
+
+@pytest.mark.parametrize("k", range(3))
+def test_skipped(k): pytest.skip("no tea")
+
+@pytest.mark.judges("GEMM")
+def test_usual(): pass
+"""
+INI = "[pytest]\nmarkers =\n  judges\n  long\n  sampled\naddopts = --strict-markers -rfE -p no:cacheprovider"
+
+
+@pytest.fixture
+def tests(tmp_path: Path) -> Path:
+    (tmp_path / "pytest.ini").write_text(INI)
+    (tmp_path / "conftest.py").write_text("from sampling import *")
+    (tmp_path / "test_one.py").write_text(TESTS)
+    return tmp_path
+
+
+def run(tests: Path, *arguments: str, **variables: str) -> list[str]:
+    """The last lines of what pytest prints."""
+    apart = ("CI", "ANYDML_TEST_ENGINES", "ANYDML_TEST_PART", "PYTEST_ADDOPTS")
+    environment = {name: value for name, value in os.environ.items() if name not in apart}
+    path = os.pathsep.join([str(ROOT / "src"), *PATHS])
+    found = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-m", "pytest", "-q", *arguments],
+        cwd=tests,
+        env={**environment, "PYTHONPATH": path, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return found.stdout.splitlines()[-3:]
+
+
+def test_what_is_left_to_ci_is_a_line_at_the_end(tests: Path) -> None:
+    skips, line, counts = run(tests, "-n", "1")
+    assert skips == "3 skipped: no tea"
+    assert line == "76 tests were left to CI: CI=1 make test runs all, pytest FILE::TEST one"
+    assert counts.startswith("26 passed, 3 skipped")
+    line, counts = run(tests, "-n", "0", "-k", "long or GEMM")[-2:]
+    assert line.startswith("1 test was left to CI")
+    assert counts.startswith("1 passed, 104 deselected")
+
+
+def test_ci_and_a_test_that_is_named_run(tests: Path) -> None:
+    before, skips, counts = run(tests, "-n", "0", CI="1")
+    assert "left to" not in before
+    assert skips == "3 skipped: no tea"
+    assert counts.startswith("102 passed, 3 skipped")
+    assert run(tests, "-n", "0", "test_one.py::test_long")[-1].startswith("1 passed")
+
+
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="signals and forks are POSIX's")
+
+
+def stress(*options: str, plant: str = "") -> tuple[int, str]:
+    """Run it; the exit status and what it says."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    result = subprocess.run(  # noqa: S603 - the project's own program
+        [sys.executable, "-m", "stress", *options],
+        cwd=ROOT,
+        env={**environment, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "ANYDML_STRESS_PLANT": plant},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return result.returncode, result.stdout + result.stderr
+
+
+def first_item(seed: int, door: str) -> int:
+    """An item of a door that a fault is planted in."""
+    return next(n for n in range(0, 10_000, EVERY) if items.door_of(seed, n) == door)
+
+
+@POSIX
+@pytest.mark.long
+@pytest.mark.parametrize(("plant", "told"), [("wrong", "wrong"), ("bare", "bare"), ("crash", "crash")])
+def test_a_planted_fault_is_told_and_its_item_shows_it_again(plant: str, told: str) -> None:
+    status, said = stress("--seconds", "1", "--seed", "7", "--threads", "2", "--roles", "steady", plant=plant)
+    assert status == 1, said
+    assert f"FAULT {told} (steady): " in said
+    found = re.search(r"python -m stress --seed 7 --item (\d+)", said)
+    assert found, said
+    status, said = stress("--seed", "7", "--item", found[1], plant=plant)
+    assert status != 0, said
+    if plant != "crash":
+        assert stress("--seed", "7", "--item", found[1])[0] == 0
+
+
+@POSIX
+@pytest.mark.skipif(sys.platform != "linux", reason="what a process holds is told by Linux's /proc")
+@pytest.mark.long
+@pytest.mark.parametrize("plant", ["memory", "descriptor", "thread"])
+def test_a_planted_leak_is_told(plant: str) -> None:
+    status, said = stress("--seconds", "3", "--seed", "7", "--threads", "2", "--roles", "steady", plant=plant)
+    assert status == 1, said
+    assert "FAULT leak (steady): " in said
+    assert plant in said
+
+
+@pytest.mark.long
+def test_every_fault_can_be_planted_in_an_item() -> None:
+    number = first_item(1, "compiled")
+    assert items.make(1, number).judge() == ""
+    assert set(FAULTS) >= {"wrong", "bare", "crash", "hang", "memory", "descriptor", "thread"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("door", items.DOORS)
+def test_an_item_of_every_door_is_the_same_each_time(door: str) -> None:
+    number = first_item(3, door)
+    first, second = (items.make(3, number) for _ in range(2))
+    assert (first.door, first.about) == (second.door, second.about)
+    assert first.judge() == ""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("position", "is_wrong"), [(3, False), (4, True)])
+def test_a_model_refuses_the_index_that_a_call_refuses(position: int, *, is_wrong: bool) -> None:
+    """A model's constant indices are checked as it is loaded: another class of error for the same element."""
+
+    def fault(place: int) -> dml.Fault:
+        rule = f"indices[{place}] = 9 is outside the axis of size 2"
+        return dml.Fault(field="indices", rule=rule, way_out="take 0 .. 1")
+
+    def call() -> NoReturn:
+        raise dml.IndexRangeError("GATHER", fault(3))
+
+    def model() -> NoReturn:
+        raise dml.ModelError("model.json", replace(fault(position), subject="GATHER"))
+
+    assert bool(Work("model", "", call, model).judge()) is is_wrong
+
+
+def test_leaks_are_what_there_is_more_of() -> None:
+    before = Held(memory=100, descriptors=("x",) * 5, threads=3)
+    assert Held(memory=150, descriptors=("x",) * 5, threads=2).leaks(before, most=50) == []
+    assert len(Held(memory=151, descriptors=("x",) * 6, threads=4).leaks(before, most=50)) == 3
+
+
+@pytest.mark.long
+def test_a_run_that_did_nothing_is_no_success(capsys: pytest.CaptureFixture[str]) -> None:
+    assert Report(1).summary() == 1
+    assert "proves nothing" in capsys.readouterr().out

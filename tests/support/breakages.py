@@ -9,7 +9,6 @@ from typing import Any
 from hypothesis import strategies as st
 
 import anydml as dml
-import rule_breakages  # noqa: F401 - it enters its own in the list
 from anydml.operators.fused import attributes_of
 from anydml.operators.schema.fields import dml_name
 from breaking import (

@@ -6,9 +6,7 @@ import os
 
 import anydml as dml
 from case_oracles import element_wise_case, fixed_case, folding_case
-from documents_copies import COPIES
-from documents_moving import MOVING, RESAMPLED
-from documents_selecting import SELECTING
+from documents import COPIES, MOVING, RESAMPLED, SELECTING
 from families.elementwise import ELEMENT_WISE
 from families.folding import SMALL
 from families.products import PRODUCTS
