@@ -35,6 +35,15 @@ def test_several_results_are_named() -> None:
     assert [type(dml.split(X, parts, 1)) for parts in (1, 2)] == [tuple, tuple]
 
 
+def test_what_an_array_has_is_asked_of_one_of_several() -> None:
+    found: Any = dml.multihead_attention(*(X[:, 0],) * 3, head_count=1)
+    assert found.output.shape == X[:, 0].shape
+    for wanted in ("shape", "astype"):
+        with pytest.raises(AttributeError, match=rf"several results: output, .*; write \.output\.{wanted}$"):
+            getattr(found, wanted)
+    assert not hasattr(found, "__array_interface__")
+
+
 def test_results_by_every_door() -> None:
     graph = dml.Graph()
     made = dml.top_k(graph.input(X, "x"), -1, 2)

@@ -44,6 +44,22 @@ def test_run_and_call(device: str) -> None:
     assert loaded(X).tolist() == loaded(x=X).tolist() == X[[3, 2]].tolist()
 
 
+def test_several_results_of_a_call_are_a_named_tuple(device: str) -> None:
+    nodes = [node("TopK", "x k", "values which:0", axis=-1), node("Neg", "values", "less")]
+    made = model(nodes, {"x": ("float32", (4, 4))}, "less which:0", constants={"k": np.array([2])})
+    loaded = dml.onnx.load(made, device=device)
+    for _ in range(2):
+        found = loaded(X)
+        assert found._fields == ("less", "which_0")
+        less, which = found
+        assert less is found.less
+        assert which is found[1]
+        ran = loaded.run({"x": X})
+        assert list(ran) == ["less", "which:0"]
+        np.testing.assert_array_equal(ran["which:0"], which)
+        np.testing.assert_array_equal(ran["less"], less)
+
+
 def test_results_are_new_at_every_run(device: str) -> None:
     loaded = dml.onnx.load(slice_model(), device=device)
     kept = [loaded(X + i) for i in range(200)]

@@ -30,7 +30,13 @@ def result_type(name: str, fields: tuple[str, ...]) -> type[Any]:
     def reduce(self: Any) -> tuple[Any, ...]:
         return results, (name, fields, tuple(self))
 
-    return type(name, (base,), {"__slots__": (), "__module__": "anydml", "__reduce__": reduce})
+    def refuse(self: Any, wanted: str) -> Any:
+        several = ", ".join(self._fields)
+        way_out = f"write .{base._fields[0]}.{wanted}" if wanted[0] != "_" else f"an array is .{base._fields[0]}"
+        raise AttributeError(f"{name} are several results: {several}; {way_out}", name=wanted, obj=self)
+
+    own = {"__slots__": (), "__module__": "anydml", "__reduce__": reduce, "__getattr__": refuse}
+    return type(name, (base,), own)
 
 
 def results(name: str, fields: Sequence[str], values: Iterable[Any]) -> Any:

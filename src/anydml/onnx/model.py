@@ -24,6 +24,7 @@ from anydml.core.late_imports import import_alone
 from anydml.core.locks import cached_property, make_lock
 from anydml.core.memory import HOST
 from anydml.core.parse import read_int
+from anydml.core.results import gathering
 from anydml.graph.pass_names import read_disabled
 from anydml.onnx.arguments import first_of, hand_over, hold, memory_told, out_of_memory, refuse_out, run_into, send
 from anydml.onnx.checks import TensorInfo, check_graph, describe, ends_table, shape_of
@@ -341,7 +342,7 @@ class Model(Shown):
     def run(self, inputs: Mapping[str, Any], *, out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run on arrays by the names of the inputs; the outputs by theirs, in the library of the first input.
 
-        `out` gives arrays to be written for some or all of the outputs.
+        A call, `model(x)`, takes arrays by their places and gives one array, or a named tuple of several. `out` gives arrays to be written for some or all of the outputs.
         """
         if out is None and type(inputs) is dict and (found := self.run_again(inputs)) is not None:
             return found
@@ -372,7 +373,7 @@ class Model(Shown):
         return None if launch is None else functools.partial(program.guard, launch)
 
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
-        """Run on arrays in the order of the inputs, or by name; gives one array, or a tuple where there are several."""
+        """Run on arrays in the order of the inputs, or by name; gives one array, or a named tuple of several."""
         if len(arrays) > len(self._names):
             rule = f"a call takes {len(self._names)} arrays, for {', '.join(map(printable, self._names)) or 'none'}"
             raise BindingError(self._source.name, Fault(field="inputs", rule=rule, found=str(len(arrays))))
@@ -380,8 +381,9 @@ class Model(Shown):
         if twice := [name for name in named if name in given]:
             rule = f"input {printable(twice[0])!r} was given by its place already"
             raise BindingError(self._source.name, Fault(field=twice[0], rule=rule))
-        results = tuple(self.run({**given, **named}).values())
-        return results[0] if len(results) == 1 else results
+        results = self.run({**given, **named})
+        several = tuple(results.values())
+        return several[0] if len(several) == 1 else gathering("Results", tuple(results))(several)
 
     def _run_closely(self, inputs: dict[str, Any], out: Mapping[str, Any] | None) -> dict[str, Any]:
         self._check_names(inputs)
