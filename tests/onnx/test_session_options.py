@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import anydml as dml
-from onnx_models import model, node
+from onnx_models import helper, model, node
 from session_scripts import CPU, X, opened, strings, typed
 
 if TYPE_CHECKING:
@@ -98,6 +99,62 @@ def test_what_is_read_and_written_at_once_is_read_first() -> None:
         binding.bind_output("z", "cpu", 0, np.float32, cache.shape, beside.ctypes.data)
         session.run_with_iobinding(binding)
         np.testing.assert_array_equal([cache, beside], expected)
+
+
+ROOM, WIDTH = 2048, 16
+
+
+def _decoder(kind: str) -> Any:
+    """A step of a decoder with a cache that has room: by GroupQueryAttention, or by a scatter."""
+    cache = ("float32", [1, 2, ROOM, WIDTH])
+    if kind == "scatter":
+        nodes: Any = node("ScatterND", "past_key at new", "present_key")
+        inputs = {"past_key": cache, "at": ("int64", [1, 2, 3]), "new": ("float32", [1, 2, WIDTH])}
+        return model(nodes, inputs, "present_key", dtypes={"present_key": "float32"})
+    names = ["q", "k", "v", "past_key", "past_value", "last", "total"]
+    options = {"num_heads": 2, "kv_num_heads": 2, "domain": "com.microsoft"}
+    nodes = helper.make_node("GroupQueryAttention", names, ["y", "present_key", "present_value"], **options)
+    row = ("float32", [1, 1, 2 * WIDTH])
+    inputs = {"q": row, "k": row, "v": row, "past_key": cache, "past_value": cache, "last": ("int32", [1])}
+    made = model(nodes, inputs, "y present_key present_value", {"total": np.array([ROOM], np.int32)},
+                 dtypes=dict.fromkeys(("y", "present_key", "present_value"), "float32"))  # fmt: skip
+    made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    return made
+
+
+@pytest.mark.parametrize("kind", ["scatter", "attention"])
+def test_a_cache_that_is_past_and_present_is_written_in_place(kind: str) -> None:
+    """A step of one layer took ten times as long while its caches were computed apart, and copied."""
+    session, rng = opened(ort, _decoder(kind)), np.random.default_rng(3)
+    names = ("key",) if kind == "scatter" else ("key", "value")
+    apart = {f"past_{name}": np.zeros((1, 2, ROOM, WIDTH), np.float32) for name in names}
+    shared = {name: ort.OrtValue.ortvalue_from_numpy(apart[f"past_{name}"]) for name in names}
+    binding = session.io_binding()
+    for name, cache in shared.items():
+        binding.bind_ortvalue_input(f"past_{name}", cache)
+        binding.bind_ortvalue_output(f"present_{name}", cache)
+    for step in range(4):
+        if kind == "scatter":
+            given: dict[str, Any] = {"at": np.array([[[0, 0, step], [0, 1, step]]])}
+            given["new"] = rng.standard_normal((1, 2, WIDTH), np.float32)
+        else:
+            given = {name: rng.standard_normal((1, 1, 2 * WIDTH), np.float32) for name in "qkv"}
+            given["last"] = np.array([step], np.int32)
+            binding.bind_output("y", "cpu")
+        outputs = [output.name for output in session.get_outputs()]
+        wanted = dict(zip(outputs, session.run(None, given | apart), strict=True))
+        apart = {f"past_{name}": wanted[f"present_{name}"] for name in names}
+        for name, array in given.items():
+            binding.bind_cpu_input(name, array)
+        tracemalloc.start()
+        session.run_with_iobinding(binding)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert most < 4 * 2 * ROOM * WIDTH or step == 0  # no room for another cache
+        for name, cache in shared.items():
+            np.testing.assert_array_equal(cache.numpy(), wanted[f"present_{name}"])
+        if kind != "scatter":
+            np.testing.assert_array_equal(binding.get_outputs()[-1].numpy(), wanted["y"])
 
 
 def test_the_model_is_written_where_options_ask(tmp_path: Path) -> None:

@@ -187,14 +187,27 @@ def refuse_out(out: object, subject: str, name: str) -> BindingError:
     return BindingError(subject, fault)
 
 
-def check_apart(outs: dict[str, Any], inputs: list[Any]) -> None:
-    """Check that what is written overlaps nothing else."""
-    ranges = [_range(array) for array in inputs]
+def find_overlapping(outs: Mapping[str, Any], inputs: Mapping[str, Any], shares: Mapping[str, str]) -> list[str]:
+    """The outputs whose arrays overlap an input's, or that of an output before.
+
+    `shares` are the outputs that may be the very memory of an input, as a cache that is written in place.
+    """
+    ranges: list[tuple[int, int, str]] = [(*_range(array), name) for name, array in inputs.items()]
+    found = []
     for name, out in outs.items():
         low, high = _range(out)
-        if any(low < end and start < high for start, end in ranges):
-            raise _no_room(f"output '{printable(name)}'", "must overlap no input and no other output", out)
-        ranges.append((low, high))
+        others = [(start, end, other) for start, end, other in ranges if low < end and start < high]
+        if all((start, end, other) == (low, high, shares.get(name)) for start, end, other in others):
+            ranges.append((low, high, ""))
+        else:
+            found.append(name)
+    return found
+
+
+def check_apart(outs: Mapping[str, Any], inputs: Mapping[str, Any], shares: Mapping[str, str]) -> None:
+    """Check that what is written overlaps nothing else, but for what it may share."""
+    for name in find_overlapping(outs, inputs, shares)[:1]:
+        raise _no_room(f"output '{printable(name)}'", "must overlap no input and no other output", outs[name])
 
 
 def _range(array: Any) -> tuple[int, int]:
@@ -235,22 +248,35 @@ def check_outputs(out: Mapping[str, Any], names: Iterable[str], subject: str) ->
 
 
 def run_into(
-    program: Program, arrays: dict[str, Any], out: Mapping[str, Any], like: Any, memory: str, subject: str
+    program: Program,
+    arrays: dict[str, Any],
+    out: Mapping[str, Any],
+    like: Any,
+    memory: str,
+    subject: str,
+    *,
+    may_overlap: bool = False,
 ) -> dict[str, Any] | None:
     """Run a program into arrays of the caller's; what a GPU cannot write is copied afterwards.
 
-    None for values that it does not hold for.
+    So is what overlaps an input that the program must read until its end, where arrays `may_overlap`. None for values
+    that it does not hold for.
     """
     check_outputs(out, program.names, subject)
     taken = {n: take_out(out[n], n, value, memory) for n, value in program.results() if n in out}
-    check_apart(taken, list(arrays.values()))
-    there = {name: x for name, x in taken.items() if memory == HOST or not isinstance(x, np.ndarray)}
+    later = find_overlapping(taken, arrays, program.shares)
+    if not may_overlap:
+        check_apart(taken, arrays, program.shares)
+    there = {
+        name: x for name, x in taken.items() if name not in later and (memory == HOST or not isinstance(x, np.ndarray))
+    }
     results = program.run_into(arrays, [there.get(name) for name in program.names])
     if results is None:
         return None
     found = dict(zip(program.names, results, strict=True))
     for name in taken.keys() - there.keys():
-        taken[name][...] = found[name].cpu().numpy()
+        is_sent = isinstance(taken[name], np.ndarray) and memory != HOST
+        taken[name][...] = found[name].cpu().numpy() if is_sent else found[name]
     others = {name: value.element for name, value in program.results() if name not in out}
     handed = hand_over([found[name] for name in others], list(others.values()), memory, like)
     return {**found, **dict(zip(others, handed, strict=True)), **out}

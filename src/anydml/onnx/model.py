@@ -26,7 +26,17 @@ from anydml.core.memory import HOST
 from anydml.core.parse import read_int
 from anydml.core.results import gathering
 from anydml.graph.pass_names import read_disabled
-from anydml.onnx.arguments import first_of, hand_over, hold, memory_told, out_of_memory, refuse_out, run_into, send
+from anydml.onnx.arguments import (
+    find_overlapping,
+    first_of,
+    hand_over,
+    hold,
+    memory_told,
+    out_of_memory,
+    refuse_out,
+    run_into,
+    send,
+)
 from anydml.onnx.checks import TensorInfo, check_graph, describe, ends_table, shape_of
 from anydml.onnx.element_types import ELEMENT_TYPES
 from anydml.onnx.lower.lowering_cache import Kept
@@ -349,6 +359,10 @@ class Model(Shown):
         # Read once: an entry may be a new array at each access, or be another thread's to replace.
         return self._run_closely(hold(inputs, self._source.name), out)
 
+    def run_bound(self, inputs: Mapping[str, Any], out: Mapping[str, Any]) -> dict[str, Any]:
+        """The same into arrays that may overlap inputs: where one is read until the end, it is copied to."""
+        return self._run_closely(hold(inputs, self._source.name), out, may_overlap=True)
+
     def run_again(self, inputs: dict[str, Any]) -> dict[str, Any] | None:
         """Run on arrays like those of an earlier run, which need no closer look; None for others."""
         held = inputs.copy()  # as above
@@ -363,11 +377,14 @@ class Model(Shown):
     def bound(self, inputs: Mapping[str, Any], outs: Mapping[str, Any]) -> Callable[[], object] | None:
         """A function that runs on these very arrays of NumPy's, into those, at each call as they are then.
 
-        They have been run on before, and lie apart. None where that cannot be bound: a run does it.
+        They have been run on before. None where that cannot be bound, as where outputs overlap inputs that they may not
+        share the memory of: a run does it.
         """
         program = None if self._programs.valued else self._calls.find(dict(inputs))
         results = [] if program is None else [outs.get(name) for name in program.names]
         if program is None or not all(map(program.fits, program.values, results)):
+            return None
+        if find_overlapping(outs, inputs, program.shares):
             return None
         launch = program.bound(inputs, results, frozenset())
         return None if launch is None else functools.partial(program.guard, launch)
@@ -385,19 +402,23 @@ class Model(Shown):
         several = tuple(results.values())
         return several[0] if len(several) == 1 else gathering("Results", tuple(results))(several)
 
-    def _run_closely(self, inputs: dict[str, Any], out: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _run_closely(
+        self, inputs: dict[str, Any], out: Mapping[str, Any] | None, *, may_overlap: bool = False
+    ) -> dict[str, Any]:
         self._check_names(inputs)
         with memory_told(self.name):
-            return self._run_checked(inputs, out)
+            return self._run_checked(inputs, out, may_overlap=may_overlap)
 
-    def _run_checked(self, inputs: dict[str, Any], out: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _run_checked(
+        self, inputs: dict[str, Any], out: Mapping[str, Any] | None, *, may_overlap: bool
+    ) -> dict[str, Any]:
         if out is not None and not isinstance(out, Mapping):
             raise refuse_out(out, self._source.name, next(iter(self.outputs)))
         memory = self.device.engine.memory
         taken = {name: take_value(inputs[name], info, memory) for name, info in self.inputs.items() if name in inputs}
         shapes = self._binder.bind({name: tuple(x.shape) for name, x in taken.items() if hasattr(x, "shape")})
         try:
-            return self._run_taken(inputs, shapes, taken, out)
+            return self._run_taken(inputs, shapes, taken, out, may_overlap=may_overlap)
         except ModelError as error:
             self._blame_sizes(error, shapes)
             raise
@@ -417,35 +438,50 @@ class Model(Shown):
             raise BindingError(self.name, [*faults, *error.faults]) from error
 
     def _run_taken(
-        self, inputs: dict[str, Any], shapes: dict[str, tuple[int, ...]], taken: dict[str, Any], out: Any
+        self,
+        inputs: dict[str, Any],
+        shapes: dict[str, tuple[int, ...]],
+        taken: dict[str, Any],
+        out: Any,
+        *,
+        may_overlap: bool,
     ) -> dict[str, Any]:
         memory = self.device.engine.memory
         like = first_of(inputs, self._names, memory)
         for is_exact in (False, True):
             program = self._program(shapes, taken, is_exact=is_exact)
             if isinstance(program, Divided):
-                return self._run_divided(program, inputs, taken, out, like)
+                return self._run_divided(program, inputs, taken, out, like, may_overlap=may_overlap)
             given = taken if memory == HOST else {name: send(array, memory) for name, array in taken.items()}
             if out:
-                if (found := run_into(program, given, out, like, memory, self._source.name)) is not None:
-                    return found
-                continue
-            if (results := program.run(given)) is None:
+                found = run_into(program, given, out, like, memory, self._source.name, may_overlap=may_overlap)
+            else:
+                found = None
+                if (results := program.run(given)) is not None:
+                    elements = [value.element for value in program.values]
+                    found = dict(zip(program.names, hand_over(results, elements, memory, like), strict=True))
+            if found is None:
                 continue
             if not is_exact:
                 with self._lock:
                     self._calls.keep(inputs, program, self._programs.valued)
-            elements = [value.element for value in program.values]
-            return dict(zip(program.names, hand_over(results, elements, memory, like), strict=True))
+            return found
         raise not_exact(self.name)
 
     def _run_divided(
-        self, divided: Divided, inputs: dict[str, Any], taken: dict[str, Any], out: Any, like: Any
+        self,
+        divided: Divided,
+        inputs: dict[str, Any],
+        taken: dict[str, Any],
+        out: Any,
+        like: Any,
+        *,
+        may_overlap: bool,
     ) -> dict[str, Any]:
         # Parts tell types by their arrays: a number of 4 bits, which lies in a byte, is one again.
         halves = {name for name, info in self.inputs.items() if info.element.is_half}
         typed = {n: x.view(self.inputs[n].element.dtype) if n in halves else x for n, x in taken.items()}
-        found = divided.run(typed if halves else taken, out or {}, like)
+        found = divided.run(typed if halves else taken, out or {}, like, may_overlap=may_overlap)
         if not out:
             with self._lock:
                 divided.remember(inputs, taken)

@@ -86,11 +86,15 @@ class Program:
         self._states, self._numbers = outline.states, itertools.count()
         self.missed = 0
         """Runs, the last ones, with values that it does not hold for."""
+        self.shares: Mapping[str, str] = {}
+        """By output, the input whose very memory it may be written to."""
         self._is_simple = len(outline.made) == len(self.values)
         self._makers = [self._maker(value) for value in self.values]
         self._launches: CallCache[Callable[[], Any]] = CallCache(_MOST_LAUNCHES)
         """Launches on earlier runs' arrays, by their addresses."""
         self._series: Callable[..., Any] | None = None
+        self._series_in_place: dict[frozenset[str], Callable[..., Any]] = {}
+        """By the outputs that are written where the inputs lie that they share memory with."""
         self._bare: Callable[..., Any] | None = None
         """The same where it takes arrays and gives results alone."""
         self._is_new, self._is_looked_at = True, False
@@ -101,6 +105,9 @@ class Program:
             if limit is not None:  # of which tensors beside the model, read for the graph, have taken their part
                 limit.check(size + self.compiled.temporary_size, "results and scratch memory", self._model)
             self._fields = [*self.compiled.free, *self.compiled.outputs]
+            read = dict(zip(self.compiled.free, self._reads, strict=True))
+            made = dict(zip(self.compiled.outputs, (self.names[i] for i in self._graph_made), strict=True))
+            self.shares = {made[output]: read[given] for output, given in self.compiled.shares.items()}
             self._rebounds = Rebounds(self.compiled, spares.arenas)
         spares.programs.add(self)
 
@@ -227,6 +234,8 @@ class Program:
         """Run by one call, from the second run on; what has no such call is bound, and so is one that finds a fault."""
         if WATCHER.get() is None:
             if (series := self._series) is not None:
+                if self.shares and (shared := self._shared(arrays, results)):
+                    series = self._series_of(shared)
                 if self._run_series(series, arrays, results) is None:
                     self.missed = 0
                     return
@@ -238,6 +247,22 @@ class Program:
                 if self._is_simple and not (self._states or self.compiled.temporary_size):
                     self._bare = self._series
         self._run_bound(arrays, results)
+
+    def _shared(self, arrays: dict[str, Any], results: Sequence[Any]) -> frozenset[str]:
+        """The outputs that are the very memory of the input that they may share."""
+        made = dict(zip(self.names, results, strict=True))
+        pairs = self.shares.items()
+        return frozenset(out for out, given in pairs if numpy_address(made[out]) == numpy_address(arrays[given]))
+
+    def _series_of(self, shared: frozenset[str]) -> Callable[..., Any]:
+        """The series that writes some outputs in place: what is scattered into is not copied there."""
+        if (found := self._series_in_place.get(shared)) is None:
+            assert self.compiled is not None  # noqa: S101 - for type checkers: it shares
+            fields = dict(zip((self.names[i] for i in self._graph_made), self.compiled.outputs, strict=True))
+            found = self.compiled.series([fields[name] for name in shared])
+            assert found is not None  # noqa: S101 - as above: there is one that writes nothing in place
+            self._series_in_place[shared] = found
+        return found
 
     def _run_series(self, series: Callable[..., Any], arrays: dict[str, Any], results: Sequence[Any]) -> Any:
         """None, where all of it ran."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import math
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -10,9 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from anydml.arrays.cuda import bytes_at, load_torch
-from anydml.core.errors import BindingError, printable, show
+from anydml.core.errors import printable, show
 from anydml.core.memory import HOST, numpy_address
-from anydml.onnx.arguments import check_apart
 from anydml.onnxruntime.ort_device import OrtDevice
 from anydml.onnxruntime.ort_errors import refuse, refuse_type
 from anydml.onnxruntime.ort_value import OrtValue, dtype_in, on_host, placed
@@ -131,14 +129,8 @@ class IOBinding:
         if self._direct is None:
             if not self.outputs:
                 raise refuse("InferenceSession", "iobinding", "at least one output must be bound")
-            found: dict[str, Any] = {}
-            for name, target in self.outputs.items():
-                if not isinstance(target, str) and target.nbytes > _SMALL:
-                    # One that is read as well, as a cache that grows in place, must last until the end.
-                    with contextlib.suppress(BindingError):
-                        check_apart({name: target}, [*self.inputs.values(), *found.values()])
-                        found[name] = target
-            self._direct = found
+            arrays = {name: target for name, target in self.outputs.items() if not isinstance(target, str)}
+            self._direct = {name: target for name, target in arrays.items() if target.nbytes > _SMALL}
         return self._direct
 
     def launch(self, model: Model) -> Callable[[], object] | None:
@@ -152,14 +144,11 @@ class IOBinding:
         return None
 
     def prepare(self, model: Model) -> None:
-        """After a run: look once for what the next ones can do at once, where all is arrays that lie apart."""
+        """After a run: look once for what the next ones can do at once, where all is arrays."""
         if self._launch is None:
             arrays = [*self.inputs.values(), *self.outputs.values()]
-            launch = None
-            if all(type(array) is np.ndarray for array in arrays):
-                with contextlib.suppress(BindingError):
-                    check_apart(self.outputs, list(self.inputs.values()))
-                    launch = model.bound(self.inputs, self.outputs)
+            is_plain = all(type(array) is np.ndarray for array in arrays)
+            launch = model.bound(self.inputs, self.outputs) if is_plain else None
             self._launch = model, launch, arrays, [_place(array) for array in arrays] if launch else []
 
     def take(self, results: dict[str, Any]) -> None:

@@ -402,7 +402,7 @@ class InferenceSession:
         timed = contextlib.nullcontext() if self._timeline is None else self._timeline.run(self.device.engine.memory)
         with told(), timed, self._with_threads():
             self._check_terminated(options)
-            results = self._model.run(inputs, out=out or None)
+            results = self._model.run_bound(inputs, out) if out else self._model.run(inputs)
             self._check_terminated(options)
         return results
 

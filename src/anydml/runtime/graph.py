@@ -184,18 +184,20 @@ class CompiledGraph(Compiled):
             return launches
         return list(recorder.watch(self, dict(enumerate(launches)), self.labels).values())
 
-    def series(self) -> Callable[..., Any] | None:
+    def series(self, in_place: Collection[str] = ()) -> Callable[..., Any] | None:
         """A function that runs it on NumPy arrays exactly as described, in the order of the fields, the outputs last.
 
-        Where it needs scratch memory, that follows as an array. It gives None, and something else where a binding
-        raises an error. There is no such function for a long graph, for which binding is little, nor where steps
-        depend on more than addresses. Nobody watches it.
+        The outputs `in_place` are the very memory of the inputs that they may share. Where it needs scratch memory,
+        that follows as an array. It gives None, and something else where a binding raises an error. There is no such
+        function for a long graph, for which binding is little, nor where steps depend on more than addresses. Nobody
+        watches it.
         """
         if len(self.plan.programs) > _MOST_STEPS or self.memory != HOST or not has_fast_address or self.owned:
             return None
 
         stores, count = self.plan.stores, len(self._bound_fields)
         places = {stores.get(field, field): Place(number, 0) for number, field in enumerate(self._bound_fields)}
+        places |= {stores[field]: places[stores[self.shares[field]]] for field in in_place}
         places |= {name: Place(None, address) for name, address in self._constants.places.items()}
         if self.temporary_size:
             places |= {name: Place(count, offset) for name, offset in self.arena.offsets.items()}

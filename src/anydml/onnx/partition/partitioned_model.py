@@ -156,14 +156,17 @@ class Divided:
     def _segments(self) -> list[Segment]:
         return [part for parts in self._by_given.values() for part in parts if isinstance(part, Segment)]
 
-    def run(self, values: Mapping[str, Any], out: Mapping[str, Any], like: Any) -> dict[str, Any]:
-        """The outputs of inputs by name, in the library of `like`; those of `out` are written there."""
+    def run(
+        self, values: Mapping[str, Any], out: Mapping[str, Any], like: Any, *, may_overlap: bool = False
+    ) -> dict[str, Any]:
+        """The outputs of inputs by name, in the library of `like`; `out` is written when all is read."""
         parts = self.parts(values)
         results = run_parts(parts, values)
         if out:
             check_outputs(out, results, self._source.name)
             taken = {name: self._take_out(name, out[name], results[name]) for name in out}
-            check_apart(taken, [array for array in values.values() if element_of_array(array) is not None])
+            if not may_overlap:
+                check_apart(taken, {name: x for name, x in values.items() if element_of_array(x) is not None}, {})
             for name, array in taken.items():
                 _write(array, results[name])
         return {name: out[name] if name in out else self._hand_over(each, like) for name, each in results.items()}
