@@ -8,12 +8,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import anydml as dml
 from cases import CASES
 from scripts.pages import layers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SOURCE = Path(dml.__file__).parent
 LAYERS = [names for names, _ in layers.LAYERS]
@@ -131,3 +135,51 @@ def test_import_loads_no_optional_dependency_and_is_quick() -> None:
     code = f"import sys, anydml; print([m for m in {optional!r} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own code
     assert found.stdout == "[]\n"
+
+
+CACHES = {"CallCache", "NamedCalls", "PlanCache", "Replans", "lru_cache", "cached", "OrderedDict"}
+CACHES |= {"WeakValueDictionary", "WeakKeyDictionary"}
+CONTRACTS = {"core/guards.py", "runtime/call_cache.py", "runtime/plan_cache.py", "runtime/replanning.py"}
+"""The files that have what caches are made of."""
+
+
+def name_of(node: ast.AST) -> str:
+    """The last name of an expression: `lru_cache` of `functools.lru_cache(maxsize=512)`, `x` of `self.x`."""
+    while isinstance(node, (ast.Call, ast.Subscript)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return str(getattr(node, "attr", getattr(node, "id", "")))
+
+
+def caches_in(tree: ast.Module) -> Iterator[str]:
+    """The names of caches that a module makes."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            above = node.decorator_list if isinstance(node, ast.FunctionDef) else node.bases
+            if CACHES & {*map(name_of, above)}:
+                yield node.name
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            if CACHES & {name_of(call) for call in ast.walk(node.value) if isinstance(call, ast.Call)}:
+                yield name_of(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+        elif isinstance(node, ast.Call) and name_of(node) == "own_cache":  # of which a tape has one in its place
+            (cache,) = node.args
+            if isinstance(cache, ast.Name) or ast.unparse(cache).startswith("self."):
+                yield name_of(cache)
+
+
+def test_the_page_names_every_cache() -> None:
+    """Of a call's way to a kernel; what `functools.cache` keeps for ever is as much as there are classes and types."""
+    page = layers.PAGE.read_text().partition("\n## Caches\n")[2].partition("\n## ")[0]
+    told = {
+        (file, name)
+        for file, names in re.findall(r"`([\w/]+\.py)`((?:,?\s+`\w+`)+)", page)
+        for name in re.findall(r"\w+", names)
+    }
+    made = {
+        (str(module.relative_to(SOURCE)), name)
+        for module in SOURCE.rglob("*.py")
+        if str(module.relative_to(SOURCE)) not in CONTRACTS
+        for name in caches_in(ast.parse(module.read_text()))
+    }
+    assert not sorted(made - told), "docs/architecture.md, Caches, does not name them"
+    gone = {(file, name) for file, name in told if name not in (SOURCE / file).read_text()}
+    assert not gone, "docs/architecture.md, Caches, names what is gone"

@@ -233,7 +233,8 @@ class Model(Shown):
         """By name, in the model's order; those that have a value of the model's own may be left out."""
         self._kept = Kept()
         """The model's own tensors, and what nodes make of them alone: each once, for all programs."""
-        self._calls, self._spares = NamedCalls[Program](device.engine.memory), Spares()
+        self._calls = NamedCalls[Program](device.engine.memory)
+        self._spares = Spares()
         look = None if is_strict else looks_at
         self._programs = Programs(source, device, self._kept, self._spares, self._calls.forget, look)
         self._divided: Divided | None = None
