@@ -353,7 +353,8 @@ class Model(Shown):
     def run(self, inputs: Mapping[str, Any], *, out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run on arrays by the names of the inputs; the outputs by theirs, in the library of the first input.
 
-        A call, `model(x)`, takes arrays by their places and gives one array, or a named tuple of several. `out` gives arrays to be written for some or all of the outputs.
+        A call, `model(x)`, takes arrays by their places and gives one array, or a named tuple of several. `out` gives
+        arrays to be written for some or all of the outputs.
         """
         if out is None and type(inputs) is dict and (found := self.run_again(inputs)) is not None:
             return found
