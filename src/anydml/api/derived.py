@@ -310,7 +310,7 @@ def _newest(family: tuple[type[OperatorDesc], ...], asked: set[str], level: Feat
     return next((one for one in reversed(found) if one.introduced() <= level), found[0])
 
 
-def _refuse_axis(name: str, along: str, element_wise: str, a: object, b: object) -> None:
+def _refuse_axis(name: str, along: str, element_wise: str, a: Any, b: object) -> None:
     """`max(x, 0)` is NumPy's and PyTorch's way to ask for an axis; lists that may be axes are theirs as well."""
     several = b if isinstance(b, (list, tuple)) else (b,)
     if is_number(a) or not all(isinstance(one, (int, np.integer)) and not isinstance(one, bool) for one in several):
