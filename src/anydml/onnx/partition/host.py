@@ -38,10 +38,10 @@ class HostPart(Part):
         self._all, self._tensors = [*constants, *nodes], tensors
         for node in self._all:
             refuse_external(node)
-        self._evaluators: dict[Any, Evaluator | RemoteEvaluator] = {}
+        self._evaluators: CallCache[Evaluator | RemoteEvaluator] = CallCache(_MOST_EVALUATORS)
         self._known: CallCache[Evaluator | RemoteEvaluator] = CallCache(_MOST_EVALUATORS)
         """Those of arrays that were looked at, by types and shapes."""
-        self._foreseen: set[Any] = set()
+        self._foreseen: CallCache[None] = CallCache(_MOST_EVALUATORS)
         """The shapes whose results are not too large."""
         self._lock = make_lock()
         self.copied = 0
@@ -99,23 +99,18 @@ class HostPart(Part):
             name, size = foreseen(self._all, inputs)
             source = self._scope.source
             source.beside.limit.check(size, f"'{printable(name)}', made by {self.label}", source.name)
-            if len(self._foreseen) >= _MOST_EVALUATORS:
-                self._foreseen.clear()
-            self._foreseen.add(key)
+            self._foreseen.keep(key, None)
 
     def _evaluator(self, given: dict[str, Any]) -> Evaluator | RemoteEvaluator:
         key = tuple(_type(value) for value in given.values())
         with self._lock:
-            if key not in self._evaluators:
-                if len(self._evaluators) >= _MOST_EVALUATORS:
-                    self._evaluators.clear()
+            if (found := self._evaluators.get(key)) is None:
                 tensors = [host_tensor(name, self._scope) for name in self._tensors]
                 opsets = self._scope.source.proto.opset_import
                 model = make_model(self._all, given, self.gives, tensors, opsets)
-                self._evaluators[key] = (
-                    RemoteEvaluator(model, self.label) if is_apart() else Evaluator(model, given, self.label)
-                )
-            return self._evaluators[key]
+                found = RemoteEvaluator(model, self.label) if is_apart() else Evaluator(model, given, self.label)
+                self._evaluators.keep(key, found)
+            return found
 
     def _constant(self, name: str) -> Any:
         """The value of a constant of the graph; None where only a run says."""
