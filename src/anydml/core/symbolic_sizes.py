@@ -178,7 +178,7 @@ def _comparing(sign: str, compare: Callable[[Any, Any], bool]) -> Callable[[Any,
 
 _COMPUTED = {
     "add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "truediv": "/", "and": "&", "or": "|",
-    "lshift": "<<", "rshift": ">>", "pow": "**",
+    "xor": "^", "lshift": "<<", "rshift": ">>", "pow": "**",
 }  # fmt: skip
 _COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 for _name, _sign in _COMPUTED.items():

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import math
-import operator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from anydml.core.enums import DataType
 from anydml.core.errors import DescriptionError, DmlError, Fault, ModelError, UnsupportedError, printable
 from anydml.core.guards import off_tape, own_cache, tape_on
-from anydml.core.symbolic_sizes import OpenSize, is_open
+from anydml.core.symbolic_sizes import is_open
 from anydml.onnx.checks import TensorInfo, check_support, describe, element_of
-from anydml.onnx.element_types import BOOL, INT32, INT64
 from anydml.onnx.lower.lowering_cache import Kept
 from anydml.onnx.lower.node import Node
 from anydml.onnx.lower.offsets import is_offset, names_in, remember
@@ -24,11 +19,13 @@ from anydml.onnx.lower.registry import find_lowering
 from anydml.onnx.lower.repeated_layers import NEW, key_of, sketch
 from anydml.onnx.lower.scope import Scope
 from anydml.onnx.lower.tracer import Tracer
-from anydml.onnx.lower.values import Known, Value
+from anydml.onnx.lower.values import Value
 from anydml.onnx.signatures import check_types
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
 
     from anydml.onnx.lower.lowering_cache import Line
     from anydml.onnx.read import Source
@@ -36,149 +33,6 @@ if TYPE_CHECKING:
     from anydml.runtime.device import Device
 
     Array = np.ndarray[Any, Any]
-
-
-# Nodes on shapes whose sizes are open: a few whole numbers, one by one
-
-
-_MOST = 64
-"""Elements of a tensor that are computed one by one."""
-_WHOLE = (INT32, INT64)
-_INT32, _INT64 = 6, 7
-"""ONNX's numbers of the types that sizes may have."""
-
-
-def compute_sizes(node: Node, inputs: Sequence[Value | None]) -> list[Value | None] | None:
-    """The results of a node for open sizes; None where that is another's task, or no list of sizes."""
-    compute, given = _COMPUTED.get(node.kind), [one for one in inputs if one is not None]
-    opened = [one for one in given if one.known is not None and one.known.opened is not None]
-    if compute is None or not opened or len(given) < len(inputs):
-        return None
-    arrays, element = [_array(one) for one in given], opened[0].element
-    made = None if any(array is None for array in arrays) else compute(node, *arrays)
-    if made is None:
-        return None
-    made = np.asarray(made)
-    if made.dtype == bool:
-        return [Value.of(BOOL, made)]
-    if node.kind == "Cast":
-        element = INT32 if node.integer("to") == _INT32 else INT64
-    if not any(type(one) is OpenSize for one in made.flat):
-        return [Value.of(element, made.astype(np.int64))]
-    return [Value(element, made.shape, Known(made.reshape(-1), held=element.held))]
-
-
-def _array(value: Value) -> Array | None:
-    """A few whole numbers or truths that are known."""
-    known = value.known
-    if known is None or value.element not in (*_WHOLE, BOOL):
-        return None
-    if known.opened is not None:
-        return known.opened.reshape(value.shape)
-    if known.is_open or value.count > _MOST:
-        return None
-    found = known.flat().reshape(value.shape)
-    return found.astype(bool) if value.element == BOOL else np.array(found.tolist(), object).reshape(value.shape)
-
-
-def _plain(array: Array) -> list[int] | None:
-    """Whole numbers that none is open of."""
-    return None if any(type(one) is OpenSize for one in array.flat) else [int(one) for one in array.flat]
-
-
-def _gather(node: Node, data: Array, indices: Array) -> Array | None:
-    plain, rank = _plain(indices), data.ndim
-    if plain is None or not rank:
-        return None
-    axis = node.axis(node.integer("axis", 0), rank)
-    if not all(-data.shape[axis] <= index < data.shape[axis] for index in plain):
-        return None
-    return np.take(data, np.array(plain, np.int64).reshape(indices.shape), axis)
-
-
-def _slice(_node: Node, data: Array, *bounds: Array) -> Array | None:
-    plain = [_plain(one) for one in bounds]
-    if len(plain) < 2 or any(one is None for one in plain):
-        return None
-    starts, ends, *more = (one or [] for one in plain)
-    axes = more[0] if more else list(range(len(starts)))
-    steps = more[1] if len(more) > 1 else [1] * len(starts)
-    taken = [slice(None)] * data.ndim
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        if step < 1:
-            return None
-        taken[axis] = slice(start, end, step)
-    return data[tuple(taken)]
-
-
-def _concat(node: Node, *parts: Array) -> Array | None:
-    return np.concatenate(parts, node.axis(node.integer("axis"), parts[0].ndim)) if parts[0].ndim else None
-
-
-def _cast(node: Node, data: Array) -> Array | None:
-    """A type of as many bits or more holds every number; what INT32 does not hold is another's task."""
-    if node.integer("to") not in (_INT32, _INT64) or node.input(0).element not in _WHOLE:
-        return None
-    is_held = node.integer("to") == _INT64 or all(-(2**31) <= one < 2**31 for one in data.flat)
-    return data if is_held else None
-
-
-def _each(compute: Callable[..., Any]) -> Callable[..., Array | None]:
-    def computed(_node: Node, *arrays: Array) -> Array | None:
-        whole = np.broadcast_arrays(*arrays)
-        made = [compute(*several) for several in zip(*(one.flat for one in whole), strict=True)]
-        if any(one is None for one in made):
-            return None
-        found = np.empty(len(made), bool if made and type(made[0]) is bool else object)
-        found[:] = made
-        return found.reshape(whole[0].shape)
-
-    return computed
-
-
-def _quotient(a: Any, b: Any) -> Any:
-    return a // b if a >= 0 and b > 0 else None
-
-
-def _remainder(a: Any, b: Any) -> Any:
-    return a % b if a >= 0 and b > 0 else None
-
-
-def _where(is_first: Any, a: Any, b: Any) -> Any:
-    return a if is_first else b
-
-
-def _product(node: Node, data: Array, *axes: Array) -> Array | None:
-    if axes or node.has("axes") or data.ndim != 1:
-        return None
-    made = np.empty((1,) if node.integer("keepdims", 1) else (), object)
-    made[...] = math.prod(data)
-    return made
-
-
-_COMPUTED: dict[str, Callable[..., Any]] = {
-    "Gather": _gather,
-    "Slice": _slice,
-    "Concat": _concat,
-    "Cast": _cast,
-    "Add": _each(operator.add),
-    "Sub": _each(operator.sub),
-    "Mul": _each(operator.mul),
-    "Div": _each(_quotient),
-    "Mod": _each(_remainder),
-    "Min": _each(min),
-    "Max": _each(max),
-    "Equal": _each(operator.eq),
-    "Less": _each(operator.lt),
-    "LessOrEqual": _each(operator.le),
-    "Greater": _each(operator.gt),
-    "GreaterOrEqual": _each(operator.ge),
-    "Where": _each(_where),
-    "ReduceProd": _product,
-}
-
-
-# The walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,9 +193,8 @@ class _Walk:
     def _lower(self, node: Line, inputs: list[Value | None]) -> list[Value | None]:
         """The results of a node for its inputs; one that is equal to an earlier one becomes the same."""
         tracer, kept = self._tracer, self._scope.kept
-        if tape_on() is not None and (sizes := compute_sizes(self._node(node, inputs, tracer), inputs)) is not None:
-            tracer.folded = True
-            return sizes
+        if _folds_symbols(inputs):  # found in no cache, for which sizes would have to be told apart
+            return _lower(self._node(node, inputs, tracer), inputs)
         every = with_parts(inputs) if node.kind in KINDS else inputs
         if node.alike is not None and (told := key_of(every)) is not None:
             key = (node.alike, self._source.opset, told)
@@ -404,6 +257,12 @@ def _size(names: list[str], scope: Scope) -> int | None:
     except DmlError:
         return None
     return sum(value.element.bytes_of(value.count) for value in values if value is not None)
+
+
+def _folds_symbols(inputs: Sequence[Value | None]) -> bool:
+    """Whether a node reads symbolic sizes, and nothing that is not known."""
+    known = [value.known for value in inputs if value is not None]
+    return any(one is not None and one.opened is not None for one in known) and None not in known
 
 
 def _lower(node: Node, inputs: Sequence[Value | None]) -> list[Value | None]:

@@ -20,6 +20,7 @@ from anydml.core.guards import tape_on
 from anydml.core.memory import packed_strides
 from anydml.core.symbolic_sizes import as_numbers, is_open
 from anydml.graph.nodes import OperatorNode
+from anydml.graph.symbolic_folding import fold
 from anydml.onnx.element_types import element_of
 from anydml.onnx.lower.values import MOST_KNOWN, Known, Value
 from anydml.runtime.device import device_named
@@ -112,10 +113,14 @@ class Tracer:
                 arrays = [np.atleast_1d(value.values("")) for value in inputs]
                 return function(*arrays, *as_numbers(arguments), device=self._host, **options)
 
-            def describe(graph: Graph) -> None:
-                function(*[stand_in(graph, value) for value in inputs], *arguments, **options)
+            def describe(graph: Graph) -> list[Expression]:
+                return [function(*[stand_in(graph, value) for value in inputs], *arguments, **options)]
 
-            return self._fold(element, shape, compute, describe, depends=depends_on_sizes(inputs, shape, arguments))
+            depends = depends_on_sizes(inputs, shape, arguments)
+            if depends and (rows := _fold_symbols(describe, inputs, [shape], arguments, self._host)) is not None:
+                self.folded = True
+                return Value.of(element, rows[0])
+            return self._fold(element, shape, compute, describe, depends=depends)
         tensors = [self.tensor(value) for value in inputs]
         return Value(element, shape, None, self.name_node(function(*tensors, *arguments, **options)), needs=needs)
 
@@ -142,7 +147,6 @@ class Tracer:
         needs = frozenset[str]().union(*(value.needs for value in inputs))
         if self._folds((total,), element, inputs):
             made: list[Any] = []
-
             depends = depends_on_sizes(inputs, tuple(shapes), arguments)
 
             def part(i: int) -> Any:
@@ -152,9 +156,12 @@ class Tracer:
                     made.extend(function(*arrays, *as_numbers(arguments), device=self._host, **options))
                 return made[i]
 
-            def describe(graph: Graph) -> None:
-                function(*[stand_in(graph, value) for value in inputs], *arguments, **options)
+            def describe(graph: Graph) -> list[Expression]:
+                return list(function(*[stand_in(graph, value) for value in inputs], *arguments, **options))
 
+            if depends and (rows := _fold_symbols(describe, inputs, shapes, arguments, self._host)) is not None:
+                self.folded = True
+                return [Value.of(element, row) for row in rows]
             computed = (functools.partial(part, i) for i in range(len(shapes)))
             pairs = zip(shapes, computed, strict=True)
             return [self._fold(element, s, one, describe, depends=depends) for s, one in pairs]
@@ -227,6 +234,14 @@ class Tracer:
                 return dml.identity(seen, device=self._host)
 
             depends = depends_on_sizes([value], shape, strides)
+            if depends and not is_open(strides):
+
+                def seen(graph: Graph) -> list[Expression]:
+                    return [dml.identity(stand_in(graph, value).reinterpret(shape, strides))]
+
+                if (rows := _fold_symbols(seen, [value], [shape], (), self._host)) is not None:
+                    self.folded = True
+                    return Value.of(value.element, rows[0])
             return self._fold(
                 value.element,
                 shape,
@@ -327,6 +342,39 @@ def depends_on_sizes(inputs: Sequence[Value], shape: tuple[Any, ...], arguments:
     if tape_on() is None:
         return False
     return is_open(shape) or is_open(arguments) or any(one.known is not None and one.known.is_open for one in inputs)
+
+
+def _fold_symbols(
+    describe: Callable[[Graph], list[Expression]],
+    inputs: Sequence[Value],
+    shapes: Sequence[tuple[int, ...]],
+    arguments: tuple[Any, ...],
+    host: Device,
+) -> list[np.ndarray[Any, Any]] | None:
+    """What a function gives for symbolic sizes, in arrays of those shapes; None where it cannot be told of symbols."""
+    if is_open([*shapes]) or is_open(arguments) or sum(map(math.prod, shapes)) > AT_ONCE:
+        return None
+    rows = [_symbols(value) for value in inputs]
+    given = [row for row in rows if row is not None]
+    if len(given) < len(rows):
+        return None
+    graph = Graph(host)
+    made = fold(graph.desc(describe(graph)), given, [value.element.data_type for value in inputs])
+    if made is None:
+        return None
+    return [row[: math.prod(shape)].reshape(shape) for row, shape in zip(made, shapes, strict=True)]
+
+
+def _symbols(value: Value) -> np.ndarray[Any, Any] | None:
+    """A few whole numbers, of which some may be symbolic sizes; None where they are none."""
+    known = value.known
+    if known is None or value.element.data_type.is_float or value.element.is_half:
+        return None
+    if known.opened is not None:
+        return known.opened
+    if known.is_open or value.count > AT_ONCE:
+        return None
+    return np.array([int(number) for number in known.flat().reshape(-1)], object)
 
 
 def stand_in(graph: Graph, value: Value, shape: tuple[int, ...] | None = None) -> Expression:

@@ -184,7 +184,8 @@ class Value:
     @classmethod
     def of(cls, element: ElementType, array: Any, source: str = "") -> Value:
         """A tensor that is known."""
-        if tape_on() is not None and is_open(array):
+        flat = [*array.flat] if isinstance(array, np.ndarray) and array.dtype == object else array
+        if tape_on() is not None and is_open(flat):
             opened = np.array(array, object)
             return cls(element, opened.shape, Known(opened.reshape(-1), held=element.held), source=source)
         held = np.asarray(array, element.held)
