@@ -12,11 +12,12 @@ from onnx_models import model, node  # isort: skip - it asks for onnx
 
 import anydml as dml
 import anydml.onnx
-from anydml.core.guards import Tape
+from anydml.core.guards import Tape, cached
 from anydml.core.symbolic_sizes import OpenSize, as_numbers, gcd
 from anydml.engines.cpu import CpuEngine, plans
 from anydml.graph import optimise
 from anydml.ir.substitution import Rebuilt
+from anydml.ir.views import View
 from anydml.onnx import program_cache
 from anydml.onnx.lower.trace import trace
 from anydml.onnx.program import outline_of
@@ -299,3 +300,28 @@ def test_sizes_that_were_told_apart_stay_apart() -> None:
     assert tape.at([7, 8]) is not None
     assert tape.at([7, 7]) is None
     assert tape.at([4, 8]) is None
+
+
+def test_caches_tell_sizes_apart_by_what_they_are_computed_by() -> None:
+    """Nothing is found of sizes that are equal now, nor that one is a plain number's equal then."""
+    tape, double = Tape(), cached(8)(lambda size: size + size)
+    n, m = tape.open(6), tape.open(6)
+    with tape.recording():
+        found = [double(n), double(m), double(6), double(n)]
+    tape.keep([12, 7])
+    values = tape.at([7, 9])
+    assert values is not None
+    with tape.reading(values):
+        assert as_numbers(found) == [14, 18, 12, 14]
+
+
+def test_views_that_are_found_among_others_are_told_apart_by_guards() -> None:
+    tape = Tape()
+    n, m, k = (tape.open(size) for size in (6, 8, 9))
+    views = [View("x", dml.DataType.FLOAT32, (size,), (1,)) for size in (n, m, 4, k)]
+    with tape.recording():
+        assert len(dict.fromkeys(views[:3])) == 3
+    tape.keep([4, 5])
+    assert tape.at([5, 7, 7]) is not None
+    assert tape.at([7, 7, 9]) is None
+    assert tape.at([4, 8, 9]) is None

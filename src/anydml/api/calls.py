@@ -135,24 +135,22 @@ class NodeCall(Call):
     ) -> Any:
         """Describe and check, and add the node; an equal call has been described before: models repeat their layers."""
         told = (*(fills or {}).items(), outputs, *attributes.items())
-        key = None if self.faults or self._graph.policy_name is None else self._key(told, outputs or ())
+        key = None if self.faults or self._graph.policy_name is None else self._key(told)
         if key is not None and (known := own_cache(_described).get(key)) is not None:
             desc, self.result_rank, outputs = known
             return self._add(desc, outputs)
         self._found = key
         return super().run(fills, outputs, **attributes)
 
-    def _key(self, told: object, outputs: Sequence[TensorDesc]) -> Hashable:
+    def _key(self, told: object) -> Hashable:
         """Everything that a description comes of; None where that cannot be told."""
         inputs = tuple((x.desc, x.is_scalar) for x in self.inputs)
         ranks = (self.rank, self.result_rank, self.common_rank, self.has_room)
         graph = (self._graph.device.feature_level, self._graph.policy_name)
         try:
             names: tuple[Hashable, ...] = (self.cls, tuple(self.names), tuple(self.results))
-            if tape_on() is not None:  # descriptions are equal whose sizes are, be some of them open
-                names += tuple(exact((one.sizes, one.strides)) for one in (*(x.desc for x in self.inputs), *outputs))
             key = (names, graph, inputs, ranks, exact(self.output_sizes), exact(told))
-            hash(key)
+            _ = key in own_cache(_described)  # whether it can be one
         except TypeError:
             return None
         return key
@@ -225,6 +223,8 @@ class Attempt:
         self._inputs, self._out = inputs, out
         self.key: object = None
         self._known: _Known | None = None
+        if tape_on() is not None and is_open(attributes):
+            return  # it is a graph's
         try:
             self._arrays: list[Any] = [as_plain(x) for x in (inputs if out is None else (*inputs, out))]
             key = (

@@ -8,7 +8,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from anydml.core.symbolic_sizes import OpenSize, exact
+from anydml.core.symbolic_sizes import OpenSize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -51,7 +51,40 @@ def own_cache(cache: dict[Any, T]) -> dict[Any, T]:
     tape = tape_on()
     if tape is None:
         return cache
-    return tape.caches.setdefault(id(cache), {}) if tape.keeps else {}
+    found = tape.caches.get(id(cache)) if tape.keeps else _Cache(tape)
+    if found is None:
+        found = tape.caches[id(cache)] = _Cache(tape)
+    return found
+
+
+class _Cache(dict[Any, Any]):
+    """Answers for sizes of a tape, which are told apart by what they are computed by, whatever their numbers are now.
+
+    So nothing is found of them: an answer that is not found is computed, as it is for numbers that differ.
+    """
+
+    def __init__(self, tape: Tape) -> None:
+        super().__init__()
+        self._tape = tape
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        with self._tape.naming():
+            return super().get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        with self._tape.naming():
+            return super().__contains__(key)
+
+    def __getitem__(self, key: Any) -> Any:
+        with self._tape.naming():
+            return super().__getitem__(key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        with self._tape.naming():
+            super().__setitem__(key, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, ()
 
 
 def cached(most: int) -> Callable[[Cached], Cached]:
@@ -64,10 +97,10 @@ def cached(most: int) -> Callable[[Cached], Cached]:
         def ask(*given: Any) -> Any:
             if tape_on() is None:
                 return plain(*given)
-            own, key = own_cache(opened), exact(given)
-            if key not in own:
-                own[key] = function(*given)
-            return own[key]
+            own = own_cache(opened)
+            if (found := own.get(given, own)) is own:
+                found = own[given] = function(*given)
+            return found
 
         return cast("Cached", ask)
 
@@ -90,7 +123,9 @@ class Tape:
         """Whether it is noted what is done."""
         self.is_read = False
         """Whether the numbers may be looked at, being those of a replay."""
-        self.caches: dict[int, dict[Any, Any]] = {}
+        self.is_named = False
+        """Whether sizes are told apart by their numbers here, not by their values."""
+        self.caches: dict[int, _Cache] = {}
         """By the id of a cache, what it has of open sizes."""
         self._lines: list[str] = []
         self._known: dict[str, OpenSize] = {}
@@ -110,6 +145,15 @@ class Tape:
                 yield
         finally:
             self.is_on = False
+
+    @contextmanager
+    def naming(self) -> Iterator[None]:
+        """Tell sizes apart by what they are computed by meanwhile."""
+        before, self.is_named = self.is_named, True
+        try:
+            yield
+        finally:
+            self.is_named = before
 
     def open(self, value: int) -> OpenSize:
         """A size that is given; all are opened before anything is computed."""

@@ -60,7 +60,7 @@ class OpenSize:
         return self._tape.find(f"v{self._number} != 0", is_so=value != 0) if self._tape.is_on else bool(value)
 
     def __hash__(self) -> int:
-        return self._tape.hash(self._number)
+        return hash((OpenSize, self._number)) if self._tape.is_named else self._tape.hash(self._number)
 
     def __neg__(self) -> Any:
         return operator.sub(0, self)
@@ -164,6 +164,9 @@ def _comparing(sign: str, compare: Callable[[Any, Any], bool]) -> Callable[[Any,
         if self is other:
             return compare(0, 0)
         tape = self.tape
+        if tape.is_named:
+            is_same = type(other) is OpenSize and (other.tape, other.number) == (tape, self.number)
+            return is_same if sign == "==" else NotImplemented if sign != "!=" else not is_same
         if not (tape.is_on or tape.is_read):
             return sign == "!="  # of an earlier tape, found in a cache
         found = _operand(other)

@@ -43,7 +43,7 @@ class Check:
 
     indices: View
     """The last dimension holds the coordinates of a tuple."""
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...] = field(hash=False)
     """Of the dimensions that a tuple chooses from."""
     dimension: int = 0
     """The number of the first of them, as a fault names it."""
@@ -230,7 +230,7 @@ class Reduce(Computation):
     """
 
     depth: int = field()
-    rows: tuple[int, ...] = ()
+    rows: tuple[int, ...] = field(default=(), hash=False)
     """The sizes of the dimensions that are folded. Left out, they are the first source's, which is then loaded from."""
 
     def __post_init__(self) -> None:

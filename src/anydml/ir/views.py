@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.core.guards import cached
+from anydml.core.guards import cached, tape_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,6 +35,12 @@ class View:
     strides: tuple[int, ...]
     offset: int = 0
     """From the tensor's own first element."""
+
+    def __hash__(self) -> int:
+        """Where sizes are symbols all views of a tensor meet in a dict: whether two are equal is a guard then."""
+        if tape_on() is not None:
+            return hash((self.tensor, self.data_type))
+        return hash((self.tensor, self.data_type, self.sizes, self.strides, self.offset))
 
     @classmethod
     def of(cls, tensor: str, desc: TensorDesc) -> View:

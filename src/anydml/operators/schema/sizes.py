@@ -21,17 +21,16 @@ def common_sizes(subject: str, fields: Sequence[str], sizes: Sequence[Sizes], pa
     padded = [pad(own, rank) for own in sizes]
     found = []
     for dimension in zip(*padded, strict=True):
-        sizes_here = {size for size in dimension if size != 1}
-        if len(sizes_here) > 1:
-            first = next(i for i, size in enumerate(dimension) if size != 1)
-            other = next(i for i, size in enumerate(dimension) if size not in (1, dimension[first]))
+        first = next((i for i, size in enumerate(dimension) if size != 1), 0)
+        other = next((i for i, size in enumerate(dimension) if size not in (1, dimension[first])), None)
+        if other is not None:
             names = [f"{fields[i]}.Sizes{part}" for i in (first, other)]
             rule = f"{names[0]} and {names[1]} must be equal from the last on, or 1"
             got = f"{sizes[first]} and {sizes[other]}"
             raise DescriptionError(
                 subject, Fault(field=f"{fields[other]}.Sizes", rule=rule, value=sizes[other], found=got)
             )
-        found.append(sizes_here.pop() if sizes_here else 1)
+        found.append(dimension[first])
     return tuple(found)
 
 

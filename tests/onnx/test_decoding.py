@@ -1,0 +1,151 @@
+"""Decoders whose lengths change at each step: planned once for all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onnx_models import helper, info, node, onnx  # isort: skip - it asks for onnx
+
+import anydml as dml
+import anydml.onnx
+from anydml.engines.cpu import plans
+from anydml.onnx import program_cache
+from anydml.onnx.lower.trace import trace
+
+RNG = np.random.default_rng(0)
+WIDTH, HEADS, SHARED, SIZE, LAYERS, WORDS, ROOM = 24, 6, 2, 4, 2, 11, 64
+STEPS = 40
+PARTS = ("key", "value")
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is found on disk."""
+    monkeypatch.setenv(plans.SWITCH, "0")
+
+
+@pytest.fixture
+def traces(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """One element for each trace."""
+    found: list[Any] = []
+
+    def traced(*given: Any, **options: Any) -> Any:
+        found.append(given[1])
+        return trace(*given, **options)
+
+    monkeypatch.setattr(program_cache, "trace", traced)
+    return found
+
+
+def weights(names: str) -> dict[str, Any]:
+    return {name: RNG.standard_normal((WIDTH, WIDTH), "float32") / 5 for name in names.split()}
+
+
+def decoder(nodes: list[Any], tensors: dict[str, Any], past: Any) -> bytes:
+    """A model of nodes from `h0` to `h<LAYERS>`, which read pasts and give presents."""
+    inputs = [info("ids", "int64", ["b", "s"]), info("mask", "int64", ["b", "t"])]
+    outputs = [info("logits", "float32")]
+    for i in range(LAYERS):
+        for part in PARTS:
+            inputs.append(info(f"past_{part}{i}", "float32", past))
+            outputs.append(info(f"present_{part}{i}", "float32"))
+    tensors = {"table": RNG.standard_normal((WORDS, WIDTH), "float32"), **tensors}
+    tensors["back"] = tensors["table"].T.copy()
+    used = {name for each in nodes for name in each.input} | {"table", "back"}
+    graph = helper.make_graph(
+        [node("Gather", "table ids", "h0"), *nodes, node("MatMul", f"h{LAYERS} back", "logits")],
+        "decoder", inputs, outputs,
+        [onnx.numpy_helper.from_array(np.asarray(one), name) for name, one in tensors.items() if name in used],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString())
+
+
+def grouped() -> bytes:
+    """As ONNX Runtime GenAI's builder makes them: lengths come of the mask, as INT32."""
+    tensors: dict[str, Any] = {
+        "one": np.array([1]), "second": np.array(1), "cos": RNG.standard_normal((ROOM, SIZE // 2), "float32"),
+        "sin": RNG.standard_normal((ROOM, SIZE // 2), "float32"),
+    }  # fmt: skip
+    nodes = [
+        *(node("ReduceSum", "mask one", "counts", keepdims=0), node("Sub", "counts one", "lasts")),
+        node("Cast", "lasts", "seqlens", to=6),
+        *(node("Shape", "mask", "shape"), node("Gather", "shape second", "all"), node("Cast", "all", "total", to=6)),
+    ]
+    for i in range(LAYERS):
+        tensors |= weights(f"q{i} o{i}")
+        tensors |= {f"{name}{i}": RNG.standard_normal((WIDTH, SHARED * SIZE), "float32") / 5 for name in "kv"}
+        nodes += [node("MatMul", f"h{i} {name}{i}", f"{name}m{i}") for name in "qkv"]
+        given = f"qm{i} km{i} vm{i} past_key{i} past_value{i} seqlens total cos sin"
+        made = f"a{i} present_key{i} present_value{i}"
+        options = {"num_heads": HEADS, "kv_num_heads": SHARED, "do_rotary": 1, "domain": "com.microsoft"}
+        nodes.append(node("GroupQueryAttention", given, made, **options))
+        nodes += [node("MatMul", f"a{i} o{i}", f"p{i}"), node("Add", f"h{i} p{i}", f"h{i + 1}")]
+    return decoder(nodes, tensors, ["b", SHARED, "p", SIZE])
+
+
+def spelled() -> bytes:
+    """Attention spelled out, as PyTorch's exporter has it: positions and the causal mask come of shapes."""
+    tensors: dict[str, Any] = {
+        "zero": np.array(0), "one": np.array(1), "zeros": np.array([0]), "ones": np.array([1]), "two": np.array([2]),
+        "heads": np.array([HEADS, SIZE]), "width": np.array([WIDTH]), "never": np.array(-1e9, "float32"),
+        "none": np.array(0, "float32"), "places": RNG.standard_normal((ROOM, WIDTH), "float32"),
+    }  # fmt: skip
+    nodes = [
+        *(node("Shape", "ids", "shape"), node("Gather", "shape zeros", "b1"), node("Gather", "shape ones", "s1")),
+        *(node("Shape", "past_key0", "before"), node("Gather", "before two", "p1"), node("Add", "p1 s1", "t1")),
+        *(node("Squeeze", f"{name}1", f"{name}0") for name in "pst"),
+        *(node("Range", "p0 t0 one", "rows"), node("Range", "zero t0 one", "columns")),
+        *(node("Gather", "places rows", "placed"), node("Add", "h0 placed", "x0")),
+        *(node("Unsqueeze", "rows ones", "rows2"), node("Unsqueeze", "columns zeros", "columns2")),
+        *(node("Less", "rows2 columns2", "later"), node("Where", "later never none", "bias")),
+        *(node("Concat", "b1 s1 heads", "apart", axis=0), node("Concat", "b1 s1 width", "whole", axis=0)),
+    ]
+    for i in range(LAYERS):
+        tensors |= weights(f"q{i} k{i} v{i} o{i}")
+        for name in "qkv":
+            nodes += [
+                node("MatMul", f"x{i} {name}{i}", f"{name}m{i}"),
+                node("Reshape", f"{name}m{i} apart", f"{name}r{i}"),
+                node("Transpose", f"{name}r{i}", f"{name}t{i}", perm=[0, 2, 1, 3]),
+            ]
+        nodes += [
+            node("Concat", f"past_key{i} kt{i}", f"present_key{i}", axis=2),
+            node("Concat", f"past_value{i} vt{i}", f"present_value{i}", axis=2),
+            node("Transpose", f"present_key{i}", f"turned{i}", perm=[0, 1, 3, 2]),
+            *(node("MatMul", f"qt{i} turned{i}", f"score{i}"), node("Add", f"score{i} bias", f"sb{i}")),
+            *(node("Softmax", f"sb{i}", f"w{i}", axis=3), node("MatMul", f"w{i} present_value{i}", f"c{i}")),
+            *(node("Transpose", f"c{i}", f"ct{i}", perm=[0, 2, 1, 3]), node("Reshape", f"ct{i} whole", f"a{i}")),
+            *(node("MatMul", f"a{i} o{i}", f"project{i}"), node("Add", f"x{i} project{i}", f"x{i + 1}")),
+        ]
+    nodes.append(node("Identity", f"x{LAYERS}", f"h{LAYERS}"))
+    return decoder(nodes, tensors, ["b", HEADS, "p", SIZE])
+
+
+def steps(loaded: Any, heads: int, room: int) -> list[list[Any]]:
+    """A prompt of 5 words, and steps of one: what each is given and gives. The cache has `room` from the first on."""
+    ids, total, found = np.random.default_rng(1).integers(0, WORDS, (1, 5)), 5, list[list[Any]]()
+    cache = {f"past_{part}{i}": np.zeros((1, heads, room, SIZE), "float32") for i in range(LAYERS) for part in PARTS}
+    for _ in range(1 + STEPS):
+        given = {"ids": ids, "mask": np.ones((1, total), "int64"), **cache}
+        results = loaded.run(given)
+        found.append([given, results])
+        cache = {name: results[name.replace("past", "present")] for name in cache}
+        ids, total = results["logits"][:, -1:].argmax(2), total + 1
+    return found
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+@pytest.mark.parametrize("kind", ["grouped", "shared", "spelled"])
+def test_a_step_of_another_length_is_not_traced(kind: str, device: str, traces: list[Any]) -> None:
+    """Three traces: the prompt, a step as it is, and one for the steps of all lengths."""
+    data = spelled() if kind == "spelled" else grouped()
+    loaded = dml.onnx.load(data, device=device)
+    found = steps(loaded, HEADS if kind == "spelled" else SHARED, ROOM if kind == "shared" else 0)
+    assert len(traces) == 3
+    for given, results in found[:: STEPS // 4]:
+        for name, wanted in dml.onnx.load(data, device=device).run(given).items():
+            np.testing.assert_array_equal(results[name], wanted, err_msg=name)
