@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -237,6 +239,21 @@ def test_many_sizes_are_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
         assert model(numbers(n, 4)).shape == (n, 4)
     assert len(model._ready) == 8
     assert len(model._known) <= 8
+
+
+def test_a_graph_that_nobody_has_is_gone_at_once() -> None:
+    """With its plans and their constants, and not when Python next looks for cycles."""
+    model = simple()
+    for n in (5, 6, 7):
+        model(numbers(n, 4))
+    gc.collect()
+    gc.disable()
+    try:
+        seen = weakref.ref(model)
+        del model
+        assert seen() is None
+    finally:
+        gc.enable()
 
 
 # What builds a graph
