@@ -22,8 +22,9 @@ from onnx_models import node, onnx
 from anydml.onnx import Backend  # isort: skip - after the models, which leave this out where onnx is missing
 from anydml.onnx.contrib_schemas import CONTRIB  # isort: skip
 from anydml.onnx.functions import is_made_of_others  # isort: skip
+from anydml.onnx.ir import nodes_within  # isort: skip
+from anydml.onnx.protobuf import Reader  # isort: skip
 from anydml.onnx.lower.registry import find_lowering, lowered_kinds  # isort: skip
-from anydml.onnx.subgraphs import nodes_within  # isort: skip
 from anydml.onnx.partition.part import makers  # isort: skip
 from anydml.onnx.element_types import ELEMENT_TYPES  # isort: skip
 
@@ -112,9 +113,14 @@ def run_tests(case: Any, engine: str, names: Iterable[str], *, strict: bool = Tr
     return found
 
 
+def nodes_of(model: Any) -> list[Any]:
+    """A model's nodes, those of bodies included."""
+    return list(nodes_within(Reader().nodes(model.graph.node)))
+
+
 def kinds_of(model: Any) -> set[str]:
     """The types of a model's nodes, those of bodies included."""
-    return {n.op_type for n in nodes_within(model.graph.node, "model")}
+    return {n.op_type for n in nodes_of(model)}
 
 
 DOUBLE: int = onnx.TensorProto.DOUBLE
@@ -160,8 +166,7 @@ def is_made_here(model: Any) -> bool:
 
 def types_in(model: Any) -> set[int]:
     """ONNX's numbers of the types that a model is given, and of those that it casts to, in a softmax too."""
-    nodes = list(nodes_within(model.graph.node, "model"))
-    casts = {a.i for n in nodes for a in n.attribute if a.name in ("to", "softmax_precision")}
+    casts = {n.value(name) for n in nodes_of(model) for name in ("to", "softmax_precision")} - {None}
     return {element_of(i.type) for i in model.graph.input} | casts
 
 

@@ -14,6 +14,7 @@ from onnx_models import helper, info, model, node, onnx  # isort: skip - it asks
 import anydml as dml
 import anydml.onnx
 import anydml.onnx.library as library
+from anydml.onnx.read import read_model
 from paths import PATHS
 
 X = np.arange(12, dtype="float32").reshape(3, 4)
@@ -203,8 +204,15 @@ def test_functions_that_give_what_they_take() -> None:
         dml.onnx.load(proto)
 
 
-def test_functions_of_many_bytes_are_not_put_in_place() -> None:
+def test_functions_of_many_names_are_not_put_in_place() -> None:
+    wide = node("Concat", " ".join(["a"] * 2**16), "b", axis=0)
+    calls = [node("F", "x", f"y{i}", domain="own") for i in range(99)] + [node("F", "x", "y", domain="own")]
+    with pytest.raises(dml.ModelFileError, match="functions must come to at most 4194304 names; got 6553700"):
+        dml.onnx.load(calling([wide], call=calls))
+
+
+def test_calls_of_a_function_share_its_tensors() -> None:
     table = helper.make_node("Constant", [], ["c"], value=onnx.numpy_helper.from_array(np.zeros(2**20)))
     calls = [node("F", "x", f"y{i}", domain="own") for i in range(99)] + [node("F", "x", "y", domain="own")]
-    with pytest.raises(dml.ModelFileError, match="functions must come to at most 256 MiB"):
-        dml.onnx.load(calling([table, node("Identity", "a", "b")], call=calls))
+    source = read_model(calling([table, node("Identity", "a", "b")], call=calls))
+    assert len({id(each.value("value")) for each in source.model.graph.node if each.op_type == "Constant"}) == 1

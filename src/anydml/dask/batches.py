@@ -16,7 +16,6 @@ from anydml.dask.models import SUBJECT, Ran, lazies
 from anydml.dask.tensors import as_tensor
 from anydml.onnx.model import load
 from anydml.onnx.read import read_model
-from anydml.onnx.tensors import is_external
 from anydml.runtime.device import Device, device_named
 
 if TYPE_CHECKING:
@@ -130,5 +129,5 @@ def _sent(model: Any, source: Source) -> str | bytes:
     """The bytes that workers read the model from; its path where its weights lie beside it."""
     if isinstance(model, (str, os.PathLike)):
         path = Path(os.fspath(model)).resolve()
-        return str(path) if any(map(is_external, source.proto.graph.initializer)) else path.read_bytes()
+        return str(path) if any(tensor.is_external for tensor in source.model.graph.initializer) else path.read_bytes()
     return bytes(model) if not hasattr(model, "SerializeToString") else model.SerializeToString(deterministic=True)

@@ -12,11 +12,11 @@ from anydml.core.memory import word_bytes
 from anydml.explore.drawing import GraphNode, ModelGraph, Slot, tell
 from anydml.explore.statistics import statistics_of, word_milliseconds
 from anydml.onnx import check, compare, load
-from anydml.onnx.library import AttributeProto, TensorProto, kind_of, node_rules
-from anydml.onnx.lower.node import label_of
+from anydml.onnx.element_types import type_name
+from anydml.onnx.ir import Node, Tensor, graphs_within
+from anydml.onnx.library import node_rules
 from anydml.onnx.read import read_model
 from anydml.onnx.shapes import assumed_told
-from anydml.onnx.subgraphs import bodies_of, captures, graphs_within, names_read
 from anydml.onnx.tensors import decode_tensor
 from anydml.onnx.tools.random_inputs import make_up, refuse_made_up
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from anydml.cli.onnx_inputs import Given
     from anydml.explore.jobs import Say
     from anydml.onnx import Model, NodeReport, TensorInfo
+    from anydml.onnx.ir import Attribute, Function, Graph, ValueInfo
     from anydml.onnx.read import Source
     from anydml.onnx.tools.compare import Difference
 
@@ -38,34 +39,31 @@ _MOST_GRAPHS = 1_000
 """That the page is told of; a model may have as many as nodes."""
 _MOST_ELEMENTS = 16
 """Of an attribute's list."""
-_FIELDS = {"FLOAT": "f", "INT": "i", "STRING": "s"}
-"""By the type of an attribute, the field that holds its value."""
 
 
 def graphs_of(source: Source) -> list[ModelGraph]:
     """Every graph, the model's own first."""
     reader = _Reader(source)
-    reader.add(source.proto.graph, source.proto.graph.name or "graph", None)
-    called = {kind_name(function): reader.add_function(function) for function in source.proto.functions}
+    reader.add(source.model.graph, source.model.graph.name or "graph", None)
+    called = {kind_name(function): reader.add_function(function) for function in source.model.functions}
     for node in (node for graph in reader.graphs for node in graph.nodes):
         if node.kind in called and not node.end:
             node.bodies.append(("function", called[node.kind]))
     return reader.graphs
 
 
-def kind_name(function: Any) -> str:
+def kind_name(function: Function) -> str:
     """The type of a node that calls a function."""
-    return f"{function.domain}.{function.name}" if function.domain else str(function.name)
+    return f"{function.domain}.{function.graph.name}" if function.domain else function.graph.name
 
 
-def weights_of(graph: Any) -> dict[str, Any]:
+def weights_of(graph: Graph) -> dict[str, Tensor | Node]:
     """By name, the tensors that a graph has as initializers, or as attributes of nodes without inputs."""
-    found = {tensor.name: tensor for tensor in getattr(graph, "initializer", ())}
-    outputs = {info if isinstance(info, str) else info.name for info in graph.output}
+    found: dict[str, Tensor | Node] = {tensor.name: tensor for tensor in graph.initializer}
+    outputs = {info.name for info in graph.output}
     for node in graph.node:
         if node.op_type == "Constant" and len(node.output) == 1 and node.output[0] not in outputs:
-            value = next((each.t for each in node.attribute if each.name == "value"), None)
-            found[node.output[0]] = node if value is None else value
+            found[node.output[0]] = node.value("value", node)
     return found
 
 
@@ -74,7 +72,7 @@ class _Reader:
         self._opset = source.opset
         self.graphs: list[ModelGraph] = []
 
-    def add(self, graph: Any, title: str, around: int | None) -> int:
+    def add(self, graph: Graph, title: str, around: int | None) -> int:
         """Read a graph and those within it; gives its number."""
         number = len(self.graphs)
         weights = weights_of(graph)
@@ -82,7 +80,7 @@ class _Reader:
         self.graphs.append(made)
         given = [(info.name, "") for info in graph.input if info.name not in weights]
         if around is not None:
-            given += [(name, "of the graph around it") for name in sorted(captures(graph))]
+            given += [(name, "of the graph around it") for name in sorted(graph.captures)]
         for name, where in given:
             node = GraphNode("Input", name, outputs=[Slot("", name)], end="input")
             node.attributes = [("from", where)] if where else []
@@ -91,37 +89,37 @@ class _Reader:
         made.nodes += [GraphNode("Output", o.name, inputs=[Slot("", o.name)], end="output") for o in graph.output]
         return number
 
-    def add_function(self, function: Any) -> int:
+    def add_function(self, function: Function) -> int:
         """Read a function, whose calls were put in place where that could be."""
-        number = len(self.graphs)
-        made = ModelGraph(f"function {function.name}", around=0)
+        number, graph = len(self.graphs), function.graph
+        made = ModelGraph(f"function {graph.name}", around=0)
         self.graphs.append(made)
-        made.nodes += [GraphNode("Input", name, outputs=[Slot("", name)], end="input") for name in function.input]
-        self._nodes(made, number, function.node, weights_of(function))
-        made.nodes += [GraphNode("Output", name, inputs=[Slot("", name)], end="output") for name in function.output]
+        made.nodes += [GraphNode("Input", i.name, outputs=[Slot("", i.name)], end="input") for i in graph.input]
+        self._nodes(made, number, graph.node, weights_of(graph))
+        made.nodes += [GraphNode("Output", o.name, inputs=[Slot("", o.name)], end="output") for o in graph.output]
         return number
 
-    def _nodes(self, made: ModelGraph, number: int, nodes: Iterable[Any], weights: Mapping[str, Any]) -> None:
-        for proto in nodes:
-            if proto.op_type == "Constant" and len(proto.output) == 1 and proto.output[0] in weights:
+    def _nodes(self, made: ModelGraph, number: int, nodes: Iterable[Node], weights: Mapping[str, Any]) -> None:
+        for each in nodes:
+            if each.op_type == "Constant" and len(each.output) == 1 and each.output[0] in weights:
                 continue  # shown at the nodes that read it
-            made.nodes.append(self._node(proto, number, weights))
+            made.nodes.append(self._node(each, number, weights))
 
-    def _node(self, proto: Any, number: int, weights: Mapping[str, Any]) -> GraphNode:
-        kind, rules = kind_of(proto), node_rules(kind_of(proto), self._opset)
+    def _node(self, given: Node, number: int, weights: Mapping[str, Any]) -> GraphNode:
+        kind, rules = given.kind, node_rules(given.kind, self._opset)
         formal = ((), ()) if rules is None else (rules.inputs, rules.outputs)
         inputs, outputs = (
             [Slot(_slot_name(known, k), name, name in weights) for k, name in enumerate(names) if name]
-            for known, names in zip(formal, (proto.input, proto.output), strict=True)
+            for known, names in zip(formal, (given.input, given.output), strict=True)
         )
-        inputs += [Slot("read within", name, name in weights) for name in names_read(proto)[len(inputs) :]]
-        name = proto.name or next(iter(proto.output), "")
-        node = GraphNode(kind, proto.name, inputs, outputs, label=label_of(proto), shown=tell(name, 100_000))
-        inner = {own for own, _ in bodies_of(proto)}
-        node.attributes = [(each.name, _value(each)) for each in proto.attribute if each.name not in inner]
-        for own, graph in bodies_of(proto):
+        inputs += [Slot("read within", name, name in weights) for name in given.reads[len(inputs) :]]
+        name = given.name or next(iter(given.output), "")
+        node = GraphNode(kind, given.name, inputs, outputs, label=given.label, shown=tell(name, 100_000))
+        inner = {own for own, _ in given.bodies}
+        node.attributes = [(each.name, _value(each)) for each in given.attribute if each.name not in inner]
+        for own, graph in given.bodies:
             if len(self.graphs) < _MOST_GRAPHS:
-                node.bodies.append((own, self.add(graph, f"{own} of {proto.name or kind}", number)))
+                node.bodies.append((own, self.add(graph, f"{own} of {given.name or kind}", number)))
         return node
 
 
@@ -132,19 +130,16 @@ def _slot_name(rules: tuple[Any, ...], number: int) -> str:
     return f"{rule.name}[{number - len(rules) + 1}]" if rule.is_variadic else str(rule.name)
 
 
-def _value(attribute: Any) -> str:
-    if attribute.ref_attr_name:
-        return f"the call's {attribute.ref_attr_name}"
-    kind = next(
-        (name for name, number in AttributeProto.AttributeType.items() if number == attribute.type), "UNDEFINED"
-    )
+def _value(attribute: Attribute) -> str:
+    if attribute.refers:
+        return f"the call's {attribute.refers}"
+    kind, values = attribute.kind, attribute.value
     if kind == "TENSOR":
-        return _tensor_type(attribute.t)
-    if kind in _FIELDS:
-        return _word(getattr(attribute, _FIELDS[kind]))
+        return _tensor_type(values)
+    if kind in ("FLOAT", "INT", "STRING"):
+        return _word(values)
     if kind not in ("FLOATS", "INTS", "STRINGS"):
         return kind.lower()
-    values = getattr(attribute, kind.lower())
     more = f", … {len(values)} in all" if len(values) > _MOST_ELEMENTS else ""
     return f"[{', '.join(map(_word, values[:_MOST_ELEMENTS]))}{more}]"
 
@@ -155,30 +150,24 @@ def _word(value: float | bytes) -> str:
     return str(value) if isinstance(value, int) else f"{value:.9g}"
 
 
-def _types(graph: Any, weights: Mapping[str, Any]) -> dict[str, str]:
+def _types(graph: Graph, weights: Mapping[str, Any]) -> dict[str, str]:
     """The types that a graph says itself."""
     found = {info.name: _info_type(info) for info in (*graph.value_info, *graph.input, *graph.output)}
-    found |= {name: _tensor_type(each) for name, each in weights.items() if isinstance(each, TensorProto)}
+    found |= {name: _tensor_type(each) for name, each in weights.items() if isinstance(each, Tensor)}
     return {name: told for name, told in found.items() if told}
 
 
-def _info_type(info: Any) -> str:
-    if not info.type.HasField("tensor_type"):
-        return str(info.type.WhichOneof("value") or "").removesuffix("_type")
-    kind = info.type.tensor_type
-    sizes = [
-        str(dim.dim_value) if dim.HasField("dim_value") else tell(dim.dim_param, 40) or "?" for dim in kind.shape.dim
-    ]
-    return f"{_element(kind.elem_type)}[{','.join(sizes)}]" if kind.HasField("shape") else _element(kind.elem_type)
+def _info_type(info: ValueInfo) -> str:
+    declared = info.type
+    if declared.kind != "tensor":
+        return declared.kind
+    sizes = [str(size) if isinstance(size, int) else tell(size or "", 40) or "?" for size in declared.shape or ()]
+    element = type_name(declared.element).lower()
+    return element if declared.shape is None else f"{element}[{','.join(sizes)}]"
 
 
-def _tensor_type(tensor: Any) -> str:
-    return f"{_element(tensor.data_type)}[{','.join(map(str, tensor.dims))}]"
-
-
-def _element(number: int) -> str:
-    names = TensorProto.DataType
-    return str(names.Name(number)).lower() if number in names.values() else f"type {number}"
+def _tensor_type(tensor: Tensor) -> str:
+    return f"{type_name(tensor.data_type).lower()}[{','.join(map(str, tensor.dims))}]"
 
 
 # The work
@@ -198,8 +187,9 @@ class OnnxWork:
         self._level = level or FeatureLevel.highest()
         self._source = read_model(path, max_memory=given.max_memory, is_kept=True)
         self.graphs = graphs_of(self._source)
-        proto = self._source.proto
-        self._protos = [proto.graph, *graphs_within(proto.graph.node, "model"), *proto.functions]
+        model = self._source.model
+        functions = [function.graph for function in model.functions]
+        self._graphs = [model.graph, *graphs_within(model.graph.node), *functions]
         self.places: dict[str, list[str]] = {}
         for number, graph in enumerate(self.graphs):
             for k, node in enumerate(graph.nodes):
@@ -216,11 +206,11 @@ class OnnxWork:
     @property
     def facts(self) -> list[tuple[str, str]]:
         """The page's words on the model as a whole."""
-        proto = self._source.proto
-        sets = ", ".join(f"{tell(one.domain, 40) or 'ai.onnx'} {one.version}" for one in proto.opset_import)
-        made_by = tell(f"{proto.producer_name} {proto.producer_version}".strip(), 80)
+        model = self._source.model
+        sets = ", ".join(f"{tell(name, 40) or 'ai.onnx'} {version}" for name, version in model.opset_import.items())
+        made_by = tell(f"{model.producer_name} {model.producer_version}".strip(), 80)
         size = word_bytes(self._path.stat().st_size)
-        found = [("format", f"ONNX, ir_version {proto.ir_version}"), ("opset", sets), ("producer", made_by)]
+        found = [("format", f"ONNX, ir_version {model.ir_version}"), ("opset", sets), ("producer", made_by)]
         return [(name, text) for name, text in (*found, ("file", size)) if text]
 
     @property
@@ -237,15 +227,14 @@ class OnnxWork:
 
     def weight(self, name: str) -> dict[str, Any]:
         """The figures of a weight."""
-        for proto in self._protos:
-            held = weights_of(proto).get(name)
+        for graph in self._graphs:
+            held = weights_of(graph).get(name)
             if held is None:
                 continue
-            if not hasattr(held, "dims"):
+            if isinstance(held, Node):
                 raise ModelError("explore", Fault(field=tell(name), rule="it is a plain number, told at its node"))
             beside = self._source.beside
-            raw = self._source.raw.get(name) if proto is self._protos[0] else None
-            value = decode_tensor(held, self._source.name, f"tensor {show(name, 60)}", beside, raw)
+            value = decode_tensor(held, self._source.name, f"tensor {show(name, 60)}", beside)
             assert value.known is not None  # noqa: S101 - for type checkers: a model's tensor is known
             size = value.element.bytes_of(value.count)
             beside.limit.check(size, f"tensor {show(name, 60)}", self._source.name)

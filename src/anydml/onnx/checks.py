@@ -5,37 +5,35 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from anydml.core.display import Table
 from anydml.core.enum_parsing import suggest
 from anydml.core.errors import Fault, ModelFileError, UnsupportedError, printable
 from anydml.onnx.element_types import ForeignType, read_element_type, refuse_kind, type_name
 from anydml.onnx.functions import why_kept
-from anydml.onnx.library import TensorProto, kind_of
-from anydml.onnx.lower.node import label_of
+from anydml.onnx.ir import graphs_within
 from anydml.onnx.lower.registry import find_lowering, lowered_kinds
+from anydml.onnx.protobuf import ELEMENT_NAMES
 from anydml.onnx.signatures import node_faults
-from anydml.onnx.subgraphs import bodies_of, graphs_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from anydml.core.enums import DataType
     from anydml.onnx.element_types import ElementType
+    from anydml.onnx.ir import Graph, Node, Size, ValueInfo
     from anydml.onnx.read import Source
 
-Size: TypeAlias = int | str | None
-"""A size, the name of an open one, or None for an open one without a name."""
 _MOST_TOLD = 20
 """Faults that are told at once."""
 _KINDS = {
-    "sequence_type": "sequences",
-    "map_type": "maps",
-    "optional_type": "optional values",
-    "sparse_tensor_type": "sparse tensors",
+    "sequence": "sequences",
+    "map": "maps",
+    "optional": "optional values",
+    "sparse_tensor": "sparse tensors",
 }
-_LISTS = (_KINDS["sequence_type"], _KINDS["optional_type"])
+_LISTS = (_KINDS["sequence"], _KINDS["optional"])
 """Which need no host: they are lists of arrays, and None."""
 
 
@@ -75,16 +73,16 @@ def ends_table(inputs: Mapping[str, TensorInfo], outputs: Mapping[str, TensorInf
     return Table("", ("", "name", "type"), rows)
 
 
-def check_graph(source: Source, is_hosted: Callable[[Any], bool], *, is_strict: bool) -> bool:
+def check_graph(source: Source, is_hosted: Callable[[Node], bool], *, is_strict: bool) -> bool:
     """Check node types first, all together, then names, then each node against what ONNX says of its type.
 
     A node that `is_hosted` takes, and what has a type that DirectML lacks, is left to the host: gives whether none is.
     Where it `is_strict`, tensors of such a type are refused, and sequences are not.
     """
-    graphs = [source.proto.graph, *graphs_within(source.proto.graph.node, source.name)]
+    graphs = [source.model.graph, *graphs_within(source.model.graph.node)]
     foreign = list(_foreign_types(source, graphs))
     refused = [fault for fault in foreign if not is_host_type(fault.value, is_strict=is_strict)]
-    every = [(node, kind_of(node)) for graph in graphs for node in graph.node]
+    every = [(node, node.kind) for graph in graphs for node in graph.node]
     kinds = {kind for _, kind in every}
     lacking = {kind for kind in kinds if find_lowering(kind, source.opset) is None}
     others = [node for node, kind in every if kind in lacking and not is_hosted(node)]
@@ -97,31 +95,31 @@ def check_graph(source: Source, is_hosted: Callable[[Any], bool], *, is_strict: 
     return not foreign and not lacking
 
 
-def check_support(source: Source, node: Any) -> None:
+def check_support(source: Source, node: Node) -> None:
     """Check one node: that there is a lowering, and what ONNX says of its type."""
-    if find_lowering(kind_of(node), source.opset) is None:
-        rule = f"{printable(kind_of(node))} is not supported{why_kept(node, source.functions, source.proto)}"
-        raise UnsupportedError(label_of(node), Fault(field=node.op_type, rule=rule))
+    if find_lowering(node.kind, source.opset) is None:
+        rule = f"{printable(node.kind)} is not supported{why_kept(node, source.functions, source.model)}"
+        raise UnsupportedError(node.label, Fault(field=node.op_type, rule=rule))
     _check_node(source, node)
 
 
-def _check_node(source: Source, node: Any) -> None:
+def _check_node(source: Source, node: Node) -> None:
     if faults := list(node_faults(node, source.opset)):
-        raise ModelFileError(label_of(node), faults)
+        raise ModelFileError(node.label, faults)
 
 
 def check_names(source: Source) -> None:
     """Check that every name is given once, and before it is used, and of one type where it is declared twice."""
-    _check_names(source, [source.proto.graph, *graphs_within(source.proto.graph.node, source.name)])
+    _check_names(source, [source.model.graph, *graphs_within(source.model.graph.node)])
 
 
-def _check_names(source: Source, graphs: list[Any]) -> None:
+def _check_names(source: Source, graphs: list[Graph]) -> None:
     if broken := [*_name_faults(graphs[0], frozenset()), *itertools.chain.from_iterable(map(_type_faults, graphs))]:
         raise ModelFileError(source.name, broken[:_MOST_TOLD])
 
 
 def describe(
-    info: Any, source: Source, what: str, *, is_optional: bool = False, may_be_foreign: bool = False
+    info: ValueInfo, source: Source, what: str, *, is_optional: bool = False, may_be_foreign: bool = False
 ) -> TensorInfo:
     """An input or an output, as it is declared; one of a type that DirectML lacks where it may be."""
     try:
@@ -135,14 +133,12 @@ def describe(
     if element is None:
         rule = f"{what} '{printable(info.name)}' must have an element type"
         raise ModelFileError(source.name, Fault(field=info.name, rule=rule))
-    return TensorInfo(info.name, element, shape_of(info), is_optional)
+    return TensorInfo(info.name, element, info.type.shape, is_optional)
 
 
-def _foreign(info: Any) -> ForeignType:
-    kind = info.type.WhichOneof("value")
-    if kind != "tensor_type":
-        return ForeignType.of(kind.removesuffix("_type").upper())
-    return ForeignType.of(type_name(info.type.tensor_type.elem_type))
+def _foreign(info: ValueInfo) -> ForeignType:
+    kind = info.type.kind
+    return ForeignType.of(type_name(info.type.element) if kind == "tensor" else kind.upper())
 
 
 _LISTED = "`anydml support --onnx` lists the {} node types that run, and `anydml check` tells the fate of each node"
@@ -156,28 +152,28 @@ _OF_A_PROCESSOR = dict.fromkeys(
 """By domain, why its node types are nobody else's."""
 
 
-def _unsupported_nodes(source: Source, nodes: list[Any]) -> Iterator[Fault]:
+def _unsupported_nodes(source: Source, nodes: list[Node]) -> Iterator[Fault]:
     """One fault for each type of nodes that there is no lowering for, and that the host does not take."""
-    counts = Counter(map(kind_of, nodes))
-    first = {kind_of(node): node for node in reversed(nodes)}
+    counts = Counter(node.kind for node in nodes)
+    first = {node.kind: node for node in reversed(nodes)}
     for i, (kind, count) in enumerate(sorted(counts.items())):
         others = f" and {count - 1} more" if count > 1 else ""
         at = f" at opset {source.opset}" if kind in lowered_kinds() else ""
         node = first[kind]
-        why = why_kept(node, source.functions, source.proto) or _OF_A_PROCESSOR.get(node.domain, "")
-        rule = f"{label_of(node)}{others}: {printable(kind_of(node))} is not supported{at}{why}"
+        why = why_kept(node, source.functions, source.model) or _OF_A_PROCESSOR.get(node.domain, "")
+        rule = f"{node.label}{others}: {printable(kind)} is not supported{at}{why}"
         hint = suggest(kind, lowered_kinds()) if not why else ""
         listed = _LISTED.format(len(lowered_kinds())) if i == len(counts) - 1 else ""
         way_out = " ".join(filter(None, (hint, listed)))
         yield Fault(field=node.op_type, rule=rule, value=count, way_out=way_out)
 
 
-def _sparse_tensors(graphs: list[Any]) -> Iterator[Fault]:
+def _sparse_tensors(graphs: list[Graph]) -> Iterator[Fault]:
     if any(graph.sparse_initializer for graph in graphs):
         yield Fault(field="sparse_initializer", rule="DirectML has no sparse tensors")
 
 
-def _foreign_types(source: Source, graphs: list[Any]) -> Iterator[Fault]:
+def _foreign_types(source: Source, graphs: list[Graph]) -> Iterator[Fault]:
     for graph in graphs:
         for what, infos in (("input", graph.input), ("output", graph.output)):
             for info in infos:
@@ -196,12 +192,12 @@ def is_host_type(found: object, *, is_strict: bool = False) -> bool:
     """Whether what DirectML has no type for is one of ONNX's at all: by its number, or by what it is of no tensor."""
     if is_strict or found in (0, None):
         return found in _LISTS
-    return isinstance(found, str) or found in TensorProto.DataType.values()
+    return isinstance(found, str) or found in ELEMENT_NAMES
 
 
-def _type_faults(graph: Any) -> Iterator[Fault]:
+def _type_faults(graph: Graph) -> Iterator[Fault]:
     """An initializer that is an input too is of the type that the input is declared to have."""
-    declared = {info.name: info.type.tensor_type.elem_type for info in graph.input}
+    declared = {info.name: _tensor_element(info) for info in graph.input}
     for tensor in graph.initializer:
         wanted = declared.get(tensor.name, 0)
         if wanted not in (0, tensor.data_type):
@@ -209,29 +205,22 @@ def _type_faults(graph: Any) -> Iterator[Fault]:
             yield Fault(field=tensor.name, rule=rule, found=type_name(tensor.data_type))
 
 
-def element_of(info: Any, subject: str, what: str) -> ElementType | None:
+def _tensor_element(info: ValueInfo) -> int:
+    return info.type.element if info.type.kind == "tensor" else 0
+
+
+def element_of(info: ValueInfo, subject: str, what: str) -> ElementType | None:
     """The element type of an input or output; None where the model does not say."""
     label = f"{what} '{printable(info.name)}'"
-    kind = info.type.WhichOneof("value")
-    if kind is None or (kind == "tensor_type" and not info.type.tensor_type.elem_type):
+    kind, number = info.type.kind, info.type.element
+    if not kind or (kind == "tensor" and not number):
         return None
-    if kind != "tensor_type":
+    if kind != "tensor":
         raise refuse_kind(_KINDS.get(kind, kind), subject, label)
-    return read_element_type(info.type.tensor_type.elem_type, subject, label)
+    return read_element_type(number, subject, label)
 
 
-def shape_of(info: Any) -> tuple[Size, ...] | None:
-    """The declared shape."""
-    tensor = info.type.tensor_type
-    if not tensor.HasField("shape"):
-        return None
-    return tuple(
-        int(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or None
-        for dim in tensor.shape.dim
-    )
-
-
-def _name_faults(graph: Any, outer: frozenset[str]) -> Iterator[Fault]:
+def _name_faults(graph: Graph, outer: frozenset[str]) -> Iterator[Fault]:
     """Every name is given once, and before it is used; a body has the names of the graphs around it as well."""
     inputs = [info.name for info in graph.input]
     initializers = [tensor.name for tensor in graph.initializer]
@@ -246,13 +235,13 @@ def _name_faults(graph: Any, outer: frozenset[str]) -> Iterator[Fault]:
         for name in node.input:
             if name and name not in known and name not in outer:
                 why = "it is made by a later node" if name in later else "nothing makes it"
-                rule = f"{label_of(node)}: input '{printable(name)}' must be there before the node"
+                rule = f"{node.label}: input '{printable(name)}' must be there before the node"
                 yield Fault(field=name, rule=rule, way_out=why)
-        for _, body in bodies_of(node):
+        for _, body in node.bodies:
             yield from _name_faults(body, outer | known)
         for name in node.output:
             if name and name in known:
-                yield Fault(field=name, rule=f"{label_of(node)}: '{printable(name)}' must be made once")
+                yield Fault(field=name, rule=f"{node.label}: '{printable(name)}' must be made once")
             known.add(name)
     outputs = [info.name for info in graph.output]
     for name in outputs:

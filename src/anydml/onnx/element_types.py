@@ -9,7 +9,8 @@ import numpy as np
 
 from anydml.core.enums import DataType
 from anydml.core.errors import Fault, UnsupportedError
-from anydml.onnx.library import TensorProto, half_dtype
+from anydml.onnx.library import half_dtype
+from anydml.onnx.protobuf import ELEMENT_NAMES, ELEMENT_NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +29,7 @@ class ElementType:
     def dtype(self) -> np.dtype[Any]:
         """NumPy's, as a caller's arrays have it."""
         if self.is_half:
-            return half_dtype(TensorProto.DataType.Value(self.name))
+            return half_dtype(ELEMENT_NUMBERS[self.name])
         return np.dtype(np.bool_) if self.is_bool else self.data_type.dtype
 
     @property
@@ -67,12 +68,12 @@ class ForeignType(ElementType):
     @property
     def dtype(self) -> np.dtype[Any]:
         """NumPy's: that of objects for texts and for what is no tensor."""
-        return half_dtype(TensorProto.DataType.Value(self.name)) if self.is_tensor else np.dtype(object)
+        return half_dtype(ELEMENT_NUMBERS[self.name]) if self.is_tensor else np.dtype(object)
 
     @property
     def is_tensor(self) -> bool:
         """Whether it is of a tensor's elements."""
-        return self.name != "UNDEFINED" and self.name in TensorProto.DataType.keys()  # noqa: SIM118 - no dict
+        return self.name != "UNDEFINED" and self.name in ELEMENT_NUMBERS
 
 
 _HALVES = {"INT4": DataType.INT8, "UINT4": DataType.UINT8}
@@ -82,15 +83,14 @@ _NAMES = {
     "FLOAT16": DataType.FLOAT16,
     **{name: DataType[name] for name in ("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64")},
     "BOOL": DataType.UINT8,
-    **{name: held for name, held in _HALVES.items() if name in TensorProto.DataType.keys()},  # noqa: SIM118 - no dict
+    **{name: held for name, held in _HALVES.items() if name in ELEMENT_NUMBERS},
 }
 ELEMENT_TYPES: Mapping[int, ElementType] = {
-    TensorProto.DataType.Value(name): ElementType(name, data_type) for name, data_type in _NAMES.items()
+    ELEMENT_NUMBERS[name]: ElementType(name, data_type) for name, data_type in _NAMES.items()
 }
 """By ONNX's number."""
 INT32, INT64, UINT32, UINT64, FLOAT, DOUBLE, BOOL = (
-    ELEMENT_TYPES[TensorProto.DataType.Value(name)]
-    for name in ("INT32", "INT64", "UINT32", "UINT64", "FLOAT", "DOUBLE", "BOOL")
+    ELEMENT_TYPES[ELEMENT_NUMBERS[name]] for name in ("INT32", "INT64", "UINT32", "UINT64", "FLOAT", "DOUBLE", "BOOL")
 )
 
 
@@ -113,10 +113,7 @@ def element_of_array(array: Any) -> ElementType | None:
 
 def type_name(number: int) -> str:
     """ONNX's name of an element type; its number, for one that this onnx does not know."""
-    try:
-        return str(TensorProto.DataType.Name(number))
-    except ValueError:
-        return f"element type {number}"
+    return ELEMENT_NAMES.get(number, f"element type {number}")
 
 
 def read_element_type(number: int, subject: str, what: str) -> ElementType:

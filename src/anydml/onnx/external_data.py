@@ -18,7 +18,7 @@ import numpy as np
 from anydml.core.errors import Fault, ModelFileError, show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from io import BufferedReader
 
 CAN_HOLD = hasattr(os, "preadv")
@@ -86,9 +86,12 @@ class Piece:
         self.file.read(self.offset, memory)
 
 
-def as_bytes(raw: bytes | Piece) -> bytes:
-    """The bytes of an initializer, wherever they are."""
-    return raw if isinstance(raw, bytes) else raw.read().tobytes()
+@dataclass(frozen=True, slots=True)
+class ExternalData:
+    """Where a model says that elements lie, in a file beside it."""
+
+    entries: Mapping[str, str]
+    """A location, an offset and a length."""
 
 
 def cut_out(file: BufferedReader, size: int, least: int) -> tuple[bytes, dict[int, tuple[int, int]]] | None:

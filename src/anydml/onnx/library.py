@@ -1,14 +1,13 @@
-"""The onnx package, which enters here alone.
+"""ONNX's tables of operators, and what else of its package and of ONNX Runtime's is written in Python.
 
-Its messages, its tables of operators, and helpers that are written in Python: what it has in C++ that walks through a
-model may abort the process.
+What they have in C++ that walks through a model may abort the process.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,21 +16,12 @@ from anydml.core.errors import Fault, MissingDependencyError, ModelError, show
 from anydml.core.late_imports import import_alone
 from anydml.core.locks import make_lock
 from anydml.onnx.contrib_schemas import CONTRIB, TYPES
+from anydml.onnx.protobuf import ELEMENT_NUMBERS, Reader, model_message, node_message, onnx
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-try:
-    import onnx
-    import onnx.defs
-    import onnx.helper
-except ImportError as error:
-    _fault = Fault(field="onnx", rule="reading ONNX models needs onnx", way_out="pip install 'anydml[onnx]'")
-    raise MissingDependencyError("anydml.onnx", _fault) from error
-
-AttributeProto: Any = onnx.AttributeProto
-ModelProto: Any = onnx.ModelProto
-TensorProto: Any = onnx.TensorProto
+    from anydml.onnx.ir import Attribute, Function, Model, Node
 
 IR_VERSION: int = onnx.IR_VERSION
 """The newest form of a model that onnx reads."""
@@ -39,8 +29,6 @@ OPSET_VERSION: int = onnx.defs.onnx_opset_version()
 """The newest of ONNX's own operators that onnx knows."""
 onnx.defs.get_schema("Identity")  # the first question fills onnx's tables, in 18 ms: with the import, not with a model
 VERSION: str = onnx.__version__
-ONNX_DOMAINS = ("", "ai.onnx")
-"""Of ONNX's own operators: two names of one domain."""
 _TENSOR = "tensor("
 """The start of ONNX's names of tensors' types: tensor(float)."""
 
@@ -54,28 +42,6 @@ def half_dtype(number: int) -> np.dtype[Any]:
 def number_of_dtype(dtype: np.dtype[Any]) -> int:
     """ONNX's number of the type that NumPy's arrays of that type have."""
     return int(onnx.helper.np_dtype_to_tensor_dtype(dtype))
-
-
-def tensor_of(array: np.ndarray[Any, Any], name: str) -> Any:
-    """An array as a message."""
-    import_alone("onnx.numpy_helper")
-    from onnx import numpy_helper
-
-    return numpy_helper.from_array(array, name)
-
-
-def array_of(tensor: Any) -> np.ndarray[Any, Any]:
-    """A message as an array, of whatever type: texts as objects."""
-    import_alone("onnx.numpy_helper")
-    from onnx import numpy_helper
-
-    found: np.ndarray[Any, Any] = numpy_helper.to_array(tensor)
-    return found
-
-
-def own_domain(domain: str) -> str:
-    """A domain by its one name, which is nothing for ONNX's own."""
-    return "" if domain in ONNX_DOMAINS else domain
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +71,8 @@ class NodeRules:
     """By name, the type."""
     required: tuple[str, ...]
     """The attributes that must be given."""
-    defaults: dict[str, Any]
+    defaults: dict[str, Attribute]
     """By name, the attribute that is meant where none is given."""
-
-
-def kind_of(node: Any) -> str:
-    """A node's type, with its domain where that is not ONNX's own."""
-    return str(node.op_type) if node.domain in ONNX_DOMAINS else f"{node.domain}.{node.op_type}"
 
 
 def _schema(kind: str, version: int) -> Any:
@@ -182,9 +143,9 @@ def node_rules(kind: str, version: int) -> NodeRules | None:
     )
 
 
-def _defaults(schema: Any) -> dict[str, Any]:
+def _defaults(schema: Any) -> dict[str, Attribute]:
     several = {name: attribute.default_value for name, attribute in schema.attributes.items()}
-    return {name: default for name, default in several.items() if default.name}
+    return {name: Reader().attribute(default) for name, default in several.items() if default.name}
 
 
 @functools.cache
@@ -200,59 +161,40 @@ def node_kinds() -> dict[str, list[int]]:
 
 
 @functools.cache
-def body_of(kind: str, version: int) -> Any:
+def body_of(kind: str, version: int) -> Function | None:
     """ONNX's definition of one of its own node types, as a function of that opset; None for most types."""
     schema = _schema(kind, version)
     if schema is None or not schema.has_function:
         return None
-    body = onnx.FunctionProto()
-    body.CopyFrom(schema.function_body)
-    del body.opset_import[:]  # an older one, whose operators are the same in this
-    body.opset_import.add(version=version)
-    body.attribute_proto.extend(_defaults(schema).values())
-    return body
+    found = Reader().function(schema.function_body)
+    # Its opset is an older one, whose operators are the same in this.
+    return replace(found, opset_import={"": version}, defaults=(*found.defaults, *_defaults(schema).values()))
 
 
-def definition_of(node: Any, version: int, elements: Sequence[str | None]) -> Any:
+def definition_of(node: Node, version: int, elements: Sequence[str | None]) -> Function | None:
     """ONNX's definition of a node, for inputs of types of these names; None where there is none."""
-    import_alone("onnx.helper")
-    from onnx import helper
-
     schema = _schema(node.op_type, version)
     types = [
-        onnx.TypeProto() if name is None else helper.make_tensor_type_proto(TensorProto.DataType.Value(name), None)
+        onnx.TypeProto() if name is None else onnx.helper.make_tensor_type_proto(ELEMENT_NUMBERS[name], None)
         for name in elements
     ]
-    versions = [since for since in schema.context_dependent_function_opset_versions if since <= version]
-    body = onnx.FunctionProto()
-    text = [each.SerializeToString() for each in types]
-    body.ParseFromString(
-        schema.get_context_dependent_function_with_opset_version(max(versions), node.SerializeToString(), text)
-    )
-    given = {attribute.name: attribute for attribute in (*_defaults(schema).values(), *node.attribute)}
-    for inner in body.node:
-        for attribute in [each for each in inner.attribute if each.ref_attr_name]:
-            actual, name = given.get(attribute.ref_attr_name), attribute.name
-            if actual is None:
-                inner.attribute.remove(attribute)
-            else:
-                attribute.CopyFrom(actual)
-                attribute.name = name
-    return body if body.node else None
+    since = max(known for known in schema.context_dependent_function_opset_versions if known <= version)
+    given = node_message(node).SerializeToString(), [each.SerializeToString() for each in types]
+    message = onnx.FunctionProto()
+    message.ParseFromString(schema.get_context_dependent_function_with_opset_version(since, *given))
+    attributes = {**_defaults(schema), **{each.name: each for each in node.attribute}}
+    body = Reader().function(message)
+    nodes = [replace(inner, attribute=tuple(resolved(inner.attribute, attributes))) for inner in body.graph.node]
+    return replace(body, graph=replace(body.graph, node=nodes)) if nodes else None
 
 
-def make_node(kind: str, inputs: list[str], outputs: list[str], **attributes: Any) -> Any:
-    """A node of ONNX's own."""
-    made = [onnx.helper.make_attribute(name, value) for name, value in attributes.items()]
-    return onnx.NodeProto(op_type=kind, input=inputs, output=outputs, attribute=made)
-
-
-def make_info(name: str, element: str = "") -> Any:
-    """The declaration of a tensor: its name, and the name of its element type where it has one."""
-    found = onnx.ValueInfoProto(name=name)
-    if element:
-        found.type.tensor_type.elem_type = TensorProto.DataType.Value(element)
-    return found
+def resolved(several: Sequence[Attribute], given: Mapping[str, Attribute]) -> Iterator[Attribute]:
+    """A function's attributes for a call with those given; one that nobody gave is left out."""
+    for each in several:
+        if not each.refers:
+            yield each
+        elif (actual := given.get(each.refers)) is not None:
+            yield replace(actual, name=each.name)
 
 
 def backend_base() -> Any:
@@ -290,8 +232,10 @@ def make_node_model(node: Any, inputs: list[Any], outputs_info: list[Any] | None
     return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
 
 
-def run_onnxruntime(model: Any, inputs: dict[str, Any], names: list[str], *, is_plain: bool = False) -> dict[str, Any]:
-    """ONNX Runtime's results of a model, given by its path or as a ModelProto: these outputs, by name.
+def run_onnxruntime(
+    model: Model | str, inputs: dict[str, Any], names: list[str], *, is_plain: bool = False
+) -> dict[str, Any]:
+    """ONNX Runtime's results of a model, or of the one at a path: these outputs, by name.
 
     With `is_plain` its nodes run one by one, as they are.
     """
@@ -307,21 +251,12 @@ def run_onnxruntime(model: Any, inputs: dict[str, Any], names: list[str], *, is_
     if is_plain:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        given = model if isinstance(model, str) else model.SerializeToString()
+        given = model if isinstance(model, str) else model_message(model).SerializeToString()
         session = onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
         return dict(zip(names, session.run(names, inputs), strict=True))
     except Exception as error:
         rule = f"ONNX Runtime refused the model ({show(' '.join(str(error).split()), 300)})"
         raise ModelError("onnxruntime", Fault(field="", rule=rule)) from error
-
-
-def with_types(info: Any, array: np.ndarray[Any, Any], *, has_shape: bool) -> None:
-    """Say of an input or an output that it is of an array's type, and of its shape, or of any with as many sizes."""
-    import_alone("onnx.helper")
-    from onnx import helper
-
-    kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-    info.type.CopyFrom(helper.make_tensor_type_proto(kind, array.shape if has_shape else [None] * array.ndim))
 
 
 # ONNX Runtime itself, which nodes run on that DirectML has no operator for, and answers are compared with.

@@ -37,7 +37,7 @@ from anydml.onnx.arguments import (
     run_into,
     send,
 )
-from anydml.onnx.checks import TensorInfo, check_graph, describe, ends_table, shape_of
+from anydml.onnx.checks import TensorInfo, check_graph, describe, ends_table
 from anydml.onnx.element_types import ELEMENT_TYPES
 from anydml.onnx.lower.lowering_cache import Kept
 from anydml.onnx.lower.refusals import Refusal, Why
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
     from anydml.core.display import Table
     from anydml.explain import GraphPicture
-    from anydml.onnx.checks import Size
+    from anydml.onnx.ir import Size
     from anydml.onnx.lower.values import Value
     from anydml.onnx.partition.partitioned_graph import Parts
     from anydml.onnx.read import Given, Source
@@ -82,17 +82,17 @@ def declared_outputs(
     source: Source, inputs: Mapping[str, TensorInfo], binder: Binder, *, is_strict: bool
 ) -> dict[str, TensorInfo]:
     """The outputs of a model whose shapes are open, as they are declared; types are the nodes' where none is."""
-    graph = source.proto.graph
+    graph = source.model.graph
     types = {name: info.element for name, info in inputs.items()}
     types |= {t.name: ELEMENT_TYPES[t.data_type] for t in graph.initializer if t.data_type in ELEMENT_TYPES}
     made = result_types(graph, source.opset, types)
     found: dict[str, TensorInfo] = {}
     for info in graph.output:
-        kind = info.type.WhichOneof("value")
-        element = made.get(info.name) if kind is None or not info.type.tensor_type.elem_type else None
+        is_typed = info.type.element or info.type.kind not in ("", "tensor")
+        element = None if is_typed else made.get(info.name)
         # Without a type of its own, and of a node whose types say nothing, it has none: describe() says so.
-        if element is not None and kind in (None, "tensor_type"):
-            known = TensorInfo(info.name, element, shape_of(info))
+        if element is not None:
+            known = TensorInfo(info.name, element, info.type.shape)
         else:
             known = describe(info, source, "output", may_be_foreign=not is_strict)
         found[info.name] = replace(known, shape=binder.resolve(known.shape))
@@ -219,8 +219,8 @@ class Model(Shown):
         self.device = device
         self._is_strict = is_strict
         self._source = source
-        graph = source.proto.graph
-        own = {tensor.name for tensor in graph.initializer}
+        graph = source.model.graph
+        own = graph.constants
         self._declared: dict[str, TensorInfo] = {
             info.name: describe(info, source, "input", is_optional=info.name in own, may_be_foreign=True)
             for info in graph.input

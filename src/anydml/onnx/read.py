@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import functools
 import heapq
-import itertools
+import operator
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anydml.core.errors import DescriptionError, Fault, ModelFileError, UnsupportedError, printable, show
 from anydml.core.files import Files, open_plain
 from anydml.core.limits import MemoryLimit, read_max_steps
-from anydml.onnx.external_data import CAN_HOLD, HeldFile, Piece, as_bytes, cut_out
+from anydml.onnx.external_data import CAN_HOLD, HeldFile, Piece, cut_out
 from anydml.onnx.functions import find_functions, inlined
-from anydml.onnx.library import IR_VERSION, ONNX_DOMAINS, OPSET_VERSION, VERSION, ModelProto, own_domain
+from anydml.onnx.ir import LARGE, Function, Graph, Model, Node, graphs_within, nodes_within, with_bodies
+from anydml.onnx.library import IR_VERSION, OPSET_VERSION, VERSION
 from anydml.onnx.lower.values import check_dimensions
-from anydml.onnx.subgraphs import graphs_within, names_read, nodes_within
+from anydml.onnx.protobuf import MOST_DEEP, ModelProto, too_deep
+from anydml.onnx.protobuf import read_model as read_message
 from anydml.onnx.tensors import Beside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from typing import TypeAlias
 
     from anydml.onnx.functions import Key
@@ -94,37 +96,25 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
 # takes them
 
 
-def in_order(proto: Any, subject: str) -> Any:
-    """A model whose nodes are in order: itself, or a copy. Nodes that read one another in a circle stay as they are."""
-    if all(_is_ordered(graph) for graph in _graphs(proto, subject)):
-        return proto
-    found = type(proto)()
-    found.CopyFrom(proto)
-    for graph in reversed(_graphs(found, subject)):  # inner ones first: what a body reads depends on its order
-        if not _is_ordered(graph):
-            nodes = _ordered(list(graph.node))
-            del graph.node[:]
-            graph.node.extend(nodes)
-    return found
-
-
-def _graphs(proto: Any, subject: str) -> list[Any]:
-    return [proto.graph, *graphs_within(proto.graph.node, subject)]
-
-
-def _is_ordered(graph: Any) -> bool:
-    later = {name for node in graph.node for name in node.output}
-    for node in graph.node:
-        if not later.isdisjoint(names_read(node)):
-            return False
+def in_order(graph: Graph) -> Graph:
+    """A graph whose nodes are in order, itself or another. Nodes that read one another in a circle stay as they are."""
+    several = [with_bodies(node, in_order) for node in graph.node]  # what a body reads depends on its order
+    later = {name for node in several for name in node.output}
+    is_ordered = True
+    for node in several:
+        if not later.isdisjoint(node.reads):
+            is_ordered = False
+            break
         later.difference_update(node.output)
-    return True
+    if is_ordered and all(map(operator.is_, several, graph.node)):
+        return graph
+    return replace(graph, node=tuple(several if is_ordered else _ordered(several)))
 
 
-def _ordered(nodes: list[Any]) -> list[Any]:
+def _ordered(nodes: list[Node]) -> list[Node]:
     """The nodes as early as they can be, those that need not move in the order in which they were."""
     makers = {name: number for number, node in enumerate(nodes) for name in node.output if name}
-    needs = [{makers[name] for name in names_read(node) if name in makers} for node in nodes]
+    needs = [{makers[name] for name in node.reads if name in makers} for node in nodes]
     readers: dict[int, list[int]] = {}
     for number, several in enumerate(needs):
         for maker in several:
@@ -145,14 +135,12 @@ def _ordered(nodes: list[Any]) -> list[Any]:
 # Models
 
 
-_LARGE = 65_536
-"""Bytes of an initializer from which on they are kept beside the message."""
+FORMS = (str, os.PathLike, bytes, bytearray, memoryview, ModelProto)
+"""Types of what a model is read from."""
 _SHORT = 65_536
 """Bytes of a message that is read whatever is in it."""
 _MOST_ENTRIES, _ENTRY_COST = 2**22, 256
 """Of a message, and the bytes that one may take: a node of two bytes took 190 each when it was read."""
-_MOST_EACH = 100_000
-"""Nodes, inputs, outputs and initializers."""
 _MOST_BYTES = 2**31 - 1
 """Of a protobuf."""
 
@@ -163,27 +151,15 @@ class Source:
 
     name: str
     """The name in errors: its file, where it has one."""
-    proto: Any
+    model: Model
     opset: int
     """Of ONNX's own operators; 0 where it has none."""
     beside: Beside
     """Where its external data may lie, and the limit on its memory."""
-    functions: Mapping[Key, Any]
-    """Of the model's own, calls of which may have been left."""
-    raw: Mapping[str, bytes | Piece] = field(default_factory=dict)
-    """The bytes of large initializers, which were taken out of the message: it would keep them beside ours."""
+    functions: Mapping[Key, Function]
+    """Of the model's own and of ONNX's, calls of which may have been left."""
     disabled_passes: frozenset[str] = frozenset()
     """The passes that its graphs are compiled without."""
-
-    @property
-    def whole(self) -> Any:
-        """The message with the bytes of its initializers."""
-        found = type(self.proto)()
-        found.CopyFrom(self.proto)
-        for tensor in found.graph.initializer:
-            if tensor.name in self.raw:
-                tensor.raw_data = as_bytes(self.raw[tensor.name])
-        return found
 
 
 def read_model(
@@ -191,47 +167,38 @@ def read_model(
 ) -> Source:
     """Read a model and check its form; what its nodes are is looked at by whoever traces them.
 
-    With `is_kept` the source is kept, and has a message of its own: one that is given is its owner's to change. What
-    was read already is given back as it is.
+    With `is_kept` the source is kept, and large tensors of a file are left there. What was read already is given back
+    as it is.
     """
     if isinstance(given, Source):
         return given
     folder, limit, steps = None, MemoryLimit(max_memory, "load"), read_max_steps(max_steps, "load")
-    raw: dict[str, bytes | Piece] = {}
+    name = "model"
     if isinstance(given, (str, os.PathLike)) and isinstance(os.fspath(given), str):
         name = printable(os.fspath(given))
-        proto, raw = _read_file(Path(given), name, limit, is_kept=is_kept)
+        model = _read_file(Path(given), name, limit, is_kept=is_kept)
         folder = Files(Path(given))
     elif isinstance(given, (bytes, bytearray, memoryview)):
-        name = "model"
-        proto = _parse(bytes(given), name, limit)
+        model = _convert(_parse(bytes(given), name, limit), name)
+    elif isinstance(given, Model):
+        model = given
     elif isinstance(given, ModelProto):
-        name, proto = "model", _copied(given) if is_kept else given
+        model = _convert(given, name)
     else:
         rule = "the model must be a path, the bytes of one, or a ModelProto"
         raise DescriptionError("load", Fault(field="model", rule=rule, value=given, found=show(given)))
-    opset, functions = _check_form(proto, name), find_functions(proto)
-    whole = in_order(inlined(proto, functions, name), name)
-    # What a model that only called functions of its own is made of needs an opset as well.
-    opset = opset or _check_form(whole, name)
-    if whole is not given:
-        for tensor in whole.graph.initializer:
-            if len(tensor.raw_data) >= _LARGE and tensor.name not in raw:
-                raw[tensor.name] = tensor.raw_data
-                tensor.ClearField("raw_data")
-    # A message gives memory back with its last holder alone.
-    beside = Beside(name, folder, limit, steps)
-    return Source(name, _copied(whole) if raw else whole, opset, beside, functions, raw)
+    opset, functions = _check_form(model, name), find_functions(model)
+    whole = inlined(model, functions, name)
+    if whole is not model:
+        _check_depth(whole.graph, name)
+        # What a model that only called functions of its own is made of needs an opset as well.
+        opset = opset or _check_form(whole, name)
+    whole = replace(whole, graph=in_order(whole.graph))
+    return Source(name, whole, opset, Beside(name, folder, limit, steps), functions)
 
 
-def _copied(proto: Any) -> Any:
-    own = type(proto)()
-    own.CopyFrom(proto)
-    return own
-
-
-def _read_file(path: Path, name: str, limit: MemoryLimit, *, is_kept: bool) -> tuple[Any, dict[str, bytes | Piece]]:
-    """The message, and the initializers that are left in the file, which is then kept open."""
+def _read_file(path: Path, name: str, limit: MemoryLimit, *, is_kept: bool) -> Model:
+    """The model; to be kept, with large initializers left in the file, which is then kept open."""
     try:
         with open_plain(path.resolve(), name) as file:
             size = os.fstat(file.fileno()).st_size
@@ -240,14 +207,11 @@ def _read_file(path: Path, name: str, limit: MemoryLimit, *, is_kept: bool) -> t
                 way_out = "save its tensors beside it, with onnx.save_model(..., save_as_external_data=True)"
                 raise ModelFileError(name, Fault(field="", rule=rule, value=size, found=str(size), way_out=way_out))
             limit.take(size, "the file", name)
-            found = cut_out(file, size, _LARGE) if is_kept and CAN_HOLD else None
+            found = cut_out(file, size, LARGE) if is_kept and CAN_HOLD else None
             if found is not None and found[1]:
-                proto = _parse(found[0], name, limit)
-                tensors = proto.graph.initializer
                 held = HeldFile(file, name)
-                raw: dict[str, bytes | Piece] = {tensors[i - 1].name: Piece(held, *at) for i, at in found[1].items()}
-                if len({tensor.name for tensor in tensors}) == len(tensors):
-                    return proto, raw
+                pieces = {number: Piece(held, *at) for number, at in found[1].items()}
+                return _convert(_parse(found[0], name, limit), name, pieces)
             file.seek(0)
             data = file.read(size)
     except ModelFileError as error:
@@ -255,7 +219,9 @@ def _read_file(path: Path, name: str, limit: MemoryLimit, *, is_kept: bool) -> t
     except (OSError, ValueError, MemoryError, RuntimeError) as error:
         rule = f"the file cannot be read ({show(error)})"
         raise ModelFileError(name, Fault(field="", rule=rule)) from error
-    return _parse(data, name, limit), {}
+    message = _parse(data, name, limit)
+    del data
+    return _convert(message, name)
 
 
 def _parse(data: bytes, name: str, limit: MemoryLimit) -> Any:
@@ -277,67 +243,37 @@ def _parse(data: bytes, name: str, limit: MemoryLimit) -> Any:
         raise ModelFileError(name, Fault(field="", rule=rule, way_out=way_out)) from error
 
 
-def _texts(proto: Any, name: str) -> list[Any]:
-    """Every name that is looked at."""
-    found: list[Any] = [entry.domain for entry in proto.opset_import]
-    for function in proto.functions:
-        found += (function.name, function.domain, function.overload, *function.input, *function.output)
-        found += (attribute.name for attribute in function.attribute_proto)
-        found += (entry.domain for entry in function.opset_import)
-    several = [proto.graph.node, *(function.node for function in proto.functions)]
-    graphs = [proto.graph, *graphs_within(itertools.chain(*several), name)]
-    for nodes in (*several, *(graph.node for graph in graphs[1:])):
-        for node in nodes:
-            found += (node.name, node.op_type, node.domain, node.overload)
-            found += node.input
-            found += node.output
-            for attribute in node.attribute:
-                found += (attribute.name, attribute.ref_attr_name)
-                if attribute.HasField("t"):
-                    found += _texts_of_tensor(attribute.t)
-    for graph in graphs:
-        for info in (*graph.input, *graph.output):
-            found.append(info.name)
-            found += (dim.dim_param for dim in info.type.tensor_type.shape.dim)
-        for tensor in graph.initializer:
-            found += _texts_of_tensor(tensor)
-    return found
-
-
-def _texts_of_tensor(tensor: Any) -> Iterator[Any]:
-    yield tensor.name
-    for entry in tensor.external_data:
-        yield from (entry.key, entry.value)
-
-
-def _check_form(proto: Any, name: str) -> int:
-    """The statements that every model must make; gives the opset of ONNX's own operators."""
-    if not proto.HasField("graph"):
+def _convert(message: Any, name: str, pieces: Mapping[int, Piece] | None = None) -> Model:
+    if not message.HasField("graph"):
         raise ModelFileError(name, Fault(field="graph", rule="the model must have a graph"))
-    graphs = [proto.graph, *graphs_within(proto.graph.node, name)]
-    for what in ("node", "input", "output", "initializer"):
-        if (count := max(len(getattr(graph, what)) for graph in graphs)) > _MOST_EACH:
-            rule = f"the graph must have at most {_MOST_EACH} {what}s"
-            raise UnsupportedError(name, Fault(field=what, rule=rule, value=count, found=str(count)))
-    if proto.ir_version < 1:
+    return read_message(message, name, pieces)
+
+
+def _check_depth(graph: Graph, name: str, depth: int = 0) -> None:
+    """Check how deep graphs lie within one another, functions having been put in place."""
+    if depth > MOST_DEEP:
+        raise too_deep(name)
+    for node in graph.node:
+        for _, inner in node.bodies:
+            _check_depth(inner, name, depth + 1)
+
+
+def _check_form(model: Model, name: str) -> int:
+    """The statements that every model must make; gives the opset of ONNX's own operators."""
+    if model.ir_version < 1:
         raise ModelFileError(name, Fault(field="ir_version", rule="the model must have an ir_version"))
-    if not set(map(type, _texts(proto, name))) <= {str}:  # protobuf then gives bytes
-        raise ModelFileError(name, Fault(field="", rule="the model's names must be UTF-8"))
-    for graph in graphs:
+    for graph in (model.graph, *graphs_within(model.graph.node)):
         for what, infos in (("input", graph.input), ("output", graph.output)):
             for info in infos:
-                check_dimensions(len(info.type.tensor_type.shape.dim), name, f"{what} '{printable(info.name)}'")
+                check_dimensions(len(info.type.shape or ()), name, f"{what} '{printable(info.name)}'")
     newer = "upgrade onnx; this is {0}, which knows up to {1}"
-    if proto.ir_version > IR_VERSION:
-        rule = f"ir_version {proto.ir_version} is not supported"
+    if model.ir_version > IR_VERSION:
+        rule = f"ir_version {model.ir_version} is not supported"
         fault = Fault(field="ir_version", rule=rule, way_out=newer.format(VERSION, IR_VERSION))
         raise UnsupportedError(name, fault)
-    pairs = {(own_domain(entry.domain), int(entry.version)) for entry in proto.opset_import}
-    versions = dict(pairs)
-    if len(versions) < len(pairs):  # the same one twice is what scikit-learn's converter writes
-        raise ModelFileError(name, Fault(field="opset_import", rule="opset_import must give each domain one opset"))
+    versions = model.opset_import
     if "" not in versions:
-        if all(node.domain not in ONNX_DOMAINS for node in nodes_within(proto.graph.node, name)):
+        if all(node.domain for node in nodes_within(model.graph.node)):
             return 0
         rule = "opset_import must say which opset of ONNX's own operators the model is of"
         raise ModelFileError(name, Fault(field="opset_import", rule=rule, found=show([*versions])))

@@ -17,7 +17,8 @@ from anydml.onnx.lower.tracer import MOST_FOLDED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.onnx.checks import Size, TensorInfo
+    from anydml.onnx.checks import TensorInfo
+    from anydml.onnx.ir import Size
 
 _MOST = 2**32 - 1
 ASSUMED = 2

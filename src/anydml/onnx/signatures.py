@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anydml.core.errors import Fault, ModelError, printable
 from anydml.onnx.contrib_schemas import CONTRIB, OTHERWISE
 from anydml.onnx.element_types import ELEMENT_TYPES
-from anydml.onnx.library import AttributeProto, TensorProto, kind_of, node_rules
+from anydml.onnx.library import node_rules
+from anydml.onnx.protobuf import ELEMENT_NAMES, ELEMENT_NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from anydml.onnx.element_types import ElementType
+    from anydml.onnx.ir import Graph, Node
     from anydml.onnx.library import SlotRule
-    from anydml.onnx.lower.node import Node
+    from anydml.onnx.lower.bound_node import BoundNode
     from anydml.onnx.lower.values import Value
-
-
-_TYPE_NAMES: dict[int, str] = {number: name for name, number in AttributeProto.AttributeType.items()}
 
 
 _FLAGS = {
@@ -32,12 +31,12 @@ _FLAGS = {
 """Attributes of any node type that are a choice of two, which ONNX writes as INT."""
 
 
-_FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
+_FLOATS = tuple(ELEMENT_NUMBERS[name] for name in ("FLOAT", "FLOAT16", "DOUBLE", "BFLOAT16"))
 
 
-def node_faults(node: Any, version: int) -> Iterator[Fault]:
+def node_faults(node: Node, version: int) -> Iterator[Fault]:
     """Faults of the numbers of a node's inputs and outputs, and of its attributes."""
-    kind = kind_of(node)
+    kind = node.kind
     rules = node_rules(kind, version)
     if rules is None:
         return
@@ -56,7 +55,7 @@ def node_faults(node: Any, version: int) -> Iterator[Fault]:
     yield from _attribute_faults(node, rules.attributes, rules.required)
 
 
-def _attribute_faults(node: Any, known: dict[str, str], required: tuple[str, ...]) -> Iterator[Fault]:
+def _attribute_faults(node: Node, known: dict[str, str], required: tuple[str, ...]) -> Iterator[Fault]:
     seen: set[str] = set()
     for attribute in node.attribute:
         name = attribute.name
@@ -64,25 +63,25 @@ def _attribute_faults(node: Any, known: dict[str, str], required: tuple[str, ...
             has = f"it has {', '.join(known) or 'none'}"
             yield Fault(field=name, rule=f"a {node.op_type} has no attribute '{printable(name)}'", way_out=has)
             continue
-        found = _TYPE_NAMES.get(attribute.type, "")
+        found, value = attribute.kind, attribute.value
         if name in seen:
             yield Fault(field=name, rule=f"{name} must be given once")
-        elif attribute.ref_attr_name:
+        elif attribute.refers:
             yield Fault(field=name, rule=f"{name} must be a value: outside a function there is nothing to refer to")
         elif found != known[name]:
             yield Fault(field=name, rule=f"{name} must be of {known[name]}", found=found)
-        elif name in _FLAGS and found == "INT" and attribute.i not in (0, 1):
-            yield Fault(field=name, rule=f"{name} must be 0 or 1", value=attribute.i, found=str(attribute.i))
-        elif name == "stash_type" and attribute.i not in _FLOATS:
+        elif name in _FLAGS and found == "INT" and value not in (0, 1):
+            yield Fault(field=name, rule=f"{name} must be 0 or 1", value=value, found=str(value))
+        elif name == "stash_type" and value not in _FLOATS:
             rule = f"{name} must be the number of a type of floats, {', '.join(map(str, _FLOATS))}"
-            yield Fault(field=name, rule=rule, value=attribute.i, found=str(attribute.i))
+            yield Fault(field=name, rule=rule, value=value, found=str(value))
         seen.add(name)
     for name in required:
         if name not in seen:
             yield Fault(field=name, rule=f"{name} must be given")
 
 
-def check_types(node: Node, inputs: Sequence[Value | None]) -> None:
+def check_types(node: BoundNode, inputs: Sequence[Value | None]) -> None:
     """Check that every input is of a type that ONNX allows, and that those of one type variable have one type."""
     elements = [None if value is None else value.element.name for value in inputs]
     if (fault := type_fault(node.kind, node.version, elements)) is not None:
@@ -114,11 +113,11 @@ _BY_NAME = {element.name: element for element in ELEMENT_TYPES.values()}
 _CONSTANTS = {"value_float": "FLOAT", "value_floats": "FLOAT", "value_int": "INT64", "value_ints": "INT64"}
 
 
-def result_types(graph: Any, version: int, known: dict[str, ElementType]) -> dict[str, ElementType]:
+def result_types(graph: Graph, version: int, known: dict[str, ElementType]) -> dict[str, ElementType]:
     """The element types of what nodes make, as far as those of their inputs and their attributes say them."""
     found = dict(known)
     for node in graph.node:
-        rules = node_rules(kind_of(node), version)
+        rules = node_rules(node.kind, version)
         if rules is None or not rules.outputs:
             continue
         bound = {
@@ -129,31 +128,24 @@ def result_types(graph: Any, version: int, known: dict[str, ElementType]) -> dic
         for i, name in enumerate(node.output):
             rule = _slot(rules.outputs, i)
             kind = _said(node) or bound.get(rule.shared) or (rule.allowed[0] if len(rule.allowed) == 1 else "")
-            if not kind and kind_of(node) in CONTRIB:
+            if not kind and node.kind in CONTRIB:
                 kind = bound.get(OTHERWISE.get(rule.shared, ""), "")
             if kind in _BY_NAME:
                 found[name] = _BY_NAME[kind]
     return found
 
 
-def _said(node: Any) -> str:
+def _said(node: Node) -> str:
     """The type that a node's attributes say, where its inputs do not."""
-    attributes = {attribute.name: attribute for attribute in node.attribute}
-    if node.op_type in ("Cast", "BitCast") and "to" in attributes:
-        to = attributes["to"]
-        number = to.i if to.type == AttributeProto.INT else None
-        text = bytes(to.s).decode(errors="replace")
-        return text if number is None else _number_name(number)
-    if node.op_type == "ConstantOfShape":
-        return _number_name(attributes["value"].t.data_type) if "value" in attributes else "FLOAT"
-    if node.op_type == "Constant":
-        names = [_CONSTANTS.get(name, "") for name in attributes]
-        return _number_name(attributes["value"].t.data_type) if "value" in attributes else "".join(names[:1])
+    if node.op_type in ("Cast", "BitCast"):
+        to = node.value("to", "")
+        return to.decode(errors="replace") if isinstance(to, bytes) else ELEMENT_NAMES.get(to, "")
+    if node.op_type in ("Constant", "ConstantOfShape"):
+        if (value := node.value("value")) is not None:
+            return ELEMENT_NAMES.get(value.data_type, "")
+        names = ["value_float"] if node.op_type == "ConstantOfShape" else [each.name for each in node.attribute]
+        return _CONSTANTS.get(names[0], "") if names else ""
     return ""
-
-
-def _number_name(number: int) -> str:
-    return str(TensorProto.DataType.Name(number)) if number in TensorProto.DataType.values() else ""
 
 
 def _slot(rules: Sequence[SlotRule], i: int) -> SlotRule:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from anydml.onnx.library import VERSION
 from anydml.onnx.lower.scope import Scope
 from anydml.onnx.lower.tracer import MOST_FOLDED_BYTES
 from anydml.onnx.program import Program
-from anydml.onnx.tensors import is_external
 from anydml.runtime.graph import CompiledGraph
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class PlansOnDisk:
     def __init__(self, source: Source, device: Device, kept: Kept, *, assumes: bool) -> None:
         self._source, self._device, self._kept = source, device, kept
         self._assumes, self._left = assumes, MOST_KEPT
-        is_large = len(source.proto.graph.node) >= FEWEST_NODES
+        is_large = len(source.model.graph.node) >= FEWEST_NODES
         # Where memory is short, less is computed while a model is traced.
         is_kept = is_large and source.beside.limit.left >= MOST_FOLDED_BYTES
         self._plans = device.engine.plans if is_kept else None
@@ -114,27 +114,19 @@ class PlansOnDisk:
     def _model(self) -> str:
         """All that is the same for every program."""
         source, device = self._source, self._device
-        parts = list(_written(source.proto))
-        parts += [repr(key).encode() + one.SerializeToString(deterministic=True) for key, one in _in_order(source)]
-        options = (
-            self._assumes,
-            sorted(source.disabled_passes),
-            device.engine.name,
-            str(device.feature_level),
-            VERSION,
-        )
-        parts.append(repr((sorted((name, len(raw)) for name, raw in source.raw.items()), options)).encode())
-        found = hashlib.sha256()
-        for part in parts:
+        functions = [part for _, one in sorted(source.functions.items()) for part in one.parts()]
+        disabled, level = sorted(source.disabled_passes), str(device.feature_level)
+        found = hashlib.sha256(repr((self._assumes, disabled, device.engine.name, level, VERSION)).encode())
+        for part in itertools.chain(source.model.parts(), functions):
             found.update(f"{len(part)} ".encode() + part)
         return found.hexdigest()
 
     @property
     def _is_plain(self) -> bool:
         """Whether all tensors are the graph's own: those of bodies and attributes may lie in files beside it too."""
-        attributes = (attribute for node in self._source.proto.graph.node for attribute in node.attribute)
+        attributes = (attribute for node in self._source.model.graph.node for attribute in node.attribute)
         return not any(
-            one.HasField("g") or one.graphs or one.tensors or (one.HasField("t") and is_external(one.t))
+            one.kind in ("GRAPH", "GRAPHS", "TENSORS") or (one.kind == "TENSOR" and one.value.is_external)
             for one in attributes
         )
 
@@ -142,15 +134,15 @@ class PlansOnDisk:
 
     def _tensors(self) -> Iterator[tuple[str, Value]]:
         """The model's own, of those that a trace asked for."""
-        names = {tensor.name for tensor in self._source.proto.graph.initializer}
+        names = self._source.model.graph.constants
         return ((name, value) for name, value in list(self._kept.items()) if name in names)
 
     def _looked_at(self) -> Iterator[str]:
         """The large ones that plans may depend on, not so large altogether that it takes long to compare them."""
-        outside = {tensor.name for tensor in self._source.proto.graph.initializer if is_external(tensor)}
+        large = {tensor.name for tensor in self._source.model.graph.initializer if tensor.is_large}
         total = 0
         for name, value in self._tensors():
-            if (name in outside or name in self._source.raw) and any(map(_was_read, (value.known, value.halves))):
+            if name in large and any(map(_was_read, (value.known, value.halves))):
                 total += value.element.bytes_of(value.count)
                 if total > _MOST_READ:
                     raise _UnfitError
@@ -158,7 +150,7 @@ class PlansOnDisk:
 
     @cached_property
     def _scope(self) -> Scope:
-        return Scope(self._source, self._source.proto.graph, self._kept)
+        return Scope(self._source, self._source.model.graph, self._kept)
 
     def _value(self, name: str) -> Value:
         found = self._scope.find(name)
@@ -204,23 +196,8 @@ class _Names:
         return "bytes", found.array.tobytes(), len(found)
 
 
-def _written(proto: Any) -> Iterator[bytes]:
-    """A model as bytes; a part of one is no message, but made of some."""
-    if hasattr(proto, "SerializeToString"):
-        yield proto.SerializeToString(deterministic=True)
-        return
-    graph = proto.graph
-    for messages in (proto.opset_import, graph.node, graph.input, graph.output, graph.initializer):
-        yield f"{len(messages)} of a part".encode()
-        yield from (message.SerializeToString(deterministic=True) for message in messages)
-
-
 def _was_read(known: Known | None) -> bool:
     return known is not None and (known.was_read or (known.shared is not None and known.shared.was_read))
-
-
-def _in_order(source: Source) -> list[tuple[Any, Any]]:
-    return sorted(source.functions.items())
 
 
 def _nothing(_: object) -> None:

@@ -15,29 +15,22 @@ from anydml.core.enums import DataType
 from anydml.core.errors import Fault, ModelFileError, printable, show
 from anydml.core.files import open_plain
 from anydml.onnx.element_types import read_element_type
-from anydml.onnx.external_data import Piece
-from anydml.onnx.library import TensorProto
+from anydml.onnx.external_data import ExternalData, Piece
 from anydml.onnx.lower.refusals import NowhereError
 from anydml.onnx.lower.values import Known, Value, check_dimensions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from anydml.core.files import Files
     from anydml.core.limits import MemoryLimit, StepLimit
     from anydml.onnx.element_types import ElementType
+    from anydml.onnx.ir import Tensor
 
 _MOST_ELEMENTS = 2**32 - 1
 """Of a tensor, in DirectML."""
-# The fields that hold elements one by one, and the types that each holds.
-_FIELDS = {
-    "float_data": ("FLOAT",),
-    "double_data": ("DOUBLE",),
-    "int32_data": ("INT32", "INT16", "INT8", "UINT16", "UINT8", "BOOL", "FLOAT16", "INT4", "UINT4"),
-    "int64_data": ("INT64",),
-    "uint64_data": ("UINT32", "UINT64"),
-}
-_FIELD_OF = {name: field for field, names in _FIELDS.items() for name in names}
+_FIELDS = {"float32": "float", "float64": "double"}
+"""What a model's fields of numbers are called by, where that is not NumPy's name of their type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,36 +45,28 @@ class Beside:
     steps: StepLimit
 
 
-def is_external(tensor: Any) -> bool:
-    """Whether a tensor's elements lie in another file."""
-    return bool(tensor.data_location == TensorProto.EXTERNAL)
-
-
-def decode_tensor(tensor: Any, subject: str, what: str, beside: Beside, raw: bytes | Piece | None = None) -> Value:
-    """The tensor as a known value; files are read when somebody asks for elements.
-
-    `raw` are its bytes, where they were taken out of it.
-    """
+def decode_tensor(tensor: Tensor, subject: str, what: str, beside: Beside) -> Value:
+    """The tensor as a known value; files are read when somebody asks for elements."""
     element = read_element_type(tensor.data_type, subject, what)
     shape = read_shape(tensor, subject, what)
-    if tensor.HasField("segment"):
+    if tensor.is_segment:
         raise NowhereError(subject, Fault(field=what, rule=f"{what}: a tensor in segments is not supported"))
-    count = math.prod(shape)
-    if is_external(tensor):
-        read = functools.partial(_read_external, tensor, element, count, subject, what, beside, _Seen())
+    count, data = math.prod(shape), tensor.data
+    if isinstance(data, ExternalData):
+        read = functools.partial(_read_external, data.entries, element, count, subject, what, beside, _Seen())
         read(None)
         return _value(element, shape, _readable(read, element, count), tensor)
-    if isinstance(raw, Piece):
-        _check_bytes(raw, element, count, subject, what)
-        return _value(element, shape, _readable(raw.fill, element, count), tensor)
-    if raw is not None or tensor.HasField("raw_data"):
-        held = _from_bytes(tensor.raw_data if raw is None else raw, element, count, subject, what)
+    if isinstance(data, Piece):
+        _check_bytes(data, element, count, subject, what)
+        return _value(element, shape, _readable(data.fill, element, count), tensor)
+    if isinstance(data, bytes):
+        held = _from_bytes(data, element, count, subject, what)
     else:
-        held = _from_field(tensor, element, count, subject, what)
+        held = _from_numbers(np.asarray(data), element, count, subject, what)
     return _value(element, shape, Known(held), tensor)
 
 
-def _value(element: ElementType, shape: tuple[int, ...], known: Known, tensor: Any) -> Value:
+def _value(element: ElementType, shape: tuple[int, ...], known: Known, tensor: Tensor) -> Value:
     """Elements that are read, as they are known: 4-bit ones one to a byte, beside the bytes that they share."""
     name, count = printable(tensor.name), math.prod(shape)
     if element.is_half:
@@ -99,10 +84,10 @@ def _truths(element: ElementType, known: Known) -> np.ndarray[Any, Any]:
     return (held != 0).astype(held.dtype) if element.is_bool and held.size and held.max() > 1 else held
 
 
-def read_shape(tensor: Any, subject: str, what: str) -> tuple[int, ...]:
+def read_shape(tensor: Tensor, subject: str, what: str) -> tuple[int, ...]:
     """Its shape, which may promise no more than a tensor can hold."""
     check_dimensions(len(tensor.dims), subject, what)
-    shape = tuple(int(size) for size in tensor.dims)
+    shape = tensor.dims
     if any(size < 0 for size in shape):
         raise _broken(subject, what, "must have sizes of at least 0", str(list(shape)))
     if math.prod(shape) > _MOST_ELEMENTS:
@@ -134,15 +119,16 @@ def _from_bytes(data: bytes, element: ElementType, count: int, subject: str, wha
     return np.frombuffer(data, element.held.newbyteorder("<")).astype(element.held, copy=False)
 
 
-def _from_field(tensor: Any, element: ElementType, count: int, subject: str, what: str) -> np.ndarray[Any, Any]:
-    field = _FIELD_OF[element.name]
-    data = getattr(tensor, field)
+def _from_numbers(
+    wide: np.ndarray[Any, Any], element: ElementType, count: int, subject: str, what: str
+) -> np.ndarray[Any, Any]:
+    """Elements that the model has one by one, in a type that may be wider."""
+    field = f"{_FIELDS.get(wide.dtype.name, wide.dtype.name)}_data"
     wanted = element.bytes_of(count) if element.is_half else count
-    if len(data) != wanted:
-        raise _broken(subject, what, f"must have {wanted} elements in {field}, or raw_data", str(len(data)))
-    wide = np.array(data, field.removesuffix("_data").replace("float", "float32").replace("double", "float64"))
+    if len(wide) != wanted:
+        raise _broken(subject, what, f"must have {wanted} elements in {field}, or raw_data", str(len(wide)))
     is_half = element.name == "FLOAT16"  # whose bits are in whole numbers
-    held = wide.astype(np.uint16 if is_half else np.uint8 if element.is_half else element.held)
+    held = wide.astype(np.uint16 if is_half else np.uint8 if element.is_half else element.held, copy=False)
     if wide.dtype.kind in "iu" and not np.array_equal(held, wide):
         outside = wide[held != wide][0]
         raise _broken(subject, what, f"must have values of {element.name} in {field}", str(outside))
@@ -158,7 +144,7 @@ class _Seen:
 
 
 def _read_external(
-    tensor: Any,
+    entries: Mapping[str, str],
     element: ElementType,
     count: int,
     subject: str,
@@ -172,7 +158,6 @@ def _read_external(
     if folder is None:
         rule, way_out = "has its elements in a file", "load the model by its path, which says in which folder"
         raise _broken(subject, what, rule, "", way_out)
-    entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
     try:
         path = folder.find_source(location)
@@ -210,7 +195,7 @@ def _read_external(
         raise _broken(subject, what, f"could not be read ({show(error)})", "") from error
 
 
-def _number(entries: dict[str, str], key: str, default: int, subject: str, what: str) -> int:
+def _number(entries: Mapping[str, str], key: str, default: int, subject: str, what: str) -> int:
     text = entries.get(key, "")
     if not text:
         return default

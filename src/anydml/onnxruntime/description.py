@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from anydml.onnx.checks import shape_of
-from anydml.onnx.library import TensorProto
+from anydml.onnx.protobuf import ELEMENT_NUMBERS
 from anydml.onnxruntime.type_names import tensor_type, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from anydml.onnx.checks import Size, TensorInfo
+    from anydml.onnx.checks import TensorInfo
+    from anydml.onnx.ir import Model, Size, ValueInfo
 
 
 @dataclass(frozen=True)
@@ -37,24 +37,22 @@ class ModelMetadata:
     custom_metadata_map: dict[str, str] = field(default_factory=dict)
 
 
-def describe_value(info: Any, known: Mapping[str, TensorInfo]) -> NodeArg:
+def describe_value(info: ValueInfo, known: Mapping[str, TensorInfo]) -> NodeArg:
     """An input or an output as it is declared; type and sizes that the model leaves out, as they were found."""
-    declared, found, kind = shape_of(info), known.get(info.name), type_of(info.type)
+    declared, found, kind = info.type.shape, known.get(info.name), type_of(info.type)
     if found is None or (kind and declared is not None):
         return NodeArg(info.name, kind, list(declared or ()))
-    return NodeArg(
-        info.name, kind or tensor_type(TensorProto.DataType.Value(found.element_type)), list(found.shape or ())
-    )
+    return NodeArg(info.name, kind or tensor_type(ELEMENT_NUMBERS[found.element_type]), list(found.shape or ()))
 
 
-def describe_model(proto: Any) -> ModelMetadata:
+def describe_model(model: Model) -> ModelMetadata:
     """A model's words on itself."""
     return ModelMetadata(
-        proto.producer_name,
-        proto.graph.name,
-        proto.domain,
-        proto.doc_string,
-        proto.graph.doc_string,
-        int(proto.model_version),
-        {entry.key: entry.value for entry in proto.metadata_props},
+        model.producer_name,
+        model.graph.name,
+        model.domain,
+        model.doc_string,
+        model.graph.doc_string,
+        model.model_version,
+        dict(model.metadata_props),
     )

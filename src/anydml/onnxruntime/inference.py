@@ -19,10 +19,10 @@ from anydml.core.late_imports import import_alone
 from anydml.core.locks import cached_property, make_lock
 from anydml.engines.common.threads import get_num_threads, number_cell
 from anydml.graph.pass_names import graph_passes
-from anydml.onnx.library import ModelProto, tensor_of
 from anydml.onnx.model import load
 from anydml.onnx.program import OutsideError
-from anydml.onnx.read import read_model
+from anydml.onnx.protobuf import model_message, tensor_of
+from anydml.onnx.read import FORMS, read_model
 from anydml.onnxruntime.binding import IOBinding
 from anydml.onnxruntime.description import NodeArg, describe_model, describe_value
 from anydml.onnxruntime.options import GraphOptimizationLevel, RunOptions, SessionOptions, read_options
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from anydml.onnx.checks import TensorInfo
+    from anydml.onnx.ir import Graph, Tensor, ValueInfo, ValueType
     from anydml.onnx.model import Model
     from anydml.onnx.read import Source
     from anydml.onnxruntime.description import ModelMetadata
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 # The inputs of a session, as its model takes them
 
 
-def read_value(name: str, value: Any, kind: Any, known: Mapping[str, TensorInfo], subject: str) -> Any:
+def read_value(name: str, value: Any, kind: ValueType | None, known: Mapping[str, TensorInfo], subject: str) -> Any:
     """A value for an input of a declared type: lists become arrays of that type, OrtValues what they hold.
 
     What ONNX Runtime refuses and the model takes, such as a tensor of PyTorch's, is left to the model.
@@ -55,7 +56,7 @@ def read_value(name: str, value: Any, kind: Any, known: Mapping[str, TensorInfo]
     if isinstance(value, np.ndarray):
         is_plain = value.dtype.isnative and type(value) is np.ndarray
         return value if is_plain else np.asarray(value, value.dtype.newbyteorder("="))
-    if kind is None or kind.WhichOneof("value") != "tensor_type":
+    if kind is None or kind.kind != "tensor":
         return value
     if value is None or isinstance(value, (str, dict)):
         raise refuse_type(subject, name, f"an array, being {type_of(kind)}", value)
@@ -115,7 +116,7 @@ if hasattr(os, "register_at_fork"):
 
 def prepare(given: Any, options: SessionOptions) -> Source:
     """Read a model, and change it as the options say; write it where they ask for it."""
-    if not isinstance(given, (str, os.PathLike, bytes, bytearray, memoryview, ModelProto)):
+    if not isinstance(given, FORMS):
         raise refuse_type("InferenceSession", "path_or_bytes", "a path, the bytes of a model, or a ModelProto", given)
     try:
         source = read_model(given, is_kept=True)
@@ -123,33 +124,49 @@ def prepare(given: Any, options: SessionOptions) -> Source:
         if isinstance(given, (str, os.PathLike)) and not Path(given).exists():
             raise NoSuchFile(error.subject, error.faults) from None
         raise
-    graph = source.proto.graph
-    for info in (*graph.input, *graph.output, *graph.value_info):
-        for dim in info.type.tensor_type.shape.dim:
-            size = options.size_names.get(dim.dim_param, options.denotations.get(dim.denotation))
-            if size is not None and not dim.HasField("dim_value"):
-                dim.dim_value = size
-    for tensor in graph.initializer:
-        if (value := options.initializers.get(tensor.name)) is not None:
-            _replace(tensor, value)
-    source = replace(source, raw={name: raw for name, raw in source.raw.items() if name not in options.initializers})
+    source = replace(source, model=replace(source.model, graph=_changed(source.model.graph, options)))
     if options.optimized_model_filepath:
         _write(source, options.optimized_model_filepath)
     return source
 
 
-def _replace(tensor: Any, value: OrtValue) -> None:
+def _changed(graph: Graph, options: SessionOptions) -> Graph:
+    """A graph with the sizes and initializers that the options give."""
+    if options.size_names or options.denotations:
+        inputs, outputs, others = (
+            tuple(_sized(info, options) for info in infos) for infos in (graph.input, graph.output, graph.value_info)
+        )
+        graph = replace(graph, input=inputs, output=outputs, value_info=others)
+    if options.initializers:
+        graph = replace(graph, initializer=tuple(_replaced(tensor, options) for tensor in graph.initializer))
+    return graph
+
+
+def _sized(info: ValueInfo, options: SessionOptions) -> ValueInfo:
+    if info.type.kind != "tensor" or not info.type.shape:
+        return info
+    meant = info.type.denotations or ("",) * len(info.type.shape)
+    shape = tuple(
+        size if isinstance(size, int) else options.size_names.get(size or "", options.denotations.get(meaning, size))
+        for size, meaning in zip(info.type.shape, meant, strict=True)
+    )
+    return replace(info, type=replace(info.type, shape=shape))
+
+
+def _replaced(tensor: Tensor, options: SessionOptions) -> Tensor:
+    if (value := options.initializers.get(tensor.name)) is None:
+        return tensor
     array, dtype = value.numpy(), dtype_of(tensor.data_type)
-    if array.dtype != dtype or array.shape != tuple(tensor.dims):
-        rule = f"initializer '{printable(tensor.name)}' must be of {dtype.name} and shape {tuple(tensor.dims)}"
+    if array.dtype != dtype or array.shape != tensor.dims:
+        rule = f"initializer '{printable(tensor.name)}' must be of {dtype.name} and shape {tensor.dims}"
         raise refuse("SessionOptions", tensor.name, rule, f"{array.dtype.name} of {array.shape}")
-    tensor.CopyFrom(tensor_of(array, tensor.name))
+    return tensor_of(array, tensor.name)
 
 
 def _write(source: Source, path: str) -> None:
     """Write the model with its sizes bound and its functions resolved: ONNX has no form for what it is compiled to."""
     try:
-        Path(path).write_bytes(source.whole.SerializeToString())
+        Path(path).write_bytes(model_message(source.model).SerializeToString())
     except (OSError, ValueError) as error:
         rule = f"optimized_model_filepath could not be written ({show(error)})"
         raise refuse("SessionOptions", "optimized_model_filepath", rule) from error
@@ -252,7 +269,7 @@ class InferenceSession:
         """Whether a run of the model is all that there is to a run."""
         with told(), self._event("model_loading"):
             self._source = prepare(path_or_bytes, self._options)
-        self._output_names = [info.name for info in self._source.proto.graph.output]
+        self._output_names = [info.name for info in self._source.model.graph.output]
         if providers is None and self._options.has_providers():
             providers = list(self._options.providers)
         self._load(providers, provider_options, may_fall_back=self._may_fall_back)
@@ -280,8 +297,8 @@ class InferenceSession:
         return [arg for arg, is_own in self._inputs() if is_own]
 
     def _inputs(self) -> Iterator[tuple[NodeArg, bool]]:
-        own = {tensor.name for tensor in self._source.proto.graph.initializer}
-        for info in self._source.proto.graph.input:
+        own = self._source.model.graph.constants
+        for info in self._source.model.graph.input:
             yield describe_value(info, self._model.inputs), info.name in own
 
     def get_outputs(self) -> list[NodeArg]:
@@ -291,11 +308,11 @@ class InferenceSession:
     @cached_property
     def _outputs(self) -> list[NodeArg]:
         with told():
-            return [describe_value(info, self._model.outputs) for info in self._source.proto.graph.output]
+            return [describe_value(info, self._model.outputs) for info in self._source.model.graph.output]
 
     def get_modelmeta(self) -> ModelMetadata:
         """The model's words on itself."""
-        return describe_model(self._source.proto)
+        return describe_model(self._source.model)
 
     def get_session_options(self) -> SessionOptions:
         """The options that it was made with."""
@@ -455,7 +472,7 @@ class InferenceSession:
     def _read_feed(self, feed: Any) -> dict[str, Any]:
         if not hasattr(feed, "items"):
             raise refuse_type(self._source.name, "input_feed", "a dict of names to arrays", feed)
-        types = {info.name: info.type for info in self._source.proto.graph.input}
+        types = {info.name: info.type for info in self._source.model.graph.input}
         known, subject = self._model.inputs, self._source.name
         return {name: read_value(name, value, types.get(name), known, subject) for name, value in feed.items()}
 

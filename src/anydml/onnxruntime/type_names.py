@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anydml.core.errors import show
-from anydml.onnx.library import TensorProto, half_dtype
+from anydml.onnx.library import half_dtype
+from anydml.onnx.protobuf import ELEMENT_NAMES, ELEMENT_NUMBERS
 from anydml.onnxruntime.ort_errors import refuse
 
-STRING: int = TensorProto.STRING
+if TYPE_CHECKING:
+    from anydml.onnx.ir import ValueType
+
+STRING: int = ELEMENT_NUMBERS["STRING"]
 
 
 def tensor_type(number: int) -> str:
     """The name of a tensor's type, by ONNX's number of its elements'."""
-    return f"tensor({TensorProto.DataType.Name(number).lower()})"
+    return f"tensor({ELEMENT_NAMES[number].lower()})"
 
 
-def type_of(proto: Any) -> str:
+def type_of(declared: ValueType) -> str:
     """The name of a type, as a model declares it."""
-    kind = proto.WhichOneof("value")
-    if kind in ("tensor_type", None):
-        number = proto.tensor_type.elem_type
-        return tensor_type(number) if number else ""
-    if kind == "sparse_tensor_type":
-        return f"sparse_{tensor_type(proto.sparse_tensor_type.elem_type)}"
-    if kind == "map_type":
-        key = TensorProto.DataType.Name(proto.map_type.key_type).lower()
-        return f"map({key},{type_of(proto.map_type.value_type)})"
-    outer = "seq" if kind == "sequence_type" else "optional"
-    return f"{outer}({type_of(getattr(proto, kind).elem_type)})"
+    kind, inner = declared.kind, "" if declared.inner is None else type_of(declared.inner)
+    if kind in ("tensor", ""):
+        return tensor_type(declared.element) if declared.element else ""
+    if kind == "sparse_tensor":
+        return f"sparse_{tensor_type(declared.element)}"
+    if kind == "map":
+        return f"map({ELEMENT_NAMES[declared.element].lower()},{inner})"
+    return f"{'seq' if kind == 'sequence' else kind}({inner})"
 
 
 def dtype_of(number: int) -> np.dtype[Any]:
@@ -47,9 +48,9 @@ def number_of(dtype: np.dtype[Any]) -> int:
     """ONNX's number of NumPy's type."""
     if dtype.kind in "OSU":
         return STRING
-    for number in TensorProto.DataType.values():
-        if number not in (TensorProto.UNDEFINED, STRING) and half_dtype(number) == dtype:
-            return int(number)
+    for number in ELEMENT_NAMES:
+        if number not in (0, STRING) and half_dtype(number) == dtype:
+            return number
     raise refuse("OrtValue", "element_type", f"ONNX has no element type for {show(str(dtype))}")
 
 

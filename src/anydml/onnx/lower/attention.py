@@ -6,6 +6,7 @@ MultiHeadAttention and Attention are MULTIHEAD_ATTENTION, GroupQueryAttention it
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -14,12 +15,12 @@ import anydml as dml
 from anydml.core.enums import DataType, IndexMode
 from anydml.core.enums import MultiheadAttentionMaskType as Mask
 from anydml.onnx.element_types import BOOL, FLOAT, element_of
+from anydml.onnx.lower.bound_node import BoundNode
 from anydml.onnx.lower.cumulative import within
 from anydml.onnx.lower.data_movement import convert, retyped, spread, transposed
 from anydml.onnx.lower.elementwise import common_shape, compute
 from anydml.onnx.lower.indexing import take_blocks
 from anydml.onnx.lower.matmul import exact, multiply
-from anydml.onnx.lower.node import Node
 from anydml.onnx.lower.normalization import rms_normalised
 from anydml.onnx.lower.qdq_to_int8 import Whole
 from anydml.onnx.lower.slicing import take
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 Angles: TypeAlias = "tuple[Value, Value, Value | None]"
 
 
-def rotary_embedding(node: Node) -> list[Value]:
+def rotary_embedding(node: BoundNode) -> list[Value]:
     """RotaryEmbedding: pairs of a head's numbers turned by angles, whose cosines and sines are given by position."""
     x = node.input(0)
     heads = node.integer("num_heads", 0)
@@ -46,7 +47,7 @@ def rotary_embedding(node: Node) -> list[Value]:
     return [_by_heads(node, x, heads, (node.input(1), node.input(2), node.optional(3)))]
 
 
-def rotary_embedding_by_positions(node: Node) -> list[Value]:
+def rotary_embedding_by_positions(node: BoundNode) -> list[Value]:
     """ONNX Runtime's RotaryEmbedding: positions come first, and may be where the first of them is."""
     x, positions, cosine, sine = node.inputs
     check_caches(node, cosine, sine)
@@ -64,14 +65,14 @@ def rotary_embedding_by_positions(node: Node) -> list[Value]:
     return [_by_heads(node, x, heads, (cosine, sine, positions))]
 
 
-def check_caches(node: Node, cosine: Value, sine: Value) -> None:
+def check_caches(node: BoundNode, cosine: Value, sine: Value) -> None:
     """Refuse caches of cosines and sines that are not alike."""
     if cosine.shape != sine.shape or len(cosine.shape) < 2:
         rule = "cos_cache and sin_cache must have one shape, of at least 2 dimensions"
         node.refuse("sin_cache", rule, value=sine.shape, found=f"{cosine.shape} and {sine.shape}")
 
 
-def _by_heads(node: Node, x: Value, heads: int, angles: Angles) -> Value:
+def _by_heads(node: BoundNode, x: Value, heads: int, angles: Angles) -> Value:
     count, interleaved = node.integer("rotary_embedding_dim"), bool(node.integer("interleaved"))
     if len(x.shape) == 3:
         split = node.tracer.reshape(x, (*x.shape[:2], heads, x.shape[2] // heads))
@@ -80,7 +81,7 @@ def _by_heads(node: Node, x: Value, heads: int, angles: Angles) -> Value:
     return rotate(node, x, 2, angles, count, interleaved=interleaved)
 
 
-def rotate(node: Node, x: Value, axis: int, angles: Angles, count: int, *, interleaved: bool) -> Value:
+def rotate(node: BoundNode, x: Value, axis: int, angles: Angles, count: int, *, interleaved: bool) -> Value:
     """The first numbers of the last dimension turned, by the positions along an axis; 0 stands for all of them.
 
     `angles` are caches of cosines and sines, and the positions at which they are looked up, where there are any.
@@ -109,7 +110,7 @@ def rotate(node: Node, x: Value, axis: int, angles: Angles, count: int, *, inter
 
 
 def _angles(
-    node: Node, name: str, cache: Value, positions: Value | None, shape: tuple[int, int, int], axis: int
+    node: BoundNode, name: str, cache: Value, positions: Value | None, shape: tuple[int, int, int], axis: int
 ) -> Value:
     """A cache of cosines or sines, looked up at the positions where there are any, with a size of 1 for the heads."""
     if positions is not None:
@@ -121,18 +122,18 @@ def _angles(
     return node.tracer.reshape(cache, (shape[0], *((shape[1], 1) if axis == 1 else (1, shape[1])), shape[2]))
 
 
-def _part(node: Node, x: Value, start: int, count: int, step: int) -> Value:
+def _part(node: BoundNode, x: Value, start: int, count: int, step: int) -> Value:
     rank = len(x.shape)
     first, counts, steps = [0] * (rank - 1), list(x.shape[:-1]), [1] * (rank - 1)
     return take(node, x, [*first, start], [*counts, count], [*steps, step])
 
 
-def _joined(node: Node, parts: list[Value]) -> Value:
+def _joined(node: BoundNode, parts: list[Value]) -> Value:
     shape = (*parts[0].shape[:-1], sum(part.shape[-1] for part in parts))
     return node.tracer.apply_to_list(dml.join, parts, shape, len(shape) - 1)
 
 
-def check_heads(node: Node) -> None:
+def check_heads(node: BoundNode) -> None:
     """Refuse an Attention whose heads or lengths do not go together; ONNX's definition tells of a Reshape inside it."""
     shapes = [node.input(i).shape for i in range(3)]
     ranks = {len(shape) for shape in shapes}
@@ -156,7 +157,7 @@ def check_heads(node: Node) -> None:
     _check_mask(node, heads[0])
 
 
-def without_heads(node: Node) -> Node:
+def without_heads(node: BoundNode) -> BoundNode:
     """An Attention without the numbers of heads where its inputs have them as a dimension.
 
     ONNX's definition takes the numbers for a sign of 3 dimensions, and gives a result of as many.
@@ -164,14 +165,11 @@ def without_heads(node: Node) -> Node:
     names = ("q_num_heads", "kv_num_heads")
     if len(node.input(0).shape) == 3 or not any(map(node.has, names)):
         return node
-    proto = type(node.proto)()
-    proto.CopyFrom(node.proto)
-    for attribute in [each for each in proto.attribute if each.name in names]:
-        proto.attribute.remove(attribute)
-    return Node(proto, node.version, [node.optional(i) for i in range(len(proto.input))], node.tracer)
+    origin = replace(node.origin, attribute=tuple(each for each in node.origin.attribute if each.name not in names))
+    return BoundNode(origin, node.version, [node.optional(i) for i in range(node.input_count)], node.tracer)
 
 
-def _check_mask(node: Node, heads: int) -> None:
+def _check_mask(node: BoundNode, heads: int) -> None:
     """Refuse a mask that fits no scores; from opset 24 on its rows may end before the keys do."""
     mask, past = node.optional(3), node.optional(4)
     if mask is None:
@@ -192,7 +190,7 @@ def _check_mask(node: Node, heads: int) -> None:
 _PARTS = ("query", "key", "value")
 
 
-def multi_head_attention(node: Node) -> list[Value | None]:
+def multi_head_attention(node: BoundNode) -> list[Value | None]:
     """MultiHeadAttention: query, key and value by themselves or stacked, and a past."""
     _refuse_others(node, (8, 9), 3)
     query, key, value = node.input(0), node.optional(1), node.optional(2)
@@ -222,10 +220,10 @@ def multi_head_attention(node: Node) -> list[Value | None]:
     if node.integer("unidirectional") and own != query.shape[1]:
         rule = f"unidirectional is not supported where key has another length, {own}, than query, {query.shape[1]}"
         node.unsupported("unidirectional", rule)
-    return _attend(node, tensors, scores, 4, 5, [bool(name) for name in node.proto.output[1:3]])
+    return _attend(node, tensors, scores, 4, 5, [bool(name) for name in node.outputs[1:3]])
 
 
-def _attend_to_past(node: Node, heads: int, past: list[Value | None]) -> list[Value | None]:
+def _attend_to_past(node: BoundNode, heads: int, past: list[Value | None]) -> list[Value | None]:
     """MultiHeadAttention without new keys: to those of the past, which stays as it is; to no keys at all it is 0."""
     query, key, value, bias = node.input(0), node.input(1), node.optional(2), node.optional(3)
     if len(query.shape) != 3 or query.shape[2] % heads:
@@ -246,7 +244,7 @@ def _attend_to_past(node: Node, heads: int, past: list[Value | None]) -> list[Va
     return [output, *(one or empty for one, empty in zip(past, none, strict=True))][: node.output_count]
 
 
-def attention(node: Node) -> list[Value | None]:
+def attention(node: BoundNode) -> list[Value | None]:
     """Attention: the product that makes query, key and value of one input comes first."""
     _refuse_others(node, (6,), 2)
     x, weights, bias = node.input(0), node.input(1), node.optional(2)
@@ -256,7 +254,7 @@ def attention(node: Node) -> list[Value | None]:
     return _attend_to_itself(node, whole, sizes, node.optional(4), (3, 5))
 
 
-def attention_quantised(node: Node) -> list[Value | None]:
+def attention_quantised(node: BoundNode) -> list[Value | None]:
     """QAttention: the same with a first product of bytes."""
     x, weights = node.input(0), node.input(1)
     sizes = _columns_of(node, x, weights, None)
@@ -265,7 +263,7 @@ def attention_quantised(node: Node) -> list[Value | None]:
     return _attend_to_itself(node, whole, sizes, node.optional(8), (5, 9))
 
 
-def _columns_of(node: Node, x: Value, weights: Value, given: list[int] | None) -> list[int]:
+def _columns_of(node: BoundNode, x: Value, weights: Value, given: list[int] | None) -> list[int]:
     """How many numbers query, key and value have."""
     for name in ("do_rotary", "past_present_share_buffer"):
         if node.integer(name):
@@ -281,7 +279,7 @@ def _columns_of(node: Node, x: Value, weights: Value, given: list[int] | None) -
 
 
 def _attend_to_itself(
-    node: Node, whole: Value, sizes: list[int], given: Value | None, beside: tuple[int, int]
+    node: BoundNode, whole: Value, sizes: list[int], given: Value | None, beside: tuple[int, int]
 ) -> list[Value | None]:
     """Attention of the columns of one tensor; `beside` are the inputs that are a mask and what is added to scores."""
     tensors: dict[str, Value | None] = dict(zip(_PARTS, _columns(node, whole, sizes), strict=True))
@@ -294,7 +292,7 @@ def _attend_to_itself(
             part = take(node, past, (i, 0, 0, 0, 0), (1, *past.shape[1:]), (1,) * 5)
             tensors[name] = node.tracer.reshape(part, past.shape[1:])
     total = length + (past.shape[3] if past is not None else 0)
-    asks = node.output_count > 1 and bool(node.proto.output[1])
+    asks = node.output_count > 1 and bool(node.outputs[1])
     scores = (batch, _heads(node, "num_heads"), length, total)
     output, *present = _attend(node, tensors, scores, *beside, [asks, asks])
     if not asks:
@@ -303,7 +301,7 @@ def _attend_to_itself(
     return [output, node.tracer.apply_to_list(dml.join, parts, (2, *parts[0].shape[1:]), 0)]
 
 
-def group_query_attention(node: Node) -> list[Value | None]:
+def group_query_attention(node: BoundNode) -> list[Value | None]:
     """GroupQueryAttention: a cache of keys and values, whose new ones may be turned by their positions first."""
     _refuse_others(node, (12, 13), 3)
     for name, usual in {"causal": 1, "sliding_window_cache": 0, "kv_cache_bit_width": 0, "qk_output": 0}.items():
@@ -352,7 +350,7 @@ def group_query_attention(node: Node) -> list[Value | None]:
             tensors[name] = node.tracer.apply_to_list(dml.join, [one, rest], _long(one, room), 2)
         else:
             tensors[name] = one
-    asks = [bool(name) for name in node.proto.output[1:3]]
+    asks = [bool(name) for name in node.outputs[1:3]]
     scores = (batch, heads, length, room)
     reach = window if 0 < window < room else None
     if length and (node.real("softcap") or _sinks(node, heads) is not None):
@@ -364,7 +362,7 @@ def group_query_attention(node: Node) -> list[Value | None]:
     return _attend(node, tensors, scores, None, 10, asks, shared, far)
 
 
-def _normalised_by_head(node: Node, query: Value, heads: int, key: Value, shared: int) -> tuple[Value, Value]:
+def _normalised_by_head(node: BoundNode, query: Value, heads: int, key: Value, shared: int) -> tuple[Value, Value]:
     """Queries and keys by the root mean square of each head, where there are weights for it."""
     weights = {name: node.optional(i) for i, name in ((14, "q_norm_weight"), (15, "k_norm_weight"))}
     given = [weight for weight in weights.values() if weight is not None]
@@ -383,7 +381,7 @@ def _normalised_by_head(node: Node, query: Value, heads: int, key: Value, shared
     return made[0], made[1]
 
 
-def _sinks(node: Node, heads: int) -> Value | None:
+def _sinks(node: BoundNode, heads: int) -> Value | None:
     """A score for each head, of a key without a value: what `smooth_softmax` adds is 0 for all of them."""
     sinks = node.optional(11)
     if sinks is not None:
@@ -392,7 +390,7 @@ def _sinks(node: Node, heads: int) -> Value | None:
     return Value.of(FLOAT, np.zeros(heads)) if node.integer("smooth_softmax") > 0 else None
 
 
-def _is_seen(node: Node, steps: Value, total: int, window: int | None) -> Value:
+def _is_seen(node: BoundNode, steps: Value, total: int, window: int | None) -> Value:
     """Which keys a query sees, of all in the cache: none after its own, and of a window so many up to that."""
     own = node.tracer.reshape(steps, (steps.shape[0], 1, steps.shape[1], 1))
     keys = node.tracer.fill(dml.fill_value_sequence, steps.element, (1, 1, 1, total), 0, 1)
@@ -405,7 +403,7 @@ def _is_seen(node: Node, steps: Value, total: int, window: int | None) -> Value:
 
 
 def _attend_with_scores(
-    node: Node,
+    node: BoundNode,
     query: Value,
     caches: list[Value],
     scores: tuple[int, int, int, int],
@@ -446,7 +444,7 @@ def _attend_with_scores(
     return convert(node, flat, query.element)
 
 
-def _after(node: Node, past: Value | None, one: Value | None) -> Value | None:
+def _after(node: BoundNode, past: Value | None, one: Value | None) -> Value | None:
     """Keys or values by heads, after those of a past."""
     if past is None or one is None:
         return one
@@ -456,7 +454,7 @@ def _after(node: Node, past: Value | None, one: Value | None) -> Value | None:
     return node.tracer.apply_to_list(dml.join, [past, one], _long(one, past.shape[2] + one.shape[2]), 2)
 
 
-def _rows(node: Node, past: Value, first: Value, count: int) -> Value:
+def _rows(node: BoundNode, past: Value, first: Value, count: int) -> Value:
     """So many rows of a past, in each batch from another on, as new keys are given."""
     batch, heads, _, size = past.shape
     steps = Value.of(first.element, np.arange(count).reshape(1, 1, count, 1))
@@ -466,7 +464,7 @@ def _rows(node: Node, past: Value, first: Value, count: int) -> Value:
     return node.tracer.reshape(transposed(node, found, (0, 2, 1, 3)), (batch, count, heads * size))
 
 
-def _total(node: Node, new: int, past: list[Value | None]) -> int:
+def _total(node: BoundNode, new: int, past: list[Value | None]) -> int:
     """All keys: those of a past and so many new ones, or as many as a past with room for them has then."""
     given, field = node.input(6).ints("total_sequence_length"), "total_sequence_length"
     shapes = [one.shape if one is not None else () for one in past]
@@ -481,7 +479,7 @@ def _total(node: Node, new: int, past: list[Value | None]) -> int:
     return given[0]
 
 
-def _past_lengths(node: Node, sizes: tuple[int, int, int], room: int) -> Value:
+def _past_lengths(node: BoundNode, sizes: tuple[int, int, int], room: int) -> Value:
     """The keys of each batch before the new ones, by seqlens_k, the last key's number: among as many as there is room.
 
     In the first step of all there are none, and seqlens_k counts what is no padding.
@@ -501,7 +499,7 @@ def _past_lengths(node: Node, sizes: tuple[int, int, int], room: int) -> Value:
     return retyped(node, within(node, before, room - length, word, "seqlens_k", said), kind)
 
 
-def _none(node: Node, checked: Value) -> Value:
+def _none(node: BoundNode, checked: Value) -> Value:
     """Zeros that are made of what was checked: a check that nothing reads is left out."""
     return compute(node, dml.min, checked, Value.of(checked.element, 0))
 
@@ -511,13 +509,13 @@ def _long(past: Value, count: int) -> tuple[int, ...]:
     return (*past.shape[:2], count, past.shape[3])
 
 
-def _turned(node: Node, x: Value, count: int, angles: tuple[Value, Value, Value], *, interleaved: bool) -> Value:
+def _turned(node: BoundNode, x: Value, count: int, angles: tuple[Value, Value, Value], *, interleaved: bool) -> Value:
     sizes = (*x.shape[:2], count, x.shape[2] // count)
     turned = rotate(node, node.tracer.reshape(x, sizes), 1, angles, 2 * angles[0].shape[1], interleaved=interleaved)
     return node.tracer.reshape(turned, x.shape)
 
 
-def _heads(node: Node, name: str) -> int:
+def _heads(node: BoundNode, name: str) -> int:
     count = node.integer(name)
     if count < 1:
         node.refuse(name, f"{name} must be at least 1", value=count)
@@ -529,17 +527,17 @@ def _some(value: Value | None, axis: int = 2) -> Value | None:
     return None if value is None or (len(value.shape) > axis and not value.shape[axis]) else value
 
 
-def _refuse_others(node: Node, inputs: tuple[int, ...], outputs: int) -> None:
+def _refuse_others(node: BoundNode, inputs: tuple[int, ...], outputs: int) -> None:
     """Say which inputs and outputs are not there."""
     for i in inputs:
         if node.optional(i) is not None:
             name = node.rules.inputs[i].name
             node.unsupported(name, f"{name} is not supported")
-    if any(node.proto.output[outputs:]):
+    if any(node.outputs[outputs:]):
         node.unsupported(node.rules.outputs[outputs].name, "the scores are not supported as an output")
 
 
-def _columns(node: Node, x: Value, sizes: list[int]) -> list[Value]:
+def _columns(node: BoundNode, x: Value, sizes: list[int]) -> list[Value]:
     """Parts of the last dimension."""
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
     return [
@@ -548,7 +546,7 @@ def _columns(node: Node, x: Value, sizes: list[int]) -> list[Value]:
 
 
 def _attend(
-    node: Node,
+    node: BoundNode,
     tensors: dict[str, Value | None],
     scores: tuple[int, int, int, int],
     mask: int | None,
@@ -608,7 +606,7 @@ def _attend(
     return [output, *presents]
 
 
-def _bias(node: Node, added: Value | None, scores: tuple[int, int, int, int], *, is_cached: bool) -> Value | None:
+def _bias(node: BoundNode, added: Value | None, scores: tuple[int, int, int, int], *, is_cached: bool) -> Value | None:
     """What is added to scores: 0 for the keys that a cache with room has not yet."""
     if added is None:
         return None
@@ -624,7 +622,7 @@ def _bias(node: Node, added: Value | None, scores: tuple[int, int, int, int], *,
 
 
 def _sizes(
-    node: Node, given: dict[str, Value], scores: tuple[int, int, int, int], shared: int | None
+    node: BoundNode, given: dict[str, Value], scores: tuple[int, int, int, int], shared: int | None
 ) -> list[tuple[int, ...]]:
     """The shapes of the output, the keys and the values."""
     batch, heads, queries, total = scores
@@ -635,7 +633,7 @@ def _sizes(
     return [(batch, queries, heads * value_size), (batch, count, total, size), (batch, count, total, value_size)]
 
 
-def _head_size(node: Node, given: dict[str, Value], part: tuple[str, int], place: int) -> int:
+def _head_size(node: BoundNode, given: dict[str, Value], part: tuple[str, int], place: int) -> int:
     name, count = part
     if name not in given:
         return given["stacked_query_key_value"].shape[4]
@@ -645,7 +643,7 @@ def _head_size(node: Node, given: dict[str, Value], part: tuple[str, int], place
     return given[name].shape[2] // count
 
 
-def _mask(node: Node, mask: Value, scores: tuple[int, int, int, int]) -> tuple[Mask, Value]:
+def _mask(node: BoundNode, mask: Value, scores: tuple[int, int, int, int]) -> tuple[Mask, Value]:
     """A mask in a form that DirectML has, by its shape."""
     batch, _, queries, total = scores
     forms: dict[tuple[int, ...], Mask] = {

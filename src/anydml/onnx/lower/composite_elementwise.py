@@ -21,7 +21,7 @@ from anydml.onnx.lower.values import Value
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anydml.onnx.lower.node import Node
+    from anydml.onnx.lower.bound_node import BoundNode
 
 
 # Types that an operator lacks
@@ -32,18 +32,18 @@ _INFINITY = 0x7FF << 52
 """The bits of a DOUBLE."""
 
 
-def absolute(node: Node) -> list[Value]:
+def absolute(node: BoundNode) -> list[Value]:
     """Abs: of unsigned numbers the numbers themselves."""
     return [node.input(0)] if is_unsigned(node.input(0)) else one_to_one(node)
 
 
-def relu(node: Node) -> list[Value]:
+def relu(node: BoundNode) -> list[Value]:
     """Relu: of INT64, which ACTIVATION_RELU lacks, the larger of it and 0."""
     x = node.input(0)
     return [compute(node, dml.max, x, number(x, 0))] if x.element is INT64 else one_to_one(node)
 
 
-def prelu(node: Node) -> list[Value]:
+def prelu(node: BoundNode) -> list[Value]:
     """PRelu: where the operator lacks the type, which of x and slope·x is chosen by the sign."""
     x, slope = _with_slope(node)
     if is_unsigned(x):
@@ -54,7 +54,7 @@ def prelu(node: Node) -> list[Value]:
     return [compute(node, dml.if_, is_negative(node, x), scaled, x)]
 
 
-def _with_slope(node: Node) -> list[Value]:
+def _with_slope(node: BoundNode) -> list[Value]:
     x, slope = node.inputs
     if node.version < 7 and len(slope.shape) == 1 and slope.count > 1 and len(x.shape) > 1:  # one for each channel
         slope = node.tracer.reshape(slope, (slope.count, *(1,) * (len(x.shape) - 2)))
@@ -63,7 +63,7 @@ def _with_slope(node: Node) -> list[Value]:
     return [x, slope]
 
 
-def shift(node: Node) -> list[Value]:
+def shift(node: BoundNode) -> list[Value]:
     """BitShift: of signed numbers their bits, those of negative ones turned round on the way to the right.
 
     A count below 0 is a large one without its sign, and from the type's width on nothing is left.
@@ -88,7 +88,7 @@ def shift(node: Node) -> list[Value]:
     return [turn(found) if is_turned else found]
 
 
-def shrink(node: Node) -> list[Value]:
+def shrink(node: BoundNode) -> list[Value]:
     """Shrink: x + bias where x < -lambd, else x - bias where x > lambd, else 0.
 
     ACTIVATION_SHRINK looks at x > lambd first, which is another thing where lambd is negative, and lacks types of 64
@@ -123,7 +123,7 @@ def _whole(value: float, rounded: Callable[[float], int]) -> int:
     return rounded(max(min(value, 2.0**64), -(2.0**64)))
 
 
-def _moved(node: Node, x: Value, by: float) -> Value:
+def _moved(node: BoundNode, x: Value, by: float) -> Value:
     """x + by of 64 bits, without its fraction; without a sign it is at least 0."""
     low, high = _whole(by, math.floor), _whole(by, math.ceil)
     if is_unsigned(x):
@@ -140,12 +140,12 @@ def _moved(node: Node, x: Value, by: float) -> Value:
     return compute(node, dml.if_, is_below, compute(node, dml.add, x, number(x, high)), found, element=x.element)
 
 
-def choice(node: Node) -> list[Value]:
+def choice(node: BoundNode) -> list[Value]:
     """Where."""
     return [chosen(node, *node.inputs)]
 
 
-def chosen(node: Node, test: Value, a: Value, b: Value) -> Value:
+def chosen(node: BoundNode, test: Value, a: Value, b: Value) -> Value:
     """The elements of one tensor or another; of DOUBLE their bits."""
     if a.element is not DOUBLE:
         return compute(node, dml.if_, test, a, b)
@@ -153,7 +153,7 @@ def chosen(node: Node, test: Value, a: Value, b: Value) -> Value:
     return retyped(node, found, DOUBLE)
 
 
-def pair(node: Node, function: str, a: Value, b: Value) -> Value:
+def pair(node: BoundNode, function: str, a: Value, b: Value) -> Value:
     """The result of a function of two tensors; the larger and the smaller of DOUBLE by their order."""
     if a.element is not DOUBLE or function not in ("max", "min"):
         return compute(node, getattr(dml, function), a, b)
@@ -162,7 +162,7 @@ def pair(node: Node, function: str, a: Value, b: Value) -> Value:
     return retyped(node, _turned(node, key), DOUBLE)
 
 
-def _in_order(node: Node, x: Value, nan: int) -> Value:
+def _in_order(node: BoundNode, x: Value, nan: int) -> Value:
     """INT64 in the order of a DOUBLE's numbers: its bits, those below the sign turned round where that is set."""
     bits = retyped(node, x, INT64)
     size = compute(node, dml.bit_and, bits, number(bits, _MAGNITUDE))
@@ -170,7 +170,7 @@ def _in_order(node: Node, x: Value, nan: int) -> Value:
     return compute(node, dml.if_, is_nan, number(bits, nan), _turned(node, bits), element=INT64)
 
 
-def _turned(node: Node, bits: Value) -> Value:
+def _turned(node: BoundNode, bits: Value) -> Value:
     other = compute(node, dml.bit_xor, bits, number(bits, _MAGNITUDE))
     return compute(node, dml.if_, is_negative(node, bits), other, bits, element=INT64)
 
@@ -180,7 +180,7 @@ def number(like: Value, number: float) -> Value:
     return Value.of(like.element, number)
 
 
-def is_negative(node: Node, x: Value) -> Value:
+def is_negative(node: BoundNode, x: Value) -> Value:
     """Whether elements are below 0."""
     return compute(node, dml.logical_less_than, x, number(x, 0))
 
@@ -196,7 +196,7 @@ def is_unsigned(x: Value) -> bool:
 # Choices by an attribute
 
 
-def modulus(node: Node) -> list[Value]:
+def modulus(node: BoundNode) -> list[Value]:
     """Mod: with the sign of the divisor, or with fmod that of the dividend."""
     is_fmod = bool(node.integer("fmod"))
     if node.version < 28 and node.input(0).element.data_type.is_float and not is_fmod:
@@ -204,7 +204,7 @@ def modulus(node: Node) -> list[Value]:
     return [compute(node, dml.modulus_truncate if is_fmod else dml.modulus_floor, *node.inputs)]
 
 
-def is_infinite(node: Node) -> list[Value]:
+def is_infinite(node: BoundNode) -> list[Value]:
     """IsInf: of one sign, of either, or of none."""
     x, low, high = node.input(0), node.integer("detect_negative"), node.integer("detect_positive")
     if not (low or high):
@@ -213,12 +213,12 @@ def is_infinite(node: Node) -> list[Value]:
     return [compute(node, dml.is_infinity, x, element=BOOL, infinity_mode=mode)]
 
 
-def rounded(node: Node) -> list[Value]:
+def rounded(node: BoundNode) -> list[Value]:
     """Round: halves to even."""
     return [compute(node, dml.round, node.input(0), rounding_mode=RoundingMode.HALVES_TO_NEAREST_EVEN)]
 
 
-def gelu(node: Node) -> list[Value]:
+def gelu(node: BoundNode) -> list[Value]:
     """Gelu: by erf, or with approximate=tanh x·(1 + tanh t)/2 for t = √(2/π)·(x + 0.044715·x³).
 
     (1 + tanh t)/2 is sigmoid(2t), which has all of its digits where tanh t is near -1.
@@ -232,12 +232,12 @@ def gelu(node: Node) -> list[Value]:
     return [compute(node, dml.multiply, x, share)]
 
 
-def scaled(node: Node) -> list[Value]:
+def scaled(node: BoundNode) -> list[Value]:
     """Scale, of opsets before 10: x times a number."""
     return [compute(node, dml.identity, node.input(0), scale_bias=(node.real("scale"), 0.0))]
 
 
-def image_scaler(node: Node) -> list[Value]:
+def image_scaler(node: BoundNode) -> list[Value]:
     """ImageScaler, of opsets before 10: images times a number, plus one for each channel."""
     x, bias = node.input(0), node.reals("bias")
     if len(x.shape) != 4 or len(bias) != x.shape[1]:
@@ -250,16 +250,16 @@ def image_scaler(node: Node) -> list[Value]:
 # Several operators
 
 
-def mish(node: Node) -> list[Value]:
+def mish(node: BoundNode) -> list[Value]:
     """Mish: x·tanh(ln(1 + e^x))."""
     x = node.input(0)
     return [compute(node, dml.multiply, x, compute(node, dml.tanh, compute(node, dml.softplus, x, steepness=1.0)))]
 
 
-def fold(function: str) -> Callable[[Node], list[Value]]:
+def fold(function: str) -> Callable[[BoundNode], list[Value]]:
     """A node of any number of inputs, of which a function takes two at a time."""
 
-    def lower(node: Node) -> list[Value]:
+    def lower(node: BoundNode) -> list[Value]:
         values = node.inputs
         if node.version < 8 and any(value.shape != values[0].shape for value in values):
             found = " and ".join(str(value.shape) for value in values)
@@ -269,13 +269,13 @@ def fold(function: str) -> Callable[[Node], list[Value]]:
     return lower
 
 
-def mean(node: Node) -> list[Value]:
+def mean(node: BoundNode) -> list[Value]:
     """Mean: the sum, divided by how many there are."""
     (total,) = fold("add")(node)
     return [total if len(node.inputs) == 1 else compute(node, dml.divide, total, number(total, len(node.inputs)))]
 
 
-def clip_by_attributes(node: Node) -> list[Value]:
+def clip_by_attributes(node: BoundNode) -> list[Value]:
     """Clip below opset 11: the bounds are attributes, of FLOAT whatever the type; opset 1 has no defaults."""
     x = node.input(0)
     given = {name for name in ("min", "max") if node.has(name) or name in node.rules.defaults}
@@ -284,14 +284,14 @@ def clip_by_attributes(node: Node) -> list[Value]:
     return [_clip(node, x, low, high)]
 
 
-def clip(node: Node) -> list[Value]:
+def clip(node: BoundNode) -> list[Value]:
     """Clip from opset 11 on: the bounds are inputs, each of which may be left out."""
     bounds = [node.one_number(1, "min"), node.one_number(2, "max")]
     scalars = [None if bound is None else node.tracer.reshape(bound, ()) for bound in bounds]
     return [_clip(node, node.input(0), *scalars)]
 
 
-def _clip(node: Node, x: Value, low: Value | None, high: Value | None) -> Value:
+def _clip(node: BoundNode, x: Value, low: Value | None, high: Value | None) -> Value:
     """Min(max, Max(x, min)), which is CLIP1 but where min > max: ONNX has the maximum then, DirectML the minimum."""
     if low is not None and high is not None and low.is_known and high.is_known and x.element is not DOUBLE:
         least, most = (bound.values("").item() for bound in (low, high))
@@ -304,7 +304,7 @@ def _clip(node: Node, x: Value, low: Value | None, high: Value | None) -> Value:
 # Powers
 
 
-def power(node: Node) -> list[Value]:
+def power(node: BoundNode) -> list[Value]:
     """Pow. POW lacks the types of 64 bits.
 
     An exponent of theirs is made a FLOAT where the base is one; other powers are computed by squaring, exactly. Of an
@@ -342,7 +342,7 @@ _BITS = 6
 """Of an exponent: the powers of everything but -1, 0 and 1 leave INT64 before the 64th, and of those two are alike."""
 
 
-def _squared(node: Node, base: Value, exponent: Value) -> Value:
+def _squared(node: BoundNode, base: Value, exponent: Value) -> Value:
     """base to the exponent, both INT64: for each bit the square of what the bit before had, multiplied where it is 1.
 
     A negative exponent gives 1 divided by the power.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.onnx.element_types import ElementType
-    from anydml.onnx.lower.node import Node
+    from anydml.onnx.lower.bound_node import BoundNode
     from anydml.onnx.lower.values import Parts
 
 
@@ -52,7 +52,7 @@ class Windows(NamedTuple):
         }  # fmt: skip
 
 
-def spatial(node: Node, name: str, count: int, usual: int, least: int) -> tuple[int, ...]:
+def spatial(node: BoundNode, name: str, count: int, usual: int, least: int) -> tuple[int, ...]:
     """An attribute of a number for each spatial dimension."""
     given = node.integers(name) if name in node.rules.attributes else None
     found = (usual,) * count if given is None else tuple(given)
@@ -62,7 +62,7 @@ def spatial(node: Node, name: str, count: int, usual: int, least: int) -> tuple[
     return found
 
 
-def pads_of(node: Node, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def pads_of(node: BoundNode, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The padding before and after each spatial dimension, as the attribute has it."""
     found = node.integers("pads")
     given = [0] * (2 * count) if found is None else found
@@ -71,13 +71,13 @@ def pads_of(node: Node, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(given[:count]), tuple(given[count:])
 
 
-def check_padding(node: Node, mode: str, pads: tuple[int, ...]) -> None:
+def check_padding(node: BoundNode, mode: str, pads: tuple[int, ...]) -> None:
     """Refuse padding that is both given and to be found out."""
     if mode != "NOTSET" and any(pads):
         node.refuse("pads", f"pads must be left out with an auto_pad of {printable(mode)}", value=pads)
 
 
-def window_of(node: Node, x: Value, weights: Value | None = None) -> tuple[int, ...]:
+def window_of(node: BoundNode, x: Value, weights: Value | None = None) -> tuple[int, ...]:
     """The sizes of a window: those of the weights, or the attribute's."""
     node.check_rank(node.rules.inputs[0].name, x, least=3)
     if weights is None:
@@ -93,7 +93,7 @@ def window_of(node: Node, x: Value, weights: Value | None = None) -> tuple[int, 
     return weights.shape[2:]
 
 
-def padding_mode(node: Node) -> str:
+def padding_mode(node: BoundNode) -> str:
     """auto_pad; an empty text is the default's, as exporters write it."""
     mode = node.text("auto_pad") or "NOTSET"
     if mode not in ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"):
@@ -102,7 +102,7 @@ def padding_mode(node: Node) -> str:
     return mode
 
 
-def windows(node: Node, x: Value, size: tuple[int, ...]) -> Windows:
+def windows(node: BoundNode, x: Value, size: tuple[int, ...]) -> Windows:
     """The windows that a node lays over its input."""
     count, sizes = len(size), x.shape[2:]
     strides, dilations = (spatial(node, name, count, 1, 1) for name in ("strides", "dilations"))
@@ -145,7 +145,7 @@ def _named(call: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]
 
 
 def _call(
-    node: Node,
+    node: BoundNode,
     function: Callable[..., Any],
     given: dict[str, Value | None],
     shape: tuple[int, ...],
@@ -157,7 +157,7 @@ def _call(
     return node.tracer.apply(_named(function, list(there)), list(there.values()), shape, element=element, **options)
 
 
-def convolution(node: Node) -> list[Value]:
+def convolution(node: BoundNode) -> list[Value]:
     """Conv."""
     x, w, bias = node.input(0), node.input(1), node.optional(2)
     found = windows(node, x, window_of(node, x, w))
@@ -168,13 +168,13 @@ def convolution(node: Node) -> list[Value]:
     return [_call(node, dml.convolution, {"x": x, "filter": w, "bias": bias}, shape, **options)]
 
 
-def _exact(node: Node, x: Parts, w: Parts, found: Windows) -> Value:
+def _exact(node: BoundNode, x: Parts, w: Parts, found: Windows) -> Value:
     given = {"input_zero_point": x.zero, "filter_zero_point": given_zero(w)}
     return _of_integers(node, dml.convolution_integer, x.numbers, w.numbers, given, found, INT32)
 
 
 def _of_integers(
-    node: Node,
+    node: BoundNode,
     function: Callable[..., Any],
     x: Value,
     w: Value,
@@ -206,7 +206,7 @@ def _of_integers(
     return transposed_to(node, volumes, [0, 2, 1, *range(3, len(volumes.shape))])
 
 
-def transposed(node: Node) -> list[Value]:
+def transposed(node: BoundNode) -> list[Value]:
     """ConvTranspose."""
     x, w = node.input(0), node.input(1)
     size = window_of(node, x, w)
@@ -244,7 +244,7 @@ def transposed(node: Node) -> list[Value]:
     return [_call(node, dml.convolution, {"x": x, "filter": w, "bias": node.optional(2)}, shape, **options)]
 
 
-def convolution_integer(node: Node) -> list[Value]:
+def convolution_integer(node: BoundNode) -> list[Value]:
     """ConvInteger."""
     x, w = node.input(0), node.input(1)
     found = windows(node, x, window_of(node, x, w))
@@ -252,7 +252,7 @@ def convolution_integer(node: Node) -> list[Value]:
     return [_of_integers(node, dml.convolution_integer, x, w, given, found, INT32)]
 
 
-def convolution_quantised(node: Node) -> list[Value]:
+def convolution_quantised(node: BoundNode) -> list[Value]:
     """QLinearConv."""
     x, w, zero = node.input(0), node.input(3), node.input(7)
     found = windows(node, x, window_of(node, x, w))
@@ -268,7 +268,12 @@ def convolution_quantised(node: Node) -> list[Value]:
 
 
 def _pool(
-    node: Node, x: Value, found: Windows, function: Callable[..., Any], element: ElementType | None = None, **more: Any
+    node: BoundNode,
+    x: Value,
+    found: Windows,
+    function: Callable[..., Any],
+    element: ElementType | None = None,
+    **more: Any,
 ) -> Value:
     """A pooling, which has at least two spatial dimensions."""
     added = max(2 - len(found.size), 0)
@@ -280,7 +285,7 @@ def _pool(
     return node.tracer.reshape(made, (*x.shape[:2], *found.counts))
 
 
-def average_pool(node: Node) -> list[Value]:
+def average_pool(node: BoundNode) -> list[Value]:
     """AveragePool; what lies past the padding, as ceil_mode has it, is never counted."""
     x = node.input(0)
     found = windows(node, x, window_of(node, x))
@@ -294,14 +299,14 @@ def average_pool(node: Node) -> list[Value]:
     return [_pool(node, x, found, dml.average_pooling1, include_padding=includes)]
 
 
-def lp_pool(node: Node) -> list[Value]:
+def lp_pool(node: BoundNode) -> list[Value]:
     """LpPool."""
     x = node.input(0)
     power = node.integer("p", 2) if node.version > 1 else int(node.real("p"))
     return [_pool(node, x, windows(node, x, window_of(node, x)), dml.lp_pooling1, p=power)]
 
 
-def max_pool(node: Node) -> list[Value]:
+def max_pool(node: BoundNode) -> list[Value]:
     """MaxPool, with the places of what is largest where they are asked for."""
     x = node.input(0)
     found = windows(node, x, window_of(node, x))
@@ -316,7 +321,7 @@ def max_pool(node: Node) -> list[Value]:
     return results
 
 
-def _stored(node: Node, indices: Value, shape: tuple[int, ...]) -> Value:
+def _stored(node: BoundNode, indices: Value, shape: tuple[int, ...]) -> Value:
     """Indices that count row by row, or with a storage_order of 1 column by column, of images."""
     if "storage_order" not in node.rules.attributes or not node.integer("storage_order", 0) or len(shape) == 3:
         return indices
@@ -329,23 +334,23 @@ def _stored(node: Node, indices: Value, shape: tuple[int, ...]) -> Value:
     return compute(node, dml.add, compute(node, dml.subtract, indices, inside), turned)
 
 
-def global_pool(function: ReduceFunction) -> Callable[[Node], list[Value]]:
+def global_pool(function: ReduceFunction) -> Callable[[BoundNode], list[Value]]:
     """GlobalAveragePool and GlobalMaxPool: a reduction of what is spatial."""
 
-    def lower(node: Node) -> list[Value]:
+    def lower(node: BoundNode) -> list[Value]:
         x = _image(node)
         return [reduce(node, x, function, list(range(2, len(x.shape))))]
 
     return lower
 
 
-def _image(node: Node) -> Value:
+def _image(node: BoundNode) -> Value:
     x = node.input(0)
     node.check_rank("X", x, least=3)
     return x
 
 
-def global_lp_pool(node: Node) -> list[Value]:
+def global_lp_pool(node: BoundNode) -> list[Value]:
     """GlobalLpPool."""
     x = _image(node)
     power = node.integer("p", 2) if node.version > 1 else int(node.real("p"))
@@ -356,7 +361,7 @@ def global_lp_pool(node: Node) -> list[Value]:
     return [_pool(node, x, Windows(size, one, one, zero, zero, one, zero), dml.lp_pooling1, p=power)]
 
 
-def max_unpool(node: Node) -> list[Value]:
+def max_unpool(node: BoundNode) -> list[Value]:
     """MaxUnpool."""
     x, indices = node.input(0), node.input(1)
     size = window_of(node, x)

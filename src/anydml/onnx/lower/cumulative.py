@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anydml.onnx.element_types import ElementType
-    from anydml.onnx.lower.node import Node
+    from anydml.onnx.lower.bound_node import BoundNode
     from anydml.onnx.lower.values import Value
 
 
-def cum_sum(node: Node) -> list[Value]:
+def cum_sum(node: BoundNode) -> list[Value]:
     """CumSum."""
     return [_running(node, dml.cumulative_summation)]
 
 
-def cum_prod(node: Node) -> list[Value]:
+def cum_prod(node: BoundNode) -> list[Value]:
     """CumProd."""
     return [_running(node, dml.cumulative_product)]
 
 
-def _running(node: Node, function: Callable[..., Any]) -> Value:
+def _running(node: BoundNode, function: Callable[..., Any]) -> Value:
     data, axis = node.input(0), node.input(1).ints("axis")
     if len(axis) != 1:
         node.refuse("axis", "axis must be one number", value=len(axis))
@@ -39,7 +39,7 @@ def _running(node: Node, function: Callable[..., Any]) -> Value:
     return node.tracer.apply(function, [data], data.shape, number, direction, exclusive, allow_float64=True)
 
 
-def reverse_sequence(node: Node) -> list[Value]:
+def reverse_sequence(node: BoundNode) -> list[Value]:
     """ReverseSequence: in each batch, as much of the time axis as its length says, from the last to the first.
 
     A length outside 0 .. the axis's size is refused, as ONNX Runtime does: DirectML takes it for all of the axis.
@@ -58,7 +58,7 @@ def reverse_sequence(node: Node) -> list[Value]:
 
 
 def within(
-    node: Node, lengths: Value, most: int, element: ElementType, what: str = "sequence_lens", said: str = ""
+    node: BoundNode, lengths: Value, most: int, element: ElementType, what: str = "sequence_lens", said: str = ""
 ) -> Value:
     """The lengths of sequences, which must lie in 0 .. the most, of an unsigned type of as many bits.
 
@@ -92,7 +92,7 @@ def within(
 
 
 def _reverse(
-    node: Node, data: Value, lengths: Value, time: int, sizes: tuple[int, ...], strides: tuple[int, ...]
+    node: BoundNode, data: Value, lengths: Value, time: int, sizes: tuple[int, ...], strides: tuple[int, ...]
 ) -> Value:
     """DirectML's lengths have the sizes of the data, and no sign: ONNX's are read so, each as often as it is needed."""
 

@@ -9,22 +9,22 @@ import anydml as dml
 from anydml.core.enums import DataType, DepthSpaceOrder, PaddingMode
 from anydml.core.memory import packed_strides
 from anydml.onnx.element_types import DOUBLE, UINT64, element_of, read_element_type
-from anydml.onnx.library import TensorProto
 from anydml.onnx.lower.elementwise import compute
 from anydml.onnx.lower.slicing import take
 from anydml.onnx.lower.values import Value
+from anydml.onnx.protobuf import ELEMENT_NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.onnx.element_types import ElementType
-    from anydml.onnx.lower.node import Node
+    from anydml.onnx.lower.bound_node import BoundNode
 
 
 # Transpose, Expand, Concat, Cast, CastLike and BitCast
 
 
-def transpose(node: Node) -> list[Value]:
+def transpose(node: BoundNode) -> list[Value]:
     """Transpose: a view at other strides, copied where nothing reads it so."""
     data = node.input(0)
     rank = len(data.shape)
@@ -35,13 +35,13 @@ def transpose(node: Node) -> list[Value]:
     return [transposed(node, data, order)]
 
 
-def transposed(node: Node, data: Value, order: Sequence[int] = (1, 0)) -> Value:
+def transposed(node: BoundNode, data: Value, order: Sequence[int] = (1, 0)) -> Value:
     """A tensor with its dimensions in another order; a matrix, if nothing is said, transposed."""
     strides = packed_strides(data.shape)
     return node.tracer.restride(data, tuple(data.shape[k] for k in order), tuple(strides[k] for k in order))
 
 
-def expand(node: Node) -> list[Value]:
+def expand(node: BoundNode) -> list[Value]:
     """Expand: a view that repeats elements, with strides of 0."""
     data, wanted = node.input(0), node.sizes(1, "shape")
     rank = max(len(data.shape), len(wanted))
@@ -52,24 +52,24 @@ def expand(node: Node) -> list[Value]:
     return [spread(node, data, tuple(b if a == 1 else a for a, b in zip(have, want, strict=True)))]
 
 
-def spread(node: Node, data: Value, shape: tuple[int, ...]) -> Value:
+def spread(node: BoundNode, data: Value, shape: tuple[int, ...]) -> Value:
     """A tensor repeated to a shape that NumPy would broadcast it to."""
     have = (1,) * (len(shape) - len(data.shape)) + data.shape
     strides = [0 if a == 1 else stride for a, stride in zip(have, packed_strides(have), strict=True)]
     return node.tracer.restride(data, shape, tuple(strides))
 
 
-def concat_default(node: Node) -> list[Value]:
+def concat_default(node: BoundNode) -> list[Value]:
     """Concat of opset 1, where the axis is 1 unless it is given."""
     return [_concat(node, node.integer("axis", 1))]
 
 
-def concat(node: Node) -> list[Value]:
+def concat(node: BoundNode) -> list[Value]:
     """Concat from opset 4 on."""
     return [_concat(node, node.integer("axis"))]
 
 
-def _concat(node: Node, given: int) -> Value:
+def _concat(node: BoundNode, given: int) -> Value:
     parts = node.inputs
     first = parts[0]
     axis = node.axis(given, len(first.shape))
@@ -86,25 +86,25 @@ def _concat(node: Node, given: int) -> Value:
     return full[0] if len(full) == 1 else node.tracer.apply_to_list(dml.join, full, shape, axis)
 
 
-def cast_by_name(node: Node) -> list[Value]:
+def cast_by_name(node: BoundNode) -> list[Value]:
     """Cast of opset 1, where the type is a name."""
     name = node.text("to")
-    if name not in TensorProto.DataType.keys():  # noqa: SIM118 - protobuf's, which is no dict
+    if name not in ELEMENT_NUMBERS:
         node.refuse("to", "to must be the name of an element type", value=name)
-    return [convert(node, node.input(0), read_element_type(TensorProto.DataType.Value(name), node.label, "to"))]
+    return [convert(node, node.input(0), read_element_type(ELEMENT_NUMBERS[name], node.label, "to"))]
 
 
-def cast(node: Node) -> list[Value]:
+def cast(node: BoundNode) -> list[Value]:
     """Cast from opset 6 on; what `saturate` and `round_mode` say is of types that DirectML lacks."""
     return [convert(node, node.input(0), read_element_type(node.integer("to"), node.label, "to"))]
 
 
-def cast_like(node: Node) -> list[Value]:
+def cast_like(node: BoundNode) -> list[Value]:
     """CastLike: a cast to another tensor's type."""
     return [convert(node, node.input(0), node.input(1).element)]
 
 
-def bit_cast(node: Node) -> list[Value]:
+def bit_cast(node: BoundNode) -> list[Value]:
     """BitCast: the same memory, read as another type."""
     data, element = node.input(0), read_element_type(node.integer("to"), node.label, "to")
     bits = 8 * data.element.held.itemsize
@@ -114,12 +114,12 @@ def bit_cast(node: Node) -> list[Value]:
     return [retyped(node, data, element)]
 
 
-def retyped(node: Node, data: Value, element: ElementType) -> Value:
+def retyped(node: BoundNode, data: Value, element: ElementType) -> Value:
     """The same memory as another type of as many bits."""
     return data.retyped(element) if data.is_known else node.tracer.reshape(data, data.shape).retyped(element)
 
 
-def convert(node: Node, data: Value, element: ElementType) -> Value:
+def convert(node: BoundNode, data: Value, element: ElementType) -> Value:
     """Every element as a number of another type; a boolean is what is not 0."""
     if data.element == element:
         return data
@@ -132,7 +132,7 @@ def convert(node: Node, data: Value, element: ElementType) -> Value:
     return node.tracer.apply(dml.cast, [data], data.shape, element.data_type, element=element)
 
 
-def _halves(node: Node, data: Value, element: ElementType) -> Value:
+def _halves(node: BoundNode, data: Value, element: ElementType) -> Value:
     """Numbers of 4 bits: the lowest of whole numbers, as ONNX casts floats to them too."""
     whole, byte = element_of(element.data_type), element_of(DataType.UINT8)
     if data.element.data_type.is_float:
@@ -144,7 +144,7 @@ def _halves(node: Node, data: Value, element: ElementType) -> Value:
     return retyped(node, bits, element)
 
 
-def _truths(node: Node, data: Value) -> Value:
+def _truths(node: BoundNode, data: Value) -> Value:
     if data.element.data_type is DataType.FLOAT64:  # which LOGICAL_EQUALS lacks: without its sign 0.0 is 64 zeros
         bits = retyped(node, data, UINT64)
         data = compute(node, dml.bit_and, bits, Value.of(UINT64, 2**63 - 1))
@@ -160,10 +160,10 @@ _ORDERS = {"DCR": DepthSpaceOrder.DEPTH_COLUMN_ROW, "CRD": DepthSpaceOrder.COLUM
 _FAR = 2**31 - 1
 
 
-def pad_by_attributes(name: str) -> Callable[[Node], list[Value]]:
+def pad_by_attributes(name: str) -> Callable[[BoundNode], list[Value]]:
     """Pad below opset 11: paddings are an attribute, which is called otherwise in opset 1, and so is the value."""
 
-    def lower(node: Node) -> list[Value]:
+    def lower(node: BoundNode) -> list[Value]:
         given = node.integers(name)
         if given is None:
             node.refuse(name, f"{name} must be given")
@@ -172,7 +172,7 @@ def pad_by_attributes(name: str) -> Callable[[Node], list[Value]]:
     return lower
 
 
-def pad(node: Node) -> list[Value]:
+def pad(node: BoundNode) -> list[Value]:
     """Pad from opset 11 on: paddings are an input, of some axes or all."""
     data, value = node.input(0), node.one_number(2, "constant_value")
     number = 0 if value is None else value.values("constant_value").reshape(-1)[0].item()
@@ -181,7 +181,7 @@ def pad(node: Node) -> list[Value]:
     return [_pad(node, node.numbers(1, "pads"), number, axes)]
 
 
-def _pad(node: Node, given: Sequence[int], number: float, axes: Sequence[int]) -> Value:
+def _pad(node: BoundNode, given: Sequence[int], number: float, axes: Sequence[int]) -> Value:
     data = node.input(0)
     if len(given) != 2 * len(axes):
         rule = f"pads must have {2 * len(axes)} numbers, two for each axis"
@@ -194,7 +194,7 @@ def _pad(node: Node, given: Sequence[int], number: float, axes: Sequence[int]) -
     return _padded(node, pads, mode, number)
 
 
-def center_crop_pad(node: Node) -> list[Value]:
+def center_crop_pad(node: BoundNode) -> list[Value]:
     """CenterCropPad: the middle of a tensor, or zeros around it; of an odd number one more at the end."""
     shape, rank = node.input(0).shape, len(node.input(0).shape)
     given = node.integers("axes")
@@ -210,7 +210,7 @@ def center_crop_pad(node: Node) -> list[Value]:
     return [_padded(node, pads, PaddingMode.CONSTANT, 0)]
 
 
-def _padded(node: Node, pads: Sequence[Sequence[int]], mode: PaddingMode, number: float) -> Value:
+def _padded(node: BoundNode, pads: Sequence[Sequence[int]], mode: PaddingMode, number: float) -> Value:
     data = node.input(0)
     whole = tuple(size + sum(ends) for size, ends in zip(data.shape, pads, strict=True))
     beyond = [size < -min(ends) for size, ends in zip(data.shape, pads, strict=True)]
@@ -233,7 +233,7 @@ def _padded(node: Node, pads: Sequence[Sequence[int]], mode: PaddingMode, number
     return node.tracer.apply(dml.padding1, [data], shape, tuple(low), tuple(high), mode, **options)
 
 
-def _cropped(node: Node, data: Value, pads: Sequence[Sequence[int]]) -> Value:
+def _cropped(node: BoundNode, data: Value, pads: Sequence[Sequence[int]]) -> Value:
     """The rest of a tensor after paddings below 0."""
     first = [max(-low, 0) for low, _ in pads]
     last = [max(-high, 0) for _, high in pads]
@@ -243,7 +243,7 @@ def _cropped(node: Node, data: Value, pads: Sequence[Sequence[int]]) -> Value:
     return take(node, data, first, count, [1] * len(count)) if tuple(count) != data.shape else data
 
 
-def tile(node: Node) -> list[Value]:
+def tile(node: BoundNode) -> list[Value]:
     """Tile: of DOUBLE, which TILE lacks, its bits."""
     data, repeats = node.input(0), node.numbers(1, "repeats")
     if len(repeats) != len(data.shape) or any(repeat < 0 for repeat in repeats):
@@ -252,7 +252,7 @@ def tile(node: Node) -> list[Value]:
     return [_tiled(node, data, repeats)]
 
 
-def tile_along_axis(node: Node) -> list[Value]:
+def tile_along_axis(node: BoundNode) -> list[Value]:
     """Tile of opset 1: so many tiles along one axis."""
     data = node.input(0)
     tiles, axis = (node.numbers(k, name, may_be_scalar=True) for k, name in ((1, "tiles"), (2, "axis")))
@@ -263,7 +263,7 @@ def tile_along_axis(node: Node) -> list[Value]:
     return [_tiled(node, data, repeats)]
 
 
-def _tiled(node: Node, data: Value, repeats: Sequence[int]) -> Value:
+def _tiled(node: BoundNode, data: Value, repeats: Sequence[int]) -> Value:
     shape = tuple(size * repeat for size, repeat in zip(data.shape, repeats, strict=True))
     if shape == data.shape:
         return data
@@ -272,7 +272,7 @@ def _tiled(node: Node, data: Value, repeats: Sequence[int]) -> Value:
     return retyped(node, found, DOUBLE) if data.element is DOUBLE else found
 
 
-def depth_to_space(node: Node) -> list[Value]:
+def depth_to_space(node: BoundNode) -> list[Value]:
     """DepthToSpace."""
     (n, c, h, w), block = _blocks(node)
     if c % block**2:
@@ -280,7 +280,7 @@ def depth_to_space(node: Node) -> list[Value]:
     return _in_blocks(node, dml.depth_to_space1, (n, c // block**2, h * block, w * block), block)
 
 
-def space_to_depth(node: Node) -> list[Value]:
+def space_to_depth(node: BoundNode) -> list[Value]:
     """SpaceToDepth."""
     (n, c, h, w), block = _blocks(node)
     if h % block or w % block:
@@ -288,7 +288,7 @@ def space_to_depth(node: Node) -> list[Value]:
     return _in_blocks(node, dml.space_to_depth1, (n, c * block**2, h // block, w // block), block)
 
 
-def _blocks(node: Node) -> tuple[Sequence[int], int]:
+def _blocks(node: BoundNode) -> tuple[Sequence[int], int]:
     data, block = node.input(0), node.integer("blocksize")
     node.check_rank("input", data, 4)
     if not 1 <= block < 2**16:
@@ -296,12 +296,12 @@ def _blocks(node: Node) -> tuple[Sequence[int], int]:
     return data.shape, block
 
 
-def _in_blocks(node: Node, function: Callable[..., Any], shape: tuple[int, ...], block: int) -> list[Value]:
+def _in_blocks(node: BoundNode, function: Callable[..., Any], shape: tuple[int, ...], block: int) -> list[Value]:
     order = _ORDERS[node.one_of("mode", _ORDERS, "DCR")]
     return [node.tracer.apply(function, [node.input(0)], shape, block, order)]
 
 
-def triangle(node: Node) -> list[Value]:
+def triangle(node: BoundNode) -> list[Value]:
     """Trilu: what lies on one side of a diagonal, and zeros."""
     x, offset = node.input(0), node.one_number(1, "k")
     node.check_rank("input", x, least=2)
@@ -312,7 +312,7 @@ def triangle(node: Node) -> list[Value]:
     return [node.tracer.apply(dml.diagonal_matrix1, [flat], flat.shape, begin, end, 0).reshaped(x.shape)]
 
 
-def eye_like(node: Node) -> list[Value]:
+def eye_like(node: BoundNode) -> list[Value]:
     """EyeLike: ones on a diagonal of a matrix of another's shape."""
     like, k = node.input(0), node.integer("k")
     node.check_rank("input", like, 2)
@@ -321,7 +321,7 @@ def eye_like(node: Node) -> list[Value]:
     return [node.tracer.fill(dml.diagonal_matrix, element, like.shape, offset, 1.0)]
 
 
-def columns_to_image(node: Node) -> list[Value]:
+def columns_to_image(node: BoundNode) -> list[Value]:
     """Col2Im: windows summed into a tensor."""
     x, image, block = node.input(0), node.sizes(1, "image_shape"), node.sizes(2, "block_shape")
     count = len(image)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.onnx.element_types import ElementType
-    from anydml.onnx.lower.node import Node
+    from anydml.onnx.lower.bound_node import BoundNode
     from anydml.onnx.lower.values import Value
 
 _FIRST_WITH_NUMPY_BROADCASTING = 7
@@ -59,7 +59,7 @@ def is_one_to_one(cls: type[ElementWise], kind: str, version: int) -> bool:
     return needed <= names <= parameters_of(cls).keys()
 
 
-def one_to_one(node: Node) -> list[Value]:
+def one_to_one(node: BoundNode) -> list[Value]:
     """A node that is one operator: its FLOAT attributes are the operator's."""
     cls = operator_of(node.kind)
     assert cls is not None  # noqa: S101 - for type checkers: nothing else is lowered so
@@ -71,7 +71,7 @@ def one_to_one(node: Node) -> list[Value]:
 
 
 def compute(
-    node: Node, function: Callable[..., Any], *values: Value, element: ElementType | None = None, **options: Any
+    node: BoundNode, function: Callable[..., Any], *values: Value, element: ElementType | None = None, **options: Any
 ) -> Value:
     """The result of an element-wise function for tensors that NumPy would broadcast.
 
@@ -88,12 +88,12 @@ def compute(
     return node.tracer.apply(function, values, shape, element=kind, **options)
 
 
-def broadcast(node: Node, values: Sequence[Value]) -> tuple[int, ...]:
+def broadcast(node: BoundNode, values: Sequence[Value]) -> tuple[int, ...]:
     """The shape of tensors that NumPy would broadcast."""
     return common_shape(node, *(value.shape for value in values))
 
 
-def common_shape(node: Node, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+def common_shape(node: BoundNode, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     """NumPy's common shape of several."""
     whole = [1] * max(map(len, shapes), default=0)
     for shape in shapes:
@@ -105,7 +105,7 @@ def common_shape(node: Node, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(whole)
 
 
-def operands(node: Node) -> list[Value]:
+def operands(node: BoundNode) -> list[Value]:
     """The inputs of a node, shaped for NumPy's broadcasting, which ONNX has from opset 7 on."""
     values = node.inputs
     if node.version >= _FIRST_WITH_NUMPY_BROADCASTING or len(values) != 2:

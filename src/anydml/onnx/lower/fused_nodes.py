@@ -6,19 +6,24 @@ products and convolutions with what follows them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from anydml.core.enums import DataType
 from anydml.onnx.element_types import FLOAT, element_of
-from anydml.onnx.library import TensorProto, make_node, node_rules
-from anydml.onnx.lower.node import Node
+from anydml.onnx.ir import make_node
+from anydml.onnx.library import node_rules
+from anydml.onnx.lower.bound_node import BoundNode
 from anydml.onnx.lower.values import Value
+from anydml.onnx.protobuf import ELEMENT_NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    Lowering = Callable[[Node], Sequence[Value | None]]
-    Body = Callable[[Node, "Maker"], Sequence[Value | None]]
+    from anydml.onnx.ir import Node
+
+    Lowering = Callable[[BoundNode], Sequence[Value | None]]
+    Body = Callable[[BoundNode, "Maker"], Sequence[Value | None]]
 
 _VERSION = 17
 """The opset of the nodes that they become."""
@@ -28,7 +33,7 @@ _WORD, _LONG = element_of(DataType.INT32), element_of(DataType.INT64)
 class Maker:
     """Lowers the nodes that one node stands for."""
 
-    def __init__(self, node: Node, find: Callable[[str, int], Lowering | None]) -> None:
+    def __init__(self, node: BoundNode, find: Callable[[str, int], Lowering | None]) -> None:
         self._node, self._find = node, find
 
     def __call__(self, kind: str, *inputs: Value | None, version: int = _VERSION, **attributes: Any) -> Value:
@@ -41,13 +46,13 @@ class Maker:
         rules = node_rules(kind, version)
         assert rules is not None  # noqa: S101 - for type checkers: it is one of ONNX's own
         made = make_node(kind, ["" if value is None else "x" for value in inputs], ["y"])
-        made.attribute.extend(each for each in self._node.proto.attribute if each.name in rules.attributes)
-        return self._lower(made, version, inputs)
+        own = tuple(each for each in self._node.origin.attribute if each.name in rules.attributes)
+        return self._lower(replace(made, attribute=own), version, inputs)
 
-    def _lower(self, proto: Any, version: int, inputs: Sequence[Value | None]) -> Value:
-        lowering = self._find(str(proto.op_type), version)
+    def _lower(self, made: Node, version: int, inputs: Sequence[Value | None]) -> Value:
+        lowering = self._find(made.op_type, version)
         assert lowering is not None  # noqa: S101 - for type checkers: a test has a node of each type
-        found = lowering(Node(proto, version, inputs, self._node.tracer))[0]
+        found = lowering(BoundNode(made, version, inputs, self._node.tracer))[0]
         assert found is not None  # noqa: S101 - for type checkers: it is asked for
         return found
 
@@ -55,12 +60,12 @@ class Maker:
 # Of 8-bit numbers
 
 
-def _opened(node: Node, make: Maker, first: int) -> Value:
+def _opened(node: BoundNode, make: Maker, first: int) -> Value:
     """The numbers that an input and the scale and zero point after it stand for."""
     return make("DequantizeLinear", node.input(first), node.input(first + 1), node.optional(first + 2))
 
 
-def _closed(node: Node, make: Maker, found: Value, scale: Value, zero: Value | None) -> list[Value]:
+def _closed(node: BoundNode, make: Maker, found: Value, scale: Value, zero: Value | None) -> list[Value]:
     like = node.input(0).element if zero is None else zero.element
     return [make("QuantizeLinear", found, scale, Value.of(like, 0) if zero is None else zero)]
 
@@ -68,7 +73,7 @@ def _closed(node: Node, make: Maker, found: Value, scale: Value, zero: Value | N
 def quantised(kind: str, count: int) -> Body:
     """A node of that many tensors, each with a scale and a zero point, as is the result."""
 
-    def lower(node: Node, make: Maker) -> list[Value]:
+    def lower(node: BoundNode, make: Maker) -> list[Value]:
         version = min(node.integer("opset", _VERSION), _VERSION) if "opset" in node.rules.attributes else _VERSION
         inputs = [_channels_second(node, make, _opened(node, make, 3 * i)) for i in range(count)]
         found = _channels_last(node, make, make.like(kind, *inputs, version=version))
@@ -77,18 +82,18 @@ def quantised(kind: str, count: int) -> Body:
     return lower
 
 
-def _has_channels_last(node: Node) -> bool:
+def _has_channels_last(node: BoundNode) -> bool:
     """Whether an image's channels are its last dimension: as the attribute says, or the type that has no other way."""
     return bool(node.integer("channels_last")) if "channels_last" in node.rules.attributes else "Nhwc" in node.kind
 
 
-def _channels_second(node: Node, make: Maker, image: Value) -> Value:
+def _channels_second(node: BoundNode, make: Maker, image: Value) -> Value:
     """An image as ONNX has it, with its channels after the batch."""
     count = len(image.shape)
     return make("Transpose", image, perm=[0, count - 1, *range(1, count - 1)]) if _has_channels_last(node) else image
 
 
-def _channels_last(node: Node, make: Maker, image: Value) -> Value:
+def _channels_last(node: BoundNode, make: Maker, image: Value) -> Value:
     """An image of ONNX's as the node has it."""
     return make("Transpose", image, perm=[0, *range(2, len(image.shape)), 1]) if _has_channels_last(node) else image
 
@@ -96,27 +101,27 @@ def _channels_last(node: Node, make: Maker, image: Value) -> Value:
 def on_image(kind: str) -> Body:
     """A node of ONNX's whose first input may have its channels last, as has its result then."""
 
-    def lower(node: Node, make: Maker) -> list[Value]:
+    def lower(node: BoundNode, make: Maker) -> list[Value]:
         image = _channels_second(node, make, node.input(0))
-        others = [node.optional(i) for i in range(1, len(node.proto.input))]
+        others = [node.optional(i) for i in range(1, node.input_count)]
         return [_channels_last(node, make, make.like(kind, image, *others))]
 
     return lower
 
 
-def concat(node: Node, make: Maker) -> list[Value]:
+def concat(node: BoundNode, make: Maker) -> list[Value]:
     """QLinearConcat: the result's scale and zero point come first."""
-    parts = [_opened(node, make, i) for i in range(2, len(node.proto.input), 3)]
+    parts = [_opened(node, make, i) for i in range(2, node.input_count, 3)]
     return _closed(node, make, make.like("Concat", *parts), node.input(0), node.input(1))
 
 
-def where(node: Node, make: Maker) -> list[Value]:
+def where(node: BoundNode, make: Maker) -> list[Value]:
     """QLinearWhere: a condition, and two tensors."""
     found = make("Where", node.input(0), _opened(node, make, 1), _opened(node, make, 4))
     return _closed(node, make, found, node.input(7), node.optional(8))
 
 
-def gemm(node: Node, make: Maker) -> list[Value]:
+def gemm(node: BoundNode, make: Maker) -> list[Value]:
     """QGemm: an exact product, to which whole numbers are added; then scaled, and quantised where it says how."""
     a, b = (_turned(node, make, node.input(i), name) for i, name in ((0, "transA"), (3, "transB")))
     total = make("MatMulInteger", a, b, node.optional(2), node.optional(5))
@@ -133,7 +138,7 @@ def _product(
     """An exact product, scaled, and a bias; of FLOAT16 scales, computed in FLOAT32."""
     is_row = len(a.shape) == 1  # whose result has no dimension that scales of several matrices have
     rows = make("Unsqueeze", a, Value.of(_LONG, [0])) if is_row else a
-    kind = int(TensorProto.DataType.Value(scales[0].element.name))
+    kind = ELEMENT_NUMBERS[scales[0].element.name]
     scale = make("Mul", *(make("Cast", each, to=1) for each in scales))
     found = make("Mul", make("Cast", make("MatMulInteger", rows, b, *zeros), to=1), scale)
     found = make("Squeeze", found, Value.of(_LONG, [-2])) if is_row else found
@@ -141,14 +146,14 @@ def _product(
     return [make("Cast", whole, to=kind)]
 
 
-def matmul_to_float(node: Node, make: Maker) -> list[Value]:
+def matmul_to_float(node: BoundNode, make: Maker) -> list[Value]:
     """MatMulIntegerToFloat."""
     scales, zeros = (node.input(2), node.input(3)), (node.optional(4), node.optional(5))
     bias = _by_column(node, 6, node.input(1).shape[-1] if node.input(1).shape else 1)
     return _product(make, node.input(0), node.input(1), scales, zeros, bias)
 
 
-def matmul_dynamic(node: Node, make: Maker) -> list[Value]:
+def matmul_dynamic(node: BoundNode, make: Maker) -> list[Value]:
     """DynamicQuantizeMatMul: rounded to 8 bits first, by the least and the largest number, as DynamicQuantizeLinear."""
     x, none = node.input(0), Value.of(FLOAT, 0)
     low = make("Min", make("ReduceMin", x, keepdims=0), none)
@@ -166,7 +171,7 @@ def matmul_dynamic(node: Node, make: Maker) -> list[Value]:
 # With what follows
 
 
-def _turned(node: Node, make: Maker, value: Value, name: str) -> Value:
+def _turned(node: BoundNode, make: Maker, value: Value, name: str) -> Value:
     """A matrix, or several, transposed where the attribute says so."""
     count = len(value.shape)
     if not node.integer(name, 0) or count < 2:
@@ -174,7 +179,7 @@ def _turned(node: Node, make: Maker, value: Value, name: str) -> Value:
     return make("Transpose", value, perm=[*range(count - 2), count - 1, count - 2])
 
 
-def matmul(node: Node, make: Maker) -> list[Value]:
+def matmul(node: BoundNode, make: Maker) -> list[Value]:
     """FusedMatMul, and TransposeMatMul, its older name: transposed, and times alpha."""
     if any(name in node.rules.attributes and node.integer(name, 0) for name in ("transBatchA", "transBatchB")):
         node.unsupported("transBatchA", "transBatchA and transBatchB are not supported")
@@ -190,7 +195,7 @@ _FOLLOWS: dict[str, tuple[str, ...]] = {
 """Activations that may follow, and what their numbers are called; of Clip they are inputs."""
 
 
-def _followed(node: Node, make: Maker, found: Value, numbers: Sequence[float]) -> Value:
+def _followed(node: BoundNode, make: Maker, found: Value, numbers: Sequence[float]) -> Value:
     kind = node.text("activation")
     if kind not in _FOLLOWS or len(numbers) < len(_FOLLOWS[kind]):
         known = ", ".join(filter(None, _FOLLOWS))
@@ -203,7 +208,7 @@ def _followed(node: Node, make: Maker, found: Value, numbers: Sequence[float]) -
     return make(kind, found, **named) if kind else found
 
 
-def convolution(node: Node, make: Maker) -> list[Value]:
+def convolution(node: BoundNode, make: Maker) -> list[Value]:
     """FusedConv: a tensor may be added before the activation."""
     found = make.like("Conv", node.input(0), node.input(1), node.optional(2))
     if (other := node.optional(3)) is not None:
@@ -211,28 +216,28 @@ def convolution(node: Node, make: Maker) -> list[Value]:
     return [_followed(node, make, found, node.reals("activation_params") if node.has("activation_params") else ())]
 
 
-def gemm_followed(node: Node, make: Maker) -> list[Value]:
+def gemm_followed(node: BoundNode, make: Maker) -> list[Value]:
     """FusedGemm."""
     found = make.like("Gemm", node.input(0), node.input(1), node.optional(2))
     return [_followed(node, make, found, _numbers(node))]
 
 
-def matmul_followed(node: Node, make: Maker) -> list[Value]:
+def matmul_followed(node: BoundNode, make: Maker) -> list[Value]:
     """FusedMatMulActivation."""
     return [_followed(node, make, matmul(node, make)[0], _numbers(node))]
 
 
-def _numbers(node: Node) -> list[float]:
+def _numbers(node: BoundNode) -> list[float]:
     """An activation's numbers that are given."""
     return [node.real(name) for name in ("activation_alpha", "activation_beta") if node.has(name)]
 
 
-def bias_add(node: Node, make: Maker) -> list[Value]:
+def bias_add(node: BoundNode, make: Maker) -> list[Value]:
     """BiasAdd: a bias and a tensor are added."""
     return [make("Add", make("Add", node.input(0), node.input(1)), node.input(2))]
 
 
-def bias_split_gelu(node: Node, make: Maker) -> list[Value]:
+def bias_split_gelu(node: BoundNode, make: Maker) -> list[Value]:
     """BiasSplitGelu: of a sum one half of each row times the Gelu of the other."""
     total = make("Add", node.input(0), node.input(1))
     size = total.shape[-1] // 2
@@ -243,12 +248,12 @@ def bias_split_gelu(node: Node, make: Maker) -> list[Value]:
     return [make("Mul", left, make("Gelu", right, version=20))]
 
 
-def group_norm(node: Node, make: Maker) -> list[Value]:
+def group_norm(node: BoundNode, make: Maker) -> list[Value]:
     """GroupNorm: channels last unless it is said otherwise, and times their sigmoid where that is asked for."""
     x, activation = node.input(0), node.integer("activation")
     if activation not in (0, 1):
         node.refuse("activation", "activation must be 0 or 1", value=activation)
-    kind = int(TensorProto.DataType.Value(x.element.name))
+    kind = ELEMENT_NUMBERS[x.element.name]
     by = (make("Cast", node.input(i), to=kind) for i in (1, 2))
     options = {"num_groups": node.integer("groups"), "epsilon": node.real("epsilon")}
     found = make("GroupNormalization", _channels_second(node, make, x), *by, version=21, **options)
@@ -256,7 +261,7 @@ def group_norm(node: Node, make: Maker) -> list[Value]:
     return [_channels_last(node, make, found)]
 
 
-def _by_column(node: Node, index: int, count: int) -> Value | None:
+def _by_column(node: BoundNode, index: int, count: int) -> Value | None:
     """An input that may be left out, of a number for each of so many columns."""
     found = node.optional(index)
     if found is not None:
@@ -267,7 +272,7 @@ def _by_column(node: Node, index: int, count: int) -> Value | None:
 def gelu(approximate: str) -> Body:
     """Gelu and BiasGelu, or FastGelu: of a tensor, or of the sum of two."""
 
-    def lower(node: Node, make: Maker) -> list[Value]:
+    def lower(node: BoundNode, make: Maker) -> list[Value]:
         bias = _by_column(node, 1, node.input(0).shape[-1] if node.input(0).shape else 1)
         whole = node.input(0) if bias is None else make("Add", node.input(0), bias)
         return [make("Gelu", whole, version=20, approximate=approximate)]
@@ -275,13 +280,13 @@ def gelu(approximate: str) -> Body:
     return lower
 
 
-def quick_gelu(node: Node, make: Maker) -> list[Value]:
+def quick_gelu(node: BoundNode, make: Maker) -> list[Value]:
     """QuickGelu: x · sigmoid(alpha·x)."""
     x = node.input(0)
     return [make("Mul", x, make("Sigmoid", make("Mul", x, Value.of(x.element, node.real("alpha")))))]
 
 
-def embedding(node: Node, make: Maker) -> list[Value | None]:
+def embedding(node: BoundNode, make: Maker) -> list[Value | None]:
     """EmbedLayerNormalization: embeddings of tokens, positions and segments, normalised; and how long each text is."""
     ids, segments, mask, places = node.input(0), node.optional(1), node.optional(7), node.optional(8)
     table = node.input(3)
@@ -305,7 +310,7 @@ def embedding(node: Node, make: Maker) -> list[Value | None]:
         total = make("Add", total, make("Gather", node.input(4), segments))
     normed = make("LayerNormalization", total, node.input(5), node.input(6), axis=-1, epsilon=node.real("epsilon"))
     lengths = None
-    if node.output_count > 1 and node.proto.output[1]:
+    if node.output_count > 1 and node.outputs[1]:
         zeros = Value.of(_WORD, [0] * ids.shape[0])
         lengths = zeros if mask is None else make("ReduceSum", mask, Value.of(_LONG, [1]), keepdims=0)
     return [normed, lengths, total]

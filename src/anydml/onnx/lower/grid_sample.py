@@ -21,7 +21,7 @@ from anydml.onnx.lower.values import Value
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from anydml.onnx.lower.node import Node
+    from anydml.onnx.lower.bound_node import BoundNode
 
 _MODES = {"linear": (0, 1), "bilinear": (0, 1), "nearest": (0,), "cubic": (-1, 0, 1, 2), "bicubic": (-1, 0, 1, 2)}
 """With the elements that go into a sample, from the last one at or before it on."""
@@ -29,7 +29,7 @@ _PADDINGS = ("zeros", "border", "reflection")
 _SHARPNESS = -0.75
 
 
-def affine_grid(node: Node) -> list[Value]:
+def affine_grid(node: BoundNode) -> list[Value]:
     """AffineGrid: the places of a tensor's elements, from -1 to 1 in each dimension, after an affine map."""
     theta, size = node.input(0), node.sizes(1, "size")
     count = len(size) - 2
@@ -62,12 +62,12 @@ class Taps(NamedTuple):
     inside: Value | None = None
     """Whether they are there; None where all are."""
 
-    def shaped(self, node: Node, change: Callable[..., tuple[int, ...]]) -> Taps:
+    def shaped(self, node: BoundNode, change: Callable[..., tuple[int, ...]]) -> Taps:
         """The same in shapes that are made of the sizes."""
         return Taps(*(part and node.tracer.reshape(part, change(*part.shape)) for part in self))  # type: ignore[arg-type]  # places are there
 
 
-def grid_sample(node: Node) -> list[Value]:
+def grid_sample(node: BoundNode) -> list[Value]:
     """GridSample: what a tensor has at places from -1 to 1 in each dimension, the last dimension's first."""
     x, grid = node.input(0), node.input(1)
     count = len(x.shape) - 2
@@ -97,7 +97,7 @@ def grid_sample(node: Node) -> list[Value]:
     return [convert(node, by_image(node, seen, shape), x.element)]
 
 
-def sampled(node: Node, x: Value, image: Value, taps: Sequence[Taps]) -> Value:
+def sampled(node: BoundNode, x: Value, image: Value, taps: Sequence[Taps]) -> Value:
     """The values of images at places, times the parts: a dimension of channels, then those of the places."""
     sizes, strides = x.shape[2:], packed_strides(x.shape[2:])
     area = math.prod(sizes)
@@ -119,7 +119,7 @@ def sampled(node: Node, x: Value, image: Value, taps: Sequence[Taps]) -> Value:
     return found
 
 
-def _products(node: Node, function: Callable[..., Any], several: Sequence[Value | None]) -> list[Value]:
+def _products(node: BoundNode, function: Callable[..., Any], several: Sequence[Value | None]) -> list[Value]:
     """One tensor of all that are there, if any is."""
     found: list[Value] = []
     for value in several:
@@ -128,13 +128,13 @@ def _products(node: Node, function: Callable[..., Any], several: Sequence[Value 
     return found
 
 
-def by_image(node: Node, found: Value, shape: tuple[int, ...]) -> Value:
+def by_image(node: BoundNode, found: Value, shape: tuple[int, ...]) -> Value:
     """A tensor of channels, then images, as one of images, then channels."""
     count, channels, rest = shape[0], shape[1], math.prod(shape[2:])
     return node.tracer.restride(found, (count, channels, rest), (rest, count * rest, 1)).reshaped(shape)
 
 
-def _taps(node: Node, place: Value, size: int, offsets: Sequence[int], padding: str, *, align: bool) -> Taps:
+def _taps(node: BoundNode, place: Value, size: int, offsets: Sequence[int], padding: str, *, align: bool) -> Taps:
     """The elements around places from -1 to 1, in a first dimension of their own."""
     low, high = (0.0, size - 1.0) if align else (-0.5, size - 0.5)
     half = (high - low) / 2
@@ -153,7 +153,7 @@ def _taps(node: Node, place: Value, size: int, offsets: Sequence[int], padding: 
     return Taps(near, _cubic(node, away) if len(offsets) > 2 else _less(node, away), inside)
 
 
-def _moved_inside(node: Node, x: Value, padding: str, low: float, high: float, size: int) -> Value:
+def _moved_inside(node: BoundNode, x: Value, padding: str, low: float, high: float, size: int) -> Value:
     """Places outside of a tensor moved into it: to the nearest end, or reflected at the ends."""
     if padding == "zeros":
         return x
@@ -171,12 +171,12 @@ def _moved_inside(node: Node, x: Value, padding: str, low: float, high: float, s
     return compute(node, dml.clip, x, min=-2.0, max=size + 1.0)
 
 
-def _less(node: Node, away: Value) -> Value:
+def _less(node: BoundNode, away: Value) -> Value:
     """1 - away: the part of an element in a line between two."""
     return compute(node, dml.identity, away, scale_bias=(-1.0, 1.0))
 
 
-def _cubic(node: Node, away: Value) -> Value:
+def _cubic(node: BoundNode, away: Value) -> Value:
     """The part of an element in a cubic of four: one polynomial up to a distance of 1, another up to 2."""
     a = _SHARPNESS
     found = []

@@ -26,27 +26,27 @@ from anydml.onnx.lower.values import Value
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from anydml.onnx.lower.bound_node import BoundNode
     from anydml.onnx.lower.fused_nodes import Maker
-    from anydml.onnx.lower.node import Node
 
 
 # Gather, GatherElements and GatherND: elements that indices point at
 
 
-def gather(node: Node) -> list[Value]:
+def gather(node: BoundNode) -> list[Value]:
     """Gather: blocks along an axis."""
     data, indices = node.input(0), node.input(1)
     return [take_blocks(node, data, indices, node.axis(node.integer("axis", 0), len(data.shape)))]
 
 
-def take_blocks(node: Node, data: Value, indices: Value, axis: int) -> Value:
+def take_blocks(node: BoundNode, data: Value, indices: Value, axis: int) -> Value:
     """The blocks along an axis that indices point at."""
     shape = (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :])
     mode = check_indices(node, indices, [data.shape[axis]], axis)
     return node.tracer.apply(dml.gather, [data, indices], shape, axis, mode)
 
 
-def gather_elements(node: Node) -> list[Value]:
+def gather_elements(node: BoundNode) -> list[Value]:
     """GatherElements: single elements along an axis."""
     data, indices = node.input(0), node.input(1)
     axis = node.axis(node.integer("axis", 0), len(data.shape))
@@ -62,7 +62,7 @@ def gather_elements(node: Node) -> list[Value]:
     return [node.tracer.apply(dml.gather_elements, [data, indices], indices.shape, axis, mode)]
 
 
-def gather_nd(node: Node) -> list[Value]:
+def gather_nd(node: BoundNode) -> list[Value]:
     """GatherND: elements or blocks at tuples of coordinates, batch by batch."""
     data, indices = node.input(0), node.input(1)
     batch, ranks = node.integer("batch_dims", 0), (len(data.shape), len(indices.shape))
@@ -84,7 +84,7 @@ def gather_nd(node: Node) -> list[Value]:
     return [node.tracer.apply(dml.gather_nd, [data, indices], shape, batch, mode)]
 
 
-def check_indices(node: Node, indices: Value, sizes: Sequence[int], first: int) -> IndexMode:
+def check_indices(node: BoundNode, indices: Value, sizes: Sequence[int], first: int) -> IndexMode:
     """Check indices that are known, of dimensions from the first on; gives how the others are to be met with.
 
     What was checked here need not be checked again at every run.
@@ -135,7 +135,7 @@ _REDUCTIONS = {
 }
 
 
-def scatter_elements(node: Node) -> list[Value]:
+def scatter_elements(node: BoundNode) -> list[Value]:
     """ScatterElements, and Scatter before it: single elements along an axis."""
     data, indices, updates = (node.input(i) for i in range(3))
     axis = node.axis(node.integer("axis", 0), len(data.shape))
@@ -169,7 +169,7 @@ def scatter_elements(node: Node) -> list[Value]:
     return [node.tracer.apply(dml.if_, [inside, padded, data], data.shape, element=data.element)]
 
 
-def scatter_nd(node: Node) -> list[Value]:
+def scatter_nd(node: BoundNode) -> list[Value]:
     """ScatterND: elements or blocks at tuples of coordinates."""
     data, indices, updates = (node.input(i) for i in range(3))
     ranks = (len(data.shape), len(indices.shape))
@@ -202,7 +202,7 @@ def scatter_nd(node: Node) -> list[Value]:
     return [node.tracer.reshape(found, own)]
 
 
-def _reduction(node: Node) -> _Reduction | None:
+def _reduction(node: BoundNode) -> _Reduction | None:
     """The reduction of an element and its updates; None where the last of them stays, as in DirectML."""
     name = node.text("reduction") if "reduction" in node.rules.defaults else "none"
     if name != "none" and name not in _REDUCTIONS:
@@ -210,7 +210,7 @@ def _reduction(node: Node) -> _Reduction | None:
     return _REDUCTIONS.get(name)
 
 
-def _axis_last(node: Node, value: Value, axis: int) -> Value:
+def _axis_last(node: BoundNode, value: Value, axis: int) -> Value:
     """Its rows along an axis, one below the other."""
     shape, strides = value.shape, packed_strides(value.shape)
     order = [*(k for k in range(len(shape)) if k != axis), axis]
@@ -218,7 +218,7 @@ def _axis_last(node: Node, value: Value, axis: int) -> Value:
     return node.tracer.reshape(moved, (value.count // shape[axis], shape[axis]))
 
 
-def _folded(node: Node, reduction: _Reduction, data: Value, places: Value, updates: Value) -> Value:
+def _folded(node: BoundNode, reduction: _Reduction, data: Value, places: Value, updates: Value) -> Value:
     """Rows of data, each element with the updates that are for its place: all of them are looked at for each."""
     (rows, size), count = data.shape, updates.shape[1]
     low, high = (-math.inf, math.inf) if data.element.data_type.is_float else data.element.limits
@@ -231,7 +231,7 @@ def _folded(node: Node, reduction: _Reduction, data: Value, places: Value, updat
     return compute(node, reduction.pair, data, node.tracer.reshape(folded, (rows, size)))
 
 
-def tensor_scatter(node: Node, make: Maker) -> list[Value]:
+def tensor_scatter(node: BoundNode, make: Maker) -> list[Value]:
     """TensorScatter: new keys or values put into a cache, in each batch from a place on, or around its end."""
     cache, update, starts = node.input(0), node.input(1), node.optional(2)
     rank, mode = len(cache.shape), node.text("mode")
@@ -254,7 +254,7 @@ def tensor_scatter(node: Node, make: Maker) -> list[Value]:
     return [make("ScatterElements", cache, spread(node, places, update.shape), update, axis=axis)]
 
 
-def _starts(node: Node, make: Maker, starts: Value, most: int | None) -> Value:
+def _starts(node: BoundNode, make: Maker, starts: Value, most: int | None) -> Value:
     """Places to write from, checked: from 0 on, and up to where an update still fits, unless it goes around the end."""
     field, none = "write_indices", Value.of(INT64, 0)
     if most is not None:
@@ -266,13 +266,13 @@ def _starts(node: Node, make: Maker, starts: Value, most: int | None) -> Value:
 # NonZero, Compress, OneHot and TopK: places that are chosen
 
 
-def nonzero(node: Node) -> list[Value]:
+def nonzero(node: BoundNode) -> list[Value]:
     """NonZero: how many coordinates there are depends on the elements, which must be known."""
     data = node.input(0)
     return [Value.of(INT64, np.array(np.nonzero(np.atleast_1d(data.values("X")))))]
 
 
-def compress(node: Node) -> list[Value]:
+def compress(node: BoundNode) -> list[Value]:
     """Compress: the slices along an axis, or the elements, that a condition says; it must be known."""
     data, condition = node.input(0), node.input(1)
     if not condition.shape:
@@ -289,7 +289,7 @@ def compress(node: Node) -> list[Value]:
     return [take_blocks(node, data, Value.of(INT64, places), axis)]
 
 
-def top_k(node: Node) -> list[Value]:
+def top_k(node: BoundNode) -> list[Value]:
     """TopK from opset 10 on: how many are wanted must be known."""
     wanted = node.numbers(1, "K", may_be_scalar=True)
     if len(wanted) != 1:
@@ -298,12 +298,12 @@ def top_k(node: Node) -> list[Value]:
     return _top(node, wanted[0], bool(largest))
 
 
-def top_k_by_attribute(node: Node) -> list[Value]:
+def top_k_by_attribute(node: BoundNode) -> list[Value]:
     """TopK before: how many are wanted is an attribute."""
     return _top(node, node.integer("k"), largest=True)
 
 
-def _top(node: Node, count: int, largest: bool) -> list[Value]:
+def _top(node: BoundNode, count: int, largest: bool) -> list[Value]:
     data = node.input(0)
     axis = node.axis(node.integer("axis", -1), len(data.shape))
     if not 0 <= count <= data.shape[axis]:
@@ -324,7 +324,7 @@ def _top(node: Node, count: int, largest: bool) -> list[Value]:
     return [values, convert(node, places, INT64)]
 
 
-def one_hot(node: Node) -> list[Value]:
+def one_hot(node: BoundNode) -> list[Value]:
     """OneHot: the depth must be known."""
     indices, values = convert(node, node.input(0), INT64), node.input(2)
     depth = node.numbers(1, "depth", may_be_scalar=True)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.core.errors import printable
 from anydml.core.guards import own_cache
-from anydml.onnx.library import kind_of
-from anydml.onnx.lower.node import label_of
 from anydml.onnx.lower.values import Value
-from anydml.onnx.subgraphs import has_bodies
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from anydml.onnx.ir import Graph, Node
     from anydml.onnx.lower.repeated_layers import Pattern
 
 _MOST_ATTRIBUTES = 1024
@@ -24,17 +22,14 @@ _MOST_PATTERNS = 4096
 
 
 class Line(NamedTuple):
-    """A node as a trace reads it: of a message it takes 3 us for each field."""
+    """A node as a trace reads it, with what takes time to be told of it."""
 
-    proto: Any
+    node: Node
     label: str
     """The name in errors."""
     shown: str
     """By which a graph calls what comes of it."""
     kind: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    has_bodies: bool
     alike: int | None
     """Equal for nodes of one type and equal attributes that ask for the same outputs; None where that is not told."""
 
@@ -49,15 +44,15 @@ class Kept(dict[str, Value]):
         super().__init__()
         self.patterns: dict[Hashable, Pattern | None] = {}
         """The results of nodes, by all that they depend on; None for those that must be found anew."""
-        self._lines: dict[int, tuple[Any, list[Line]]] = {}
+        self._lines: dict[int, tuple[Graph, list[Line]]] = {}
         """By the number of a graph, which is held so that no other gets it."""
         self._alike: dict[Hashable, int] = {}
         self._numbers = itertools.count()  # of which no two threads, tracing parts of a model at once, get the same
 
-    def lines(self, graph: Any) -> list[Line]:
+    def lines(self, graph: Graph) -> list[Line]:
         """The nodes of a graph."""
         if (found := self._lines.get(id(graph))) is None:
-            found = self._lines[id(graph)] = (graph, [self._line(proto) for proto in graph.node])
+            found = self._lines[id(graph)] = (graph, [self._line(node) for node in graph.node])
         return found[1]
 
     def keep_pattern(self, key: Hashable, pattern: Pattern | None) -> None:
@@ -67,12 +62,11 @@ class Kept(dict[str, Value]):
             patterns.clear()
         patterns[key] = pattern
 
-    def _line(self, proto: Any) -> Line:
-        inputs, outputs, kind = tuple(proto.input), tuple(proto.output), kind_of(proto)
-        shown = printable(proto.name or next(iter(outputs), ""))
-        has_some, alike = has_bodies(proto), None
-        if not has_some and sum(each.ByteSize() for each in proto.attribute) <= _MOST_ATTRIBUTES:
-            attributes = (each.SerializeToString(deterministic=True) for each in proto.attribute)
-            key = (kind, tuple(map(bool, outputs)), *attributes)
+    def _line(self, node: Node) -> Line:
+        kind, alike = node.kind, None
+        shown = printable(node.name or next(iter(node.output), ""))
+        attributes = [part for each in node.attribute for part in each.parts()] if not node.bodies else None
+        if attributes is not None and sum(map(len, attributes)) <= _MOST_ATTRIBUTES:
+            key = (kind, tuple(map(bool, node.output)), *attributes)
             alike = self._alike.setdefault(key, next(self._numbers))
-        return Line(proto, label_of(proto), shown, kind, inputs, outputs, has_some, alike)
+        return Line(node, node.label, shown, kind, alike)

@@ -19,7 +19,7 @@ from anydml.onnx.lower.values import Value
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from anydml.onnx.lower.node import Node
+    from anydml.onnx.lower.bound_node import BoundNode
 
 
 # MatMul, Gemm, and the products of integers
@@ -29,7 +29,7 @@ _MOST_DIMENSIONS = 4
 """Of GEMM and its kin."""
 
 
-def matmul(node: Node) -> list[Value]:
+def matmul(node: BoundNode) -> list[Value]:
     """MatMul: NumPy's, of vectors too."""
     a, b = node.input(0), node.input(1)
     if len(b.shape) > 1 and (several := whole(a, b, -1, b.shape[-2])) is not None:
@@ -37,21 +37,21 @@ def matmul(node: Node) -> list[Value]:
     return [multiply(node, a, b)]
 
 
-def exact(node: Node, factors: Whole) -> Value:
+def exact(node: BoundNode, factors: Whole) -> Value:
     """The product of two tensors of bytes, each less its zero point."""
     zeros = {"a_zero_point": given_zero(factors.left), "b_zero_point": given_zero(factors.right)}
     shaped = {name: node.tracer.reshape(zero, (1, zero.count)) for name, zero in zeros.items() if zero is not None}
     return _integers(node, factors.left.numbers, factors.right.numbers, shaped)
 
 
-def multiply(node: Node, a: Value, b: Value) -> Value:
+def multiply(node: BoundNode, a: Value, b: Value) -> Value:
     """NumPy's matrix product of two tensors, of any number of dimensions."""
     if a.shape and b.shape:
         a, b = _with_steps(node, a, len(a.shape) - 1, b, max(len(b.shape) - 2, 0))
     return matrices(node, a, b, lambda x, y, shape: node.tracer.apply(dml.gemm, [x, y], shape))
 
 
-def _with_steps(node: Node, a: Value, k: int, b: Value, j: int) -> tuple[Value, Value]:
+def _with_steps(node: BoundNode, a: Value, k: int, b: Value, j: int) -> tuple[Value, Value]:
     """Two factors; where they have nothing to be added up, which DirectML has no tensors for, a step of zeros."""
     if a.shape[k] or b.shape[j]:
         return a, b
@@ -60,7 +60,7 @@ def _with_steps(node: Node, a: Value, k: int, b: Value, j: int) -> tuple[Value, 
     return x, y
 
 
-def matrices(node: Node, a: Value, b: Value, run: Callable[[Value, Value, tuple[int, ...]], Value]) -> Value:
+def matrices(node: BoundNode, a: Value, b: Value, run: Callable[[Value, Value, tuple[int, ...]], Value]) -> Value:
     """The result of `run` for two tensors of matrices, in as many dimensions as it takes; vectors are made matrices."""
     if not a.shape or not b.shape:
         node.refuse("inputs", "a product needs vectors or matrices", found=f"{a.shape} and {b.shape}")
@@ -84,7 +84,7 @@ def matrices(node: Node, a: Value, b: Value, run: Callable[[Value, Value, tuple[
     return node.tracer.reshape(found, kept)
 
 
-def gemm(node: Node) -> list[Value]:
+def gemm(node: BoundNode) -> list[Value]:
     """Gemm: alpha·A·B + beta·C."""
     a, b, c = node.input(0), node.input(1), node.optional(2)
     for name, value in (("A", a), ("B", b)):
@@ -118,14 +118,14 @@ def gemm(node: Node) -> list[Value]:
 # Products of integers
 
 
-def matmul_integer(node: Node) -> list[Value]:
+def matmul_integer(node: BoundNode) -> list[Value]:
     """MatMulInteger: (A - zero)·(B - zero), exactly."""
     a, b = node.input(0), node.input(1)
     zeros = {"a_zero_point": _by(node, 2, a), "b_zero_point": _by(node, 3, b, is_left=False)}
     return [_integers(node, a, b, {name: value for name, value in zeros.items() if value is not None})]
 
 
-def _integers(node: Node, a: Value, b: Value, given: dict[str, Value]) -> Value:
+def _integers(node: BoundNode, a: Value, b: Value, given: dict[str, Value]) -> Value:
     """The exact product of bytes, with the zero points that there are by name."""
     if any(len(zero.shape) > 2 for zero in given.values()) and a.shape[-1]:
         return _less_zeros(node, _integers(node, a, b, {}), a, b, given)
@@ -143,7 +143,7 @@ def _integers(node: Node, a: Value, b: Value, given: dict[str, Value]) -> Value:
     return matrices(node, a, b, run)
 
 
-def _less_zeros(node: Node, total: Value, a: Value, b: Value, given: dict[str, Value]) -> Value:
+def _less_zeros(node: BoundNode, total: Value, a: Value, b: Value, given: dict[str, Value]) -> Value:
     """A·B - za·Σb - (Σa - K·za)·zb: each matrix has zero points of its own, which no operator takes. INT32 wraps."""
     left, right = (node.tracer.reshape(one, _as_matrices(one.shape, i)) for i, one in enumerate((a, b)))
     whole = (*common_shape(node, left.shape[:-2], right.shape[:-2]), left.shape[-2], right.shape[-1])
@@ -166,7 +166,7 @@ def _as_matrices(shape: tuple[int, ...], place: int) -> tuple[int, ...]:
     return shape if len(shape) > 1 else (*shape, 1) if place else (1, *shape)
 
 
-def _by(node: Node, index: int, side: Value, *, is_left: bool = True) -> Value | None:
+def _by(node: BoundNode, index: int, side: Value, *, is_left: bool = True) -> Value | None:
     """A zero point or a scale as a row or a column, or as those of each matrix: one for all, or one for each."""
     value = node.optional(index)
     if value is None or value.count == 1:
@@ -183,7 +183,7 @@ def _by(node: Node, index: int, side: Value, *, is_left: bool = True) -> Value |
     return node.tracer.reshape(value, shape if math.prod(shape[:-2]) > 1 else shape[-2:])
 
 
-def qlinear_matmul(node: Node) -> list[Value]:
+def qlinear_matmul(node: BoundNode) -> list[Value]:
     """QLinearMatMul: a product of quantised numbers, quantised again. Scales of FLOAT16 are made FLOAT32."""
     a, b = node.input(0), node.input(3)
     found = []
@@ -222,7 +222,7 @@ def qlinear_matmul(node: Node) -> list[Value]:
 # Einsum
 
 
-def einsum(node: Node) -> list[Value]:
+def einsum(node: BoundNode) -> list[Value]:
     """Einsum: letters name dimensions, and those that the result has not are summed."""
     values = node.inputs
     terms, result = _read_equation(node, node.text("equation"), values)
@@ -253,7 +253,7 @@ class _Operand(NamedTuple):
     value: Value
 
 
-def _read_equation(node: Node, given: str, values: Sequence[Value]) -> tuple[list[str], str]:
+def _read_equation(node: BoundNode, given: str, values: Sequence[Value]) -> tuple[list[str], str]:
     """The letters of every input and of the result; what an ellipsis stands for has letters of its own."""
     text = given.replace(" ", "")
     left, arrow, right = text.partition("->")
@@ -284,7 +284,7 @@ def _read_equation(node: Node, given: str, values: Sequence[Value]) -> tuple[lis
     return found, result
 
 
-def _diagonal(node: Node, letters: str, value: Value) -> _Operand:
+def _diagonal(node: BoundNode, letters: str, value: Value) -> _Operand:
     """A tensor with each letter once: of one that stands twice the diagonal."""
     unique = "".join(dict.fromkeys(letters))
     if unique == letters:
@@ -298,7 +298,7 @@ def _diagonal(node: Node, letters: str, value: Value) -> _Operand:
     return _Operand(unique, node.tracer.restride(value, shape, tuple(steps[letter] for letter in unique)))
 
 
-def _pair(node: Node, a: _Operand, b: _Operand, needed: set[str], sizes: dict[str, int]) -> _Operand:
+def _pair(node: BoundNode, a: _Operand, b: _Operand, needed: set[str], sizes: dict[str, int]) -> _Operand:
     """Two tensors made one: a product of matrices, in which what is summed lies between."""
     both = set(a.letters) & set(b.letters)
     a, b = (_summed(node, one, needed | both) for one in (a, b))
@@ -319,7 +319,7 @@ def _pair(node: Node, a: _Operand, b: _Operand, needed: set[str], sizes: dict[st
     return _Operand(letters, node.tracer.reshape(found, shape))
 
 
-def _summed(node: Node, operand: _Operand, needed: set[str]) -> _Operand:
+def _summed(node: BoundNode, operand: _Operand, needed: set[str]) -> _Operand:
     """The dimensions that nothing needs, summed."""
     axes = [k for k, letter in enumerate(operand.letters) if letter not in needed]
     if not axes:
@@ -332,7 +332,7 @@ def _summed(node: Node, operand: _Operand, needed: set[str]) -> _Operand:
     return _Operand(letters, node.tracer.reshape(value, shape))
 
 
-def _ordered(node: Node, operand: _Operand, letters: str, sizes: dict[str, int]) -> Value:
+def _ordered(node: BoundNode, operand: _Operand, letters: str, sizes: dict[str, int]) -> Value:
     """A tensor with its dimensions in another order, those of size 1 repeated where others are longer."""
     steps = dict(zip(operand.letters, packed_strides(operand.value.shape), strict=True))
     own = dict(zip(operand.letters, operand.value.shape, strict=True))

@@ -16,10 +16,10 @@ from anydml.onnx.lower.values import Value
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from anydml.onnx.lower.node import Node
+    from anydml.onnx.lower.bound_node import BoundNode
 
 
-def layer_norm(node: Node) -> list[Value]:
+def layer_norm(node: BoundNode) -> list[Value]:
     """LayerNormalization: over the last dimensions, from an axis on. Before opset 17 the result is of scale's type."""
     x, scale = node.input(0), node.input(1)
     axis = node.axis(node.integer("axis", -1), len(x.shape))
@@ -40,7 +40,7 @@ def layer_norm(node: Node) -> list[Value]:
     return [y, mean, compute(node, dml.recip, root)][: node.output_count]
 
 
-def rms_norm(node: Node) -> list[Value]:
+def rms_norm(node: BoundNode) -> list[Value]:
     """RMSNormalization and SimplifiedLayerNormalization: by the root of the mean square alone, of scale's type."""
     x, scale = node.input(0), node.input(1)
     if node.output_count > 1:
@@ -51,10 +51,10 @@ def rms_norm(node: Node) -> list[Value]:
     return [convert(node, y, scale.element)]
 
 
-def skip_norm(*, use_mean: bool) -> Callable[[Node], list[Value]]:
+def skip_norm(*, use_mean: bool) -> Callable[[BoundNode], list[Value]]:
     """SkipLayerNormalization and SkipSimplifiedLayerNormalization: of a sum, which is an output too."""
 
-    def lower(node: Node) -> list[Value]:
+    def lower(node: BoundNode) -> list[Value]:
         x, skip = node.input(0), node.input(1)
         beta, bias = (node.optional(3), node.optional(4)) if use_mean else (None, node.optional(3))
         rows = {"gamma": node.input(2), "beta": beta, "bias": bias}
@@ -67,7 +67,7 @@ def skip_norm(*, use_mean: bool) -> Callable[[Node], list[Value]]:
         total = compute(node, dml.add, _wide(node, x), _wide(node, skip))
         if bias is not None:
             total = compute(node, dml.add, total, _wide(node, bias))
-        if any(node.proto.output[i] for i in (1, 2) if i < node.output_count):
+        if any(node.outputs[i] for i in (1, 2) if i < node.output_count):
             node.unsupported("mean", "mean and inv_std_var are not supported: they are for training")
         wide = _normalised(node, total, [len(x.shape) - 1], node.input(2), beta, use_mean=use_mean)
         y = convert(node, wide, x.element)
@@ -76,7 +76,7 @@ def skip_norm(*, use_mean: bool) -> Callable[[Node], list[Value]]:
     return lower
 
 
-def instance_norm(node: Node) -> list[Value]:
+def instance_norm(node: BoundNode) -> list[Value]:
     """InstanceNormalization: every channel of every image for itself."""
     x = node.input(0)
     node.check_rank("input", x, least=3)
@@ -84,7 +84,7 @@ def instance_norm(node: Node) -> list[Value]:
     return [_normalised(node, x, list(range(2, len(x.shape))), scale, bias)]
 
 
-def group_norm(node: Node) -> list[Value]:
+def group_norm(node: BoundNode) -> list[Value]:
     """GroupNormalization: channels by groups; scale and bias are the groups' below opset 21, then the channels'."""
     x, groups = node.input(0), node.integer("num_groups")
     if len(x.shape) < 2 or groups < 1 or x.shape[1] % groups:
@@ -109,7 +109,7 @@ def group_norm(node: Node) -> list[Value]:
     return [convert(node, found, x.element).reshaped(x.shape)]
 
 
-def mean_variance_norm(node: Node) -> list[Value]:
+def mean_variance_norm(node: BoundNode) -> list[Value]:
     """MeanVarianceNormalization: less the mean, by the deviation and a billionth; of channels each or all at first."""
     x, rank = node.input(0), len(node.input(0).shape)
     is_old = "across_channels" in node.rules.attributes
@@ -129,19 +129,19 @@ def mean_variance_norm(node: Node) -> list[Value]:
     return [convert(node, compute(node, dml.divide, apart, deviation), x.element)]
 
 
-def _wide(node: Node, value: Value) -> Value:
+def _wide(node: BoundNode, value: Value) -> Value:
     """FLOAT16 as FLOAT32, whose squares and sums fit; other types as they are."""
     return convert(node, value, FLOAT) if value.element.data_type is DataType.FLOAT16 else value
 
 
-def _by_channel(node: Node, index: int, x: Value) -> Value:
+def _by_channel(node: BoundNode, index: int, x: Value) -> Value:
     """An input of a number for each channel of a tensor, with as many dimensions."""
     value = node.input(index)
     node.check_shape(node.rules.inputs[index].name, value, x.shape[1:2], why=", that of the channels")
     return node.tracer.reshape(value, (1, value.count, *(1,) * (len(x.shape) - 2)))
 
 
-def rms_normalised(node: Node, x: Value, scale: Value | None, epsilon: float) -> Value:
+def rms_normalised(node: BoundNode, x: Value, scale: Value | None, epsilon: float) -> Value:
     """The last dimension by the root of its mean square, of x's type, computed in FLOAT32."""
     wide = _wide(node, x)
     return convert(
@@ -150,7 +150,7 @@ def rms_normalised(node: Node, x: Value, scale: Value | None, epsilon: float) ->
 
 
 def _normalised(
-    node: Node,
+    node: BoundNode,
     x: Value,
     axes: Sequence[int],
     scale: Value | None,
@@ -183,7 +183,7 @@ def _normalised(
     return node.tracer.apply(call, [x, *shaped], x.shape, **options)
 
 
-def batch_norm(node: Node) -> list[Value]:
+def batch_norm(node: BoundNode) -> list[Value]:
     """BatchNormalization: by means and variances that are given; in training by the batch's own."""
     x = node.input(0)
     trains = _trains(node)
@@ -218,14 +218,14 @@ def batch_norm(node: Node) -> list[Value]:
     return [convert(node, y, x.element).reshaped(node.input(0).shape), *running][: node.output_count]
 
 
-def _trains(node: Node) -> bool:
+def _trains(node: BoundNode) -> bool:
     """Whether it is in training: said by an attribute, but from opset 7 to 13 by asking for more than one output."""
     if node.version >= 14:
         return bool(node.integer("training_mode", 0))
     return node.output_count > 1 if node.version >= 7 else not node.integer("is_test", 0)
 
 
-def lp_norm(node: Node) -> list[Value]:
+def lp_norm(node: BoundNode) -> list[Value]:
     """LpNormalization: by the sum of magnitudes, or the root of the sum of squares; a row of zeros stays one."""
     x, p = node.input(0), node.integer("p", 2)
     axis = node.axis(node.integer("axis", -1), len(x.shape))
@@ -240,7 +240,7 @@ def lp_norm(node: Node) -> list[Value]:
     return [convert(node, compute(node, dml.divide, wide, safe), x.element)]
 
 
-def local_response_norm(node: Node) -> list[Value]:
+def local_response_norm(node: BoundNode) -> list[Value]:
     """LRN: by the squares of the channels around each."""
     x = node.input(0)
     options: dict[str, Any] = {"alpha": node.real("alpha"), "beta": node.real("beta"), "bias": node.real("bias")}

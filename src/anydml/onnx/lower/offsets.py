@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from anydml.api.expression import Expression
-    from anydml.onnx.lower.node import Node
+    from anydml.onnx.lower.bound_node import BoundNode
     from anydml.onnx.lower.tracer import Tracer
     from anydml.onnx.lower.values import Value
 
@@ -33,7 +33,7 @@ def is_offset(value: Value) -> bool:
     return 0 < count <= MOST_ELEMENTS
 
 
-def remember(node: Node, inputs: Sequence[Value | None], made: Sequence[Value | None]) -> None:
+def remember(node: BoundNode, inputs: Sequence[Value | None], made: Sequence[Value | None]) -> None:
     """Keep which node made a few whole numbers that are not known."""
     for value in made:
         if value is not None and is_offset(value) and not any(value is each for each in inputs):
@@ -53,9 +53,9 @@ def sums(value: Value, tracer: Tracer, left: list[int] | None = None) -> list[Su
     return found
 
 
-def _made(node: Node, tracer: Tracer, left: list[int]) -> list[Sum] | None:
+def _made(node: BoundNode, tracer: Tracer, left: list[int]) -> list[Sum] | None:
     """The sums that a node makes of sums; None where the result is no sum."""
-    inputs, kind = [node.input(i) for i in range(len(node.proto.input)) if node.optional(i) is not None], node.kind
+    inputs, kind = [node.input(i) for i in range(node.input_count) if node.optional(i) is not None], node.kind
     if any(value.element.name not in _WHOLE or value.count > MOST_ELEMENTS for value in inputs):
         return None
     if kind in _AS_THEY_ARE:

@@ -22,7 +22,7 @@ from anydml.operators.quantization import sum_type
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.onnx.lower.node import Node
+    from anydml.onnx.lower.bound_node import BoundNode
     from anydml.onnx.lower.values import Value
 
 KINDS = ("Conv", "Gemm", "MatMul")
@@ -32,7 +32,7 @@ OPENING = ("DequantizeLinear", "com.microsoft.DequantizeLinear")
 _BYTES = (DataType.INT8, DataType.UINT8)
 
 
-def remember_parts(node: Node, made: list[Value | None]) -> list[Value | None]:
+def remember_parts(node: BoundNode, made: list[Value | None]) -> list[Value | None]:
     """The result of a node that dequantises, with its parts."""
     if made[0] is None:
         return made
@@ -66,7 +66,7 @@ class Whole(NamedTuple):
     left: Parts
     right: Parts
 
-    def scaled(self, node: Node, total: Value, bias: Value | None, after: int = 0) -> Value:
+    def scaled(self, node: BoundNode, total: Value, bias: Value | None, after: int = 0) -> Value:
         """The numbers that exact sums stand for, plus a bias.
 
         `after` is how many dimensions come after the one that the right factor's scales are for.
@@ -109,11 +109,11 @@ def given_zero(parts: Parts) -> Value | None:
     return None if is_none else zero
 
 
-def _alone(node: Node, value: Value) -> Value:
+def _alone(node: BoundNode, value: Value) -> Value:
     return node.tracer.reshape(value, ()) if value.count == 1 else value
 
 
-def _beside(node: Node, value: Value, after: int) -> Value:
+def _beside(node: BoundNode, value: Value, after: int) -> Value:
     """One number for all, or one for each place along a dimension with so many after it."""
     return _alone(node, value) if value.count == 1 else node.tracer.reshape(value, (*value.shape, *(1,) * after))
 

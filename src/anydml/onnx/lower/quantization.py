@@ -20,7 +20,7 @@ from anydml.onnx.lower.slicing import take
 from anydml.onnx.lower.values import Known, Value
 
 if TYPE_CHECKING:
-    from anydml.onnx.lower.node import Node
+    from anydml.onnx.lower.bound_node import BoundNode
 
 UINT8 = element_of(DataType.UINT8)
 
@@ -30,7 +30,7 @@ _TAKEN = ("INT8", "UINT8")
 """The results of ELEMENT_WISE_QUANTIZE_LINEAR."""
 
 
-def quantize(node: Node) -> list[Value]:
+def quantize(node: BoundNode) -> list[Value]:
     """QuantizeLinear: round(x/scale) + zero point, halves to even, within the type's range."""
     x, zero = node.input(0), node.optional(2)
     element = zero.element if zero is not None else UINT8
@@ -49,7 +49,7 @@ def quantize(node: Node) -> list[Value]:
     return [convert(node, compute(node, dml.clip, moved, min=float(low), max=float(high)), element)]
 
 
-def dequantize(node: Node) -> list[Value]:
+def dequantize(node: BoundNode) -> list[Value]:
     """DequantizeLinear: (x - zero point)·scale, of the scale's type."""
     x, zero = node.input(0), node.optional(2)
     found = _weights(node, x, node.input(1), zero)
@@ -62,7 +62,7 @@ def dequantize(node: Node) -> list[Value]:
     return [found]
 
 
-def _weights(node: Node, x: Value, scale: Value, zero: Value | None) -> Value | None:
+def _weights(node: BoundNode, x: Value, scale: Value, zero: Value | None) -> Value | None:
     """A model's weights by DEQUANTIZE, which products read as they lie; None for those that DEQUANTIZE does not take.
 
     Numbers of 4 bits that lie two to a byte stay so.
@@ -102,7 +102,7 @@ def _bytes_of(value: Value) -> Known:
     return value.halves or Known(make=lambda: pack(value.values("")))
 
 
-def _spread(node: Node, value: Value, x: Value, name: str) -> Value:
+def _spread(node: BoundNode, value: Value, x: Value, name: str) -> Value:
     """A scale or a zero point: one for all, one for each place along an axis, or one for each block along it."""
     if value.count == 1:
         return node.tracer.reshape(value, ())
@@ -120,7 +120,7 @@ def _spread(node: Node, value: Value, x: Value, name: str) -> Value:
     return _repeated(node, value, axis, block, x)
 
 
-def _repeated(node: Node, value: Value, axis: int, block: int, x: Value) -> Value:
+def _repeated(node: BoundNode, value: Value, axis: int, block: int, x: Value) -> Value:
     """A number for each block along an axis, as one for each element; the last block may be shorter."""
     before, after = value.shape[: axis + 1], value.shape[axis + 1 :]
     column = node.tracer.reshape(value, (*before, 1, *after))
@@ -138,7 +138,7 @@ _KINDS = {4: DataType.UINT4, 8: DataType.UINT8}
 """By the bits of a weight, what its bytes are."""
 
 
-def matmul_bits(node: Node) -> list[Value]:
+def matmul_bits(node: BoundNode) -> list[Value]:
     """MatMulNBits: A times weights of 4 or 8 bits, by columns, each block of which has a scale and a zero point."""
     a, packed, scales, zeros, bias = node.input(0), node.input(1), node.input(2), node.optional(3), node.optional(5)
     length, columns, bits, block = (node.integer(name) for name in ("K", "N", "bits", "block_size"))
@@ -205,13 +205,13 @@ def matmul_bits(node: Node) -> list[Value]:
     return [convert(node, result, a.element)]
 
 
-def _padded(node: Node, rows: Value, length: int) -> Value:
+def _padded(node: BoundNode, rows: Value, length: int) -> Value:
     """Rows with zeros after them, up to a length."""
     after = (0, length - rows.shape[1])
     return node.tracer.apply(dml.padding, [rows], (rows.shape[0], length), start_padding=(0, 0), end_padding=after)
 
 
-def gather_blocks(node: Node) -> list[Value]:
+def gather_blocks(node: BoundNode) -> list[Value]:
     """GatherBlockQuantized: rows of 4 or 8 bits that indices point at, each block of which has a scale."""
     data, indices, scales, zeros = node.input(0), node.input(1), node.input(2), node.optional(3)
     bits, block = 4 if data.element.is_half else node.integer("bits"), node.integer("block_size")
@@ -246,7 +246,7 @@ def gather_blocks(node: Node) -> list[Value]:
 
 
 def _gather_single(
-    node: Node, given: tuple[Value, Value, Value, Value | None], axis: int, along: int, block: int
+    node: BoundNode, given: tuple[Value, Value, Value, Value | None], axis: int, along: int, block: int
 ) -> Value:
     """The same of numbers of 4 bits that a run gives, which lie in a byte each: (x - zero point)·scale."""
     data, indices, scales, zeros = given
@@ -264,7 +264,7 @@ def _gather_single(
     return compute(node, dml.multiply, apart, _repeated(node, by, place, block, rows))
 
 
-def _points(node: Node, zeros: Value, indices: Value, by: Value, bits: int) -> Value:
+def _points(node: BoundNode, zeros: Value, indices: Value, by: Value, bits: int) -> Value:
     """A zero point for each scale; of 4 bits they may lie two to a byte, and a row begins with one."""
     rows = take_blocks(node, zeros, indices, 0)
     if bits == 8 or zeros.element.is_half:
@@ -292,11 +292,11 @@ def _round_rows(block: int, x: Any, **named: Any) -> Any:
     return dml.dequantize(dml.quantize(x, scale, data_type="int8"), scale, **named)
 
 
-def _check_count(node: Node, name: str, value: Value, count: int) -> None:
+def _check_count(node: BoundNode, name: str, value: Value, count: int) -> None:
     if value.count != count:
         node.refuse(name, f"{name} must have {count} elements, as K, N, bits and block_size say", value=value.shape)
 
 
-def _zero_points(node: Node, zeros: Value, scale: Value) -> Value:
+def _zero_points(node: BoundNode, zeros: Value, scale: Value) -> Value:
     """A zero point for each block, in the scale's type."""
     return node.tracer.reshape(convert(node, zeros, scale.element), scale.shape)

@@ -13,10 +13,10 @@ from anydml.operators import FusedActivation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from anydml.onnx.lower.node import Node
+    from anydml.onnx.lower.bound_node import BoundNode
     from anydml.onnx.lower.values import Value
 
-    Lowering = Callable[[Node], list[Value | None]]
+    Lowering = Callable[[BoundNode], list[Value | None]]
 
 _ACTIVATIONS: dict[str, tuple[str, dict[str, float]]] = {
     "affine": ("LINEAR", {"alpha": 1.0, "beta": 0.0}),
@@ -40,14 +40,14 @@ _GATES = {"RNN": 1, "LSTM": 4, "GRU": 3}
 def layer(function: Callable[..., Any]) -> Lowering:
     """A recurrent layer, of DirectML's function."""
 
-    def lower(node: Node) -> list[Value | None]:
+    def lower(node: BoundNode) -> list[Value | None]:
         return _Layer(node, function).lower()
 
     return lower
 
 
 class _Layer:
-    def __init__(self, node: Node, function: Callable[..., Any]) -> None:
+    def __init__(self, node: BoundNode, function: Callable[..., Any]) -> None:
         self._node, self._function = node, function
         self._x, self._weight, self._recurrence = (node.input(i) for i in range(3))
         for name, value in zip("XWR", (self._x, self._weight, self._recurrence), strict=True):

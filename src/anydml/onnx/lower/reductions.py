@@ -14,7 +14,7 @@ from anydml.onnx.element_types import INT64
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from anydml.onnx.lower.node import Node
+    from anydml.onnx.lower.bound_node import BoundNode
     from anydml.onnx.lower.values import Value
 
 _FUNCTIONS = {
@@ -34,7 +34,7 @@ _OF_NOTHING = {"ReduceProd": 1.0, "ReduceLogSum": -np.inf, "ReduceLogSumExp": -n
 """The result of a row without elements, where that is not 0."""
 
 
-def reduction(node: Node) -> list[Value]:
+def reduction(node: BoundNode) -> list[Value]:
     """A reduction over axes, which are an attribute, and from opset 13 or 18 on an input."""
     x, rank = node.input(0), len(node.input(0).shape)
     if "axes" in node.rules.attributes:
@@ -53,19 +53,19 @@ def reduction(node: Node) -> list[Value]:
     return [reduce(node, x, _FUNCTIONS[node.kind], axes).reshaped(shape)]
 
 
-def reduce(node: Node, x: Value, function: ReduceFunction, axes: Sequence[int]) -> Value:
+def reduce(node: BoundNode, x: Value, function: ReduceFunction, axes: Sequence[int]) -> Value:
     """Rows along axes made one number each, with sizes of 1 there."""
     shape = _without(x.shape, axes, keeps=True)
     return node.tracer.apply(dml.reduce, [x], shape, function, tuple(axes)) if axes else x
 
 
-def _of_single(node: Node, x: Value) -> Value:
+def _of_single(node: BoundNode, x: Value) -> Value:
     """Every element reduced for itself."""
     column = node.tracer.reshape(x, (x.count, 1))
     return reduce(node, column, _FUNCTIONS[node.kind], [1]).reshaped(x.shape) if x.count else x
 
 
-def _of_nothing(node: Node, x: Value, shape: tuple[int, ...]) -> Value:
+def _of_nothing(node: BoundNode, x: Value, shape: tuple[int, ...]) -> Value:
     number, kind = _OF_NOTHING.get(node.kind, 0.0), x.element.held
     if kind.kind != "f" and not np.isfinite(number):  # ONNX leaves it open: as ONNX Runtime
         number = 0 if np.isnan(number) else np.iinfo(kind).min
@@ -79,10 +79,10 @@ def _without(shape: Sequence[int], axes: Sequence[int], *, keeps: bool) -> tuple
     return tuple(1 if k in axes else size for k, size in enumerate(shape) if keeps or k not in axes)
 
 
-def extreme(function: str) -> Callable[[Node], list[Value]]:
+def extreme(function: str) -> Callable[[BoundNode], list[Value]]:
     """ArgMax or ArgMin: where along an axis the first one is, or the last."""
 
-    def lower(node: Node) -> list[Value]:
+    def lower(node: BoundNode) -> list[Value]:
         x = node.input(0)
         axis = node.axis(node.integer("axis", 0), len(x.shape))
         is_last = bool(node.integer("select_last_index", 0)) if node.version >= 12 else False
@@ -96,10 +96,10 @@ def extreme(function: str) -> Callable[[Node], list[Value]]:
     return lower
 
 
-def along_rest(function: str) -> Callable[[Node], list[Value]]:
+def along_rest(function: str) -> Callable[[BoundNode], list[Value]]:
     """Softmax and its kin below opset 13: along an axis and all that follow it, as if they were one."""
 
-    def lower(node: Node) -> list[Value]:
+    def lower(node: BoundNode) -> list[Value]:
         x = node.input(0)
         axis = node.integer("axis", 1)
         axis = axis if axis == len(x.shape) else node.axis(axis, len(x.shape))
@@ -110,10 +110,10 @@ def along_rest(function: str) -> Callable[[Node], list[Value]]:
     return lower
 
 
-def along_axis(function: str) -> Callable[[Node], list[Value]]:
+def along_axis(function: str) -> Callable[[BoundNode], list[Value]]:
     """Softmax and its kin from opset 13 on: along one axis."""
 
-    def lower(node: Node) -> list[Value]:
+    def lower(node: BoundNode) -> list[Value]:
         x = node.input(0)
         axis = node.axis(node.integer("axis", -1), len(x.shape))
         return [node.tracer.apply(getattr(dml, function), [x], x.shape, axes=(axis,))]

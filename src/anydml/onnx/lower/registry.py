@@ -30,8 +30,8 @@ from anydml.onnx.lower import (
     roi,
     slicing,
 )
+from anydml.onnx.lower.bound_node import BoundNode
 from anydml.onnx.lower.elementwise import is_one_to_one, one_to_one, operator_of
-from anydml.onnx.lower.node import Node
 from anydml.onnx.signatures import check_types
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
     from anydml.onnx.lower.values import Value
 
-    Lowering = Callable[[Node], Sequence[Value | None]]
+    Lowering = Callable[[BoundNode], Sequence[Value | None]]
 
 
-def chosen_branch(node: Node) -> list[Value | None]:
+def chosen_branch(node: BoundNode) -> list[Value | None]:
     """If, whose condition is known before anything runs: the nodes of the branch taken are put in its place."""
     cond = node.input(0)
     if cond.count != 1:
@@ -54,36 +54,37 @@ _REDUCTIONS = ("mean", "sum", "none")
 """Of a loss; ONNX has a definition for every other text too."""
 
 
-def by_definition(node: Node) -> list[Value | None]:
+def by_definition(node: BoundNode) -> list[Value | None]:
     """A node as ONNX makes it of others, differently for each set of attributes and types: those others, lowered."""
     node.one_of("reduction", _REDUCTIONS, "none")
-    given = [node.optional(i) for i in range(len(node.proto.input))]
-    body = definition_of(node.proto, node.version, [None if value is None else value.element.name for value in given])
+    given = [node.optional(i) for i in range(node.input_count)]
+    body = definition_of(node.origin, node.version, [None if value is None else value.element.name for value in given])
     if body is None:
         node.unsupported(node.kind, f"{node.kind} of these types and attributes has no definition")
-    (version,) = {int(entry.version) for entry in body.opset_import}
-    known: dict[str, Value | None] = {"": None, **dict.fromkeys(body.input)}
-    known.update(zip(body.input, given, strict=False))
-    for proto in body.node:
-        inner = Node(proto, version, [known[name] for name in proto.input], node.tracer)
+    (version,), graph = body.opset_import.values(), body.graph
+    known: dict[str, Value | None] = {"": None, **dict.fromkeys(info.name for info in graph.input)}
+    known.update(zip((info.name for info in graph.input), given, strict=False))
+    for origin in graph.node:
+        inner = BoundNode(origin, version, [known[name] for name in origin.input], node.tracer)
         lowering = find_lowering(inner.kind, version)
         if lowering is None:
             node.unsupported(inner.kind, f"{node.kind} is made of {inner.kind} here, which is not supported")
-        check_types(inner, [known[name] for name in proto.input])
-        known.update(zip(proto.output, lowering(inner), strict=False))
-    for formal, actual in zip(body.output, node.proto.output, strict=False):
+        check_types(inner, [known[name] for name in origin.input])
+        known.update(zip(origin.output, lowering(inner), strict=False))
+    outputs = [info.name for info in graph.output]
+    for formal, actual in zip(outputs, node.outputs, strict=False):
         if actual and known.get(formal) is None:
             node.unsupported(formal, f"{formal} is not made where {node.kind} has these inputs and attributes")
-    return [known.get(formal) for formal in body.output]
+    return [known.get(formal) for formal in outputs]
 
 
-def checked_attention(node: Node) -> list[Value | None]:
+def checked_attention(node: BoundNode) -> list[Value | None]:
     """Attention, as ONNX makes it of others."""
     attention.check_heads(node)
     return by_definition(attention.without_heads(node))
 
 
-def checked_loss(node: Node) -> list[Value | None]:
+def checked_loss(node: BoundNode) -> list[Value | None]:
     """A loss, as ONNX makes it of others: by the class of each place that scores are for."""
     scores, target, weight = node.input(0).shape, node.input(1).shape, node.optional(2)
     if len(scores) < 2 or target != (scores[0], *scores[2:]):

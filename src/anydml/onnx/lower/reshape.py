@@ -17,30 +17,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.onnx.element_types import ElementType
-    from anydml.onnx.lower.node import Node
+    from anydml.onnx.lower.bound_node import BoundNode
 
 
 # Shapes
 
 
-def identity(node: Node) -> list[Value]:
+def identity(node: BoundNode) -> list[Value]:
     """Identity."""
     return [node.input(0)]
 
 
-def reshape_by_attribute(node: Node) -> list[Value]:
+def reshape_by_attribute(node: BoundNode) -> list[Value]:
     """Reshape of opset 1: the shape is an attribute."""
     shape = node.integers("shape") or []
     check_dimensions(len(shape), node.label, "shape")
     return [_reshape(node, shape, zero_is_zero=False)]
 
 
-def reshape(node: Node) -> list[Value]:
+def reshape(node: BoundNode) -> list[Value]:
     """Reshape from opset 5 on: the shape is an input."""
     return [_reshape(node, node.sizes(1, "shape"), zero_is_zero=bool(node.integer("allowzero", 0)))]
 
 
-def _reshape(node: Node, wanted: Sequence[int], *, zero_is_zero: bool) -> Value:
+def _reshape(node: BoundNode, wanted: Sequence[int], *, zero_is_zero: bool) -> Value:
     data = node.input(0)
     shape = list(wanted)
     if any(size < -1 for size in shape) or shape.count(-1) > 1 or (zero_is_zero and 0 in shape and -1 in shape):
@@ -62,7 +62,7 @@ def _reshape(node: Node, wanted: Sequence[int], *, zero_is_zero: bool) -> Value:
     return node.tracer.reshape(data, tuple(shape))
 
 
-def squeeze(node: Node) -> list[Value]:
+def squeeze(node: BoundNode) -> list[Value]:
     """Squeeze: dimensions of size 1 left out; axes are an attribute, and an input from opset 13 on."""
     data = node.input(0)
     axes = _axes(node)
@@ -75,7 +75,7 @@ def squeeze(node: Node) -> list[Value]:
     return [node.tracer.reshape(data, tuple(size for k, size in enumerate(data.shape) if k not in out))]
 
 
-def unsqueeze(node: Node) -> list[Value]:
+def unsqueeze(node: BoundNode) -> list[Value]:
     """Unsqueeze: dimensions of size 1 put in; axes are an attribute, and an input from opset 13 on."""
     data = node.input(0)
     axes = _axes(node)
@@ -87,11 +87,11 @@ def unsqueeze(node: Node) -> list[Value]:
     return [node.tracer.reshape(data, tuple(1 if k in ones else next(sizes) for k in range(rank)))]
 
 
-def _axes(node: Node) -> list[int] | None:
+def _axes(node: BoundNode) -> list[int] | None:
     return node.integers("axes") if node.optional(1) is None else node.numbers(1, "axes", may_be_scalar=True)
 
 
-def flatten(node: Node) -> list[Value]:
+def flatten(node: BoundNode) -> list[Value]:
     """Flatten: a matrix, cut at an axis."""
     data = node.input(0)
     rank, axis = len(data.shape), node.integer("axis", 1)
@@ -101,7 +101,7 @@ def flatten(node: Node) -> list[Value]:
     return [node.tracer.reshape(data, (math.prod(data.shape[:axis]), math.prod(data.shape[axis:])))]
 
 
-def shape(node: Node) -> list[Value]:
+def shape(node: BoundNode) -> list[Value]:
     """Shape, from opset 15 on from a dimension to another."""
     sizes = node.input(0).shape
     rank = len(sizes)
@@ -113,7 +113,7 @@ def _bound(axis: int, rank: int) -> int:
     return min(max(axis + rank if axis < 0 else axis, 0), rank)
 
 
-def size(node: Node) -> list[Value]:
+def size(node: BoundNode) -> list[Value]:
     """Size: the number of elements."""
     return [Value.of(INT64, node.input(0).count)]
 
@@ -125,9 +125,9 @@ _MOST = 2**32
 """Elements, which is one more than a tensor may have."""
 
 
-def constant(node: Node) -> list[Value]:
+def constant(node: BoundNode) -> list[Value]:
     """Constant: one attribute of several kinds."""
-    given = [attribute.name for attribute in node.proto.attribute]
+    given = list(node.attributes)
     kind = given[0] if len(given) == 1 else ""
     if kind in _REFUSED:
         node.unsupported(kind, f"{kind}: DirectML has no {_REFUSED[kind]}")
@@ -136,13 +136,13 @@ def constant(node: Node) -> list[Value]:
     return [_CONSTANTS[kind](node)]
 
 
-def _tensor(node: Node) -> Value:
+def _tensor(node: BoundNode) -> Value:
     found = node.tensor("value")
     assert found is not None  # noqa: S101 - for type checkers: it is given
     return found
 
 
-_CONSTANTS: dict[str, Callable[[Node], Value]] = {
+_CONSTANTS: dict[str, Callable[[BoundNode], Value]] = {
     "value": _tensor,
     "value_float": lambda node: Value.of(FLOAT, node.real("value_float")),
     "value_floats": lambda node: Value.of(FLOAT, node.reals("value_floats")),
@@ -152,7 +152,7 @@ _CONSTANTS: dict[str, Callable[[Node], Value]] = {
 _REFUSED = {"value_string": "STRING", "value_strings": "STRING", "sparse_value": "sparse tensors"}
 
 
-def constant_of_shape(node: Node) -> list[Value]:
+def constant_of_shape(node: BoundNode) -> list[Value]:
     """ConstantOfShape: one number, 0.0 unless it is given, everywhere."""
     shape = node.sizes(0, "input")
     if any(size < 0 for size in shape):
@@ -165,7 +165,7 @@ def constant_of_shape(node: Node) -> list[Value]:
     return [node.tracer.fill(dml.fill_value_constant, value.element, tuple(shape), number)]
 
 
-def range_of(node: Node) -> list[Value]:
+def range_of(node: BoundNode) -> list[Value]:
     """Range: from a start up to a limit, a delta apart."""
     element = node.input(0).element
     if element in (INT32, INT64):
@@ -184,7 +184,7 @@ def range_of(node: Node) -> list[Value]:
     return [node.tracer.fill(counted, element, (max(count, 0),), start.item(), delta.item())]
 
 
-def _range_of_whole(node: Node, element: ElementType) -> Value:
+def _range_of_whole(node: BoundNode, element: ElementType) -> Value:
     start, limit, delta = (_one(node, i, name).ints(name)[0] for i, name in enumerate(("start", "limit", "delta")))
     if not delta:
         node.refuse("delta", "delta must not be 0", found="0")
@@ -192,10 +192,10 @@ def _range_of_whole(node: Node, element: ElementType) -> Value:
     return node.tracer.fill(dml.fill_value_sequence, element, (max(count, 0),), start, delta)
 
 
-def _number(node: Node, index: int, name: str) -> Any:
+def _number(node: BoundNode, index: int, name: str) -> Any:
     return _one(node, index, name).values(name).reshape(-1)[0]
 
 
-def _one(node: Node, index: int, name: str) -> Value:
+def _one(node: BoundNode, index: int, name: str) -> Value:
     node.one_number(index, name)
     return node.input(index)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
 
-    from anydml.onnx.lower.node import Node
+    from anydml.onnx.lower.bound_node import BoundNode
 
 Array = np.ndarray[Any, Any]
 
@@ -143,7 +143,7 @@ class _Wish:
         return self.way == "tf_crop_and_resize"
 
 
-def upsample(node: Node) -> list[Value]:
+def upsample(node: BoundNode) -> list[Value]:
     """Upsample: Resize from corners, of which the element before is the nearest; scales are attributes or an input."""
     if node.version < 7:
         scales = [1.0, 1.0, node.real("height_scale"), node.real("width_scale")]
@@ -155,19 +155,19 @@ def upsample(node: Node) -> list[Value]:
     return [_by_scales(node, scales, _Wish(mode, "asymmetric", "floor"))]
 
 
-def resize_by_scales(node: Node) -> list[Value]:
+def resize_by_scales(node: BoundNode) -> list[Value]:
     """Resize of opset 10, from corners."""
     return [_by_scales(node, _reals(node, 1, "scales"), _Wish(node.text("mode"), "asymmetric", _BEFORE_MODES))]
 
 
-def _by_scales(node: Node, scales: Sequence[float], wish: _Wish) -> Value:
+def _by_scales(node: BoundNode, scales: Sequence[float], wish: _Wish) -> Value:
     rank = len(node.input(0).shape)
     if len(scales) != rank:
         node.refuse("scales", f"scales must have {rank} numbers", value=len(scales))
     return _resize(node, scales, None, range(rank), wish)
 
 
-def resize(node: Node) -> list[Value]:
+def resize(node: BoundNode) -> list[Value]:
     """Resize from opset 11 on: by scales or to sizes, of some axes or all."""
     x = node.input(0)
     given = node.integers("axes") if node.version >= 18 else None
@@ -196,7 +196,7 @@ def resize(node: Node) -> list[Value]:
     return [_resize(node, numbers, wanted, axes, wish)]
 
 
-def _reals(node: Node, index: int, name: str) -> list[float]:
+def _reals(node: BoundNode, index: int, name: str) -> list[float]:
     value = node.input(index)
     if len(value.shape) != 1 or value.count > len(node.input(0).shape):
         node.refuse(name, f"{name} must have one number at most for each dimension", value=value.shape)
@@ -204,7 +204,7 @@ def _reals(node: Node, index: int, name: str) -> list[float]:
 
 
 def _resize(
-    node: Node, scales: Sequence[float], sizes: Sequence[int] | None, axes: Sequence[int], wish: _Wish
+    node: BoundNode, scales: Sequence[float], sizes: Sequence[int] | None, axes: Sequence[int], wish: _Wish
 ) -> Value:
     x = node.input(0)
     if wish.mode not in _MODES:
@@ -233,7 +233,7 @@ def _resize(
 # Sizes and places
 
 
-def _by_numbers(node: Node, before: Sequence[int], scales: Sequence[float]) -> list[tuple[int, Fraction]]:
+def _by_numbers(node: BoundNode, before: Sequence[int], scales: Sequence[float]) -> list[tuple[int, Fraction]]:
     """The sizes that come of scales."""
     if any(not (scale > 0 and math.isfinite(scale)) for scale in scales):
         node.refuse("scales", "scales must be finite and above 0", value=scales)
@@ -249,7 +249,7 @@ def _scaled(size: int, scale: float) -> int:
         return math.floor(min(float(np.float32(size) * np.float32(scale)), 2.0**63))
 
 
-def _to_sizes(node: Node, before: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, Fraction]]:
+def _to_sizes(node: BoundNode, before: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, Fraction]]:
     """The sizes that are asked for, or such as keep the ratios, and the scales that they are by."""
     pairs = list(zip(sizes, before, strict=True))
     if any(size != old and (size < 1 or old == 0) for size, old in pairs):
@@ -267,7 +267,7 @@ def _all() -> tuple[Fraction, Fraction]:
     return _fraction(0), _fraction(1)
 
 
-def _regions(node: Node, count: int) -> list[tuple[Fraction, Fraction]]:
+def _regions(node: BoundNode, count: int) -> list[tuple[Fraction, Fraction]]:
     """Of each axis the part between two numbers; all of it where none are given."""
     roi = node.optional(1)
     if roi is None:
@@ -281,7 +281,7 @@ def _regions(node: Node, count: int) -> list[tuple[Fraction, Fraction]]:
 
 
 def _affine(
-    node: Node, way: str, size: int, length: int, scale: Fraction, region: tuple[Fraction, Fraction]
+    node: BoundNode, way: str, size: int, length: int, scale: Fraction, region: tuple[Fraction, Fraction]
 ) -> tuple[Fraction, Fraction, Fraction]:
     """Where an element of the result stands: a step for each, and the offsets of the input and the output.
 
@@ -313,7 +313,7 @@ def _affine(
 # Elements
 
 
-def _inside(node: Node, x: Value, lines: Sequence[_Line], wish: _Wish) -> Value:
+def _inside(node: BoundNode, x: Value, lines: Sequence[_Line], wish: _Wish) -> Value:
     """The result, past the ends of the input the last element."""
     if wish.mode == "nearest":
         if wish.nearest != _BEFORE_MODES:
@@ -326,7 +326,7 @@ def _inside(node: Node, x: Value, lines: Sequence[_Line], wish: _Wish) -> Value:
     return _weighed(node, x, lines, wish)
 
 
-def _outside(node: Node, found: Value, lines: Sequence[_Line]) -> Value:
+def _outside(node: BoundNode, found: Value, lines: Sequence[_Line]) -> Value:
     """The result with another value for what stands outside of the input."""
     mask = np.ones([1] * len(found.shape), bool)
     for line in lines:
@@ -337,7 +337,7 @@ def _outside(node: Node, found: Value, lines: Sequence[_Line]) -> Value:
     return chosen(node, Value.of(BOOL, mask), found, value)
 
 
-def _nearest(node: Node, x: Value, lines: Sequence[_Line], nearest: str) -> Value:
+def _nearest(node: BoundNode, x: Value, lines: Sequence[_Line], nearest: str) -> Value:
     """The nearest elements; where RESAMPLE3 lacks the type or would find others, they are gathered by their places."""
     direction, shift = _NEAREST[nearest]
     fit = [line for line in lines if x.element.data_type in _RESAMPLED and line.is_resampled()]
@@ -351,14 +351,14 @@ def _nearest(node: Node, x: Value, lines: Sequence[_Line], nearest: str) -> Valu
     return x
 
 
-def _between(node: Node, x: Value, lines: Sequence[_Line]) -> Value:
+def _between(node: BoundNode, x: Value, lines: Sequence[_Line]) -> Value:
     """Elements weighted, those of types that RESAMPLE3 lacks as FLOAT."""
     seen = x if x.element.data_type in _FLOATS else convert(node, x, FLOAT)
     found = _resampled(node, seen, lines, 0.0, {"interpolation_mode": InterpolationMode.LINEAR})
     return convert(node, _settled(node, found, x), x.element)
 
 
-def _resampled(node: Node, x: Value, lines: Sequence[_Line], shift: float, options: dict[str, Any]) -> Value:
+def _resampled(node: BoundNode, x: Value, lines: Sequence[_Line], shift: float, options: dict[str, Any]) -> Value:
     """RESAMPLE3; of more dimensions than it takes, those between the ones that change are one, or it is done in two."""
     by_axis = {line.axis: line for line in lines}
     parts: list[tuple[int, _Line | None]] = []
@@ -387,7 +387,7 @@ def _resampled(node: Node, x: Value, lines: Sequence[_Line], shift: float, optio
     return found.reshaped(tuple(by_axis[k].length if k in by_axis else size for k, size in enumerate(x.shape)))
 
 
-def _weighed(node: Node, x: Value, lines: Sequence[_Line], wish: _Wish) -> Value:
+def _weighed(node: BoundNode, x: Value, lines: Sequence[_Line], wish: _Wish) -> Value:
     """A product with a matrix of weights for each dimension that changes, the last first.
 
     Integers are rounded after each, as ONNX Runtime does; two of them weighted are cut off, as it does too.
@@ -402,7 +402,7 @@ def _weighed(node: Node, x: Value, lines: Sequence[_Line], wish: _Wish) -> Value
     return convert(node, _settled(node, found, x), x.element)
 
 
-def _settled(node: Node, found: Value, x: Value) -> Value:
+def _settled(node: BoundNode, found: Value, x: Value) -> Value:
     """Numbers that lose their fractions next, of integers: a little larger, so that FLOAT decides nothing.
 
     What it has just below a whole number or a half is that then: its few roundings are less than 2^-21 of a number. A
@@ -414,7 +414,7 @@ def _settled(node: Node, found: Value, x: Value) -> Value:
     return compute(node, dml.add, found, little)
 
 
-def _rounded(node: Node, found: Value, x: Value) -> Value:
+def _rounded(node: BoundNode, found: Value, x: Value) -> Value:
     """Numbers as integers of a type have them, halves away from 0; those of other types as they are."""
     if x.element.data_type.is_float:
         return found
@@ -424,7 +424,7 @@ def _rounded(node: Node, found: Value, x: Value) -> Value:
     return compute(node, dml.round, found, rounding_mode=RoundingMode.TOWARD_INFINITY)
 
 
-def _product(node: Node, x: Value, line: _Line, parts: Array) -> Value:
+def _product(node: BoundNode, x: Value, line: _Line, parts: Array) -> Value:
     before, after = math.prod(x.shape[: line.axis]), math.prod(x.shape[line.axis + 1 :])
     flat = node.tracer.reshape(x, (before, line.size, after))
     matrix = Value.of(x.element, parts)

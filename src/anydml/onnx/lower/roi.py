@@ -18,10 +18,10 @@ from anydml.onnx.lower.slicing import take
 from anydml.onnx.lower.values import Value
 
 if TYPE_CHECKING:
-    from anydml.onnx.lower.node import Node
+    from anydml.onnx.lower.bound_node import BoundNode
 
 
-def roi_align(node: Node) -> list[Value]:
+def roi_align(node: BoundNode) -> list[Value]:
     """RoiAlign: samples averaged; without `half_pixel` a region is at least one element large.
 
     Of `max` ONNX has the largest of what corners add to samples, where ROI_ALIGN1 has the largest sample: that one is
@@ -67,7 +67,7 @@ def roi_align(node: Node) -> list[Value]:
     return [_none_of_empty(node, aligned, rois) if is_some else aligned]
 
 
-def _of_finite(node: Node, rois: Value, images: Value) -> Value:
+def _of_finite(node: BoundNode, rois: Value, images: Value) -> Value:
     """The images, once every region's numbers are known to be finite: a gather of a 0 for each looks at them."""
     count, rule = rois.shape[0], "rois must be finite numbers"
     if rois.known is not None:
@@ -85,7 +85,7 @@ def _of_finite(node: Node, rois: Value, images: Value) -> Value:
     return compute(node, dml.add, images, zeros)
 
 
-def _none_of_empty(node: Node, found: Value, rois: Value) -> Value:
+def _none_of_empty(node: BoundNode, found: Value, rois: Value) -> Value:
     """0 for regions without a sample, as ONNX has it where their number is that of elements; ROI_ALIGN1 has one."""
     count = rois.shape[0]
     low, high = (convert(node, take(node, rois, [0, k], [count, 2], [1, 1]), FLOAT) for k in (0, 2))
@@ -96,7 +96,7 @@ def _none_of_empty(node: Node, found: Value, rois: Value) -> Value:
     return compute(node, dml.if_, is_empty, Value.of(found.element, 0), found)
 
 
-def _largest(node: Node, x: Value, rois: Value, images: Value, shape: tuple[int, ...], *, is_half: bool) -> Value:
+def _largest(node: BoundNode, x: Value, rois: Value, images: Value, shape: tuple[int, ...], *, is_half: bool) -> Value:
     """The largest of what corners add to the samples of each element."""
     taps = []
     for k in range(2):
@@ -117,7 +117,7 @@ def _of_columns(regions: int, length: int, corners: int) -> tuple[int, ...]:
     return regions, 1, length, 1, corners
 
 
-def _corners(node: Node, rois: Value, size: int, length: int, column: int, *, is_half: bool) -> Taps:
+def _corners(node: BoundNode, rois: Value, size: int, length: int, column: int, *, is_half: bool) -> Taps:
     """Regions, elements of each, and the two corners of their samples along a dimension of an image.
 
     Where ONNX takes a number of samples that depends on the region, that of an image as large is the most; smaller
@@ -158,7 +158,7 @@ def _corners(node: Node, rois: Value, size: int, length: int, column: int, *, is
     return Taps(corner, part, inside)
 
 
-def _at_least_one(node: Node, rois: Value, scale: float) -> Value:
+def _at_least_one(node: BoundNode, rois: Value, scale: float) -> Value:
     """Regions whose ends are at least one element of the image from their beginnings."""
     count = rois.shape[0]
     low, high = (take(node, rois, [0, k], [count, 2], [1, 1]) for k in (0, 2))
@@ -166,7 +166,7 @@ def _at_least_one(node: Node, rois: Value, scale: float) -> Value:
     return node.tracer.apply_to_list(dml.join, [low, compute(node, dml.max, high, least)], rois.shape, 1)
 
 
-def max_roi_pool(node: Node) -> list[Value]:
+def max_roi_pool(node: BoundNode) -> list[Value]:
     """MaxRoiPool: the largest element of each part of a region."""
     x, rois, pooled = node.input(0), node.input(1), node.integers("pooled_shape")
     if len(x.shape) != 4 or len(rois.shape) != 2 or rois.shape[1] != 5:

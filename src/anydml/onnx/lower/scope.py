@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anydml.core.errors import Fault, UnsupportedError, printable
 from anydml.onnx.lower.refusals import UnknownError
 from anydml.onnx.tensors import decode_tensor
 
 if TYPE_CHECKING:
-    from anydml.onnx.lower.lowering_cache import Kept, Line
+    from anydml.onnx.ir import Graph, Node
+    from anydml.onnx.lower.lowering_cache import Kept
     from anydml.onnx.lower.values import Value
     from anydml.onnx.read import Source
 
@@ -22,7 +23,7 @@ class Scope:
     `kept`, for the next trace, by the way to the graph and the name.
     """
 
-    def __init__(self, source: Source, graph: Any, kept: Kept, *, outer: Scope | None = None, path: str = "") -> None:
+    def __init__(self, source: Source, graph: Graph, kept: Kept, *, outer: Scope | None = None, path: str = "") -> None:
         self._source, self.kept, self._outer = source, kept, outer
         self.path = path
         """Of the nodes that the graph lies within; nothing for the model's."""
@@ -70,41 +71,40 @@ class Scope:
             raise UnsupportedError(source.name, Fault(field=name, rule=rule))
         if key not in self.kept:
             what = f"initializer '{printable(name)}'"
-            raw = None if self.path else source.raw.get(name)
-            self.kept[key] = decode_tensor(self._tensors[name], source.name, what, source.beside, raw)
+            self.kept[key] = decode_tensor(self._tensors[name], source.name, what, source.beside)
         found = self.known[name] = replace(self.kept[key].for_next_graph(), source=key)
         return found
 
-    def recall(self, node: Line) -> list[Value | None] | None:
+    def recall(self, node: Node) -> list[Value | None] | None:
         """The results of a node in an earlier trace, where they are the same in each."""
         kept, path = self.kept, self.path
-        for name in node.outputs:
+        for name in node.output:
             if name and path + name not in kept:
                 return None
         if not self._is_own(node):
             return None
-        self._own.update(filter(None, node.outputs))
-        return [kept[path + name].for_next_graph() if name else None for name in node.outputs]
+        self._own.update(filter(None, node.output))
+        return [kept[path + name].for_next_graph() if name else None for name in node.output]
 
-    def keep(self, node: Line, made: list[Value | None]) -> None:
+    def keep(self, node: Node, made: list[Value | None]) -> None:
         """Keep what a node made of the model's own tensors alone."""
         if self._is_own(node) and all(value is not None and value.is_known for value in made):
-            for name, value in zip(node.outputs, made, strict=False):
+            for name, value in zip(node.output, made, strict=False):
                 if name and value is not None:
                     self.kept[self.path + name] = value.for_next_graph()
                     self._own.add(name)
 
-    def put(self, node: Line, made: list[Value | None]) -> None:
+    def put(self, node: Node, made: list[Value | None]) -> None:
         """Say what a node made; an output that is left out has no name, and what is called "" stays nothing."""
-        for name, value in zip(node.outputs, made, strict=False):
+        for name, value in zip(node.output, made, strict=False):
             if name:
                 self.known[name] = value
-        for i in range(len(made), len(node.outputs)):
-            self._absent[node.outputs[i]] = (node.label, i)
+        for i in range(len(made), len(node.output)):
+            self._absent[node.output[i]] = (node.label, i)
 
-    def _is_own(self, node: Line) -> bool:
+    def _is_own(self, node: Node) -> bool:
         # What a body reads of the graphs around it is not among the inputs of its node.
-        return not node.has_bodies and all(map(self._is_own_name, node.inputs))
+        return not node.bodies and all(map(self._is_own_name, node.input))
 
     def _is_own_name(self, name: str) -> bool:
         scope: Scope | None = self

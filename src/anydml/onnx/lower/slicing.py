@@ -13,12 +13,12 @@ from anydml.onnx.lower.values import Value
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.onnx.lower.node import Node
+    from anydml.onnx.lower.bound_node import BoundNode
 
 _OPEN_ENDS = (2**31 - 1, 2**63 - 1)
 
 
-def slice_by_attributes(node: Node) -> list[Value]:
+def slice_by_attributes(node: BoundNode) -> list[Value]:
     """Slice of opset 1: bounds are attributes, and every step is 1."""
     starts, ends = node.integers("starts"), node.integers("ends")
     if starts is None or ends is None:
@@ -26,7 +26,7 @@ def slice_by_attributes(node: Node) -> list[Value]:
     return [_slice(node, starts, ends, node.integers("axes"), None)]
 
 
-def slice_by_inputs(node: Node) -> list[Value]:
+def slice_by_inputs(node: BoundNode) -> list[Value]:
     """Slice from opset 10 on: bounds are inputs."""
     axes = None if node.optional(3) is None else node.numbers(3, "axes")
     steps = None if node.optional(4) is None else node.numbers(4, "steps")
@@ -36,7 +36,7 @@ def slice_by_inputs(node: Node) -> list[Value]:
     return [_slice(node, starts, ends, axes, steps)]
 
 
-def crop(node: Node) -> list[Value]:
+def crop(node: BoundNode) -> list[Value]:
     """Crop, of opsets before 10: images without a border, or so many rows and columns of them from its corner on."""
     x, border, size = node.input(0), node.integers("border") or [], node.integers("scale")
     if len(x.shape) != 4 or len(border) != 4 or (size and len(size) != 2) or min([*border, *(size or ())]) < 0:
@@ -49,7 +49,7 @@ def crop(node: Node) -> list[Value]:
     return [take(node, x, (0, 0, top, left), (*x.shape[:2], *count), (1,) * 4)]
 
 
-def _slice_anywhere(node: Node, axes: Sequence[int] | None, steps: Sequence[int] | None) -> Value | None:
+def _slice_anywhere(node: BoundNode, axes: Sequence[int] | None, steps: Sequence[int] | None) -> Value | None:
     """A slice whose place a run gives and whose size is known: a gather, for bounds that need no clamping.
 
     The indices have no sign, so that a bound below 0 is outside as well; a run that is outside is computed anew by a
@@ -100,7 +100,7 @@ def _gather(data: Any, indices: Any, *, axis: int) -> Any:
 
 
 def _slice(
-    node: Node, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None, steps: Sequence[int] | None
+    node: BoundNode, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None, steps: Sequence[int] | None
 ) -> Value:
     data = node.input(0)
     axes = list(range(len(starts))) if axes is None else axes
@@ -134,7 +134,7 @@ def clamp(start: int, end: int, step: int, size: int) -> tuple[int, int]:
     return start, max(-(-(end - start) // step), 0) if size else 0
 
 
-def take(node: Node, data: Value, first: Sequence[int], count: Sequence[int], step: Sequence[int]) -> Value:
+def take(node: BoundNode, data: Value, first: Sequence[int], count: Sequence[int], step: Sequence[int]) -> Value:
     """So many elements of each dimension, from the first on, a step apart."""
     shape = tuple(count)
     if not shape:
@@ -146,7 +146,7 @@ def take(node: Node, data: Value, first: Sequence[int], count: Sequence[int], st
     return node.tracer.apply(dml.slice1, [data], shape, tuple(offsets), tuple(spans), tuple(step), shape)
 
 
-def split(node: Node) -> list[Value]:
+def split(node: BoundNode) -> list[Value]:
     """Split of every opset: sizes are an attribute, or an input, or follow from the number of outputs."""
     data = node.input(0)
     axis = node.axis(node.integer("axis", 0), len(data.shape))
@@ -164,7 +164,7 @@ def split(node: Node) -> list[Value]:
     return _cut(node, data, shapes, axis)
 
 
-def _even_sizes(node: Node, size: int) -> list[int]:
+def _even_sizes(node: BoundNode, size: int) -> list[int]:
     """Equal parts; where they are counted, the last may be smaller."""
     if not node.has("num_outputs"):
         if size % node.output_count:
@@ -181,7 +181,7 @@ def _even_sizes(node: Node, size: int) -> list[int]:
     return [*[part] * (count - 1), last]
 
 
-def _cut(node: Node, data: Value, shapes: list[tuple[int, ...]], axis: int) -> list[Value]:
+def _cut(node: BoundNode, data: Value, shapes: list[tuple[int, ...]], axis: int) -> list[Value]:
     full = [shape for shape in shapes if 0 not in shape]
     if len(full) == 1 and full[0] == data.shape:
         parts = iter([data])

@@ -10,8 +10,8 @@ from anydml.core.errors import DescriptionError, DmlError, Fault, ModelError, Un
 from anydml.core.guards import off_tape, own_cache, tape_on
 from anydml.core.symbolic_sizes import is_open
 from anydml.onnx.checks import TensorInfo, check_support, describe, element_of
+from anydml.onnx.lower.bound_node import BoundNode
 from anydml.onnx.lower.lowering_cache import Kept
-from anydml.onnx.lower.node import Node
 from anydml.onnx.lower.offsets import is_offset, names_in, remember
 from anydml.onnx.lower.qdq_to_int8 import KINDS, OPENING, put_together, remember_parts, with_parts
 from anydml.onnx.lower.refusals import Refusal, Why, as_told
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from anydml.onnx.ir import Graph, Node, ValueInfo
     from anydml.onnx.lower.lowering_cache import Line
     from anydml.onnx.read import Source
     from anydml.operators import OperatorDesc
@@ -44,6 +45,7 @@ class Record:
     kind: str
     """ONNX's node type."""
     name: str
+    node: Node
     operators: tuple[OperatorDesc, ...] = ()
     """The operators that it added to the graph."""
     note: str = ""
@@ -52,8 +54,6 @@ class Record:
     """Why it is no part of the graph, where the trace went on."""
     read: int | None = None
     """Bytes of its inputs; None where one is not known."""
-    node: Any = None
-    """The NodeProto."""
     depth: int = 0
     """How many branches it lies within; theirs come before the record of their If."""
     makes: Mapping[str, TensorInfo | None] = field(default_factory=dict)
@@ -117,7 +117,7 @@ def _trace(
     if tape_on() is not None and not is_open([*shapes.values()]):  # by a signal's handler, amid another trace
         with off_tape():
             return _trace(source, shapes, values, device, kept, keep_going=keep_going, assumes=assumes)
-    graph = source.proto.graph
+    graph = source.model.graph
     tracer = Tracer(device, source.beside, assumes=assumes)
     scope = Scope(source, graph, Kept() if kept is None else kept)
     for info in graph.input:
@@ -149,21 +149,22 @@ class _Walk:
         """That of the node at which a walk ends that does not go on."""
         self.records: list[Record] = []
 
-    def through(self, graph: Any) -> list[Value | None]:
+    def through(self, graph: Graph) -> list[Value | None]:
         """The results of a graph; None for those of a refused node."""
         tracer, scope = self._tracer, self._scope
-        for node in scope.kept.lines(graph):
-            tracer.begin(node.label, node.shown)
+        for line in scope.kept.lines(graph):
+            node = line.node
+            tracer.begin(line.label, line.shown)
             refusal: Refusal | None = None
             try:
                 if self._keep_going:
-                    check_support(self._source, node.proto)
+                    check_support(self._source, node)
                 if (again := scope.recall(node)) is not None:
                     made, tracer.folded = again, True
                 else:
-                    inputs = [scope.find(name) for name in node.inputs]
-                    made = self._lower(node, inputs)
-                    if node.kind in OPENING and "qdq_to_int8" not in self._source.disabled_passes:
+                    inputs = [scope.find(name) for name in node.input]
+                    made = self._lower(line, inputs)
+                    if line.kind in OPENING and "qdq_to_int8" not in self._source.disabled_passes:
                         made = remember_parts(self._node(node, inputs, tracer), made)
                     scope.keep(node, made)
                     for value in made:
@@ -174,14 +175,14 @@ class _Walk:
                     raise
                 is_of_file = found.subject == self._source.name  # which says itself which tensor is at fault
                 error = as_told(found if is_of_file else of_node(found, tracer.label))
-                refusal = Refusal.of(found, error, node.kind)
+                refusal = Refusal.of(found, error, line.kind)
                 if not self._keep_going:
                     self.refusal = refusal
                     raise error from found.__cause__
-                made = [None] * len(node.outputs)
+                made = [None] * len(node.output)
             scope.put(node, made)
             if self._keep_going:
-                self._record(node, made, refusal)
+                self._record(line, made, refusal)
         outputs: list[Value | None] = []
         for info in graph.output:
             output = None if scope.is_failed(info.name) else scope.find(info.name)
@@ -190,41 +191,41 @@ class _Walk:
                 _check_type(info, output, self._source)
         return outputs
 
-    def _lower(self, node: Line, inputs: list[Value | None]) -> list[Value | None]:
+    def _lower(self, line: Line, inputs: list[Value | None]) -> list[Value | None]:
         """The results of a node for its inputs; one that is equal to an earlier one becomes the same."""
         tracer, kept = self._tracer, self._scope.kept
         if _folds_symbols(inputs):  # found in no cache, for which sizes would have to be told apart
-            return _lower(self._node(node, inputs, tracer), inputs)
-        every = with_parts(inputs) if node.kind in KINDS else inputs
-        if node.alike is not None and (told := key_of(every)) is not None:
-            key = (node.alike, self._source.opset, told)
+            return _lower(self._node(line.node, inputs, tracer), inputs)
+        every = with_parts(inputs) if line.kind in KINDS else inputs
+        if line.alike is not None and (told := key_of(every)) is not None:
+            key = (line.alike, self._source.opset, told)
             if (pattern := own_cache(kept.patterns).get(key, NEW)) is NEW:
 
                 def lower(into: Tracer, given: Sequence[Value | None]) -> list[Value | None]:
                     own = put_together(given, inputs)
-                    return _lower(self._node(node, own, into), own)
+                    return _lower(self._node(line.node, own, into), own)
 
                 pattern = sketch(tracer, every, lower)
                 kept.keep_pattern(key, pattern)
             if pattern is not None and (made := pattern.put(tracer, every)) is not None:
                 return made
-        return _lower(self._node(node, inputs, tracer), inputs)
+        return _lower(self._node(line.node, inputs, tracer), inputs)
 
-    def _node(self, node: Line, inputs: Sequence[Value | None], tracer: Tracer) -> Node:
-        return Node(node.proto, self._source.opset, inputs, tracer, self._inline)
+    def _node(self, node: Node, inputs: Sequence[Value | None], tracer: Tracer) -> BoundNode:
+        return BoundNode(node, self._source.opset, inputs, tracer, self._inline)
 
-    def _record(self, node: Line, made: list[Value | None], refusal: Refusal | None) -> None:
-        tracer = self._tracer
+    def _record(self, line: Line, made: list[Value | None], refusal: Refusal | None) -> None:
+        tracer, node = self._tracer, line.node
         note = "" if refusal or tracer.added else tracer.note or _note(tracer, made)
-        read = None if refusal is None else _size([name for name in node.inputs if name], self._scope)
-        what = (node.label, node.kind, node.proto.name, tuple(tracer.added), note, refusal, read)
+        read = None if refusal is None else _size([name for name in node.input if name], self._scope)
+        what = (line.label, line.kind, node.name, node, tuple(tracer.added), note, refusal, read)
         makes = {
             name: None if value is None else TensorInfo(name, value.element, value.shape)
-            for name, value in zip(node.outputs, made, strict=False)
+            for name, value in zip(node.output, made, strict=False)
         }
-        self.records.append(Record(*what, node.proto, self._depth, makes))
+        self.records.append(Record(*what, self._depth, makes))
 
-    def _inline(self, graph: Any, name: str) -> list[Value | None]:
+    def _inline(self, graph: Graph, name: str) -> list[Value | None]:
         """The results of a branch, whose nodes are part of the model's graph; `name` is the branch's."""
         tracer, outer = self._tracer, self._scope
         label, called = tracer.label, tracer.name
@@ -240,7 +241,7 @@ class _Walk:
         return found
 
 
-def _input(info: Any, source: Source, shape: tuple[int, ...], array: np.ndarray[Any, Any] | None) -> Value:
+def _input(info: ValueInfo, source: Source, shape: tuple[int, ...], array: np.ndarray[Any, Any] | None) -> Value:
     element = describe(info, source, "input").element
     if array is not None:
         return Value.of(element, array.view(element.held), info.name)
@@ -265,7 +266,7 @@ def _folds_symbols(inputs: Sequence[Value | None]) -> bool:
     return any(one is not None and one.opened is not None for one in known) and None not in known
 
 
-def _lower(node: Node, inputs: Sequence[Value | None]) -> list[Value | None]:
+def _lower(node: BoundNode, inputs: Sequence[Value | None]) -> list[Value | None]:
     check_types(node, inputs)
     lowering = find_lowering(node.kind, node.version)
     assert lowering is not None  # noqa: S101 - for type checkers: nothing else gets here
@@ -279,7 +280,7 @@ def _note(tracer: Tracer, made: list[Value | None]) -> str:
     return "folded" if tracer.folded or all(value.is_known for value in values) else "a view, no pass"
 
 
-def _check_type(info: Any, value: Value, source: Source) -> None:
+def _check_type(info: ValueInfo, value: Value, source: Source) -> None:
     declared = element_of(info, source.name, "output")
     if declared is not None and declared != value.element:
         rule = f"output '{printable(info.name)}' must be of {value.element.name}, as the node that makes it has it"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from anydml.api.expression import Expression
     from anydml.onnx.element_types import ElementType
-    from anydml.onnx.lower.node import Node
+    from anydml.onnx.lower.bound_node import BoundNode
     from anydml.onnx.tensors import Beside
     from anydml.operators import OperatorDesc
     from anydml.runtime.device import Device
@@ -54,7 +54,7 @@ class Tracer:
         """Whether bounds that a run gives may be taken for such as need no clamping."""
         self.assumed: set[str] = set()
         """The names of gathers that a run finds outside where they were not such."""
-        self.offsets: dict[int, tuple[Value, Node]] = {}
+        self.offsets: dict[int, tuple[Value, BoundNode]] = {}
         """By its id, each value of a few whole numbers that are not known, and the node that made it."""
         self.inputs: dict[str, None] = {}
         """The graph inputs that something reads, in the order of the graph's."""

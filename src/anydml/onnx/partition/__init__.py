@@ -18,8 +18,8 @@ Another kind of part registers itself; every module of this package is imported 
 
     @part_of("If")
     class Choice(Part):
-        def __init__(self, node, scope):  # the NodeProto, and where it stands
-            self.branches = [Parts(graph_of(node, name), scope) for name in ("then_branch", "else_branch")]
+        def __init__(self, node, scope):  # the node, and where it stands
+            self.branches = [Parts(node.value(name), scope) for name in ("then_branch", "else_branch")]
             self.takes = tuple_of_once(node.input[0], *captures of the branches)
             self.gives = tuple(name for name in node.output if name)
 

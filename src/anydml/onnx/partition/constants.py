@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.core.errors import Fault, ModelFileError, printable, show
 from anydml.onnx.element_types import ELEMENT_TYPES
-from anydml.onnx.library import array_of, make_info
+from anydml.onnx.ir import ValueInfo
 from anydml.onnx.lower.refusals import Why
 from anydml.onnx.partition.host import host_tensor
 from anydml.onnx.partition.part import Recut
 from anydml.onnx.partition.segment import Segment, trace_constants
+from anydml.onnx.protobuf import array_of
 from anydml.onnx.tensors import decode_tensor
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Constants:
         return self._known[name]
 
     def _folded(self, name: str) -> Any:
-        found = Segment([], (), [make_info(name)], self._scope, self._kept).run({})
+        found = Segment([], (), [ValueInfo(name)], self._scope, self._kept).run({})
         if isinstance(found, Recut):
             raise found.reason
         return found[0]
@@ -62,7 +63,7 @@ class Constants:
         scope, what = self._scope, f"initializer '{printable(name)}'"
         tensor, source = scope.tensors[name], scope.source
         if tensor.data_type in ELEMENT_TYPES:
-            found = decode_tensor(tensor, source.name, what, source.beside, scope.raw.get(name))
+            found = decode_tensor(tensor, source.name, what, source.beside)
             return found.values(what).view(found.element.dtype)
         try:
             return array_of(host_tensor(name, scope))

@@ -9,22 +9,21 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from anydml.core.errors import Fault, ModelError, ModelFileError, printable
-from anydml.onnx.library import kind_of
+from anydml.onnx.ir import nodes_within
 from anydml.onnx.lower.lowering_cache import Kept
-from anydml.onnx.lower.node import label_of
 from anydml.onnx.lower.registry import find_lowering
 from anydml.onnx.partition.constants import Constants
 from anydml.onnx.partition.part import Bound, Part, makers, on_host, part_of
 from anydml.onnx.partition.partitioned_graph import Parts
 from anydml.onnx.partition.repeated_body import Gathered, Repeated, Stepping
 from anydml.onnx.program import OutsideError
-from anydml.onnx.subgraphs import bodies_of, nodes_within
 from anydml.runtime.launches import in_a_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from anydml.core.limits import StepLimit
+    from anydml.onnx.ir import Graph, Node, ValueInfo
     from anydml.onnx.partition.scope import Scope
 
 
@@ -33,24 +32,24 @@ class Flow(Part):
 
     _carried = 0
     """How many values go from step to step."""
-    _scanned: Sequence[Any] = ()
+    _scanned: Sequence[ValueInfo] = ()
     """The declared results of a step that are put together with those of other steps."""
 
-    def __init__(self, node: Any, scope: Scope) -> None:
+    def __init__(self, node: Node, scope: Scope) -> None:
         self.nodes = [node]
         self.told = told(node, scope.source.opset)
         """The contents of its bodies, in words."""
         self._names = list(node.input)
-        self._label, self._source = label_of(node), scope.source
+        self._label, self._source = node.label, scope.source
         self._limit, self._steps = scope.source.beside.limit, scope.source.beside.steps
-        self._graphs = dict(bodies_of(node))
+        self._graphs = dict(node.bodies)
         self.bodies = {name: Parts(graph, scope) for name, graph in self._graphs.items()}
         """By the names of the attributes."""
         captures = [name for body in self.bodies.values() for name in body.captures]
         self._constants = Constants(scope, Kept())
         names = [name for name in (*self._names, *captures) if name and not self._constants.has(name)]
         self.takes = tuple(dict.fromkeys(names))
-        self.gives = tuple(name for name in node.output if name)
+        self.gives = tuple(node.makes)
         self._outputs = list(node.output)
         self._given = [(name, self._constants.has(name)) for name in self._names]
 
@@ -111,7 +110,7 @@ class Flow(Part):
 class Choice(Flow):
     """One of two bodies."""
 
-    def __init__(self, node: Any, scope: Scope) -> None:
+    def __init__(self, node: Node, scope: Scope) -> None:
         super().__init__(node, scope)
         for name, graph in self._graphs.items():
             self._expect(name, "outputs, as many as the node", len(self._outputs), len(graph.output))
@@ -155,7 +154,7 @@ class Choice(Flow):
 class Repetition(Flow):
     """A body run again and again: a number of times, while a condition holds, or both."""
 
-    def __init__(self, node: Any, scope: Scope) -> None:
+    def __init__(self, node: Node, scope: Scope) -> None:
         super().__init__(node, scope)
         self._carried = len(self._names) - 2
         graph, body = self._graphs["body"], self.bodies["body"]
@@ -163,7 +162,7 @@ class Repetition(Flow):
         if len(graph.output) < self._carried + 1 or len(self._outputs) > len(graph.output) - 1:
             self._expect("body", "outputs, 1 more than the Loop gives", len(self._outputs) + 1, len(graph.output))
         self._scanned = list(graph.output)[self._carried + 1 :]
-        ranks = [len(info.type.tensor_type.shape.dim) for info in graph.input][:2]
+        ranks = [len(info.type.shape or ()) for info in graph.input][:2]
         number_shape, cond_shape = ((1,) if rank == 1 else () for rank in ranks)
         number, condition, *carried = body.inputs
 
@@ -200,12 +199,11 @@ class Repetition(Flow):
 class Sweep(Flow):
     """A body run over the slices of arrays, in Scan-8 for each entry of a batch."""
 
-    def __init__(self, node: Any, scope: Scope) -> None:
+    def __init__(self, node: Node, scope: Scope) -> None:
         super().__init__(node, scope)
         graph, body = self._graphs["body"], self.bodies["body"]
         self._is_batched = scope.source.opset < 9
-        attributes = {attribute.name: attribute for attribute in node.attribute}
-        self._count = int(attributes["num_scan_inputs"].i)
+        self._count: int = node.value("num_scan_inputs")
         first = 1 if self._is_batched else 0
         self._carried = len(self._names) - first - self._count
         if self._count < 1 or self._carried < 0:
@@ -218,7 +216,7 @@ class Sweep(Flow):
         self._repeated = Repeated(body, body.inputs[self._carried :], body.inputs[: self._carried], np.asarray)
 
         def ints(name: str, count: int) -> list[int]:
-            found = list(attributes[name].ints) if name in attributes else [0] * count
+            found = list(node.value(name, [0] * count))
             if len(found) != count:
                 rule = f"{name} must have {count} numbers"
                 raise ModelFileError(self._label, Fault(field=name, rule=rule, found=str(len(found))))
@@ -323,18 +321,18 @@ class Sweep(Flow):
 # The contents of nodes that are parts of their own, in words.
 
 
-def told(node: Any, opset: int) -> str:
+def told(node: Node, opset: int) -> str:
     """The contents of a control flow node's bodies, or that it is of sequences; nothing for any other."""
-    if kind_of(node) not in makers():
+    if node.kind not in makers():
         return ""
-    several = [f"{name} has {_nodes(graph.node, label_of(node), opset)}" for name, graph in bodies_of(node)]
+    several = [f"{name} has {_nodes(graph, opset)}" for name, graph in node.bodies]
     return (
         f"control flow: {'; '.join(several)}" if several else "of sequences and optional values, which the host holds"
     )
 
 
-def _nodes(nodes: Iterable[Any], label: str, opset: int) -> str:
-    counts = Counter(kind_of(node) for node in nodes_within(nodes, label))
+def _nodes(graph: Graph, opset: int) -> str:
+    counts = Counter(node.kind for node in nodes_within(graph.node))
     total = sum(counts.values())
     listed = ", ".join(f"{printable(kind)}{f' {n}' * (n > 1)}" for kind, n in sorted(counts.items()))
     hosted = [kind for kind in sorted(counts) if kind not in makers() and find_lowering(kind, opset) is None]

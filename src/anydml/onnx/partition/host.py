@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -10,19 +11,19 @@ import numpy as np
 from anydml.core.errors import Fault, ModelFileError, printable
 from anydml.core.locks import make_lock
 from anydml.onnx.element_types import ELEMENT_TYPES
-from anydml.onnx.external_data import as_bytes
-from anydml.onnx.lower.node import label_of
+from anydml.onnx.ir import SparseTensor, Tensor, graphs_within
 from anydml.onnx.partition.host_evaluator import Evaluator, make_model
 from anydml.onnx.partition.host_process import RemoteEvaluator, is_apart
 from anydml.onnx.partition.part import Part, on_host
-from anydml.onnx.subgraphs import graphs_within, names_read
-from anydml.onnx.tensors import decode_tensor, is_external
+from anydml.onnx.tensors import decode_tensor
 from anydml.runtime.call_cache import CallCache
 from anydml.runtime.profiler_hook import WATCHER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from anydml.onnx.ir import Graph, Node
+    from anydml.onnx.lower.values import Value
     from anydml.onnx.partition.scope import Scope
 
 _MOST_EVALUATORS = 64
@@ -31,10 +32,10 @@ _MOST_EVALUATORS = 64
 class HostPart(Part):
     """Neighbouring nodes that somebody else runs, in one go."""
 
-    def __init__(self, nodes: Sequence[Any], takes: tuple[str, ...], gives: tuple[str, ...], scope: Scope) -> None:
+    def __init__(self, nodes: Sequence[Node], takes: tuple[str, ...], gives: tuple[str, ...], scope: Scope) -> None:
         self.nodes, self.takes, self.gives = list(nodes), takes, gives
         self._scope = scope
-        constants, tensors = scope.constants_of([*(name for node in nodes for name in names_read(node)), *gives])
+        constants, tensors = scope.constants_of([*(name for node in nodes for name in node.reads), *gives])
         self._all, self._tensors = [*constants, *nodes], tensors
         for node in self._all:
             refuse_external(node)
@@ -51,7 +52,7 @@ class HostPart(Part):
     def label(self) -> str:
         """The name in errors."""
         others = f" and {len(self.nodes) - 1} more" if len(self.nodes) > 1 else ""
-        return label_of(self.nodes[0]) + others
+        return self.nodes[0].label + others
 
     @property
     def by(self) -> str:
@@ -75,7 +76,7 @@ class HostPart(Part):
         if recorder is None:
             results = evaluator.run(given)
         else:
-            results = recorder.time_host(tuple(map(label_of, self.nodes)), lambda: evaluator.run(given))
+            results = recorder.time_host(tuple(node.label for node in self.nodes), lambda: evaluator.run(given))
         if key is not None and not may_grow(self.nodes[0]) and all(given[name] is x for name, x in arrays.items()):
             self._known.keep(key, evaluator)
         return self._checked(given, results)
@@ -95,7 +96,7 @@ class HostPart(Part):
         if key not in self._foreseen:
             for name in self._tensors:
                 tensor = self._scope.tensors[name]
-                inputs[name] = tuple(tensor.dims), 1
+                inputs[name] = tensor.dims, 1
             name, size = foreseen(self._all, inputs)
             source = self._scope.source
             source.beside.limit.check(size, f"'{printable(name)}', made by {self.label}", source.name)
@@ -106,7 +107,7 @@ class HostPart(Part):
         with self._lock:
             if (found := self._evaluators.get(key)) is None:
                 tensors = [host_tensor(name, self._scope) for name in self._tensors]
-                opsets = self._scope.source.proto.opset_import
+                opsets = self._scope.source.model.opset_import
                 model = make_model(self._all, given, self.gives, tensors, opsets)
                 found = RemoteEvaluator(model, self.label) if is_apart() else Evaluator(model, given, self.label)
                 self._evaluators.keep(key, found)
@@ -119,52 +120,49 @@ class HostPart(Part):
             return None
         source = self._scope.source
         what = f"initializer '{printable(name)}'"
-        return decode_tensor(tensor, source.name, what, source.beside, self._scope.raw.get(name)).values(what)
+        return decode_tensor(tensor, source.name, what, source.beside).values(what)
 
 
-def host_tensor(name: str, scope: Scope) -> Any:
+def host_tensor(name: str, scope: Scope) -> Tensor:
     """An initializer with its elements, those in a file read as confined as for any other use."""
-    tensor, raw = scope.tensors[name], scope.raw.get(name)
-    found = type(tensor)()
-    found.CopyFrom(tensor)
-    what = f"initializer '{printable(name)}'"
+    tensor, what = scope.tensors[name], f"initializer '{printable(name)}'"
     if tensor.data_type in ELEMENT_TYPES:  # whose sizes are checked before anybody believes them
-        value = decode_tensor(tensor, scope.source.name, what, scope.source.beside, raw)
-        if is_external(tensor) and value.known is not None:
-            found.ClearField("external_data")
-            found.ClearField("data_location")
-            found.raw_data = (value.halves or value.known).flat().tobytes()
-            return found
-    if is_external(found):
+        return with_elements(tensor, decode_tensor(tensor, scope.source.name, what, scope.source.beside))
+    if tensor.is_external:
         rule = f"{what} must have its elements in the model, being of a type that DirectML lacks"
         raise ModelFileError(scope.source.name, Fault(field=name, rule=rule))
-    if raw is not None:
-        found.raw_data = as_bytes(raw)
-    return found
+    return tensor
 
 
-def refuse_external(node: Any) -> None:
+def with_elements(tensor: Tensor, value: Value) -> Tensor:
+    """The tensor that was decoded to this value, with elements that lay in another file."""
+    known = value.halves or value.known
+    return replace(tensor, data=known.flat().tobytes()) if tensor.is_external and known is not None else tensor
+
+
+def refuse_external(node: Node) -> None:
     """Refuse tensors of a node that lie in files, which would be read wherever they are; those of its bodies too."""
-    within = [tensor for graph in graphs_within([node], label_of(node)) for tensor in _tensors_in(graph)]
-    every = [(attribute.name, each) for attribute in node.attribute for each in _tensors_of(attribute)]
-    for name, tensor in (*every, *((tensor.name, tensor) for tensor in within)):
-        if is_external(tensor):
+    within = [tensor for graph in graphs_within([node]) for tensor in _tensors_in(graph)]
+    for name, tensor in (*_tensors_of(node), *((tensor.name, tensor) for tensor in within)):
+        if tensor.is_external:
             rule = f"{printable(name)} must have its elements in the model, for a node on the host"
-            raise ModelFileError(label_of(node), Fault(field=name, rule=rule))
+            raise ModelFileError(node.label, Fault(field=name, rule=rule))
 
 
-def _tensors_in(graph: Any) -> Iterator[Any]:
+def _tensors_in(graph: Graph) -> Iterator[Tensor]:
     yield from graph.initializer
-    for node in graph.node:
-        for attribute in node.attribute:
-            yield from _tensors_of(attribute)
-
-
-def _tensors_of(attribute: Any) -> Iterator[Any]:
-    yield attribute.t
-    yield from attribute.tensors
-    for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+    for sparse in graph.sparse_initializer:
         yield from (sparse.values, sparse.indices)
+    for node in graph.node:
+        yield from (tensor for _, tensor in _tensors_of(node))
+
+
+def _tensors_of(node: Node) -> Iterator[tuple[str, Tensor]]:
+    """The tensors that a node has as attributes, by the attributes' names."""
+    for each in node.attribute:
+        for value in each.value if isinstance(each.value, tuple) else (each.value,):
+            several = (value.values, value.indices) if isinstance(value, SparseTensor) else (value,)
+            yield from ((each.name, tensor) for tensor in several if isinstance(tensor, Tensor))
 
 
 def _given(value: Any) -> Any:
@@ -241,12 +239,12 @@ _COUNTS: dict[str, Callable[[Sequence[Array]], int]] = {
 """By node type, the elements that it makes of its inputs."""
 
 
-def may_grow(node: Any) -> bool:
+def may_grow(node: Node) -> bool:
     """Whether a node is looked at before it runs, for which it has a part of its own."""
     return node.op_type in _COUNTS
 
 
-def grown_size(node: Any, inputs: Sequence[Any]) -> int:
+def grown_size(node: Node, inputs: Sequence[Any]) -> int:
     """The bytes that a node will make, at least; 0 where its inputs are at fault, which whoever runs it says."""
     arrays = [each for each in inputs if isinstance(each, np.ndarray)]
     try:
@@ -271,13 +269,13 @@ _ALIKE = (
 )  # fmt: skip
 
 
-def _matmul(_node: Any, a: Shape, b: Shape) -> Shape:
+def _matmul(_node: Node, a: Shape, b: Shape) -> Shape:
     rows, columns = a[-2:-1], b[-1:] if len(b) > 1 else ()
     return (*np.broadcast_shapes(a[:-2], b[:-2]), *rows, *columns)
 
 
-def _gathered(node: Any, data: Shape, indices: Shape) -> Shape:
-    axis = next((int(one.i) for one in node.attribute if one.name == "axis"), 0) % len(data)
+def _gathered(node: Node, data: Shape, indices: Shape) -> Shape:
+    axis = node.value("axis", 0) % len(data)
     return (*data[:axis], *indices, *data[axis + 1 :])
 
 
@@ -290,7 +288,7 @@ _RULES: dict[str, Callable[..., Shape]] = {
 """By node type, the shape of the first output."""
 
 
-def foreseen(nodes: Sequence[Any], inputs: Mapping[str, tuple[Shape, int]]) -> tuple[str, int]:
+def foreseen(nodes: Sequence[Node], inputs: Mapping[str, tuple[Shape, int]]) -> tuple[str, int]:
     """The name and the bytes, at least, of the largest result; `inputs` have shapes and the bytes of an element."""
     known, largest = dict(inputs), ("", 0)
     for node in nodes:

@@ -18,18 +18,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx.defs
-import onnx.helper
-import onnx.numpy_helper
 
 from anydml.core.errors import DmlError, Fault, ModelError, UnsupportedError, printable, show
 from anydml.core.late_imports import import_alone
 from anydml.onnx.element_types import type_name
-from anydml.onnx.library import kind_of, load_onnxruntime, make_info, own_domain
-from anydml.onnx.lower.node import label_of
+from anydml.onnx.ir import Graph, Model, Node, ValueInfo, ValueType, make_node
+from anydml.onnx.library import load_onnxruntime, number_of_dtype
+from anydml.onnx.protobuf import Reader, array_of, model_message, own_domain
 from anydml.onnx.signatures import type_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from anydml.onnx.ir import Tensor
 
     Array = np.ndarray[Any, Any]
 
@@ -41,9 +42,9 @@ _FEW = 2**14
 """Elements up to which NumPy takes less time than ONNX Runtime."""
 
 
-def finder(model: Any) -> Callable[[Mapping[str, Any]], Array | None] | None:
+def finder(model: Model) -> Callable[[Mapping[str, Any]], Array | None] | None:
     """A function that runs a model of this node alone; None for others. It gives None for what is not its own."""
-    if [(node.op_type, node.domain) for node in model.graph.node] not in ([("NonZero", "")], [("NonZero", "ai.onnx")]):
+    if [node.kind for node in model.graph.node] != ["NonZero"]:
         return None
     (name,) = model.graph.node[0].input
 
@@ -56,31 +57,26 @@ def finder(model: Any) -> Callable[[Mapping[str, Any]], Array | None] | None:
     return run
 
 
-def only_node(model: Any, kind: str, decode: Callable[[Any], Array]) -> tuple[Any, dict[str, Array]] | None:
-    """The node of a model that has one of this type and constants, which `decode` makes arrays of; None for others."""
+def only_node(model: Model, kind: str) -> tuple[Node, dict[str, Array]] | None:
+    """The node of a model that has one of this type, and its constants as arrays; None for others."""
     others = [node for node in model.graph.node if node.op_type != "Constant"]
-    if [(node.op_type, node.domain) for node in others] not in ([(kind, "")], [(kind, "ai.onnx")]):
+    if [node.kind for node in others] != [kind]:
         return None
-    constants = {tensor.name: decode(tensor) for tensor in model.graph.initializer}
+    constants = {tensor.name: array_of(tensor) for tensor in model.graph.initializer}
     for node in model.graph.node:
-        if node is not others[0] and node.attribute[0].name == "value":
-            constants[node.output[0]] = decode(node.attribute[0].t)
+        if node is not others[0] and (tensor := node.value("value")) is not None:
+            constants[node.output[0]] = array_of(tensor)
     return others[0], constants
 
 
-def normalizer(model: Any, decode: Callable[[Any], Array]) -> Callable[[Mapping[str, Any]], Array | None] | None:
+def normalizer(model: Model) -> Callable[[Mapping[str, Any]], Array | None] | None:
     """The same for a StringNormalizer, by Unicode's upper and lower case, which is that of English locales."""
-    if (found := only_node(model, "StringNormalizer", decode)) is None:
+    if (found := only_node(model, "StringNormalizer")) is None:
         return None
     node, constants = found
-    attributes = {one.name: one for one in node.attribute}
-
-    def text(name: str, default: str) -> str:
-        return bytes(attributes[name].s).decode(errors="replace") if name in attributes else default
-
-    action, locale = text("case_change_action", "NONE"), text("locale", "en_US")
-    is_exact = "is_case_sensitive" in attributes and bool(attributes["is_case_sensitive"].i)
-    words = attributes["stopwords"].strings if "stopwords" in attributes else []
+    texts = (node.value("case_change_action", b"NONE"), node.value("locale", b"en_US"))
+    action, locale = (text.decode(errors="replace") for text in texts)
+    is_exact, words = bool(node.value("is_case_sensitive", 0)), node.value("stopwords", ())
     if action not in _CASES or not locale.startswith(("en_", "C.", "POSIX")):
         return None
     change = _CASES[action]
@@ -112,15 +108,15 @@ _MOST = 2**26
 """Scores, and places picked, at most."""
 
 
-def suppressor(model: Any, decode: Callable[[Any], Array]) -> Callable[[Mapping[str, Any]], Array | None] | None:
-    """A function that runs a model of this node and constants, which `decode` makes arrays of; None for others.
+def suppressor(model: Model) -> Callable[[Mapping[str, Any]], Array | None] | None:
+    """A function that runs a model of this node and constants; None for others.
 
     It gives None for inputs that somebody else is to look at.
     """
-    if (found := only_node(model, "NonMaxSuppression", decode)) is None:
+    if (found := only_node(model, "NonMaxSuppression")) is None:
         return None
     node, constants = found
-    (centred,) = [one.i for one in node.attribute if one.name == "center_point_box"] or [0]
+    centred = node.value("center_point_box", 0)
     if centred not in (0, 1):
         return None
 
@@ -218,19 +214,16 @@ def _known_there() -> dict[tuple[str, str], dict[int, frozenset[str]]]:
 @functools.cache
 def _takes_opset(domain: str, version: int) -> bool:
     """Whether ONNX Runtime takes models of an opset at all: of those that it knows it refuses the newest."""
-    info = onnx.helper.make_tensor_value_info
-    node = onnx.helper.make_node("Identity", ["x"], ["y"])
-    graph = onnx.helper.make_graph([node], "opset", [info("x", 1, [])], [info("y", 1, [])])
-    versions = {"": 13, domain: version}
-    opsets = [onnx.helper.make_opsetid(*entry) for entry in versions.items()]
+    x, y = (ValueInfo(name, ValueType("tensor", number_of_dtype(np.dtype(np.float32)), ())) for name in "xy")
+    graph = Graph([make_node("Identity", ["x"], ["y"])], [x], [y], name="opset")
     try:
-        _make_session(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION))
+        _make_session(Model(graph, {"": 13, domain: version}, ir_version=_IR_VERSION))
     except Exception:  # noqa: BLE001 - of a class for all that fails; there is nothing else to refuse
         return False
     return True
 
 
-def _make_session(model: Any) -> Any:
+def _make_session(model: Model) -> Any:
     """A session of ONNX Runtime.
 
     Nothing is optimised, so that a node means what it says; one thread, so that a small node costs no team of them.
@@ -241,30 +234,30 @@ def _make_session(model: Any) -> Any:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.enable_cpu_mem_arena = False
     options.log_severity_level = 4
-    return there.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return there.InferenceSession(model_message(model).SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def _unknown_there(model: Any) -> str:
+def _unknown_there(model: Model) -> str:
     """What of a model that ONNX knows ONNX Runtime does not: an opset, or a version of a node type; else nothing."""
-    versions = {own_domain(entry.domain): int(entry.version) for entry in model.opset_import}
+    versions = model.opset_import
     for domain, version in versions.items():
         if not _takes_opset(domain, version):
             return f"opset {version} of {printable(domain or 'ai.onnx')}"
     for node in model.graph.node:
-        domain = own_domain(node.domain)
+        domain = node.domain
         try:
             since = onnx.defs.get_schema(node.op_type, versions.get(domain, 1), domain).since_version
         except onnx.defs.SchemaError:  # a type of its own
             continue
         known = _known_there().get((domain, node.op_type), {})
         if since not in known or not known[since].issuperset(attribute.name for attribute in node.attribute):
-            return f"{printable(kind_of(node))} of opset {since}"
+            return f"{printable(node.kind)} of opset {since}"
     return ""
 
 
-def is_known(node: Any, versions: Mapping[str, int]) -> bool:
+def is_known(node: Node, versions: Mapping[str, int]) -> bool:
     """Whether somebody on the host knows a node's type, in the opset of its domain."""
-    domain = own_domain(node.domain)
+    domain = node.domain
     try:
         onnx.defs.get_schema(node.op_type, versions.get(domain, 1), domain)
     except onnx.defs.SchemaError:
@@ -273,26 +266,27 @@ def is_known(node: Any, versions: Mapping[str, int]) -> bool:
 
 
 def make_model(
-    nodes: Sequence[Any], inputs: Mapping[str, Any], gives: Sequence[str], tensors: Sequence[Any], opsets: Sequence[Any]
-) -> Any:
+    nodes: Sequence[Node],
+    inputs: Mapping[str, Any],
+    gives: Sequence[str],
+    tensors: Sequence[Tensor],
+    opsets: Mapping[str, int],
+) -> Model:
     """Nodes as a model of their own, whose inputs are of the types of these values."""
     infos = []
     for name, value in inputs.items():
         element = value[0] if isinstance(value, list) and value else value
         dtype = getattr(element, "dtype", np.dtype(np.float32))
-        number = onnx.helper.np_dtype_to_tensor_dtype(dtype)
-        info = onnx.helper.make_tensor_value_info(name, number, None)
-        if isinstance(value, list):
-            info = onnx.helper.make_tensor_sequence_value_info(name, number, None)
-        infos.append(info)
-    graph = onnx.helper.make_graph(nodes, "host", infos, [make_info(name) for name in gives], tensors)
-    return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
+        kind = ValueType("tensor", number_of_dtype(dtype))
+        infos.append(ValueInfo(name, ValueType("sequence", inner=kind) if isinstance(value, list) else kind))
+    graph = Graph(nodes, infos, [ValueInfo(name) for name in gives], tensors, name="host")
+    return Model(graph, opsets, ir_version=_IR_VERSION)
 
 
 class Evaluator:
     """A model of host nodes for inputs of certain types."""
 
-    def __init__(self, model: Any, inputs: Mapping[str, Any], label: str) -> None:
+    def __init__(self, model: Model, inputs: Mapping[str, Any], label: str) -> None:
         self._label = label
         self.by = ""
         """Who runs it."""
@@ -301,17 +295,17 @@ class Evaluator:
         values = [each for value in inputs.values() for each in (value if isinstance(value, list) else [value])]
         is_plain = all(type(value) is not np.ndarray or value.dtype.type.__module__ == "numpy" for value in values)
         self._own, self._own_name = None, "NumPy"
-        if is_plain and (own := suppressor(model, onnx.numpy_helper.to_array)) is not None:
+        if is_plain and (own := suppressor(model)) is not None:
             self._own, self._own_name = own, "a kernel"
         elif is_plain:
-            self._own = finder(model) or normalizer(model, onnx.numpy_helper.to_array)
+            self._own = finder(model) or normalizer(model)
         self._run: Callable[[Mapping[str, Any]], Sequence[Any]] | None = None
         self._prepare = functools.partial(self._find_runner, model, inputs, is_plain=is_plain)
         if self._own is None:
             self._run = self._prepare()
 
     def _find_runner(
-        self, model: Any, inputs: Mapping[str, Any], *, is_plain: bool
+        self, model: Model, inputs: Mapping[str, Any], *, is_plain: bool
     ) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
         """ONNX Runtime's function or the evaluator's."""
         session, self.why = self._session(model, inputs, is_plain=is_plain)
@@ -324,26 +318,25 @@ class Evaluator:
             import_alone("onnx.reference")
             from onnx.reference import ReferenceEvaluator  # which takes 0.3 s to import
 
-            evaluator = ReferenceEvaluator(model, new_ops=_stricter())
+            evaluator = ReferenceEvaluator(model_message(model), new_ops=_stricter())
         except Exception as error:
             rule = f"nothing on the host has it: {self.why}; {self.by}: {_told(error)}"
             raise UnsupportedError(self._label, Fault(field="", rule=rule)) from error
         _log.info("%s: %s runs it, as %s", self._label, self.by, self.why)
         return functools.partial(_run_reference, evaluator)
 
-    def _check_types(self, model: Any) -> None:
+    def _check_types(self, model: Model) -> None:
         """Refuse inputs of types that ONNX does not allow, which the evaluator takes."""
         graph = model.graph
-        types = {info.name: info.type.tensor_type.elem_type for info in graph.input}
+        types = {info.name: info.type.element for info in graph.input}
         types |= {tensor.name: tensor.data_type for tensor in graph.initializer}
-        versions = {own_domain(entry.domain): int(entry.version) for entry in model.opset_import}
         for node in graph.node:
             elements = [type_name(types[name]) if types.get(name) else None for name in node.input]
-            fault = type_fault(kind_of(node), versions.get(own_domain(node.domain), 1), elements)
+            fault = type_fault(node.kind, model.opset_import.get(node.domain, 1), elements)
             if fault is not None:
-                raise ModelError(label_of(node), fault)
+                raise ModelError(node.label, fault)
 
-    def _session(self, model: Any, inputs: Mapping[str, Any], *, is_plain: bool) -> tuple[Any, str]:
+    def _session(self, model: Model, inputs: Mapping[str, Any], *, is_plain: bool) -> tuple[Any, str]:
         """A session of ONNX Runtime; None where it lacks what the model needs, and what that is."""
         there = runtime()
         if there is None:
@@ -402,7 +395,7 @@ def _stricter() -> list[Any]:
 
     class STFT(_STFT):  # type: ignore[misc]  # onnx has no types
         def _run(self, x: Any, frame_step: Any, window: Any = None, frame_length: Any = None, **more: Any) -> Any:
-            label, size = label_of(self.onnx_node), x.shape[1] if x.ndim > 1 else 0
+            label, size = Reader().nodes([self.onnx_node])[0].label, x.shape[1] if x.ndim > 1 else 0
             length = frame_length if frame_length is not None else None if window is None else len(window)
             for name, value, most in (("frame_step", frame_step, 2**63 - 1), ("frame_length", length, size)):
                 found = None if value is None else np.asarray(value)
@@ -417,9 +410,10 @@ def _stricter() -> list[Any]:
     return [STFT]
 
 
-def _foreign_constant(model: Any) -> str:
+def _foreign_constant(model: Model) -> str:
     """The first type among a model's constants that ONNX Runtime has no arrays for."""
-    values = [one.t for node in model.graph.node if node.op_type == "Constant" for one in node.attribute]
+    nodes = [node for node in model.graph.node if node.op_type == "Constant"]
+    values = [each.value for node in nodes for each in node.attribute if each.kind == "TENSOR"]
     kinds = (type_name(tensor.data_type) for tensor in (*model.graph.initializer, *values))
     return next(filter(_is_foreign, kinds), "")
 

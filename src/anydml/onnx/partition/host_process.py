@@ -31,11 +31,14 @@ import numpy as np
 from anydml.core import errors
 from anydml.core.errors import DmlError, Fault, ModelError, UnsupportedError, printable, show
 from anydml.core.late_imports import import_alone
-from anydml.onnx.library import ModelProto, half_dtype, number_of_dtype
+from anydml.onnx.library import half_dtype, number_of_dtype
 from anydml.onnx.partition.host_evaluator import Evaluator
+from anydml.onnx.protobuf import model_message, parse_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from anydml.onnx.ir import Model
 
 HOST, TIMEOUT = "ANYDML_HOST", "ANYDML_HOST_TIMEOUT"
 _SECONDS = 60.0
@@ -81,9 +84,9 @@ class RemoteEvaluator:
 
     _numbers = itertools.count()
 
-    def __init__(self, model: Any, label: str) -> None:
+    def __init__(self, model: Model, label: str) -> None:
         self._number, self._label = next(self._numbers), label
-        self._model = np.frombuffer(model.SerializeToString(), np.uint8)
+        self._model = np.frombuffer(model_message(model).SerializeToString(), np.uint8)
         self.by = self.why = ""
 
     def run(self, inputs: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -384,7 +387,7 @@ def _answer(request: dict[str, Any], evaluators: OrderedDict[int, Evaluator], bu
     number, inputs = request["number"], request["inputs"]
     try:
         if "model" in request:
-            model = ModelProto.FromString(request["model"].tobytes())
+            model = parse_model(request["model"].tobytes(), request["label"])
             evaluators[number] = Evaluator(model, inputs, request["label"])
             if len(evaluators) > _MOST_MODELS:
                 evaluators.popitem(last=False)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.core.errors import DmlError
+    from anydml.onnx.ir import Node
     from anydml.onnx.partition.scope import Scope
 
 
@@ -76,8 +77,8 @@ class Part(ABC):
         return None
 
 
-Maker: TypeAlias = "Callable[[Any, Scope], Part]"
-"""Makes the part of a node, given as NodeProto."""
+Maker: TypeAlias = "Callable[[Node, Scope], Part]"
+"""Makes the part of a node."""
 _MAKERS: dict[str, Maker] = {}
 
 

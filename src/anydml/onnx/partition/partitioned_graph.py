@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.core.locks import make_lock
-from anydml.onnx.library import kind_of, make_info
+from anydml.onnx.ir import ValueInfo
 from anydml.onnx.lower.lowering_cache import Kept
 from anydml.onnx.partition.constants import Constants
 from anydml.onnx.partition.host import HostPart
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import TypeAlias
 
+    from anydml.onnx.ir import Graph
     from anydml.onnx.partition.part import Part
     from anydml.onnx.partition.planner import Plan, Stage
     from anydml.onnx.partition.scope import Scope
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 class Parts:
     """A model's graph or a body of control flow, run on an environment of values by name."""
 
-    def __init__(self, graph: Any, scope: Scope, given: Iterable[str] = ()) -> None:
+    def __init__(self, graph: Graph, scope: Scope, given: Iterable[str] = ()) -> None:
         """`given` are initializers whose values each run gives."""
         given = frozenset(given)
         self._declared = {info.name: info for info in graph.output}
@@ -42,7 +43,7 @@ class Parts:
         self._planner = Planner(graph, scope, given, self._kept)
         plan = self._follow()
         self.gives = tuple(info.name for info in graph.output)
-        own = {tensor.name for tensor in graph.initializer} - given
+        own = graph.constants - given
         self.inputs = tuple(info.name for info in graph.input if info.name not in own)
         """The graph's own inputs, those with a value of the model's own left out."""
         made = {*self.inputs, *(name for node in graph.node for name in node.output)}
@@ -121,9 +122,9 @@ class Parts:
         if stage not in self._made:
             nodes = [self._planner.nodes[number] for number in stage.nodes]
             if stage.place is Place.FLOW:
-                self._made[stage] = makers()[kind_of(nodes[0])](nodes[0], scope)
+                self._made[stage] = makers()[nodes[0].kind](nodes[0], scope)
             elif stage.place is Place.DEVICE:
-                outputs = [self._declared.get(name) or make_info(name) for name in stage.gives]
+                outputs = [self._declared.get(name) or ValueInfo(name) for name in stage.gives]
                 self._made[stage] = Segment(nodes, stage.takes, outputs, scope, self._kept, stage.nodes)
             else:
                 self._made[stage] = HostPart(nodes, stage.takes, stage.gives, scope)

@@ -13,8 +13,6 @@ from anydml.core.memory import HOST, word_bytes
 from anydml.explain import GraphPicture
 from anydml.onnx.arguments import check_apart, check_outputs, hand_over, send, take, take_out
 from anydml.onnx.element_types import ForeignType, element_of_array
-from anydml.onnx.library import kind_of, own_domain
-from anydml.onnx.lower.node import label_of
 from anydml.onnx.lower.values import Value
 from anydml.onnx.partition.control_flow import Flow
 from anydml.onnx.partition.host import HostPart
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from anydml.onnx.checks import TensorInfo
+    from anydml.onnx.ir import Node
     from anydml.onnx.partition.part import Part
     from anydml.onnx.program import Spares
     from anydml.onnx.read import Source
@@ -84,13 +83,13 @@ def _told(part: Part) -> str:
     if isinstance(part, Segment):
         return f"{_count(len(part.nodes))} compiled, {passed}"
     if isinstance(part, HostPart):
-        labels = [label_of(node) for node in part.nodes[:_MOST_NAMED]]
+        labels = [node.label for node in part.nodes[:_MOST_NAMED]]
         more = f" and {len(part.nodes) - len(labels)} more" if len(part.nodes) > len(labels) else ""
         by = f" by {part.by}" if part.by else ""
         cost = f", {word_bytes(part.copied)} to and from the host at the last run" if part.by else ""
         return f"on the host{by}: {', '.join(labels)}{more}; {passed}{cost}"
     if isinstance(part, Flow):
-        return f"{label_of(part.nodes[0])}, {part.told}; {passed}"
+        return f"{part.nodes[0].label}, {part.told}; {passed}"
     return f"{type(part).__name__}, {passed}"
 
 
@@ -106,12 +105,11 @@ def _names(names: tuple[str, ...]) -> str:
 # The model
 
 
-def hosts(source: Source, *, is_strict: bool = False) -> Callable[[Any], bool]:
+def hosts(source: Source, *, is_strict: bool = False) -> Callable[[Node], bool]:
     """A function that says whether a part runs a node without a lowering; where that is strict, no part on the host."""
     if is_strict:
-        return lambda node: kind_of(node) in makers()
-    versions = {own_domain(entry.domain): int(entry.version) for entry in source.proto.opset_import}
-    return lambda node: kind_of(node) in makers() or is_known(node, versions)
+        return lambda node: node.kind in makers()
+    return lambda node: node.kind in makers() or is_known(node, source.model.opset_import)
 
 
 class Divided:
@@ -121,7 +119,7 @@ class Divided:
         self._source = source
         self._scope = Scope(source, device, spares, is_strict=is_strict)
         self._memory = device.engine.memory
-        self._own = {tensor.name for tensor in source.proto.graph.initializer}
+        self._own = source.model.graph.constants
         self._by_given: dict[frozenset[str], Parts] = {}
         self._calls = NamedCalls[Parts](self._memory)
         self._lock = make_lock()
@@ -140,7 +138,7 @@ class Divided:
         given = frozenset(name for name in names if name in self._own)
         with self._lock:
             if given not in self._by_given:
-                self._by_given[given] = Parts(self._source.proto.graph, self._scope, given)
+                self._by_given[given] = Parts(self._source.model.graph, self._scope, given)
             return self._by_given[given]
 
     @property

@@ -15,19 +15,18 @@ import heapq
 from collections import defaultdict
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.onnx.library import kind_of
-from anydml.onnx.lower.node import label_of
+from anydml.onnx.ir import nodes_within
 from anydml.onnx.lower.registry import find_lowering
 from anydml.onnx.partition.constants import refused_constants
 from anydml.onnx.partition.host import may_grow
 from anydml.onnx.partition.part import makers
-from anydml.onnx.subgraphs import has_bodies, names_read, nodes_within
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from anydml.onnx.ir import Graph, Node
     from anydml.onnx.lower.lowering_cache import Kept
     from anydml.onnx.partition.part import Recut
     from anydml.onnx.partition.scope import Scope
@@ -83,7 +82,7 @@ class Plan(NamedTuple):
 class Planner:
     """A graph's nodes, and all that is known of where they can run."""
 
-    def __init__(self, graph: Any, around: Scope, given: frozenset[str], kept: Kept) -> None:
+    def __init__(self, graph: Graph, around: Scope, given: frozenset[str], kept: Kept) -> None:
         """`given` are initializers whose values each run gives."""
         self.nodes = list(graph.node)
         self._graph, self._around, self._given = graph, around, given
@@ -129,17 +128,19 @@ class Planner:
         for number, node in enumerate(self.nodes):
             if any(name in scope.folded for name in node.output):
                 continue
-            takes = tuple(dict.fromkeys(name for name in names_read(node) if name not in constants))
-            gives = tuple(name for name in node.output if name)
+            takes = tuple(dict.fromkeys(name for name in node.reads if name not in constants))
+            gives = tuple(node.makes)
             found[number] = Item(takes, gives, self._place(number, node), number in self._cut)
         return found
 
-    def _place(self, number: int, node: Any) -> Place:
-        opset, kind = self._around.source.opset, kind_of(node)
-        if has_bodies(node) and number not in self._hosted:
-            inner = nodes_within([node], label_of(node))
-            if all(find_lowering(kind_of(each), opset) for each in inner):
-                return Place.DEVICE  # the branch that is taken is put in place
+    def _place(self, number: int, node: Node) -> Place:
+        opset, kind = self._around.source.opset, node.kind
+        if (
+            node.bodies
+            and number not in self._hosted
+            and all(find_lowering(each.kind, opset) for each in nodes_within([node]))
+        ):
+            return Place.DEVICE  # the branch that is taken is put in place
         if kind in makers():
             return Place.FLOW
         if number in self._hosted or find_lowering(kind, opset) is None:

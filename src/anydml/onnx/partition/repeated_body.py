@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from anydml.core.limits import MemoryLimit, StepLimit
+    from anydml.onnx.ir import ValueInfo
     from anydml.onnx.partition.part import Bound
     from anydml.onnx.partition.partitioned_graph import Parts
     from anydml.onnx.read import Source
@@ -392,7 +393,7 @@ class Stepping:
 class Gathered:
     """The values of one scan output, of one shape and type, within the model's memory limit."""
 
-    def __init__(self, info: Any, label: str, source: Source) -> None:
+    def __init__(self, info: ValueInfo, label: str, source: Source) -> None:
         self._info, self._label, self._source = info, label, source
         self._blocks: list[Any] = []
         """Rows of values, one for each step."""
@@ -435,13 +436,13 @@ class Gathered:
 
     def _none(self, axis: int) -> Any:
         """The result of no steps: of the declared type and sizes, an open size being 0."""
-        declared, name = self._info.type.tensor_type, printable(self._info.name)
+        declared, name = self._info.type, printable(self._info.name)
         try:
-            dtype = read_element_type(declared.elem_type, self._label, f"'{name}'").dtype
+            dtype = read_element_type(declared.element, self._label, f"'{name}'").dtype
         except UnsupportedError:
             rule = f"'{name}' must be declared with an element type, as no step gives one"
             raise ModelError(self._label, Fault(field=self._info.name, rule=rule)) from None
-        sizes = [max(int(dim.dim_value), 0) for dim in declared.shape.dim]
+        sizes = [size if isinstance(size, int) else 0 for size in declared.shape or ()]
         sizes.insert(axis if axis >= 0 else len(sizes) + 1 + axis, 0)
         try:
             return np.empty(sizes, dtype)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from anydml.onnx.library import kind_of
 from anydml.onnx.lower.registry import find_lowering
-from anydml.onnx.subgraphs import has_bodies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from anydml.onnx.external_data import Piece
+    from anydml.onnx.ir import Graph, Node, Tensor
     from anydml.onnx.program import Spares
     from anydml.onnx.read import Source
     from anydml.runtime.device import Device
@@ -31,38 +29,34 @@ class Scope:
     spares: Spares
     is_strict: bool = False
     """Whether nothing may run on the host."""
-    tensors: Mapping[str, Any] = field(default_factory=dict)
-    """By name, the initializers (TensorProto)."""
-    raw: Mapping[str, bytes | Piece] = field(default_factory=dict)
-    """By name, the bytes of those that were taken out of the message."""
-    folded: Mapping[str, Any] = field(default_factory=dict)
+    tensors: Mapping[str, Tensor] = field(default_factory=dict)
+    """By name, the initializers."""
+    folded: Mapping[str, Node] = field(default_factory=dict)
     """By the name of what it makes, each node that reads constants alone."""
 
-    def within(self, graph: Any, given: Iterable[str] = (), hosted: Iterable[str] = ()) -> Scope:
+    def within(self, graph: Graph, given: Iterable[str] = (), hosted: Iterable[str] = ()) -> Scope:
         """The scope of a graph: a run gives the initializers `given` values, and nodes on the host make `hosted`."""
         given, hosted = set(given), set(hosted)
         made = {name for node in graph.node for name in node.output}
         inputs = {info.name for info in graph.input}
         tensors = {tensor.name: tensor for tensor in graph.initializer if tensor.name not in given}
         hidden = {*made, *inputs, *tensors, *given}
-        is_model = not self.tensors and graph is self.source.proto.graph
-        raw = self.source.raw if is_model else {n: data for n, data in self.raw.items() if n not in hidden}
         tensors |= {name: tensor for name, tensor in self.tensors.items() if name not in hidden}
         folded = {name: node for name, node in self.folded.items() if name not in hidden}
         for node in graph.node:
             is_constant = all(not name or name in tensors or name in folded for name in node.input)
             if is_constant and self._folds(node) and hosted.isdisjoint(node.output):
                 folded |= {name: node for name in node.output if name}
-        return replace(self, tensors=tensors, raw=raw, folded=folded)
+        return replace(self, tensors=tensors, folded=folded)
 
-    def _folds(self, node: Any) -> bool:
-        if has_bodies(node):  # which read names that are not among its inputs
+    def _folds(self, node: Node) -> bool:
+        if node.bodies:  # which read names that are not among its inputs
             return False
-        return find_lowering(kind_of(node), self.source.opset) is not None and not node.op_type.startswith(_DRAWN)
+        return find_lowering(node.kind, self.source.opset) is not None and not node.op_type.startswith(_DRAWN)
 
-    def constants_of(self, names: Iterable[str]) -> tuple[list[Any], list[str]]:
+    def constants_of(self, names: Iterable[str]) -> tuple[list[Node], list[str]]:
         """The nodes that make constants of these names, in order, and the initializers that they and the names are."""
-        nodes: list[Any] = []
+        nodes: list[Node] = []
         tensors: dict[str, None] = {}
         seen: set[str] = set()
         pending = [(name, False) for name in names]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,14 +14,13 @@ from anydml.core.memory import HOST
 from anydml.onnx.arguments import on_host, send, take
 from anydml.onnx.checks import TensorInfo
 from anydml.onnx.element_types import element_of_array
-from anydml.onnx.library import kind_of, make_info
-from anydml.onnx.lower.node import label_of
+from anydml.onnx.ir import Graph, Model, Node, ValueInfo, ValueType
 from anydml.onnx.lower.refusals import Refusal, Why
 from anydml.onnx.lower.trace import trace_all
 from anydml.onnx.partition.part import Bound, Part, Recut, makers
 from anydml.onnx.program import not_exact
 from anydml.onnx.program_cache import Programs
-from anydml.onnx.subgraphs import names_read
+from anydml.onnx.protobuf import ELEMENT_NUMBERS
 from anydml.runtime.call_cache import NamedCalls
 
 if TYPE_CHECKING:
@@ -48,33 +47,18 @@ def looks_at(need: Refusal, shapes: Mapping[str, tuple[int, ...]]) -> bool:
     return is_small and need.kind not in _SIZED_BY_DATA
 
 
-@dataclass(frozen=True, slots=True)
-class _Graph:
-    """Some nodes as a trace takes a graph."""
-
-    node: Sequence[Any]
-    input: Sequence[Any]
-    output: Sequence[Any]
-    initializer: Sequence[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Model:
-    """A graph as a trace takes a model."""
-
-    graph: _Graph
-    opset_import: Sequence[Any]
-
-
 def trace_constants(scope: Scope, names: Iterable[str], kept: Kept) -> list[Record]:
     """The fates of the nodes that constants of these names are made by."""
     nodes, tensors = scope.constants_of(names)
     if not nodes:
         return []
-    source = scope.source
-    graph = _Graph(nodes, (), (), [scope.tensors[name] for name in tensors])
-    made = replace(source, proto=_Model(graph, source.proto.opset_import), raw=scope.raw)
-    return trace_all(made, {}, {}, scope.device, kept=kept).records
+    graph = Graph(nodes, initializer=[scope.tensors[name] for name in tensors])
+    return trace_all(_source(scope, graph), {}, {}, scope.device, kept=kept).records
+
+
+def _source(scope: Scope, graph: Graph) -> Source:
+    """A part of a model as a model of its own."""
+    return replace(scope.source, model=Model(graph, scope.source.model.opset_import))
 
 
 class Segment(Part):
@@ -82,23 +66,23 @@ class Segment(Part):
 
     def __init__(
         self,
-        nodes: Iterable[Any],
+        nodes: Iterable[Node],
         takes: tuple[str, ...],
-        gives: Sequence[Any],
+        gives: Sequence[ValueInfo],
         scope: Scope,
         kept: Kept,
         numbers: Sequence[int] = (),
     ) -> None:
-        """`gives` are declared outputs (ValueInfoProto); `numbers` are those of the nodes in their graph."""
+        """`gives` are declared outputs; `numbers` are those of the nodes in their graph."""
         nodes = list(nodes)
         self.takes, self.gives = takes, tuple(info.name for info in gives)
         self.nodes = nodes
         self._scope, self._outputs, self._kept = scope, list(gives), kept
         self._numbers = {id(node): number for node, number in zip(nodes, numbers, strict=True)}
         """By the nodes' ids; the constants' have none, as they are this segment's only to read."""
-        constants, tensors = scope.constants_of([*(name for node in nodes for name in names_read(node)), *self.gives])
+        constants, tensors = scope.constants_of([*(name for node in nodes for name in node.reads), *self.gives])
         self._all, self._tensors = [*constants, *nodes], [scope.tensors[name] for name in tensors]
-        self._made = {name for node in nodes for name in node.output if name}
+        self._made = {name for node in nodes for name in node.makes}
         self._memory = scope.device.engine.memory
         self._calls = NamedCalls["Program"](self._memory)
         self._by_types: dict[tuple[ElementType, ...], Programs] = {}
@@ -166,9 +150,9 @@ class Segment(Part):
     def _leave_to_host(self, name: str, value: Any) -> Recut:
         """Have nodes run on the host that read what DirectML has no type for."""
         kind = getattr(value, "dtype", "a sequence" if isinstance(value, list) else "an optional value")
-        rule = f"'{printable(name)}' must be of a type that DirectML has, for {label_of(self.nodes[0])}"
+        rule = f"'{printable(name)}' must be of a type that DirectML has, for {self.nodes[0].label}"
         reason = UnsupportedError(self._scope.source.name, Fault(field=name, rule=rule, found=show(str(kind))))
-        return Recut(reason, frozenset(self._numbers[id(node)] for node in self.nodes if name in names_read(node)))
+        return Recut(reason, frozenset(self._numbers[id(node)] for node in self.nodes if name in node.reads))
 
     def _find(
         self, elements: dict[str, ElementType], arrays: dict[str, Any], *, is_exact: bool = False
@@ -194,10 +178,9 @@ class Segment(Part):
 
     def _source(self, elements: Mapping[str, ElementType]) -> Source:
         """The nodes as a model of their own."""
-        source = self._scope.source
-        infos = [make_info(name, element.name) for name, element in elements.items()]
-        graph = _Graph(self._all, infos, self._outputs, self._tensors)
-        return replace(source, proto=_Model(graph, source.proto.opset_import), raw=self._scope.raw)
+        types = {name: ValueType("tensor", ELEMENT_NUMBERS[element.name]) for name, element in elements.items()}
+        infos = [ValueInfo(*each) for each in types.items()]
+        return _source(self._scope, Graph(self._all, infos, self._outputs, self._tensors))
 
     def _looks_at(self, need: Refusal, shapes: Mapping[str, tuple[int, ...]]) -> bool:
         is_pinned = need.inputs <= self._pinned and (self._scope.is_strict or need.kind not in _SIZED_BY_DATA)
@@ -235,7 +218,7 @@ class Segment(Part):
                     pinned |= refusal.inputs
                 else:
                     cut.add(number)
-            elif refusal.why is Why.DEVICE and not (self._scope.is_strict and kind_of(node) not in makers()):
+            elif refusal.why is Why.DEVICE and not (self._scope.is_strict and node.kind not in makers()):
                 hosted.add(number)
             else:
                 raise refusal.error

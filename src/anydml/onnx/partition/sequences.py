@@ -14,6 +14,7 @@ from anydml.onnx.partition.part import part_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from anydml.onnx.ir import Node
     from anydml.onnx.partition.scope import Scope
 
 
@@ -32,10 +33,10 @@ class Listed(list[Any]):
 class Listing(Flow):
     """A node that makes, changes or reads a sequence or an optional value."""
 
-    def __init__(self, node: Any, scope: Scope) -> None:
+    def __init__(self, node: Node, scope: Scope) -> None:
         super().__init__(node, scope)
         self._act: Callable[[list[Any]], Any] = getattr(self, f"_{node.op_type}")
-        self._attributes = {attribute.name: attribute for attribute in node.attribute}
+        self._integer: Callable[..., Any] = node.value
 
     def run(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         """Do what the node type says."""
@@ -44,9 +45,6 @@ class Listing(Flow):
         if isinstance(result, Listed):
             self._limit.check(result.size, f"a sequence, of {self._label}", self._source.name)
         return (result,) if self.gives else ()
-
-    def _integer(self, name: str, default: int = 0) -> int:
-        return int(self._attributes[name].i) if name in self._attributes else default
 
     def _list(self, value: Any) -> list[Any]:
         if not isinstance(value, list):
@@ -93,10 +91,10 @@ class Listing(Flow):
         return np.array(len(self._list(inputs[0])), np.int64)
 
     def _ConcatFromSequence(self, inputs: list[Any]) -> Any:  # noqa: N802 - as above
-        several, axis = self._list(inputs[0]), self._integer("axis")
+        several, axis = self._list(inputs[0]), self._integer("axis", 0)
         if not several:
             self._refuse("input_sequence", "input_sequence must have an element")
-        is_new = bool(self._integer("new_axis"))
+        is_new = bool(self._integer("new_axis", 0))
         self._limit.check(size_of(several), f"the result of {self._label}", self._source.name)
         try:
             if any(isinstance(value, np.ndarray) or not hasattr(value, "dtype") for value in several):
@@ -112,7 +110,7 @@ class Listing(Flow):
     def _SplitToSequence(self, inputs: list[Any]) -> Any:  # noqa: N802 - as above
         self._array(inputs[0], "input")
         value, rank = inputs[0], len(inputs[0].shape)
-        axis = self._integer("axis")
+        axis = self._integer("axis", 0)
         if not -rank <= axis < rank:
             self._refuse("axis", f"axis must lie in {-rank} .. {rank - 1}", found=str(axis))
         axis %= rank
@@ -154,7 +152,7 @@ class Listing(Flow):
 class Mapped(Flow):
     """A body run on each element of sequences, and on tensors as they are."""
 
-    def __init__(self, node: Any, scope: Scope) -> None:
+    def __init__(self, node: Node, scope: Scope) -> None:
         super().__init__(node, scope)
         self._expect("body", "inputs, as many as the SequenceMap", len(self._names), len(self.bodies["body"].inputs))
         found = len(self._graphs["body"].output)

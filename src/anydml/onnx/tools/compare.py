@@ -15,14 +15,14 @@ from anydml.core.errors import DescriptionError, DmlError, Fault, MissingDepende
 from anydml.graph.pass_names import graph_passes, read_disabled
 from anydml.onnx.arguments import hold
 from anydml.onnx.library import run_onnxruntime
-from anydml.onnx.lower.node import label_of
 from anydml.onnx.model import load
 from anydml.onnx.read import read_model
-from anydml.onnx.tools.extract import cut, makes, needed, reads, self_contained
+from anydml.onnx.tools.extract import cut, needed, self_contained
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from anydml.onnx.ir import Model, Node
     from anydml.onnx.read import Given
     from anydml.runtime.device import Device
 
@@ -296,7 +296,7 @@ def compare(
     mine = run(own)
     given = {name: np.asarray(array) for name, array in inputs.items()}
     is_path = isinstance(model, (str, os.PathLike))
-    theirs = _there(os.fspath(model) if is_path else source.whole, given, list(mine), against, max_memory)
+    theirs = _there(str(os.fspath(model)) if is_path else source.model, given, list(mine), against, max_memory)
     outputs = tuple(differ(name, mine[name], theirs[name], rtol, atol) for name in mine)
     is_right = all(output.agrees for output in outputs)
     if is_right and not (every or alone):
@@ -314,7 +314,7 @@ def compare(
     nodes: list[NodeComparison] = []
     first, whole = NodeComparison("", outputs[0]), self_contained(source)
     layers = _Layers(whole, given, device, against, max_memory, rtol, atol)
-    for node in layers.compare([node for node in whole.graph.node if makes(node)], alone=alone):
+    for node in layers.compare([node for node in whole.graph.node if node.makes], alone=alone):
         nodes.append(node)
         if not first.label and not node.found.agrees and not node.found.problem.startswith(_NOT_COMPARED):
             first = node
@@ -327,7 +327,7 @@ def compare(
 _NOT_COMPARED = "not compared: "
 
 
-def _there(model: Any, inputs: dict[str, Any], names: list[str], side: str, most: int | None) -> dict[str, Any]:
+def _there(model: Model | str, inputs: dict[str, Any], names: list[str], side: str, most: int | None) -> dict[str, Any]:
     """The other side's results of a model, its optimisations included."""
     if side == "onnxruntime":
         return run_onnxruntime(model, inputs, names)
@@ -339,7 +339,7 @@ def _there(model: Any, inputs: dict[str, Any], names: list[str], side: str, most
 class _Layers:
     """A model's nodes on both sides."""
 
-    whole: Any
+    whole: Model
     inputs: dict[str, Any]
     device: Device | str | None
     against: str
@@ -347,11 +347,11 @@ class _Layers:
     rtol: float
     atol: float
 
-    def compare(self, nodes: Sequence[Any], *, alone: bool) -> Iterator[NodeComparison]:
+    def compare(self, nodes: Sequence[Node], *, alone: bool) -> Iterator[NodeComparison]:
         """The results of nodes, all at once, or else half by half: a failure is told of the one node that it is of."""
-        names = [name for node in nodes for name in makes(node)]
+        names = [name for node in nodes for name in node.makes]
         try:
-            read = {name for node in nodes for name in reads(node)} & self._made if alone else set()
+            read = {name for node in nodes for name in node.reads} & self._made if alone else set()
             theirs = self._there(names, read)
             mine = self._here(self._part(names), names)
         except MissingDependencyError:
@@ -366,19 +366,19 @@ class _Layers:
             return
         for node in nodes:
             own = self._alone(node, theirs) if alone else {}
-            for name in makes(node):
+            for name in node.makes:
                 found = differ(name, mine[name], theirs[name], self.rtol, self.atol)
-                yield NodeComparison(label_of(node), found, own.get(name))
+                yield NodeComparison(node.label, found, own.get(name))
 
     @property
     def _made(self) -> set[str]:
-        return {name for node in self.whole.graph.node for name in makes(node)}
+        return {name for node in self.whole.graph.node for name in node.makes}
 
-    def _part(self, names: list[str]) -> Any:
+    def _part(self, names: list[str]) -> Model:
         """The model of what these names need, with them as its outputs."""
         return cut(self.whole, needed(self.whole.graph.node, names), names, {})
 
-    def _here(self, part: Any, names: list[str], values: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def _here(self, part: Model, names: list[str], values: Mapping[str, Any] | None = None) -> dict[str, Any]:
         return _run(part, {**self.inputs, **(values or {})}, names, self.device, self.max_memory)
 
     def _there(self, names: list[str], others: set[str]) -> dict[str, Any]:
@@ -390,10 +390,10 @@ class _Layers:
         given = {name: array for name, array in self.inputs.items() if name in read}
         return run_onnxruntime(part, given, wanted, is_plain=True)
 
-    def _alone(self, node: Any, theirs: dict[str, Any]) -> dict[str, Difference]:
+    def _alone(self, node: Node, theirs: dict[str, Any]) -> dict[str, Difference]:
         """The results of a node for the other side's inputs."""
-        names = makes(node)
-        values = {name: theirs[name] for name in reads(node) if name in theirs}
+        names = node.makes
+        values = {name: theirs[name] for name in node.reads if name in theirs}
         if not all(isinstance(value, np.ndarray) for value in values.values()):
             return {name: refused(name, f"{_NOT_COMPARED}it reads what is no tensor") for name in names}
         try:
@@ -402,12 +402,12 @@ class _Layers:
             return {name: refused(name, f"{_NOT_COMPARED}{error}") for name in names}
         return {name: differ(name, found[name], theirs[name], self.rtol, self.atol) for name in names}
 
-    def _refused(self, node: Any, name: str, error: DmlError) -> NodeComparison:
-        return NodeComparison(label_of(node), refused(name, f"{_NOT_COMPARED}{error}"))
+    def _refused(self, node: Node, name: str, error: DmlError) -> NodeComparison:
+        return NodeComparison(node.label, refused(name, f"{_NOT_COMPARED}{error}"))
 
 
 def _run(
-    part: Any, inputs: Mapping[str, Any], names: list[str], device: Device | str | None, most: int | None
+    part: Model, inputs: Mapping[str, Any], names: list[str], device: Device | str | None, most: int | None
 ) -> dict[str, Any]:
     model = load(part, device=device, max_memory=most, disable_passes=graph_passes())
     found = model.run({name: array for name, array in inputs.items() if name in model.inputs})

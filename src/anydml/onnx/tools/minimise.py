@@ -15,14 +15,16 @@ from anydml.onnx.arguments import hold, memory_told
 from anydml.onnx.checks import check_names, describe
 from anydml.onnx.library import run_onnxruntime
 from anydml.onnx.model import load
+from anydml.onnx.protobuf import model_message
 from anydml.onnx.read import read_model
 from anydml.onnx.shapes import Binder
-from anydml.onnx.tools.extract import cut, makes, missing, needed, reads, self_contained, with_outputs
+from anydml.onnx.tools.extract import cut, missing, needed, self_contained, with_outputs
 from anydml.onnx.tools.random_inputs import make_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
+    from anydml.onnx.ir import Model, Node
     from anydml.onnx.read import Given, Source
 
 _MOST_BYTES = 2**31 - 1
@@ -33,18 +35,22 @@ _MOST_BYTES = 2**31 - 1
 class Reduction:
     """A model that shows the fault, smaller than those before."""
 
-    model: Any
-    """A ModelProto, with all its tensors in itself."""
+    part: Model
     runs: int
     """Of `fails`, so far."""
 
     @property
+    def model(self) -> Any:
+        """A ModelProto, with all its tensors in itself."""
+        return model_message(self.part)
+
+    @property
     def nodes(self) -> int:
         """How many it has."""
-        return len(self.model.graph.node)
+        return len(self.part.graph.node)
 
     def __str__(self) -> str:
-        graph = self.model.graph
+        graph = self.part.graph
         counts = {"node": graph.node, "input": graph.input, "initializer": graph.initializer, "output": graph.output}
         told = [f"{len(several)} {what}{'' if len(several) == 1 else 's'}" for what, several in counts.items()]
         return f"{', '.join(told)}, after {self.runs} run{'' if self.runs == 1 else 's'}"
@@ -95,8 +101,8 @@ def reductions(
 
 def _made_up(source: Source, given: dict[str, Any], shapes: Any, seed: int) -> dict[str, Any] | None:
     """An array for each input; None where they cannot be made up, and nothing can be computed."""
-    graph = source.proto.graph
-    own = {tensor.name for tensor in graph.initializer}
+    graph = source.model.graph
+    own = graph.constants
     for name in given:
         if name not in {info.name for info in graph.input}:
             raise BindingError(source.name, Fault(field="inputs", rule=f"there is no input {show(name)}", value=name))
@@ -142,7 +148,7 @@ class _Search:
             for _ in accepted:
                 yield Reduction(self.best, self.runs)
 
-    def _halving(self, keep: Callable[[list[Any], int], list[Any]]) -> Iterator[None]:
+    def _halving(self, keep: Callable[[list[Node], int], list[Node]]) -> Iterator[None]:
         piece = len(self.best.graph.node) // 2
         while piece:
             if self._keeps(keep(list(self.best.graph.node), piece)):
@@ -170,17 +176,17 @@ class _Search:
             if others and self._tries(list(self.best.graph.node), others):
                 yield
 
-    def _keeps(self, nodes: list[Any]) -> bool:
+    def _keeps(self, nodes: list[Node]) -> bool:
         """Whether some of the nodes fail alone: with the outputs that they make, or with what the others read too."""
-        made = {name for node in nodes for name in makes(node)}
+        made = {name for node in nodes for name in node.makes}
         outputs = [info.name for info in self.best.graph.output if info.name in made]
-        kept = {tuple(node.output) for node in nodes}
-        others = {name for node in self.best.graph.node if tuple(node.output) not in kept for name in reads(node)}
+        kept = {node.output for node in nodes}
+        others = {name for node in self.best.graph.node if node.output not in kept for name in node.reads}
         frontier = sorted(name for name in made if name in others and name not in outputs)
         tries = [outputs, [*outputs, *frontier]] if frontier else [outputs]
         return any(self._tries(nodes, some) for some in tries if some)
 
-    def _tries(self, nodes: Sequence[Any], outputs: list[str]) -> bool:
+    def _tries(self, nodes: Sequence[Node], outputs: list[str]) -> bool:
         """Whether nodes fail with values between nodes as inputs, or as constants."""
         nodes = needed(nodes, outputs)
         lacking = missing(self.best, nodes, outputs)
@@ -211,9 +217,10 @@ class _Search:
                 return found
         return None
 
-    def _shows(self, candidate: Any) -> bool:
+    def _shows(self, candidate: Model) -> bool:
         """Whether a candidate shows the fault; one that was tried before does not."""
-        data = candidate.SerializeToString() if candidate.ByteSize() <= _MOST_BYTES else None
+        message = model_message(candidate)
+        data = message.SerializeToString() if message.ByteSize() <= _MOST_BYTES else None
         if data is None:
             rule = "the model with its tensors in itself must have at most 2 GiB, a protobuf's most"
             raise ModelFileError(self._name, Fault(field="", rule=rule))
@@ -226,10 +233,10 @@ class _Search:
         return bool(self._fails(str(self._path)))
 
 
-def _on_onnxruntime(model: Any, inputs: dict[str, Any], names: list[str], _most: int) -> dict[str, Any]:
+def _on_onnxruntime(model: Model, inputs: dict[str, Any], names: list[str], _most: int) -> dict[str, Any]:
     return run_onnxruntime(model, inputs, names)
 
 
-def _on_reference(model: Any, inputs: dict[str, Any], names: list[str], most: int) -> dict[str, Any]:
+def _on_reference(model: Model, inputs: dict[str, Any], names: list[str], most: int) -> dict[str, Any]:
     found = load(model, device="reference", max_memory=most).run(inputs)
     return {name: np.asarray(found[name]) for name in names}

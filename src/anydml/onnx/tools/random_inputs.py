@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from anydml.onnx.checks import TensorInfo
+    from anydml.onnx.ir import Node
     from anydml.onnx.lower.lowering_cache import Kept
     from anydml.onnx.read import Source
     from anydml.runtime.device import Device
@@ -107,8 +108,8 @@ def index_limits(
     inputs: Iterable[str], source: Source, shapes: Mapping[str, tuple[int, ...]], device: Device, kept: Kept
 ) -> dict[str, int]:
     """Those of a model's inputs that are indices, bounds, axes or sizes, and numbers that they are to lie below."""
-    origins = _origins(source.proto.graph.node)
-    names = _index_names(source.proto.graph.node)
+    origins = _origins(source.model.graph.node)
+    names = _index_names(source.model.graph.node)
     found = dict.fromkeys(set().union(*(origins.get(name, {name}) for name in names)) & set(inputs), 2)
     if not found:
         return found
@@ -131,7 +132,7 @@ def _least_size(desc: Any) -> int:
     return max(min(sizes[int(first) : int(last)], default=1), 1)
 
 
-def _index_names(nodes: Iterable[Any]) -> set[str]:
+def _index_names(nodes: Iterable[Node]) -> set[str]:
     """Inputs of nodes that are indices, bounds, axes or sizes, and not data."""
     found: set[str] = set()
     for node in nodes:
@@ -140,7 +141,7 @@ def _index_names(nodes: Iterable[Any]) -> set[str]:
     return found
 
 
-def _origins(nodes: Iterable[Any]) -> dict[str, set[str]]:
+def _origins(nodes: Iterable[Node]) -> dict[str, set[str]]:
     """The tensors that each result of a node that only moves or casts has its numbers from."""
     found: dict[str, set[str]] = {}
     for node in nodes:

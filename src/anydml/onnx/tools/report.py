@@ -23,7 +23,7 @@ from anydml.core.errors import (
 )
 from anydml.core.memory import HOST, word_bytes
 from anydml.onnx.arguments import memory_told, take
-from anydml.onnx.checks import TensorInfo, check_names, element_of, ends_table, is_host_type, shape_of
+from anydml.onnx.checks import TensorInfo, check_names, element_of, ends_table, is_host_type
 from anydml.onnx.checks import describe as describe_output
 from anydml.onnx.lower.refusals import Why
 from anydml.onnx.lower.trace import trace_all
@@ -261,7 +261,7 @@ def _output(name: str, value: Value | None, source: Source) -> TensorInfo | None
     """An output as its node makes it; as it is declared, where that is not known."""
     if value is not None:
         return TensorInfo(name, value.element, value.shape)
-    info = next(info for info in source.proto.graph.output if info.name == name)
+    info = next(info for info in source.model.graph.output if info.name == name)
     try:
         return describe_output(info, source, "output")
     except DmlError:
@@ -271,8 +271,8 @@ def _output(name: str, value: Value | None, source: Source) -> TensorInfo | None
 def _read_infos(source: Source) -> tuple[dict[str, TensorInfo], list[DmlError]]:
     """The inputs that a device can take, and what is wrong with the others and with outputs."""
     infos, faults = {}, []
-    graph = source.proto.graph
-    own = {tensor.name for tensor in graph.initializer}
+    graph = source.model.graph
+    own = graph.constants
     for what, several in (("input", graph.input), ("output", graph.output)):
         for info in several:
             try:
@@ -281,7 +281,7 @@ def _read_infos(source: Source) -> tuple[dict[str, TensorInfo], list[DmlError]]:
                 faults.append(error)
                 continue
             if what == "input" and element is not None:
-                infos[info.name] = TensorInfo(info.name, element, shape_of(info), info.name in own)
+                infos[info.name] = TensorInfo(info.name, element, info.type.shape, info.name in own)
     return infos, faults
 
 
@@ -290,7 +290,7 @@ def _take_values(source: Source, infos: Mapping[str, TensorInfo], values: Mappin
     if not isinstance(values, Mapping):
         rule = "values must be a mapping of names to arrays"
         raise BindingError(source.name, Fault(field="values", rule=rule, value=values, found=describe(values)))
-    names = [info.name for info in source.proto.graph.input]
+    names = [info.name for info in source.model.graph.input]
     for name in values:
         if name not in names:
             takes = f"the model takes {', '.join(repr(printable(one)) for one in names) or 'none'}"

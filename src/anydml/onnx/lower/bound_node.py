@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from anydml.core.errors import Fault, ModelError, UnsupportedError, printable, show
-from anydml.onnx.library import AttributeProto, kind_of, node_rules
+from anydml.core.errors import Fault, ModelError, UnsupportedError, show
+from anydml.onnx.library import node_rules
 from anydml.onnx.lower.values import check_dimensions
 from anydml.onnx.tensors import decode_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from anydml.onnx.ir import Graph, Node
     from anydml.onnx.library import NodeRules
     from anydml.onnx.lower.tracer import Tracer
     from anydml.onnx.lower.values import Value
@@ -23,32 +24,24 @@ _FEW = 3
 """Texts that an attribute may have, but for one, up to which a rule reads as a sentence."""
 
 
-def label_of(proto: Any) -> str:
-    """Errors' name for a node: its own name, else its first output's."""
-    kind = printable(kind_of(proto))
-    if proto.name:
-        return f"node '{printable(proto.name)}' ({kind})"
-    first = printable(next(iter(proto.output), ""))
-    return f"node of '{first}' ({kind})"
-
-
-class Node:
-    """A node with its inputs; None stands for an optional one that is left out."""
+class BoundNode:
+    """A node whose inputs are bound to values; None stands for an optional one that is left out."""
 
     def __init__(
         self,
-        proto: Any,
+        origin: Node,
         version: int,
         inputs: Sequence[Value | None],
         tracer: Tracer,
-        inline: Callable[[Any, str], list[Value | None]] | None = None,
+        inline: Callable[[Graph, str], list[Value | None]] | None = None,
     ) -> None:
-        self.proto, self.version, self.tracer = proto, version, tracer
+        self.origin, self.version, self.tracer = origin, version, tracer
         self._inline = inline
-        self.kind = kind_of(proto)
-        self.label = label_of(proto)
+        self.kind, self.label = origin.kind, origin.label
+        self.outputs = origin.output
+        """Their names, which are empty for those that nobody asks for."""
         self._inputs = list(inputs)
-        self._attributes = {attribute.name: attribute for attribute in proto.attribute}
+        self.attributes = {attribute.name: attribute for attribute in origin.attribute}
 
     @property
     def inputs(self) -> list[Value]:
@@ -56,9 +49,14 @@ class Node:
         return [self.input(i) for i in range(len(self._inputs))]
 
     @property
+    def input_count(self) -> int:
+        """How many inputs it has, those that are left out included."""
+        return len(self._inputs)
+
+    @property
     def output_count(self) -> int:
         """How many outputs it has, those that nobody names at the end left out."""
-        return len(self.proto.output)
+        return len(self.outputs)
 
     def input(self, index: int) -> Value:
         """An input that must be there."""
@@ -91,7 +89,7 @@ class Node:
 
     def has(self, name: str) -> bool:
         """Whether an attribute is given."""
-        return name in self._attributes
+        return name in self.attributes
 
     @property
     def rules(self) -> NodeRules:
@@ -102,43 +100,42 @@ class Node:
 
     def integer(self, name: str, default: int | None = None) -> int:
         """A whole number; without a default, ONNX's or the one here, it must be given."""
-        found = self._attribute(name, AttributeProto.INT)
+        found: int | None = self._attribute(name, "INT")
         if found is not None:
-            return int(found.i)
+            return found
         if default is None:
             self.refuse(name, f"{name} must be given")
         return default
 
     def integers(self, name: str) -> list[int] | None:
         """A list of whole numbers; None where it is not given."""
-        found = self._attribute(name, AttributeProto.INTS)
-        return None if found is None else [int(i) for i in found.ints]
+        found = self._attribute(name, "INTS")
+        return None if found is None else list(found)
 
     def real(self, name: str) -> float:
         """A number, which must be given where ONNX has no default."""
-        return float(self._required(name, AttributeProto.FLOAT).f)
+        return float(self._required(name, "FLOAT"))
 
     def reals(self, name: str) -> list[float]:
         """A list of numbers, which must be given."""
-        return [float(f) for f in self._required(name, AttributeProto.FLOATS).floats]
+        return list(self._required(name, "FLOATS"))
 
     def text(self, name: str) -> str:
         """A text, which must be given where ONNX has no default."""
-        return bytes(self._required(name, AttributeProto.STRING).s).decode(errors="replace")
+        return bytes(self._required(name, "STRING")).decode(errors="replace")
 
     def texts(self, name: str) -> list[str]:
         """A list of texts; none where it is not given."""
-        found = self._attribute(name, AttributeProto.STRINGS)
-        return [] if found is None else [bytes(one).decode(errors="replace") for one in found.strings]
+        return [bytes(one).decode(errors="replace") for one in self._attribute(name, "STRINGS") or ()]
 
     def tensor(self, name: str) -> Value | None:
         """A tensor, known; None where it is not given."""
-        found = self._attribute(name, AttributeProto.TENSOR)
-        return None if found is None else decode_tensor(found.t, self.label, name, self.tracer.beside)
+        found = self._attribute(name, "TENSOR")
+        return None if found is None else decode_tensor(found, self.label, name, self.tracer.beside)
 
     def inline(self, name: str) -> list[Value | None]:
         """The results of a graph that is an attribute, whose nodes are put in the place of this one."""
-        graph = self._required(name, AttributeProto.GRAPH).g
+        graph: Graph = self._required(name, "GRAPH")
         if len(graph.output) != self.output_count:
             rule = f"{name} must have as many outputs as the node, {self.output_count}"
             self.refuse(name, rule, value=len(graph.output))
@@ -146,18 +143,18 @@ class Node:
             self.unsupported(name, f"{name} cannot be put in place here")
         return self._inline(graph, name)
 
-    def _required(self, name: str, kind: int) -> Any:
+    def _required(self, name: str, kind: str) -> Any:
         found = self._attribute(name, kind)
         if found is None:
             self.refuse(name, f"{name} must be given")
         return found
 
-    def _attribute(self, name: str, kind: int) -> Any:
-        found = self._attributes.get(name, self.rules.defaults.get(name))
-        if found is not None and found.type != kind:
-            wanted, got = (AttributeProto.AttributeType.Name(k) for k in (kind, found.type))
-            self.refuse(name, f"{name} must be of {wanted}", found=got)
-        return found
+    def _attribute(self, name: str, kind: str) -> Any:
+        """The value of an attribute, or ONNX's default; None where there is neither."""
+        found = self.attributes.get(name) or self.rules.defaults.get(name)
+        if found is not None and found.kind != kind:
+            self.refuse(name, f"{name} must be of {kind}", found=found.kind)
+        return None if found is None else found.value
 
     def axis(self, axis: int, rank: int, what: str = "axis") -> int:
         """An axis of a tensor of that rank, negative from the end."""
