@@ -69,30 +69,6 @@ def test_what_is_said_of_tensors_that_are_not_alike() -> None:
     ]
 
 
-@each
-def test_the_first_level_has_it_and_the_one_before_has_not(cls: type[ElementWise]) -> None:
-    """Every row of the table takes its types and dimension counts, and no others."""
-    rows, levels = list(cls.support), list(FeatureLevel)
-    assert cls.introduced() is rows[-1].level
-    for row in rows:
-        before = levels[levels.index(row.level) - 1] if row.level is not levels[0] else None
-        for data_type in data_types(cls, row.level):
-            count = row.tensors[dml_name(cls.input_names()[0])].dimension_counts[0]
-            sizes = (1,) * (count - 1) + (3,)
-            desc = describe(cls, data_type, sizes if cls is not dml.ValueScale2D else (1, 1, 1, 3), level=row.level)
-            assert desc.check(row.level), desc
-            lowest = desc.check().lowest_level
-            assert lowest is not None
-            assert lowest <= row.level
-            if row is rows[-1] and before is not None:
-                (fault, *_) = desc.check(before).faults
-                assert fault.rule == f"the operator needs {row.level.dml_name}"
-        counts = row.tensors[dml_name(cls.input_names()[0])].dimension_counts
-        for count in set(range(1, 9)) - set(counts):
-            desc = describe(cls, data_types(cls, row.level)[0], (1,) * count, level=row.level)
-            assert any(fault.field.endswith("DimensionCount") for fault in desc.check(row.level).faults)
-
-
 def test_an_output_is_of_the_inputs_type_or_of_bytes() -> None:
     def implied(cls: type[dml.OperatorDesc], *tensors: dml.TensorDesc, **attributes: Any) -> DataType:
         desc = cls.infer(**dict(zip(cls.input_names(), tensors, strict=True)), **attributes)

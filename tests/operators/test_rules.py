@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import pickle
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import anydml as dml
-from anydml import FeatureLevel
 from anydml.operators import OPERATORS
 from anydml.operators.schema.fields import bare_name, dml_name
 from cases import CASES
 from families.copies import LONG, PARTS, VALID, total
-from families.folding import ATTRIBUTES, FOLDING, MVN, SUM, describe, make
+from families.folding import MVN, SUM, make
+from reference import fields_of
 from refusals import Broken, check_refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anydml.operators.schema.facts import TensorSupport
 
 T = dml.TensorDesc
 F4 = T("float32", (1, 1, 4, 4))
@@ -171,25 +175,97 @@ def test_a_stride_without_meaning_may_be_of_any_size() -> None:
     np.testing.assert_array_equal(dml.Device().compile(desc)(x), x)
 
 
-def _replace(field: str, odd: dml.TensorDesc, name: str, other: dml.TensorDesc) -> dml.TensorDesc:
-    return odd if name == field else other
+# Rules that every operator has, by the support table and its fields alone
+
+EXAMPLES = {case.operator: case.desc(dml.DataType.FLOAT32) for case in reversed(CASES)}
+LEVELS = list(dml.FeatureLevel)
+each_operator = pytest.mark.parametrize("desc", EXAMPLES.values(), ids=lambda desc: desc.type.name)
 
 
-def test_a_dimension_count_that_no_level_has_is_told_for_every_tensor_of_every_operator() -> None:
-    first = {case.operator: case for case in reversed(CASES)}
-    assert set(first) == set(OPERATORS.values())
-    for case in first.values():
-        desc = case.desc(dml.DataType.FLOAT32)
-        for field, tensor in desc.tensors().items():
-            counts = {n for row in desc.own_support() for n in row.tensors[bare_name(field)].dimension_counts}
-            for count in {1, 2, 3, 5, 8} - counts:
-                change = partial(_replace, field, T(tensor.data_type, (1,) * count))
-                broken = desc.with_tensors(change)
+def replaced(desc: dml.OperatorDesc, field: str, tensor: dml.TensorDesc) -> dml.OperatorDesc:
+    return desc.with_tensors(lambda name, other: tensor if name == field else other)
+
+
+def rules(desc: dml.OperatorDesc, level: dml.FeatureLevel | None = None) -> list[str]:
+    return [fault.rule for fault in (desc.check(level) if level else desc.check()).faults]
+
+
+def check_needs(desc: dml.OperatorDesc, field: str, what: str, takes: Callable[[TensorSupport], bool]) -> bool:
+    """Which level it needs is said by the one before, and not by that level; gives whether there is one."""
+    first = min((row.level for row in desc.own_support() if takes(row.tensors[bare_name(field)])), default=None)
+    if first is not None:
+        needs = f"of {what} needs {first.dml_name}"
+        assert f"{field} {needs}" not in rules(desc, first)
+        if first > desc.introduced():  # of several tensors that lack the same the first is named
+            below = rules(desc, LEVELS[LEVELS.index(first) - 1])
+            assert any(f"{one} {needs}" in below for one in desc.tensors()), below
+    return first is not None
+
+
+def test_every_operator_has_an_example() -> None:
+    assert set(EXAMPLES) == set(OPERATORS.values())
+
+
+@pytest.mark.sampled(4)
+@each_operator
+def test_the_first_level_has_it_and_the_one_before_has_not(desc: dml.OperatorDesc) -> None:
+    first, lowest = LEVELS.index(desc.introduced()), desc.check().lowest_level
+    assert lowest is not None
+    assert [bool(desc.check(level)) for level in LEVELS] == [level >= lowest for level in LEVELS]
+    assert all(f"the operator needs {LEVELS[first].dml_name}" in rules(desc, level) for level in LEVELS[:first])
+    assert not any("the operator needs" in rule for level in LEVELS[first:] for rule in rules(desc, level))
+
+
+@pytest.mark.sampled(4)
+@each_operator
+def test_types_and_dimension_counts_that_a_level_lacks_are_told(desc: dml.OperatorDesc) -> None:
+    for field, tensor in desc.tensors().items():
+        known = {t for row in desc.own_support() for t in row.tensors[bare_name(field)].data_types}
+        for kind in dml.DataType:
+            broken = replaced(desc, field, T(kind, tensor.sizes))
+            if not check_needs(broken, field, kind.name, lambda row, kind=kind: kind in row.data_types):  # type: ignore[misc]  # mypy infers no lambda with a default
+                (fault,) = [one for one in broken.check().faults if one.rule.startswith(f"{field} must be of ")]
+                assert fault.rule == f"{field} must be of {', '.join(t.name for t in dml.DataType if t in known)}"
+                assert (fault.field, fault.found) == (f"{field}.DataType", kind.name)
+                told = (
+                    "DirectML takes it in " if kind.is_half_byte else "no feature level takes it, so convert the data"
+                )
+                assert fault.way_out.startswith(told)
+        for count in range(1, 9):
+            broken = replaced(desc, field, T(tensor.data_type, (1,) * count))
+            what = f"{count} dimension{'s' * (count > 1)}"
+            if not check_needs(broken, field, what, lambda row, count=count: count in row.dimension_counts):  # type: ignore[misc]  # as above
                 faults = [fault.field for fault in broken.check().faults]
                 assert any(name.endswith((".DimensionCount", ".Sizes")) for name in faults), (broken, faults)
                 given = {name: getattr(broken, name) for name in broken.field_types()}
                 implied = dict.fromkeys(broken.usual_outputs(), True) if broken.implies_output else {}
                 type(broken).draft(**{name: x for name, x in given.items() if name not in implied})
+
+
+@pytest.mark.sampled(4)
+@each_operator
+def test_an_output_is_its_callers_and_each_element_has_a_place(desc: dml.OperatorDesc) -> None:
+    for field, tensor in desc.outputs().items():
+        owned = replaced(desc, field, T(tensor.data_type, tensor.sizes, flags="OWNED_BY_DML"))
+        assert f"{field}.Flags must not have OWNED_BY_DML, which is for inputs" in rules(owned)
+        sizes = (*tensor.sizes[:-1], max(tensor.sizes[-1], 2))
+        folded = replaced(desc, field, T(tensor.data_type, sizes, strides=(0,) * len(sizes)))
+        (fault,) = [one for one in folded.check().faults if one.field == f"{field}.Strides"]
+        assert fault.rule == f"{field}.Strides must give every coordinate an element of its own"
+        assert fault.found == f"strides {(0,) * len(sizes)} for sizes {sizes}"
+
+
+@pytest.mark.sampled(4)
+@each_operator
+def test_a_tensor_that_is_missing_is_asked_for(desc: dml.OperatorDesc) -> None:
+    asked = {one.name for one in fields_of(desc.type.name) if one.type == "TENSOR_DESC" and not one.is_optional}
+    given = {name: getattr(desc, name) for name in desc.field_types()}
+    for name in given:
+        if dml_name(name) in asked:
+            with pytest.raises(dml.DescriptionError) as caught:
+                type(desc)(**{**given, name: None})
+            assert "must be a TensorDesc; got None; describe an array with TensorDesc.of(array)" in str(caught.value)
+            assert caught.value.field == dml_name(name)
 
 
 @pytest.mark.parametrize("name", VALID)
@@ -271,19 +347,6 @@ def test_every_rule_has_the_field_that_it_is_of() -> None:
         make(dml.MeanVarianceNormalization1, **MVN, scale_tensor=T("float32", (5, 3, 3, 5)), epsilon=-1)()
     fields = [fault.field for fault in caught.value.faults]
     assert fields == ["Epsilon", "ScaleTensor.Sizes[0]", "ScaleTensor.Sizes[2]"]
-
-
-@pytest.mark.parametrize("cls", FOLDING, ids=lambda cls: cls.type.name)
-def test_the_first_level_has_it_and_the_one_before_has_not(cls: type[dml.OperatorDesc]) -> None:
-    sizes = (1, 1, 2, 3)
-    for attributes in ATTRIBUTES.get(cls.type.name, [{}])[:1]:
-        desc = describe(cls, dml.DataType.FLOAT32, sizes, (3,), attributes)
-        assert desc.check().lowest_level is not None
-        for level in FeatureLevel:
-            report = desc.check(level)
-            if level < cls.introduced():
-                assert str(report.faults[0]).startswith("the operator needs ")
-        assert desc.check(cls.introduced()).lowest_level == desc.check().lowest_level
 
 
 def test_functions_have_rows_of_their_own() -> None:
