@@ -1,5 +1,10 @@
 """Attention in one pass (as FlashAttention): panels of queries, chunks of keys, an online softmax, and values
 accumulated. Planned here, with the kernel of a work item.
+
+With a KV cache: `operators/attention.py` lowers what appends new keys and values to the cache to a scatter (`_cached`),
+and how many keys a query sees to the verb's `limit`. Here `_fewest` lets even a single query take this way, `_grouped`
+has heads that share a cache as queries of one, and in the kernel `_keys_seen` evaluates the limit, behind which no key
+is packed, read or multiplied.
 """
 
 from __future__ import annotations
@@ -108,7 +113,7 @@ class AttentionItems(WorkItems):
                 state = self.state_memory + q * self.score_pitch * 3 + lane * 4
                 f.store(f.value(-math.inf, "float"), state)
                 f.store(f.value(0, "float"), state + self.score_pitch)
-        end = self._end_of(last - 1)
+        end = self._keys_seen(last - 1)
         with f.loop(0, end, of.chunk) as chunk:
             self._chunk(chunk, f.min(of.chunk, end - chunk))
         with f.loop(0, self.count) as o:
@@ -150,8 +155,8 @@ class AttentionItems(WorkItems):
         f, of = self.f, self.of
         return f.max(f.min(self.first + panel * of.panel, of.queries - of.panel), 0)
 
-    def _end_of(self, query: Value) -> Value:
-        """How many keys a query sees."""
+    def _keys_seen(self, query: Value) -> Value:
+        """How many keys a query sees: all of them, or as many as the cache has up to it."""
         f, of = self.f, self.of
         f.store(of.keys, self.seen)
         with f.when(of.has_limit):
@@ -163,8 +168,8 @@ class AttentionItems(WorkItems):
         f, of = self.f, self.of
         first = self._first_of(p)
         state, out = self.state_memory + p * self.score_pitch * 3, self.out_memory + p * of.panel * self.out_pitch
-        here = f.min(more, self._end_of(f.min(first + of.panel, of.queries) - 1) - chunk)
-        seen_by_all = self._end_of(first)
+        here = f.min(more, self._keys_seen(f.min(first + of.panel, of.queries) - 1) - chunk)
+        seen_by_all = self._keys_seen(first)
         with f.when(here > 0):
             with f.loop(0, here, of.key_rows) as s:
                 f.invoke(

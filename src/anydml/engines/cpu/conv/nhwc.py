@@ -19,7 +19,7 @@ from anydml.engines.cpu.gemm.selection import RECORD, get_macrokernel, size_of
 from anydml.engines.cpu.gemm.work_item import place_of_pieces, record_of
 from anydml.engines.cpu.launch.call import SMALL
 from anydml.engines.cpu.launch.program import KernelProgram
-from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
+from anydml.engines.cpu.schedules import suits_nhwc
 from anydml.ir.contraction import Contraction, match_contraction
 from anydml.ir.expressions import FOLDS
 from anydml.ir.trees import walk
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from anydml.ir.epilogue import Epilogue
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Reduce
-
-
-TAPS = CHAIN
-"""Numbers of a channel that are folded at most."""
 
 
 class NhwcOperands(Operands):
@@ -53,6 +49,15 @@ class NhwcOperands(Operands):
         self.columns = columns[-1] if columns else ()
         self.batch = (*found.batch, *(k for k in (*found.rows, *found.columns) if k not in (*self.rows, *self.columns)))
 
+    @property
+    def pieces(self) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+        """Of a window's numbers, runs that lie side by side: the sizes and strides of those, and the steps of each."""
+        x, sizes = self.lie(self.left), self.found.sizes
+        outer, length = list(self.folded), 1
+        while outer and x.strides[outer[-1]] == 4 * length:
+            length *= sizes[outer.pop()]
+        return tuple(sizes[k] for k in outer), tuple(x.strides[k] for k in outer), length
+
     @cached_property
     def epilogue(self) -> Epilogue | None:
         """The value computed from sums where they are."""
@@ -69,7 +74,7 @@ def plan_nhwc(primitive: Reduce, constants: frozenset[str]) -> KernelProgram | N
 
 
 def match_nhwc(primitive: Reduce) -> tuple[NhwcOperands, str] | None:
-    """The operands of a convolution, and how its rows are read; None where tiles do not suit it."""
+    """The operands of a convolution, and how its rows are read; None where `suits_nhwc` says no."""
     found = match_contraction(primitive)
     for one in (found, found.transposed) if found is not None else ():
         x, reads = one.left, SPREAD
@@ -82,7 +87,7 @@ def match_nhwc(primitive: Reduce) -> tuple[NhwcOperands, str] | None:
                 continue
             reads, one = EACH, one._replace(columns=(own,), batch=tuple(k for k in one.batch if k != own))
         sides = NhwcOperands(primitive, one)
-        if _suits(sides, reads):
+        if suits_nhwc(sides, is_each=reads == EACH):
             return sides, reads
     return None
 
@@ -95,7 +100,7 @@ def plan_nhwc_pooling(primitive: Reduce) -> KernelProgram:
 
 
 def match_nhwc_pooling(primitive: Reduce) -> tuple[NhwcOperands, str] | None:
-    """The operands of a pooling, and its fold; None where tiles do not suit it."""
+    """The operands of a pooling, and its fold; None where `suits_nhwc` says no."""
     folds = [node for node in walk(primitive.value) if node.op in FOLDS]
     (fold,), (x,) = folds, folds[0].args
     if any(node.op == "fetch" for node in walk(primitive.value)):
@@ -109,7 +114,7 @@ def match_nhwc_pooling(primitive: Reduce) -> tuple[NhwcOperands, str] | None:
     rows = tuple(k for k in outer if k != own)
     sides = NhwcOperands(primitive, Contraction(fold, x, x, primitive.sizes, (), rows, (own,), order))
     reads = fold.op.removeprefix("fold_")
-    return (sides, reads) if _suits(sides, reads) else None
+    return (sides, reads) if suits_nhwc(sides, is_each=True) else None
 
 
 def _by_distance(primitive: Reduce, x: Expr, folded: tuple[int, ...]) -> tuple[int, ...]:
@@ -122,29 +127,6 @@ def _channel(primitive: Reduce, x: Expr, among: tuple[int, ...]) -> int | None:
     """The dimension along which elements lie side by side, in the input and in the target."""
     view, target = primitive.sources[int(x.value)], primitive.target
     return next((k for k in among if view.strides[k] == target.strides[k] == 1), None)
-
-
-def _suits(sides: NhwcOperands, reads: str) -> bool:
-    x, target, of = sides.lie(sides.left), sides.target, figures().conv
-    views = len(sides.lies(sides.finish))
-    is_ours = sides.m >= of.least_places and target.width == 4 and target.along(sides.columns) == 4 and views < VIEWS
-    is_ours = is_ours and len(sides.batch) <= OUTER_RANK and all(x.strides[k] > 0 for k in sides.folded)
-    if reads == SPREAD:
-        # Places that share lines of the first cache are packed as a product's rows are, if a window has one: 1,024
-        # channels into 256 of eight times 14 x 14 take 9.2 ms as they lie, and 7.6 so (a Xeon).
-        is_ours = is_ours and (_pieces(sides)[0] != () or x.along(sides.rows) % of.crowded != 0)
-        return is_ours and sides.n >= figures().gemm.lanes and _pieces(sides)[2] >= min(of.least_piece, sides.k)
-    # Channels lie side by side, and no window goes along them.
-    is_whole = sides.n % 4 == 0 and all(x.strides[k] >= 4 * sides.n for k in sides.folded)
-    is_wide = sides.n >= of.window_channels
-    return is_ours and is_whole and sides.k <= TAPS and not (is_wide and _are_apart(sides))
-
-
-def _are_apart(sides: NhwcOperands) -> bool:
-    """Whether each window lies before the next, as the rows of a reduce along an axis do."""
-    x, sizes = sides.lie(sides.left), sides.found.sizes
-    end = max(x.strides[k] * sizes[k] for k in sides.folded)
-    return all(x.strides[k] >= end for k in sides.rows)
 
 
 def _tile(sides: NhwcOperands, reads: str) -> Tile:
@@ -160,18 +142,9 @@ def _tile(sides: NhwcOperands, reads: str) -> Tile:
         vectors = own.vectors
     if reads != SPREAD:
         vectors = min(own.vectors, -(-sides.n // lanes))
-    length = _pieces(sides)[2] if reads == SPREAD else 0
+    length = sides.pieces[2] if reads == SPREAD else 0
     steps = length if length <= figures().conv.piece else 0
     return Tile(rows, vectors, lanes, 0, by_lane=False, reads=reads, steps=steps)
-
-
-def _pieces(sides: NhwcOperands) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Sizes and strides of the pieces, and the steps of each, which lie side by side."""
-    x, sizes = sides.lie(sides.left), sides.found.sizes
-    outer, length = list(sides.folded), 1
-    while outer and x.strides[outer[-1]] == 4 * length:
-        length *= sizes[outer.pop()]
-    return tuple(sizes[k] for k in outer), tuple(x.strides[k] for k in outer), length
 
 
 def _units(sides: NhwcOperands, tile: Tile) -> tuple[int, int]:
@@ -214,7 +187,7 @@ def _program(sides: NhwcOperands, tile: Tile, panels: Panels | None = None) -> K
         "tile_columns": width, "block": sides.k, "lanes": tile.lanes, "written": written,
         **plain, **ended, "left_mode": PIECES,
         "right_mode": PANELS, "is_direct": int(is_direct), "together": 1, "filled": 1, "beside": 1,
-        "pieces": place_of_pieces(*_pieces(sides) if tile.reads == SPREAD else (*_taps(sides), 1), CHAIN),
+        "pieces": place_of_pieces(*sides.pieces if tile.reads == SPREAD else (*_taps(sides), 1), CHAIN),
         "left_on": 0 if tile.reads == SPREAD else 4, "of_columns": row_units * batch,
     }  # fmt: skip
     record = record_of(RECORD, words, [sides.found.sizes[k] for k in sides.batch], sections)

@@ -1,5 +1,9 @@
-"""Reductions with vectors along the row: each pass folds by several vectors, whose lanes are folded at its end; and the
-early exit of ARGMAX and its kin.
+"""Reductions with vectors along the row, softmax and layer normalisation among them: each pass folds by several
+vectors, whose lanes are folded at its end; and the early exit of ARGMAX and its kin.
+
+A softmax is three passes of `_row`: `_fold` finds the largest element; `_fold` adds up the exponentials, and keeps them
+on the stack where a row fits; `_write` multiplies them with the sum's reciprocal. `find_passes` of `ir/row_passes.py`
+says which passes there are.
 
 A row is at least as long as a vector. What is left at its end is taken by a vector that overlaps the last whole one:
 its lanes that were there before are not folded again. In the pass that writes, it is computed first and written last:
