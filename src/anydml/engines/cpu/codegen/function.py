@@ -564,6 +564,13 @@ class Function:
         other = "poison" if b is None else b
         return self.made(kind, f"shufflevector {a.typed}, {a.type} {other}, <{len(order)} x i32> <{chosen}>")
 
+    def every_other(self, low: Value, high: Value) -> Value:
+        """Every other of the elements that two vectors have, of which the second begins with the last of the first:
+        so nothing is read past the last that is taken.
+        """
+        lanes = low.lanes
+        return self.shuffle(low, high, [2 * k if 2 * k < lanes else 2 * k + 1 for k in range(lanes)])
+
     def extract(self, vector: Value, lane: Operand) -> Value:
         """An element of a vector."""
         return self.made(vector.scalar, f"extractelement {vector.typed}, {self.value(lane, 'i32').typed}")

@@ -299,7 +299,7 @@ class _Stencil:
             return self.load(group, i, offset, lanes)
         if group.is_right:  # two vectors side by side would have one element more, which there may not be
             both = self.load(group, i, offset, lanes), self.load(group, i, offset + lanes - 1, lanes)
-            return self.f.shuffle(*both, [2 * k if 2 * k < lanes else 2 * k + 1 for k in range(lanes)])
+            return self.f.every_other(*both)
         first = offset - 1 if (i, group.at, offset - 1) in self.pairs else offset
         if (i, group.at, first) not in self.pairs:
             self.pairs[i, group.at, first] = self.load_pair(group, i, first)

@@ -175,7 +175,7 @@ class Pack(Packer):
         """A vector of every other element; the one after the last may not be there."""
         lanes = self.packing.lanes
         low, high = (self._load(at + self.width * first, lanes) for first in (0, lanes - 1))
-        return self.f.shuffle(low, high, [2 * k if 2 * k < lanes else 2 * k + 1 for k in range(lanes)])
+        return self.f.every_other(low, high)
 
     def _write_two_runs(self, w: Value, first: Value, to: Value, row: Value) -> None:
         """A vector of rows, some of one run and the others of the next: each is read where its elements are."""

@@ -31,7 +31,7 @@ from anydml.engines.cpu.codegen.outer_loops import Way, find_row
 from anydml.engines.cpu.codegen.translate import word
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.launch.program import KernelProgram, Otherwise
-from anydml.engines.cpu.launch.record import Pointer, dimension_words
+from anydml.engines.cpu.launch.record import LINE, Pointer, dimension_words
 from anydml.engines.cpu.move.index_check import GATHER, find_tuple, make_clamped
 from anydml.ir.fetches import match_gathered
 from anydml.ir.loops import Loops, merge, order, simplify, squeeze
@@ -184,7 +184,6 @@ def make_near(kind: str, width: int, clamped: Any) -> Any:
 # 46, and 52 in batches. Rows below 32 bytes are the other way round, and so is everything on an Arm Neoverse-N1.
 
 
-LINE = 64
 TOGETHER = 2
 """Pieces that are loaded before the first of them is stored."""
 

@@ -10,7 +10,7 @@ from anydml.engines.cpu.codegen.language import larger, load_word, make_load, ma
 from anydml.engines.cpu.codegen.outer_loops import Way, make_walk
 from anydml.engines.cpu.codegen.translate import word
 from anydml.engines.cpu.launch.program import KernelProgram, Otherwise
-from anydml.engines.cpu.launch.record import OUTER, WALK, Layout, Pointer, Table
+from anydml.engines.cpu.launch.record import LINE, OUTER, WALK, Layout, Pointer, Table
 from anydml.engines.cpu.move.copy import SEGMENT, fields_of_walk, make_row, plan_copy
 from anydml.engines.cpu.rows.walk import OUTER_RANK, is_streamed
 from anydml.ir.fetches import match_turned
@@ -96,7 +96,6 @@ def _insert(loops: Loops, at: int, size: int, along: tuple[int, int]) -> Loops:
 
 ALIGNED_FROM = 4096
 """Bytes of a row from which on its target is aligned to the cache's lines: rows turned round take half the time."""
-LINE = 64
 ROWS = 32
 """Rows that columns of unlike lengths go down in turn, as many columns as a line of the cache holds.
 

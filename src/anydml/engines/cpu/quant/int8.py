@@ -147,8 +147,7 @@ class K4Pack(Packer):
             steps = [f.load(kind, line) for line in lines]
         if step == 2:  # nothing is read past the last of them
             ends = [f.load(kind, line + (count - 1)) for line in lines]
-            order = [2 * k if 2 * k < count else 2 * k + 1 for k in range(count)]
-            steps = [f.shuffle(a, b, order) for a, b in zip(steps, ends, strict=True)]
+            steps = [f.every_other(a, b) for a, b in zip(steps, ends, strict=True)]
         pairs = [f.bitcast(self._zip(a, b, range(count)), vector_of(count, "i16")) for a, b in (steps[:2], steps[2:])]
         return [
             f.bitcast(self._zip(pairs[0], pairs[1], range(first, first + GROUP)), FOUR_ROWS)
