@@ -304,7 +304,8 @@ def test_sizes_that_were_told_apart_stay_apart() -> None:
 
 def test_caches_tell_sizes_apart_by_what_they_are_computed_by() -> None:
     """Nothing is found of sizes that are equal now, nor that one is a plain number's equal then."""
-    tape, double = Tape(), cached(8)(lambda size: size + size)
+    tape = Tape()
+    double: Any = cached(8)(lambda size: size + size)
     n, m = tape.open(6), tape.open(6)
     with tape.recording():
         found = [double(n), double(m), double(6), double(n)]
@@ -317,7 +318,8 @@ def test_caches_tell_sizes_apart_by_what_they_are_computed_by() -> None:
 
 def test_views_that_are_found_among_others_are_told_apart_by_guards() -> None:
     tape = Tape()
-    n, m, k = (tape.open(size) for size in (6, 8, 9))
+    sizes: list[Any] = [tape.open(size) for size in (6, 8, 9)]
+    n, m, k = sizes
     views = [View("x", dml.DataType.FLOAT32, (size,), (1,)) for size in (n, m, 4, k)]
     with tape.recording():
         assert len(dict.fromkeys(views[:3])) == 3

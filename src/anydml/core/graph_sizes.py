@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 SUBJECT = "Graph"
 _EXAMPLES = tuple(16 * prime for prime in (3, 5, 7, 11, 13, 17, 19, 23, 29, 31))
 """Of sizes without an example: no two alike, and all even enough to be halved four times."""
-_UNCHANGED = tuple(map(re.compile, (r"v(\d+) //? \(1\)", r"v(\d+) \* \(1\)", r"\(1\) \* v(\d+)", r"v(\d+) [+-] \(0\)",
-                                    r"\(0\) \+ v(\d+)")))  # fmt: skip
 _LONGEST = 60
 """Characters of a size that is written as it was computed."""
 
@@ -142,10 +140,7 @@ class GraphTape(Tape):
             raise DescriptionError(SUBJECT, Fault(field="sizes", rule=rule, value=shown, found=shown, way_out=way_out))
 
     def _simplest(self, text: str) -> str:
-        """An operation as it is written: one that changes nothing is not."""
-        for pattern in _UNCHANGED:
-            if (found := pattern.fullmatch(text)) is not None:
-                return self._texts[int(found[1])]
+        """An operation as it is written: one that is undone is not."""
         found = re.fullmatch(r"\((\d+)\) \+ v(\d+)|v(\d+) \+ \((\d+)\)", text)
         if found is not None:  # as 1 + (n - 1)
             added, other = found[1] or found[4], self._texts[int(found[2] or found[3])]

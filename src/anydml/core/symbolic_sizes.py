@@ -140,7 +140,14 @@ def _operand(other: object) -> tuple[str, Number] | None:
     return f"({number!r})", number
 
 
+_NEUTRAL_LEFT = {"+": 0, "*": 1}
+_NEUTRAL = {**_NEUTRAL_LEFT, "-": 0, "//": 1}
+"""What changes nothing, on the left and on the right of a size."""
+
+
 def _computing(sign: str, compute: Callable[[Any, Any], Any], *, is_turned: bool) -> Callable[[Any, Any], Any]:
+    neutral = _NEUTRAL_LEFT.get(sign) if is_turned else _NEUTRAL.get(sign)
+
     def method(self: OpenSize, other: object) -> Any:
         found, tape = _operand(other), self.tape
         if found is None:
@@ -150,6 +157,8 @@ def _computing(sign: str, compute: Callable[[Any, Any], Any], *, is_turned: bool
             raise DescriptionError("Graph", Fault(field="sizes", rule=rule, way_out="int() makes a size a number"))
         name, value = found
         own, present = f"v{self.number}", tape.values[self.number]
+        if type(other) is int and type(present) is int and other == neutral:
+            return self
         if is_turned:
             made, text = compute(value, present), f"{name} {sign} {own}"
         else:
