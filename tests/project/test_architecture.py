@@ -183,3 +183,17 @@ def test_the_page_names_every_cache() -> None:
     assert not sorted(made - told), "docs/architecture.md, Caches, does not name them"
     gone = {(file, name) for file, name in told if name not in (SOURCE / file).read_text()}
     assert not gone, "docs/architecture.md, Caches, names what is gone"
+
+
+def test_the_page_leads_to_what_is_there() -> None:
+    """Each file of the table of ideas is one of the engine's or of the package's, and has the names beside it."""
+    table = layers.PAGE.read_text().partition("\nWhere an idea is:\n")[2].partition("\n## ")[0]
+    rows = [line.split("|")[2:4] for line in table.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 20
+    for cells in rows:
+        for cell, engine in zip(cells, ("cpu", "cuda"), strict=True):
+            words = re.findall(r"`([\w/]+(?:\.py)?)`", cell)
+            files = [word for word in words if word.endswith(".py")]
+            paths = [path if (path := SOURCE / "engines" / engine / file).exists() else SOURCE / file for file in files]
+            text = "".join(path.read_text() for path in paths)
+            assert not [word for word in words if re.fullmatch(r"\w+", word) and word not in text], cell

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from anydml.core.enums import DataType
 from anydml.core.late_imports import import_alone
-from anydml.engines.common.routes import REPEATED, Route, first
+from anydml.engines.common.routes import GENERIC, REPEATED, Route, first
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_float16, has_fma, has_rounding
 from anydml.engines.cpu.rows.walk import OUTER_RANK, VIEWS
@@ -387,8 +387,8 @@ def schedule(engine: Engine, primitive: Primitive, constants: frozenset[str]) ->
         from anydml.engines.cpu.launch.loops import LoopProgram  # which few graphs need
 
         return compile_repeat(engine, primitive, constants, LoopProgram)
-    written = primitive.computing(_expand)
-    _, program = _first(written, constants)
+    (written,) = expanded = _expanded([primitive])
+    _, program = _first(expanded, constants)
     if program is None:
         return ReferenceEngine().compile(primitive)
     if written.checks:
@@ -397,26 +397,27 @@ def schedule(engine: Engine, primitive: Primitive, constants: frozenset[str]) ->
     return program
 
 
-def _first(written: Primitive, constants: frozenset[str]) -> tuple[Route, Program | None]:
-    return first(_PACKAGE, () if needs_more(written) else SCHEDULES[type(written)], constants, written)
-
-
 def join(primitives: Sequence[Primitive], constants: frozenset[str]) -> Program | None:
-    """One program for all of them; None where there is none."""
-    return _first_joined(primitives, constants)[1]
-
-
-def _first_joined(primitives: Sequence[Primitive], constants: frozenset[str]) -> tuple[Route, Program | None]:
-    written = [primitive.computing(_expand) for primitive in primitives]
-    return first(_PACKAGE, () if any(map(needs_more, written)) else JOINED, constants, written)
+    """One program for all of several; None where there is none."""
+    return _first(_expanded(primitives), constants)[1]
 
 
 def route(primitives: Sequence[Primitive], constants: frozenset[str]) -> Route:
     """The row of the decision tables that verbs are carried out by; they are planned for it once more."""
-    if len(primitives) > 1:
-        return _first_joined(primitives, constants)[0]
-    (primitive,) = primitives
-    return REPEATED if isinstance(primitive, Repeat) else _first(primitive.computing(_expand), constants)[0]
+    is_repeated = isinstance(primitives[0], Repeat)
+    return REPEATED if is_repeated else _first(_expanded(primitives), constants)[0]
+
+
+def _expanded(primitives: Sequence[Primitive]) -> list[Primitive]:
+    return [primitive.computing(_expand) for primitive in primitives]
+
+
+def _first(written: Sequence[Primitive], constants: frozenset[str]) -> tuple[Route, Program | None]:
+    """The first row that takes one verb, or several as one program, and that."""
+    if any(map(needs_more, written)):
+        return GENERIC, None
+    rows, given = (JOINED, written) if len(written) > 1 else (SCHEDULES[type(written[0])], written[0])
+    return first(_PACKAGE, rows, constants, given)
 
 
 def needs_more(primitive: Primitive) -> bool:

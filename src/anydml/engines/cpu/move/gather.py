@@ -259,12 +259,6 @@ def make_ahead(block: Any, clamped: Any) -> Any:
 
 BATCH = 256
 """Tuples whose blocks are looked up together."""
-AHEAD = 16
-"""Tuples ahead whose block is fetched already."""
-AHEAD_BYTES = 2048
-"""Of rows longer than a line, so much is fetched ahead, as whole rows, or as one row's beginning.
-
-Rows of 512 bytes out of 100 MB, two threads of an Arm Neoverse-N1: 14 ms; fetched by their first lines alone, 29."""
 
 
 def make_block(shape: str, width: int, stream: bool) -> Any:
@@ -321,6 +315,7 @@ def make_gather(kind: str, shape: str, width: int, stream: bool, checked: bool) 
     if shape == "ahead":
         return make_walk_tuples(make_ahead(block, clamped))
     is_row, stack = shape == "row", make_stack(2 * BATCH * 8)
+    most_ahead, ahead_bytes = figures().move.tuples_ahead, figures().move.fetched_bytes
 
     def find_blocks(w: Any, places: int, source: Way, indices: Way, first: int, count: int) -> None:
         (address, source_step), (at, step) = source, indices
@@ -337,8 +332,8 @@ def make_gather(kind: str, shape: str, width: int, stream: bool, checked: bool) 
 
     def row(w: Any, source: Way, indices: Way, target: Way, count: int, again: bool) -> None:
         (written, target_step), length, places = target, w.count, stack()
-        lines = smaller(length + LINE - 1, AHEAD_BYTES) // LINE
-        ahead = larger(smaller(AHEAD, quotient(AHEAD_BYTES, length)), 1) if is_row else AHEAD
+        lines = smaller(length + LINE - 1, ahead_bytes) // LINE
+        ahead = larger(smaller(most_ahead, quotient(ahead_bytes, length)), 1) if is_row else most_ahead
         find_blocks(w, places, source, indices, 0, smaller(BATCH, count))
         for low in range(0, count, BATCH):
             high = smaller(low + BATCH, count)
