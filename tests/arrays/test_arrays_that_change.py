@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from binding_helpers import compiled
+from tests.runtime.test_binding import compiled
 from threading_helpers import reversing
 
 

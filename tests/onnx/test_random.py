@@ -1,4 +1,4 @@
-"""Random numbers in ONNX models: distributions, seeds, runs that differ."""
+"""Random numbers in ONNX models, and inputs that a run makes up."""
 
 from __future__ import annotations
 
@@ -11,12 +11,19 @@ import anydml as dml
 from onnx_models import node, onnx
 
 from anydml.onnx import Backend, load  # isort: skip - after the models, which leave this out where onnx is missing
+from typing import TYPE_CHECKING
+
+from modelling import program
+from onnx_models import model
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 T = onnx.TensorProto
 COUNT = 20_000
 
 
-def model(*nodes: Any, inputs: dict[str, Any] | None = None, outputs: dict[str, int]) -> bytes:
+def drawing(*nodes: Any, inputs: dict[str, Any] | None = None, outputs: dict[str, int]) -> bytes:
     def info(name: str, kind: int, shape: Any) -> Any:
         return onnx.helper.make_tensor_value_info(name, kind, shape)
 
@@ -35,7 +42,7 @@ def far(found: float, wanted: float, deviation: float) -> bool:
 
 @pytest.mark.parametrize(("kind", "dtype"), [(T.FLOAT, "float32"), (T.FLOAT16, "float16"), (T.DOUBLE, "float64")])
 def test_numbers_have_their_distributions(kind: int, dtype: str) -> None:
-    made = model(
+    made = drawing(
         node("RandomUniform", "", "u", shape=[COUNT], low=-2.0, high=3.0, dtype=kind),
         node("RandomNormal", "", "n", shape=[2, COUNT // 2], mean=1.0, scale=2.0, dtype=kind),
         node("RandomUniformLike", "x", "v", dtype=kind),
@@ -57,7 +64,7 @@ def test_numbers_have_their_distributions(kind: int, dtype: str) -> None:
 
 def test_draws_by_chances() -> None:
     chances = np.array([[0.2, 0.5, 0.3], [0, 0.1, 0.9]], "float32")
-    made = model(
+    made = drawing(
         node("Bernoulli", "p", "b", dtype=T.INT32),
         node("Multinomial", "l", "m", sample_size=COUNT, dtype=T.INT64),
         node("Dropout", "x r t", "y k"),
@@ -82,7 +89,7 @@ def test_draws_by_chances() -> None:
 
 @pytest.mark.parametrize("engine", ["reference", "cpu"])
 def test_runs_differ_and_seeds_come_back(engine: str) -> None:
-    made = model(
+    made = drawing(
         node("RandomUniform", "", "a", shape=[4, 5], seed=7.0),
         node("RandomUniform", "", "b", shape=[4, 5], seed=7.0),
         node("RandomUniform", "", "c", shape=[4, 5]),
@@ -116,3 +123,52 @@ def test_what_does_not_fit_is_told(broken: Any, arrays: list[Any], message: str)
     with pytest.raises(dml.ModelError) as caught:
         Backend.run_node(broken, arrays)
     assert message in str(caught.value)
+
+
+X, ONE = ("float32", [3, 20]), np.array([1])
+CAST = node("Cast", "i", "j", to=7)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "inputs", "constants"),
+    [
+        (node("GatherND", "x i", "y"), {"x": ("float32", [1, 3, 4]), "i": ("int64", [9, 2])}, {}),
+        (node("GatherND", "x i", "y", batch_dims=1), {"x": ("float32", [2, 1]), "i": ("int64", [2, 9, 1])}, {}),
+        (
+            node("ScatterND", "x i u", "y"),
+            {"x": ("float32", [1, 3]), "i": ("int64", [9, 2]), "u": ("float32", [9])},
+            {},
+        ),
+        ([CAST, node("Gather", "x j", "y")], {"x": X, "i": ("int32", [50])}, {}),
+        (
+            [CAST, node("Unsqueeze", "j one", "k"), node("GatherND", "x k", "y")],
+            {"x": X, "i": ("int32", [50])},
+            {"one": ONE},
+        ),
+        (
+            [node("Concat", "i j", "k", axis=0), node("Gather", "x k", "y", axis=1)],
+            {"x": X, "i": ("int64", [50]), "j": ("int64", [5])},
+            {},
+        ),
+    ],
+)
+def test_indices_that_are_made_up_lie_in_their_dimensions(
+    tmp_path: Path, nodes: Any, inputs: dict[str, Any], constants: dict[str, Any]
+) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model(nodes, inputs, "y", constants).SerializeToString())
+    for seed in range(3):
+        result = program("run", path, "--seed", seed, "--engine", "reference")
+        assert result.exit_code == 0, result.output
+
+
+def test_what_a_model_asks_for_and_is_not_built_says_where_to_look(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model(node("Reluu", "x", "y"), {"x": X}).SerializeToString())
+    result = program("run", path)
+    assert result.exit_code == 3
+    assert "Reluu is not supported; did you mean Relu? `anydml support --onnx` lists the" in result.output
+    assert program("check", "--concise", path).output.splitlines() == [
+        f"{path}: node of 'y' (Reluu): Reluu is not supported",
+        f"{path}: 1 of 1 nodes cannot run at level 6_4: 1 Reluu",
+    ]

@@ -1,4 +1,4 @@
-"""The binding rules: arrays, views of one buffer, and raw buffers."""
+"""Operators that tests bind arrays and buffers to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,19 @@ import anydml as dml
 from anydml import BufferBinding as Bind
 from anydml.core.memory import Buffer
 from anydml.runtime.binding import Bound, hazards
-from binding_helpers import PAIR, T, compiled, copier
+
+T = dml.TensorDesc
+PAIR = T("float32", (2, 4))
+
+
+def compiled(desc: dml.OperatorDesc | None = None) -> dml.CompiledOperator:
+    return dml.Device().compile(desc or dml.CumulativeSummation(input_tensor=PAIR, output_tensor=PAIR, axis=1))
+
+
+def copier(sizes: tuple[int, ...] = (2, 4), **options: Any) -> dml.CompiledOperator:
+    tensor = T("float32", sizes, **options)
+    zeros, ones = (0,) * len(sizes), (1,) * len(sizes)
+    return compiled(dml.Slice(input_tensor=tensor, output_tensor=tensor, offsets=zeros, sizes=sizes, strides=ones))
 
 
 def test_views_that_overlap_are_refused() -> None:
