@@ -29,9 +29,8 @@ from anydml.ir.verbs import Map
 from anydml.ir.views import View
 from anydml.runtime.chunked_scan import scan_with_carry
 from contractions import draw
-from tests.engines.cpu.test_direct import described as of_planes
-from tests.engines.cpu.test_direct_nhwc import beside
-from tests.engines.cpu.test_direct_nhwc import described as of_pixels
+from tests.engines.cpu.test_direct import beside
+from tests.engines.cpu.test_direct import described as convolution
 from tests.operators.test_weights import Weights
 
 if TYPE_CHECKING:
@@ -271,9 +270,9 @@ SAMPLES: dict[str, Callable[[], object]] = {
         for rows in (2, 60) for given in (False, True) for rounded in (False, True)
     ],
     "direct": lambda: (
-        _conv(of_planes, numbers(1, 8, 12, 12), numbers(16, 8, 3, 3)),
-        _conv(of_pixels, beside(numbers(1, 8, 12, 12)), numbers(16, 8, 3, 3)),
-        _conv(of_pixels, beside(numbers(1, 16, 12, 12)), numbers(16, 1, 3, 3), group_count=16),
+        _conv(convolution, numbers(1, 8, 12, 12), numbers(16, 8, 3, 3)),
+        _conv(convolution, beside(numbers(1, 8, 12, 12)), numbers(16, 8, 3, 3)),
+        _conv(convolution, beside(numbers(1, 16, 12, 12)), numbers(16, 1, 3, 3), group_count=16),
     ),
 }  # fmt: skip
 """By family of kernels, calls whose records are of it."""

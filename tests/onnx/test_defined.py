@@ -11,6 +11,10 @@ import anydml as dml
 from onnx_models import model, node
 
 from anydml.onnx import load  # isort: skip - after the models, which leave this out where onnx is missing
+import anydml.onnx  # isort: skip - after the models, which leave this out where onnx is missing
+from anydml.onnx.lower import lowering_cache, trace
+from anydml.onnx.lower.lowering_cache import Kept
+from anydml.onnx.read import read_model
 
 RNG = np.random.default_rng(23)
 
@@ -80,3 +84,101 @@ def test_a_loss_and_what_it_refuses() -> None:
         loss(reduction="most").run({"x": x, "labels": labels})
     with pytest.raises(dml.IndexRangeError, match="3"):
         loss().run({"x": x, "labels": np.array([2, 0, 3, 1])})
+
+
+NUMBERS = np.random.default_rng(5)
+WIDTH = 12  # squared, more elements than a node is told from others by
+
+
+def layer(i: int, x: str, y: str, *, is_last: bool) -> tuple[list[Any], dict[str, Any]]:
+    """A layer with what lowerings treat in ways of their own: weights that are moved, looked at, or read twice."""
+    shown = np.array([*range(WIDTH)] * 6) if i % 2 else np.array([*reversed(range(WIDTH))] * 6)
+    nodes = [
+        node("Transpose", f"w{i}", f"t{i}", perm=[1, 0]),  # folded: of this layer alone
+        node("MatMul", f"{x} t{i}", f"m{i}"),
+        node("Identity", f"b{i}", f"i{i}"),
+        node("Add", f"m{i} i{i}", f"a{i}"),
+        node("Mul", f"a{i} a{i}", f"q{i}"),  # one tensor twice
+        node("Mul", f"a{i} {x}", f"p{i}"),  # two tensors of the same shapes
+        node("Sub", f"q{i} p{i}", f"s{i}"),
+        node("Shape", f"s{i}", f"n{i}"),
+        node("Gather", f"n{i} zero", f"k{i}", axis=0),
+        node("Concat", f"k{i} two half", f"c{i}", axis=0),
+        node("Reshape", f"s{i} c{i}", f"r{i}"),
+        node("Reshape", f"r{i} whole", f"v{i}"),  # a view of a view
+        node("Gather", f"v{i} g{i}", f"e{i}", axis=1),  # whose indices are looked at
+        node("Slice", f"e{i} zero width one", f"z{i}"),
+        node("Tanh", f"z{i}", y, name=f"tanh {i}"),
+    ]
+    weights = {f"w{i}": NUMBERS.standard_normal((WIDTH, WIDTH)), f"b{i}": NUMBERS.standard_normal(WIDTH)}
+    return nodes[: 15 - is_last] + [node("Identity", f"z{i}", y)] * is_last, {
+        **{name: array.astype("float32") for name, array in weights.items()},
+        f"g{i}": shown,
+    }
+
+
+def layers(count: int) -> Any:
+    nodes: list[Any] = []
+    numbers = {"zero": [0], "one": [1], "two": [2], "half": [WIDTH // 2], "width": [WIDTH], "whole": [0, WIDTH]}
+    constants: dict[str, Any] = {name: np.array(several) for name, several in numbers.items()}
+    for i in range(count):
+        is_last = i == count - 1
+        more, weights = layer(i, f"y{i - 1}" if i else "x", "y" if is_last else f"y{i}", is_last=is_last)
+        nodes += more
+        constants |= weights
+    return model(nodes, {"x": ("float32", ["rows", WIDTH])}, "y", constants)
+
+
+def expected(proto: Any, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    from onnx.reference import ReferenceEvaluator
+
+    found: np.ndarray[Any, Any] = ReferenceEvaluator(proto).run(None, {"x": x})[0]
+    return found
+
+
+def test_equal_layers_are_lowered_once_and_give_the_bits_of_layers_that_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    proto = layers(4)
+    ours = anydml.onnx.load(proto)
+    with monkeypatch.context() as patched:
+        patched.setattr(trace, "key_of", lambda _: None)
+        plain = {rows: anydml.onnx.load(proto)(np.full((rows, WIDTH), 0.1, "float32")) for rows in (3, 7)}
+    for rows in (3, 7, 3):
+        x = np.full((rows, WIDTH), 0.1, "float32")
+        np.testing.assert_array_equal(ours(x), plain[rows])
+        np.testing.assert_allclose(ours(x), expected(proto, x), rtol=1e-4)
+
+    source, made = read_model(proto), Kept()
+    found = [trace.trace_all(source, {"x": (rows, WIDTH)}, {}, ours.device, kept=made) for rows in (3, 3, 7)]
+    by_output = [{record.node.output[0]: record for record in each.records} for each in found]
+    first, second = by_output[0]["m0"].operators[0], by_output[0]["m1"].operators[0]
+    assert first is second is by_output[1]["m2"].operators[0]
+    assert first is not by_output[2]["m2"].operators[0]
+    assert by_output[0]["t1"].note == by_output[0]["k1"].note == "folded"
+    assert by_output[0]["r1"].note == "a view, no pass"
+    assert not any(record.refusal for record in found[0].records)
+
+
+def test_patterns_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lowering_cache, "_MOST_PATTERNS", 3)
+    proto, x = layers(2), np.full((2, WIDTH), 0.2, "float32")
+    source, made = read_model(proto), Kept()
+    trace.trace(source, {"x": x.shape}, {}, dml.Device(), kept=made)
+    assert 0 < len(made.patterns) <= 3
+    np.testing.assert_allclose(anydml.onnx.load(proto)(x), expected(proto, x), rtol=1e-4)
+
+
+def test_an_error_tells_of_its_own_node() -> None:
+    nodes = [node("Gather", f"x {name}", f"y{name}", name=f"take {name}") for name in "ab"]
+    given = {"x": ("float32", [100]), "a": ("int64", [80]), "b": ("int64", [80])}
+    gathers = anydml.onnx.load(model(nodes, given, "ya yb"))
+    x, inside, outside = np.arange(100, dtype="float32"), np.arange(80), np.arange(80) + 30
+    assert gathers(x, inside, inside)[1].tolist() == inside.tolist()
+    for arrays, name in (((outside, inside), "take a"), ((inside, outside), "take b")):
+        with pytest.raises(dml.DmlError, match=f"node '{name}'"):
+            gathers(x, *arrays)
+    kinds = [node("Cast", "x", "i", to=7), *(node("Reshape", f"x {n}", f"y{n}", name=f"shape {n}") for n in "pq")]
+    wrong = model(kinds, {"x": ("float32", [6])}, "yp yq", {"p": np.array([2, 3]), "q": np.array([4, 2])})
+    with pytest.raises(dml.DmlError, match="node 'shape q'"):
+        anydml.onnx.load(wrong)
