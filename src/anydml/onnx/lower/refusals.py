@@ -18,22 +18,6 @@ if TYPE_CHECKING:
     from anydml.core.errors import DmlError
 
 
-class NowhereError(UnsupportedError):
-    """Refused wherever it would run: past a limit, or in a form that is not read. The host does not get it either."""
-
-
-class NeedsValueError(UnsupportedError):
-    """A shape, an axis or a bound that depends on the values of graph inputs, which are given at a run."""
-
-    def __init__(self, subject: str, faults: Any, inputs: frozenset[str] = frozenset()) -> None:
-        super().__init__(subject, faults)
-        self.inputs = inputs
-
-
-class UnknownError(UnsupportedError):
-    """A node after one that is refused."""
-
-
 class Why(Enum):
     """The kinds of refusals, by who can do something about it."""
 
@@ -44,6 +28,36 @@ class Why(Enum):
     VALUES = "it needs values"
     """Of graph inputs: a run gives them."""
     EARLIER = "it reads what a refused node makes"
+
+
+class RefusedError(UnsupportedError):
+    """What a lowering raises where its node is no part of a program. `trace` catches it; a user is told `as_told`."""
+
+    why = Why.DEVICE
+    inputs: frozenset[str] = frozenset()
+    """The graph inputs whose values are needed."""
+
+
+class NowhereError(RefusedError):
+    """Refused wherever it would run: past a limit, or in a form that is not read. The host does not get it either."""
+
+    why = Why.RULE
+
+
+class NeedsValueError(RefusedError):
+    """A shape, an axis or a bound that depends on the values of graph inputs, which are given at a run."""
+
+    why = Why.VALUES
+
+    def __init__(self, subject: str, faults: Any, inputs: frozenset[str] = frozenset()) -> None:
+        super().__init__(subject, faults)
+        self.inputs = inputs
+
+
+class UnknownError(RefusedError):
+    """A node after one that is refused."""
+
+    why = Why.EARLIER
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +75,11 @@ class Refusal:
     @classmethod
     def of(cls, found: DmlError, error: DmlError, kind: str) -> Refusal:
         """The refusal of a node for what its lowering raised; `error` is the same told of the node."""
-        if isinstance(found, NeedsValueError):
-            return cls(Why.VALUES, error, kind, found.inputs)
-        if isinstance(found, UnknownError):
-            return cls(Why.EARLIER, error, kind)
-        is_hosted = isinstance(error, UnsupportedError) and not isinstance(found, NowhereError)
-        return cls(Why.DEVICE if is_hosted else Why.RULE, error, kind)
+        if isinstance(found, RefusedError):
+            return cls(found.why, error, kind, found.inputs)
+        return cls(Why.DEVICE if isinstance(error, UnsupportedError) else Why.RULE, error, kind)
 
 
 def as_told(error: DmlError) -> DmlError:
     """The same error, of a class that users know."""
-    return UnsupportedError(error.subject, error.faults) if isinstance(error, _INNER) else error
-
-
-_INNER = (NowhereError, NeedsValueError, UnknownError)
+    return UnsupportedError(error.subject, error.faults) if isinstance(error, RefusedError) else error

@@ -248,7 +248,7 @@ def _input(info: ValueInfo, source: Source, shape: tuple[int, ...], array: np.nd
     try:
         return Value(element, shape, source=info.name, needs=frozenset([info.name]))
     except UnsupportedError as error:
-        raise error.within(source.name, f"input '{printable(info.name)}': ") from None
+        raise as_told(error).within(source.name, f"input '{printable(info.name)}': ") from None
 
 
 def _size(names: list[str], scope: Scope) -> int | None:
