@@ -1,4 +1,4 @@
-"""Measures an engine against its peers, after checking that their answers agree."""
+"""Measures an engine against its peers, after checking that their answers agree; or against another tree's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import anydml as dml
 from anydml.cli.progress import working
-from benchmarks import figures, table
+from benchmarks import against, figures, table
 from benchmarks.chart import draw
 from benchmarks.results import DeviceLostError, Result, trouble
 
@@ -23,7 +23,7 @@ PEERS = {"cpu": ("numpy", "torch", "onnxruntime"), "cuda": ("torch", "compile", 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--engine", default="cpu", help="the engine to measure: cpu, reference or cuda (cpu)")
-    parser.add_argument("--threads", type=int, default=2, help="cpu: threads for every contestant that can thread (2)")
+    against.add_options(parser, "cpu: threads for every contestant that can thread (2)")
     parser.add_argument("--quick", action="store_true", help="smaller arrays, fewer rounds, on cuda fewer rows")
     parser.add_argument("--only", default="", help="rows whose name has this in it")
     parser.add_argument("--no-growth", action="store_true", help="without the rows of growing size")
@@ -37,6 +37,16 @@ def main(arguments: list[str] | None = None) -> int:
         figures.append(json.loads(options.log.read_text()))
         return 0
     kind = "cuda" if options.engine.startswith("cuda") else "cpu"
+    if options.against:
+        given = {
+            "engine": options.engine,
+            "quick": options.quick,
+            "growth": not options.no_growth,
+            "only": options.only,
+        }
+        against.compare(against.operators, kind, given, options)
+        return 0
+    options.threads = against.only_one(parser, options)
     default = ("torch", "cupy") if kind == "cuda" and options.quick else PEERS[kind]
     options.peers = tuple(options.peers.split(",")) if options.peers else default
     if unknown := set(options.peers) - set(PEERS[kind]):

@@ -15,11 +15,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from benchmarks import against
 
 SIZES: dict[str, list[tuple[int, int]]] = {
     "BERT-base": [(1, 128), (8, 512)],
@@ -38,9 +41,9 @@ REST = 0.1
 def main(arguments: list[str] | None = None) -> int:
     """Print a row for each model and size."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.models", description=__doc__)
-    parser.add_argument("--threads", type=int, default=2, help="of both contestants (2)")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", default="", help="models whose name has this in it")
+    against.add_options(parser, "of both contestants (2)")
+    parser.add_argument("--json", type=Path, help="with --against: write the rows here, after each one anew")
+    parser.add_argument("--only", default="", help="models whose name has one of these in it, with commas")
     parser.add_argument("--half", action="store_true", help="networks of FLOAT16")
     parser.add_argument("--small", action="store_true", help="the sizes of the tests, to try this out")
     parser.add_argument(
@@ -52,22 +55,15 @@ def main(arguments: list[str] | None = None) -> int:
     clock = time.process_time if options.cpu_time else time.perf_counter
     if options.first:
         who, path, feeds = options.first
-        print(_first_here(who, path, feeds, options.threads, clock))
+        print(_first_here(who, path, feeds, against.only_one(parser, options), clock))
         return 0
-    from benchmarks.networks import NETWORKS
-
+    if options.against:
+        against.compare(partial(walk, options=options), "models", {}, options)
+        return 0
+    options.threads = against.only_one(parser, options)
     ratios: dict[str, list[float]] = {"run": [], "first answer": []}
-    with tempfile.TemporaryDirectory() as folder:
-        for name, make in NETWORKS.items():
-            if options.only not in name:
-                continue
-            network = make(small=options.small)
-            model = Path(folder) / "model.onnx"
-            model.write_bytes(network.onnx(half=options.half))
-            for batch, length in SIZES.get(name, [(1, 0), (8, 0)]):
-                given = network.feeds_of(batch, length, half=options.half)
-                label = f"{name}, {batch} x {length}" if length else f"{name}, {batch}"
-                print(label, *measure(model, given, options, clock, ratios), sep=" | ", flush=True)
+    for label, model, feeds in rows(options):
+        print(label, *measure(model, feeds, options, clock, ratios), sep=" | ", flush=True)
     for what, several in ratios.items():
         if several:
             mean = math.exp(statistics.fmean(map(math.log, several)))
@@ -75,6 +71,36 @@ def main(arguments: list[str] | None = None) -> int:
                 f"{what}: ONNX Runtime's time over ours {mean:.2f} on the geometric mean, {min(several):.2f} at worst"
             )
     return 0
+
+
+def rows(options: argparse.Namespace, names: Sequence[str] | None = None) -> Iterator[tuple[str, Path, dict[str, Any]]]:
+    """The label of each model and size, or of those named, its file and its inputs; they are there until the next."""
+    from benchmarks.networks import NETWORKS
+
+    with tempfile.TemporaryDirectory() as folder:
+        for name, make in NETWORKS.items():
+            sizes = {
+                f"{name}, {batch} x {length}" if length else f"{name}, {batch}": (batch, length)
+                for batch, length in SIZES.get(name, [(1, 0), (8, 0)])
+            }
+            asked = [label for label in sizes if names is None or label in names]
+            if not asked or not any(part in name for part in options.only.split(",")):
+                continue
+            network = make(small=options.small)
+            model = Path(folder) / f"{name.replace('/', '-')}.onnx"
+            model.write_bytes(network.onnx(half=options.half))
+            for label in asked:
+                yield label, model, network.feeds_of(*sizes[label], half=options.half)
+            model.unlink()
+
+
+def walk(
+    _both: tuple[against.Side, against.Side], names: Sequence[str] | None, options: argparse.Namespace
+) -> Iterator[tuple[str, Sequence[str]]]:
+    """The rows that two trees are timed on, each a model and its inputs as files."""
+    for label, model, feeds in rows(options, names):
+        np.savez(given := model.with_suffix(".npz"), **feeds)
+        yield label, (str(model), str(given))
 
 
 def run_of(who: str, path: Path | str, threads: int) -> Callable[[dict[str, Any]], list[Any]]:

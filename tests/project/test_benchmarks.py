@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shutil
+import subprocess
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +15,9 @@ import pytest
 
 import anydml as dml
 from benchmarks import __main__ as command
-from benchmarks import figures, table
+from benchmarks import against, figures, models, table, tree
 from benchmarks.__main__ import main
+from benchmarks.against import HERE, Compared
 from benchmarks.chain import chains, twelve
 from benchmarks.chart import draw
 from benchmarks.cpu.choosing import choosing
@@ -316,3 +319,139 @@ def test_an_unknown_peer_is_refused(options: list[str], text: str, capsys: pytes
     with pytest.raises(SystemExit):
         main(options)
     assert text in capsys.readouterr().err
+
+
+# Two trees
+
+
+def compared(*ratios: float, **options: Any) -> Compared:
+    """A row of so many rounds, this tree's a millisecond each."""
+    return Compared("slice, made up", 2, [0.001 * ratio for ratio in ratios], [0.001] * len(ratios), **options)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "has_lost", "seems_lost"),
+    [
+        ((0.95, 0.96, 0.95, 0.94, 0.95), True, True),
+        ((0.70, 0.97, 1.20, 0.96, 1.10, 0.80, 0.90), False, True),  # within its spread
+        ((0.985, 0.985, 0.985), False, False),
+        ((1.5, 0.5, 1.0), False, False),
+    ],
+)
+def test_a_row_has_lost_by_more_than_its_spread(ratios: tuple[float, ...], has_lost: bool, seems_lost: bool) -> None:
+    row = compared(*ratios)
+    assert (row.has_lost, row.seems_lost) == (has_lost, seems_lost)
+    assert str(row).endswith("LOST") == has_lost
+
+
+def test_a_summary_names_what_lost_and_what_failed() -> None:
+    rows = [compared(2.0, 2.0), compared(0.5, 0.5), compared(failed="no such operator"), compared(1.0, 1.0)]
+    assert against.summary(rows).splitlines() == [
+        (
+            "threads 2: 3 rows, the other tree's time over this one's 1.000 on the geometric mean, 0.500 at worst; "
+            "1 lost more than 2% beyond its spread"
+        ),
+        "  LOST: slice, made up (0.500 +- 0.000)",
+        "  FAILED: slice, made up",
+    ]
+    assert str(rows[2]).endswith("FAILED: no such operator")
+    assert str(compared(1.0, 1.0, same_bits=False)).endswith("other bits")
+    assert json.loads(against.written_rows(rows))[1]["ratio"] == 0.5
+
+
+def asked(rows: Any, *requests: tuple[Any, ...]) -> list[Any]:
+    """What a tree's process answers."""
+    answers: list[Any] = []
+    tree.serve(rows, map(json.dumps, requests), answers.append)
+    return answers
+
+
+def test_a_tree_finds_rows_in_any_order_and_goes_on_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tree.CpuRows("reference", quick=True, growth=False, only="")
+    monkeypatch.setattr(tree.CpuRows, "__iter__", lambda _: iter(cpu_rows()))
+    found = asked(made, ("next",), ("find", "tiny"), ("find", "running sum"), ("next",), ("find", "x"), ("next",))
+    assert found == ["slice", True, True, "gather", False, None]
+
+
+def test_a_tree_times_a_row_and_tells_the_bits_of_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tree.CpuRows("reference", quick=True, growth=False, only="")
+    monkeypatch.setattr(tree.CpuRows, "__iter__", lambda _: iter(cpu_rows()))
+    once = [("find", "slice"), ("prepare", 1), ("time", 3)]
+    found = asked(made, *once, *once, ("find", "gather"), ("prepare", 1))
+    assert found[1][0] > 0
+    assert found[2] > 0
+    assert found[4][1] == found[1][1] != found[7][1]
+
+
+def test_a_tree_tells_its_errors_and_goes_on() -> None:
+    models, path = tree.Models(), "there is no such file"
+    found = asked(models, ("prepare", 1, path, path), ("next",))
+    assert "no such file" in found[0]["error"]
+    assert found[1] is None
+
+
+def test_a_tree_without_the_row_or_with_an_error_ends_no_comparison(capsys: pytest.CaptureFixture[str]) -> None:
+    class Made:
+        """A side that answers as it is told."""
+
+        def __init__(self, *answers: object) -> None:
+            self.answers = list(answers)
+
+        def ask(self, *_: object) -> None:
+            """Nothing is sent."""
+
+        def answer(self) -> Any:
+            found = self.answers.pop(0)
+            if isinstance(found, Exception):
+                raise found
+            return found
+
+        def __call__(self, *_: object) -> Any:
+            return self.answer()
+
+    old, new = Made(False, True), Made("first", "second", None)
+    both: Any = (old, new)
+    assert list(against.operators(both, None)) == [("second", ())]
+    assert "first" in capsys.readouterr().out
+    broken, whole = Made(against.TreeError("an old tree: no")), Made([0.1, 7])
+    both = (broken, whole)
+    row = Compared("second", 1)
+    against.measure(both, row, 3)
+    assert row.failed == "an old tree: no"
+    assert whole.answers == []  # its answer was taken: the next row begins anew
+
+
+@pytest.mark.long
+def test_networks_of_another_tree_are_timed_beside_this_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A copy of this tree: each process imports its own anydml, and both take the same files."""
+    pytest.importorskip("torch", reason="networks are PyTorch's")
+    pytest.importorskip("onnx", reason="networks are ONNX models")
+    for name in ("src", "benchmarks"):
+        shutil.copytree(HERE / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(against, "AGAIN", 0)
+    found = tmp_path / "rows.json"
+    options = ["--small", "--only", "SqueezeNet", "--rounds", "2", "--threads", "1,2", "--json", str(found)]
+    assert models.main(["--against", str(tmp_path), *options]) == 0
+    rows = json.loads(found.read_text())
+    made = [("SqueezeNet, 1", 1), ("SqueezeNet, 1", 2), ("SqueezeNet, 8", 1), ("SqueezeNet, 8", 2)]
+    assert [(row["name"], row["threads"]) for row in rows] == made
+    assert all(row["same_bits"] and len(row["old"]) == len(row["new"]) == 2 for row in rows)
+    assert "threads 2: 2 rows" in capsys.readouterr().out
+
+
+def test_a_commit_becomes_a_folder_and_what_is_none_is_told() -> None:
+    inside = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, capture_output=True, check=False)  # noqa: S607 - git of the path
+    if inside.returncode == 0:
+        with against.tree_of("HEAD") as folder:
+            assert (folder / "src" / "anydml" / "__init__.py").is_file()
+        assert not folder.exists()
+    with pytest.raises(SystemExit, match="'no such tree' is no folder and no commit"), against.tree_of("no such tree"):
+        pass
+
+
+def test_several_numbers_of_threads_are_for_two_trees(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--threads", "1,2"])
+    assert "several are for --against" in capsys.readouterr().err
