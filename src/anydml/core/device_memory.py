@@ -1,0 +1,40 @@
+"""Memory of devices that no array library knows, at addresses of its own: what the layers above an engine do with it.
+
+An engine with such memory adds it under its name, `webgpu:0`; arrays, staging and constants find it here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from anydml.core.memory import Buffer
+
+    Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+class DeviceMemory(Protocol):
+    """A device's memory. Addresses are numbers that tell bytes apart, and are none of the host's."""
+
+    name: str
+    """`webgpu:0`."""
+    alignment: int
+    """Bytes: what programs are bound to begins at multiples of so many."""
+
+    def reserve(self, size: int) -> Buffer:
+        """New memory, until its owner goes; what it holds is not said."""
+
+    def write(self, address: int, data: Bytes) -> None:
+        """Copy the host's bytes, in one dimension and packed, to an address, after all work that was dispatched."""
+
+    def read(self, address: int, size: int) -> Bytes:
+        """Bytes from an address on, once all work that was dispatched is done: a new array, which may be written to."""
+
+    def wait(self) -> None:
+        """Wait until all work that was dispatched is done."""
+
+
+memories: dict[str, DeviceMemory] = {}
+"""By name, those that an engine of this process has."""
