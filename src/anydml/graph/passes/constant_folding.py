@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.core.memory import packed_strides
-from anydml.graph.passes.draft import Draft
+from anydml.graph.passes.draft import Draft, expanded
 from anydml.graph.passes.fusion import Sources, with_leaves, work
 from anydml.graph.passes.prologue_fusion import unpacks
 from anydml.graph.recipe import Recipe, Step, Store, distinct_sizes, free_name
@@ -48,18 +48,31 @@ def hoisting(recipe: Recipe) -> Recipe:
     """
     if not any(store.kind == "constant" for store in recipe.stores.values()):
         return recipe
-    draft, stores, steps = Draft(recipe), dict(recipe.stores), list[Step]()
-    for step in recipe.steps:
+    draft = Draft(recipe)
+
+    def expand(step: Step, stores: dict[str, Store]) -> list[Step] | None:
         made = step.primitive
-        if isinstance(made, Computation) and not draft.is_constant(step):
-            while (part := next(_parts(made, draft), None)) is not None:
-                ahead = map_ahead(made, part, name_ahead(step, stores))
-                size = math.prod(ahead.target.sizes) * ahead.target.data_type.size_in_bytes
-                stores[ahead.target.tensor] = Store("scratch", size)
-                steps.append(replace(step, primitive=ahead))
-                made = reading(made, ahead.target, {part: number_ahead(made, ahead.target)})
-        steps.append(step if made is step.primitive else replace(step, primitive=made))
-    return recipe if len(steps) == len(recipe.steps) else replace(recipe, stores=stores, steps=tuple(steps))
+        if not isinstance(made, Computation) or draft.is_constant(step):
+            return None
+        return with_parts_ahead(step, made, lambda made: next(_parts(made, draft), None), stores)
+
+    return expanded(recipe, expand)
+
+
+def with_parts_ahead(
+    step: Step, made: Computation, part_of: Callable[[Computation], Expr | None], stores: dict[str, Store]
+) -> list[Step] | None:
+    """Steps that compute parts of a verb ahead, as long as it has any, and the step of what then is left of the verb;
+    None where it has none.
+    """
+    steps = list[Step]()
+    while (part := part_of(made)) is not None:
+        ahead = map_ahead(made, part, name_ahead(step, stores))
+        size = math.prod(ahead.target.sizes) * ahead.target.data_type.size_in_bytes
+        stores[ahead.target.tensor] = Store("scratch", size)
+        steps.append(replace(step, primitive=ahead))
+        made = reading(made, ahead.target, {part: number_ahead(made, ahead.target)})
+    return [*steps, replace(step, primitive=made)] if steps else None
 
 
 def name_ahead(step: Step, stores: dict[str, Store]) -> str:

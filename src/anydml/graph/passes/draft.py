@@ -1,4 +1,6 @@
-"""Shared parts of passes: a recipe in the making, readers sent elsewhere, and the nodes of steps made one."""
+"""What graph passes change recipes by: a draft that knows readers and writers, steps that become several, readers sent
+elsewhere, and the nodes of steps made one.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from anydml.ir.verbs import Computation
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from anydml.graph.recipe import Recipe, Step
+    from anydml.graph.recipe import Recipe, Step, Store
     from anydml.ir.views import View
 
 MOST_TRIES = 4
@@ -153,6 +155,18 @@ class Draft:
         if not self._is_changed:
             return self._before
         return replace(self._before, stores=self.stores, steps=tuple(self.steps.values()))
+
+
+def expanded(recipe: Recipe, expand: Callable[[Step, dict[str, Store]], Sequence[Step] | None]) -> Recipe:
+    """A recipe some of whose steps become several: `expand` gives those that stand in the place of one, and adds the
+    stores that they write; None for a step that stays.
+    """
+    stores, steps, is_changed = dict(recipe.stores), list["Step"](), False
+    for step in recipe.steps:
+        made = expand(step, stores)
+        is_changed |= made is not None
+        steps += (step,) if made is None else made
+    return replace(recipe, stores=stores, steps=tuple(steps)) if is_changed else recipe
 
 
 def joined(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:

@@ -7,14 +7,13 @@ after.
 from __future__ import annotations
 
 import math
-import operator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anydml.core.enums import DataType
 from anydml.core.memory import packed_strides
-from anydml.graph.passes.constant_folding import map_ahead, name_ahead, number_ahead, reading
-from anydml.graph.passes.draft import Draft, joined
+from anydml.graph.passes.constant_folding import name_ahead, number_ahead, reading, with_parts_ahead
+from anydml.graph.passes.draft import Draft, expanded, joined
 from anydml.graph.passes.fusion import Sources, inlined, with_leaves, work
 from anydml.graph.passes.index_folding import numbers_of
 from anydml.graph.recipe import Step, Store, free_name
@@ -54,16 +53,16 @@ def lookup_tables(recipe: Recipe) -> Recipe:
     """
     if not any(_is_lookup_worth_it(step) for step in recipe.steps):
         return recipe
-    draft, stores, steps = Draft(recipe), dict(recipe.stores), list[Step]()
+    draft = Draft(recipe)
     functions: dict[str, Step] = {}
     """Steps known to depend on one byte, by their stores: a map of that byte and constants."""
-    for step in recipe.steps:
+
+    def expand(step: Step, stores: dict[str, Store]) -> list[Step] | None:
         found = None if draft.is_constant(step) else _of_byte(draft, step, functions)
         if found is not None and draft.is_own(step.target):
             functions[step.target.tensor] = found
         if found is None or not _is_lookup_worth_it(found) or work(found.primitive.values[0]) < LITTLE_WORK:
-            steps.append(step)
-            continue
+            return None
         name = free_name(f"{step.target.tensor} by byte", stores)
         made = found.primitive
         assert isinstance(made, Map)  # noqa: S101 - for type checkers: functions of a byte are maps
@@ -72,8 +71,9 @@ def lookup_tables(recipe: Recipe) -> Recipe:
         table = _table(made, slot, name)
         stores[name] = Store("scratch", BYTE_VALUES)
         lookup = looked_up(made.sources[slot], table.target, made.target)
-        steps += [replace(found, primitive=table), replace(found, primitive=lookup)]
-    return recipe if len(steps) == len(recipe.steps) else replace(recipe, stores=stores, steps=tuple(steps))
+        return [replace(found, primitive=table), replace(found, primitive=lookup)]
+
+    return expanded(recipe, expand)
 
 
 def _is_lookup_worth_it(step: Step) -> bool:
@@ -139,22 +139,24 @@ def zero_points(recipe: Recipe) -> Recipe:
     """
     if not any(store.kind == "constant" for store in recipe.stores.values()):
         return recipe
-    draft, stores, steps = Draft(recipe), dict(recipe.stores), list[Step]()
-    for each in recipe.steps:
-        step, made = each, each.primitive
-        if isinstance(made, Reduce) and (plain := _plain(made, stores)) is not made:
-            step, made = replace(step, primitive=plain), plain
-        ahead = _ahead(draft, made, name_ahead(step, stores)) if isinstance(made, Reduce) else None
-        if ahead is None or not isinstance(made, Reduce):
-            steps.append(step)
-            continue
+    draft = Draft(recipe)
+
+    def expand(step: Step, stores: dict[str, Store]) -> list[Step] | None:
+        if not isinstance(step.primitive, Reduce):
+            return None
+        made = _plain(step.primitive, stores)
+        ahead = _ahead(draft, made, name_ahead(step, stores))
+        if ahead is None:
+            return None if made is step.primitive else [replace(step, primitive=made)]
         once, old, new = ahead
         stores[once.target.tensor] = Store("scratch", math.prod(once.target.sizes) * 4)
-        steps.append(replace(step, primitive=once))
         less = new - number_ahead(made, once.target)
-        steps.append(replace(step, primitive=reading(made, once.target, {old: less})))
-    is_same = len(steps) == len(recipe.steps) and all(map(operator.is_, steps, recipe.steps))
-    return recipe if is_same else replace(recipe, stores=stores, steps=tuple(steps))
+        return [
+            replace(step, primitive=once),
+            replace(step, primitive=reading(made, once.target, {old: less})),
+        ]
+
+    return expanded(recipe, expand)
 
 
 def _plain(made: Reduce, stores: Mapping[str, Store]) -> Reduce:
@@ -226,21 +228,20 @@ def scale_folding(recipe: Recipe) -> Recipe:
     """
     if not any(store.kind == "constant" for store in recipe.stores.values()):
         return recipe
-    draft, stores, steps = Draft(recipe), dict(recipe.stores), list[Step]()
-    for step in recipe.steps:
+    draft = Draft(recipe)
+
+    def expand(step: Step, stores: dict[str, Store]) -> list[Step] | None:
         made = step.primitive
-        if isinstance(made, Computation) and not made.also and not draft.is_constant(step):
-            quotient = _quotient(made.value)
-            changed = None if quotient is None else _divided(draft, made, *quotient.args)
-            if quotient is not None and changed is not None:
-                made = replace(made, value=_with(made.value, quotient, changed))
-                while (part := _next_part(draft, made)) is not None:
-                    ahead = map_ahead(made, part, name_ahead(step, stores))
-                    stores[ahead.target.tensor] = Store("scratch", math.prod(ahead.target.sizes) * 4)
-                    steps.append(replace(step, primitive=ahead))
-                    made = reading(made, ahead.target, {part: number_ahead(made, ahead.target)})
-        steps.append(step if made is step.primitive else replace(step, primitive=made))
-    return recipe if len(steps) == len(recipe.steps) else replace(recipe, stores=stores, steps=tuple(steps))
+        if not isinstance(made, Computation) or made.also or draft.is_constant(step):
+            return None
+        quotient = _quotient(made.value)
+        changed = None if quotient is None else _divided(draft, made, *quotient.args)
+        if quotient is None or changed is None:
+            return None
+        divided = replace(made, value=_with(made.value, quotient, changed))
+        return with_parts_ahead(step, divided, lambda made: _next_part(draft, made), stores)
+
+    return expanded(recipe, expand)
 
 
 def _with(value: Expr, old: Expr, new: Expr) -> Expr:

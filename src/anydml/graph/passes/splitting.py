@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from anydml.graph.lower import temporaries
+from anydml.graph.passes.draft import expanded
 from anydml.graph.passes.fusion import with_leaves
-from anydml.graph.recipe import Recipe, Step, Store, free_name
+from anydml.graph.recipe import Step, Store, free_name
 from anydml.ir.expressions import coordinate
 from anydml.ir.trees import fetched
 from anydml.ir.verbs import Computation
@@ -20,6 +21,7 @@ from anydml.ir.views import trace
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from anydml.graph.recipe import Recipe
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Primitive
     from anydml.ir.views import View
@@ -80,19 +82,19 @@ def split_k(recipe: Recipe, split: Callable[[Primitive], Sequence[Primitive] | N
 
     Take the steps that an engine has in place of one.
     """
-    stores, steps = dict(recipe.stores), list[Step]()
-    for step in recipe.steps:
+
+    def expand(step: Step, stores: dict[str, Store]) -> list[Step] | None:
         found = split(step.primitive)
         if found is None:
-            steps.append(step)
-            continue
+            return None
         names: dict[str, str] = {}
         for name, size in temporaries(tuple(found), stores).items():
             names[name] = free_name(f"{step.target.tensor}'s {name}", stores)
             stores[names[name]] = Store("scratch", size)
 
-        def renamed(view: View, names: dict[str, str] = names) -> View:
+        def renamed(view: View) -> View:
             return replace(view, tensor=names.get(view.tensor, view.tensor))
 
-        steps += [Step(one.reading(renamed).writing(renamed), step.nodes) for one in found]
-    return recipe if len(steps) == len(recipe.steps) else Recipe(stores, tuple(steps))
+        return [Step(one.reading(renamed).writing(renamed), step.nodes) for one in found]
+
+    return expanded(recipe, expand)

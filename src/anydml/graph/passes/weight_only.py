@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from anydml.core.enums import DataType
-from anydml.graph.passes.draft import joined
+from anydml.graph.passes.draft import expanded, joined
 from anydml.graph.recipe import Recipe, Step, Store, free_name
 from anydml.graph.views import through
 from anydml.ir.blocked_weights import BYTE, has_way, match_dequantised, number_in
@@ -234,8 +234,9 @@ def weight_only(recipe: Recipe, few: Mapping[tuple[DataType, int], int], *, are_
         if len(several) == 1 and recipe.stores[name].kind == "scratch" and name not in shared
     }
     known = _constants(recipe, shared)
-    stores, steps, gone = dict(recipe.stores), [], set[str]()
-    for step in recipe.steps:
+    gone = set[str]()
+
+    def expand(step: Step, stores: dict[str, Store]) -> list[Step] | None:
         merged = None
         found = [_followed(view, makers, alone) for view in step.sources] if isinstance(step.primitive, Reduce) else []
         # Of two factors of few bits the weights are what is not computed: the other may be rows that are rounded.
@@ -243,12 +244,13 @@ def weight_only(recipe: Recipe, few: Mapping[tuple[DataType, int], int], *, are_
             if merged is None and seen is not None and path:
                 follow = functools.partial(_followed, makers=makers, alone=alone)
                 merged, away = _merged(step, slot, seen, path[-1], known, stores, follow, few, are_many=are_many)
-                gone |= {one.target.tensor for one in (*path, *away)} if merged else set()
-        steps += merged or [step]
-    if not gone:
-        return recipe
-    left = {name: store for name, store in stores.items() if name not in gone}
-    return Recipe(left, tuple(step for step in steps if step.target.tensor not in gone))
+                gone.update(one.target.tensor for one in (*path, *away) if merged)
+        return merged
+
+    made = expanded(recipe, expand)
+    left = {name: store for name, store in made.stores.items() if name not in gone}
+    steps = tuple(step for step in made.steps if step.target.tensor not in gone)
+    return Recipe(left, steps) if gone else recipe
 
 
 def _is_computed(recipe: Recipe, path: Sequence[Step]) -> bool:
