@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.api.derived import arguments_of, newest_function_of, parameters_of
+from anydml.api.derived import newest_function_of
 from anydml.api.describing import argument_name
 from anydml.api.functions import derived_classes
+from anydml.api.signatures import arguments_of, parameters_of
 from anydml.arrays.tensor import TensorDesc
 from anydml.core.enums import DataType, FeatureLevel
 from anydml.core.results import result_name

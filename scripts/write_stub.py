@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import anydml
-from anydml.api.derived import RENAMED, aliases_of, arguments_of, document, family_of, parameters_of
+from anydml.api.derived import aliases_of
 from anydml.api.describing import argument_name
+from anydml.api.docstrings import document
 from anydml.api.functions import WRITTEN, derived_classes, exact_classes
 from anydml.api.numpy_names import FAMILIAR
+from anydml.api.signatures import RENAMED, arguments_of, family_of, parameters_of
 from anydml.core.enums import AxisDirection, DataType, IndexMode
 from anydml.core.operator_type import function_name
 from anydml.core.results import result_name

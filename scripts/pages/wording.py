@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ _PROSE = re.compile(r"(?:the|its|halves|each|a [a-z]+|\w+, the) ")
 
 def sentences(cls: Operator) -> list[list[str]]:
     """The sentences of each paragraph."""
-    paragraphs = inspect.cleandoc(cls.__doc__ or "").split("\n\n")
+    paragraphs = cls.own_words().split("\n\n")
     return [_SENTENCE.split(" ".join(paragraph.split())) for paragraph in paragraphs]
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.api.derived import RENAMED
 from anydml.api.functions import function_names
 from anydml.api.numpy_names import FAMILIAR
+from anydml.api.signatures import RENAMED
 
 Array = np.ndarray[Any, Any]
 X = np.random.default_rng(0).standard_normal((2, 3, 4)).astype("float32")

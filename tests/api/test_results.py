@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.api.derived import family_of, function_of
+from anydml.api.derived import function_of
 from anydml.api.functions import derived_classes
+from anydml.api.signatures import family_of
 from anydml.core.operator_type import function_name
 
 X = np.random.default_rng(0).standard_normal((1, 2, 4, 4)).astype("float32")

@@ -8,15 +8,18 @@ import importlib
 import inspect
 import pickle
 import pydoc
+import re
 import subprocess
 import sys
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
 import anydml as dml
+from anydml.api import docstrings
+from anydml.operators.schema.meanings import by_name
 from tests.runtime.test_copies_and_pickles import MODULES, examples
 
 X = np.ones((2, 3), "float32")
@@ -250,6 +253,54 @@ def test_every_public_name_can_be_looked_at() -> None:
 def test_help_has_words_for_every_operator_and_function() -> None:
     for name in (name for name in dml.__all__ if callable(getattr(dml, name))):
         assert name in pydoc.plain(pydoc.render_doc(getattr(dml, name), "%s")), name
+    text = pydoc.plain(pydoc.render_doc(dml))
+    assert "Functions on arrays of NumPy" in text[:1000], "the first page says what there is"
+    assert len(text) < 1_200_000, "2,900,000 with the methods that operators have for the layers above"
+
+
+def functions() -> dict[str, Any]:
+    return {name: getattr(dml, name) for name in dml.__all__ if isinstance(getattr(dml, name), FunctionType)}
+
+
+def test_docstrings_say_what_each_argument_and_result_is() -> None:
+    others = {"get_num_threads", "set_num_threads", "graph_passes", "support"}
+    for name in functions().keys() - others:
+        said = inspect.getdoc(getattr(dml, name)) or ""
+        arguments = said.partition("\n\nArgs:\n")[2].partition("\n\n")[0]
+        found = re.findall(r"^    (\w+): \S", arguments, re.MULTILINE)
+        assert found == list(inspect.signature(getattr(dml, name)).parameters), name
+        assert "\n\nReturns:\n    " in said, name
+        assert "\n\n>>> " in said, name
+    for cls in dml.OPERATORS.values():
+        said = inspect.getdoc(cls) or ""
+        assert said.startswith(cls.own_words())
+        assert re.findall(r"^    (\w+): \S", said, re.MULTILINE) == list(cls.field_types()), cls
+        assert hasattr(dml, said.partition("See also: `")[2].partition("`")[0]), cls
+
+
+def test_docstrings_name_functions_and_classes_that_there_are() -> None:
+    for name, function in functions().items():
+        seen = " ".join((inspect.getdoc(function) or "").partition("See also: ")[2].partition("\n\n")[0].split())
+        assert all(hasattr(dml, other) and other != name for other in re.findall("`([^`]+)`", seen)), (name, seen)
+    assert "`conv_transpose`" not in (dml.convolution.__doc__ or "")
+    assert "`roi_align_grad`" in (dml.roi_align1.__doc__ or "")
+
+
+def test_no_meaning_of_an_argument_is_left_over() -> None:
+    known = by_name(docstrings.__file__, "arguments.json")
+    said = {meaning for several in known.values() for _, meaning in several}
+    assert said <= {meaning for meaning in said if any(meaning in told(function) for function in functions().values())}
+
+
+def told(function: Any) -> str:
+    return " ".join((function.__doc__ or "").split())
+
+
+def test_dir_of_a_description_is_what_users_ask_of_it() -> None:
+    assert {"check", "infer", "support", "dimension_count"} <= set(dir(dml.Slice1))
+    assert {"lower", "own_faults", "word_outside"}.isdisjoint(dir(dml.Slice1))
+    assert {"FLOAT32", "dml_name"} <= set(dir(dml.DataType))
+    assert "bit_length" not in dir(dml.AxisDirection)
 
 
 def test_every_object_can_be_looked_at() -> None:

@@ -10,7 +10,8 @@ import pytest
 
 import anydml as dml
 from anydml.api.builder import Graph
-from anydml.api.derived import function_of, parameters_of
+from anydml.api.derived import function_of
+from anydml.api.signatures import parameters_of
 from anydml.core.guards import Tape, entered
 from anydml.core.symbolic_sizes import OpenSize, as_numbers
 from anydml.graph.symbolic_folding import fold

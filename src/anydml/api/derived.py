@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -14,31 +14,32 @@ import numpy as np
 from anydml.api.broadcasting import is_number
 from anydml.api.calls import Attempt, level_of, make_call
 from anydml.api.describing import argument_name
+from anydml.api.docstrings import document
 from anydml.api.expression import Expression, Recorded, recording_of
-from anydml.core.enums import FeatureLevel
+from anydml.api.signatures import (
+    OUTPUT_SIZES,
+    RENAMED,
+    arguments_of,
+    choices_of,
+    exact_name,
+    family_of,
+    is_type,
+    parameters_of,
+    signature_of,
+)
 from anydml.core.errors import DescriptionError, Fault, show
 from anydml.core.late_imports import import_alone
-from anydml.core.operator_type import function_name, versions_of
-from anydml.core.package_data import read_json
-from anydml.core.results import result_name
+from anydml.core.operator_type import function_name
 from anydml.operators import OPERATORS
-from anydml.operators.reductions import AlongAxes, Folding
-from anydml.operators.schema.fields import FIELD_TYPES, ValueType
+from anydml.operators.reductions import Folding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from types import FunctionType
 
+    from anydml.core.enums import FeatureLevel
     from anydml.operators import OperatorDesc
-    from anydml.operators.schema.fields import FieldType
 
-RENAMED = {
-    "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
-    "arctan2": "atan_yx", "arctanh": "atanh", "fmod": "modulus_truncate", "maximum": "max", "minimum": "min",
-    "mod": "modulus_floor", "negative": "negate", "power": "pow", "prelu": "parameterized_relu",
-    "reciprocal": "recip", "remainder": "modulus_floor", "selu": "scaled_elu", "silu": "swish",
-}  # fmt: skip
-"""Names that are another's for an operator's function."""
 _ALONG = {
     "max": ("amax(x, axis)", "maximum(x, {})"),
     "min": ("amin(x, axis)", "minimum(x, {})"),
@@ -53,98 +54,13 @@ _OTHER_NAMES = {
 _OTHERWISE = {"sort"}
 """Functions whose call by PyTorch's names means something else: a pair of results."""
 NO_ALIASES: Mapping[str, str] = MappingProxyType({})
-_OUTPUT_SIZES = "output_sizes"
 _INTS = {int}
-
-
-def parameters_of(cls: type[OperatorDesc]) -> dict[str, Any]:
-    """The attributes by name, with their defaults, MISSING for none: those without one first.
-
-    A data type is the first input's where it is not said, axes are those that the class calls usual, and where the
-    output's sizes are free they may be given besides. Where nothing implies them they come first. Optional outputs
-    are asked for.
-    """
-    kinds, inputs = cls.field_types(), cls.input_names()
-    given = {field.name: field.default for field in fields(cls)}
-    names = [name for name, kind in kinds.items() if kind.kind not in ("input", "output")]
-    defaults = {name: None if inputs and _is_type(kinds[name]) else given[name] for name in names}
-    if issubclass(cls, AlongAxes):
-        defaults["axes"] = cls.usual_axes
-    if not cls.implies_output:
-        defaults = {_OUTPUT_SIZES: MISSING, **defaults}
-    elif cls.sizes_are_free:
-        defaults[_OUTPUT_SIZES] = None
-    defaults |= dict.fromkeys(map(argument_name, cls.optional_outputs()), False)
-    return dict(sorted(defaults.items(), key=lambda item: item[1] is not MISSING))
-
-
-def _is_type(kind: FieldType) -> bool:
-    return kind is FIELD_TYPES[ValueType]
-
-
-@functools.cache
-def family_of(cls: type[OperatorDesc]) -> tuple[type[OperatorDesc], ...]:
-    """An operator, and the newer ones of its name that take every call of it: SOFTMAX and SOFTMAX1.
-
-    Not SLICE1, whose sizes are a window's and not the result's, ADD1, which has no integers, nor CLIP1, whose bounds
-    are of the tensor's type, where CLIP has floats for all.
-    """
-    newer = (OPERATORS[kind] for kind in versions_of(cls.type)[1:] if kind in OPERATORS)
-    return (cls, *(one for one in newer if _takes_calls_of(cls, one)))
-
-
-def _takes_calls_of(first: type[OperatorDesc], newer: type[OperatorDesc]) -> bool:
-    names, latest = parameters_of(first).keys(), parameters_of(newer)
-    needed = {key for key, default in latest.items() if default is MISSING}
-    if not newer.continues or first.input_names() != newer.input_names() or not needed <= names <= latest.keys():
-        return False
-    kinds = newer.field_types()
-    if any(kinds.get(key, kind) != kind for key, kind in first.field_types().items()):
-        return False
-    own, theirs = (one.support.row_at(FeatureLevel.highest()).tensors for one in (first, newer))
-    return all(set(tensor.data_types) <= set(theirs[field].data_types) for field, tensor in own.items())
-
-
-@functools.cache
-def choices_of(family: tuple[type[OperatorDesc], ...]) -> dict[str, Any]:
-    """The attributes of a family's function: those of the first operator in their order, then what newer ones add.
-
-    Added axes are `axis`, as NumPy and PyTorch have it. No added output can be asked for: the function's result stays
-    what it is.
-    """
-    first, newest = family[0], family[-1]
-    if first is newest:
-        return parameters_of(first)
-    latest, names = parameters_of(newest), parameters_of(first)
-    found = {key: latest[key] for key in names}
-    outputs = set(map(argument_name, newest.optional_outputs()))
-    added = {key: default for key, default in latest.items() if key not in names and key not in outputs}
-    return found | {"axis" if key == "axes" else key: default for key, default in added.items()}
-
-
-def arguments_of(*family: type[OperatorDesc]) -> dict[str, Any]:
-    """Inputs and attributes by the function's names, with their defaults: what must be given first, inputs first."""
-    given = {field.name: field.default for field in fields(family[0])}
-    tensors = {argument_name(name): given[name] for name in family[0].input_names()}
-    return dict(sorted({**tensors, **choices_of(family)}.items(), key=lambda item: item[1] is not MISSING))
-
-
-def signature_of(*family: type[OperatorDesc]) -> inspect.Signature:
-    """Inputs and attributes by place or name, `out` and `device` by name."""
-    place, name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
-    arguments = [
-        inspect.Parameter(key, place, default=inspect.Parameter.empty if default is MISSING else default)
-        for key, default in arguments_of(*family).items()
-    ]
-    options = [inspect.Parameter(key, name, default=None) for key in ("out", "device")]
-    return inspect.Signature([*arguments, *options])
 
 
 @functools.cache
 def function_of(cls: type[OperatorDesc]) -> Callable[..., Any]:
     """The function of exactly this operator: on arrays of any library, or expressions of a graph."""
-    is_first = len(family_of(cls)) > 1 and function_name(cls.type) != cls.type.name.lower()
-    return _function(cls.type.name.lower() if is_first else function_name(cls.type), (cls,))
+    return _function(exact_name(cls), (cls,))
 
 
 @functools.cache
@@ -176,7 +92,7 @@ class _Operator:
     @classmethod
     def of(cls, one: type[OperatorDesc]) -> _Operator:
         names = frozenset(parameters_of(one))
-        typed = tuple(key for key, kind in one.field_types().items() if key in names and _is_type(kind))
+        typed = tuple(key for key, kind in one.field_types().items() if key in names and is_type(kind))
         return cls(one, names, typed, issubclass(one, Folding) or one.shares_rank)
 
 
@@ -259,10 +175,10 @@ def _function(name: str, family: tuple[type[OperatorDesc], ...]) -> Callable[...
         cls = one.cls
         _refuse_decimals(cls, values)
         spreading = values if broadcasts else None
-        sizes = values.pop(_OUTPUT_SIZES, None)
+        sizes = values.pop(OUTPUT_SIZES, None)
         if sizes is None and out is None and not cls.implies_output:
             rule = "output_sizes must be given, since nothing implies them"
-            raise DescriptionError(cls.type.name, Fault(field=_OUTPUT_SIZES, rule=rule, found="None"))
+            raise DescriptionError(cls.type.name, Fault(field=OUTPUT_SIZES, rule=rule, found="None"))
         # `name` stays the function's: Python 3.12.1 and 3.13.0 lose it below to a comprehension that has it too.
         asked = [output for output in optional_outputs if values.pop(argument_name(output))]
         results = (*cls.usual_outputs(), *asked) if asked else None
@@ -423,49 +339,3 @@ def _exact(value: Any) -> Any:
     if kind is list or kind is tuple:
         return (kind, int, *value) if value and set(map(type, value)) == _INTS else (kind, *map(show, value))
     return value
-
-
-def document(*family: type[OperatorDesc]) -> str:
-    """A docstring: the operator's name, what its class says of it, and an example."""
-    cls = family[-1]
-    text = inspect.cleandoc(cls.__doc__ or "")
-    notes = []
-    if len(cls.input_names()) > 1 and cls.broadcasts:
-        notes.append(
-            "Sizes broadcast as NumPy's do, and numbers or lists of them take the type of an array beside them."
-        )
-    elif len(cls.input_names()) > 1 and issubclass(cls, Folding):
-        notes.append("The other arrays repeat along `x` as NumPy's do.")
-    outputs = family[0].output_names()
-    if any(cls.field_types()[name].is_tensor_array for name in outputs):
-        notes.append("The results are a tuple.")
-    elif len(outputs) > 1:
-        notes.append(f"The results are a named tuple: {', '.join(map(result_name, outputs))}.")
-    asked = {argument_name(name): result_name(name) for name in family[0].optional_outputs()}
-    notes += [f"`{field}` is None without `{name}`." for name, field in asked.items()]
-    if "fused_activation" in cls.field_types():
-        notes.append('`fused_activation` is a name, such as `"relu"`, or `FusedActivation("elu", alpha=0.5)`.')
-    if cls.in_place:
-        notes.append("`out=x` works in place." if len(cls.input_names()) == 1 else "`out` may be an input.")
-    if len(family) > 1:
-        exact = [function_name(one.type) for one in family[1:]]
-        older = function_of(family[0]).__name__
-        exact += [older] if older != function_name(family[0].type) else []
-        notes.append(
-            f"A level that lacks it has an older operator compute it; exactly one operator "
-            f"{'is' if len(exact) == 1 else 'are'} {' and '.join(f'`{name}`' for name in exact)}."
-        )
-    if others := [name for name, known in RENAMED.items() if known == function_name(cls.type)]:
-        notes.append(f"Elsewhere it is called {' and '.join(f'`{name}`' for name in others)}, which stand for it here.")
-    call, result = _examples().get(function_name(family[0].type), ("", ""))
-    example = [f">>> {call}\n{result}"] if call else []
-    word = text.partition(" ")[0]
-    text = text[:1].lower() + text[1:] if word.isalpha() and word[1:].islower() else text
-    return "\n\n".join([f"{cls.type.name}: {text}", *([" ".join(notes)] if notes else []), *example])
-
-
-@functools.cache
-def _examples() -> dict[str, tuple[str, str]]:
-    """A call of each function and its result, as `scripts/examples.py` finds them."""
-    found: dict[str, tuple[str, str]] = read_json(__file__, "examples.json")
-    return found

@@ -27,6 +27,7 @@ from anydml.api.written import (
     gather,
     gather_elements,
     gather_nd,
+    gather_nd1,
     join,
     quantize,
     reverse_subsequences,
@@ -56,6 +57,7 @@ _AS_WRITTEN: tuple[Callable[..., Any], ...] = (
     gather,
     gather_elements,
     gather_nd,
+    gather_nd1,
     join,
     quantize,
     reverse_subsequences,
@@ -65,12 +67,11 @@ _AS_WRITTEN: tuple[Callable[..., Any], ...] = (
     split,
 )
 WRITTEN = tuple(map(worded, _AS_WRITTEN))
-_SERVED = {"gather_nd1"}  # by gather_nd
 
 
 def derived_classes() -> dict[str, type[OperatorDesc]]:
     """The operators whose functions are derived, by the functions' names."""
-    written = {function.__name__ for function in WRITTEN} | _SERVED
+    written = {function.__name__ for function in WRITTEN}
     names = {function_name(kind): cls for kind, cls in OPERATORS.items()}
     return {name: cls for name, cls in names.items() if name not in written}
 

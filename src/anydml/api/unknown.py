@@ -7,10 +7,9 @@ import re
 from operator import index
 from typing import TYPE_CHECKING, SupportsIndex
 
-from anydml.api.derived import RENAMED
 from anydml.api.numpy_names import FAMILIAR
+from anydml.api.signatures import RENAMED, arguments_of
 from anydml.core.enum_parsing import squeeze, suggest
-from anydml.core.late_imports import import_alone
 from anydml.core.operator_type import OperatorType, function_name
 from anydml.operators import OPERATORS
 
@@ -213,9 +212,6 @@ def word_arguments(name: str, named: Mapping[str, object], known: Mapping[str, o
 
 def _arguments_of(name: str) -> Mapping[str, object]:
     """The arguments of a derived function, where there is one."""
-    import_alone("anydml.api.derived")
-    from anydml.api.derived import arguments_of
-
     kind = next((kind for kind in OPERATORS if function_name(kind) == name), None)
     return {} if kind is None else arguments_of(OPERATORS[kind])
 

@@ -127,18 +127,42 @@ def gather_nd(
     array([[2, 3],
            [0, 1]])
     """
-    attempt = Attempt(GatherND1, device, out, (x, indices), batch_dimension_count, index_mode)
+    return _gather_nd(GatherND, x, indices, batch_dimension_count, index_mode, out, device)
+
+
+def gather_nd1(
+    x: Any,
+    indices: Any,
+    batch_dimension_count: int = 0,
+    index_mode: IndexMode | str = IndexMode.RAISE,
+    *,
+    out: Any = None,
+    device: Device | str | None = None,
+) -> Any:
+    """GATHER_ND1: the elements or blocks of `x` that tuples point at, within each batch.
+
+    >>> gather_nd1(np.array([[0, 1], [2, 3]]), np.array([[1], [0]]), 1)
+    array([1, 2])
+    """
+    return _gather_nd(GatherND1, x, indices, batch_dimension_count, index_mode, out, device)
+
+
+def _gather_nd(
+    cls: type[GatherND | GatherND1], x: Any, indices: Any, batch_count: Any, index_mode: Any, out: Any, device: Any
+) -> Any:
+    """Either operator; that without batch dimensions leaves them to the other."""
+    attempt = Attempt(cls, device, out, (x, indices), batch_count, index_mode)
     if (result := attempt.run()) is not None:
         return result
     faults: list[Fault] = []
-    batch = read_int(batch_dimension_count, "BatchDimensionCount", faults)
-    cls = GatherND1 if batch or faults else GatherND
+    batch = read_int(batch_count, "BatchDimensionCount", faults)
+    cls = GatherND1 if batch or faults else cls
     if faults:
         raise DescriptionError(cls.type.name, faults)
     call = make_call(cls, device, out, x, indices, key=attempt.key)
     indices_sizes = call.inputs[1].sizes
     call.make_room(len(indices_sizes) - 1 + call.rank - batch - (indices_sizes[-1] if indices_sizes else 0))
-    attributes: dict[str, Any] = {"batch_dimension_count": batch} if batch else {}
+    attributes: dict[str, Any] = {"batch_dimension_count": batch} if cls is GatherND1 else {}
     return call.run(
         input_dimension_count=call.rank,
         indices_dimension_count=len(indices_sizes),

@@ -123,7 +123,7 @@ def operator_command(cls: type[OperatorDesc], drawings: Sequence[click.Option]) 
         if is_told:
             click.echo(f"\n{_fields(cls)}", nl=False)
 
-    what = (cls.__doc__ or "").strip().splitlines()[0]
+    what = cls.own_words().splitlines()[0]
     example = f"\b\nExample:\n  anydml explain {name} {example_of(cls)}"
     text = f"{what}\n\nWithout options the example is shown, and the meanings of the fields.\n\n{example}"
     return _OperatorCommand(cls, drawings, name=name, callback=run, help=text)

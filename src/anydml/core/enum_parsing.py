@@ -79,6 +79,12 @@ class SpelledType(enum.EnumMeta):
         missing: Any = cls
         return missing._missing_(value) if strange else super().__call__(value, *args, **options)
 
+    def __dir__(cls) -> list[str]:
+        """The members, and what classes of ours have; `help` would tell an integer's methods too."""
+        ours = {name for base in cls.__mro__ if base.__module__ not in ("builtins", "enum") for name in vars(base)}
+        public = {name for name in ours if name[0] != "_"}
+        return sorted({"__doc__", "__members__", "__module__", *cls.__members__, *public})
+
 
 class Spelled(enum.IntEnum, metaclass=SpelledType):
     """An enumeration that reads spellings, in `_missing_`."""

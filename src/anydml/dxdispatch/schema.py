@@ -195,7 +195,7 @@ def _desc(cls: type[OperatorDesc]) -> dict[str, Any]:
     properties = {
         dml_name(name): _field(cls, name, kind, may_be_null=defaults[name] is None) for name, kind in kinds.items()
     }
-    what = (cls.__doc__ or "").strip().partition("\n")[0]
+    what = cls.own_words().partition("\n")[0]
     return {"type": "object", "description": what, "properties": properties, "required": needed}
 
 

@@ -113,7 +113,7 @@ _AS_FORMULAS = str.maketrans({"·": " * ", "²": " ** 2"})
 def computing(desc: OperatorDesc, count: int, told: str) -> str:
     """A summary: so many elements, by a formula, or where that is past reading by what the operator says of itself."""
     if not is_readable(told):
-        told = (desc.__doc__ or "").partition("\n")[0].rstrip(".").translate(_AS_FORMULAS)
+        told = type(desc).own_words().partition("\n")[0].rstrip(".").translate(_AS_FORMULAS)
         told = told[:1].lower() + told[1:] if told[1:2].islower() or told[1:2] == " " else told
     return f"computes {count} element{'' if count == 1 else 's'}: {told}"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import html
-import inspect
 from typing import TYPE_CHECKING, Any
 
 from anydml.api.unknown import words_of
@@ -45,7 +44,7 @@ def list_operators() -> list[dict[str, str]]:
         {
             "name": kind.name.lower(),
             "family": cls.__module__.rpartition(".")[2].replace("_", " "),
-            "says": inspect.cleandoc(cls.__doc__ or "").partition("\n")[0],
+            "says": cls.own_words().partition("\n")[0],
             "words": words_of(function_name(kind)),
         }
         for kind, cls in sorted(OPERATORS.items(), key=lambda item: item[1].__module__)
@@ -66,7 +65,7 @@ def describe_form(cls: type[OperatorDesc]) -> dict[str, Any]:
     return {
         "name": cls.type.name.lower(),
         "title": cls.type.name,
-        "says": [" ".join(part.split()) for part in inspect.cleandoc(cls.__doc__ or "").split("\n\n")],
+        "says": [" ".join(part.split()) for part in cls.own_words().split("\n\n")],
         "since": str(cls.introduced()),
         "levels": levels(),
         "level_key": LEVEL_KEY,

@@ -6,7 +6,8 @@ import functools
 from dataclasses import MISSING
 from typing import TYPE_CHECKING, Any
 
-from anydml.api.derived import function_of, parameters_of
+from anydml.api.derived import function_of
+from anydml.api.signatures import parameters_of
 from anydml.core.operator_type import function_name
 from anydml.onnx.element_types import BOOL
 from anydml.onnx.library import node_rules

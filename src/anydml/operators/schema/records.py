@@ -65,9 +65,17 @@ class _Fields:
 
     def __get__(self, instance: object, cls: type[Record]) -> Mapping[str, Any]:
         # The methods that it would write for each class take 0.5 ms, and are the same: below.
-        dataclass(init=False, kw_only=True, eq=False, repr=False)(self.owner)
+        _being_made.add(self.owner)
+        try:
+            dataclass(init=False, kw_only=True, eq=False, repr=False)(self.owner)
+        finally:
+            _being_made.discard(self.owner)
         found: Mapping[str, Any] = self.owner.__dict__[_FIELDS]
         return found
+
+
+_being_made: set[type] = set()
+"""Classes whose fields are being found: a dataclass asks whether there is a docstring, and not for what fields mean."""
 
 
 def _why_not(cls: type[Record], names: KeysView[str], given: Mapping[str, Any], *, has_places: bool) -> str:
@@ -296,7 +304,43 @@ class _Fact:
         return found
 
 
-class OperatorDesc(Record, abc.ABC):
+class DescriptionType(abc.ABCMeta):
+    """The type of the descriptions' classes: what `help` and `dir` tell of one is what users ask of it."""
+
+    _FOR_USERS = frozenset(
+        ["check", "in_place", "infer", "inputs", "introduced", "outputs", "support", "type", "validate"]
+    )
+    """The rest is what an operator says of itself to the layers above."""
+
+    def __dir__(cls) -> list[str]:
+        if not cls._describes_an_operator:
+            return list(super().__dir__())
+        own = {name for base in cls.__mro__ for name, value in vars(base).items() if isinstance(value, property)}
+        return sorted(["__doc__", "__module__", *cls._FOR_USERS, *(name for name in own if name[0] != "_")])
+
+    @property
+    def _describes_an_operator(cls) -> bool:
+        return hasattr(cls, "type")
+
+    def own_words(cls) -> str:
+        """What the class says of its operator, without what follows from its fields and facts."""
+        return inspect.cleandoc(cls.__dict__.get("__doc__") or "")
+
+    if not TYPE_CHECKING:
+
+        @property
+        def __doc__(cls) -> str | None:
+            """The class's own words, then its fields with their meanings, types and choices."""
+            own = cls.__dict__.get("__doc__")
+            if cls in _being_made or not cls._describes_an_operator:
+                return own or (cls.__name__ if cls in _being_made else None)
+            import_alone("anydml.operators.schema.meanings")
+            from anydml.operators.schema.meanings import write_docstring  # for help alone
+
+            return write_docstring(cls)
+
+
+class OperatorDesc(Record, metaclass=DescriptionType):
     """The common part of the operators' descriptions.
 
     A subclass is a frozen, keyword-only dataclass with DirectML's fields in snake case. Its annotations say what
