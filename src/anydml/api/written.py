@@ -148,7 +148,7 @@ def gather_nd1(
 
 
 def _gather_nd(
-    cls: type[GatherND | GatherND1], x: Any, indices: Any, batch_count: Any, index_mode: Any, out: Any, device: Any
+    cls: type[OperatorDesc], x: Any, indices: Any, batch_count: Any, index_mode: Any, out: Any, device: Any
 ) -> Any:
     """Either operator; that without batch dimensions leaves them to the other."""
     attempt = Attempt(cls, device, out, (x, indices), batch_count, index_mode)
