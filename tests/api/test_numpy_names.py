@@ -94,6 +94,24 @@ CASES: list[tuple[str, list[Array], tuple[Any, ...], dict[str, Any], Any]] = [
     ("layer_norm", [X], ((3, 4),), {}, normal(X, (1, 2))),
     ("rms_norm", [X], (4,), {}, normal(X, (2,), use_mean=False)),
     ("group_norm", [GROUPED], (3,), {}, grouped(GROUPED)),
+    ("swapaxes", [X], (0, -1), {}, X.swapaxes(0, -1)),
+    ("moveaxis", [X], (0, -1), {}, np.moveaxis(X, 0, -1)),
+    ("moveaxis", [X], ((2, 0), (0, 1)), {}, np.moveaxis(X, (2, 0), (0, 1))),
+    ("flatten", [X], (), {}, X.reshape(-1)),
+    ("flatten", [X], (1,), {}, X.reshape(2, 12)),
+    ("flatten", [X.swapaxes(0, 1)], (0, 1), {}, X.swapaxes(0, 1).reshape(6, 4)),
+    ("unsqueeze", [X], (-1,), {}, X[..., None]),
+    ("roll", [X], (5,), {}, np.roll(X, 5)),
+    ("roll", [X], (-1, 1), {}, np.roll(X, -1, 1)),
+    ("roll", [X], (6, 1), {}, X),
+    ("repeat", [X], (3,), {}, np.repeat(X, 3)),
+    ("repeat", [X], (2, -2), {}, np.repeat(X, 2, -2)),
+    *[(name, [X], (k,), {}, getattr(np, name)(X, k)) for name in ("tril", "triu") for k in (-9, -1, 0, 2, 9)],
+    ("trunc", [X * 3], (), {}, np.trunc(X * 3)),
+    ("count_nonzero", [WHOLE % 3], (1,), {}, np.count_nonzero(WHOLE % 3, 1)),
+    ("outer", [X, ROW], (), {}, np.outer(X, ROW)),
+    ("sum", [WHOLE.astype("int32")], (1,), {"dtype": "float32"}, WHOLE.sum(1).astype("float32")),
+    ("prod", [WHOLE.astype("int8") % 3 + 1], (2,), {"dtype": np.int32}, np.prod(WHOLE % 3 + 1, 2, dtype="int32")),
 ]  # fmt: skip
 EXACT = {"sum", "prod", "average", "var", "std", "cumsum", "cumprod", "matmul", "logsumexp", "rsqrt"}
 
@@ -156,6 +174,34 @@ def test_joined() -> None:
     same(dml.embedding([2, 0], TABLE), TABLE[[2, 0]], "embedding")
 
 
+MADE: list[tuple[str, tuple[Any, ...], Any]] = [
+    ("zeros", ((2, 3),), np.zeros((2, 3), "float32")),
+    ("ones", (4, "int32"), np.ones(4, "int32")),
+    ("full", ((2, 2), -1.5, np.float16), np.full((2, 2), -1.5, "float16")),
+    ("arange", (5,), np.arange(5)),
+    ("arange", (7, -3, -2), np.arange(7, -3, -2)),
+    ("arange", (0, 1, 0.25), np.arange(0, 1, 0.25, "float32")),
+    ("arange", (3, 5, 1, "uint8"), np.arange(3, 5, 1, "uint8")),
+    ("eye", (3,), np.eye(3, dtype="float32")),
+    ("eye", (2, 4, -1, "int64"), np.eye(2, 4, -1, dtype="int64")),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "want"), MADE, ids=[f"{name}-{args}" for name, args, _ in MADE])
+def test_made_of_numbers(name: str, args: tuple[Any, ...], want: Array) -> None:
+    np.testing.assert_array_equal(getattr(dml, name)(*args), want, strict=True)
+    graph = dml.Graph("reference")
+    made = getattr(dml, name)(*args, graph=graph)
+    np.testing.assert_array_equal(graph.compile(dml.identity(made))(), want, strict=True)
+
+
+def test_pytorchs_call_of_top_k() -> None:
+    values, indices = dml.topk(X, 2)
+    np.testing.assert_array_equal(values, -np.sort(-X)[..., :2])
+    np.testing.assert_array_equal(np.take_along_axis(X, indices.astype("int64"), -1), values)
+    np.testing.assert_array_equal(dml.topk(X, 1, 0, largest=False).values, X.min(0, keepdims=True))
+
+
 def test_results_go_where_they_are_told() -> None:
     out = np.full((2, 8), 9, "float32")[:, ::2]
     assert dml.sum(X, axis=1, out=out) is out
@@ -166,7 +212,7 @@ def test_results_go_where_they_are_told() -> None:
     truths = np.zeros((2, 3, 4), bool)
     assert dml.greater(X, 0.5, out=truths) is truths
     np.testing.assert_array_equal(truths, X > 0.5)
-    for name, args in (("var", (1, False, 1)), ("std", (1,)), ("amax", (1,)), ("logsumexp", (1,))):
+    for name, args in (("var", (1, False, 1)), ("std", (1,)), ("amax", (1,)), ("logsumexp", (1,)), ("prod", (1,))):
         made = np.zeros((2, 4), "float32")
         assert getattr(dml, name)(X, *args, out=made) is made
         same(made, getattr(dml, name)(X, *args), name)
@@ -213,6 +259,12 @@ WRONG: list[tuple[Any, str]] = [
     (lambda: dml.layer_norm(X, 3), r"layer_norm: normalized_shape must be the last of the sizes \(2, 3, 4\); got 3"),
     (lambda: dml.group_norm(X, 2), "group_norm: num_groups must divide the channels"),
     (lambda: dml.sum(X.astype("complex64")), "complex64"),
+    (lambda: dml.arange(3, 3), "arange: stop must be such that some number lies between it and 3; got 3"),
+    (lambda: dml.flatten(X, 2, 1), "flatten: end_dim must not lie before start_dim, 2; got 1"),
+    (lambda: dml.moveaxis(X, (0, 1), 2), "moveaxis: destination must name 2 places; got 2"),
+    (lambda: dml.repeat(X, 0), "repeat: repeats must be at least 1; got 0"),
+    (lambda: dml.roll(X, 1.5), "roll: shift must be an integer, or a list of them; got 1.5"),  # type: ignore[arg-type]  # what is asked
+    (lambda: dml.tril(ROW), r"tril: x must have at least 2 dimensions; got \(4,\)"),
     (lambda: dml.matmul(X.astype("int32"), TABLE), "GEMM"),
 ]
 
@@ -293,7 +345,7 @@ def test_names_are_nobody_elses() -> None:
     assert {*names, *RENAMED} <= set(dml.__all__)
     assert dml.absolute is dml.abs
     assert {name for name, *_ in CASES} | {
-        "cat", "concatenate", "embedding", "stack", "take_along_axis",
+        "arange", "cat", "concatenate", "embedding", "eye", "full", "ones", "stack", "take_along_axis", "topk", "zeros",
     } == names  # fmt: skip
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from anydml.operators import OperatorDesc
 
 _LIBRARY = "An array of the library of those that are given; of expressions, an expression."
+_MADE = "An array, on a GPU PyTorch's; an expression where a graph is given."
 
 
 def document(*family: type[OperatorDesc]) -> str:
@@ -68,7 +69,7 @@ def _notes(family: tuple[type[OperatorDesc], ...]) -> list[str]:
         told = f"`{exact[0]}` is" if len(exact) == 1 else f"{' and '.join(f'`{name}`' for name in exact)} are each"
         notes.append(f"A level that lacks it has an older operator compute it; {told} exactly one operator.")
     if others := [name for name, known in RENAMED.items() if known == function_name(cls.type)]:
-        notes.append(f"Elsewhere it is called {' and '.join(f'`{name}`' for name in others)}, which stand for it here.")
+        notes.append(f"Elsewhere it is called {', '.join(f'`{name}`' for name in others)}, which stand for it here.")
     return notes
 
 
@@ -88,12 +89,12 @@ def _meaning(family: tuple[type[OperatorDesc], ...], name: str) -> str:
     return say(cls, field) + way * (field == "fused_activation")
 
 
-def _returns(cls: type[OperatorDesc]) -> str:
+def _returns(cls: type[OperatorDesc], library: str = _LIBRARY) -> str:
     outputs = cls.output_names()
     if any(cls.field_types()[name].is_tensor_array for name in outputs):
         return f"Returns:\n    A tuple of arrays. {meaning_of(cls, outputs[0])}"
     if len(outputs) == 1:
-        return f"Returns:\n    {meaning_of(cls, outputs[0])} {_LIBRARY}"
+        return f"Returns:\n    {meaning_of(cls, outputs[0])} {library}"
     asked = cls.optional_outputs()
     unless = {name: f" None without `{argument_name(name)}`." * (name in asked) for name in outputs}
     told = {result_name(name): f"{meaning_of(cls, name)}{unless[name]}" for name in outputs}
@@ -124,7 +125,8 @@ def complete(function: Callable[..., Any]) -> Callable[..., Any]:
     members = OperatorType.__members__
     found = [OPERATORS[members[kind]] for kind in kinds if kind in members and members[kind] in OPERATORS]
     see_also = _see_also(found, []) if cls else _see_also([], [function_name(one.type) for one in found])
-    returns = f"Returns:\n    {_LIBRARY}" if cls is None else _returns(cls)
+    library = _MADE if "graph" in arguments else _LIBRARY
+    returns = f"Returns:\n    {library}" if cls is None else _returns(cls, library)
     function.__doc__ = "\n\n".join(filter(None, [before, write_arguments(arguments), returns, see_also]))
     function.__doc__ += mark + example
     return function

@@ -115,6 +115,33 @@ def permute(x: Any, dims: Sequence[int]) -> Any:
     return transpose(x, dims)
 
 
+def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
+    """The same elements with two dimensions exchanged.
+
+    >>> swapaxes(np.zeros((2, 3, 4)), 0, -1).shape
+    (4, 3, 2)
+    """
+    first, second = _axes("swapaxes", x, axis1)[0], _axes("swapaxes", x, axis2)[0]
+    order = list(range(len(_sizes(x))))
+    order[first], order[second] = second, first
+    return transpose(x, order)
+
+
+def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
+    """The same elements with some dimensions at other places, and the rest in their order.
+
+    >>> moveaxis(np.zeros((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
+    moved, places = _axes("moveaxis", x, source), _axes("moveaxis", x, destination)
+    if len(moved) != len(places):
+        raise _refuse("moveaxis", "destination", f"destination must name {len(moved)} places", destination)
+    order = [k for k in range(len(_sizes(x))) if k not in moved]
+    for place, axis in sorted(zip(places, moved, strict=True)):
+        order.insert(place, axis)
+    return transpose(x, order)
+
+
 def reshape(x: Any, shape: Sequence[int] | int) -> Any:
     """The same elements in order, of other sizes, one of which may be -1: what is left for it.
 
@@ -135,6 +162,21 @@ def reshape(x: Any, shape: Sequence[int] | int) -> Any:
     return _seen(x, sizes, TensorDesc(x.data_type, sizes).element_strides if sizes else ())
 
 
+def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """The same elements in order, with dimensions from one to another as one: all of them, if not said.
+
+    >>> flatten(np.zeros((2, 3, 4)), 1).shape
+    (2, 12)
+    """
+    sizes = _sizes(x)
+    if not sizes:
+        return reshape(x, -1)
+    first, last = _axes("flatten", x, start_dim)[0], _axes("flatten", x, end_dim)[0]
+    if last < first:
+        raise _refuse("flatten", "end_dim", f"end_dim must not lie before start_dim, {start_dim}", end_dim)
+    return reshape(x, (*sizes[:first], math.prod(sizes[first : last + 1]), *sizes[last + 1 :]))
+
+
 def expand_dims(x: Any, axis: int | Sequence[int]) -> Any:
     """The same elements with dimensions of size 1 at these axes of the result.
 
@@ -149,6 +191,15 @@ def expand_dims(x: Any, axis: int | Sequence[int]) -> Any:
         return _seen(x, *zip(*made, strict=True)) if made else x
     x = _array(x)
     return x[tuple(None if k in axes else slice(None) for k in range(len(sizes) + len(axes)))]
+
+
+def unsqueeze(x: Any, dim: int) -> Any:
+    """PyTorch's name for `expand_dims`.
+
+    >>> unsqueeze(np.array([1, 2]), 0)
+    array([[1, 2]])
+    """
+    return expand_dims(x, dim)
 
 
 def squeeze(x: Any, axis: Axis = None) -> Any:
@@ -190,6 +241,76 @@ def broadcast_to(x: Any, shape: Sequence[int] | int) -> Any:
     if is_tensor(x):
         return x.expand(wanted)
     return np.broadcast_to(x, wanted)
+
+
+# Made of numbers
+
+
+def full(
+    shape: Sequence[int] | int, fill_value: float, dtype: Any = "float32", *, device: Place = None, graph: Any = None
+) -> Any:
+    """An array of one number: FILL_VALUE_CONSTANT.
+
+    >>> full((2, 2), 7, "int32")
+    array([[7, 7],
+           [7, 7]], dtype=int32)
+    """
+    return _operator("fill_value_constant")(shape, fill_value, dtype, device=device, graph=graph)
+
+
+def zeros(shape: Sequence[int] | int, dtype: Any = "float32", *, device: Place = None, graph: Any = None) -> Any:
+    """An array of zeros: FILL_VALUE_CONSTANT.
+
+    >>> zeros(3)
+    array([0., 0., 0.], dtype=float32)
+    """
+    return full(shape, 0, dtype, device=device, graph=graph)
+
+
+def ones(shape: Sequence[int] | int, dtype: Any = "float32", *, device: Place = None, graph: Any = None) -> Any:
+    """An array of ones: FILL_VALUE_CONSTANT.
+
+    >>> ones(3, "int64")
+    array([1, 1, 1])
+    """
+    return full(shape, 1, dtype, device=device, graph=graph)
+
+
+def arange(
+    start: float,
+    stop: float | None = None,
+    step: float = 1,
+    dtype: Any = None,
+    *,
+    device: Place = None,
+    graph: Any = None,
+) -> Any:
+    """The numbers from a start on, a step apart, up to a stop and without it: FILL_VALUE_SEQUENCE.
+
+    They are INT64 where all three are whole, else FLOAT32. One argument is the stop, and the start 0.
+
+    >>> arange(2, 9, 3)
+    array([2, 5, 8])
+    """
+    first, last = (0, start) if stop is None else (start, stop)
+    if dtype is None:
+        dtype = "int64" if builtins.all(hasattr(one, "__index__") for one in (first, last, step)) else "float32"
+    count = math.ceil((last - first) / step) if step else 0
+    if count < 1:
+        raise _refuse("arange", "stop", f"stop must be such that some number lies between it and {first}", last)
+    return _operator("fill_value_sequence")([count], first, step, dtype, device=device, graph=graph)
+
+
+def eye(
+    n: int, m: int | None = None, k: int = 0, dtype: Any = "float32", *, device: Place = None, graph: Any = None
+) -> Any:
+    """A matrix of zeros with ones on a diagonal: DIAGONAL_MATRIX.
+
+    >>> eye(2, 3, 1, "int32")
+    array([[0, 1, 0],
+           [0, 0, 1]], dtype=int32)
+    """
+    return _operator("diagonal_matrix")([n, n if m is None else m], k, 1, dtype, device=device, graph=graph)
 
 
 # Joined and rearranged
@@ -238,6 +359,69 @@ def flip(x: Any, axis: Axis = None, *, out: Any = None, device: Place = None) ->
     return _operator("slice1")(x, [0] * len(sizes), list(sizes), strides, out=out, device=device)
 
 
+def roll(x: Any, shift: int, axis: int | None = None, *, out: Any = None, device: Place = None) -> Any:
+    """The elements moved along an axis, those that leave it entering at its start; of all in order, if not said: JOIN.
+
+    >>> roll(np.array([1, 2, 3, 4]), 1)
+    array([4, 1, 2, 3])
+    """
+    x = _array(x)
+    if axis is None:
+        return reshape(roll(reshape(x, -1), shift, 0, device=device), _sizes(x))
+    (k,), sizes = _axes("roll", x, axis), _sizes(x)
+    cut = -_numbers("roll", "shift", shift)[0] % sizes[k]
+    if not cut:
+        return _operator("identity")(x, out=out, device=device)
+    parts = _operator("split")(x, [cut, sizes[k] - cut], k, device=device)
+    return _operator("join")(parts[::-1], k, out=out, device=device)
+
+
+def repeat(x: Any, repeats: int, axis: int | None = None, *, out: Any = None, device: Place = None) -> Any:
+    """Each element so many times, along an axis or of all in order: ELEMENT_WISE_IDENTITY. (`tile` repeats the whole.)
+
+    >>> repeat(np.array([1, 2]), 2)
+    array([1, 1, 2, 2])
+    """
+    x, axis = (reshape(_array(x), -1), 0) if axis is None else (_array(x), axis)
+    (k,), sizes = _axes("repeat", x, axis), _sizes(x)
+    (count,) = _numbers("repeat", "repeats", repeats)
+    if count < 1:
+        raise _refuse("repeat", "repeats", "repeats must be at least 1", repeats)
+    wide = broadcast_to(expand_dims(x, k + 1), (*sizes[: k + 1], count, *sizes[k + 1 :]))
+    into = None if out is None else reshape(out, _sizes(wide))
+    found = _operator("identity")(wide, out=into, device=device)
+    return reshape(found, (*sizes[:k], sizes[k] * count, *sizes[k + 1 :])) if out is None else out
+
+
+def tril(x: Any, k: int = 0, *, out: Any = None, device: Place = None) -> Any:
+    """Matrices with zeros above a diagonal: DIAGONAL_MATRIX1.
+
+    >>> tril(np.array([[1, 2], [3, 4]]))
+    array([[1, 0],
+           [3, 4]])
+    """
+    last = max(_matrix("tril", x)[1], k + 1)
+    return _operator("diagonal_matrix1")(x, k + 1, last, 0, out=out, device=device)
+
+
+def triu(x: Any, k: int = 0, *, out: Any = None, device: Place = None) -> Any:
+    """Matrices with zeros below a diagonal: DIAGONAL_MATRIX1.
+
+    >>> triu(np.array([[1, 2], [3, 4]]))
+    array([[1, 2],
+           [0, 4]])
+    """
+    first = min(-_matrix("triu", x)[0], k)
+    return _operator("diagonal_matrix1")(x, first, k, 0, out=out, device=device)
+
+
+def _matrix(name: str, x: Any) -> tuple[int, int]:
+    """The last two sizes."""
+    if len(sizes := _sizes(x)) < 2:
+        raise _refuse(name, "x", "x must have at least 2 dimensions", tuple(sizes))
+    return sizes[-2], sizes[-1]
+
+
 def pad(
     x: Any,
     pad_width: Any,
@@ -268,8 +452,10 @@ def pad(
 # Along axes
 
 
-def _wide(x: Any) -> Any:
-    """Integers in 64 bits, in which NumPy and PyTorch add them."""
+def _wide(x: Any, dtype: Any = None) -> Any:
+    """Integers in 64 bits, in which NumPy and PyTorch add them; or what is told, in that type."""
+    if dtype is not None:
+        return _operator("cast")(_array(x), dtype)
     if isinstance(x, Expression):
         kind = x.data_type
         wide = kind if kind.is_float else DataType.INT64 if kind.is_signed else DataType.UINT64
@@ -298,22 +484,26 @@ def _reduced(name: str, function: str, x: Any, axis: Axis, keepdims: bool, out: 
     return out
 
 
-def sum(x: Any, axis: Axis = None, keepdims: bool = False, *, out: Any = None, device: Place = None) -> Any:  # noqa: A001 - NumPy's name
-    """The sum along axes, or of all elements: REDUCE. Integers are added in 64 bits.
+def sum(  # noqa: A001 - NumPy's name
+    x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None, out: Any = None, device: Place = None
+) -> Any:
+    """The sum along axes, or of all elements: REDUCE. Integers are added in 64 bits, if no type is said.
 
     >>> sum(np.array([[1, 2], [3, 4]], "float32"), axis=1)
     array([3., 7.], dtype=float32)
     """
-    return _reduced("sum", "sum", _wide(x), axis, keepdims, out, device)
+    return _reduced("sum", "sum", _wide(x, dtype), axis, keepdims, out, device)
 
 
-def prod(x: Any, axis: Axis = None, keepdims: bool = False, *, out: Any = None, device: Place = None) -> Any:
-    """The product along axes, or of all elements: REDUCE. Integers are multiplied in 64 bits.
+def prod(
+    x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None, out: Any = None, device: Place = None
+) -> Any:
+    """The product along axes, or of all elements: REDUCE. Integers are multiplied in 64 bits, if no type is said.
 
     >>> prod(np.array([2, 3, 4]))
     array(24)
     """
-    return _reduced("prod", "multiply", _wide(x), axis, keepdims, out, device)
+    return _reduced("prod", "multiply", _wide(x, dtype), axis, keepdims, out, device)
 
 
 def average(x: Any, axis: Axis = None, keepdims: bool = False, *, out: Any = None, device: Place = None) -> Any:
@@ -402,6 +592,15 @@ def all(x: Any, axis: Axis = None, keepdims: bool = False, *, device: Place = No
     return _truths(amin(_nonzero(x, device), axis, keepdims, device=device))
 
 
+def count_nonzero(x: Any, axis: Axis = None, keepdims: bool = False, *, device: Place = None) -> Any:
+    """The number of elements that are not 0, along axes or of all, INT64: REDUCE.
+
+    >>> count_nonzero(np.array([[0, 1], [2, 3]], "float32"), axis=0)
+    array([1, 2])
+    """
+    return sum(_nonzero(x, device), axis, keepdims, dtype="int64", device=device)
+
+
 def _nonzero(x: Any, device: Place) -> Any:
     equal_to = _operator("logical_equals")(x, 0, device=device)
     return _operator("logical_not")(equal_to, device=device)
@@ -450,6 +649,15 @@ def argsort(x: Any, axis: int = -1, descending: bool = False, *, device: Place =
     array([1, 2, 0])
     """
     return _operator("cast")(_sorted("argsort", x, axis, descending, device)[1], DataType.INT64, device=device)
+
+
+def topk(x: Any, k: int, dim: int = -1, largest: bool = True, *, device: Place = None) -> Any:
+    """PyTorch's call of `top_k`: the largest elements along an axis, or the smallest, and their places: TOP_K1.
+
+    >>> topk(np.array([3, 1, 2]), 2).values
+    array([3, 2])
+    """
+    return _operator("top_k1")(x, dim, k, "decreasing" if largest else "increasing", device=device)
 
 
 # Chosen and compared
@@ -600,6 +808,15 @@ def square(x: Any, *, out: Any = None, device: Place = None) -> Any:
     return _operator("multiply")(x, x, out=out, device=device)
 
 
+def trunc(x: Any, *, out: Any = None, device: Place = None) -> Any:
+    """The whole part: ELEMENT_WISE_ROUND towards 0.
+
+    >>> trunc(np.array([1.5, -1.5], "float32"))
+    array([ 1., -1.], dtype=float32)
+    """
+    return _operator("round")(x, "toward_zero", out=out, device=device)
+
+
 def rsqrt(x: Any, *, out: Any = None, device: Place = None) -> Any:
     """1/√x.
 
@@ -607,6 +824,16 @@ def rsqrt(x: Any, *, out: Any = None, device: Place = None) -> Any:
     array([0.5 , 0.25], dtype=float32)
     """
     return _operator("recip")(_operator("sqrt")(x, device=device), out=out, device=device)
+
+
+def outer(a: Any, b: Any, *, out: Any = None, device: Place = None) -> Any:
+    """The product of each element of `a` with each of `b`, both in order: ELEMENT_WISE_MULTIPLY.
+
+    >>> outer(np.array([1, 2]), np.array([3, 4]))
+    array([[3, 4],
+           [6, 8]])
+    """
+    return _operator("multiply")(reshape(a, (-1, 1)), reshape(b, (1, -1)), out=out, device=device)
 
 
 def matmul(a: Any, b: Any, *, out: Any = None, device: Place = None) -> Any:

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 
 RENAMED = {
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
-    "arctan2": "atan_yx", "arctanh": "atanh", "fmod": "modulus_truncate", "maximum": "max", "minimum": "min",
-    "mod": "modulus_floor", "negative": "negate", "power": "pow", "prelu": "parameterized_relu",
-    "reciprocal": "recip", "remainder": "modulus_floor", "selu": "scaled_elu", "silu": "swish",
+    "arctan2": "atan_yx", "arctanh": "atanh", "atan2": "atan_yx", "bitwise_and": "bit_and", "bitwise_not": "bit_not",
+    "bitwise_or": "bit_or", "bitwise_xor": "bit_xor", "clamp": "clip", "div": "divide", "fmod": "modulus_truncate",
+    "invert": "bit_not", "left_shift": "bit_shift_left", "maximum": "max", "minimum": "min", "mod": "modulus_floor",
+    "mul": "multiply", "neg": "negate", "negative": "negate", "power": "pow", "prelu": "parameterized_relu",
+    "reciprocal": "recip", "remainder": "modulus_floor", "right_shift": "bit_shift_right", "selu": "scaled_elu",
+    "silu": "swish", "sub": "subtract", "true_divide": "divide",
 }  # fmt: skip
 """Names that are another's for an operator's function."""
 OUTPUT_SIZES = "output_sizes"

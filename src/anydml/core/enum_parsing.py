@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=enum.Enum)
 
-_MOST_COMPARED = 512
-"""Names that a suggestion is looked for in: a model may have very many, and as many that are misspelt."""
+_MOST_COMPARED = 1024
+"""Names that a suggestion is looked for in: anydml has 520, and a model very many, and as many that are misspelt."""
 
 
 def squeeze(name: str) -> str:
