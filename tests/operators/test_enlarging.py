@@ -11,7 +11,7 @@ import anydml as dml
 from agreement import assert_same
 from anydml.engines.cpu import CpuEngine
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.rows.map import Shape, make_map
+from anydml.engines.cpu.rows.map import RowShape, make_map
 from anydml.engines.reference import ReferenceEngine
 from anydml.ir.expressions import const, coordinate, fetch, given, load
 from anydml.ir.fetches import nearest
@@ -67,7 +67,7 @@ def test_targets_in_turn_are_written_as_one(number: int, at_end: bool, monkeypat
 )
 def test_elements_in_turn_are_shuffled(triple: str, cpu: str, number: int, instruction: str) -> None:
     values = woven(number, 1, 16).values
-    shape = Shape((load(0, F32),), f"p{'w' * 2 * number}", 16, stream=False, woven=number, soon=True)
+    shape = RowShape((load(0, F32),), f"p{'w' * 2 * number}", 16, stream=False, woven=number, soon=True)
     written = assembly(make_map(values, shape), triple, cpu)
     assert instruction in written
     assert ("prfm" if "aarch64" in triple else "prefetch") in written

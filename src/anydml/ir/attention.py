@@ -12,7 +12,7 @@ from anydml.core.memory import packed_strides
 from anydml.ir.expressions import Expr, call, const, coordinate, fold, load, where
 from anydml.ir.trees import moved, rewrite
 from anydml.ir.verbs import Primitive, Reduce
-from anydml.ir.views import Cut, View
+from anydml.ir.views import IndexRange, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,9 +69,9 @@ class Attend(Primitive):
         """Every query looks at all keys."""
         return False
 
-    def needed(self, cuts: Sequence[Cut]) -> list[Cut]:  # noqa: ARG002 - as others
+    def needed(self, cuts: Sequence[IndexRange]) -> list[IndexRange]:  # noqa: ARG002 - as others
         """All of it."""
-        return [Cut(0, 1, size) for size in self.target.sizes]
+        return [IndexRange(0, 1, size) for size in self.target.sizes]
 
     def spelled(self) -> tuple[Primitive, ...]:
         """Block by block the scores, their softmax and the sums of values: one block's scores are all that is held."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from anydml.ir.expressions import Expr
 from anydml.ir.loops import Loops, merge, order, simplify, squeeze
 from anydml.ir.trees import fetched, rewrite, walk
-from anydml.ir.views import Cut
+from anydml.ir.views import IndexRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -113,10 +113,10 @@ class Primitive:
         """Whether a target may be the very memory of a source whose elements lie alike and are equally wide."""
         return not self.has_rows(target) and not fetched(*self.values)
 
-    def needed(self, cuts: Sequence[Cut]) -> list[Cut]:
+    def needed(self, cuts: Sequence[IndexRange]) -> list[IndexRange]:
         """The part of the target that must be computed for the sake of another: rows are whole."""
         kept = len(cuts) - self.depth
-        return [*cuts[:kept], *(Cut(0, 1, size) for size in self.target.sizes[kept:])]
+        return [*cuts[:kept], *(IndexRange(0, 1, size) for size in self.target.sizes[kept:])]
 
     def reading(self, change: Callable[[View], View]) -> Self:
         """The same with the views that it reads changed."""
@@ -280,11 +280,11 @@ class Scan(Primitive):
         """The same with the views that it writes changed."""
         return replace(self, target=change(self.target), after=self.after and change(self.after))
 
-    def needed(self, cuts: Sequence[Cut]) -> list[Cut]:
+    def needed(self, cuts: Sequence[IndexRange]) -> list[IndexRange]:
         """The part that must be computed for the sake of another: along the axis all from where the walk starts."""
         start, step, size = cuts[self.axis]
         end = start + (size - 1) * step + 1
-        along = Cut(start, 1, self.sizes[self.axis] - start) if self.reverse else Cut(0, 1, end)
+        along = IndexRange(start, 1, self.sizes[self.axis] - start) if self.reverse else IndexRange(0, 1, end)
         return [*cuts[: self.axis], along, *cuts[self.axis + 1 :]]
 
 
@@ -313,9 +313,9 @@ class Repeat(Primitive):
         """A step may read at a later time what another would write over."""
         return False
 
-    def needed(self, cuts: Sequence[Cut]) -> list[Cut]:  # noqa: ARG002 - as others
+    def needed(self, cuts: Sequence[IndexRange]) -> list[IndexRange]:  # noqa: ARG002 - as others
         """All of it."""
-        return [Cut(0, 1, size) for size in self.target.sizes]
+        return [IndexRange(0, 1, size) for size in self.target.sizes]
 
     def reading(self, change: Callable[[View], View]) -> Repeat:
         """The same with the views that it reads changed."""
@@ -388,8 +388,8 @@ class IndexFault(Exception):  # noqa: N818 - not an error to a user: the runtime
 # The verbs that choose where elements go: scatters, and the order of elements.
 
 
-def _whole(target: View) -> list[Cut]:
-    return [Cut(0, 1, size) for size in target.sizes]
+def _whole(target: View) -> list[IndexRange]:
+    return [IndexRange(0, 1, size) for size in target.sizes]
 
 
 class Walks(NamedTuple):
@@ -451,7 +451,7 @@ class Scatter(Primitive):
         begins = [places[view.tensor] + view.offset * view.data_type.size_in_bytes for view in (source, target)]
         return begins[0] == begins[1] and source.strides == target.strides
 
-    def needed(self, cuts: Sequence[Cut]) -> list[Cut]:  # noqa: ARG002 - as others
+    def needed(self, cuts: Sequence[IndexRange]) -> list[IndexRange]:  # noqa: ARG002 - as others
         """All of it: what a tuple names may lie anywhere."""
         return _whole(self.target)
 
@@ -490,6 +490,6 @@ class Sort(Primitive):
         """Places are none of the elements."""
         return False
 
-    def needed(self, cuts: Sequence[Cut]) -> list[Cut]:  # noqa: ARG002 - as others
+    def needed(self, cuts: Sequence[IndexRange]) -> list[IndexRange]:  # noqa: ARG002 - as others
         """All of it."""
         return _whole(self.target)

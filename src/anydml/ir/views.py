@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from anydml.core.enums import DataType
 
 
-class Cut(NamedTuple):
+class IndexRange(NamedTuple):
     """The kept part of a dimension: `size` indices, `step` apart, from `start` on."""
 
     start: int

@@ -11,7 +11,7 @@ import anydml as dml
 from anydml.engines.cpu.conv import nhwc as pixels
 from anydml.engines.cpu.conv.microkernel import make_unpacked_tile
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.gemm.blocking import CHAIN, Tile, tile_for
+from anydml.engines.cpu.gemm.blocking import CHAIN, MicroTile, tile_for
 from anydml.engines.cpu.gemm.work_item import pieces
 from anydml.ir.epilogue import FOLD, Epilogue
 from anydml.ir.expressions import load
@@ -203,7 +203,7 @@ def test_long_endings_are_computed_where_sums_are(monkeypatch: pytest.MonkeyPatc
 def test_rows_of_the_target_and_of_a_residual_are_fetched_while_sums_are_made() -> None:
     total, residual = (load(number, dml.DataType.FLOAT32) for number in range(2))
     epilogue = Epilogue(total + residual, total, (total, residual), (FOLD, FOLD))
-    tile = Tile(7, 2, LANES, 0, by_lane=False, reads="spread")
+    tile = MicroTile(7, 2, LANES, 0, by_lane=False, reads="spread")
     plain, ended = (make_unpacked_tile(one) for one in (tile, tile._replace(epilogue=epilogue)))
     lines = figures().conv.prefetch_rows * (
         2 * LANES * 4 // 64 + 1

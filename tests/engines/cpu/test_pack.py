@@ -17,7 +17,7 @@ from anydml.engines.cpu.codegen.function import Function, vector_of
 from anydml.engines.cpu.gemm import blocking as tiles
 from anydml.engines.cpu.gemm import microkernel as tile_texts
 from anydml.engines.cpu.gemm.amx import make_matrices
-from anydml.engines.cpu.gemm.blocking import LINED, MATRIX_LINE, MATRIX_SIDE, Packing, Tile
+from anydml.engines.cpu.gemm.blocking import LINED, MATRIX_LINE, MATRIX_SIDE, MicroTile, Packing
 from anydml.engines.cpu.gemm.packing import Pack
 from anydml.engines.cpu.quant import int8
 from assembled import assembly
@@ -92,7 +92,7 @@ def test_lines(lanes: int, kind: str) -> None:
 Array = np.ndarray[Any, Any]
 
 
-def make_plain(tile: Tile) -> str:
+def make_plain(tile: MicroTile) -> str:
     """The kernel of `make_matrices` without matrix registers: each product for itself."""
     f, vector = Function("kernel", "a b b_step c c_step count first b_next far far_step"), vector_of(MATRIX_SIDE, "i32")
     a, b, b_step, c, c_step, count, first = f.args[:7]
@@ -166,7 +166,7 @@ def test_windows_of_bytes_are_exact(device: dml.Device) -> None:
 
 
 def test_registers_are_set_up_and_given_up() -> None:
-    tile = Tile(20, 2, MATRIX_SIDE, 32, False, "matrices")
+    tile = MicroTile(20, 2, MATRIX_SIDE, 32, False, "matrices")
     written = assembly(make_matrices(tile), "x86_64-unknown-linux-gnu", "sapphirerapids")
     order = re.findall(r"\b(ldtilecfg|tilezero|tileloadd|tdpbusd|tilestored|tilerelease)\b", written)
     assert [name for k, name in enumerate(order) if name not in order[:k]] == [

@@ -12,7 +12,7 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu import families, features
-from anydml.engines.cpu.families import AVX2, AVX512, NEOVERSE, SSE, Family, Figures, Gemm
+from anydml.engines.cpu.families import AVX2, AVX512, NEOVERSE, SSE, Family, Figures, GemmFigures
 from anydml.engines.cpu.threads import scratch as layout
 
 pytestmark = pytest.mark.check_bounds
@@ -117,7 +117,7 @@ def test_a_family_is_chosen_by_features(
 
 def test_a_figure_that_nobody_reads_is_refused() -> None:
     with pytest.raises(TypeError, match="Gemm has no figures k_blok, rows"):
-        Gemm(k_blok=256, k_block=512, rows=3)
+        GemmFigures(k_blok=256, k_block=512, rows=3)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=[family.name for family in FAMILIES])

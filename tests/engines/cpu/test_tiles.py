@@ -12,7 +12,7 @@ from anydml.engines.cpu.build import _called
 from anydml.engines.cpu.conv.stencil import Taps, make_stencil, suits_sdot
 from anydml.engines.cpu.families import AVX512
 from anydml.engines.cpu.gemm import blocking as tiles
-from anydml.engines.cpu.gemm.blocking import BYTES, GROUP, UNROLLED, Packing, Tile
+from anydml.engines.cpu.gemm.blocking import BYTES, GROUP, UNROLLED, MicroTile, Packing
 from anydml.engines.cpu.gemm.microkernel import make_microkernel
 from anydml.engines.cpu.gemm.packing import Pack
 from anydml.engines.cpu.gemm.small_m import Dots, SmallM, Strip
@@ -23,43 +23,51 @@ from assembled import assembly
 pytestmark = [pytest.mark.sampled(2), pytest.mark.check_bounds]
 
 TARGETS = {
-    "NEON": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(8, 3, 4, 8, by_lane=True)),
-    "AVX2": ("x86_64-unknown-linux-gnu", "haswell", Tile(6, 2, 8, 8, by_lane=False)),
-    "AVX-512": ("x86_64-unknown-linux-gnu", "skylake-avx512", Tile(14, 2, 16, 16, by_lane=False)),
-    "AVX2, lines": ("x86_64-unknown-linux-gnu", "haswell", Tile(6, 2, 8, 8, by_lane=False, is_lined=True)),
+    "NEON": ("aarch64-unknown-linux-gnu", "neoverse-n1", MicroTile(8, 3, 4, 8, by_lane=True)),
+    "AVX2": ("x86_64-unknown-linux-gnu", "haswell", MicroTile(6, 2, 8, 8, by_lane=False)),
+    "AVX-512": ("x86_64-unknown-linux-gnu", "skylake-avx512", MicroTile(14, 2, 16, 16, by_lane=False)),
+    "AVX2, lines": ("x86_64-unknown-linux-gnu", "haswell", MicroTile(6, 2, 8, 8, by_lane=False, is_lined=True)),
     "AVX-512, lines": (
         "x86_64-unknown-linux-gnu",
         "skylake-avx512",
-        Tile(14, 2, 16, 16, by_lane=False, is_lined=True),
+        MicroTile(14, 2, 16, 16, by_lane=False, is_lined=True),
     ),
-    "AVX2, apart": ("x86_64-unknown-linux-gnu", "haswell", Tile(6, 2, 8, 8, by_lane=False, is_apart=True)),
+    "AVX2, apart": ("x86_64-unknown-linux-gnu", "haswell", MicroTile(6, 2, 8, 8, by_lane=False, is_apart=True)),
     "AVX-512, apart": (
         "x86_64-unknown-linux-gnu",
         "skylake-avx512",
-        Tile(14, 2, 16, 16, by_lane=False, is_apart=True, fetches=True),
+        MicroTile(14, 2, 16, 16, by_lane=False, is_apart=True, fetches=True),
     ),
     "AVX-512, fetched": (
         "x86_64-unknown-linux-gnu",
         "skylake-avx512",
-        Tile(14, 2, 16, 16, by_lane=False, is_lined=True, fetches=True),
+        MicroTile(14, 2, 16, 16, by_lane=False, is_lined=True, fetches=True),
     ),
-    "NEON, tail": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(8, 3, 4, 8, by_lane=True, tail=3)),
-    "AVX2, tail": ("x86_64-unknown-linux-gnu", "haswell", Tile(6, 2, 8, 8, by_lane=False, tail=5)),
-    "NEON, halves": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(4, 3, 4, 4, by_lane=True, kind="f16")),
-    "AVX2, halves": ("x86_64-unknown-linux-gnu", "haswell", Tile(4, 2, 8, 4, by_lane=False, kind="f16")),
-    "NEON, bytes": ("aarch64-unknown-linux-gnu", "neoverse-n1", Tile(8, 3, 4, 8, by_lane=True, kind="i8")),
-    "VNNI": ("x86_64-unknown-linux-gnu", "icelake-server", Tile(14, 2, 16, 16, by_lane=False, kind="i8")),
-    "AVX-VNNI": ("x86_64-unknown-linux-gnu", "alderlake", Tile(6, 2, 8, 8, by_lane=False, kind="i8")),
-    "AVX-512, pairs": ("x86_64-unknown-linux-gnu", "skylake-avx512", Tile(10, 2, 16, 12, by_lane=False, kind="pairs")),
-    "AVX2, pairs": ("x86_64-unknown-linux-gnu", "haswell", Tile(3, 2, 8, 4, by_lane=False, kind="pairs")),
-    "AVX-512, small": ("x86_64-unknown-linux-gnu", "skylake-avx512", Tile(10, 2, 16, 12, by_lane=False, kind="small")),
-    "AVX2, small": ("x86_64-unknown-linux-gnu", "haswell", Tile(3, 2, 8, 4, by_lane=False, kind="small")),
+    "NEON, tail": ("aarch64-unknown-linux-gnu", "neoverse-n1", MicroTile(8, 3, 4, 8, by_lane=True, tail=3)),
+    "AVX2, tail": ("x86_64-unknown-linux-gnu", "haswell", MicroTile(6, 2, 8, 8, by_lane=False, tail=5)),
+    "NEON, halves": ("aarch64-unknown-linux-gnu", "neoverse-n1", MicroTile(4, 3, 4, 4, by_lane=True, kind="f16")),
+    "AVX2, halves": ("x86_64-unknown-linux-gnu", "haswell", MicroTile(4, 2, 8, 4, by_lane=False, kind="f16")),
+    "NEON, bytes": ("aarch64-unknown-linux-gnu", "neoverse-n1", MicroTile(8, 3, 4, 8, by_lane=True, kind="i8")),
+    "VNNI": ("x86_64-unknown-linux-gnu", "icelake-server", MicroTile(14, 2, 16, 16, by_lane=False, kind="i8")),
+    "AVX-VNNI": ("x86_64-unknown-linux-gnu", "alderlake", MicroTile(6, 2, 8, 8, by_lane=False, kind="i8")),
+    "AVX-512, pairs": (
+        "x86_64-unknown-linux-gnu",
+        "skylake-avx512",
+        MicroTile(10, 2, 16, 12, by_lane=False, kind="pairs"),
+    ),
+    "AVX2, pairs": ("x86_64-unknown-linux-gnu", "haswell", MicroTile(3, 2, 8, 4, by_lane=False, kind="pairs")),
+    "AVX-512, small": (
+        "x86_64-unknown-linux-gnu",
+        "skylake-avx512",
+        MicroTile(10, 2, 16, 12, by_lane=False, kind="small"),
+    ),
+    "AVX2, small": ("x86_64-unknown-linux-gnu", "haswell", MicroTile(3, 2, 8, 4, by_lane=False, kind="small")),
 }
 
 OLD = {
-    "SSE2": ("x86_64-unknown-linux-gnu", "x86-64", Tile(4, 2, 4, 4, by_lane=False)),
-    "SSE2, tail": ("x86_64-unknown-linux-gnu", "x86-64", Tile(4, 2, 4, 4, by_lane=False, tail=3)),
-    "SSE2, pairs": ("x86_64-unknown-linux-gnu", "x86-64", Tile(3, 2, 4, 4, by_lane=False, kind="pairs")),
+    "SSE2": ("x86_64-unknown-linux-gnu", "x86-64", MicroTile(4, 2, 4, 4, by_lane=False)),
+    "SSE2, tail": ("x86_64-unknown-linux-gnu", "x86-64", MicroTile(4, 2, 4, 4, by_lane=False, tail=3)),
+    "SSE2, pairs": ("x86_64-unknown-linux-gnu", "x86-64", MicroTile(3, 2, 4, 4, by_lane=False, kind="pairs")),
 }
 """Without FLOAT16, and without products that are added with one rounding."""
 

@@ -24,7 +24,7 @@ ProductProgram: Any = pytest.importorskip(
     exc_type=ImportError,
 ).ProductProgram
 from anydml.engines.cuda.gemm import gemm as product_programs  # noqa: E402 - it needs Triton
-from anydml.engines.cuda.gemm.gemm import TINY, Shape  # noqa: E402 - it needs Triton
+from anydml.engines.cuda.gemm.gemm import TINY, GemmTile  # noqa: E402 - it needs Triton
 from anydml.engines.cuda.quant.weight_only import WeightsProgram  # noqa: E402 - it needs Triton
 
 if reason := why_not_interpreted():
@@ -98,8 +98,8 @@ def test_what_follows_is_computed_of_each_sum(has_more: bool, monkeypatch: pytes
     """Also where tiles have two parts, whose columns together are no power of two."""
     m, n, k = (17, 40, 33) if is_interpreted() and has_more else SIZES[0]
     if has_more:
-        shape = TINY._replace(more=16) if is_interpreted() else Shape(64, 64, 64, 4, 3, more=32)
-        monkeypatch.setattr(product_programs, "shape_of", lambda *_, **__: shape)
+        shape = TINY._replace(more=16) if is_interpreted() else GemmTile(64, 64, 64, 4, 3, more=32)
+        monkeypatch.setattr(product_programs, "tile_of", lambda *_, **__: shape)
     a, b, c = numbers((m, k), F16), numbers((k, n), F16, 1), numbers((m, n), F16, 2)
     bias = np.broadcast_to(numbers((1, n), F32, 3), (m, n))
     each = np.broadcast_to(numbers((m, 1), F32, 4), (m, n))

@@ -31,7 +31,7 @@ class Figures:
         vars(self).update(own)
 
 
-class Gemm(Figures):
+class GemmFigures(Figures):
     """Products of matrices: register tiles, cache blocking, packing, prefetching, work items."""
 
     lanes = 8
@@ -157,7 +157,7 @@ class Gemm(Figures):
     results need the rest. 128 x 128 x 128 takes 123 us as it lies, and 116 packed (one thread of an N1)."""
 
 
-class SmallM(Figures):
+class SmallMFigures(Figures):
     """Products of few rows: the right factor is read once, as it lies."""
 
     dot_rows = 4
@@ -219,7 +219,7 @@ class SmallM(Figures):
     with the registers of AVX-512 8 x 4096 x 4096 takes 6.2 ms by three, and 6.7 by two (one thread)."""
 
 
-class Stencil(Figures):
+class StencilFigures(Figures):
     """Depthwise convolution and pooling: blocks of results, parts of planes."""
 
     sums = 8
@@ -264,7 +264,7 @@ class Stencil(Figures):
     take 0.30 ms so, and 0.39 without."""
 
 
-class Conv(Figures):
+class ConvFigures(Figures):
     """Convolution: row blocks of direct ones, panels of weights, cost of tiles."""
 
     spreads_pixels = False
@@ -322,7 +322,7 @@ class Conv(Figures):
     1,024 channels into 256 of 14 x 14 take 0.85 ms further apart, and 1.12 else (a Xeon of 2.5 GHz)."""
 
 
-class Rows(Figures):
+class RowsFigures(Figures):
     """Maps: segments of rows, prefetching, writes past the cache."""
 
     vector_bytes = 64
@@ -367,7 +367,7 @@ class Rows(Figures):
     """Bytes of output from which on it is written past the cache."""
 
 
-class Reduce(Figures):
+class ReduceFigures(Figures):
     """Reductions and normalisations: strips, segments, what is kept for the next pass."""
 
     window = 25
@@ -417,7 +417,7 @@ class Reduce(Figures):
     1024 takes 54 us so, and 62 one by one; 57 by 2 (one thread of a Xeon with AVX-512)."""
 
 
-class Quant(Figures):
+class QuantFigures(Figures):
     """Weights of 4 and 8 bits."""
 
     prefetch_bytes = 1024
@@ -447,7 +447,7 @@ class Quant(Figures):
     """The same where it has none, and multiplies bytes by pairs."""
 
 
-class Move(Figures):
+class MoveFigures(Figures):
     """Copies, gathers and scatters."""
 
     prefetches = False
@@ -480,7 +480,7 @@ class Move(Figures):
     cache."""
 
 
-class Attention(Figures):
+class AttentionFigures(Figures):
     """Attention: panels of queries, chunks of keys."""
 
     lanes = 8
@@ -502,7 +502,7 @@ class Attention(Figures):
     """Queries of a unit at least: each unit packs all keys and values, which takes as long as 8 products an element."""
 
 
-class Threads(Figures):
+class ThreadsFigures(Figures):
     """Work for the team of threads; `part` is one for all families, since a call is made small or large by it."""
 
     chunk = 128 * 1024
@@ -538,38 +538,38 @@ class Family(NamedTuple):
     """What is best on the CPUs of a family."""
 
     name: str
-    gemm: Gemm
-    small_m: SmallM = SmallM()
-    conv: Conv = Conv()
-    stencil: Stencil = Stencil()
-    quant: Quant = Quant()
-    rows: Rows = Rows()
-    reduce: Reduce = Reduce()
-    move: Move = Move()
-    attention: Attention = Attention()
-    threads: Threads = Threads()
+    gemm: GemmFigures
+    small_m: SmallMFigures = SmallMFigures()
+    conv: ConvFigures = ConvFigures()
+    stencil: StencilFigures = StencilFigures()
+    quant: QuantFigures = QuantFigures()
+    rows: RowsFigures = RowsFigures()
+    reduce: ReduceFigures = ReduceFigures()
+    move: MoveFigures = MoveFigures()
+    attention: AttentionFigures = AttentionFigures()
+    threads: ThreadsFigures = ThreadsFigures()
 
     def lanes_for(self, channels: int) -> int:
         """Lanes of a direct convolution's vectors of so many channels."""
         return self.gemm.lanes if channels > self.conv.least_lanes else self.conv.least_lanes
 
 
-SSE = Family("sse", Gemm(lanes=4, tile_rows=4), attention=Attention(lanes=4, queries=8))
-AVX2 = Family("avx2", Gemm(), conv=Conv(spreads_pixels=True), rows=Rows(aligned_from=4096))
+SSE = Family("sse", GemmFigures(lanes=4, tile_rows=4), attention=AttentionFigures(lanes=4, queries=8))
+AVX2 = Family("avx2", GemmFigures(), conv=ConvFigures(spreads_pixels=True), rows=RowsFigures(aligned_from=4096))
 AVX512 = Family(
     "avx512",
-    Gemm(lanes=16, registers=32, tile_rows=14, pair_rows=10),
-    SmallM(most_rows=14, dot_columns=dict.fromkeys(range(5, 10), 3)),
-    conv=Conv(spreads_pixels=True),
-    quant=Quant(rounded_without_dots=(4,)),
-    rows=Rows(aligned_from=4096),
-    reduce=Reduce(vectors_at_once=4),
-    attention=Attention(lanes=16, queries=32, keys=12, rows=8),
+    GemmFigures(lanes=16, registers=32, tile_rows=14, pair_rows=10),
+    SmallMFigures(most_rows=14, dot_columns=dict.fromkeys(range(5, 10), 3)),
+    conv=ConvFigures(spreads_pixels=True),
+    quant=QuantFigures(rounded_without_dots=(4,)),
+    rows=RowsFigures(aligned_from=4096),
+    reduce=ReduceFigures(vectors_at_once=4),
+    attention=AttentionFigures(lanes=16, queries=32, keys=12, rows=8),
 )
 NEOVERSE = Family(
     "neoverse",
     # The first cache has 64 KiB, the second 1 MiB.
-    Gemm(
+    GemmFigures(
         lanes=4,
         registers=32,
         tile_rows=8,
@@ -585,7 +585,7 @@ NEOVERSE = Family(
         fetched_rows_sums=NEVER,
         fetches_panels=False,
     ),
-    SmallM(
+    SmallMFigures(
         nearby=0,
         streams=1,
         prefetch_elements=0,
@@ -596,12 +596,12 @@ NEOVERSE = Family(
         masks_ends=False,
         dots_one_by_one=True,
     ),
-    stencil=Stencil(sums=16, wide=7),
-    quant=Quant(chains=2, takes_two_columns=True, rounded_with_dots=(4, 8)),
-    rows=Rows(streams=True, fetches_written=False),
-    reduce=Reduce(folded_along=2),
-    move=Move(prefetches=True, scan_aligned_from=0, taken_bytes=NEVER, long_rows="row 1"),
-    attention=Attention(lanes=4, queries=12, keys=8, rows=12),
+    stencil=StencilFigures(sums=16, wide=7),
+    quant=QuantFigures(chains=2, takes_two_columns=True, rounded_with_dots=(4, 8)),
+    rows=RowsFigures(streams=True, fetches_written=False),
+    reduce=ReduceFigures(folded_along=2),
+    move=MoveFigures(prefetches=True, scan_aligned_from=0, taken_bytes=NEVER, long_rows="row 1"),
+    attention=AttentionFigures(lanes=4, queries=12, keys=8, rows=12),
 )
 """Arm, tuned on a Neoverse-N1."""
 

@@ -56,7 +56,7 @@ def kind_of(data_type: DataType) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BlockDescriptor:
     """A matrix in place of a pointer, of which the hardware reads blocks by itself: rows of 16 bytes' multiples."""
 
     kind: str
@@ -77,7 +77,7 @@ class Kernel:
     """
 
     function: Any
-    pointers: tuple[str | Block, ...]
+    pointers: tuple[str | BlockDescriptor, ...]
     """The element types, as Triton names them: `u32`."""
     numbers: Numbers
     constants: Mapping[str, Any]
@@ -106,7 +106,7 @@ class Kernel:
             run, loaded, metadata = compiled.run, compiled.function, compiled.packed_metadata
         run.launch_pdl = WAIT in compiled.asm["ptx"]  # never for a kernel that does not wait
         programs, index = self.programs, self.figures.index
-        if any(isinstance(pointer, Block) for pointer in self.pointers):
+        if any(isinstance(pointer, BlockDescriptor) for pointer in self.pointers):
             return self._by_blocks(compiled, addresses, (*self.numbers, *constants))
         arguments = (*addresses, *self.numbers, *constants)
         # What Triton's launcher calls itself: without its own work a launch takes the host a sixth less.
@@ -123,7 +123,7 @@ class Kernel:
     def _compiled(self, aligned: tuple[bool, ...]) -> Any:
         names = self.function.arg_names
         numbers = tuple(_type_of(number) for number in self.numbers)
-        pointers = (str(of) if isinstance(of, Block) else f"*{of}" for of in self.pointers)
+        pointers = (str(of) if isinstance(of, BlockDescriptor) else f"*{of}" for of in self.pointers)
         types = (*pointers, *numbers, *("constexpr",) * len(self.constants))
         return _compile(
             self.function,
@@ -147,7 +147,9 @@ class Kernel:
         found, arguments = iter(compiled.metadata.tensordesc_meta), list[Any]()
         for of, address in zip(self.pointers, addresses, strict=True):
             arguments += (
-                make_tensordesc_arg(_Described(of, address), next(found)) if isinstance(of, Block) else [address]
+                make_tensordesc_arg(_Described(of, address), next(found))
+                if isinstance(of, BlockDescriptor)
+                else [address]
             )
         run, index, programs = compiled.run, self.figures.index, self.programs
         cells = [cell.cell_contents for cell in run.launch.__closure__]
@@ -197,7 +199,7 @@ class _Described:
 
     padding = "zero"
 
-    def __init__(self, of: Block, address: int) -> None:
+    def __init__(self, of: BlockDescriptor, address: int) -> None:
         self.shape, self.strides, self._address = list(of.sizes), [of.stride, 1], address
 
     @property

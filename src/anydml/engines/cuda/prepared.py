@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.engines.common.program import Program
 from anydml.engines.common.tiles import ALIGNMENT
-from anydml.engines.cuda.launch import Bases, Block
+from anydml.engines.cuda.launch import Bases, BlockDescriptor
 from anydml.engines.cuda.move.copy import CopyProgram
 from anydml.engines.cuda.rows.map import MapProgram
 from anydml.engines.cuda.scratch import DeviceWords
@@ -71,7 +71,9 @@ class Prepared(Program):
     def _launch(self, places: Mapping[str, int]) -> Callable[[], Any]:
         addresses, kernel = [places[tensor] + offset for tensor, offset in self.bases], self.kernel
         pairs = zip(kernel.pointers, addresses, strict=True)
-        if self.otherwise and any(isinstance(pointer, Block) and address % ALIGNMENT for pointer, address in pairs):
+        if self.otherwise and any(
+            isinstance(pointer, BlockDescriptor) and address % ALIGNMENT for pointer, address in pairs
+        ):
             kernel = self.otherwise()
         return kernel.launch(addresses)
 

@@ -20,7 +20,7 @@ from anydml.ir.numerics import expand
 from anydml.ir.patterns import is_copy, is_plain, match_lookup
 from anydml.ir.trees import fetched, rewrite, walk
 from anydml.ir.verbs import Computation, Map
-from anydml.ir.views import Cut, View, trace
+from anydml.ir.views import IndexRange, View, trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -369,20 +369,20 @@ def _is_last(draft: Draft, step: Step) -> bool:
     return all(not isinstance(one, Computation) or (one.depth and is_product(one)) for one in readers)
 
 
-def _cuts(made: Map, store: str, targets: Sequence[View]) -> list[list[Cut]] | None:
+def _cuts(made: Map, store: str, targets: Sequence[View]) -> list[list[IndexRange]] | None:
     """For each part of a store the part of a map that reads it; None where they are not cut along one dimension."""
     views = [view for view in made.sources if view.tensor == store]
     if len(views) != 1:
         return None
     (view,) = views
-    whole = [Cut(0, 1, size) for size in view.sizes]
+    whole = [IndexRange(0, 1, size) for size in view.sizes]
     found = []
     for target in targets:
         place = trace(target, view)
         if place is None:
             return None
         bounds = [place.bounds(k, target.sizes) for k in range(len(view.sizes))]
-        found.append([Cut(low, 1, high - low + 1) for low, high in bounds])
+        found.append([IndexRange(low, 1, high - low + 1) for low, high in bounds])
         if math.prod(cut.size for cut in found[-1]) != math.prod(target.sizes):
             return None
     along = {k for cuts in found for k, cut in enumerate(cuts) if cut != whole[k]}
@@ -390,7 +390,7 @@ def _cuts(made: Map, store: str, targets: Sequence[View]) -> list[list[Cut]] | N
     return found if len(along) == 1 and is_all else None
 
 
-def _part(draft: Draft, step: Step, writer: int, cuts: list[Cut]) -> Step:
+def _part(draft: Draft, step: Step, writer: int, cuts: list[IndexRange]) -> Step:
     """A part of a map, and what it reads in a store of its own."""
     made, old = step.primitive, draft.steps[writer].target
     name = free_name(f"{old.tensor} part", draft.stores)

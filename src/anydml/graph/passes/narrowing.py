@@ -13,7 +13,7 @@ from anydml.graph.recipe import Store
 from anydml.graph.views import through
 from anydml.ir.fetches import settled
 from anydml.ir.trees import fetched, moved
-from anydml.ir.views import Cut, trace
+from anydml.ir.views import IndexRange, trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,7 @@ def _narrow(draft: Draft, number: int) -> None:
     whole = step.target
     if any((view.sizes, view.strides, view.offset) == (whole.sizes, whole.strides, whole.offset) for view in views):
         return  # as most do
-    cuts = _cuts(step.target, list(views)) if views else [Cut(0, 1, 1)] * len(step.target.sizes)
+    cuts = _cuts(step.target, list(views)) if views else [IndexRange(0, 1, 1)] * len(step.target.sizes)
     if cuts is None:
         return
     cuts = step.primitive.needed(cuts)
@@ -61,7 +61,7 @@ def _narrow(draft: Draft, number: int) -> None:
         draft.stores[name] = Store("scratch", math.prod(new.sizes) * new.data_type.size_in_bytes)
 
 
-def _cuts(target: View, views: Sequence[View]) -> list[Cut] | None:
+def _cuts(target: View, views: Sequence[View]) -> list[IndexRange] | None:
     """The coarsest grid of the target's indices that holds all that the views read."""
     traces = [found for view in views if (found := trace(view, target)) is not None]
     if len(traces) < len(views):
@@ -71,14 +71,14 @@ def _cuts(target: View, views: Sequence[View]) -> list[Cut] | None:
         bounds = [found.bounds(k, view.sizes) for found, view in zip(traces, views, strict=True)]
         low, high = min(least for least, _ in bounds), max(most for _, most in bounds)
         step = gcd(*(s for found in traces for s in found.steps[k]), *(least - low for least, _ in bounds)) or 1
-        cuts.append(Cut(low, step, (high - low) // step + 1))
+        cuts.append(IndexRange(low, step, (high - low) // step + 1))
     return cuts
 
 
-def cut_to(primitive: Primitive, cuts: Sequence[Cut]) -> Primitive:
+def cut_to(primitive: Primitive, cuts: Sequence[IndexRange]) -> Primitive:
     """A verb for a part of its target; rows are whole."""
     elsewhere, kept = fetched(*primitive.values), len(cuts) - primitive.depth
-    read = [*cuts[:kept], *(Cut(0, 1, size) for size in primitive.sizes[kept:])]
+    read = [*cuts[:kept], *(IndexRange(0, 1, size) for size in primitive.sizes[kept:])]
     sources = tuple(
         source if slot in elsewhere else _window(source, read) for slot, source in enumerate(primitive.sources)
     )
@@ -87,7 +87,7 @@ def cut_to(primitive: Primitive, cuts: Sequence[Cut]) -> Primitive:
     return settled(changed) if elsewhere else changed
 
 
-def _window(view: View, cuts: Sequence[Cut]) -> View:
+def _window(view: View, cuts: Sequence[IndexRange]) -> View:
     starts, steps, sizes = zip(*cuts, strict=True)
     return view.window(starts, steps, sizes)
 

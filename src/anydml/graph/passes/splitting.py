@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from anydml.ir.views import View
 
 
-Cut = TypeVar("Cut", bound=Computation)
+Verb = TypeVar("Verb", bound=Computation)
 
 
-def cut(made: Cut, parts: Sequence[Sequence[int]]) -> Cut:
+def cut(made: Verb, parts: Sequence[Sequence[int]]) -> Verb:
     """A verb of one target with each dimension in parts, given by their sizes; those that it folds are one part."""
     if all(len(part) == 1 for part in parts):
         return made
@@ -57,7 +57,7 @@ def cut(made: Cut, parts: Sequence[Sequence[int]]) -> Cut:
     return replace(made, sources=sources, target=cut_view(made.target), value=value)
 
 
-def cut_for(made: Cut, view: View) -> Cut:
+def cut_for(made: Verb, view: View) -> Verb:
     """A reduce whose dimensions are cut where a reader of its target has several for one."""
     found = trace(view, made.target)
     kept, parts = len(made.sizes) - made.depth, [[size] for size in made.sizes]

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 # How weights of few bits lie along the sum of a product, and the steps that lay constants out so.
 
 
-class Place(NamedTuple):
+class ProductAxes(NamedTuple):
     """Where a map has the columns and the sum of a product, by its dimensions, the outermost first."""
 
     column: tuple[int, ...]
     summed: tuple[int, ...]
 
 
-def find_place(target: View, view: View, column: int, summed: int) -> Place | None:
+def find_place(target: View, view: View, column: int, summed: int) -> ProductAxes | None:
     """None where a product does not read every element once, or has one dimension in two places."""
     wide = [d for d, size in enumerate(target.sizes) if size > 1]
     wide.sort(key=lambda d: -target.strides[d])
@@ -54,14 +54,20 @@ def find_place(target: View, view: View, column: int, summed: int) -> Place | No
             return None
         found.append(tuple(own))
     is_all = sorted((*found[0], *found[1])) == sorted(wide) and view.offset == target.offset
-    return Place(*found) if is_all else None
+    return ProductAxes(*found) if is_all else None
 
 
 class WeightLayout:
     """How weights, scales and zero points lie along the sum of a product; the steps that lay them out, where needed."""
 
     def __init__(
-        self, made: Map, parts: Dequantised, place: Place, maker: Step, known: Collection[str], taken: Collection[str]
+        self,
+        made: Map,
+        parts: Dequantised,
+        place: ProductAxes,
+        maker: Step,
+        known: Collection[str],
+        taken: Collection[str],
     ) -> None:
         self.made, self.parts, self.place = made, parts, place
         self.leaves = [parts.byte, parts.scale, *([parts.zero] if parts.zero is not None else [])]

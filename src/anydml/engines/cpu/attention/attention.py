@@ -22,7 +22,7 @@ from anydml.engines.cpu.build import get_kernel, kernel_for
 from anydml.engines.cpu.codegen.function import Function
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import has_float16, has_fma, multiplies_by_lane
-from anydml.engines.cpu.gemm.blocking import Packing, Tile, letter_of, pack_kernel, tile_kernel
+from anydml.engines.cpu.gemm.blocking import MicroTile, Packing, letter_of, pack_kernel, tile_kernel
 from anydml.engines.cpu.gemm.operands import NOWHERE, letters_of, map_section
 from anydml.engines.cpu.gemm.work_item import Section, WorkItems, make_stage, record_of, section_of, stack_words
 from anydml.engines.cpu.launch.call import SMALL
@@ -288,8 +288,8 @@ def plan_attention(primitive: Attend) -> KernelProgram:
     query, key, value = primitive.sources[:3]
     columns = own.vectors * own.lanes
     tiles = (
-        Tile(own.keys, own.queries // own.lanes, own.lanes, own.keys, multiplies_by_lane()),
-        Tile(own.rows, own.vectors, own.lanes, own.queries, multiplies_by_lane()),
+        MicroTile(own.keys, own.queries // own.lanes, own.lanes, own.keys, multiplies_by_lane()),
+        MicroTile(own.rows, own.vectors, own.lanes, own.queries, multiplies_by_lane()),
     )
     packs = [_pack(query, -2, own.queries), _pack(key, -2, own.keys), _pack(value, -1, columns)]
     sections = (

@@ -179,7 +179,7 @@ ROWS, PLACES = (ROW, DOWN), (PLACE, BESIDE)
 """Dimensions of the output's rows and of the places of one, each with that of its taps."""
 
 
-class Shape(NamedTuple):
+class TileShape(NamedTuple):
     """Of tiles: whole lines of the output, or places of one, by vectors of channels."""
 
     lines: int
@@ -200,7 +200,7 @@ class Shape(NamedTuple):
         return max(rows * self.vectors, of.latency, of.loads * (rows + self.vectors)) / 2 + of.overhead
 
 
-def shape_of(sides: Operands) -> Shape:
+def shape_of(sides: Operands) -> TileShape:
     """The tile that takes the least time."""
     registers, lanes = figures().gemm.registers, figures().lanes_for(sides.n)
     line, rows, found = sides.m, sides.found.sizes[ROW], []
@@ -209,7 +209,7 @@ def shape_of(sides: Operands) -> Shape:
         most = (registers - 2 - vectors) // vectors
         across = -(-line // most)
         lines = max(min(most // line, rows), 1) if is_whole else 1
-        shape = Shape(lines, -(-line // across), vectors, lanes)
+        shape = TileShape(lines, -(-line // across), vectors, lanes)
         panels, rest = divmod(-(-sides.n // lanes), vectors)
         time = panels * shape.time + (shape._replace(vectors=rest).time if rest else 0)
         found.append((across * -(-rows // lines) * time, shape))
@@ -231,7 +231,7 @@ class _Units(NamedTuple):
 
 
 def units_of(
-    sides: Operands, shape: Shape, lines: InputLines, pitch: int, *, planes: int, panels: int
+    sides: Operands, shape: TileShape, lines: InputLines, pitch: int, *, planes: int, panels: int
 ) -> _Units | None:
     """Row blocks that the second cache has, and work for every thread; None where a scratch has no room for one.
 
@@ -276,7 +276,7 @@ def line_of(sides: Operands, lines: InputLines) -> int:
 
 
 def tiles_of(
-    sides: Operands, shape: Shape, tile: DirectTile, epilogue: Epilogue, *, is_cut: bool, chain: int = 0, last: int
+    sides: Operands, shape: TileShape, tile: DirectTile, epilogue: Epilogue, *, is_cut: bool, chain: int = 0, last: int
 ) -> dict[str, int]:
     """The words of tiles, for sums that are `is_cut` in parts, of which the last has so many pieces."""
     sizes, lanes = sides.found.sizes, shape.lanes

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.core.enums import DataType
 from anydml.engines.cpu.codegen.expressions import kind_of
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.gemm.blocking import Tile
+from anydml.engines.cpu.gemm.blocking import MicroTile
 from anydml.engines.cpu.gemm.epilogue import EpilogueText
 from anydml.engines.cpu.gemm.microkernel import TRIO, RegisterTile
 from anydml.engines.cpu.launch.record import LINE
@@ -94,7 +94,7 @@ PIECE = 24
 """Bytes of a piece in its table."""
 
 
-def make_unpacked_tile(tile: Tile) -> str:
+def make_unpacked_tile(tile: MicroTile) -> str:
     """The text of the kernel."""
     return _PixelTile(tile).write()
 
@@ -102,7 +102,7 @@ def make_unpacked_tile(tile: Tile) -> str:
 class _PixelTile(PiecesTile):
     """The text of a tile whose rows are read as they lie."""
 
-    def __init__(self, tile: Tile) -> None:
+    def __init__(self, tile: MicroTile) -> None:
         super().__init__(tile, "a b b_step c c_step pieces first a_step later later_step none")
         is_fold = tile.reads not in (SPREAD, EACH)
         self.fold = fold(tile.reads, load(0, DataType.FLOAT32)) if is_fold else None
@@ -283,7 +283,7 @@ class _BlockTile(PiecesTile):
     ENDING = ""
 
     def __init__(self, own: DirectTile) -> None:
-        tile = Tile(own.rows, own.vectors, own.lanes, 0, by_lane=False, epilogue=own.epilogue)
+        tile = MicroTile(own.rows, own.vectors, own.lanes, 0, by_lane=False, epilogue=own.epilogue)
         super().__init__(tile, "a b c pieces count first soon to to_step section bases column")
         self.own, self.c_step = own, self.f.value(4 * own.lanes * own.vectors, "i64")
 

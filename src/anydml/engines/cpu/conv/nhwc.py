@@ -11,7 +11,7 @@ from anydml.engines.common.threads import get_num_threads
 from anydml.engines.cpu.build import kernel_for
 from anydml.engines.cpu.conv.microkernel import EACH, SPREAD, make_unpacked_tile
 from anydml.engines.cpu.families import figures
-from anydml.engines.cpu.gemm.blocking import CHAIN, Tile, tile_for
+from anydml.engines.cpu.gemm.blocking import CHAIN, MicroTile, tile_for
 from anydml.engines.cpu.gemm.epilogue import epilogue_of
 from anydml.engines.cpu.gemm.operands import PANELS, PIECES, Operands
 from anydml.engines.cpu.gemm.prepacked import lay_out_places
@@ -129,7 +129,7 @@ def _channel(primitive: Reduce, x: Expr, among: tuple[int, ...]) -> int | None:
     return next((k for k in among if view.strides[k] == target.strides[k] == 1), None)
 
 
-def _tile(sides: NhwcOperands, reads: str) -> Tile:
+def _tile(sides: NhwcOperands, reads: str) -> MicroTile:
     """Rows that divide a line into equal parts."""
     own = tile_for("f32")
     lanes = own.lanes
@@ -144,10 +144,10 @@ def _tile(sides: NhwcOperands, reads: str) -> Tile:
         vectors = min(own.vectors, -(-sides.n // lanes))
     length = sides.pieces[2] if reads == SPREAD else 0
     steps = length if length <= figures().conv.piece else 0
-    return Tile(rows, vectors, lanes, 0, by_lane=False, reads=reads, steps=steps)
+    return MicroTile(rows, vectors, lanes, 0, by_lane=False, reads=reads, steps=steps)
 
 
-def _units(sides: NhwcOperands, tile: Tile) -> tuple[int, int]:
+def _units(sides: NhwcOperands, tile: MicroTile) -> tuple[int, int]:
     """Parts of the rows and of the columns: panels stay in the second cache, and there is work for every thread."""
     width = tile.vectors * tile.lanes
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // width)
@@ -159,7 +159,7 @@ def _units(sides: NhwcOperands, tile: Tile) -> tuple[int, int]:
     return rows, min(column_panels, max(columns, -(-wanted // (batch * rows))))
 
 
-def _program(sides: NhwcOperands, tile: Tile, panels: Panels | None = None) -> KernelProgram:
+def _program(sides: NhwcOperands, tile: MicroTile, panels: Panels | None = None) -> KernelProgram:
     width, batch = tile.vectors * tile.lanes, sides.count(sides.batch)
     row_units, column_units = _units(sides, tile)
     epilogue = sides.epilogue
@@ -201,5 +201,5 @@ def _taps(sides: NhwcOperands) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(sides.found.sizes[k] for k in sides.folded), tuple(x.strides[k] for k in sides.folded)
 
 
-def _kernel(tile: Tile) -> int:
+def _kernel(tile: MicroTile) -> int:
     return kernel_for("tile", make_unpacked_tile, tile).address

@@ -10,14 +10,14 @@ from anydml.engines.cpu.gemm.blocking import MATRIX_LINE, MATRIX_SIDE
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.codegen.function import Value
-    from anydml.engines.cpu.gemm.blocking import Tile
+    from anydml.engines.cpu.gemm.blocking import MicroTile
 
 
 LEFT, RIGHT = 4, 6
 """The first registers of the factors: before them are those of the sums."""
 
 
-def make_matrices(tile: Tile) -> str:
+def make_matrices(tile: MicroTile) -> str:
     """The text of the kernel."""
     f = Function("kernel", "a b b_step c c_step count first b_next far far_step")
     downs, acrosses = range(-(-tile.rows // MATRIX_SIDE)), range(tile.vectors)

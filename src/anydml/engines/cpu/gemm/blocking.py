@@ -35,7 +35,7 @@ MATRIX_ROWS = 2 * MATRIX_SIDE
 """The most rows of a tile of those."""
 
 
-class Tile(NamedTuple):
+class MicroTile(NamedTuple):
     """The parameters of a tile's text."""
 
     rows: int
@@ -121,7 +121,7 @@ def pack_kernel(packing: Packing) -> Kernel:
     return kernel_for("pack", "gemm.packing:Pack", packing)
 
 
-def tile_kernel(tile: Tile) -> int:
+def tile_kernel(tile: MicroTile) -> int:
     """The address of a tile's kernel."""
     return kernel_for("tile", "gemm.microkernel:make_microkernel", tile).address
 
@@ -130,7 +130,7 @@ MANY = 4096
 """Rows for which the CPU's own tile is taken."""
 
 
-def tile_for(kind: str, rows: int = MANY) -> Tile:
+def tile_for(kind: str, rows: int = MANY) -> MicroTile:
     """The tile for so many rows: the CPU's own, or one that is lower and wider."""
     of = figures().gemm
     lanes, height, vectors = of.lanes, of.tile_rows, of.tile_vectors
@@ -144,7 +144,7 @@ def tile_for(kind: str, rows: int = MANY) -> Tile:
             vectors = most_halved()
     elif 0 < rows % height < height // of.short_panel:  # a last panel of a few rows would wait for its sums
         height = -(-rows // -(-rows // height))
-    return Tile(height, vectors, lanes, -(-height // GROUP) * GROUP, multiplies_by_lane(), kind)
+    return MicroTile(height, vectors, lanes, -(-height // GROUP) * GROUP, multiplies_by_lane(), kind)
 
 
 def halves(kind: str, rows: int) -> bool:
@@ -157,10 +157,10 @@ def most_halved() -> int:
     return min((figures().gemm.registers - 2) // 3, figures().gemm.most_halved)
 
 
-def matrices_for(rows: int) -> Tile | None:
+def matrices_for(rows: int) -> MicroTile | None:
     """The tile of matrix registers for so many rows of bytes; None where there are none, or the rows are few."""
     if rows < figures().gemm.amx_rows or not has_matrices():
         return None
     height = min(rows, MATRIX_ROWS)
     pitch = -(-height // MATRIX_SIDE) * MATRIX_SIDE
-    return Tile(height, MATRIX_ROWS // MATRIX_SIDE, MATRIX_SIDE, pitch, by_lane=False, kind="matrices")
+    return MicroTile(height, MATRIX_ROWS // MATRIX_SIDE, MATRIX_SIDE, pitch, by_lane=False, kind="matrices")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from anydml.engines.cpu.codegen.function import Function, Value
-    from anydml.engines.cpu.gemm.blocking import Tile
+    from anydml.engines.cpu.gemm.blocking import MicroTile
     from anydml.engines.cpu.gemm.operands import Operands
     from anydml.ir.epilogue import Epilogue
     from anydml.ir.expressions import Expr
@@ -130,7 +130,7 @@ class EpilogueText:
 # Epilogues, planned: the values that tiles compute from their sums, and the layout of what they read.
 
 
-def fills_lines(tile: Tile) -> bool:
+def fills_lines(tile: MicroTile) -> bool:
     """Whether a row of a tile fills lines of the cache, so that it may be written where results lie.
 
     Products that end in a bias and a rectifier take 16 lanes nine tenths of the time so. Three vectors of 4 lanes are

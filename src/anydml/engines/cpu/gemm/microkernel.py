@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from anydml.engines.cpu.codegen.function import Value
-    from anydml.engines.cpu.gemm.blocking import Tile
+    from anydml.engines.cpu.gemm.blocking import MicroTile
     from anydml.ir.epilogue import Epilogue
 
     Sums = dict[tuple[int, int], Value]
@@ -60,7 +60,7 @@ class RegisterTile:
     ENDING = "to to_step section bases row column"
     """The arguments that an epilogue adds."""
 
-    def __init__(self, tile: Tile, arguments: str) -> None:
+    def __init__(self, tile: MicroTile, arguments: str) -> None:
         names = arguments if tile.epilogue is None else f"{arguments} {self.ENDING}"
         self.tile, self.f = tile, Function("kernel", names)
         self.arg = dict(zip(names.split(), self.f.args, strict=True))
@@ -151,7 +151,7 @@ TRIO = 3
 """Rows that share a pointer: an x86 adds a stride, or twice that, as it reads."""
 
 
-def make_microkernel(tile: Tile) -> str:
+def make_microkernel(tile: MicroTile) -> str:
     """The text of the kernel."""
     return make_matrices(tile) if tile.kind == "matrices" else Microkernel(tile).write()
 
@@ -159,7 +159,7 @@ def make_microkernel(tile: Tile) -> str:
 class Microkernel(RegisterTile):
     """The text of a tile whose rows are packed, or lie some bytes apart."""
 
-    def __init__(self, tile: Tile) -> None:
+    def __init__(self, tile: MicroTile) -> None:
         super().__init__(tile, "a b b_step c c_step count first b_next far far_step a_step")
         self.width = 2 if tile.kind == "f16" else 4
         """Bytes of a column's step."""

@@ -10,7 +10,7 @@ from anydml.core.enums import DataType
 from anydml.engines.cpu.families import figures
 from anydml.engines.cpu.features import multiplies_bytes
 from anydml.engines.cpu.gemm.work_item import Section, place_of, section_of
-from anydml.engines.cpu.rows.map import Shape, lanes_of, row_kernel, row_letter, widest_of, word_of
+from anydml.engines.cpu.rows.map import RowShape, lanes_of, row_kernel, row_letter, widest_of, word_of
 from anydml.engines.cpu.rows.row import givens
 from anydml.ir.contraction import StridedContraction, StridedOperand, byte_less_zero
 from anydml.ir.trees import walk
@@ -70,7 +70,7 @@ def map_section(
     nodes = list(walk(value))
     letters = letters_of(steps, lies)
     lanes = lanes_of(nodes, widest_of(nodes), letters, figures().rows.vector_bytes)
-    shape = Shape(tuple(leaves), letters, lanes, stream=False)
+    shape = RowShape(tuple(leaves), letters, lanes, stream=False)
     address = row_kernel((value,), shape).address if is_written else 0
     return section_of(address, lies, steps, [word_of(node) for node in givens(nodes)], across, batch)
 

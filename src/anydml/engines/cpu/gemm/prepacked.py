@@ -19,7 +19,7 @@ from anydml.ir.views import View
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from anydml.engines.cpu.gemm.blocking import Tile
+    from anydml.engines.cpu.gemm.blocking import MicroTile
     from anydml.engines.cpu.gemm.operands import Operands
     from anydml.engines.cpu.gemm.work_item import Section
     from anydml.engines.cpu.launch.program import KernelProgram
@@ -149,7 +149,7 @@ def lay_out_places(sides: Operands, width: int, constants: frozenset[str]) -> Pa
     return Panels(section, {name: layout}, 4)
 
 
-def lay_out_rows(sides: Operands, tile: Tile, constants: frozenset[str]) -> Panels | None:
+def lay_out_rows(sides: Operands, tile: MicroTile, constants: frozenset[str]) -> Panels | None:
     """Panels of a tile's rows; None where the left factor is no constant's elements of FLOAT32."""
     view = _constant(sides, sides.left, constants)
     if view is None or view.data_type is not DataType.FLOAT32:

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import TypeAlias
 
-    from anydml.engines.cpu.gemm.blocking import Tile
+    from anydml.engines.cpu.gemm.blocking import MicroTile
     from anydml.engines.cpu.gemm.prepacked import Panels
     from anydml.engines.cpu.gemm.work_item import Section
     from anydml.engines.cpu.kernel import Kernel
@@ -93,7 +93,7 @@ def threads_for(sides: Operands) -> int:
     return 1 if size_of(sides) < SMALL else get_num_threads()
 
 
-def units_of(sides: Operands, tile: Tile, mode: int, *, is_direct: bool, is_ahead: bool) -> Units:
+def units_of(sides: Operands, tile: MicroTile, mode: int, *, is_direct: bool, is_ahead: bool) -> Units:
     """Of units enough for the threads those that take the least time: each packs its rows and its columns."""
     batch, width = sides.count(sides.batch), tile.vectors * tile.lanes
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // width)
@@ -143,7 +143,7 @@ CELL = 4
 """Bytes of a factor's element that tiles read where it lies."""
 
 
-def is_nearby(sides: Operands, tile: Tile) -> bool:
+def is_nearby(sides: Operands, tile: MicroTile) -> bool:
     """Whether tiles read the right factor where it lies, in the second cache."""
     of = figures().small_m
     is_far = sides.m > of.nearby_panels * tile.rows or sides.n * sides.k > of.nearby
@@ -153,7 +153,7 @@ def is_nearby(sides: Operands, tile: Tile) -> bool:
     return lie.width == lie.along(sides.columns) == CELL
 
 
-def reads_once(sides: Operands, tile: Tile) -> bool:
+def reads_once(sides: Operands, tile: MicroTile) -> bool:
     """Whether a right factor is read once as it lies, for a few rows."""
     nodes = list(walk(sides.right))
     is_across = sides.is_across(sides.right, sides.columns)
@@ -174,7 +174,7 @@ class Product(NamedTuple):
     """What the way of a product is chosen by."""
 
     sides: Operands
-    tile: Tile
+    tile: MicroTile
     is_prepacked: bool
     """Whether panels of the right factor are there, or made by a kernel."""
     is_int8: bool
@@ -276,14 +276,14 @@ def plan_gemm(primitive: Reduce) -> KernelProgram | None:
     return None if sides is None else plan_tiles(sides, tile_of(sides))
 
 
-def tile_of(sides: Operands) -> Tile:
+def tile_of(sides: Operands) -> MicroTile:
     """The tile for a product, of matrix registers where those take it."""
     matrices = matrices_for(sides.m) if sides.kind == "i32" else None
     is_taken = matrices is not None and int8_of(sides, matrices) is not None
     return matrices if matrices is not None and is_taken else tile_for(sides.kind, sides.m)
 
 
-def int8_of(sides: Operands, tile: Tile, constants: frozenset[str] = frozenset()) -> Int8Plan | None:
+def int8_of(sides: Operands, tile: MicroTile, constants: frozenset[str] = frozenset()) -> Int8Plan | None:
     """How bytes are multiplied; None for other elements, and where the CPU cannot."""
     if sides.kind != "i32":
         return None
@@ -293,7 +293,7 @@ def int8_of(sides: Operands, tile: Tile, constants: frozenset[str] = frozenset()
     return plan_int8(sides, tile, constants)
 
 
-def _small_m(sides: Operands, tile: Tile) -> tuple[Section, int]:
+def _small_m(sides: Operands, tile: MicroTile) -> tuple[Section, int]:
     """The section of a right factor that is read once, and how it is read."""
     import_alone("anydml.engines.cpu.gemm.small_m")
     from anydml.engines.cpu.gemm.small_m import plan_small_m
@@ -339,7 +339,7 @@ def _is_across(sides: Operands) -> bool:
 
 def plan_tiles(
     sides: Operands,
-    tile: Tile,
+    tile: MicroTile,
     panels: Panels | None = None,
     ahead: Panels | None = None,
     known: tuple[Int8Plan, Panels] | None = None,
@@ -435,7 +435,7 @@ def plan_tiles(
     return KernelProgram(get_macrokernel(), record, number, size_of(sides), layouts)
 
 
-def _is_apart(sides: Operands, tile: Tile, packing: Packing, mode: int) -> bool:
+def _is_apart(sides: Operands, tile: MicroTile, packing: Packing, mode: int) -> bool:
     """Whether tiles read rows as they lie: FLOAT32, not as few as panels are taken beside each other for."""
     of = figures().gemm
     is_whole = mode == AS_IT_LIES and packing.kind == tile.kind == "f32" and tile.rows * tile.vectors >= of.sums_at_once
@@ -444,7 +444,7 @@ def _is_apart(sides: Operands, tile: Tile, packing: Packing, mode: int) -> bool:
 
 
 def _tiles(
-    sides: Operands, tile: Tile, tail: int, beside: int, epilogue: Epilogue | None, *, is_all: bool
+    sides: Operands, tile: MicroTile, tail: int, beside: int, epilogue: Epilogue | None, *, is_all: bool
 ) -> dict[str, int]:
     """The tiles' kernels by their words: whole ones, narrow, low and small ones; as many that end, and those beside."""
     columns = tile.vectors * tile.lanes

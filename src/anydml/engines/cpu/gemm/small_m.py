@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from anydml.engines.cpu.codegen.function import Value
-    from anydml.engines.cpu.gemm.blocking import Tile
+    from anydml.engines.cpu.gemm.blocking import MicroTile
     from anydml.engines.cpu.gemm.operands import Operands
     from anydml.engines.cpu.gemm.work_item import Section
     from anydml.ir.expressions import Expr
@@ -350,7 +350,7 @@ class Dots(Reader):
 # Planned
 
 
-def plan_small_m(sides: Operands, tile: Tile, *, is_cut: bool) -> tuple[Section, int]:
+def plan_small_m(sides: Operands, tile: MicroTile, *, is_cut: bool) -> tuple[Section, int]:
     """The section of a right factor that is read once, and how it is; whether a unit has some of the columns."""
     nodes = list(walk(sides.right))
     leaves = tuple(node for node in nodes if node.op in ("load", "coordinate"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.engines.common.threads import get_num_threads
-from anydml.engines.cpu.families import Threads, figures
+from anydml.engines.cpu.families import ThreadsFigures, figures
 from anydml.engines.cpu.launch.record import BYTES_HEAD, HEADER
 from anydml.engines.cpu.threads import pool, team
 from anydml.engines.cpu.threads.scratch import PAGE, get_scratch, workspace
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from anydml.engines.cpu.kernel import Kernel
 
 
-SMALL = 2 * Threads.part
+SMALL = 2 * ThreadsFigures.part
 """Bytes below which work stays on the caller's thread."""
 LONG = 2**31
 """Bytes of one thread's work for which Ctrl-C does not wait: 0.2 s, and a second where each element takes long."""

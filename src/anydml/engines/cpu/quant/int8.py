@@ -23,7 +23,7 @@ from anydml.ir.contraction import byte_less_zero
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.codegen.function import Value
-    from anydml.engines.cpu.gemm.blocking import Tile
+    from anydml.engines.cpu.gemm.blocking import MicroTile
     from anydml.engines.cpu.gemm.operands import Operands
     from anydml.engines.cpu.gemm.work_item import Section
     from anydml.engines.cpu.kernel import Kernel
@@ -403,7 +403,7 @@ def _is_none(zero: Expr) -> bool:
     return zero.op == "const" and not zero.value
 
 
-def plan_int8(sides: Operands, tile: Tile, constants: frozenset[str] = frozenset()) -> Int8Plan | None:
+def plan_int8(sides: Operands, tile: MicroTile, constants: frozenset[str] = frozenset()) -> Int8Plan | None:
     """How bytes less their zero points are multiplied by fours; None where they are not, or cannot be."""
     found = [byte_less_zero(value) for value in (sides.left, sides.right)]
     if sides.kind != "i32" or None in found or not multiplies_bytes(tile.lanes):

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 # gave.
 
 
-class Shape(NamedTuple):
+class RowShape(NamedTuple):
     """The parameters of a row, beside its tree."""
 
     leaves: tuple[Expr, ...]
@@ -79,7 +79,7 @@ class Shape(NamedTuple):
     """Whether whole vectors begin where one of the target is aligned, of a row that has one target."""
 
 
-def make_map(values: Sequence[Expr], shape: Shape) -> str:
+def make_map(values: Sequence[Expr], shape: RowShape) -> str:
     """The text of a map's row, with a value for each target."""
     return _Row(values, shape).write()
 
@@ -126,7 +126,7 @@ its beginning ahead of aligned ones."""
 class _Row:
     """A row in the making."""
 
-    def __init__(self, values: Sequence[Expr], shape: Shape) -> None:
+    def __init__(self, values: Sequence[Expr], shape: RowShape) -> None:
         self.values, self.shape, self.lanes = values, shape, shape.lanes
         self.f = Function("kernel", "w:ptr places:ptr n")
         self.words, self.places, self.n = self.f.args
@@ -444,7 +444,7 @@ def plan_map(primitive: Map) -> KernelProgram | None:
     is_run = len(targets) == 1 and steps[-1] == 1
     stream = is_run and is_streamed(count * widths[-1], loops.count * widths[-1])
     aligns = is_run and not stream and 0 < of.aligned_from <= count * widths[-1]
-    shape = Shape(leaves, rows, lanes, stream, woven=woven, soon=bool(soon), aligns=aligns)
+    shape = RowShape(leaves, rows, lanes, stream, woven=woven, soon=bool(soon), aligns=aligns)
     if outer and len(views) < VIEWS and _comes_from_far(shape, sources):
         # The number of a row is one view more, by which those ahead are known to be there.
         first = len(leaves)
@@ -497,7 +497,7 @@ def _soon(loops: Loops, targets: Sequence[View], letters: str, woven: int) -> li
     return [of.fetched_written if is_long else row[-2] * width for row, width in pairs]
 
 
-def _comes_from_far(shape: Shape, sources: Sequence[View | None]) -> bool:
+def _comes_from_far(shape: RowShape, sources: Sequence[View | None]) -> bool:
     """Whether rows are fetched from more than the cache holds."""
     leaves = zip(shape.leaves, shape.rows, sources, strict=False)
     found = [source for leaf, row, source in leaves if leaf.op == "fetch" and row == "p" and source is not None]
@@ -580,7 +580,7 @@ def word_of(node: Expr) -> int:
     return int.from_bytes(bits, "little", signed=True)
 
 
-def row_kernel(values: Sequence[Expr], shape: Shape) -> Kernel:
+def row_kernel(values: Sequence[Expr], shape: RowShape) -> Kernel:
     """The kernel that computes a row, with a value for each target."""
     marks = f"{shape.stream} {shape.ahead} {shape.woven} {shape.soon} {shape.aligns}"
     key = f"{digest(*values)} {shape.rows} {shape.lanes} {marks}"

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # The reads of a reduce, each load, coordinate and fetch a view: how all are walked, and which way vectors lie.
 
 
-class Walk(NamedTuple):
+class ReduceWalk(NamedTuple):
     """The walk over the rows, and within a row."""
 
     kept: Loops
@@ -55,7 +55,7 @@ class Reads(NamedTuple):
     leaves: tuple[Expr, ...]
     views: tuple[View | None, ...]
     """Of each leaf; None for a coordinate."""
-    walk: Walk
+    walk: ReduceWalk
     is_across: bool
     """Whether vectors lie across the rows."""
 
@@ -114,7 +114,7 @@ def _view(primitive: Reduce, fetched: Fetched, leaf: Expr) -> View | None:
     return None if leaf.op == "coordinate" else primitive.sources[int(fetched.starts.get(leaf, leaf).value)]
 
 
-def _walk(primitive: Reduce, fetched: Fetched, leaves: tuple[Expr, ...], views: tuple[View | None, ...]) -> Walk:
+def _walk(primitive: Reduce, fetched: Fetched, leaves: tuple[Expr, ...], views: tuple[View | None, ...]) -> ReduceWalk:
     """Both walks, turned and ordered for the memory; a coordinate's elements lie one on for each step."""
     targets, rank = primitive.targets, len(primitive.sizes)
     offsets = [0 if view is None else view.offset for view in (*views, *targets)]
@@ -123,7 +123,7 @@ def _walk(primitive: Reduce, fetched: Fetched, leaves: tuple[Expr, ...], views: 
     loops = _turn(Loops(primitive.sizes, strides, tuple(offsets)), is_memory)
     split = rank - primitive.depth
     widths = tuple(1 if view is None else view.data_type.size_in_bytes for view in (*views, *targets))
-    return Walk(_ordered(loops.pick(range(split))), _ordered(loops.pick(range(split, rank))), widths)
+    return ReduceWalk(_ordered(loops.pick(range(split))), _ordered(loops.pick(range(split, rank))), widths)
 
 
 def _strides(
@@ -164,7 +164,7 @@ def _turn(loops: Loops, is_memory: list[bool]) -> Loops:
     return Loops(loops.sizes, strides, offsets)
 
 
-def _is_across(walk_: Walk, nodes: list[Expr]) -> bool:
+def _is_across(walk_: ReduceWalk, nodes: list[Expr]) -> bool:
     """Whether vectors lie across the rows."""
     kept, folded, _ = walk_
     lanes = figures().rows.vector_bytes // max(map(width_of, nodes))
@@ -378,7 +378,7 @@ def _is_float(node: Expr) -> bool:
     return node.type is not None and node.type.is_float
 
 
-def _streams(walk_: Walk, letters: str) -> bool:
+def _streams(walk_: ReduceWalk, letters: str) -> bool:
     """Whether the target is written past the cache."""
     kept, folded, widths = walk_
     size = kept.count * folded.count * widths[-1]

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.core.enums import DataType
 from anydml.engines.common.routes import Route, note
 from anydml.engines.common.tiles import alignment_of, ceil_power, over, step_of
-from anydml.engines.cuda.attention.attention_kernel import Attention
+from anydml.engines.cuda.attention.attention_kernel import AttentionConstants
 from anydml.engines.cuda.codegen.expressions import Emitted, TritonLines, bounded, load_text
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, KernelProgram, bases_of, kind_of
-from anydml.engines.cuda.rows.reduce_kernel import Line
+from anydml.engines.cuda.rows.reduce_kernel import RowSteps
 from anydml.ir.expressions import load
 from anydml.ir.loops import Loops, simplify
 from anydml.ir.numerics import expand
@@ -182,7 +182,7 @@ LONG = 256
 """Keys of one query from which on more are taken at once, where there are fewer queries than multiprocessors."""
 
 
-class Shape(NamedTuple):
+class AttentionTile(NamedTuple):
     """How an attention is cut: the queries of a program, the keys that it takes at once, and what it takes for that."""
 
     rows: int
@@ -201,7 +201,7 @@ def takes_attend(primitive: Attend) -> bool:
     return len(kinds) == 1 and is_plain and is_large and min(primitive.depths) > 0 and max(primitive.depths) <= most
 
 
-def shape_of(primitive: Attend, multiprocessors: int) -> Shape:
+def tile_of(primitive: Attend, multiprocessors: int) -> AttentionTile:
     """The cut for a type and a size, as measured on a H200.
 
     32 heads of 2048 x 128 in FLOAT16 take 153 us with 128 queries at once and 160 with 64, where PyTorch takes 204 by
@@ -211,22 +211,24 @@ def shape_of(primitive: Attend, multiprocessors: int) -> Shape:
     quicker where not every multiprocessor has a head: 8.5 us of 12 with 1001 keys, and 9.4 with 64 at once.
     """
     if IS_INTERPRETED:
-        return Shape(1 if primitive.scores[-2] == 1 else 16, 16, 1, 1)
+        return AttentionTile(1 if primitive.scores[-2] == 1 else 16, 16, 1, 1)
     *batch, queries, keys = primitive.scores
     if queries == 1:
         is_long = math.prod(batch) < multiprocessors and keys > LONG
-        return Shape(1, 128, 8, 3) if is_long else Shape(1, 64, 4, 3)
+        return AttentionTile(1, 128, 8, 3) if is_long else AttentionTile(1, 64, 4, 3)
     width = max(map(ceil_power, primitive.depths))
     is_many = math.prod(batch) * -(-queries // 128) >= multiprocessors
     if primitive.target.data_type is DataType.FLOAT32:
-        return Shape(128, 64, 8, 1) if width > 64 else Shape(128, 32, 8, 2) if is_many else Shape(32, 64, 4, 2)
+        if width > 64:
+            return AttentionTile(128, 64, 8, 1)
+        return AttentionTile(128, 32, 8, 2) if is_many else AttentionTile(32, 64, 4, 2)
     if width > 128:
-        return Shape(128, 64, 8, 2)
+        return AttentionTile(128, 64, 8, 2)
     if is_many and primitive.limit is None:
-        return Shape(128, 64, 8, 3)
+        return AttentionTile(128, 64, 8, 3)
     # With a mask beside the product, 64 x 128 scores have 472 bytes a thread in memory that registers have no room for.
     is_wide = is_many or width > 64 or bool(primitive.beside)
-    return Shape(64, 64, 4, 3) if is_wide else Shape(64, 128, 4, 3)
+    return AttentionTile(64, 64, 4, 3) if is_wide else AttentionTile(64, 128, 4, 3)
 
 
 class AttendProgram(KernelProgram):
@@ -255,9 +257,9 @@ class AttendProgram(KernelProgram):
             own = steps or (0,)
             align = 1 if view is None else alignment_of((*own, *(step for step in pair if step_of(step) == 2)))
             numbers += [over(pair, align), over(own[::-1], align)]
-            lines.append(Line(step_of(pair[0]), step_of(pair[1]), align))
-        shape = shape_of(primitive, figures.multiprocessors)
-        note(Route(f"tiles of {shape.rows} x {shape.keys}", shape_of))
+            lines.append(RowSteps(step_of(pair[0]), step_of(pair[1]), align))
+        shape = tile_of(primitive, figures.multiprocessors)
+        note(Route(f"tiles of {shape.rows} x {shape.keys}", tile_of))
         has_rest = primitive.limit is not None or primitive.scores[-1] % shape.keys != 0
         is_alone = primitive.scores[-2] == 1
 
@@ -268,7 +270,7 @@ class AttendProgram(KernelProgram):
         sizes = (*primitive.scores[-2:], *primitive.depths)
         cuts = (shape.rows, shape.keys, *(max(ceil_power(size), SMALLEST) for size in primitive.depths))
         fit = list(zip(sizes, cuts, strict=True))
-        tile = Attention(
+        tile = AttentionConstants(
             rows=shape.rows,
             keys=shape.keys,
             size=cuts[2],

@@ -12,7 +12,7 @@ from anydml.engines.cuda.rows.tiles_kernel import far, known
 LOG2E = tl.constexpr(1.4426950408889634)
 
 
-class Attention(NamedTuple):
+class AttentionConstants(NamedTuple):
     """The compiler's knowledge of an attention."""
 
     rows: int

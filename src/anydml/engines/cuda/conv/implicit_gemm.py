@@ -21,8 +21,8 @@ from anydml.engines.cuda.codegen.expressions import (
     split,
     weighted,
 )
-from anydml.engines.cuda.conv.implicit_gemm_kernel import Window
-from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Block, Kernel, bases_of, kind_of
+from anydml.engines.cuda.conv.implicit_gemm_kernel import WindowConstants
+from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, BlockDescriptor, Kernel, bases_of, kind_of
 from anydml.engines.cuda.prepared import Prepared
 from anydml.engines.cuda.schedules import MOST_TAPS
 from anydml.ir.expressions import Expr, const, coordinate
@@ -129,7 +129,7 @@ def _roomy(walk: WindowWalk, of: Walked, order: Sequence[int], name: str, width:
 # How convolutions are cut into tiles: what did best on a H200.
 
 
-class Shape(NamedTuple):
+class ImplicitGemmTile(NamedTuple):
     """A tile's places, channels and terms, and what of a multiprocessor it takes."""
 
     rows: int
@@ -154,35 +154,35 @@ class Shape(NamedTuple):
 
 
 HALF = (
-    Shape(64, 128, 128, 8, 3, 15.5, 1.35, has_blocks=True, beside=32),
-    Shape(128, 128, 128, 8, 3, 19.1, 1.0, has_blocks=True),
-    Shape(128, 128, 64, 8, 3, 21.0, 0.7, has_blocks=True),
-    Shape(128, 64, 64, 4, 3, 13.0, 0.92),
-    Shape(64, 64, 64, 4, 4, 8.8, 0.73),
-    Shape(64, 64, 128, 4, 4, 8.4, 1.17),
-    Shape(64, 32, 128, 4, 4, 7.6, 0.8),
-    Shape(16, 64, 128, 4, 4, 7.3, 0.8, has_blocks=True),
+    ImplicitGemmTile(64, 128, 128, 8, 3, 15.5, 1.35, has_blocks=True, beside=32),
+    ImplicitGemmTile(128, 128, 128, 8, 3, 19.1, 1.0, has_blocks=True),
+    ImplicitGemmTile(128, 128, 64, 8, 3, 21.0, 0.7, has_blocks=True),
+    ImplicitGemmTile(128, 64, 64, 4, 3, 13.0, 0.92),
+    ImplicitGemmTile(64, 64, 64, 4, 4, 8.8, 0.73),
+    ImplicitGemmTile(64, 64, 128, 4, 4, 8.4, 1.17),
+    ImplicitGemmTile(64, 32, 128, 4, 4, 7.6, 0.8),
+    ImplicitGemmTile(16, 64, 128, 4, 4, 7.3, 0.8, has_blocks=True),
 )
 """32 pictures of 64 channels, 56 x 56, by 3 x 3 taps: 25.2 us with 4 warps, 27.0 with 8; cuDNN 25.6. Of 256 channels,
 14 x 14: 18.8 us in tiles of 96 places, of which there are 132, and 20.6 in those of 128; cuDNN 17.0. The latter by 64
 terms at once take 1.4 us more, and without blocks 0.8; 128 channels of 28 x 28 first take 27.0 in two rounds of the
 former, and 25.0 otherwise."""
 SINGLE = (
-    Shape(128, 64, 32, 4, 3, 113.0, 0.78, "tf32x3"),
-    Shape(64, 64, 32, 4, 4, 70.0, 0.56, "tf32x3"),
-    Shape(64, 32, 32, 4, 4, 47.8, 0.6, "tf32x3"),
-    Shape(16, 64, 32, 4, 4, 33.6, 0.65, "tf32x3"),
+    ImplicitGemmTile(128, 64, 32, 4, 3, 113.0, 0.78, "tf32x3"),
+    ImplicitGemmTile(64, 64, 32, 4, 4, 70.0, 0.56, "tf32x3"),
+    ImplicitGemmTile(64, 32, 32, 4, 4, 47.8, 0.6, "tf32x3"),
+    ImplicitGemmTile(16, 64, 32, 4, 4, 33.6, 0.65, "tf32x3"),
 )
 """The same in FLOAT32: 105 us, with 128 columns at once 142; cuDNN 239."""
-TINY = Shape(16, 16, 16, 1, 1)
+TINY = ImplicitGemmTile(16, 16, 16, 1, 1)
 """The shape for the interpreter."""
 K_STEP = 16
 """Terms at once: what the hardware multiplies."""
 
 
-def shape_of(
+def tile_of(
     rows: int, columns: int, terms: int, groups: int, kind: DataType, figures: Figures, *, has_parts: bool
-) -> Shape:
+) -> ImplicitGemmTile:
     """The cut that takes the least time, as far as whole rounds of tiles over all multiprocessors tell.
 
     `terms` are those of a tap, or all where they are walked together. With `has_parts` tiles may have places beside,
@@ -193,7 +193,7 @@ def shape_of(
         beside = TINY.rows if is_half and has_parts and terms % TINY.depth == 0 else 0
         return TINY._replace(precision="ieee" if is_half else "tf32x3", beside=beside)
 
-    def time(shape: Shape) -> float:
+    def time(shape: ImplicitGemmTile) -> float:
         tiles = -(-rows // shape.high) * -(-columns // shape.columns) * groups
         rounds = -(-tiles // figures.multiprocessors)
         depth = _depth(shape, terms)
@@ -205,7 +205,7 @@ def shape_of(
     return best._replace(depth=_depth(best, terms))
 
 
-def _depth(shape: Shape, terms: int) -> int:
+def _depth(shape: ImplicitGemmTile, terms: int) -> int:
     """The terms at once, where there are few."""
     depth = shape.depth
     while depth > K_STEP and terms <= depth // 2:
@@ -517,7 +517,7 @@ class WindowProgram(Prepared):
         primitive = replace(primitive, value=_bounded(primitive.value, walk.found.fold))
         walk, laid_out = lay_out(walk)
         kernel, bases = _kernel(primitive, walk, figures, has_blocks=True)
-        is_read_so = any(isinstance(pointer, Block) for pointer in kernel.pointers)
+        is_read_so = any(isinstance(pointer, BlockDescriptor) for pointer in kernel.pointers)
         otherwise = (lambda: _kernel(primitive, walk, figures)[0]) if is_read_so else None
         return cls.of(kernel, bases, laid_out, primitive.sources, constants, otherwise)
 
@@ -546,7 +546,7 @@ def _bounded(value: Expr, fold: Expr) -> Expr:
     return made[value]
 
 
-def _block(walk: WindowWalk, shape: Shape, figures: Figures) -> Block | None:
+def _block(walk: WindowWalk, shape: ImplicitGemmTile, figures: Figures) -> BlockDescriptor | None:
     """The right factor as lines of terms, of which the hardware reads blocks by itself; None where it is none."""
     right, width = walk.right, walk.kind.size_in_bytes
     _, columns, terms = walk.shape
@@ -562,7 +562,7 @@ def _block(walk: WindowWalk, shape: Shape, figures: Figures) -> Block | None:
     if stride < terms or stride * width % ALIGNMENT or apart % stride or apart < 0:
         return None
     lines = apart // stride * (walk.groups - 1) + columns
-    return Block(kind_of(walk.kind), (lines, terms), stride, (shape.columns, shape.depth))
+    return BlockDescriptor(kind_of(walk.kind), (lines, terms), stride, (shape.columns, shape.depth))
 
 
 def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures, *, has_blocks: bool = False) -> tuple[Kernel, Bases]:
@@ -577,9 +577,9 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures, *, has_blocks
     loads = [node for node in walk_nodes(primitive.value, known=(found.fold,)) if node.op == "load"]
     common = rows, columns, terms if is_few else channels, walk.groups, walk.kind, figures
     # ResNet-50 with a batch of 32, whose sums have biases added, took 1.35 ms with parts and 1.33 without on a H200.
-    shape = shape_of(*common, has_parts=not is_few and not loads)
+    shape = tile_of(*common, has_parts=not is_few and not loads)
     if shape.beside and not IS_INTERPRETED and (not has_blocks or _block(walk, shape, figures) is None):
-        shape = shape_of(*common, has_parts=False)
+        shape = tile_of(*common, has_parts=False)
     target = primitive.target
     is_turned = column is not None and abs(target.strides[column]) != 1 and abs(target.strides[walk.rows[0]]) == 1
     ranks = Ranks(len(walk.rows), len(walk.taps), len(limits))
@@ -587,7 +587,7 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures, *, has_blocks
     views = [primitive.sources[int(node.value)] for node in loads]
     lines = [_line(view, walk) for view in (*views, target)]
     block = _block(walk, shape, figures) if has_blocks and shape.has_blocks and not is_few else None
-    note(Route(f"tiles of {shape.high} x {shape.columns} x {shape.depth}", shape_of))
+    note(Route(f"tiles of {shape.high} x {shape.columns} x {shape.depth}", tile_of))
     made = emit_window(
         primitive.value, found.fold, way, ranks, names, lines, is_turned, block is not None, shape.beside > 0
     )
@@ -626,7 +626,7 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures, *, has_blocks
             (axis.first, axis.steps.get(inner, 0), axis.size),
         ]
     blocks = -(-channels // shape.depth)
-    tile = Window(
+    tile = WindowConstants(
         rows=shape.rows, columns=shape.columns, depth=shape.depth, blocks=blocks,
         taps=tuple(sizes[k] for k in walk.taps), precision=shape.precision, aligns=tuple(aligns), steps=tuple(steps),
         inner=right_inner, align=alignment_of((channels,)), wide=min(alignment_of((columns,)), shape.columns),
@@ -645,7 +645,7 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures, *, has_blocks
         *bounds, *numbers, *made.numbers,
     )  # fmt: skip
     programs = high * -(-columns // shape.columns) * walk.groups
-    pointers: list[str | Block] = [kind_of(walk.kind), block or kind_of(walk.kind)]
+    pointers: list[str | BlockDescriptor] = [kind_of(walk.kind), block or kind_of(walk.kind)]
     pointers += [kind_of(view.data_type) for view in (*views, target)]
     kernel = Kernel(
         made.function, tuple(pointers), fixed, {"TILE": tile}, programs, shape.warps, figures, fuses=False,

@@ -1,5 +1,5 @@
 """Implicit GEMM's shared Triton functions: which tile a program has, and offsets as the compiler vectorises them; and
-`Taps`, what the compiler knows of stencils and resampling.
+`StencilConstants`, what the compiler knows of stencils and resampling.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 
-class Window(NamedTuple):
+class WindowConstants(NamedTuple):
     """The compiler's knowledge of a convolution."""
 
     rows: int
@@ -45,7 +45,7 @@ class Window(NamedTuple):
     """Places beside those, which have sums of their own: numbers of places that are no power of two."""
 
 
-class Taps(NamedTuple):
+class StencilConstants(NamedTuple):
     """The compiler's knowledge of folds over small windows."""
 
     rows: int

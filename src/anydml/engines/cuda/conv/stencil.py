@@ -20,7 +20,7 @@ from anydml.engines.cuda.codegen.expressions import (
     split,
     weighted,
 )
-from anydml.engines.cuda.conv.implicit_gemm_kernel import Taps
+from anydml.engines.cuda.conv.implicit_gemm_kernel import StencilConstants
 from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Kernel, bases_of, kind_of
 from anydml.engines.cuda.prepared import Prepared
 from anydml.ir.expressions import FOLDS, Expr
@@ -625,7 +625,7 @@ def _kernel(
     down, across = _tile(count, width, group, has_weights=has_weights)
     reaches = [leaf.reach for leaf in leaves.values()]
     reaches += [sum(abs(s) * n for s, n in zip(target.strides, target.sizes, strict=True)) for target in targets]
-    tile = Taps(
+    tile = StencilConstants(
         down, across, tuple(aligns), tuple(steps),
         1 if is_apart else min(alignment_of((width,)), across), max(reaches) >= 2**31,
     )  # fmt: skip

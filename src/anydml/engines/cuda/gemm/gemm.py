@@ -13,9 +13,9 @@ from anydml.engines.common.program import Program
 from anydml.engines.common.routes import Route, always, choose, note
 from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, over, step_of
 from anydml.engines.cuda.codegen.expressions import TRITON, Emitted, TritonLines, bounded, load_text
-from anydml.engines.cuda.gemm.gemm_kernel import Product
-from anydml.engines.cuda.launch import HOPPER, IS_INTERPRETED, Block, Kernel, kind_of
-from anydml.engines.cuda.rows.reduce_kernel import Line
+from anydml.engines.cuda.gemm.gemm_kernel import GemmConstants
+from anydml.engines.cuda.launch import HOPPER, IS_INTERPRETED, BlockDescriptor, Kernel, kind_of
+from anydml.engines.cuda.rows.reduce_kernel import RowSteps
 from anydml.ir.contraction import AROUND, Parts, match_contraction, matrices_of
 from anydml.ir.epilogue import fetches_beside
 from anydml.ir.expressions import Expr, coordinate, load
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # How products of matrices are cut into tiles: what did best on a H200.
 
 
-class Shape(NamedTuple):
+class GemmTile(NamedTuple):
     """How a product is cut: a tile's rows, columns and terms, and what of a multiprocessor it takes."""
 
     rows: int
@@ -66,13 +66,13 @@ class Shape(NamedTuple):
 
 
 HALF = (
-    Shape(128, 256, 64, 8, 3, start=400),
-    Shape(128, 128, 64, 4, 3, 0.95, start=320, several=2, alone=0.6),
-    Shape(64, 128, 64, 4, 3, 0.91, more=64, start=350, several=2, alone=0.74, crowd=0.85),
-    Shape(64, 128, 32, 4, 4, 0.82, more=64, start=200, several=3, alone=0.7, crowd=0.82),
-    Shape(64, 128, 128, 4, 4, 0.8, start=530),
-    Shape(64, 64, 128, 4, 4, 0.65, start=530),
-    Shape(64, 32, 128, 4, 5, 0.4, start=530),
+    GemmTile(128, 256, 64, 8, 3, start=400),
+    GemmTile(128, 128, 64, 4, 3, 0.95, start=320, several=2, alone=0.6),
+    GemmTile(64, 128, 64, 4, 3, 0.91, more=64, start=350, several=2, alone=0.74, crowd=0.85),
+    GemmTile(64, 128, 32, 4, 4, 0.82, more=64, start=200, several=3, alone=0.7, crowd=0.82),
+    GemmTile(64, 128, 128, 4, 4, 0.8, start=530),
+    GemmTile(64, 64, 128, 4, 4, 0.65, start=530),
+    GemmTile(64, 32, 128, 4, 5, 0.4, start=530),
 )
 """1.02, 0.98, 1.04 and 1.02 of cuBLAS at 1024^3, 2048^3, 4096^3 and 8192^3.
 
@@ -82,29 +82,29 @@ in tiles of 128, and cuBLAS 16.9. 4096 rows by 3072 columns take 33.6 us in tile
 in those of 192, and cuBLAS 32.2.
 """
 TALL_HALF = (
-    Shape(256, 128, 64, 8, 4),
-    Shape(128, 128, 64, 4, 3, 0.98),
-    Shape(64, 128, 128, 4, 4, 0.85),
-    Shape(64, 64, 128, 4, 4, 0.65),
-    Shape(64, 32, 128, 4, 5, 0.4),
+    GemmTile(256, 128, 64, 8, 4),
+    GemmTile(128, 128, 64, 4, 3, 0.98),
+    GemmTile(64, 128, 128, 4, 4, 0.85),
+    GemmTile(64, 64, 128, 4, 4, 0.65),
+    GemmTile(64, 32, 128, 4, 5, 0.4),
 )
 """Where neighbours in the right matrix are of one column: 0.95 to 0.98 of cuBLAS from 2048^3 to 8192^3, and at 4096^3
 0.76 with 256 columns."""
 SINGLE = (
-    Shape(128, 64, 32, 4, 4, 1.0, "tf32x3"),
-    Shape(64, 64, 64, 4, 3, 1.01, "tf32x3"),
-    Shape(64, 32, 64, 4, 3, 0.76, "tf32x3"),
-    Shape(16, 64, 64, 4, 4, 0.47, "tf32x3"),
+    GemmTile(128, 64, 32, 4, 4, 1.0, "tf32x3"),
+    GemmTile(64, 64, 64, 4, 3, 1.01, "tf32x3"),
+    GemmTile(64, 32, 64, 4, 3, 0.76, "tf32x3"),
+    GemmTile(16, 64, 64, 4, 4, 0.47, "tf32x3"),
 )
 """The small ones are for 128 rows, as of a sentence: 128 by 768 by 768 takes 11 us, and in tiles of 64 x 64 20 us."""
-WHOLE = (Shape(128, 128, 128, 8, 3), Shape(64, 64, 64, 4, 4, 0.7))
+WHOLE = (GemmTile(128, 128, 128, 8, 3), GemmTile(64, 64, 64, 4, 4, 0.7))
 COMPUTED = (
-    Shape(128, 64, 32, 4, 3, 1.0, "tf32x3"),
-    Shape(64, 64, 32, 4, 3, 0.8, "tf32x3"),
-    Shape(32, 32, 32, 4, 3, 0.5, "tf32x3"),
+    GemmTile(128, 64, 32, 4, 3, 1.0, "tf32x3"),
+    GemmTile(64, 64, 32, 4, 3, 0.8, "tf32x3"),
+    GemmTile(32, 32, 32, 4, 3, 0.5, "tf32x3"),
 )
 """Of factors that are computed."""
-SHAPES: dict[DataType | None, tuple[Shape, ...]] = {
+SHAPES: dict[DataType | None, tuple[GemmTile, ...]] = {
     DataType.FLOAT16: HALF,
     DataType.FLOAT32: SINGLE,
     DataType.INT8: WHOLE,
@@ -113,23 +113,23 @@ SKINNY = 16
 """Rows up to which the time is that of reading the right matrix."""
 FEW = 4
 """Rows of FLOAT32 up to which threads multiply one by one; half as many of FLOAT16, where the right matrix is tall."""
-TINY = Shape(16, 16, 16, 1, 1)
+TINY = GemmTile(16, 16, 16, 1, 1)
 """The shape for the interpreter."""
 
 
-def _lines(rows: int, *, is_tall: bool) -> Shape:
+def _lines(rows: int, *, is_tall: bool) -> GemmTile:
     """1 row by 4096^2: 0.88 of copy speed in FLOAT16 and 1.00 in FLOAT32 where the right matrix is tall, else 0.99."""
     if IS_INTERPRETED:
-        return Shape(rows, 4, 16, 1, 1)
+        return GemmTile(rows, 4, 16, 1, 1)
     if is_tall:
-        return Shape(rows, 8, 256, 2 if rows < FEW else 4, 4)
-    return Shape(rows, 32, 256, 8, 3) if rows == 1 else Shape(rows, 16, 512, 8, 1)
+        return GemmTile(rows, 8, 256, 2 if rows < FEW else 4, 4)
+    return GemmTile(rows, 32, 256, 8, 3) if rows == 1 else GemmTile(rows, 16, 512, 8, 1)
 
 
-def shape_of(
+def tile_of(
     sizes: tuple[int, int, int], matrices: int, kind: DataType | None, figures: Figures, *, is_tall: bool,
     has_parts: bool = True,
-) -> Shape:  # fmt: skip
+) -> GemmTile:  # fmt: skip
     """The cut that takes the least time, as far as whole rounds of tiles over all multiprocessors tell.
 
     `kind` is that of the matrices; None where factors are computed. `is_tall` where neighbours in the right one are of
@@ -144,10 +144,10 @@ def shape_of(
         return TINY._replace(precision=precision, more=TINY.columns if has_more else 0)
     if rows <= SKINNY:  # 1 to 16 by 4096^2 of FLOAT16: 0.84 to 0.89 of copy speed; 16 rows in 2 warps 0.76
         is_half = kind is DataType.FLOAT16
-        return Shape(16, 32, 128, 2 if is_half and rows == 1 else 4, 7 if is_half else 4, 1.0, precision)
+        return GemmTile(16, 32, 128, 2 if is_half and rows == 1 else 4, 7 if is_half else 4, 1.0, precision)
     shapes = TALL_HALF if is_tall and kind is DataType.FLOAT16 else SHAPES.get(kind, COMPUTED)
 
-    def time(shape: Shape) -> float:
+    def time(shape: GemmTile) -> float:
         high, wide, _ = shape.cuts
         tiles = -(-rows // high) * -(-columns // wide) * matrices
         whole, rest = divmod(-(-tiles // figures.multiprocessors), shape.several)
@@ -337,7 +337,7 @@ class ProductProgram(Program):
     value: Expr
     found: Contraction
     matrices: Matrices
-    shape: Shape
+    shape: GemmTile
     is_computed: bool
     is_tall: bool
     """Whether neighbours in the right matrix are of one column."""
@@ -370,17 +370,17 @@ class ProductProgram(Program):
             return None
         is_tall = abs(matrices.strides(len(matrices.parts.left))["term"]) == 1
         sizes, count = matrices.shape, matrices.batch.count
-        shape = shape_of(sizes, count, kind, figures, is_tall=is_tall)
+        shape = tile_of(sizes, count, kind, figures, is_tall=is_tall)
         program = cls(primitive.value, found, matrices, shape, kind is None, is_tall, figures)
         if shape.more and program.way() == "pointers" and not IS_INTERPRETED:  # which would read the left one twice
-            program = replace(program, shape=shape_of(sizes, count, kind, figures, is_tall=is_tall, has_parts=False))
+            program = replace(program, shape=tile_of(sizes, count, kind, figures, is_tall=is_tall, has_parts=False))
         laid_out = _laid_out(primitive, found, constants) if is_large and program.way() == "pointers" else None
         if laid_out is not None:
             made, copy = laid_out
             dense = cls.plan(made, figures)
             return None if dense is None else replace(dense, layouts={copy.target.tensor: copy})
         choose(WAYS, program)
-        note(Route(f"tiles of {' x '.join(map(str, program.shape.cuts))}", shape_of))
+        note(Route(f"tiles of {' x '.join(map(str, program.shape.cuts))}", tile_of))
         program.kernel(program.way()).prepare()
         return program
 
@@ -430,13 +430,13 @@ class ProductProgram(Program):
             pair, batch = found.pair(view), found.batch.strides[view] or (0,)
             align = alignment_of((*batch, *(step for step in pair if step_of(step) == 2))) if is_memory else 1
             numbers += [over(pair, align), over(batch[::-1], align)]
-            lines.append(Line(step_of(pair[0]), step_of(pair[1]), align))
-        pointers: list[str | Block] = [kind_of(view.data_type) for view in found.sources]
+            lines.append(RowSteps(step_of(pair[0]), step_of(pair[1]), align))
+        pointers: list[str | BlockDescriptor] = [kind_of(view.data_type) for view in found.sources]
         if way == "blocks":
             pointers[:2] = self._block(0, shape.rows), self._block(1, shape.columns)
             pointers += [self._block(1, shape.more)] if shape.more else []
         cuts = list(zip(found.shape, shape.cuts, strict=True))
-        tile = Product(
+        tile = GemmConstants(
             rows=shape.rows,
             columns=shape.columns,
             depth=shape.depth,
@@ -462,7 +462,7 @@ class ProductProgram(Program):
             fuses=False, stages=1 if way == "lines" else shape.stages,
         )  # fmt: skip
 
-    def _block(self, view: int, cut: int) -> Block:
+    def _block(self, view: int, cut: int) -> BlockDescriptor:
         way = self.lines(view)
         assert way is not None  # noqa: S101 - for type checkers: it has blocks
         is_along, stride, apart = way
@@ -470,7 +470,7 @@ class ProductProgram(Program):
         first = (self.matrices.batch.count - 1) * apart
         sizes = (first + lines, terms) if is_along else (first + terms, lines)
         block = (cut, self.shape.depth) if is_along else (self.shape.depth, cut)
-        return Block(kind_of(self.matrices.sources[view].data_type), sizes, stride, block)
+        return BlockDescriptor(kind_of(self.matrices.sources[view].data_type), sizes, stride, block)
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in; blocks are read by descriptor where both matrices begin at 16 bytes' multiples."""

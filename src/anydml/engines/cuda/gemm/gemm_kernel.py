@@ -14,7 +14,7 @@ GROUP = tl.constexpr(8)
 """Tiles below one another that are computed in turn, which leaves what they share in the cache."""
 
 
-class Product(NamedTuple):
+class GemmConstants(NamedTuple):
     """The compiler's knowledge of a product."""
 
     rows: int

@@ -34,7 +34,7 @@ FEW_TILES = 2 if IS_INTERPRETED else 8
 """Tiles that a program walks alone even where there are not programs enough for the device."""
 
 
-class Shape(NamedTuple):
+class ScanTile(NamedTuple):
     """How a scan is cut up."""
 
     along: int
@@ -50,12 +50,12 @@ class Shape(NamedTuple):
     """Tiles on their way into shared memory; 1 where the next one is, into registers."""
 
 
-def is_shared_row(shape: Shape, is_run: bool, width: int) -> bool:
+def is_shared_row(shape: ScanTile, is_run: bool, width: int) -> bool:
     """Rows of neighbours so few and so long that many programs share each, of at most 4 bytes an element."""
     return bool(shape.group) and is_run and width <= MOST_IN_ROW
 
 
-def is_handed_on(shape: Shape, *_: object) -> bool:
+def is_handed_on(shape: ScanTile, *_: object) -> bool:
     """Lines so few and so long that several programs share each."""
     return bool(shape.group)
 
@@ -102,7 +102,7 @@ class ScanProgram(Program):
         is_rows = steps == (1, 1) or (line_steps != (1, 1) and abs(steps[1]) <= abs(line_steps[1]))
         is_unit = (steps if is_rows else line_steps) == (1, 1)
         outer = lines.pick(range(len(lines.sizes) - 1))
-        shape = shape_of(length, across, outer.count, width, is_rows, is_reverse, is_apart, figures)
+        shape = tile_of(length, across, outer.count, width, is_rows, is_reverse, is_apart, figures)
         if choose(WAYS, shape, is_rows and is_unit, width) is ROWS:
             return cls._plan_row(primitive, lines, length, is_reverse, figures)
         parts, blocks = -(-length // (shape.along * shape.pieces * shape.steps)), -(-across // shape.across)
@@ -209,9 +209,9 @@ def _moved(loops: Loops, *steps: int) -> Loops:
     return Loops(loops.sizes, loops.strides, tuple(offset + step for offset, step in moved))
 
 
-def shape_of(
+def tile_of(
     length: int, across: int, outer: int, width: int, is_rows: bool, is_reverse: bool, is_apart: bool, figures: Figures
-) -> Shape:
+) -> ScanTile:
     """The shapes that did best on a H200: programs of few warps and few registers, and many of them."""
     if IS_INTERPRETED:
         return _small_shape(length, across, is_rows, is_reverse, is_apart)
@@ -230,22 +230,22 @@ def shape_of(
         warps = pieces if lines >= 32 else 2
     tiles, chains = -(-length // (along * pieces)), -(-across // lines) * outer
     if tiles == 1:
-        return Shape(along, lines, pieces, 1, 0, warps)
+        return ScanTile(along, lines, pieces, 1, 0, warps)
     if is_apart or tiles <= FEW_TILES:
-        return Shape(along, lines, pieces, tiles, 0, warps)
+        return ScanTile(along, lines, pieces, tiles, 0, warps)
     if not is_rows and (staged := _staged_shape(length, across, outer, width, figures)):
         return staged
     if chains >= wide:
-        return Shape(along, lines, pieces, tiles, 0, warps)
+        return ScanTile(along, lines, pieces, tiles, 0, warps)
     if is_rows:
-        return Shape(2048, 1, 1, 4, 256, 4) if is_reverse else Shape(4096, 1, 1, 4, 256, 8)
+        return ScanTile(2048, 1, 1, 4, 256, 4) if is_reverse else ScanTile(4096, 1, 1, 4, 256, 8)
     if lines < 32:
-        return Shape(4096 // lines, lines, 1, 1, 128, 4)
+        return ScanTile(4096 // lines, lines, 1, 1, 128, 4)
     # A group of 4 MiB or more: its last part hands on in about the time that takes to read.
-    return Shape(32, 32, 8, 1, max(4, ceil_power(64 // (-(-across // 32) * outer))), 8)
+    return ScanTile(32, 32, 8, 1, max(4, ceil_power(64 // (-(-across // 32) * outer))), 8)
 
 
-def _staged_shape(length: int, across: int, outer: int, width: int, figures: Figures) -> Shape | None:
+def _staged_shape(length: int, across: int, outer: int, width: int, figures: Figures) -> ScanTile | None:
     """For columns so few that no more than a few programs have a multiprocessor: each with more on its way.
 
     Columns of float16 are better so however many there are.
@@ -255,15 +255,15 @@ def _staged_shape(length: int, across: int, outer: int, width: int, figures: Fig
     if 2 * across <= lines:
         return None
     if width == 4 and 1.5 <= programs < 3.5:
-        return Shape(16, lines, 4, -(-length // 64), 0, 4, stages=3)
+        return ScanTile(16, lines, 4, -(-length // 64), 0, 4, stages=3)
     if width == 2 and programs >= 1.5:
-        return Shape(8, lines, 4, -(-length // 32), 0, 4, stages=4)
+        return ScanTile(8, lines, 4, -(-length // 32), 0, 4, stages=4)
     if width == 2 and programs >= 0.75:
-        return Shape(8, lines // 2, 8, -(-length // 64), 0, 8, stages=4)
+        return ScanTile(8, lines // 2, 8, -(-length // 64), 0, 8, stages=4)
     return None
 
 
-def _small_shape(length: int, across: int, is_rows: bool, is_reverse: bool, is_apart: bool) -> Shape:
+def _small_shape(length: int, across: int, is_rows: bool, is_reverse: bool, is_apart: bool) -> ScanTile:
     """Shapes so small that small tensors have several tiles, parts and groups."""
     if is_rows:
         along, pieces = min(ceil_power(length), 16), 1
@@ -272,5 +272,5 @@ def _small_shape(length: int, across: int, is_rows: bool, is_reverse: bool, is_a
         along, lines, pieces = min(ceil_power(length), 4), min(ceil_power(across), 8), 1 if is_apart else 2
     tiles = -(-length // (along * pieces))
     if tiles <= FEW_TILES or is_apart:
-        return Shape(along, lines, pieces, tiles, 0, 1, stages=1 if is_rows else tiles)
-    return Shape(along, lines, pieces, 1 if tiles % 2 else 2, 2, 1)
+        return ScanTile(along, lines, pieces, tiles, 0, 1, stages=1 if is_rows else tiles)
+    return ScanTile(along, lines, pieces, 1 if tiles % 2 else 2, 2, 1)

@@ -190,7 +190,7 @@ WAYS = (
 """Who multiplies: tensor cores, or threads one by one."""
 
 
-class Step(NamedTuple):
+class WeightStep(NamedTuple):
     """The compiler's knowledge of a step: the columns, and the words of each."""
 
     columns: int
@@ -248,7 +248,7 @@ class WeightsProgram(Program):
         if form.rows <= MOST_ROWS:
             made, (tile, _) = emit_weights(value, found, lefts, rests, form), _cut(form.rows, units)
             warps, programs = max(tile // 32, 1), -(-columns.count // COLUMNS)
-            constants = {"TILE": Step(COLUMNS, tile, block)}
+            constants = {"TILE": WeightStep(COLUMNS, tile, block)}
             kernel = Kernel(made, tuple(kinds), numbers, constants, programs, warps, figures, fuses=False)
         fast = None
         if choose(WAYS, found, form, lefts, strides, units, block, figures) is TENSOR_CORES:

@@ -15,7 +15,7 @@ from anydml.engines.common.tiles import RowWalk, alignment_of, ceil_power, leave
 from anydml.engines.cuda.codegen.expressions import TRITON, Emitted, TritonLines, bounded, load_text
 from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Kernel, bases_of, kind_of
 from anydml.engines.cuda.move.gather import bind_checked, check_kernel
-from anydml.engines.cuda.rows.reduce_kernel import Line, Rows
+from anydml.engines.cuda.rows.reduce_kernel import RowSteps, RowTile
 from anydml.engines.cuda.scratch import DeviceWords
 from anydml.ir.expressions import FOLDS, Expr, fold, load
 from anydml.ir.numerics import expand
@@ -299,7 +299,7 @@ PARTS = "partial folds {}"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ReduceTile:
     """How a reduce is cut."""
 
     rows: int
@@ -310,7 +310,7 @@ class Shape:
     """The most that a thread may use."""
 
 
-def shape_of(walk: RowWalk, is_once: bool, is_simple: bool, operations: int, figures: Figures) -> Shape:
+def tile_of(walk: RowWalk, is_once: bool, is_simple: bool, operations: int, figures: Figures) -> ReduceTile:
     """Tiles of a few thousand elements, whole rows where they are read more than once.
 
     Rows so few that they leave multiprocessors idle are parted, where the folds are simple.
@@ -335,20 +335,20 @@ def shape_of(walk: RowWalk, is_once: bool, is_simple: bool, operations: int, fig
     is_narrow = max(view.data_type.size_in_bytes for view in walk.views) <= 2
     warps = min(max(rows * long // (32 * each), 1), 16 if is_large and is_heavy and not is_narrow else 8)
     registers = REGISTERS.get(warps) if is_large and not (is_heavy and is_narrow) else None
-    return Shape(rows, long, parts, warps, registers)
+    return ReduceTile(rows, long, parts, warps, registers)
 
 
-def is_parted(_walk: RowWalk, shape: Shape) -> bool:
+def is_parted(_walk: RowWalk, shape: ReduceTile) -> bool:
     """Rows so few that they leave multiprocessors idle, of simple folds: a program has a part of a row."""
     return shape.parts > 1
 
 
-def is_across(walk: RowWalk, _shape: Shape) -> bool:
+def is_across(walk: RowWalk, _shape: ReduceTile) -> bool:
     """Neighbouring rows are the neighbours in memory."""
     return walk.is_across
 
 
-def is_whole(walk: RowWalk, shape: Shape) -> bool:
+def is_whole(walk: RowWalk, shape: ReduceTile) -> bool:
     """Rows that a program holds: 16,384 elements at most, or 2,048 that are read once."""
     return shape.length >= walk.along.count
 
@@ -393,7 +393,7 @@ class ReduceProgram(Program):
             and not any(node.op in ("coordinate", "fetch") for node in walk_nodes(*values, known=folds))
         )
         operations = sum(bool(node.args) for node in walk_nodes(*values))
-        shape = shape_of(walk, primitive.is_by_row and levels < 2, is_simple, operations, figures)
+        shape = tile_of(walk, primitive.is_by_row and levels < 2, is_simple, operations, figures)
         choose(WAYS, walk, shape)
         if shape.parts == 1:
             return cls((_step(walk, shape, primitive, figures),), checks=primitive.checks)
@@ -463,7 +463,7 @@ def _replaced(value: Expr, folds: Mapping[Expr, Expr], slots: Mapping[Expr, Expr
 
 
 def _step(
-    walk: RowWalk, shape: Shape, primitive: Reduce, figures: Figures, parted: list[str] | None = None
+    walk: RowWalk, shape: ReduceTile, primitive: Reduce, figures: Figures, parted: list[str] | None = None
 ) -> tuple[Kernel, Bases]:
     """A kernel, and what its pointers point to."""
     length, is_whole = walk.along.count, shape.length >= walk.along.count
@@ -481,7 +481,7 @@ def _step(
         align = _alignment(walk.rows.strides[view], walk.along.strides[view]) if is_memory else 1
         across, along = (of.strides[view] or (0,) for of in (walk.rows, walk.along))
         rows += [over(across, align), over(along, align)]
-        lines[f"LINE{view}"] = Line(step_of(across[0]), step_of(along[0]), align)
+        lines[f"LINE{view}"] = RowSteps(step_of(across[0]), step_of(along[0]), align)
     chunks = -(-length // (shape.parts * shape.length))
     folds = _folds(values) if parted else []
     kinds = [kind_of(view.data_type) for view in walk.views[: len(made.slots)]]
@@ -498,7 +498,7 @@ def _step(
     by_row, by_element = (
         min(alignment_of((n,)), cut) for n, cut in ((walk.rows.count, shape.rows), (length, shape.length))
     )
-    tile = Rows(shape.rows, shape.length, by_element, by_row, is_long)
+    tile = RowTile(shape.rows, shape.length, by_element, by_row, is_long)
     programs = tiles * shape.parts
     kernel = Kernel(
         made.function, tuple(kinds), numbers, {"TILE": tile, **lines}, programs, shape.warps, figures, shape.registers,

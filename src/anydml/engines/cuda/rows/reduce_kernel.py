@@ -11,7 +11,7 @@ from anydml.engines.cuda.codegen import arithmetic_kernel as arithmetic
 from anydml.engines.cuda.rows.tiles_kernel import far, known, place
 
 
-class Rows(NamedTuple):
+class RowTile(NamedTuple):
     """The compiler's knowledge of a tile."""
 
     rows: int
@@ -25,7 +25,7 @@ class Rows(NamedTuple):
     """Whether rows or their elements may be more than 31 bits count."""
 
 
-class Line(NamedTuple):
+class RowSteps(NamedTuple):
     """The compiler's knowledge of a view: its strides of 1, 0 or -1 from row to row and along a row; 2 for others."""
 
     row_step: int = 2

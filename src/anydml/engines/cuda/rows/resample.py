@@ -12,7 +12,7 @@ from anydml.core.enums import DataType
 from anydml.engines.common.dialect import offset
 from anydml.engines.common.tiles import ALIGNMENT, alignment_of, ceil_power, columns_for
 from anydml.engines.cuda.codegen.expressions import TRITON, TritonLines, put_together
-from anydml.engines.cuda.conv.implicit_gemm_kernel import Taps
+from anydml.engines.cuda.conv.implicit_gemm_kernel import StencilConstants
 from anydml.engines.cuda.launch import IS_INTERPRETED, Kernel, KernelProgram, bases_of, kind_of
 from anydml.ir.expressions import given, maximum, minimum
 from anydml.ir.fetches import line_of
@@ -303,7 +303,7 @@ class SampleProgram(KernelProgram):
         down = min(max(THREADS * each // across, 1), ceil_power(rows))
         programs = -(-rows // down) * -(-width // across)
         kinds = tuple(kind_of(view.data_type) for view in (source, target))
-        tile = Taps(down, across, (), ())
+        tile = StencilConstants(down, across, (), ())
         kernel = Kernel(emit_samples(values, found), kinds, (), {"TILE": tile}, programs, 4, figures, fuses=False)
         kernel.prepare()
         return cls(kernel, bases_of((source, target), (source.offset, target.offset)))
