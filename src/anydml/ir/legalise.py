@@ -586,16 +586,16 @@ class Legal:
         return replace(of, sources=self.sources, target=first.target, value=first.value, also=tuple(also))
 
 
-def legalise(verb: Map | Reduce, types: Types) -> Legal:
+def legalise(verb: Map | Reduce, types: Types, *, by_words: bool = True) -> Legal:
     """A map or a reduce in the types that an engine has.
 
     A map whose target has whole words of narrow elements in each row walks along words, and computes all elements of
-    one. Narrow sources are fetched from words, unless they lie as such a target does. Folds of pairs have two
-    arguments, and `combine` says how an engine's loop goes on with them.
+    one; without `by_words` it walks as it did. Narrow sources are fetched from words, unless they lie as such a target
+    does. Folds of pairs have two arguments, and `combine` says how an engine's loop goes on with them.
     """
     pairs = [_moved(write, types) for write in zip(verb.targets, verb.values, strict=True)]
     parts = 1
-    if isinstance(verb, Map):
+    if isinstance(verb, Map) and by_words:
         parts = next((_count(target, types) for target, _ in pairs if _has_words(target, types)), 1)
         parts = parts if all(target.sizes == verb.sizes for target, _ in pairs) else 1
     reader = _Reader(verb, types)

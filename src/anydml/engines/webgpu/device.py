@@ -1,0 +1,191 @@
+"""GPUs that wgpu reaches by Vulkan, Metal or Direct3D 12: which there are, and one of them opened, with its pipelines.
+
+wgpu-py finds adapters and opens devices; what happens at each dispatch goes by wgpu-native's C functions (`queue.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anydml.core.errors import Fault, MissingDependencyError, show
+from anydml.core.late_imports import import_alone
+from anydml.core.locks import make_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WANTED = ("immediates", "shader-f64", "subgroup", "timestamp-query")
+"""Features that kernels use where they are there; none is needed."""
+WORD = 4
+"""Bytes."""
+_KINDS = {"DiscreteGPU": 0, "IntegratedGPU": 1, "CPU": 3}
+"""The order of adapters: the fastest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterInfo:
+    """A GPU, or a CPU that stands in for one, as its driver describes it."""
+
+    index: int
+    name: str
+    vendor: str
+    backend: str
+    """`Vulkan`, `Metal`, `D3D12`."""
+    kind: str
+    """`DiscreteGPU`, `IntegratedGPU`, `CPU`."""
+    memory: int
+    """Bytes of the largest buffer: WebGPU does not tell how much memory there is."""
+    features: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.backend}"
+
+
+@functools.cache
+def _adapters() -> list[Any]:
+    """wgpu's own: those of a backend whose memory is found by (buffer, offset) as WebGPU has it; OpenGL's has not."""
+    wgpu = import_alone("wgpu")
+    found = [one for one in wgpu.gpu.enumerate_adapters_sync() if one.info["backend_type"] != "OpenGL"]
+    return sorted(found, key=lambda one: _KINDS.get(one.info["adapter_type"], 2))
+
+
+@functools.cache
+def adapters() -> tuple[AdapterInfo, ...]:
+    """The adapters of this machine, the fastest kind first; a device has the number of its own here."""
+    return tuple(
+        AdapterInfo(
+            index,
+            str(one.info["device"]),
+            str(one.info["vendor"]),
+            str(one.info["backend_type"]),
+            str(one.info["adapter_type"]),
+            int(one.limits["max-buffer-size"]),
+            tuple(sorted(one.features)),
+        )
+        for index, one in enumerate(_adapters())
+    )
+
+
+def is_core() -> bool:
+    """Whether kernels are kept to what a browser has, by ANYDML_WEBGPU_CORE=1: for tests."""
+    return os.environ.get("ANYDML_WEBGPU_CORE", "") not in ("", "0")
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A compiled kernel; the objects are kept alive with it."""
+
+    handle: int
+    layout: Any
+    """cffi's pointer to the layout of its bind group."""
+    kept: tuple[Any, ...]
+
+
+class Gpu:
+    """An open device: its limits, its queue and its pipelines."""
+
+    def __init__(self, index: int) -> None:
+        api = import_alone("wgpu.backends.wgpu_native._api")
+        native = import_alone("wgpu.backends.wgpu_native._ffi")
+        self.lib, self.ffi, self.checked, self._api = native.lib, native.ffi, api.libf, api
+        """wgpu-native, by cffi; `checked` raises the errors of its calls."""
+        self.info, adapter = adapters()[index], _adapters()[index]
+        features = [] if is_core() else [name for name in WANTED if name in adapter.features]
+        try:
+            self.device = adapter.request_device_sync(required_features=features, required_limits=adapter.limits)
+        except Exception as error:
+            rule = f"the device {self.info} could not be opened ({show(error)})"
+            raise MissingDependencyError("Device", Fault(field="name", rule=rule, value=f"webgpu:{index}")) from error
+        self.features = frozenset(features)
+        limits = self.device.limits
+        self.offset_alignment = int(limits["min-storage-buffer-offset-alignment"])
+        self.most_bindings = int(limits["max-storage-buffers-per-shader-stage"])
+        self.largest_binding = int(limits["max-storage-buffer-binding-size"])
+        self.largest_buffer = int(limits["max-buffer-size"])
+        self.immediate_words = int(limits["max-immediate-size"]) // WORD if "immediates" in self.features else 0
+        self.handle, self.queue = self.device._internal, self.device.queue._internal  # noqa: SLF001 - wgpu-py has no public name
+        self.lock = make_lock()
+        """Held by whoever talks to the device."""
+        self._pipelines: dict[tuple[str, int, int, bool], Pipeline] = {}
+        self._process = os.getpid()
+
+    @property
+    def fuses(self) -> str:
+        """How a·b + c is rounded once: by the device's `fma`, or `split`: in parts, where that rounds twice."""
+        return "split" if self.info.kind == "CPU" else "fma"
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether division and square root are rounded to nearest."""
+        return self.info.kind == "CPU"
+
+    def check_process(self) -> None:
+        """A child process has the numbers of its parent's device, and not the device."""
+        if os.getpid() != self._process:
+            rule = "a WebGPU device cannot be used in a child process of the one that opened it"
+            way_out = "start processes by 'spawn', or make the first webgpu device in the child"
+            raise MissingDependencyError("Device", Fault(field="name", rule=rule, value="webgpu", way_out=way_out))
+
+    def pipeline(self, text: str, storage: int, immediates: int, *, has_uniform: bool) -> Pipeline:
+        """The pipeline of a kernel's text: compiled once, its storage bindings first, the numbers after them.
+
+        All storage is read and written: one buffer cannot be bound to be read alone and to be written in one dispatch,
+        and intermediates of a graph share one.
+        """
+        key = (text, storage, immediates, has_uniform)
+        with self.lock:
+            if (found := self._pipelines.get(key)) is None:
+                found = self._pipelines[key] = self._compiled(*key)
+        return found
+
+    def _compiled(self, text: str, storage: int, immediates: int, has_uniform: bool) -> Pipeline:
+        self.check_process()
+        kinds = ["storage"] * storage + ["uniform"] * has_uniform
+        entries = [{"binding": i, "visibility": 4, "buffer": {"type": kind}} for i, kind in enumerate(kinds)]
+        try:
+            layout = self.device.create_bind_group_layout(entries=entries)
+            whole = self.device.create_pipeline_layout(bind_group_layouts=[layout], immediate_size=immediates * WORD)
+            module = self._module(text)
+            compute = {"module": module, "entry_point": "main"}
+            pipeline = self.device.create_compute_pipeline(layout=whole, compute=compute)
+        except Exception as error:
+            rule = f"{self.info} could not compile a kernel ({show(error)})"
+            way_out = 'use Device("cpu")'
+            fault = Fault(field="name", rule=rule, value=f"webgpu:{self.info.index}", way_out=way_out)
+            raise MissingDependencyError("Device", fault) from error
+        handle = int(self.ffi.cast("uintptr_t", pipeline._internal))  # noqa: SLF001 - wgpu-py has no public name
+        return Pipeline(handle, layout._internal, (pipeline, layout, whole, module))  # noqa: SLF001 - as above
+
+    def _module(self, text: str) -> Any:
+        """A module whose indices naga does not clamp: each is guarded or was proved. Products take 14 % less."""
+        ffi, lib, data = self.ffi, self.lib, text.encode()
+        kept = ffi.new("char[]", data)
+        source = ffi.new("WGPUShaderSourceWGSL *")
+        source.chain.sType = lib.WGPUSType_ShaderSourceWGSL
+        source.code.data, source.code.length = kept, len(data)
+        descriptor = ffi.new("WGPUShaderModuleDescriptor *")
+        descriptor.nextInChain = ffi.cast("WGPUChainedStruct *", source)
+        made = self.checked.wgpuDeviceCreateShaderModuleTrusted(self.handle, descriptor, 0)
+        return self._api.GPUShaderModule("", made, self.device)
+
+    def bind_group(self, pipeline: Pipeline, entries: Sequence[tuple[Any, int, int]]) -> Any:
+        """A bind group of (buffer, offset, size) in the order of the bindings; it lives until its owner goes."""
+        ffi, lib = self.ffi, self.lib
+        rows = ffi.new("WGPUBindGroupEntry[]", len(entries))
+        for i, (buffer, offset, size) in enumerate(entries):
+            row = rows[i]
+            row.binding, row.buffer, row.offset, row.size = i, buffer, offset, size
+        descriptor = ffi.new("WGPUBindGroupDescriptor *")
+        descriptor.layout, descriptor.entries, descriptor.entryCount = pipeline.layout, rows, len(entries)
+        with self.lock:
+            group = self.checked.wgpuDeviceCreateBindGroup(self.handle, descriptor)
+        return ffi.gc(group, lib.wgpuBindGroupRelease)
+
+
+@functools.cache
+def open_gpu(index: int) -> Gpu:
+    """The device of an adapter, which all engines of a process share."""
+    return Gpu(index)

@@ -1,0 +1,183 @@
+"""The memory of a device: buffers at made-up addresses, so that tensors, arenas and offsets are numbers as elsewhere.
+
+An address is found by bisection as a buffer and an offset. Buffers that are let go of are kept for the next of their
+size: a new one costs 20 ms a GiB, since WebGPU has it cleared.
+"""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import weakref
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from anydml.core.device_memory import memories
+from anydml.core.memory import Buffer, word_bytes
+from anydml.engines.webgpu.device import WORD, open_gpu
+from anydml.engines.webgpu.queue import Queue
+
+if TYPE_CHECKING:
+    from anydml.core.device_memory import Bytes
+
+USAGE = 0x4 | 0x8 | 0x40 | 0x80
+"""COPY_SRC, COPY_DST, UNIFORM, STORAGE."""
+STAGING = 0x1 | 0x8
+"""MAP_READ, COPY_DST."""
+GRANULE = 256
+"""Bytes: buffers have sizes of multiples, and offsets of bindings are aligned to it at most."""
+GAP = 1 << 20
+"""Addresses between buffers, so that nothing past the end of one is another's."""
+MOST_FREE = 256 * 1024 * 1024
+"""Bytes of buffers that are kept for the next ones."""
+
+
+class Block(NamedTuple):
+    """A buffer."""
+
+    handle: Any
+    size: int
+
+
+class _Lease:
+    """The owner of a buffer: it goes back when nobody has this any more."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Memory:
+    """The memory of one device."""
+
+    alignment = WORD
+
+    def __init__(self, index: int) -> None:
+        self.name = f"webgpu:{index}"
+        self.gpu = open_gpu(index)
+        self.queue = Queue(self.gpu)
+        self._next = (index + 1) << 54
+        self._bases: list[int] = []
+        self._blocks: dict[int, Block] = {}
+        self._free: dict[int, list[Any]] = {}
+        self._free_bytes = 0
+        self._left: collections.deque[int] = collections.deque()
+        """Bases whose owners have gone, wherever a collection found them."""
+        self._staging: Block | None = None
+        memories[self.name] = self
+
+    # Buffers
+
+    def reserve(self, size: int) -> Buffer:
+        """New memory, until its owner goes."""
+        whole = max(-(-size // GRANULE), 1) * GRANULE
+        if whole > self.gpu.largest_buffer:
+            most = word_bytes(self.gpu.largest_buffer)
+            raise MemoryError(f"{word_bytes(size)} in one piece: {self.gpu.info} has {most} at most")
+        with self.gpu.lock:
+            self._collect()
+            known = self._free.get(whole)
+            if known:
+                self._free_bytes -= whole
+                handle = known.pop()
+            else:
+                handle = self._create(whole, USAGE)
+            base = self._next
+            self._next += -(-(whole + GAP) // GAP) * GAP
+            self._bases.append(base)  # they rise
+            self._blocks[base] = Block(handle, whole)
+        lease = _Lease()
+        weakref.finalize(lease, self._left.append, base).atexit = False
+        return Buffer(base, size, True, lease, self.name)
+
+    def _create(self, size: int, usage: int) -> Any:
+        gpu = self.gpu
+        gpu.check_process()
+        descriptor = gpu.ffi.new("WGPUBufferDescriptor *")
+        descriptor.size, descriptor.usage = size, usage
+        try:
+            handle = gpu.checked.wgpuDeviceCreateBuffer(gpu.handle, descriptor)
+        except Exception:
+            if not self._free_bytes:
+                raise
+            self._free.clear()  # which gives the memory back, once the device is done with it
+            self._free_bytes = 0
+            self.wait()
+            handle = gpu.checked.wgpuDeviceCreateBuffer(gpu.handle, descriptor)
+        return gpu.ffi.gc(handle, gpu.lib.wgpuBufferRelease)
+
+    def _collect(self) -> None:
+        while self._left:
+            base = self._left.popleft()
+            del self._bases[bisect.bisect_left(self._bases, base)]
+            block = self._blocks.pop(base)
+            if self._free_bytes + block.size <= MOST_FREE:
+                self._free.setdefault(block.size, []).append(block.handle)
+                self._free_bytes += block.size
+
+    def find(self, address: int) -> tuple[Block, int]:
+        """The buffer of an address, and the offset in it."""
+        base = self._bases[bisect.bisect_right(self._bases, address) - 1]
+        return self._blocks[base], address - base
+
+    # Copies
+
+    def write(self, address: int, data: Bytes) -> None:
+        """Copy host bytes to an address; words that are written in part keep the rest."""
+        size = data.size
+        if not size:
+            return
+        block, offset = self.find(address)
+        before, after = offset % WORD, -(offset + size) % WORD
+        if before or after:
+            whole = self.read(address - before, before + size + after)
+            whole[before : before + size] = data
+            data, offset = whole, offset - before
+        gpu = self.gpu
+        data = np.ascontiguousarray(data)
+        with gpu.lock:
+            self.queue.submit()
+            source = gpu.ffi.cast("void *", data.ctypes.data)
+            gpu.checked.wgpuQueueWriteBuffer(gpu.queue, block.handle, offset, source, data.size)
+
+    def read(self, address: int, size: int) -> Bytes:
+        """Bytes from an address on, once all is done."""
+        block, offset = self.find(address)
+        before = offset % WORD
+        whole = -(-(before + size) // WORD) * WORD
+        gpu, lib, ffi = self.gpu, self.gpu.lib, self.gpu.ffi
+        found = np.empty(whole, np.uint8)
+        if not whole:
+            return found
+        with gpu.lock:
+            self.queue.submit()
+            staging = self._staged(whole)
+            encoder = lib.wgpuDeviceCreateCommandEncoder(gpu.handle, ffi.new("WGPUCommandEncoderDescriptor *"))
+            lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, block.handle, offset - before, staging, 0, whole)
+            self.queue.finish(encoder)
+            answers: list[int] = []
+            told = ffi.callback(
+                "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)", lambda status, *_: answers.append(status)
+            )
+            info = ffi.new("WGPUBufferMapCallbackInfo *")
+            info.mode, info.callback = lib.WGPUCallbackMode_AllowProcessEvents, told
+            lib.wgpuBufferMapAsync(staging, lib.WGPUMapMode_Read, 0, whole, info[0])
+            while not answers:
+                lib.wgpuDevicePoll(gpu.handle, True, ffi.NULL)
+            if answers[0] != lib.WGPUMapAsyncStatus_Success:
+                raise MemoryError(f"{word_bytes(size)} of {self.name} could not be read back")
+            ffi.memmove(ffi.from_buffer(found), lib.wgpuBufferGetConstMappedRange(staging, 0, whole), whole)
+            lib.wgpuBufferUnmap(staging)
+        return found[before : before + size]
+
+    def _staged(self, size: int) -> Any:
+        if self._staging is None or self._staging.size < size:
+            whole = max(1 << (size - 1).bit_length(), 65536)
+            self._staging = Block(self._create(whole, STAGING), whole)
+        return self._staging.handle
+
+    def wait(self) -> None:
+        """Wait until all work is done."""
+        gpu = self.gpu
+        with gpu.lock:
+            self.queue.submit()
+            gpu.lib.wgpuDevicePoll(gpu.handle, True, gpu.ffi.NULL)

@@ -1,0 +1,61 @@
+"""Selection: the decision tables of the webgpu engine, one for each verb. The last row of each takes everything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anydml.engines.common.routes import Route, first
+from anydml.ir.verbs import Map, Reduce, Scan, Scatter, Sort
+
+if TYPE_CHECKING:
+    from anydml.engines.common.program import Program
+    from anydml.engines.webgpu.memory import Memory
+    from anydml.ir.verbs import Primitive
+
+
+def is_map(_verb: Map, _: Memory) -> bool:
+    """Any expression: an invocation an element, or a word of narrow ones."""
+    return True
+
+
+def is_reduce(_verb: Reduce, _: Memory) -> bool:
+    """Any folds along rows: an invocation a row, or a workgroup a row."""
+    return True
+
+
+def is_scan(_verb: Scan, _: Memory) -> bool:
+    """Running sums and products: an invocation a line."""
+    return True
+
+
+def is_scatter(_verb: Scatter, _: Memory) -> bool:
+    """Tuples in their order: an invocation an element of the blocks."""
+    return True
+
+
+def is_sort(_verb: Sort, _: Memory) -> bool:
+    """An element's rank is counted."""
+    return True
+
+
+SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
+    Map: (Route("map", is_map, "rows.programs:plan_map"),),
+    Reduce: (Route("reduction", is_reduce, "rows.programs:plan_reduce"),),
+    Scan: (Route("scan", is_scan, "move.scan:plan_scan"),),
+    Scatter: (Route("scatter", is_scatter, "move.scatter:plan_scatter"),),
+    Sort: (Route("rank", is_sort, "move.sort:plan_sort"),),
+}
+_PACKAGE = __name__.rpartition(".")[0]
+
+
+def plan(primitive: Primitive, memory: Memory, constants: frozenset[str] = frozenset()) -> Program:
+    """The program of the first route that takes a primitive."""
+    found, program = first(_PACKAGE, SCHEDULES[type(primitive)], constants, primitive, memory)
+    if program is None:
+        raise AssertionError(f"{found.name}: the last route takes everything")
+    return program
+
+
+def route(primitive: Primitive, memory: Memory, constants: frozenset[str]) -> Route:
+    """The row of the decision table that a primitive is carried out by."""
+    return first(_PACKAGE, SCHEDULES[type(primitive)], constants, primitive, memory)[0]
