@@ -81,6 +81,6 @@ def test_an_operators_name_finds_what_judges_it() -> None:
         for what, test in JUDGES.items()
         if not any(re.search(test, line) for line in judged.get(cls.type.name, ()))
     }
-    assert missing == {("ELEMENT_WISE_IDENTITY", "DxDispatch")}
+    assert not missing
     gradients = [cls.type.name for cls in MEMBERS if cls.type.name.endswith(("_GRAD", "_GRAD1"))]
     assert all(any("test_gradients.py" in line for line in judged[name]) for name in gradients)

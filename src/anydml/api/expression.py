@@ -271,8 +271,9 @@ class Recorded:
 def recording_of(args: Sequence[Any], named: Mapping[str, Any] | None = None) -> Any:
     """The graph with symbolic sizes that a call adds to; None where there is none."""
     for one in (*args, *named.values()) if named else args:
-        graph = getattr(one[0] if type(one) in (list, tuple) and one else one, "graph", None)
-        if graph is not None:
+        first = one[0] if type(one) in (list, tuple) and one else one
+        if isinstance(first, Expression):  # which is asked, and no object of others, whose attributes may be hostile
+            graph = first.graph
             return graph if getattr(graph, "recording", None) is not None else None
     graph = named.get("graph") if named else None
     return graph if getattr(graph, "recording", None) is not None else None
