@@ -273,8 +273,7 @@ def recording_of(args: Sequence[Any], named: Mapping[str, Any] | None = None) ->
     for one in (*args, *named.values()) if named else args:
         first = one[0] if type(one) in (list, tuple) and one else one
         if isinstance(first, Expression):  # which is asked, and no object of others, whose attributes may be hostile
-            graph = first.graph
-            return graph if getattr(graph, "recording", None) is not None else None
+            return first.graph if getattr(first.graph, "recording", None) is not None else None
     graph = named.get("graph") if named else None
     return graph if getattr(graph, "recording", None) is not None else None
 
