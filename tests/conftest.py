@@ -14,12 +14,14 @@ from hypothesis import is_hypothesis_test, seed
 
 from anydml import engines
 from anydml.api import calls
+from anydml.core.device_memory import memories
 from anydml.core.operator_type import OperatorType
 from anydml.engines.common.threads import get_num_threads, set_num_threads
 from anydml.engines.cuda import is_interpreted
 from anydml.operators import OPERATORS
 from anydml.runtime.device import device_named
 from cases import ENGINES
+from device_double import DoubleEngine
 from gpu import Gpu
 from places import why_not_interpreted
 from refusals import UNBUILT
@@ -126,6 +128,20 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Gpu]]:
         return made[index]
 
     monkeypatch.setitem(engines.ENGINES, "cuda", make)
+    device_named.cache_clear()
+    calls.known_calls.clear()
+    yield made
+    device_named.cache_clear()
+    calls.known_calls.clear()
+
+
+@pytest.fixture
+def doubles(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[DoubleEngine]]:
+    """Two devices whose memory no library knows, in the place of the webgpu engine's."""
+    made = [DoubleEngine(0), DoubleEngine(1)]
+    for each in made:
+        monkeypatch.setitem(memories, each.memory, each.own)
+    monkeypatch.setitem(engines.ENGINES, "webgpu", lambda index=0: made[index])
     device_named.cache_clear()
     calls.known_calls.clear()
     yield made

@@ -25,6 +25,7 @@ from anydml.api.builder import Graph
 from anydml.api.docstrings import complete as _complete
 from anydml.api.expression import Expression
 from anydml.api.signatures import RENAMED as _RENAMED
+from anydml.arrays.device_array import DeviceArray
 from anydml.arrays.tensor import TensorDesc
 from anydml.core.enums import (
     AxisDirection,
@@ -82,7 +83,7 @@ from anydml.runtime.binding import BindingProperties, BufferBinding
 from anydml.runtime.bound import BoundOperator
 from anydml.runtime.commands import CommandList, CommandRecorder
 from anydml.runtime.compiled import CompiledOperator, Operator
-from anydml.runtime.device import Device
+from anydml.runtime.device import Device, to_device
 from anydml.runtime.graph import CompiledGraph
 from anydml.runtime.initializer import OperatorInitializer
 from anydml.runtime.symbolic import SymbolicGraph

@@ -21,9 +21,12 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from anydml import DeviceArray
+from anydml.core.device_memory import memories
 from anydml.core.display import Shown
 from anydml.core.errors import DmlError
 from cases import CASES
+from device_double import DoubleMemory
 from onnx_models import slice_model
 
 pytest.importorskip("dask.array", reason="every door is open here")
@@ -85,6 +88,7 @@ def roots() -> Iterator[Any]:
     yield from dxdispatch_roots()
     yield from pydirectml_roots()
     yield dml.dask.AnydmlPlugin()
+    yield DeviceArray.of(X, memories.setdefault("double:0", DoubleMemory("double:0")).name)
 
 
 def onnx_roots() -> Iterator[Any]:
@@ -250,10 +254,11 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "bind the compiled operator to copies of the arrays": ("BoundOperator",),
     "record the dispatches anew": ("CommandList",),
     "bind the arrays, or copies of them, to another": ("IOBinding",),
+    "its copy() is another there, and its numpy() can be pickled": ("DeviceArray",),
     "share it, for threads may run it at once, or make another": ("InferenceSession",),
 }
 """What cannot be pickled, by the way out that is named: each holds memory's addresses, or code for one machine."""
-NEITHER_COPIED = ("CommandList", "IOBinding", "InferenceSession")
+NEITHER_COPIED = ("CommandList", "DeviceArray", "IOBinding", "InferenceSession")
 NOT_DEEP = (*NEITHER_COPIED, "BoundOperator")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import anydml as dml
-from anydml.core.memory import numpy_address, numpy_view
+from anydml.core.memory import is_cuda, numpy_address, numpy_view
 from anydml.engines.cuda import NEEDS, is_interpreted
 from gpu import OnGpu
 
@@ -22,9 +22,9 @@ def why_not_interpreted() -> str:
 
 
 def is_on_gpu(device: dml.Device | str) -> bool:
-    """Whether a device works in memory that is not the host's; an interpreted one does not."""
+    """Whether a device works in CUDA's memory, and takes no array of the host's; an interpreted one does."""
     found = dml.Device(device) if isinstance(device, str) else device
-    return found.engine.memory != "cpu"
+    return is_cuda(found.engine.memory)
 
 
 def put_bytes(data: bytearray | np.ndarray) -> Any:

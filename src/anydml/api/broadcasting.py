@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from anydml.api.describing import argument_of
-from anydml.arrays import upload, view
+from anydml.arrays import DeviceArray, upload, view
 from anydml.arrays.host import has_type
 from anydml.arrays.view import ArrayView, is_tensor
 from anydml.core.enums import DataType
@@ -83,7 +83,7 @@ def without_truths(array: Any) -> Any:
         return array.view(np.uint8) if array.dtype == np.bool_ else array
     if is_tensor(array) and str(array.dtype) == "torch.bool":
         return array.view(sys.modules["torch"].uint8)
-    return array
+    return array.view(np.uint8) if type(array) is DeviceArray and array.dtype == np.bool_ else array
 
 
 def number_types(

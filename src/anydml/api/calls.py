@@ -23,10 +23,11 @@ from anydml.api.broadcasting import (
 )
 from anydml.api.describing import Call, argument_of, described, hand_over, name_slots
 from anydml.api.expression import Expression
-from anydml.arrays import allocate, place_of, view, wrap
+from anydml.arrays import allocate, device_of, results_in, view, wrap
 from anydml.arrays.fingerprints import as_plain, plain_key, plain_maker, wrap_plain
 from anydml.arrays.tensor import TensorDesc
 from anydml.arrays.view import describe, is_dask, is_tensor
+from anydml.core.device_memory import memories
 from anydml.core.enums import DataType
 from anydml.core.errors import DescriptionError, Fault, show
 from anydml.core.guards import own_cache, tape_on
@@ -340,11 +341,13 @@ class ArrayCall(Call):
         self._given = outs or []
         if device is None:
             arrays = (x for x in (*inputs, *(outs or ())) if not isinstance(x, (list, tuple, range, *NUMBERS)))
-            place = place_of(next(arrays, None))
-            device = device_named(place if place.startswith("cuda:") else None)
+            device = device_named(device_of(next(arrays, None)))
         elif not isinstance(device, Device):  # what is no name cannot be looked up, and is refused by Device
             device = device_named(device) if isinstance(device, str) else Device(device)
         memory, name = device.engine.memory, cls.type.name
+        self._memory = memory  # where numbers and results go
+        if memory in memories:
+            self._memory = results_in(memory, next((x for x in inputs if not isinstance(x, NUMBERS)), None))
         fields = name_slots(cls, cls.input_names() if names is None else names, len(inputs))
         self.key, self._out, self.cls, self.device = key, out, cls, device
         self._numbers: list[tuple[int, Any]] = []
@@ -355,7 +358,9 @@ class ArrayCall(Call):
             given = [self._unsigned(field, without_truths(x)) for field, x in zip(fields, inputs, strict=True)]
             read = read_plain(cls, device.feature_level, fields, given)
             seen = [
-                view_number(read[i], memory, name, fields[i]) if i in read else view(x, name, fields[i], memory=memory)
+                view_number(read[i], self._memory, name, fields[i])
+                if i in read
+                else view(x, name, fields[i], memory=memory)
                 for i, x in enumerate(given)
             ]
         if any(x.data_type.is_half_byte for x in seen):
@@ -370,6 +375,10 @@ class ArrayCall(Call):
                 view(x, name, field, memory=memory, convert=False) for field, x in zip(fields, targets, strict=True)
             ]
             self._takes_truths = any(x is not y for x, y in zip(outs, targets, strict=True))
+        if memory in memories:
+            places = {self._memory} if outs is None else {x.buffer.device for x in self.outs or ()}
+            if {*places, *(x.buffer.device for x in seen)} != {memory}:
+                self.key = None  # it is staged anew each time
         super().__init__(cls, device, seen, output_sizes, names, results)
         numbers = {place for place, _ in self._numbers}
         self._like = next((x.array for i, x in enumerate(seen) if i not in numbers), None)
@@ -380,7 +389,7 @@ class ArrayCall(Call):
         self, fields: Sequence[str], inputs: Sequence[object], attributes: dict[str, Any]
     ) -> list[ArrayView]:
         """Inputs in sizes that fit; a number, or a list of them, is made an array of the type beside it."""
-        name, memory = self.cls.type.name, self.device.engine.memory
+        name, memory, own = self.cls.type.name, self.device.engine.memory, self._memory
         given = [without_truths(x) for x in inputs]
         lists = [numbers_of(x) for x in given]
         seen = [
@@ -405,7 +414,7 @@ class ArrayCall(Call):
                     number = read_list_as(several, kind, self.cls, fields[i], like)
                 else:
                     number = read_as(given[i] if known is None else known.numpy()[()], kind, self.cls, fields[i], like)
-                seen[i] = made = view_number(number, memory, name, fields[i])
+                seen[i] = made = view_number(number, own, name, fields[i])
                 if known is None:
                     self._numbers.append((i, made.array))
                 else:
@@ -468,7 +477,7 @@ class ArrayCall(Call):
             rule = "out must not be an array of booleans: the results are others than 0 and 1"
             raise DescriptionError(self.name, Fault(field="out", rule=rule, way_out='pass out.view("uint8")'))
         compiled = self.device.compile_cached(desc)
-        memory = compiled.memory
+        memory = self._memory
         kinds = [
             (output.data_type, output.sizes[len(output.sizes) - self.rank_of(field) :])
             for field, output in compiled.outputs.items()
@@ -483,7 +492,8 @@ class ArrayCall(Call):
             return self.hand_over(self._given)
         like = self._like
         results = [allocate(*kind, memory=memory, like=like) for kind in kinds]
-        targets = [view(x, self.name, field, memory=memory) for field, x in zip(compiled.outputs, results, strict=True)]
+        named = zip(compiled.outputs, results, strict=True)
+        targets = [view(x, self.name, field, memory=compiled.memory) for field, x in named]
         compiled.bind_views(self.inputs, targets, None).dispatch()
         found = [wrap(result, like) if self.inputs else result for result in results]
         return self.hand_over([self._signed(x, kind) for x, (kind, _) in zip(found, kinds, strict=True)])

@@ -26,7 +26,7 @@ from anydml.arrays.view import (
 )
 from anydml.core.errors import DmlError, show
 from anydml.core.late_imports import import_alone
-from anydml.core.memory import HOST, packed_strides, span
+from anydml.core.memory import is_cuda, packed_strides, span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -184,7 +184,7 @@ def on_callers_stream(dispatch: Callable[[], Any], buffers: Sequence[Buffer]) ->
     What another producer may still be writing, PyTorch's stream waits for. The first buffer tells whose call it is.
     """
     first = buffers[0]
-    if first.device == HOST:
+    if not is_cuda(first.device):
         return dispatch
     for buffer in buffers:
         if buffer.stream is not None:

@@ -1,6 +1,7 @@
 """Array fingerprints: arrays that say at once what they are, for calls that were made before, and whether one changed.
 
-A plain array is a NumPy array, a PyTorch tensor in host memory seen as one, or a PyTorch tensor of a GPU's.
+A plain array is a NumPy array, a PyTorch tensor in host memory seen as one, a PyTorch tensor of a GPU's, or a
+`DeviceArray` that programs may be bound to as it lies.
 
 `x.shape = …`, `x.dtype = …`, `x.strides = …` and `x.flags.writeable = …` leave the object the same one. To ask the
 array itself takes a microsecond; its head in C is looked at in a fifth of that.
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.arrays.device_array import DeviceArray
+from anydml.core.device_memory import memories
 from anydml.core.enums import DataType
 from anydml.core.memory import HOST, numpy_address, packed_strides, sizes_of_pairs
 
@@ -27,6 +30,8 @@ def as_plain(array: Any) -> Any:
     """A plain array; None for anything that wants a closer look."""
     if type(array) is np.ndarray:
         return array
+    if type(array) is DeviceArray:
+        return array if array.is_aligned else None
     torch = sys.modules.get("torch")
     if torch is None or type(array) is not torch.Tensor:
         return None
@@ -43,6 +48,8 @@ def plain_key(array: Any) -> tuple[Any, ...]:
     """The type and layout of a plain array, in its library's terms, and on a GPU which one."""
     if type(array) is np.ndarray:
         return array.dtype, array.shape, array.strides
+    if type(array) is DeviceArray:
+        return array.dtype, array.shape, array.strides, array.device
     return array.dtype, array.shape, array.stride(), array.get_device()
 
 
@@ -50,7 +57,7 @@ def plain_address(array: Any) -> int:
     """The address of a plain array's first element."""
     if type(array) is np.ndarray:
         return numpy_address(array)
-    address: int = array.data_ptr()
+    address: int = array.address if type(array) is DeviceArray else array.data_ptr()
     return address
 
 
@@ -59,9 +66,10 @@ def described_key(data_type: DataType, sizes: Sequence[int], strides: Sequence[i
     if data_type.is_half_byte:
         sizes = sizes_of_pairs(sizes, strides)
         strides, data_type = packed_strides(sizes), DataType.UINT8
-    if memory == HOST:
+    if memory == HOST or memory in memories:
         width = data_type.size_in_bytes
-        return data_type.dtype, tuple(sizes), tuple(stride * width for stride in strides)
+        key = data_type.dtype, tuple(sizes), tuple(stride * width for stride in strides)
+        return key if memory == HOST else (*key, memory)
     return _torch_dtype(data_type), tuple(sizes), tuple(strides), int(memory.partition(":")[2])
 
 
@@ -71,6 +79,8 @@ def plain_maker(data_type: DataType, sizes: Sequence[int], memory: str) -> Calla
         sizes, data_type = sizes_of_pairs(sizes, packed_strides(sizes)), DataType.UINT8
     if memory == HOST:
         return functools.partial(np.empty, sizes, data_type.dtype)
+    if memory in memories:
+        return functools.partial(DeviceArray.empty, data_type.dtype, tuple(sizes), memory)
     torch = sys.modules["torch"]
     return functools.partial(torch.empty, sizes, dtype=_torch_dtype(data_type), device=torch.device(memory))
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def view_host(array: Any, convert: bool) -> ArrayView:
     """Look at a host array; a list or a number is made one where `convert` allows it."""
-    memory = _as_numpy(array, convert)
+    memory = as_numpy(array, convert)
     if is_unpacked(memory):
         return view_packed(memory, convert)
     return make_view(
@@ -44,7 +44,8 @@ def view_host(array: Any, convert: bool) -> ArrayView:
     )
 
 
-def _as_numpy(array: Any, convert: bool) -> np.ndarray[Any, Any]:
+def as_numpy(array: Any, convert: bool = True) -> np.ndarray[Any, Any]:
+    """A host array as NumPy's: the same memory, or a list's or a number's elements where `convert` allows it."""
     if type(array) is np.ndarray:
         return array
     if isinstance(array, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())):  # who has one has imported it

@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from anydml.arrays.cuda import index_of, is_capturing, load_torch
-from anydml.core.memory import HOST
+from anydml.core.memory import is_cuda
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ def at_home(place: str) -> Iterator[None]:
     PyTorch gives memory out, and takes it back, in the order of one stream. What is allocated while a CUDA graph
     captures is the capture's.
     """
-    if place == HOST or is_capturing():
+    if not is_cuda(place) or is_capturing():
         yield
         return
     cuda = load_torch().cuda
@@ -88,7 +88,7 @@ def _current_handle(index: int) -> int:
 
 def in_turns(dispatch: Callable[[], Any], memory: Buffer) -> Callable[[], Any]:
     """Let a dispatch use memory that was reserved at home, on whatever stream it then runs."""
-    if memory.device == HOST:
+    if not is_cuda(memory.device):  # a queue of its own runs one after the other
         return dispatch
     turns = Turns(memory.owner, memory.device)
 

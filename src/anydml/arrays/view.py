@@ -7,9 +7,10 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from anydml.core.device_memory import memories
 from anydml.core.enums import DataType
 from anydml.core.errors import BindingError, DescriptionError, Fault, show
-from anydml.core.memory import HOST, Buffer, packed_strides, span
+from anydml.core.memory import HOST, Buffer, is_cuda, packed_strides, span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,10 +145,15 @@ def elsewhere(array: object, place: str, memory: str | None) -> BindingError:
         rule, way_out = f"{lies}, which no device here works in", ""
     elif memory == HOST:
         rule = f"{lies}, and this device works in the host's"
-        way_out = "move it to the host first, for instance with .cpu() or .get()"
+        way_out = "with x.numpy()" if place in memories else "for instance with .cpu() or .get()"
+        way_out = f"move it to the host first, {way_out}"
     else:
         rule = f"{lies}, and this device works in that of {memory}"
-        way_out = f"move it there first, for instance with torch.as_tensor(x, device={memory!r})"
-    if memory is not None and (place == HOST or place.startswith("cuda:")):
+        way_out = (
+            "move it to the host first, which this device takes arrays of as well"
+            if memory in memories
+            else f"move it there first, for instance with torch.as_tensor(x, device={memory!r})"
+        )
+    if memory is not None and (place == HOST or is_cuda(place) or place in memories):
         way_out += f", or run on Device({place!r})"
     return BindingError("array", Fault(field="", rule=rule, value=array, way_out=way_out))

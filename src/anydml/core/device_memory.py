@@ -1,6 +1,7 @@
 """Memory of devices that no array library knows, at addresses of its own: what the layers above an engine do with it.
 
-An engine with such memory adds it under its name, `webgpu:0`; arrays, staging and constants find it here.
+An engine with such memory adds it under its name, `webgpu:0`; arrays, staging and constants find it here. A device that
+works in such memory takes the host's arrays as well: they are copied there, and back, at each dispatch.
 """
 
 from __future__ import annotations

@@ -12,13 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 HOST = "cpu"
-"""The name of the host's memory; a GPU's is `cuda:0`."""
+"""The name of the host's memory; a GPU's is `cuda:0`, or one of `core/device_memory.py`."""
 LARGE_PAGE = 2 * 1024 * 1024
 """Bytes of a large page, on most systems."""
 CACHE_LINE = 64
 """Bytes of a line of the cache, on most CPUs."""
 # Above this many steps a question about overlap counts as answered "yes": no layout that people write comes near.
 _MOST_STEPS = 100_000
+
+
+def is_cuda(place: str) -> bool:
+    """Whether it is the memory of a GPU that CUDA's array libraries know: `cuda:1`."""
+    return place.startswith("cuda:")
 
 
 class Buffer(NamedTuple):

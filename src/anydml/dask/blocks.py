@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.api.broadcasting import without_truths
-from anydml.arrays import place_of
+from anydml.arrays import device_of as device_at
 from anydml.arrays.tensor import TensorDesc
 from anydml.core.errors import IndexRangeError
 from anydml.core.memory import HOST
@@ -43,8 +43,7 @@ def device_of(asked: Asked, block: Any) -> Device:
     """The device that was asked for, or the one that a block lies on."""
     if asked is not None:
         return _device(*asked)
-    place = place_of(block)
-    return device_named(place if place.startswith("cuda:") else None)
+    return device_named(device_at(block))
 
 
 def seen(block: Any, shapes: Seen) -> Any:

@@ -74,7 +74,7 @@ ENGINES: dict[str, Callable[..., Engine]] = {"cuda": _cuda, "cpu": _cpu, "refere
 
 def is_engine_name(name: str) -> bool:
     """Whether a name is an engine's: that of one, or `cuda:` and the number of a GPU."""
-    return name in ENGINES or re.fullmatch(r"cuda:[0-9]{1,4}", name) is not None
+    return name in ENGINES or re.fullmatch(r"(cuda|webgpu):[0-9]{1,4}", name) is not None
 
 
 def find_engine(name: str | None) -> Engine:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from anydml.arrays import view
-from anydml.arrays.cuda import read_bytes
+from anydml.arrays import read_bytes, view
 from anydml.arrays.nibbles import pack, unpack
 from anydml.core.errors import BindingError, Fault, show
 from anydml.core.memory import HOST, numpy_view, packed_strides, span

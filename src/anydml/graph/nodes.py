@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from anydml.arrays import view
-from anydml.arrays.cuda import read_bytes
+from anydml.arrays import elements_of, view
 from anydml.arrays.shared import SharedData
 from anydml.arrays.tensor import TensorDesc
 from anydml.core.errors import DescriptionError, Fault, show
-from anydml.core.memory import HOST
 from anydml.core.parse import UINT32_MAX, read_bool, read_int
 from anydml.operators import OperatorDesc
 from anydml.operators.schema.fields import dml_name
@@ -100,12 +96,7 @@ class ConstantNode:
         if self.desc is None:
             object.__setattr__(self, "desc", TensorDesc(seen.data_type, seen.sizes or (1,)))
             object.__setattr__(self, "is_scalar", not seen.sizes)
-        if seen.buffer.device == HOST:
-            array = seen.numpy()
-        else:
-            steps = [stride * seen.data_type.size_in_bytes for stride in seen.strides]
-            array = np.ndarray(seen.sizes, seen.data_type.dtype, read_bytes(seen.buffer), seen.offset, steps)
-        object.__setattr__(self, "data", array.tobytes())
+        object.__setattr__(self, "data", elements_of(seen).tobytes())
 
     @property
     def size_in_bytes(self) -> int:

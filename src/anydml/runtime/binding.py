@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from anydml.arrays import ArrayView, raw_memory
 from anydml.core.enums import DataType
 from anydml.core.errors import BindingError, DmlError, Fault, show
-from anydml.core.memory import HOST, layout_of, packed_strides, share_elements, without_leading_ones
+from anydml.core.memory import HOST, is_cuda, layout_of, packed_strides, share_elements, without_leading_ones
 from anydml.core.parse import UINT64_MAX, read_int
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def bind_array(field: str, desc: TensorDesc, seen: ArrayView, *, is_output: bool
     if alignment and address % alignment:
         add(f"must start at a multiple of {alignment} bytes, as guaranteed", address, f"address {address:#x}")
     width = seen.data_type.size_in_bytes
-    if seen.buffer.device != HOST and address % width:  # a GPU moves whole elements, and stops at one that lies askew
+    if is_cuda(seen.buffer.device) and address % width:  # a GPU moves whole elements, and stops at one that lies askew
         rule = f"must start at a multiple of {width} bytes, the size of its elements, on {seen.buffer.device}"
         add(rule, address, f"address {address:#x}", "pass a copy")
     if is_output and not seen.buffer.writable:
@@ -180,7 +180,7 @@ def bind_range(
     if offset % alignment:
         rule = f"{field}: Offset must be a multiple of {alignment}"
         faults.append(Fault(field=field, rule=rule, value=offset, found=str(offset)))
-    if whole.device != HOST and whole.address % MINIMUM_BUFFER_TENSOR_ALIGNMENT:
+    if is_cuda(whole.device) and whole.address % MINIMUM_BUFFER_TENSOR_ALIGNMENT:
         rule = f"{field}: the buffer must start at a multiple of {MINIMUM_BUFFER_TENSOR_ALIGNMENT} bytes"
         faults.append(Fault(field=field, rule=rule, value=whole.address, found=f"address {whole.address:#x}"))
     if is_output and not whole.writable:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from anydml.arrays.fingerprints import described_key, glance
 from anydml.core.display import Shown, Table
 from anydml.core.errors import BindingError, Fault, show
-from anydml.core.memory import HOST, span
+from anydml.core.memory import is_cuda, span
 from anydml.ir.verbs import IndexFault
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Layout:
         width = tensor.data_type.size_in_bytes
         below, above = tensor.data_type.byte_range(*span(tensor.sizes, tensor.element_strides))
         key = described_key(tensor.data_type, tensor.sizes, tensor.element_strides, memory)
-        alignment = max(tensor.guaranteed_base_offset_alignment, 0 if memory == HOST else width)
+        alignment = max(tensor.guaranteed_base_offset_alignment, width if is_cuda(memory) else 0)
         return cls(field, key, below, above, alignment)
 
 

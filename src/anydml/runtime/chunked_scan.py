@@ -21,19 +21,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.arrays import allocate, place_of, view, wrap
+from anydml.arrays import allocate, device_of, results_in, view, wrap
 from anydml.arrays.cuda import on_callers_stream
 from anydml.arrays.tensor import TensorDesc
+from anydml.core.device_memory import memories
 from anydml.core.enums import AxisDirection, DataType
 from anydml.core.errors import DescriptionError, Fault, show
 from anydml.core.memory import packed_strides
 from anydml.core.parse import read_int
 from anydml.ir.views import View
 from anydml.operators import CumulativeProduct, CumulativeSummation
+from anydml.runtime.binding import Bound
 from anydml.runtime.device import Device, device_named
+from anydml.runtime.staging import Staging, is_elsewhere
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from anydml.arrays import ArrayView
     from anydml.engines.common.program import Program
@@ -76,8 +79,7 @@ def scan_with_carry(
     cls: type[OperatorDesc] = CumulativeProduct if product else CumulativeSummation
     name = cls.type.name
     if not isinstance(device, Device):
-        place = place_of(x)
-        device = device_named(device or (place if place.startswith("cuda:") else None))
+        device = device_named(device or device_of(x))
     memory = device.engine.memory
     seen = view(x, name, "InputTensor", memory=memory)
     kind = DataType.FLOAT64 if seen.data_type.is_float else seen.data_type
@@ -93,8 +95,9 @@ def scan_with_carry(
     faults += _find_out_faults(target, seen)
     if faults:
         raise DescriptionError(name, faults)
-    y = allocate(seen.data_type, seen.sizes, memory=memory, like=x) if out is None else out
-    after = allocate(kind, across, memory=memory, like=x)
+    home = results_in(memory, x)
+    y = allocate(seen.data_type, seen.sizes, memory=home, like=x) if out is None else out
+    after = allocate(kind, across, memory=home, like=x)
     if not math.prod(seen.sizes):
         after[...] = _start(kind, product) if carry is None else carry
         return wrap(y, x), wrap(after, x)
@@ -108,9 +111,33 @@ def scan_with_carry(
         "after": view(after, name, "carry", memory=memory),
     }
     bound = {field: found for field, found in arrays.items() if found is not None}
-    launch = program.bind({field: found.buffer.address + found.offset for field, found in bound.items()})
-    on_callers_stream(launch, [found.buffer for found in bound.values()])()
+    places, staging = {field: found.buffer.address + found.offset for field, found in bound.items()}, None
+    if memory in memories:
+        staging = _staged(bound, device)
+        places |= staging.places
+    launch = program.bind(places)
+    launch = on_callers_stream(launch, [found.buffer for found in bound.values()])
+    (launch if staging is None else staging.around(launch))()
     return wrap(y, x), wrap(after, x)
+
+
+def _staged(bound: Mapping[str, ArrayView], device: Device) -> Staging:
+    """Device memory for what lies elsewhere."""
+    memory = device.engine.memory
+    away = [Bound(field, found.buffer, found.offset, found.buffer) for field, found in bound.items()]
+    tensors = {field: _described(found) for field, found in bound.items()}
+    return Staging(
+        [one for one in away if is_elsewhere(one, memory)],
+        tensors,
+        ("OutputTensor", "after"),
+        memory,
+        device.engine.reserve,
+    )
+
+
+def _described(seen: ArrayView) -> TensorDesc:
+    signed = any(stride < 0 for stride in seen.strides)
+    return TensorDesc(seen.data_type, seen.sizes, strides=seen.strides, signed_strides=signed)
 
 
 def _find_faults(before: ArrayView | None, kind: DataType, across: tuple[int, ...]) -> list[Fault]:

@@ -162,7 +162,7 @@ def _operator_run(operator: Compiled, attached: Attached) -> Callable[[], None]:
             way_out = "record a dispatch of an OperatorInitializer for it first"
             raise BindingError(operator.name, Fault(field="", rule=rule, way_out=way_out))
         filled = operator.persistent
-        if persistent is not None and (filled is None or filled.address != persistent.address):
+        if persistent is not None and (filled is None or filled.address != operator.at_device(persistent).address):
             rule = "PersistentResource must be the memory that the initializer filled"
             raise BindingError(operator.name, Fault(field="PersistentResource", rule=rule))
         bound.dispatch()

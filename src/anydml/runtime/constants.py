@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from anydml.arrays import upload
-from anydml.arrays.cuda import synchronize
+from anydml.arrays import upload, wait
 from anydml.arrays.shared import SharedData
 from anydml.core.errors import BindingError, DmlError, Fault, show
 from anydml.core.memory import HOST, Buffer
@@ -177,8 +176,7 @@ class Constants:
                 for gone in [tensor for tensor in passed if last[tensor] == number]:
                     passed[gone].clear()
                     window.leave(gone)
-        if self._engine.memory != HOST:
-            synchronize(self._engine.memory)  # whatever stream it is then read on
+        wait(self._engine.memory)  # whatever stream it is then read on
         for name, buffer in made.items():
             if (origin := origins.get(name)) is not None:
                 found = _Made(buffer, origin.roots)

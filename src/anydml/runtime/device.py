@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
+import numpy as np
+
+from anydml.arrays import DeviceArray, elements_of, place_of, send, view
+from anydml.arrays.host import as_numpy
+from anydml.arrays.view import read_data_type
 from anydml.core.enums import DataType, ExecutionFlags, Feature, FeatureLevel
-from anydml.core.errors import DescriptionError, Fault, FeatureLevelError, show
+from anydml.core.errors import DescriptionError, DmlError, Fault, FeatureLevelError, show
+from anydml.core.memory import HOST
 from anydml.core.parse import read_bool, read_enum
 from anydml.engines import find_engine
 from anydml.engines.common.threads import number_cell
@@ -194,6 +200,35 @@ class Device:
 def _remade(name: str, feature_level: str) -> Device:
     """A device as it is pickled: by what it is made of."""
     return Device(name, feature_level=feature_level)
+
+
+def to_device(x: Any, device: Device | DeviceName | str) -> Any:
+    """An array in the memory that a device works in: a copy, or the array itself where it lies there.
+
+    On the host it is NumPy's, in the memory of an NVIDIA GPU PyTorch's, and else a `DeviceArray`.
+
+    >>> import numpy as np
+    >>> to_device([1, 2], "cpu")
+    array([1, 2])
+    """
+    found = (
+        device if isinstance(device, Device) else device_named(device) if isinstance(device, str) else Device(device)
+    )
+    memory, place = found.engine.memory, place_of(x)
+    if place != HOST:
+        if place == memory:
+            return x
+        is_own = isinstance(x, DeviceArray)
+        return send(x.numpy() if is_own else elements_of(view(x, "to_device", "x", memory=None)), memory)
+    try:
+        array = as_numpy(x)
+        if array.dtype != np.bool_:
+            read_data_type(array.dtype)
+    except DmlError as error:
+        raise error.within("to_device", "x ") from error.__cause__
+    if memory == HOST:
+        return x if hasattr(x, "dtype") else array
+    return send(array, memory)
 
 
 @functools.cache

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import abc
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
-from anydml.arrays import allocate, view, wrap
+from anydml.arrays import allocate, results_in, view, wrap
 from anydml.arrays.cuda import is_capturing, on_callers_stream
 from anydml.arrays.fingerprints import as_plain, plain_address, plain_key, wrap_plain
 from anydml.arrays.streams import Turns, at_home, in_turns
+from anydml.core.device_memory import memories
 from anydml.core.errors import BindingError, Fault, show
 from anydml.core.locks import cached_property, make_lock
-from anydml.core.memory import HOST, numpy_address, packed_strides
+from anydml.core.memory import HOST, is_cuda, numpy_address, packed_strides
 from anydml.engines.common.program import one_at_a_time
 from anydml.runtime.binding import BindingProperties, bind_array, hazards, raise_binding_faults
 from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Layout, are_apart
 from anydml.runtime.call_cache import CallCache
 from anydml.runtime.persistent_resource import Persistent, kept_layout
+from anydml.runtime.staging import Staging, is_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,12 +47,14 @@ class Common:
 
     def __init__(self, memory: Buffer, subject: str) -> None:
         self.memory = memory
-        self._turns = Turns(memory.owner, memory.device)
+        self._turns = Turns(memory.owner, memory.device) if is_cuda(memory.device) else None
         self._subject, self._lock = subject, make_lock()
 
     def taken_by(self, launch: Callable[[], Any]) -> Callable[[], Any]:
         """A launch that has the memory to itself."""
         turns = self._turns
+        if turns is None:
+            return one_at_a_time(launch, self._subject, self._lock)
 
         def run() -> Any:
             turns.enter()
@@ -83,6 +88,8 @@ class Compiled(abc.ABC):
     ) -> None:
         self.device, self.flags, self.inputs, self.outputs = device, flags, inputs, outputs
         self.memory = device.engine.memory
+        self._is_cuda, self._stages = is_cuda(self.memory), self.memory in memories
+        """Whether the memory is of CUDA's libraries, and whether what lies elsewhere is staged."""
         self.gaps: dict[str, tuple[int, ...]] = {"inputs": (), "outputs": ()}
         """The numbers, among an operator's inputs and outputs, of optional tensors that are not there."""
         self.free = [field for field, tensor in inputs.items() if not tensor.is_owned_by_dml]
@@ -96,6 +103,8 @@ class Compiled(abc.ABC):
         self.gather = self.gatherer()
         """Hands results over: one alone, several by their names."""
         self.persistent: Buffer | None = None
+        self._stand_ins: dict[int, Buffer] = {}
+        """By address, device memory that stands for a persistent resource of the host's."""
         self.is_initialized = False
         self._layouts = [
             Layout.of(field, tensor, self.memory)
@@ -207,9 +216,9 @@ class Compiled(abc.ABC):
     def run_anew(self, given: Sequence[object]) -> Any:
         """Run into new arrays of the first input's library: one, or several by their names."""
         like: Any = given[0] if given else None
+        memory = results_in(self.memory, like) if self._stages else self.memory
         results = [
-            allocate(data_type, sizes, strides, memory=self.memory, like=like)
-            for data_type, sizes, strides in self.results
+            allocate(data_type, sizes, strides, memory=memory, like=like) for data_type, sizes, strides in self.results
         ]
         if (plain := self.bind_plain(given, results, None, is_fresh=self._is_anywhere)) is not None:
             plain.dispatch()
@@ -248,16 +257,20 @@ class Compiled(abc.ABC):
             fresh = self.launch(self.with_owned(places, self.persistent) if self.owned else places, None)
             return BoundOperator(self.name, self.word, fresh, (arrays, self.persistent), out)
         addresses = tuple([plain_address(array) for array in arrays])
-        memory = arrays if is_host else [array.untyped_storage() for array in arrays]  # set_() leaves it to its holders
+        is_cuda = self._is_cuda
+        memory = [array.untyped_storage() for array in arrays] if is_cuda else arrays  # set_() leaves it to its holders
         launch = self._launches.get(addresses)
-        if launch is not None and not (self.temporary_size and is_capturing()):  # a capture has scratch memory alone
+        if launch is not None and not (
+            self.temporary_size and is_cuda and is_capturing()  # a capture has scratch memory alone
+        ):
             return BoundOperator(self.name, self.word, launch, (memory, self.persistent), out)
         if not is_fresh:
             is_writable = not is_host or all(array.flags.writeable for array in arrays[-len(self.outputs) :])
             if not is_writable or not are_apart(self._layouts, addresses, self.outputs, self.shares, self.in_place):
                 return None
         places = dict(zip(self._bound_fields, addresses, strict=True))
-        is_kept = not (is_host or is_capturing())  # PyTorch gives one tensor's memory to the next: addresses come back
+        # PyTorch gives one tensor's memory to the next, as devices do: addresses come back.
+        is_kept = not (is_host or (is_cuda and is_capturing()))
         common = self._common if is_kept and is_fresh else None
         arena = self.reserve_scratch() if common is None else common.memory
         launch = self.launch(self.with_owned(places, self.persistent) if self.owned else places, arena)
@@ -308,15 +321,53 @@ class Compiled(abc.ABC):
     ) -> BoundOperator:
         """Attach memory that was checked, to be run on the stream that its library works on.
 
-        With `is_reserved` the scratch memory is this binding's own.
+        With `is_reserved` the scratch memory is this binding's own. What lies elsewhere is staged, where that is done.
         """
-        launch = self.launch(self.with_owned({b.field: b.address for b in bound}, persistent), temporary)
+        places, staging = {b.field: b.address for b in bound}, None
+        if self._stages:
+            if temporary is not None and temporary.device != self.memory:
+                temporary, is_reserved = self.reserve_scratch(), True
+            if persistent is not None:
+                persistent = self.at_device(persistent)
+            if (staging := self._stage(bound)) is not None:
+                places |= staging.places
+        launch = self.launch(self.with_owned(places, persistent), temporary)
         if is_reserved and temporary is not None:
             launch = in_turns(self.again(launch), temporary)
-        launch = on_callers_stream(launch, [b.memory for b in bound])
-        if temporary is not None or ((self.in_place or self.shares) and len({b.address for b in bound}) < len(bound)):
+        launch = on_callers_stream(launch, [b.memory for b in bound]) if staging is None else staging.around(launch)
+        is_shared = (self.in_place or self.shares) and len({b.address for b in bound}) < len(bound)
+        if temporary is not None or staging is not None or is_shared:
             launch = one_at_a_time(launch, self.name)
-        return BoundOperator(self.name, self.word, launch, (bound, persistent, temporary), out)
+        return BoundOperator(self.name, self.word, launch, (bound, persistent, temporary, staging), out)
+
+    def _stage(self, bound: Sequence[Bound]) -> Staging | None:
+        """Device memory for what lies elsewhere; None where nothing does."""
+        away = [one for one in bound if is_elsewhere(one, self.memory)]
+        if not away:
+            return None
+        tensors = {**self.inputs, **self.outputs}
+        return Staging(away, tensors, self.outputs, self.memory, lambda size: self._reserved(size, "staged tensors"))
+
+    def _brought(self, sources: Mapping[str, Bound]) -> dict[str, Bound]:
+        """What is bound to be read once, where the device works."""
+        named = {field: replace(one, field=field) for field, one in sources.items()}
+        if (staging := self._stage(list(named.values()))) is not None:
+            staging.bring()
+            named |= {field: staging.moved(named[field]) for field in staging.places}
+        return named
+
+    def _reserved(self, size: int, field: str) -> Buffer:
+        found = self.reserve(size, field)
+        assert found is not None  # noqa: S101 - for type checkers: some is asked for
+        return found
+
+    def at_device(self, persistent: Buffer) -> Buffer:
+        """A persistent resource where the device works: one of the host's has memory there that stands for it."""
+        if not self._stages or persistent.device == self.memory:
+            return persistent
+        if (found := self._stand_ins.get(persistent.address)) is None:
+            found = self._stand_ins[persistent.address] = self._reserved(self._owned.size, "PersistentResource")
+        return found
 
     def with_owned(self, places: dict[str, int], persistent: Buffer | None) -> dict[str, int]:
         """The addresses of the tensors that are bound, and of those that are owned."""
@@ -340,6 +391,9 @@ class Compiled(abc.ABC):
     def copy_owned(self, sources: Mapping[str, Bound], persistent: Buffer | None) -> None:
         """Fill the persistent resource; the operator is initialized from then on."""
         if persistent is not None:
+            persistent = self.at_device(persistent)
+            if self._stages:
+                sources = self._brought(sources)
             self._owned.fill(persistent, sources)
         self.persistent = persistent
         self.is_initialized = True

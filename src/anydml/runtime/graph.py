@@ -19,6 +19,7 @@ from anydml.graph.wiring import node_names, operators
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import IndexFault, verbs_of
 from anydml.ir.views import View
+from anydml.runtime.binding import MINIMUM_BUFFER_TENSOR_ALIGNMENT
 from anydml.runtime.constants import Constants
 from anydml.runtime.dispatchable import Compiled
 from anydml.runtime.launches import Steps, in_a_row
@@ -147,7 +148,9 @@ class CompiledGraph(Compiled):
         below, above = byte_span(tensor)
         size = above - below
         source = View(field, DataType.UINT8, (size,), (1,), below)
-        return Kept(field, copy_of(source, View("Persistent", DataType.UINT8, (size,), (1,))), size, -below)
+        more = below % MINIMUM_BUFFER_TENSOR_ALIGNMENT  # that the first element is aligned, of what runs backwards
+        target = View("Persistent", DataType.UINT8, (size,), (1,), more)
+        return Kept(field, copy_of(source, target), size + more, more - below)
 
     def launch(self, places: Mapping[str, int], temporary: Buffer | None) -> Callable[[], Any]:
         """A function that runs each step in turn."""

@@ -11,7 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.arrays.cuda import load_torch
-from anydml.core.memory import HOST
+from anydml.core.device_memory import memories
+from anydml.core.memory import is_cuda
 from anydml.ir.cost import Work, work_of
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Recorder:
     """Keeps what passes take, by run."""
 
     def __init__(self, memory: str) -> None:
-        self._clock = _Events(memory) if memory != HOST else _Clock()
+        self._clock = _Events(memory) if is_cuda(memory) else _Waiting(memory) if memory in memories else _Clock()
         self.passes: list[Watched] = []
         self.runs: list[float] = []
         """The seconds of each run, what lies between its passes included."""
@@ -134,6 +135,25 @@ class _Clock:
 
     def since(self, mark: float) -> float:
         return mark - self._began
+
+
+class _Waiting(_Clock):
+    """The host's, which waits for a device before it looks: a pass has the time that its submission takes as well."""
+
+    def __init__(self, memory: str) -> None:
+        super().__init__()
+        self._memory = memories[memory]
+        self.mark = self._mark
+
+    def _mark(self) -> float:
+        self._memory.wait()
+        return time.perf_counter()
+
+    def begin(self) -> None:
+        self._began = self._mark()
+
+    def end(self) -> float:
+        return self._mark() - self._began
 
 
 _CYCLES = 40_000
