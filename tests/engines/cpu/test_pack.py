@@ -18,7 +18,7 @@ from anydml.engines.cpu.gemm import blocking as tiles
 from anydml.engines.cpu.gemm import microkernel as tile_texts
 from anydml.engines.cpu.gemm.amx import make_matrices
 from anydml.engines.cpu.gemm.blocking import LINED, MATRIX_LINE, MATRIX_SIDE, MicroTile, Packing
-from anydml.engines.cpu.gemm.packing import Pack
+from anydml.engines.cpu.gemm.packing import NumberPacker
 from anydml.engines.cpu.quant import int8
 from assembled import assembly
 
@@ -33,7 +33,7 @@ STEPS = np.array([0, 1, 2, 60, 61, 62, 3])
 
 def pack(packing: Packing, source: np.ndarray, across: int, step: int, rows: int, count: int) -> np.ndarray:
     """What the kernel lays out, by steps and rows."""
-    kernel = kernel_for("pack", Pack, packing)
+    kernel = kernel_for("pack", NumberPacker, packing)
     target = np.full((max(rows // packing.panel, 1), count, packing.pitch), np.nan, np.float32)
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 6)(kernel.address)
     call(source.ctypes.data, across, step, rows, count, target.ctypes.data)
@@ -79,7 +79,7 @@ def test_lines(lanes: int, kind: str) -> None:
     """A line of each row, then the next line of each; of the last one the steps that there are, and nothing past it."""
     source = np.random.default_rng(2).standard_normal((14, 50)).astype(np.float32 if kind == "f32" else np.float16)
     packing = Packing("l", kind, 14, 16, lanes)
-    kernel = kernel_for("pack", Pack, packing)
+    kernel = kernel_for("pack", NumberPacker, packing)
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 6)(kernel.address)
     for rows, count in ((14, 48), (14, 35), (5, 17), (1, 3)):
         target = np.full((-(-count // LINED) + 1, rows, LINED), np.nan, np.float32)

@@ -12,11 +12,11 @@ from anydml.engines.cpu.build import _called
 from anydml.engines.cpu.conv.stencil import Taps, make_stencil, suits_sdot
 from anydml.engines.cpu.families import AVX512, NEOVERSE
 from anydml.engines.cpu.gemm import blocking as tiles
-from anydml.engines.cpu.gemm.blocking import BYTES, GROUP, UNROLLED, MicroTile, Packing
+from anydml.engines.cpu.gemm.blocking import BYTES, GROUP, UNROLLED, K4Packing, MicroTile, Packing
 from anydml.engines.cpu.gemm.microkernel import make_microkernel
-from anydml.engines.cpu.gemm.packing import Pack
+from anydml.engines.cpu.gemm.packing import BytePacker, NumberPacker
 from anydml.engines.cpu.gemm.small_m import Dots, SmallM, Strip
-from anydml.engines.cpu.quant.int8 import K4Pack, K4Packing, make_compensation, make_total
+from anydml.engines.cpu.quant.int8 import make_compensation, make_total
 from anydml.ir.expressions import load
 from assembled import assembly
 
@@ -126,7 +126,7 @@ def test_products_are_compiled_for_every_cpu(name: str) -> None:
             packing = K4Packing(
                 lie, True, *panels[not is_left], tile.lanes, tile.by_lane, tile.kind == "i8", is_wide, is_left
             )
-            texts += [K4Pack(packing).write(), make_total(packing)]
+            texts += [BytePacker(packing).write(), make_total(packing)]
         taps = Taps("fma", 3, 3, 2, 2, 1, 1, 8, tile.by_lane, "u8")
         texts += [make_compensation(), make_stencil(taps)]
         texts += [make_stencil(taps._replace(is_dot4=True))] if suits_sdot(taps) else []
@@ -134,7 +134,7 @@ def test_products_are_compiled_for_every_cpu(name: str) -> None:
         shape = SmallM(5, tile.lanes, 8, tile.by_lane, False, False, (number,), "p")
         texts += [make(number * 2, shape).write() for make in (Strip, Dots)]
         kind = "f32" if name in OLD else "f16"
-        texts += [Pack(Packing(lie, kind, *panel)).write() for lie in "pts" for panel in panels]
+        texts += [NumberPacker(Packing(lie, kind, *panel)).write() for lie in "pts" for panel in panels]
         for op, step in itertools.product(("fma", "max", "sum"), (1, 2)):
             taps = Taps(op, 3, 3, step, step, 1, 1, tile.lanes, tile.by_lane, over=1)
             texts += [make_stencil(taps._replace(left=left)) for left in (None, 1)]

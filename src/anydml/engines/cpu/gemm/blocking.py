@@ -96,7 +96,7 @@ class MicroTile(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """The parameters of a packer's text."""
+    """The parameters of a packer's text, of floats and of INT32."""
 
     lie: str
     """How elements lie: p where rows are side by side, t where steps are, w where tables say it, s otherwise; l
@@ -111,6 +111,34 @@ class Packing(NamedTuple):
     """Of the CPU's vectors: of a vector rows are packed at once where they lie side by side, or every other one."""
 
 
+class K4Packing(NamedTuple):
+    """The parameters of a packing of bytes, and of the sums of what is packed."""
+
+    lie: str
+    """As a `Packing` has it."""
+    flips: bool
+    """Whether bytes are given the other sign."""
+    panel: int
+    pitch: int
+    lanes: int
+    is_arm: bool
+    has_dots: bool
+    """Whether there are dot instructions."""
+    is_wide: bool = False
+    """Whether bytes are packed as 16 bits: those of a left factor, where products of 16 bits are added up."""
+    is_signed: bool = False
+    """Whether bytes are multiplied as signed ones."""
+    filled: int = FOUR
+    """Of the steps of a panel there is a multiple: past the end lies 0."""
+    is_lined: bool = False
+    """Whether rows lie in lines, for matrix registers."""
+
+    @property
+    def group(self) -> int:
+        """The bytes of a packed step."""
+        return 4 * self.pitch * (2 if self.is_wide else 1)
+
+
 def letter_of(step: int, across: int, width: int) -> str:
     """How elements lie for a `Packing`, by the bytes from a step and from a row to the next."""
     return "p" if across == width else "t" if step == width else "s"
@@ -118,7 +146,7 @@ def letter_of(step: int, across: int, width: int) -> str:
 
 def pack_kernel(packing: Packing) -> Kernel:
     """What packs a factor."""
-    return kernel_for("pack", "gemm.packing:Pack", packing)
+    return kernel_for("pack", "gemm.packing:NumberPacker", packing)
 
 
 def tile_kernel(tile: MicroTile) -> int:
