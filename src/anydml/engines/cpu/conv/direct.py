@@ -417,24 +417,27 @@ def _plan(primitive: Reduce, padded: Padded | None, constants: frozenset[str]) -
             continue
         batch = tuple(k for k in (BATCH, GROUP) if primitive.sizes[k] > 1)
         sides = Operands(primitive, one._replace(batch=batch, rows=(PLACE,), folded=(INPUT, DOWN, BESIDE)))
-        epilogue, lines = _epilogue(sides), find_lines(sides, sides.left, ROWS, PLACES, padded)
+        epilogue, lines = channel_epilogue(sides, (CHANNEL,)), find_lines(sides, sides.left, ROWS, PLACES, padded)
         if epilogue is not None and lines is not None and _suits(sides, lines):
             return _program(sides, epilogue, lines, constants)
     return None
 
 
-def _epilogue(sides: Operands) -> Epilogue | None:
+def channel_epilogue(sides: Operands, channels: Sequence[int]) -> Epilogue | None:
     """The value computed from sums, if it is short and has a number for each channel at most."""
-    target = sides.target
-    if target.width != 4 or target.strides[PLACE] != 4 or not is_cheap(sides.finish):
+    if sides.target.width != 4 or not is_cheap(sides.finish):
         return None
     longest, may_read = figures().gemm.epilogue_nodes, ("", COLUMN)
-    found = find_epilogue(sides, (BATCH, ROW, PLACE), (CHANNEL,), longest=longest, may_read=may_read)
+    found = find_epilogue(sides, (BATCH, ROW, PLACE), channels, longest=longest, may_read=may_read)
     return found if found is not None and len(found.leaves) < VIEWS else None
 
 
 def _suits(sides: Operands, lines: InputLines) -> bool:
-    """Whether windows are walked onward, and elements of a line lie side by side, not those of channels."""
+    """Whether windows are walked onward, and elements of a line lie side by side, there and in the target, not those of
+    channels.
+    """
+    if sides.target.strides[PLACE] != 4:
+        return False
     is_apart = sides.found.sizes[INPUT] == 1 or lines.x.strides[INPUT] >= 4 * lines.width
     return lines.is_onward(sides, ROWS, PLACES) and lines.apart == 4 and is_apart and not lines.filler
 

@@ -18,10 +18,8 @@ from anydml.engines.cpu.gemm.operands import Operands
 from anydml.engines.cpu.gemm.prepacked import lay_out_places
 from anydml.engines.cpu.gemm.work_item import place_of
 from anydml.engines.cpu.launch.record import LINE
-from anydml.engines.cpu.rows.walk import VIEWS
 from anydml.engines.cpu.schedules import BATCH, BESIDE, CHANNEL, DOWN, GROUP, INPUT, PLACE, ROW
 from anydml.ir.contraction import StridedOperand, match_contraction
-from anydml.ir.epilogue import COLUMN, find_epilogue, is_cheap
 from anydml.ir.padded_reads import match_padded_reduce
 
 if TYPE_CHECKING:
@@ -103,7 +101,9 @@ def plan_direct_nhwc(primitives: Sequence[Primitive], constants: frozenset[str])
         batch = (BATCH,) if last.sizes[BATCH] > 1 else ()
         own = one._replace(batch=batch, rows=(PLACE,), columns=columns, folded=(DOWN, BESIDE, INPUT))
         sides = Operands(last, own)
-        epilogue, lines = _epilogue(sides), find_lines(sides, sides.left, ROWS, PLACES, padded)
+        # Channels lie side by side, those of a group after those of the group before.
+        epilogue = direct.channel_epilogue(sides, (GROUP, CHANNEL))
+        lines = find_lines(sides, sides.left, ROWS, PLACES, padded)
         if epilogue is None or lines is None or not _are_beside(sides, lines):
             continue
         if _has_filters(sides, is_each=is_each):
@@ -112,11 +112,12 @@ def plan_direct_nhwc(primitives: Sequence[Primitive], constants: frozenset[str])
 
 
 def _are_beside(sides: Operands, lines: InputLines) -> bool:
-    """Whether all channels of a place lie side by side, and windows are walked onward."""
+    """Whether all channels of a place lie side by side, there and in the target, and windows are walked onward."""
     sizes, strides = sides.found.sizes, lines.x.strides
     count = sizes[GROUP] * sizes[INPUT]
     is_ours = (sizes[INPUT] == 1 or strides[INPUT] == 4) and (sizes[GROUP] == 1 or strides[GROUP] == 4 * sizes[INPUT])
     is_ours = is_ours and 1 < count <= lines.apart // 4 and not strides[CHANNEL] and not lines.filler
+    is_ours = is_ours and sides.is_packed(sides.target, (GROUP, CHANNEL))
     return is_ours and lines.is_onward(sides, ROWS, PLACES)
 
 
@@ -124,16 +125,6 @@ def _has_filters(sides: Operands, *, is_each: bool) -> bool:
     """Whether the weights are filters, those of each group its own: its panels follow those of the one before."""
     strides, is_grouped = sides.lie(sides.right).strides, not is_each and sides.found.sizes[GROUP] > 1
     return not any(strides[k] for k in (BATCH, ROW, PLACE)) and not (is_grouped and not strides[GROUP])
-
-
-def _epilogue(sides: Operands) -> Epilogue | None:
-    """The value computed from sums, if it is short and has a number for each channel at most."""
-    columns = (GROUP, CHANNEL)  # channels lie side by side, those of a group after those of the group before
-    if sides.target.width != 4 or not sides.is_packed(sides.target, columns) or not is_cheap(sides.finish):
-        return None
-    longest, may_read = figures().gemm.epilogue_nodes, ("", COLUMN)
-    found = find_epilogue(sides, (BATCH, ROW, PLACE), columns, longest=longest, may_read=may_read)
-    return found if found is not None and len(found.leaves) < VIEWS else None
 
 
 class _Walk(NamedTuple):

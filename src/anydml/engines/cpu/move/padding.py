@@ -12,7 +12,7 @@ from anydml.engines.cpu.build import get_kernel
 from anydml.engines.cpu.codegen.language import copy_row, load_bits, load_word, quotient, store_bits, store_word
 from anydml.engines.cpu.gemm.work_item import distances
 from anydml.engines.cpu.launch.program import KernelProgram
-from anydml.engines.cpu.launch.record import HEADER, WORD, Layout, Pointer, Record
+from anydml.engines.cpu.launch.record import WORD, Layout, Pointer, Record
 from anydml.engines.cpu.rows.map import word_of
 from anydml.engines.reference.evaluate import evaluate
 from anydml.ir.padded_reads import match_padded
@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 
 PLACED = Layout("source", "target", "count", "pitch", "inner", "pieces", "places_at", "within_at", "table_at")
 """Elements of a row, bytes from one to the next in the target, the rows whose places stand within, the pieces of a row,
-and the bytes from the record's first at which the tables stand: of places, of those within, and of pieces, each with
-its place in the target and in the source, its elements and the bytes from one to the next."""
+and the bytes from the record's first at which the tables stand: of places, of those within, and of pieces."""
+PIECE = Layout("target", "source", "count", "step", header=0)
+"""A piece of a row: its first bytes in the target's row and in the source's, its elements, and the bytes from one to
+the next in the source."""
 MOST_PLACES = 2**16
 """Numbers in a table: what has more is found as it goes along."""
 LEAST_PIECE = 16
@@ -127,9 +129,12 @@ def _pieces(row: np.ndarray[Any, Any]) -> list[tuple[int, int, int]]:
 
 
 BORDERED = Layout("source", "target", "size", "number", "inner", "blocks_at", "rows_at")
-"""Bytes of a row, what is put around it, the rows of a block, and the bytes from the record's first at which the tables
-stand: of blocks, each with its place in the source and in the target, and of rows within, with both and the bytes to be
-filled before and after. Of a row there is a word at least, which is filled at once."""
+"""Bytes of a row, a word of what is put around it, the rows of a block, and the bytes from the record's first at which
+the tables stand: of blocks, and of rows within. Of a row there is a word at least, which is filled at once."""
+BLOCK = Layout("source", "target", header=0)
+"""Where a block begins, in bytes."""
+ROW = Layout("source", "target", "before", "after", header=0)
+"""Where a row of a block begins, and the bytes to be filled before and after it."""
 MOST = 2**22
 """Elements of a block at most, of which each is looked at."""
 
@@ -202,29 +207,23 @@ def _block(views: Sequence[View], outer: int, first: int) -> int:
 
 # Rows copied into a tensor that is filled around them, as a padded image's are, in one pass.
 #
-# Words, after the header: source, target, the bytes of a row, a word of the numbers that are filled in, the rows of a
-# block, then where the tables of blocks and of rows begin, in bytes. A block has its place in the source and in
-# the target, a row the same within its block, and the bytes that are filled before and after it. A unit is a row, which
-# has 8 bytes or more: what is filled may reach into it, since it is written after that.
-
-
-FIRST = HEADER * 8
+# A unit is a row, which has 8 bytes or more: what is filled may reach into it, since it is written after that.
 
 
 def make_bordered() -> Any:
     """The kernel, for elements of any size that a word has a whole number of."""
 
     def kernel(words: int, begin: int, end: int) -> int:
-        source, target = load_word(words, FIRST), load_word(words, FIRST + 8)
-        size, number, inner = load_word(words, FIRST + 16), load_word(words, FIRST + 24), load_word(words, FIRST + 32)
-        blocks, rows = words + load_word(words, FIRST + 40), words + load_word(words, FIRST + 48)
+        w = BORDERED(words)
+        source, target, size, number, inner = w.source, w.target, w.size, w.number, w.inner
+        blocks, rows = words + w.blocks_at, words + w.rows_at
         block = quotient(begin, inner)
         row = begin - block * inner
         for _ in range(begin, end):
-            place, own = blocks + 16 * block, rows + 32 * row
-            start = source + load_word(place, 0) + load_word(own, 0)
-            there = target + load_word(place, 8) + load_word(own, 8)
-            before, after = load_word(own, 16), load_word(own, 24)
+            place, own = BLOCK(blocks + 16 * block), ROW(rows + 32 * row)
+            start = source + place.source + own.source
+            there = target + place.target + own.target
+            before, after = own.before, own.after
             for i in range(0, before, 8):
                 store_word(there - before, i, number)
             for i in range(0, after, 8):
@@ -241,11 +240,8 @@ def make_bordered() -> Any:
 
 # Rows put together of pieces of other rows, as a padded or an enlarged image's are.
 #
-# Words, after the header: source, target, the elements of a row, the bytes from one row of the target to the next, the
-# number of places within an outer one, the pieces, then where the tables of places, of inner places and of pieces
-# begin, in bytes. A place is the bytes from the source's first element. A piece is a first byte of the target's row,
-# one of the source's, a count of elements, and the bytes from one to the next in the source. A unit is a row: one of
-# the same place as the row before it is a copy of that.
+# A place is the bytes from the source's first element. A unit is a row: one of the same place as the row before it is a
+# copy of that.
 
 
 def make_placed(width: int) -> Any:
@@ -253,11 +249,9 @@ def make_placed(width: int) -> Any:
     load, store = load_bits[width], store_bits[width]
 
     def kernel(words: int, begin: int, end: int) -> int:
-        source, target = load_word(words, FIRST), load_word(words, FIRST + 8)
-        size, pitch = load_word(words, FIRST + 16) * width, load_word(words, FIRST + 24)
-        inner, pieces = load_word(words, FIRST + 32), load_word(words, FIRST + 40)
-        places, within = words + load_word(words, FIRST + 48), words + load_word(words, FIRST + 56)
-        table = words + load_word(words, FIRST + 64)
+        w = PLACED(words)
+        source, target, size, pitch, inner, pieces = w.source, w.target, w.count * width, w.pitch, w.inner, w.pieces
+        places, within, table = words + w.places_at, words + w.within_at, PIECE(words + w.table_at)
         last, outer = -1, quotient(begin, inner)
         own = begin - outer * inner
         for unit in range(begin, end):
@@ -272,8 +266,8 @@ def make_placed(width: int) -> Any:
                 continue
             last = row
             for k in range(pieces):
-                place, start = there + load_word(table, 32 * k), row + load_word(table, 32 * k + 8)
-                count, step = load_word(table, 32 * k + 16), load_word(table, 32 * k + 24)
+                place, start = there + table[k].target, row + table[k].source
+                count, step = table[k].count, table[k].step
                 if step == width:
                     copy_row(place, start, count * width)
                 elif count <= 4:  # a margin, which the loop below takes three times as long for
