@@ -153,22 +153,16 @@ print(codes)
 
 
 @posix
-@pytest.mark.parametrize("patience", [30, 0])
 @pytest.mark.parametrize("phase", ["find_spec", "exec_module"])
-def test_a_fork_waits_for_what_another_thread_imports(phase: str, patience: int, tmp_path: Path) -> None:
-    """Of modules that are imported when first needed: Python has a lock for each, before and while its code is run.
-
-    Without patience, as where the import begins after the look, the child imports the module anew.
-    """
+def test_a_fork_waits_for_what_another_thread_imports(phase: str, tmp_path: Path) -> None:
+    """Of modules that are imported when first needed: Python has a lock for each, before and while its code is run."""
     code = f"""
 import importlib.machinery
-import anydml.core.locks
-anydml.core.locks.PATIENCE = {patience}
 class Slow(importlib.machinery.SourceFileLoader if {phase!r} == "exec_module" else object):
     def {phase}(self, *given):
         if name_of(given) == "anydml.graph.optimise" and not began.is_set():
             began.set()
-            forked.wait({0.3 if patience else 20})
+            forked.wait(0.3)
         return getattr(super(), {phase!r}, lambda *_: None)(*given)
 def name_of(given):
     return getattr(given[0], "__name__", given[0])
@@ -197,7 +191,7 @@ def test_a_fork_waits_for_what_our_code_imports_of_others(tmp_path: Path) -> Non
     """A module of Python's own, that an operator needs; nobody waits for one that a program imports by itself."""
     (tmp_path / "slow.py").write_text("import time\ntime.sleep(0.3)\n")
     code = f"""
-import types, anydml.core.locks
+import types, anydml.core.late_imports
 sys.path.insert(0, {str(tmp_path)!r})
 def load():
     import slow
@@ -211,13 +205,42 @@ for work in (ours, load):
     thread.start()
     while "slow" not in sys.modules:
         time.sleep(0.001)
-    print(anydml.core.locks._are_others_importing())
+    print(anydml.core.late_imports._are_others_importing())
     if work is ours:
         print(fork_and_answer(0))
     thread.join()
 """
     short = FORK.replace("signal.alarm(60)", "signal.alarm(10)")
     assert run(ANSWER + short + code, tmp_path) == ["True", "0", "False"]
+
+
+@posix
+def test_an_import_that_has_not_begun_waits_for_a_fork(tmp_path: Path) -> None:
+    """Between the look at other threads' imports and the fork itself none begins."""
+    code = """
+from anydml.core import late_imports
+began = threading.Event()
+def answer(_):
+    began.set()
+    return late_imports.import_alone("anydml.graph.optimise") is not None
+def look():
+    thread.start()
+    began.wait()
+    time.sleep(0.2)
+    print(answered == [] and "anydml.graph.optimise" not in sys.modules)
+answered = []
+thread = threading.Thread(target=lambda: answered.append(answer(0)))
+hold = late_imports._hold
+def hold_and_look(lock, deadline):
+    hold(lock, deadline)
+    began.is_set() or look()
+late_imports._hold = hold_and_look
+print(fork_and_answer(0))
+thread.join()
+print(answered)
+"""
+    short = FORK.replace("signal.alarm(60)", "signal.alarm(10)")
+    assert run(ANSWER + short + code, tmp_path) == ["True", "0", "[True]"]
 
 
 def test_what_is_computed_once_takes_no_lock() -> None:

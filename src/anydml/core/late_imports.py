@@ -2,8 +2,8 @@
 
 Python runs signal handlers on the main thread. One that calls anydml meanwhile waits for its turn like any other
 caller; on the working thread it would find a module half imported, or enter a half-made kernel. An interrupt
-ends the waiting, not the work. A fork waits for the turn too: a child has neither a module that is half imported nor a
-lock whose holder it lacks.
+ends the waiting, not the work. A fork waits for the turn, and for imports that other threads are at; imports that have
+not begun wait for the fork: a child has neither a module that is half imported nor a lock whose holder it lacks.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PATIENCE = 30.0
-"""Seconds that a fork and the end of the process wait for the turn; a compilation takes about one."""
+"""Seconds that a fork and the end of the process wait for the turn; a compilation takes about one, an import less."""
 STACK = 8 * 2**20
 """Bytes of the working thread's stack: LLVM's recursion is not for the few that threading.stack_size may say."""
 _turn = threading.RLock()
 _owner = 0
 _is_gc_paused = False
 _forking_threads: set[int] = set()
+_importing_threads: set[int] = set()
 
 
 class _Task(Generic[T]):
@@ -88,7 +89,7 @@ def import_alone(*names: str) -> Any:
         return found
 
     def work() -> Any:
-        with without_collection():  # whose finalisers would run within the import
+        with _without_forks(), without_collection():  # whose finalisers would run within the import
             return [importlib.import_module(name) for name in names][-1]
 
     return _await(work, in_turn=False) if threading.get_ident() == threading.main_thread().ident else work()
@@ -111,6 +112,25 @@ def _await(work: Callable[[], T], *, in_turn: bool, every: float = 1, remind: Ca
         raise task.error
     finally:
         del task
+
+
+@contextlib.contextmanager
+def _without_forks() -> Iterator[None]:
+    """Import while no other thread forks. Within an import, and with the turn, for which a fork waits, nobody waits."""
+    own = threading.get_ident()
+    if own in _importing_threads or own == _owner or _is_importing():
+        yield
+        return
+    deadline = time.monotonic() + PATIENCE
+    _importing_threads.add(own)
+    while not _forking_threads <= {own} and time.monotonic() < deadline:
+        _importing_threads.discard(own)
+        time.sleep(0.001)
+        _importing_threads.add(own)
+    try:
+        yield
+    finally:
+        _importing_threads.discard(own)
 
 
 def _is_importing() -> bool:
@@ -185,14 +205,44 @@ _forking = _Forking()
 
 
 def _before_fork() -> None:
-    """Wait until the turn is free, and no thread is inside of LLVM."""
+    """Wait until no thread imports, the turn is free, and no thread is inside of LLVM."""
+    own = threading.get_ident()
     _forking.held = []
-    _forking_threads.add(threading.get_ident())
+    _forking_threads.add(own)
     deadline = time.monotonic() + PATIENCE
+    while (not _importing_threads <= {own} or _are_others_importing()) and time.monotonic() < deadline:
+        time.sleep(0.001)
     with _outside_of_llvm():
         _hold(_turn, deadline)
     for _, lock in _llvm_locks():
         _hold(lock, deadline)
+
+
+def _are_others_importing() -> bool:
+    """Whether another thread is within an import of a program's own: of a module of ours, or of one that ours needs."""
+    owners = _held_by_others()
+    frames = sys._current_frames() if owners else {}  # noqa: SLF001 - as the documentation has it
+    return any(_is_ours(name) or _imports_for_us(frames.get(owner)) for name, owner in owners.items())
+
+
+def _held_by_others() -> dict[str, int]:
+    """The modules that other threads import, and those threads."""
+    known: dict[str, Any] = getattr(importlib._bootstrap, "_module_locks", {})  # noqa: SLF001 - no other way to them
+    owners = {name: getattr(lock(), "owner", None) for name, lock in list(known.items())}
+    return {name: owner for name, owner in owners.items() if owner is not None and owner != threading.get_ident()}
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith("anydml.")
+
+
+def _imports_for_us(frame: FrameType | None) -> bool:
+    """Whether a thread imports something because a function of ours does."""
+    is_import = False
+    while frame is not None and not (is_import and _is_ours(frame.f_globals.get("__name__", ""))):
+        is_import = is_import or frame.f_code.co_filename.startswith("<frozen importlib")
+        frame = frame.f_back
+    return frame is not None
 
 
 def _hold(lock: Any, deadline: float) -> None:
@@ -211,6 +261,7 @@ def _after_in_child() -> None:
     global _turn, _owner
     _after_in_parent()
     _forking_threads.clear()
+    _importing_threads.intersection_update({threading.get_ident()})
     if _turn not in _forking.held:
         _turn, _owner = threading.RLock(), 0
         if _is_gc_paused:
