@@ -59,12 +59,15 @@ class WebGpuEngine(Engine):
     traits = Traits()
 
     def __init__(self, index: int = 0) -> None:
-        import_alone("anydml.engines.webgpu.memory")
+        import_alone("anydml.engines.webgpu.memory", "anydml.engines.webgpu.probe")
         from anydml.engines.webgpu.memory import Memory
+        from anydml.engines.webgpu.probe import probe
 
         self.index = index
         self._memory = Memory(index)
         self.memory = self._memory.name
+        with self._memory.gpu.lock:
+            self._memory.gpu.arithmetic = self._memory.gpu.arithmetic or probe(self._memory)
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan, and write the kernels; they are compiled when they are bound."""

@@ -17,6 +17,8 @@ from anydml.core.locks import make_lock
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from anydml.engines.webgpu.probe import Arithmetic
+
 WANTED = ("immediates", "shader-f64", "subgroup", "timestamp-query")
 """Features that kernels use where they are there; none is needed."""
 WORD = 4
@@ -39,6 +41,8 @@ class AdapterInfo:
     memory: int
     """Bytes of the largest buffer: WebGPU does not tell how much memory there is."""
     features: tuple[str, ...]
+    driver: str = ""
+    """The driver's name and version."""
 
     def __str__(self) -> str:
         return f"{self.name}, {self.backend}"
@@ -64,6 +68,7 @@ def adapters() -> tuple[AdapterInfo, ...]:
             str(one.info["adapter_type"]),
             int(one.limits["max-buffer-size"]),
             tuple(sorted(one.features)),
+            str(one.info["description"]),
         )
         for index, one in enumerate(_adapters())
     )
@@ -109,18 +114,20 @@ class Gpu:
         self.handle, self.queue = self.device._internal, self.device.queue._internal  # noqa: SLF001 - wgpu-py has no public name
         self.lock = make_lock()
         """Held by whoever talks to the device."""
+        self.arithmetic: Arithmetic | None = None
+        """What the device makes of it, once it was probed."""
         self._pipelines: dict[tuple[str, int, int, bool], Pipeline] = {}
         self._process = os.getpid()
 
     @property
     def fuses(self) -> str:
         """How a·b + c is rounded once: by the device's `fma`, or `split`: in parts, where that rounds twice."""
-        return "split" if self.info.kind == "CPU" else "fma"
+        return "fma" if self.arithmetic is not None and self.arithmetic.fuses else "split"
 
     @property
     def is_exact(self) -> bool:
         """Whether division and square root are rounded to nearest."""
-        return self.info.kind == "CPU"
+        return self.arithmetic is not None and self.arithmetic.divides and self.arithmetic.roots
 
     def check_process(self) -> None:
         """A child process has the numbers of its parent's device, and not the device."""
