@@ -90,7 +90,7 @@ def test_an_index_outside_is_a_fault_and_nothing_is_written(gpu: WebGpuEngine) -
     indices = np.array([0, 3, -5, 9], np.int64)
     check = Check(View("i", DataType.INT64, (4, 1), (1, 1)), (4,))
     verb = Map((_row("a", F32, 4),), _row("y", F32, 4), load(0, F32), checks=(check,))
-    arrays = {"a": np.ones(4, np.float32), "i": indices, "y": np.zeros(4, np.float32)}
+    arrays: dict[str, np.ndarray] = {"a": np.ones(4, np.float32), "i": indices, "y": np.zeros(4, np.float32)}
     with pytest.raises(IndexFault) as raised:
         _run(gpu, verb, arrays)
     assert (raised.value.position, raised.value.indices, raised.value.size) == ((2,), (-5,), 4)
