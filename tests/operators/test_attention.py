@@ -11,6 +11,7 @@ import pytest
 import anydml as dml
 from anydml.ir import attention as attending
 from families.attention import MASKS
+from families.broken_rules import ROOM, attention, cached
 from places import get, put
 
 pytestmark = pytest.mark.judges("MULTIHEAD_ATTENTION", "MULTIHEAD_ATTENTION1")
@@ -136,64 +137,6 @@ def test_a_cache_stays_in_place(engine: str) -> None:
     output, key = (get(x) for x in graph.compile([output, dml.identity(key)])(*arrays, *whole))
     np.testing.assert_allclose(output, np.repeat(in_heads(parts[2], 2), 2, 1).swapaxes(1, 2).reshape(2, 1, 12))
     np.testing.assert_array_equal(key, in_heads(parts[1], 2))
-
-
-def attention(**more: Any) -> Any:
-    given = {"query_tensor": Q, "key_tensor": K, "value_tensor": K, "head_count": 2, **more}
-    desc = dml.MultiheadAttention.infer(**{name: one for name, one in given.items() if one is not None})
-    dml.Device("reference").create_operator(desc)
-    return desc
-
-
-def cached(**more: Any) -> dml.OperatorDesc:
-    given = {"query_tensor": K, "key_tensor": K, "value_tensor": K, "past_sequence_lengths_tensor": T("int32", (2,))}
-    desc = dml.MultiheadAttention1.infer(**{**given, **more})
-    dml.Device("reference").create_operator(desc)
-    return desc
-
-
-ROOM, SMALL_ROOM = T("float32", (2, 1, 9, 8)), T("float32", (2, 1, 4, 8))
-BROKEN: list[tuple[Any, dict[str, Any], str]] = [
-    (attention, {"query_tensor": None},
-     "QueryTensor must be given, or StackedQueryKeyTensor or StackedQueryKeyValueTensor; got none"),
-    (attention, {"stacked_key_value_tensor": T("float32", (2, 5, 2, 2, 4))},
-     "StackedKeyValueTensor must not be given beside KeyTensor: both have the key"),
-    (attention, {"key_tensor": T("float16", (2, 5, 8))}, "KeyTensor.DataType must be QueryTensor.DataType, FLOAT32"),
-    (attention, {"head_count": 3}, "QueryTensor.Sizes[2] must be a multiple of HeadCount, 3; got 8"),
-    (attention, {"head_count": 0}, "HeadCount must be at least 1; got 0"),
-    (attention, {"query_tensor": T("float32", (2, 1, 3, 8))}, "QueryTensor.Sizes must be 3, with 1s before them"),
-    (attention, {"value_tensor": T("float32", (2, 4, 8))},
-     "ValueTensor.Sizes must be (2, 5, 8), (batch, sequence, heads·head size) of the value; got (2, 4, 8)"),
-    (attention, {"bias_tensor": T("float32", (8,))},
-     "BiasTensor.Sizes must be (24,), a number for each of the query's"),
-    (attention, {"past_key_tensor": T("float32", (2, 2, 1, 4))},
-     "PastValueTensor must be given beside PastKeyTensor; got none"),
-    (attention, {"mask_tensor": T("int32", (1, 2))}, "MaskType must not be NONE with a MaskTensor"),
-    (attention, {"mask_type": "BOOLEAN"}, "MaskTensor must be given with a MaskType of BOOLEAN; got none"),
-    (attention, {"mask_type": "BOOLEAN", "mask_tensor": T("int32", (2, 5))},
-     "MaskTensor.Sizes must be (2, 2, 3, 5), (batch, heads, sequence, keys); got (2, 5)"),
-    (attention, {"mask_type": "KEY_SEQUENCE_END_START", "mask_tensor": T("int32", (2,))},
-     "MaskTensor.Sizes must be (2, 2), the ends, then the starts, of each of the batch; got (2,)"),
-    (attention, {"output_tensor": T("float32", (2, 5, 8))}, "OutputTensor.Sizes must be (2, 3, 8)"),
-    (cached, {"query_head_count": 2, "key_value_head_count": 4},
-     "QueryHeadCount must be a multiple of KeyValueHeadCount, 4; got 2"),
-    (cached, {"query_tensor": Q, "past_key_tensor": ROOM, "past_value_tensor": ROOM},
-     "PastSequenceLengthsTensor must be given only where there are as many keys as queries, 3; got 5"),
-    (cached, {"past_key_tensor": SMALL_ROOM, "past_value_tensor": SMALL_ROOM},
-     "there must be room for the 5 new keys among those that are kept; got 4"),
-    (cached, {"output_present_key_tensor": ROOM},
-     "OutputPresentValueTensor must be given beside OutputPresentKeyTensor; got none"),
-]  # fmt: skip
-
-
-IDS = [f"MULTIHEAD_ATTENTION{'1' if make is cached else ''} {message[:40]}" for make, _, message in BROKEN]
-
-
-@pytest.mark.parametrize(("make", "more", "message"), BROKEN, ids=IDS)
-def test_what_does_not_fit_is_told(make: Any, more: dict[str, Any], message: str) -> None:
-    with pytest.raises(dml.DescriptionError) as caught:
-        make(**more)
-    assert message in str(caught.value)
 
 
 def test_scores_are_held_block_by_block(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 import anydml as dml
 from case_kinds import FLOAT32
 from cases import DOCUMENTS
+from families.broken_rules import ALIGNED
 from families.moving import MOVING, assert_moved, expected
 from places import get, put
 
@@ -59,46 +60,6 @@ def test_the_gradients_of_regions_are_differences(engine: str, function: str, co
             before = loss(x, rois)
             own[at] = kept
             assert abs((after - before) / (2 * by) - gradient[at]) < 1e-3, (at, gradient[at])
-
-
-ROIS = dml.TensorDesc("float32", (2, 4))
-ALIGNED: dict[str, Any] = {
-    "input_tensor": dml.TensorDesc("float32", (1, 3, 4, 5)),
-    "input_gradient_tensor": dml.TensorDesc("float32", (2, 3, 2, 2)),
-    "roi_tensor": ROIS,
-    "batch_indices_tensor": dml.TensorDesc("uint32", (2,)),
-    "output_gradient_tensor": dml.TensorDesc("float32", (1, 3, 4, 5)),
-    "output_roi_gradient_tensor": ROIS,
-}
-NO_INPUT = {"input_tensor": None, "output_roi_gradient_tensor": None}
-REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"output_gradient_tensor": None, "output_roi_gradient_tensor": None},
-     "OutputGradientTensor or OutputROIGradientTensor must be given; got none"),
-    ({"input_tensor": None}, "InputTensor must be given for OutputROIGradientTensor; got none"),
-    (NO_INPUT | {"reduction_function": "MAX"}, "InputTensor must be given for a ReductionFunction of MAX; got none"),
-    (NO_INPUT | {"output_gradient_tensor": dml.TensorDesc("float32", (5, 2, 4, 5))},
-     "OutputGradientTensor.Sizes must be (5, 3, 4, 5), {batch, channels, height, width}; got (5, 2, 4, 5)"),
-    ({"output_gradient_tensor": dml.TensorDesc("float32", (2, 3, 4, 5))},
-     "OutputGradientTensor.Sizes must be (1, 3, 4, 5), InputTensor.Sizes; got (2, 3, 4, 5)"),
-    ({"input_gradient_tensor": dml.TensorDesc("float32", (1, 3, 2, 2))},
-     "InputGradientTensor.Sizes must be (2, 3, 2, 2), {regions, channels, height, width}; got (1, 3, 2, 2)"),
-    ({"input_gradient_tensor": dml.TensorDesc("float16", (2, 3, 2, 2)), "output_roi_gradient_tensor": None,
-      "output_gradient_tensor": dml.TensorDesc("float16", (1, 3, 4, 5))},
-     "InputGradientTensor.DataType must be InputTensor.DataType, FLOAT32; got FLOAT16"),
-    ({"output_roi_gradient_tensor": dml.TensorDesc("float32", (1, 2, 4))},
-     "OutputROIGradientTensor.DimensionCount must be ROITensor.DimensionCount, 2; got 3"),
-    ({"output_roi_gradient_tensor": dml.TensorDesc("float16", (2, 4))},
-     "OutputROIGradientTensor.DataType must be InputGradientTensor.DataType, FLOAT32; got FLOAT16"),
-    ({"reduction_function": "SUM"}, "ReductionFunction must be AVERAGE or MAX; got SUM"),
-]  # fmt: skip
-
-
-@pytest.mark.judges("ROI_ALIGN_GRAD")
-@pytest.mark.parametrize(("changes", "message"), REFUSED, ids=[message for _, message in REFUSED])
-def test_a_rule_of_gradients_of_regions(changes: dict[str, Any], message: str) -> None:
-    assert not dml.RoiAlignGrad(**ALIGNED).check().faults
-    found = [str(fault) for fault in dml.RoiAlignGrad(**{**ALIGNED, **changes}).check().faults]
-    assert found == [message]
 
 
 def test_an_output_that_is_left_out_has_a_place_too(engine: str) -> None:

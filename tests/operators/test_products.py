@@ -10,6 +10,7 @@ import pytest
 
 import anydml as dml
 from doors import through_compiled, through_objects
+from families.broken_rules import A, B, gemm, line, quantize
 from families.elementwise import assert_within
 from families.products import expected
 from places import get, put
@@ -56,138 +57,6 @@ def test_sums_are_of_float32_or_better(engine: str, data_type: str) -> None:
 
 
 T = dml.TensorDesc
-A, B, HALF = T("float32", (2, 3)), T("float32", (3, 4)), T("float16", (3, 4))
-U, I = T("uint8", (2, 3)), T("int8", (3, 4))  # noqa: E741 - of the type
-ONE, BYTE = T("float32", (1, 1)), T("uint8", (1, 1))
-SOFTMAX1 = {"Type": "ACTIVATION_SOFTMAX1", "Axes": [2]}
-PRODUCT = {"a_tensor": U, "b_tensor": I, "a_scale_tensor": ONE, "b_scale_tensor": ONE}
-
-
-def gemm(**more: Any) -> dml.OperatorDesc:
-    return dml.Gemm.infer(**{"a_tensor": A, "b_tensor": B, **more})
-
-
-def checked(desc: dml.OperatorDesc) -> None:
-    dml.Device("reference").create_operator(desc)
-
-
-def integers(**more: Any) -> dml.OperatorDesc:
-    return dml.MatrixMultiplyInteger.infer(**{"a_tensor": U, "b_tensor": I, **more})
-
-
-def quantized(**more: Any) -> dml.OperatorDesc:
-    return dml.QuantizedLinearMatrixMultiply.infer(**{**PRODUCT, "output_scale_tensor": ONE, **more})
-
-
-def to_float(**more: Any) -> dml.OperatorDesc:
-    return dml.MatrixMultiplyIntegerToFloat.infer(**{**PRODUCT, **more})
-
-
-def quantize(**more: Any) -> dml.OperatorDesc:
-    given = {"input_tensor": A, "quantization_type": "SCALE", "quantization_tensors": [ONE], **more}
-    return dml.Quantize.infer(**given)
-
-
-def line(**more: Any) -> dml.OperatorDesc:
-    return dml.ElementWiseQuantizeLinear.infer(**{"input_tensor": A, "scale_tensor": A, **more})
-
-
-def added(**more: Any) -> dml.OperatorDesc:
-    scales = dict.fromkeys(("a_scale_tensor", "b_scale_tensor", "output_scale_tensor"), ONE)
-    return dml.ElementWiseQuantizedLinearAdd.infer(**{"a_tensor": U, "b_tensor": U, **scales, **more})
-
-
-def dynamic(**more: Any) -> dml.OperatorDesc:
-    return dml.DynamicQuantizeLinear.infer(input_tensor=A, **more)
-
-
-BROKEN: list[tuple[Any, str]] = [
-    (lambda: gemm(b_tensor=T("float32", (4, 3))),
-     "GEMM: BTensor.Sizes[0] must be ATensor.Sizes[1], 3; got 4; TransB TRANSPOSE would fit"),
-    (lambda: gemm(trans_a=True), "GEMM: BTensor.Sizes[0] must be ATensor.Sizes[0], 2; got 3"),
-    (lambda: gemm(trans_b="TRANSPOSE"),
-     "GEMM: BTensor.Sizes[1] must be ATensor.Sizes[1], 3; got 4; TransB NONE would fit"),
-    (lambda: gemm(a_tensor=T("float32", (5, 2, 3)), b_tensor=T("float32", (4, 3, 4))),
-     "GEMM: BTensor.Sizes[0] must be ATensor.Sizes[0], 5; got 4; a stride of 0 repeats a matrix"),
-    (lambda: gemm(b_tensor=HALF), "GEMM: BTensor.DataType must be ATensor.DataType, FLOAT32; got FLOAT16"),
-    (lambda: gemm(a_tensor=T("float32", (3,)), b_tensor=T("float32", (3,))),
-     "GEMM: ATensor must have at least 2 dimensions, which are a matrix's; got (3,)"),
-    (lambda: gemm(b_tensor=T("float32", (1, 3, 4))),
-     "GEMM: BTensor.DimensionCount must be ATensor.DimensionCount, 2; got 3"),
-    (lambda: gemm(c_tensor=T("float32", (1, 4))),
-     "GEMM: CTensor.Sizes must be (2, 4), the rows of ATensor and the columns of BTensor; got (1, 4)"),
-    (lambda: checked(dml.Gemm(a_tensor=A, b_tensor=B, output_tensor=A)),
-     "GEMM: OutputTensor.Sizes must be (2, 4), the rows of ATensor and the columns of BTensor; got (2, 3)"),
-    (lambda: gemm(trans_a="SIDEWAYS"), "GEMM: TransA must be one of NONE, TRANSPOSE; got 'SIDEWAYS'"),
-    (lambda: gemm(alpha="2 of them"), "GEMM: Alpha must be a number; got '2 of them'"),
-    (lambda: gemm(fused_activation="SWISH"), "GEMM: FusedActivation.Type must be one of ACTIVATION_CELU, "),
-    (lambda: gemm(fused_activation=SOFTMAX1), "GEMM: FusedActivation.Axes"),
-    (lambda: integers(a_zero_point_tensor=T("int8", (1, 1))),
-     "MATRIX_MULTIPLY_INTEGER: AZeroPointTensor.DataType must be ATensor.DataType, UINT8; got INT8"),
-    (lambda: integers(a_zero_point_tensor=T("uint8", (3, 1))),
-     ("MATRIX_MULTIPLY_INTEGER: AZeroPointTensor.Sizes must be (1, 1) or (2, 1), a number for all or one for each row;"
-     " got (3, 1)")),
-    (lambda: integers(b_zero_point_tensor=T("int8", (1, 2))),
-     ("MATRIX_MULTIPLY_INTEGER: BZeroPointTensor.Sizes must be (1, 1) or (1, 4), a number for all or one for each"
-      " column; got (1, 2)")),
-    (lambda: integers(b_zero_point_tensor=T("int8", (3,))),
-     ("MATRIX_MULTIPLY_INTEGER: BZeroPointTensor.Sizes must be (1,) or (4,), a number for all or one for each column;"
-     " got (3,)")),
-    (lambda: to_float(bias_tensor=T("float32", (1, 4))),
-     ("MATRIX_MULTIPLY_INTEGER_TO_FLOAT: BiasTensor.Sizes must be (2, 4), the rows of ATensor and the columns of"
-     " BTensor; got (1, 4)")),
-    (lambda: to_float(b_scale_tensor=T("float16", (1, 1))),
-     "MATRIX_MULTIPLY_INTEGER_TO_FLOAT: BScaleTensor.DataType must be AScaleTensor.DataType, FLOAT32; got FLOAT16"),
-    (lambda: quantized(b_scale_tensor=T("float32", (1,))),
-     "QUANTIZED_LINEAR_MATRIX_MULTIPLY: BScaleTensor.DimensionCount must be AScaleTensor.DimensionCount, 2; got 1"),
-    (lambda: checked(quantized(output_zero_point_tensor=BYTE, output_tensor=T("int8", (2, 4)))),
-     "QUANTIZED_LINEAR_MATRIX_MULTIPLY: OutputTensor.DataType must be OutputZeroPointTensor.DataType, UINT8; got INT8"),
-    (lambda: line(scale_tensor=T("float16", (2, 3))),
-     "ELEMENT_WISE_QUANTIZE_LINEAR: ScaleTensor.DataType must be InputTensor.DataType, FLOAT32; got FLOAT16"),
-    (lambda: line(input_tensor=T("int32", (2, 3)), scale_tensor=T("float16", (2, 3))),
-     "ELEMENT_WISE_QUANTIZE_LINEAR: ScaleTensor.DataType must be FLOAT32 with an InputTensor of INT32; got FLOAT16"),
-    (lambda: line(scale_tensor=ONE),
-     "ELEMENT_WISE_QUANTIZE_LINEAR: ScaleTensor.Sizes must be (2, 3), InputTensor.Sizes; got (1, 1)"),
-    (lambda: checked(line(zero_point_tensor=U, output_tensor=T("int8", (2, 3)))),
-     "ELEMENT_WISE_QUANTIZE_LINEAR: OutputTensor.DataType must be ZeroPointTensor.DataType, UINT8; got INT8"),
-    (lambda: added(b_scale_tensor=T("float32", (2, 2))),
-     "ELEMENT_WISE_QUANTIZED_LINEAR_ADD: BScaleTensor.Sizes[1] must be 3 as ATensor.Sizes[1] is, or 1; got 2"),
-    (lambda: added(a_zero_point_tensor=T("int8", (1, 1))),
-     "ELEMENT_WISE_QUANTIZED_LINEAR_ADD: AZeroPointTensor.DataType must be ATensor.DataType, UINT8; got INT8"),
-    (lambda: checked(dynamic(output_scale_tensor=T("float32", (1, 2)))),
-     "DYNAMIC_QUANTIZE_LINEAR: OutputScaleTensor.Sizes must be (1, 1), one element; got (1, 2)"),
-    (lambda: checked(dynamic(output_zero_point_tensor=T("int8", (1, 1)))),
-     "DYNAMIC_QUANTIZE_LINEAR: OutputZeroPointTensor.DataType must be OutputTensor.DataType, UINT8; got INT8"),
-    (lambda: quantize(quantization_type="NONE"),
-     "QUANTIZE: QuantizationType must be SCALE or SCALE_ZERO_POINT; got NONE"),
-    (lambda: quantize(quantization_type="SCALE_ZERO_POINT"),
-     ("QUANTIZE: QuantizationTensors must have 2 tensors, the scale and the zero point, for a QuantizationType of"
-     " SCALE_ZERO_POINT; got 1")),
-    (lambda: quantize(quantization_tensors=[ONE, BYTE]),
-     "QUANTIZE: QuantizationTensors must have 1 tensor, the scale, for a QuantizationType of SCALE; got 2"),
-    (lambda: quantize(quantization_tensors=[T("float32", (2, 2))]),
-     "QUANTIZE: QuantizationTensors[0].Sizes[1] must divide InputTensor.Sizes[1], 3, into blocks; got 2"),
-    (lambda: quantize(quantization_tensors=[T("float32", (1,))]),
-     "QUANTIZE: QuantizationTensors[0].DimensionCount must be InputTensor.DimensionCount, 2; got 1"),
-    (lambda: quantize(quantization_type="SCALE_ZERO_POINT", quantization_tensors=[ONE, T("uint8", (2, 1))]),
-     "QUANTIZE: QuantizationTensors[1].Sizes must be (1, 1), QuantizationTensors[0].Sizes; got (2, 1)"),
-    (lambda: checked(quantize(output_tensor=T("int4", (2, 3), strides=(5, 1)))),
-     ("QUANTIZE: OutputTensor.Strides must put two elements in every byte: without gaps, or of 1 along an even size and"
-     " even otherwise; got strides (5, 1) for sizes (2, 3); an odd count of 4-bit elements across a stride leaves half"
-     " of a byte; leave Strides out")),
-    (lambda: dml.Dequantize.infer(input_tensor=U, quantization_type="SCALE", quantization_tensors=[BYTE]),
-     "DEQUANTIZE: QuantizationTensors[0], the scale, must be of FLOAT32 or FLOAT16; got UINT8"),
-    (lambda: dml.Dequantize.infer(
-        input_tensor=U, quantization_type="SCALE_ZERO_POINT", quantization_tensors=[ONE, T("int8", (1, 1))]),
-     "DEQUANTIZE: QuantizationTensors[1].DataType must be InputTensor.DataType, UINT8; got INT8"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("make", "message"), BROKEN, ids=lambda one: one[:60] if isinstance(one, str) else "")
-def test_a_broken_rule_is_worded(make: Any, message: str) -> None:
-    with pytest.raises(dml.DescriptionError) as caught:
-        make()
-    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,8 @@ def check_refusal(broken: Broken) -> None:
     """The error, all that it says, and the field that it names."""
     with pytest.raises(dml.DmlError) as caught:
         broken.act()
-    assert str(caught.value) == broken.message
+    whole = broken.message.removesuffix("...")
+    assert str(caught.value) == whole or (whole != broken.message and str(caught.value).startswith(whole))
     assert type(caught.value) is broken.error
     assert caught.value.hresult >= 0x80000000  # DirectML's codes of failure have the top bit
     if broken.field is not None:

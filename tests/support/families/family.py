@@ -30,7 +30,7 @@ class Family:
     """Every type with every attribute, and values at which arithmetic goes wrong; cases draw them otherwise."""
 
     rules: Sequence[Broken] = ()
-    """Each rule, broken, with the wording of its error; of the other families `tests/operators/` has them."""
+    """Each rule, broken, with the wording of its error; of the moving family `tests/operators/` has others."""
     is_drawn_on_cuda: bool = False
     """Whether a GPU, or Triton's interpreter, is given them too: others have tests of its kernels."""
 

@@ -19,7 +19,7 @@ from anydml.operators.convolution import Windowed
 from anydml.operators.products import Product
 from anydml.operators.schema.fields import dml_name
 from drawing import SEEDS, Case, Operator, draw_sizes, draw_tensor, make_case, pick
-from families import attention, recurrent, windows
+from families import attention, broken_rules, recurrent, windows
 from families.attention import draw_attention
 from families.elementwise import STEPS, Array, activated, assert_within, saturated
 from families.family import Family
@@ -480,4 +480,5 @@ def check(desc: dml.OperatorDesc, got: list[Array], arrays: Arrays, engine: str)
         assert_within(one, want, steps_of(desc), either_zero=True, about=desc)
 
 
-FAMILY = Family(PRODUCTS, product_cases, by_slot, check)
+RULES = [*broken_rules.PRODUCTS, *broken_rules.WINDOWS, *broken_rules.ATTENTION]
+FAMILY = Family(PRODUCTS, product_cases, by_slot, check, rules=RULES)
