@@ -1,4 +1,6 @@
-"""The memory plan: scratch stores share one arena, each for as long as it is needed."""
+"""The memory plan, after the passes: scratch stores share one arena by their liveness, and some lie in the place of
+what a step reads last.
+"""
 
 from __future__ import annotations
 

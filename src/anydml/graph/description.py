@@ -1,4 +1,6 @@
-"""A graph as DirectML describes it: nodes in a list, and edges that name them by their numbers."""
+"""`GraphDesc`: a graph as DirectML describes it, nodes in a list, and edges that name them by their numbers. The
+compiler begins with it: `check.py` checks it, `lower.py` makes it a recipe.
+"""
 
 from __future__ import annotations
 

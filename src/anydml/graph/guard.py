@@ -1,4 +1,6 @@
-"""Nothing is written to an output before the last index is known to be inside its dimension."""
+"""The guard of outputs, after constant folding: steps that check indices run first, and no output is written before the
+last of them.
+"""
 
 from __future__ import annotations
 

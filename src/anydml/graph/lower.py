@@ -1,4 +1,6 @@
-"""A graph made primitives: each operator's views renamed to the stores that its edges lead to."""
+"""Lowering: a checked graph becomes a recipe, the verbs of each operator with views of the stores that its edges lead
+to.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of a graph, as DirectML describes it: nodes, and edges that name them by their numbers."""
+"""The nodes and edges that a `GraphDesc` is made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The optimiser: the rules over a recipe, until it stays as it is, each of which can be left out by its name."""
+"""The optimiser: graph passes over a recipe, some in rounds until it stays as it is, the others once around those. Each
+can be left out by its name.
+"""
 
 from __future__ import annotations
 
@@ -34,16 +36,16 @@ class Rewritten(NamedTuple):
     recipe: Recipe
     """The steps of a dispatch."""
     did: Mapping[str, str]
-    """By the rules' names, in their order, what each did."""
+    """By the passes' names, in their order, what each did."""
 
 
-def name_of(rule: Callable[..., Any]) -> str:
-    """A rule is called as its function."""
-    return rule.__name__
+def name_of(pass_: Callable[..., Any]) -> str:
+    """A pass is called as its function."""
+    return pass_.__name__
 
 
-def told_rules() -> dict[str, str]:
-    """By name, what each rule says of itself, after its title, in the first sentence of its docstring."""
+def told_passes() -> dict[str, str]:
+    """By name, what each pass says of itself, after its title, in the first sentence of its docstring."""
     once: tuple[Callable[..., Any], ...] = (
         weight_only,
         padding,
@@ -58,13 +60,13 @@ def told_rules() -> dict[str, str]:
         split_k,
         prepacking,
     )
-    told = {name_of(rule): (inspect.getdoc(rule) or "").partition("\n\n")[0] for rule in (*PASSES, *once)}
+    told = {name_of(pass_): (inspect.getdoc(pass_) or "").partition("\n\n")[0] for pass_ in (*PASSES, *once)}
     return {name: " ".join(text.partition(": ")[2].split()) for name, text in sorted(told.items())}
 
 
 def every_but_layouts() -> frozenset[str]:
     """The passes that a graph without optimisation lacks: weights of few bits are read as they lie all the same."""
-    return frozenset(told_rules()) - {name_of(weight_only), name_of(prepacking)}
+    return frozenset(told_passes()) - {name_of(weight_only), name_of(prepacking)}
 
 
 def laid_out(recipe: Recipe, owned: Collection[str], room: int, disabled: Collection[str]) -> frozenset[str]:
@@ -89,16 +91,16 @@ def optimise(recipe: Recipe, disabled: Collection[str] = (), did: dict[str, list
     But for sums and products of floats: in which order an engine adds them up may change with their layout and with
     what is computed beside them, as it may on another engine.
 
-    Every rule takes away a step, elements of a step or a reversed walk, so that two or three rounds are the usual.
-    The rules are through when each of them in turn finds nothing left to do. `did` counts by rule the steps that went
+    Every pass takes away a step, elements of a step or a reversed walk, so that two or three rounds are the usual.
+    The passes are through when each of them in turn finds nothing left to do. `did` counts by pass the steps that went
     and those that came in their place.
     """
-    idle, rules = 0, [rule for rule in PASSES if name_of(rule) not in disabled]
-    for rule in rules * (len(recipe.steps) + 2):
-        before, recipe = recipe, rule(recipe)
+    idle, passes = 0, [pass_ for pass_ in PASSES if name_of(pass_) not in disabled]
+    for pass_ in passes * (len(recipe.steps) + 2):
+        before, recipe = recipe, pass_(recipe)
         idle = idle + 1 if recipe is before else 0
-        _count(name_of(rule), before, recipe, did)
-        if idle == len(rules):
+        _count(name_of(pass_), before, recipe, did)
+        if idle == len(passes):
             break
     return recipe
 
@@ -108,9 +110,9 @@ def rewrite(recipe: Recipe, engine: Engine, disabled: Collection[str] = ()) -> R
     did: dict[str, list[int]] = {}
     traits = engine.traits
 
-    def apply(rule: Callable[..., Recipe], given: Recipe, *options: object) -> Recipe:
-        name = name_of(rule)
-        found = given if name in disabled else rule(given, *options)
+    def apply(pass_: Callable[..., Recipe], given: Recipe, *options: object) -> Recipe:
+        name = name_of(pass_)
+        found = given if name in disabled else pass_(given, *options)
         _count(name, given, found, did)
         return found
 
@@ -141,7 +143,7 @@ def _steps(count: int) -> str:
 
 
 def _count(name: str, before: Recipe, after: Recipe, did: dict[str, list[int]] | None) -> None:
-    """Count the steps that a rule took away, and those that it made of them."""
+    """Count the steps that a pass took away, and those that it made of them."""
     if did is None or after is before:
         return
     if len(after.steps) == len(before.steps) and all(map(operator.is_, before.steps, after.steps)):

@@ -50,9 +50,9 @@ def graph_passes() -> dict[str, str]:
     says what each did.
     """
     import_alone("anydml.graph.optimise")
-    from anydml.graph.optimise import told_rules  # with all passes: 10 ms of import
+    from anydml.graph.optimise import told_passes  # with all passes: 10 ms of import
 
-    return dict(sorted({**told_rules(), **OF_MODELS}.items()))
+    return dict(sorted({**told_passes(), **OF_MODELS}.items()))
 
 
 def read_disabled(given: object, subject: str, *, without: object = None) -> frozenset[str]:

@@ -1,4 +1,6 @@
-"""Views of views: what a copy's reader would read at its source."""
+"""Views composed: what a reader of a copy reads, as a view of the copy's source. Passes redirect readers and writers by
+it.
+"""
 
 from __future__ import annotations
 

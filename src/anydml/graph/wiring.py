@@ -1,4 +1,6 @@
-"""The meaning of a graph's edges, where each of them is in range: names, descriptions, and an order for the nodes."""
+"""What the edges of a graph say, for its check and its lowering: names, descriptions, and a topological order of the
+nodes. Each edge is in range here.
+"""
 
 from __future__ import annotations
 

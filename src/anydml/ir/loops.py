@@ -1,4 +1,4 @@
-"""The plan: what every engine makes of views before it picks a kernel.
+"""Loops: views that are walked together, simplified, as every engine does before it picks a kernel.
 
 Several views of equal sizes are walked together. Dimensions of size 1 go, the walk is turned and ordered for the
 memory that is written, and dimensions that follow one another in every view become one.

@@ -1,4 +1,6 @@
-"""One map that an engine may take at once, or pass by pass."""
+"""A map that an engine takes at once or in several passes: operators lower to both forms, and the engine says which it
+takes before the graph's passes begin.
+"""
 
 from __future__ import annotations
 

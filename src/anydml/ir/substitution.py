@@ -1,4 +1,6 @@
-"""Values of values, with some of their parts in other forms: what has none of those stays the very object it is."""
+"""Substitution in plans: values of values with some of their parts changed, as re-planning puts other sizes in the
+place of symbolic ones. What has none of those parts stays the very object it is.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an engine makes of verbs: programs to be bound to memory."""
+"""Programs: what an engine plans of verbs, to be bound to memory once and run many times."""
 
 from __future__ import annotations
 

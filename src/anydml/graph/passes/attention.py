@@ -1,4 +1,4 @@
-"""Attention as one verb, found in what networks spell out.
+"""Attention, found in what networks spell out (a product, a softmax and a product), becomes one verb.
 
 This pass alone may change bits other than by the order of sums: weights are divided by their sum after they were
 multiplied with the values, not before, and those of FLOAT16 are not rounded in between, nor are keys that are scaled as
@@ -33,10 +33,7 @@ F32 = DataType.FLOAT32
 
 
 def attention(recipe: Recipe, takes: Callable[[Primitive], bool]) -> Recipe:
-    """Attention: a product, a softmax of its rows and a product become one pass, where the engine has a way for that.
-
-    Find attention, as networks that are exported have it, and take it together.
-    """
+    """Attention: a product, a softmax of its rows and a product become one pass, where the engine has such a way."""
     draft = Draft(recipe)
     for number in range(len(recipe.steps)):
         found = _Found.of(draft, number)

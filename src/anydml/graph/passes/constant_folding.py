@@ -1,4 +1,4 @@
-"""Constants: what depends on them alone is computed once, and they lie as kernels read them fastest.
+"""Constant folding: what depends on constants alone is computed once, and constants lie as kernels read them fastest.
 
 `hoisting`, a pass of the optimiser's rounds, makes steps of their own of parts that depend on constants alone;
 `constant_folding`, after the rounds, takes such steps out of the dispatch; `prepacking` says which constants an engine

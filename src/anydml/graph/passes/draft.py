@@ -71,7 +71,7 @@ def _remove(numbers: list[int], number: int) -> None:
 
 
 class Draft:
-    """A recipe that a rule is at work on: it knows who reads a store, and steps keep their numbers when others go."""
+    """A recipe that a pass is at work on: it knows who reads a store, and steps keep their numbers when others go."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._before, self._is_changed = recipe, False
@@ -80,7 +80,7 @@ class Draft:
 
     @cached_property
     def _known(self) -> _Known:
-        """Found out where it is first asked for: half of the rules find nothing to ask about."""
+        """Found out where it is first asked for: half of the passes find nothing to ask about."""
         known = _Known({}, {}, {name for name, store in self.stores.items() if store.kind == "constant"}, [])
         for number, step in self.steps.items():
             known.note(number, step)
@@ -118,7 +118,7 @@ class Draft:
         return {number: self.steps[number] for number in self.who_writes(store)}
 
     def who_reads(self, store: str) -> Sequence[int]:
-        """The numbers of the steps that read a store, in order: for rules that need a few, of thousands of them."""
+        """The numbers of the steps that read a store, in order: for passes that need a few, of thousands of them."""
         return self._known.readers.get(store, ())
 
     def who_writes(self, store: str) -> Sequence[int]:
@@ -151,7 +151,7 @@ class Draft:
             self._known.note(number, step)
 
     def recipe(self) -> Recipe:
-        """The recipe after the rule: itself, where nothing was changed."""
+        """The recipe after the pass: itself, where nothing was changed."""
         if not self._is_changed:
             return self._before
         return replace(self._before, stores=self.stores, steps=tuple(self.steps.values()))

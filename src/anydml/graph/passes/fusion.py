@@ -1,4 +1,6 @@
-"""Fusion of maps into the maps that read them, and of maps with the parts of a join."""
+"""Fusion, passes of the optimiser's rounds: of maps into the maps that read them (`fusion`), and of maps with the parts
+of a join (`part_fusion`).
+"""
 
 from __future__ import annotations
 
@@ -336,7 +338,7 @@ def part_fusion(recipe: Recipe) -> Recipe:
     Tensors that are joined along one dimension, and read by one map alone, are not joined: the map is cut instead.
 
     As in rotary positions, where halves of a head change places and one of them its sign. Its target then has several
-    writers, which rules for rows and maps leave alone: so that is an output, or only products read it.
+    writers, which passes for rows and maps leave alone: so that is an output, or only products read it.
     """
     draft, instead, touched = Draft(recipe), dict[int, list[Step]](), set[int]()
     shared = recipe.shared()
@@ -361,7 +363,7 @@ def part_fusion(recipe: Recipe) -> Recipe:
 
 
 def _is_last(draft: Draft, step: Step) -> bool:
-    """Whether a step is a map whose result no rule would make part of another step."""
+    """Whether a step is a map whose result no pass would make part of another step."""
     made, target = step.primitive, step.target
     if not is_plain(made) or is_copy(made) or fetched(made.value):
         return False

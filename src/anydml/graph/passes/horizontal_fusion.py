@@ -1,4 +1,4 @@
-"""Steps over the same elements, fused side by side.
+"""Horizontal fusion: steps over the same elements become one with several targets.
 
 It comes after all passes that make steps of one target; only layouts and split-K follow.
 """

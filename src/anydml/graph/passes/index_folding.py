@@ -1,4 +1,6 @@
-"""Indices that are constants."""
+"""Index folding, a pass of the optimiser's rounds: gathers at constant indices become strided reads, and checks that
+constants pass go.
+"""
 
 from __future__ import annotations
 

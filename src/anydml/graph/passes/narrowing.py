@@ -1,4 +1,6 @@
-"""Steps narrowed to what is read of them."""
+"""Narrowing, a pass of the optimiser's rounds: dead code elimination by elements, of steps whose results are read in
+part.
+"""
 
 from __future__ import annotations
 

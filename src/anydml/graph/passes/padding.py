@@ -1,6 +1,7 @@
-"""Padding as reads outside of a tensor.
+"""Padding as masked reads: windows read outside of a tensor, and nothing materialises the padding.
 
-For engines that read so as fast as from memory: what is saved is a pass over the tensor, and one for each side.
+It comes before the optimiser's rounds, for engines that read so as fast as from memory: what is saved is a pass over
+the tensor, and one for each side.
 """
 
 from __future__ import annotations

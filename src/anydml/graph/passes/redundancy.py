@@ -24,7 +24,7 @@ def dce(recipe: Recipe) -> Recipe:
     Steps go whose scratch nobody reads.
 
     A gather that may raise stays: its indices are checked in every graph that has its node, so that whether one is
-    reported does not depend on what the rules find out. Scratch and constants that no step uses any more go too.
+    reported does not depend on what the passes find out. Scratch and constants that no step uses any more go too.
     """
     read: set[str] = set()
     kept = []

@@ -1,4 +1,4 @@
-"""Steps along the same rows, fused: reduces, and the maps around them."""
+"""Row fusion, a pass of the optimiser's rounds: reduces along the same rows, and maps around them, become one step."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Products with weights of few bits, which are read as they lie.
+"""Weight-only quantisation: products read weights of 4 and 8 bits as they lie, with their scales by block.
 
-This is no rule of the optimiser: a graph that is not optimised has it as well, for it changes bits. The scale of a
-block is multiplied with the block's sum, where it would be rounded into each weight.
+It comes before the optimiser's rounds, and is no part of them: a graph that is not optimised has it as well, for it
+changes bits. The scale of a block is multiplied with the block's sum, where it would be rounded into each weight.
 """
 
 from __future__ import annotations
