@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.core.enums import DataType
 from anydml.engines.cpu.gemm.blocking import FOUR, tile_for
 from anydml.engines.cpu.gemm.operands import element_of
-from anydml.engines.cpu.gemm.selection import int8_of, operands_of, plan_tiles, reads_once, tile_of
+from anydml.engines.cpu.gemm.selection import Given, int8_of, operands_of, plan_tiles, reads_once, tile_of
 from anydml.ir.contraction import StridedOperand
 from anydml.ir.expressions import coordinate, fetch, fold, given, load, maximum, minimum, where
 from anydml.ir.patterns import copy_of
@@ -57,14 +57,14 @@ def plan_gemm_prepacked(primitive: Reduce, constants: frozenset[str]) -> KernelP
         wide = tile._replace(vectors=tile_for(sides.kind).vectors)
         panels = lay_out_panels(sides, wide.vectors * wide.lanes, int8_of(sides, wide), constants)
         if panels is not None:
-            return plan_tiles(sides, wide, panels)
+            return plan_tiles(sides, wide, Given(panels))
     int8 = int8_of(sides, tile, constants)
     if int8 is not None:
         known = lay_out_bytes(sides, int8, constants) if sides.m > 1 else None
-        return None if known is None else plan_tiles(sides, tile, known=(int8, known))
+        return None if known is None else plan_tiles(sides, tile, Given(known=(int8, known)))
     is_small_m = sides.windows is None and reads_once(sides, tile)
     rows = lay_out_rows(sides, tile, constants) if sides.m > 1 and not is_small_m else None
-    return None if rows is None else plan_tiles(sides, tile, ahead=rows)
+    return None if rows is None else plan_tiles(sides, tile, Given(rows=rows))
 
 
 def lay_out_panels(sides: Operands, width: int, int8: Int8Plan | None, constants: frozenset[str]) -> Panels | None:

@@ -306,7 +306,7 @@ def plan_operands(primitive: Reduce, made: Made, layouts: Mapping[str, Map]) -> 
     sides = operands_of(primitive)
     if sides is None or sides.windows is not None or made[0] not in (sides.left, sides.right):
         return None
-    return replace(plan_tiles(sides, tile_for(sides.kind, sides.m), made=made), layouts=layouts)
+    return replace(plan_tiles(sides, tile_for(sides.kind, sides.m), Given(made=made)), layouts=layouts)
 
 
 def operands_of(primitive: Reduce) -> Operands | None:
@@ -337,15 +337,32 @@ def _is_across(sides: Operands) -> bool:
     return min(sides.m, sides.n) == 1 and is_beside and is_apart
 
 
-def plan_tiles(
-    sides: Operands,
-    tile: MicroTile,
-    panels: Panels | None = None,
-    ahead: Panels | None = None,
-    known: tuple[Int8Plan, Panels] | None = None,
-    made: Made | None = None,
-) -> KernelProgram:
-    """With panels of columns or of rows that are laid out ahead, rows of known bytes, or a factor of a kernel's."""
+class Given(NamedTuple):
+    """What there is of a factor before a product: at most one of these."""
+
+    panels: Panels | None = None
+    """Panels of columns, laid out ahead."""
+    rows: Panels | None = None
+    """Panels of rows, laid out ahead."""
+    known: tuple[Int8Plan, Panels] | None = None
+    """Rows of bytes that are known, as they lie, and how they are multiplied."""
+    made: Made | None = None
+    """A factor that rows of a kernel make."""
+
+
+class Factor(NamedTuple):
+    """How a factor comes to the tiles."""
+
+    section: Section
+    mode: int
+    """Of those in `operands.py`."""
+    pack: Kernel
+    """What packs it, where the macro-kernel has it packed."""
+
+
+def plan_tiles(sides: Operands, tile: MicroTile, given: Given = Given()) -> KernelProgram:  # noqa: B008 - it is frozen
+    """The program of a product: its way, the tile with its epilogue, units of work, both factors, and the record."""
+    panels, _, known, made = given
     int8 = int8_of(sides, tile) if known is None else known[0]
     chosen = choose(WAYS, Product(sides, tile, bool(panels or made), int8 is not None))
     small_m = _small_m(sides, tile) if chosen in (STRIPS, DOT_PRODUCTS) else None
@@ -359,10 +376,10 @@ def plan_tiles(
     row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // columns)
     is_direct = sides.finish is sides.sum and sides.target.along(sides.columns) == 4 and not sides.line
     is_direct = is_direct and not small_m
-    right_mode = (HALVES if are_halves and not is_read else PANELS) if panels else small_m[1] if small_m else AS_IT_LIES
+    mode = (HALVES if are_halves and not is_read else PANELS) if panels else small_m[1] if small_m else AS_IT_LIES
     is_raw = chosen is IN_PLACE
     tile = tile._replace(ahead=figures().gemm.steps_ahead if is_raw else 0, is_halved=halves(sides.kind, sides.m))
-    beside = -(-figures().gemm.sums_at_once // (tile.rows * tile.vectors)) if right_mode == PANELS else 1
+    beside = -(-figures().gemm.sums_at_once // (tile.rows * tile.vectors)) if mode == PANELS else 1
     if tile.is_halved:
         beside = min(beside, max(most_halved() // tile.vectors, 1))
     is_ended = not (int8 and int8.zeros) and not small_m and beside == 1 and fills_lines(tile)
@@ -371,33 +388,10 @@ def plan_tiles(
     # Most tiles write the columns that there are; others by whole vectors, and leave the last few to rows of maps.
     tail = 0 if tile.kind == "matrices" or (int8 and int8.zeros) else sides.n % tile.lanes
     is_there = (is_direct or is_placed) and sides.n % tile.lanes == tail
-    units = units_of(sides, tile, right_mode, is_direct=is_there, is_ahead=bool(ahead))
-    if int8:
-        (left, pack_left), (right, pack_right) = int8.factors
-        left_mode, way = AS_IT_LIES, AS_IT_LIES if sides.windows is None else WINDOWS
-    else:
-        left, left_mode, packing = _factor(sides, sides.left, sides.rows, tile.rows, tile.pitch, made)
-        if packing.lie == "t" and not (tile.by_lane or small_m or ahead):  # whose tiles read rows side by side
-            if _is_apart(sides, tile, packing, left_mode):
-                left_mode, tile = UNPACKED, tile._replace(is_apart=True)
-            packing, tile = packing._replace(lie="l"), tile._replace(is_lined=not tile.is_apart)
-        pack_left = pack_kernel(packing)
-        lying = "p" if panels else ""
-        right, way, packing = _factor(sides, sides.right, sides.columns, columns, columns, made, lying)
-        pack_right = pack_kernel(packing)
-    if known:
-        left = known[1].section
-    if ahead:
-        left, left_mode = ahead.section, PANELS
-    if panels:
-        right = panels.section
-    elif small_m:
-        right = small_m[0]
-        if right_mode == DOTS:
-            _, left, left_mode = sides.computed(sides.left, sides.rows, is_along=True)
-    else:
-        right_mode = UNPACKED if is_raw else _side_by_side(sides, row_panels) if way == AS_IT_LIES else way
-    is_far = right_mode == PANELS or (right_mode == SIDE_BY_SIDE and sides.k * sides.n >= figures().gemm.far)
+    units = units_of(sides, tile, mode, is_direct=is_there, is_ahead=bool(given.rows))
+    left, tile = _left(sides, tile, given, int8, mode, is_small_m=bool(small_m))
+    right = _right(sides, tile, given, int8, small_m, mode, is_raw=is_raw)
+    is_far = right.mode == PANELS or (right.mode == SIDE_BY_SIDE and sides.k * sides.n >= figures().gemm.far)
     is_more = sides.k > units.block or units.columns > 1
     has_fetches = is_far and is_more and row_panels > 1 and figures().gemm.fetches_panels
     tile = tile._replace(fetches=has_fetches and tile.kind != "matrices")
@@ -407,23 +401,21 @@ def plan_tiles(
     zeros = int8.zeros if int8 else ()
     written = 1 if tail else tile.lanes
     is_mapped = bool(small_m) or not (is_direct or epilogue) or sides.n % written > 0  # not all is stored by tiles
-    sections = {"left": left, "right": right, "result": sides.result(is_written=is_mapped)}
+    sections = {"left": left.section, "right": right.section, "result": sides.result(is_written=is_mapped)}
     sections |= dict(zip(("left_zero", "right_zero"), zeros, strict=False))
     words = {
         "m": sides.m, "n": sides.n, "k": sides.k, "row_units": units.rows, "column_units": units.columns,
         "row_panels": row_panels, "column_panels": column_panels, "tile_rows": tile.rows, "tile_columns": columns,
-        "block": units.block, "pitch": 4 * tile.pitch, "lanes": read_lanes, "pack_left": pack_left.address,
-        "pack_right": pack_right.address, "left_mode": left_mode, "right_mode": right_mode, "is_direct": int(is_direct),
+        "block": units.block, "pitch": 4 * tile.pitch, "lanes": read_lanes, "pack_left": left.pack.address,
+        "pack_right": right.pack.address, "left_mode": left.mode, "right_mode": right.mode, "is_direct": int(is_direct),
         "together": FOUR if int8 else 1, "line": sides.line, "gap": sides.gap, "beside": beside,
         "fetches": int(tile.fetches), "filled": int8.filled if int8 else 1,
         "written": written, "is_placed": int(is_placed),
         **_tiles(sides, tile, tail, beside, epilogue, is_all=is_all),
     }  # fmt: skip
     if int8:
-        words["compensates"], (words["total_left"], words["total_right"], words["compensate"]) = (
-            int8.compensates,
-            int8.kernels,
-        )
+        totals = dict(zip(("total_left", "total_right", "compensate"), int8.kernels, strict=True))
+        words |= {"compensates": int8.compensates, **totals}
     if int8 and bound and bound.most:
         small = _tiles(sides, tile._replace(kind="small"), tail, beside, epilogue, is_all=is_all)
         small["pack_left"], small["total_left"] = int8.small_kernels()
@@ -431,8 +423,60 @@ def plan_tiles(
         words["most"], words["bounded"] = bound.most, LEFT if known else RIGHT
     record = record_of(RECORD, words, [sides.found.sizes[k] for k in sides.batch], sections)
     number = units.rows * units.columns * sides.count(sides.batch)
-    layouts = {name: one for some in (panels, ahead, bound) if some for name, one in some.layouts.items()}
+    layouts = {name: one for some in (panels, given.rows, bound) if some for name, one in some.layouts.items()}
     return KernelProgram(get_macrokernel(), record, number, size_of(sides), layouts)
+
+
+def _left(
+    sides: Operands, tile: MicroTile, given: Given, int8: Int8Plan | None, right_mode: int, *, is_small_m: bool
+) -> tuple[Factor, MicroTile]:
+    """The left factor, and the tile, which may read its rows in lines, or where they lie."""
+    if int8:
+        section, pack = int8.factors[0]
+        found = Factor(section, AS_IT_LIES, pack)
+    else:
+        section, mode, packing = _factor(sides, sides.left, sides.rows, tile.rows, tile.pitch, given.made)
+        if packing.lie == "t" and not (tile.by_lane or is_small_m or given.rows):  # whose tiles read rows side by side
+            if _is_apart(sides, tile, packing, mode):
+                mode, tile = UNPACKED, tile._replace(is_apart=True)
+            packing, tile = packing._replace(lie="l"), tile._replace(is_lined=not tile.is_apart)
+        found = Factor(section, mode, pack_kernel(packing))
+    if given.known:
+        found = found._replace(section=given.known[1].section)
+    if given.rows:
+        found = found._replace(section=given.rows.section, mode=PANELS)
+    if right_mode == DOTS:
+        _, section, mode = sides.computed(sides.left, sides.rows, is_along=True)
+        found = found._replace(section=section, mode=mode)
+    return found, tile
+
+
+def _right(
+    sides: Operands,
+    tile: MicroTile,
+    given: Given,
+    int8: Int8Plan | None,
+    small_m: tuple[Section, int] | None,
+    mode: int,
+    *,
+    is_raw: bool,
+) -> Factor:
+    """The right factor: panels that are there, in a mode that is known, or as it lies, packed or not."""
+    columns = tile.vectors * tile.lanes
+    if int8:
+        section, pack = int8.factors[1]
+        way = AS_IT_LIES if sides.windows is None else WINDOWS
+    else:
+        lying = "p" if given.panels else ""
+        section, way, packing = _factor(sides, sides.right, sides.columns, columns, columns, given.made, lying)
+        pack = pack_kernel(packing)
+    if given.panels:
+        return Factor(given.panels.section, mode, pack)
+    if small_m:
+        return Factor(*small_m, pack)
+    if way == AS_IT_LIES:
+        way = _side_by_side(sides, -(-sides.m // tile.rows))
+    return Factor(section, UNPACKED if is_raw else way, pack)
 
 
 def _is_apart(sides: Operands, tile: MicroTile, packing: Packing, mode: int) -> bool:
