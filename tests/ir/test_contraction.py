@@ -111,10 +111,10 @@ def test_what_is_added_to_a_product() -> None:
 def test_runs_are_dimensions_that_lie_as_one_in_every_operand() -> None:
     sizes = {"p": 2, "q": 3, "n": 5, "k": 6}
     whole = strided(einsum("pqk", "kn", "pqn", sizes))
-    every = [*whole.lies(whole.left, whole.right), whole.target]
+    every = [*whole.all_strided(whole.left, whole.right), whole.target]
     assert whole.runs(whole.rows, every) == [(0, 1)]
     apart = strided(einsum("qpk", "kn", "pqn", sizes))
-    every = [*apart.lies(apart.left, apart.right), apart.target]
+    every = [*apart.all_strided(apart.left, apart.right), apart.target]
     assert apart.runs(apart.rows, every) == [(0,), (1,)]
     assert apart.merge(apart.rows, every) == ((1,), (0,))  # the longest, and the others
     assert apart.runs(apart.rows, [apart.target]) == [(0, 1)]
@@ -123,8 +123,8 @@ def test_runs_are_dimensions_that_lie_as_one_in_every_operand() -> None:
 def test_strides_are_in_bytes_and_a_coordinate_counts() -> None:
     total = fold("sum", load(0, F32) * load(1, F32)) + coordinate(1).to(F32)
     sides = strided(einsum("mk", "nk", "mn", {"m": 4, "n": 5, "k": 6}, total))
-    assert sides.lie(sides.left).strides == (24, 0, 4)
-    assert sides.lie(sides.right).along(sides.columns) == 24
+    assert sides.strided(sides.left).strides == (24, 0, 4)
+    assert sides.strided(sides.right).along(sides.columns) == 24
     assert (sides.target.strides, sides.target.width) == ((20, 4, 0), 4)
     leaves, lies = sides.leaves(sides.finish)
     assert leaves[0] is sides.sum

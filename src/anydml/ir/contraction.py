@@ -207,7 +207,7 @@ class StridedContraction:
         self.primitive, self.found = primitive, found
         self.left, self.right = found.left, found.right
         self.batch, self.rows, self.columns, self.folded = found.batch, found.rows, found.columns, found.folded
-        self._lies: dict[Expr, StridedOperand] = {}
+        self._strided: dict[Expr, StridedOperand] = {}
         self.sum = load(len(primitive.sources), found.fold.type)
         self.finish = rewrite(primitive.value, lambda node: self.sum if node is found.fold else node)
         """The value of a result, of the sum as if it were read."""
@@ -233,24 +233,24 @@ class StridedContraction:
         """The elements of some dimensions."""
         return self.found.count(dimensions)
 
-    def lie(self, node: Expr) -> StridedOperand:
+    def strided(self, node: Expr) -> StridedOperand:
         """How a load, a coordinate or the sum lies; the sum nowhere."""
-        if (found := self._lies.get(node)) is None:
+        if (found := self._strided.get(node)) is None:
             rank = len(self.found.sizes)
             nowhere = StridedOperand("", 0, (0,) * rank, SUM_BYTES)
             found = nowhere if node is self.sum else operand_of(node, self.primitive.sources, rank).in_bytes
-            self._lies[node] = found
+            self._strided[node] = found
         return found
 
-    def lies(self, *values: Expr) -> list[StridedOperand]:
+    def all_strided(self, *values: Expr) -> list[StridedOperand]:
         """How all that expressions read lies."""
-        return [self.lie(node) for node in walk(*values) if node.op in ("load", "coordinate")]
+        return [self.strided(node) for node in walk(*values) if node.op in ("load", "coordinate")]
 
     def leaves(self, value: Expr) -> tuple[list[Expr], list[StridedOperand]]:
         """The reads of a tree, and their layouts. The sum comes first: it is for the engine to say where it lies."""
         leaves = [node for node in walk(value) if node.op in ("load", "coordinate")]
         leaves.sort(key=lambda node: node is not self.sum)
-        return leaves, [self.lie(node) for node in leaves]
+        return leaves, [self.strided(node) for node in leaves]
 
     def is_packed(self, lie: StridedOperand, dimensions: Sequence[int]) -> bool:
         """Whether elements lie side by side along some dimensions, the last one innermost."""

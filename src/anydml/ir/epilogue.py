@@ -63,7 +63,7 @@ class Epilogue(NamedTuple):
 
 
 def find_epilogue(
-    sides: StridedContraction,
+    operands: StridedContraction,
     rows: Sequence[int],
     columns: Sequence[int],
     *,
@@ -74,19 +74,19 @@ def find_epilogue(
 
     `rows` are the dimensions along which a tile, or work of several tiles, goes down.
     """
-    leaves, lies = sides.leaves(sides.finish)
+    leaves, lies = operands.leaves(operands.finish)
     moves = []
     for leaf, lie in zip(leaves, lies, strict=True):
         down, across = (any(lie.strides[k] for k in side) for side in (rows, columns))
-        is_sum = leaf is sides.sum
+        is_sum = leaf is operands.sum
         moves.append(FOLD if is_sum or (down and across) else COLUMN if across else ROW if down else "")
-        if not is_sum and (across and not sides.is_packed(lie, columns)):
+        if not is_sum and (across and not operands.is_packed(lie, columns)):
             return None
         if leaf.op == "load" and not is_sum and moves[-1] not in may_read:
             return None
-    if len(list(walk(sides.finish))) > longest:
+    if len(list(walk(operands.finish))) > longest:
         return None
-    return Epilogue(sides.finish, sides.sum, tuple(leaves), tuple(moves))
+    return Epilogue(operands.finish, operands.sum, tuple(leaves), tuple(moves))
 
 
 def is_cheap(value: Expr, but_of: Expr | None = None) -> bool:

@@ -66,9 +66,9 @@ def test_the_bits_are_those_of_rows(
     arrays, found = others(rows), []
     ended = []
 
-    def epilogue(sides: Any, own: Callable[..., Any] = epilogue_of) -> Any:
-        made = own(sides)
-        ended.append((made is not None, sides.line > 0))
+    def epilogue(operands: Any, own: Callable[..., Any] = epilogue_of) -> Any:
+        made = own(operands)
+        ended.append((made is not None, operands.line > 0))
         return made
 
     monkeypatch.setattr(selection, "epilogue_of", epilogue)

@@ -131,9 +131,9 @@ def test_places_of_a_tile_lie_beside_each_other_where_they_fill_it(
 ) -> None:
     rows: list[int] = []
 
-    def program(sides: Any, *more: Any) -> Any:
-        rows.append(sides.m)
-        return plan(sides, *more)
+    def program(operands: Any, *more: Any) -> Any:
+        rows.append(operands.m)
+        return plan(operands, *more)
 
     plan = pixels._program
     monkeypatch.setattr(pixels, "_program", program)

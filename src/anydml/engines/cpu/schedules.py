@@ -130,27 +130,27 @@ def is_nhwc(verb: Reduce, constants: frozenset[str]) -> bool:
     return is_ours and import_alone(f"{_PACKAGE}.conv.nhwc").match_nhwc(verb) is not None
 
 
-def suits_nhwc(sides: NhwcOperands, *, is_each: bool) -> bool:
+def suits_nhwc(operands: NhwcOperands, *, is_each: bool) -> bool:
     """Whether tiles suit pixels as they lie, for a sum over channels, or where it `is_each` channel by itself.
 
     Both conditions above end here, since it asks how operands lie: pixels of a line or more, whose channels lie side by
     side in the target, and windows that are walked onward.
     """
-    x, target, of = sides.lie(sides.left), sides.target, figures().conv
-    is_ours = sides.m >= of.least_places and target.width == 4 and target.along(sides.columns) == 4
-    is_ours = is_ours and len(sides.lies(sides.finish)) < VIEWS and len(sides.batch) <= OUTER_RANK
-    is_ours = is_ours and all(x.strides[k] > 0 for k in sides.folded)
+    x, target, of = operands.strided(operands.left), operands.target, figures().conv
+    is_ours = operands.m >= of.least_places and target.width == 4 and target.along(operands.columns) == 4
+    is_ours = is_ours and len(operands.all_strided(operands.finish)) < VIEWS and len(operands.batch) <= OUTER_RANK
+    is_ours = is_ours and all(x.strides[k] > 0 for k in operands.folded)
     if is_each:  # channels lie side by side, and no window goes along them
-        is_whole = sides.n % 4 == 0 and all(x.strides[k] >= 4 * sides.n for k in sides.folded)
+        is_whole = operands.n % 4 == 0 and all(x.strides[k] >= 4 * operands.n for k in operands.folded)
         # Windows that each lie before the next, as the rows of a reduce along an axis do.
-        end = max((x.strides[k] * sides.found.sizes[k] for k in sides.folded), default=0)
-        is_axis = sides.n >= of.window_channels and all(x.strides[k] >= end for k in sides.rows)
-        return is_ours and is_whole and sides.k <= LONGEST_WINDOW and not is_axis
-    outer, _, length = sides.pieces
+        end = max((x.strides[k] * operands.found.sizes[k] for k in operands.folded), default=0)
+        is_axis = operands.n >= of.window_channels and all(x.strides[k] >= end for k in operands.rows)
+        return is_ours and is_whole and operands.k <= LONGEST_WINDOW and not is_axis
+    outer, _, length = operands.pieces
     # Pixels that share sets of the first cache are packed as a product's rows are, if a window has one: 1,024 channels
     # into 256 of eight times 14 x 14 take 9.2 ms as they lie, and 7.6 so (a Xeon).
-    is_spread = outer != () or x.along(sides.rows) % of.crowded != 0
-    return is_ours and is_spread and sides.n >= figures().gemm.lanes and length >= min(of.least_piece, sides.k)
+    is_spread = outer != () or x.along(operands.rows) % of.crowded != 0
+    return is_ours and is_spread and operands.n >= figures().gemm.lanes and length >= min(of.least_piece, operands.k)
 
 
 def is_direct(verb: Reduce, constants: frozenset[str]) -> bool:

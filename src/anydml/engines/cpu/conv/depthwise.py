@@ -315,17 +315,17 @@ def plan_stencil(primitive: Reduce, padded: Padded | None = None) -> KernelProgr
         return None
     both = (found.x, found.x)  # weights have no part in how a plane lies
     # The last two dimensions that are kept are rows and columns of a plane.
-    sides = Operands(primitive, Contraction(found.fold, *both, primitive.sizes, batch, plane[:1], plane[1:], folded))
-    lines = find_lines(sides, found.x, (plane[0], *folded[:-1]), (plane[1], folded[-1]), padded)
-    taps = None if lines is None else _taps(sides, found, lines)
-    if lines is None or taps is None or len(sides.lies(sides.finish)) >= VIEWS:
+    operands = Operands(primitive, Contraction(found.fold, *both, primitive.sizes, batch, plane[:1], plane[1:], folded))
+    lines = find_lines(operands, found.x, (plane[0], *folded[:-1]), (plane[1], folded[-1]), padded)
+    taps = None if lines is None else _taps(operands, found, lines)
+    if lines is None or taps is None or len(operands.all_strided(operands.finish)) >= VIEWS:
         return None
     if found.fold.type in _BYTES and (taps.epilogue is None or padded is not None):
         return None  # the scratch has sums of 32 bits, and margins of numbers or of zero points
     is_packed = lines.apart == lines.x.width and (not lines.filler or lines.x.width == 1)
     if padded is not None and (min(lines.below, lines.beside) < 0 or not is_packed):
         return None
-    return _program(sides, found, taps, lines)
+    return _program(operands, found, taps, lines)
 
 
 def _match(primitive: Reduce) -> _Found | None:
@@ -352,9 +352,9 @@ def _is_byte(fold: Expr, term: Expr) -> bool:
     return fold.op in ("fold_max", "fold_min") and fold.type is term.type and fold.type in _BYTES
 
 
-def _taps(sides: Operands, found: _Found, lines: InputLines) -> Taps | None:
-    sizes = sides.found.sizes
-    (rows,), (columns,) = sides.rows, sides.columns
+def _taps(operands: Operands, found: _Found, lines: InputLines) -> Taps | None:
+    sizes = operands.found.sizes
+    (rows,), (columns,) = operands.rows, operands.columns
     of, lanes = figures().stencil, figures().gemm.lanes
     lanes = lanes if found.x.type is F32 else max(lanes, of.byte_lanes)
     while 4 < lanes > sizes[columns]:
@@ -364,27 +364,29 @@ def _taps(sides: Operands, found: _Found, lines: InputLines) -> Taps | None:
     distances = (lines.down, lines.step, lines.below, lines.beside)
     if not (is_long and lines.pitch and lines.step in (1, 2)) or max(map(abs, distances)) > FAR:
         return None
-    height, width = (1, *(sizes[k] for k in sides.folded))[-2:]
+    height, width = (1, *(sizes[k] for k in operands.folded))[-2:]
     kind = kind_of(found.x.type)
-    return Taps(found.op, height, width, *distances, lanes, multiplies_by_lane(), kind, epilogue=_epilogue(sides))
+    return Taps(found.op, height, width, *distances, lanes, multiplies_by_lane(), kind, epilogue=_epilogue(operands))
 
 
-def _epilogue(sides: Operands) -> Epilogue | None:
+def _epilogue(operands: Operands) -> Epilogue | None:
     """The value computed from folds where they are, if it is short and no read varies along a plane.
 
     Elements that do may lie where the target does: rows that overlap would read them again.
     """
-    is_packed = sides.target.along(sides.columns) == sides.target.width
+    is_packed = operands.target.along(operands.columns) == operands.target.width
     longest = figures().stencil.epilogue_nodes
-    return find_epilogue(sides, sides.rows, sides.columns, longest=longest, may_read=("",)) if is_packed else None
+    return (
+        find_epilogue(operands, operands.rows, operands.columns, longest=longest, may_read=("",)) if is_packed else None
+    )
 
 
-def _program(sides: Operands, found: _Found, taps: Taps, lines: InputLines) -> KernelProgram | None:
-    sizes = sides.found.sizes
-    (rows,), (columns,) = sides.rows, sides.columns
+def _program(operands: Operands, found: _Found, taps: Taps, lines: InputLines) -> KernelProgram | None:
+    sizes = operands.found.sizes
+    (rows,), (columns,) = operands.rows, operands.columns
     height, line = sizes[rows], sizes[columns]
-    target = sides.target
-    results = [*sides.lies(sides.finish), target]
+    target = operands.target
+    results = [*operands.all_strided(operands.finish), target]
     is_whole = all(lie.strides[rows] == lie.strides[columns] * line for lie in results)
     of = figures().stencil
     parts = min(max(-(-height * line // of.part), 1), height // of.part_rows)
@@ -418,10 +420,10 @@ def _program(sides: Operands, found: _Found, taps: Taps, lines: InputLines) -> K
         framing |= {"lines": taps.down, "top": lines.top, "source_rows": lines.height, "fill": lines.fill}
     if is_wide and own is None:
         taps = in_wide_blocks(taps, height // parts, line, far)
-    filler = sides.section((), lines.filler, *[[0] * len(lines.filler)] * 2)
-    weights, bits, counts, pair = _weights(sides, found, taps)
-    result = sides.result(is_written=taps.epilogue is None)
-    sections = {"x": sides.section((), [lines.x], [0], [0]), "weights": weights, "result": result, "fill": filler}
+    filler = operands.section((), lines.filler, *[[0] * len(lines.filler)] * 2)
+    weights, bits, counts, pair = _weights(operands, found, taps)
+    result = operands.result(is_written=taps.epilogue is None)
+    sections = {"x": operands.section((), [lines.x], [0], [0]), "weights": weights, "result": result, "fill": filler}
     dots = 0
     if is_vnni:
         own = in_dot_blocks(taps, height // parts)
@@ -437,21 +439,21 @@ def _program(sides: Operands, found: _Found, taps: Taps, lines: InputLines) -> K
         "target_down": target.strides[rows], "bytes": bits, **framing,
         **({} if lines.filler else {"fill_at": 0}),
     }  # fmt: skip
-    record = record_of(RECORD, words, [sizes[k] for k in sides.batch], sections)
+    record = record_of(RECORD, words, [sizes[k] for k in operands.batch], sections)
     size = 2 * math.prod(sizes) // figures().gemm.flops_per_byte
     walk_ = get_kernel("stencil", make_stencil_walk)
-    return KernelProgram(walk_, record, sides.count(sides.batch) * parts, size)
+    return KernelProgram(walk_, record, operands.count(operands.batch) * parts, size)
 
 
 def _kernel(taps: Taps) -> int:
     return get_kernel(taps.name, functools.partial(make_stencil, taps)).address
 
 
-def _weights(sides: Operands, found: _Found, taps: Taps) -> tuple[Section, int, tuple[int, int], tuple[int, int]]:
+def _weights(operands: Operands, found: _Found, taps: Taps) -> tuple[Section, int, tuple[int, int], tuple[int, int]]:
     """Weights and zero points, what they are, rows and columns of weights, and how far those lie apart."""
     weight = found.weight
     if weight is None:
-        return sides.section((), [], [], []), 0, (0, 0), (0, 0)
+        return operands.section((), [], [], []), 0, (0, 0), (0, 0)
     leaf, less = byte_less_zero(weight) or (weight, None)
     bits, leaves = 0, [leaf]
     if found.zero is not None:
@@ -460,12 +462,12 @@ def _weights(sides: Operands, found: _Found, taps: Taps) -> tuple[Section, int, 
             if (number := _number(zero)) is not None:
                 leaves.append(number)
                 bits |= own | (sign if number.type is DataType.INT8 else 0)
-    lies, none = [sides.lie(one) for one in leaves], [0] * len(leaves)
-    down, beside = (0, *(lies[0].strides[k] for k in sides.folded))[-2:]
+    lies, none = [operands.strided(one) for one in leaves], [0] * len(leaves)
+    down, beside = (0, *(lies[0].strides[k] for k in operands.folded))[-2:]
     pair, counts = (down, beside), (taps.rows, taps.columns)
     if pair[0] == pair[1] * taps.columns:  # all are in one row
         counts = (1, taps.rows * taps.columns)
-    return sides.section((), lies, none, none), bits, counts, pair
+    return operands.section((), lies, none, none), bits, counts, pair
 
 
 def _number(zero: Expr | None) -> Expr | None:

@@ -200,17 +200,17 @@ class TileShape(NamedTuple):
         return max(rows * self.vectors, of.latency, of.loads * (rows + self.vectors)) / 2 + of.overhead
 
 
-def shape_of(sides: Operands) -> TileShape:
+def shape_of(operands: Operands) -> TileShape:
     """The tile that takes the least time."""
-    registers, lanes = figures().gemm.registers, figures().lanes_for(sides.n)
-    line, rows, found = sides.m, sides.found.sizes[ROW], []
-    is_whole = sides.target.strides[ROW] == sides.target.strides[PLACE] * line
-    for vectors in range(1, min(figures().conv.most_vectors, -(-sides.n // lanes)) + 1):
+    registers, lanes = figures().gemm.registers, figures().lanes_for(operands.n)
+    line, rows, found = operands.m, operands.found.sizes[ROW], []
+    is_whole = operands.target.strides[ROW] == operands.target.strides[PLACE] * line
+    for vectors in range(1, min(figures().conv.most_vectors, -(-operands.n // lanes)) + 1):
         most = (registers - 2 - vectors) // vectors
         across = -(-line // most)
         lines = max(min(most // line, rows), 1) if is_whole else 1
         shape = TileShape(lines, -(-line // across), vectors, lanes)
-        panels, rest = divmod(-(-sides.n // lanes), vectors)
+        panels, rest = divmod(-(-operands.n // lanes), vectors)
         time = panels * shape.time + (shape._replace(vectors=rest).time if rest else 0)
         found.append((across * -(-rows // lines) * time, shape))
     return min(found)[1]
@@ -231,16 +231,16 @@ class _Units(NamedTuple):
 
 
 def units_of(
-    sides: Operands, shape: TileShape, lines: InputLines, pitch: int, *, planes: int, panels: int
+    operands: Operands, shape: TileShape, lines: InputLines, pitch: int, *, planes: int, panels: int
 ) -> _Units | None:
     """Row blocks that the second cache has, and work for every thread; None where a scratch has no room for one.
 
     Each of some planes has lines `pitch` bytes apart.
     """
-    sizes = sides.found.sizes
-    groups, across = -(-sizes[ROW] // shape.lines), -(-sides.m // shape.places)
-    count = sides.count(sides.batch)
-    threads = 1 if size_of(sides) < SMALL else get_num_threads()
+    sizes = operands.found.sizes
+    groups, across = -(-sizes[ROW] // shape.lines), -(-operands.m // shape.places)
+    count = operands.count(operands.batch)
+    threads = 1 if size_of(operands) < SMALL else get_num_threads()
     wanted = 1 if threads == 1 else figures().gemm.items_per_thread * threads
     for blocks in range(min(groups, -(-wanted // count)), groups + 1):
         room, sums = figures().conv.block_bytes, figures().conv.block_sums
@@ -248,7 +248,7 @@ def units_of(
             room, sums = workspace().result_at - BLOCK_AT, figures().gemm.result_bytes
         rows = shape.lines * -(-groups // blocks)
         # An odd number of the cache's lines: channels lie at different places of it then.
-        size = ((rows - 1) * lines.down + reach_of(sides, lines)) * pitch
+        size = ((rows - 1) * lines.down + reach_of(operands, lines)) * pitch
         plane = (-(-size // LINE) | 1) * LINE
         if (
             planes * plane <= room
@@ -259,29 +259,36 @@ def units_of(
     return None
 
 
-def size_of(sides: Operands) -> int:
+def size_of(operands: Operands) -> int:
     """The work, in bytes moved in its time."""
-    return 2 * math.prod(sides.found.sizes) // figures().gemm.flops_per_byte
+    return 2 * math.prod(operands.found.sizes) // figures().gemm.flops_per_byte
 
 
-def reach_of(sides: Operands, lines: InputLines) -> int:
+def reach_of(operands: Operands, lines: InputLines) -> int:
     """The lines of a window."""
-    return (sides.found.sizes[DOWN] - 1) * lines.below + 1
+    return (operands.found.sizes[DOWN] - 1) * lines.below + 1
 
 
-def line_of(sides: Operands, lines: InputLines) -> int:
+def line_of(operands: Operands, lines: InputLines) -> int:
     """The elements of a line of a row block: all that there are, and all that windows read."""
-    sizes = sides.found.sizes
+    sizes = operands.found.sizes
     return max(1 + (sizes[PLACE] - 1) * lines.step + (sizes[BESIDE] - 1) * lines.beside, lines.left + lines.width)
 
 
 def tiles_of(
-    sides: Operands, shape: TileShape, tile: DirectTile, epilogue: Epilogue, *, is_cut: bool, chain: int = 0, last: int
+    operands: Operands,
+    shape: TileShape,
+    tile: DirectTile,
+    epilogue: Epilogue,
+    *,
+    is_cut: bool,
+    chain: int = 0,
+    last: int,
 ) -> dict[str, int]:
     """The words of tiles, for sums that are `is_cut` in parts, of which the last has so many pieces."""
-    sizes, lanes = sides.found.sizes, shape.lanes
-    low = tile._replace(lines=sizes[ROW] % shape.lines or shape.lines, places=sides.m % shape.places or shape.places)
-    vectors, tail = -(-(sides.n % shape.width or shape.width) // lanes), sides.n % lanes
+    sizes, lanes = operands.found.sizes, shape.lanes
+    low = tile._replace(lines=sizes[ROW] % shape.lines or shape.lines, places=operands.m % shape.places or shape.places)
+    vectors, tail = -(-(operands.n % shape.width or shape.width) // lanes), operands.n % lanes
     tiles = [tile, low, *(one._replace(vectors=vectors, tail=tail) for one in (tile, low))]
     runs = [one.rows if one.is_beside else one.vectors * lanes for one in tiles]
     ended = [
@@ -291,7 +298,7 @@ def tiles_of(
     plain = [tile_kernel(one._replace(tail=0)) if is_cut else 0 for one in tiles]
     return {
         "places_at_once": shape.places, "lines": shape.lines, "columns": shape.width, "apart": tile.apart,
-        "tile_bytes": 4 * tile.rows * shape.width if is_cut else 0, "panel_bytes": 4 * sides.k * shape.width,
+        "tile_bytes": 4 * tile.rows * shape.width if is_cut else 0, "panel_bytes": 4 * operands.k * shape.width,
         "fetches": int(tile.fetches), "soon_bytes": LINE * tile.soon,
         **dict(zip(TILES, [*plain, *map(tile_kernel, ended)], strict=True)),
     }  # fmt: skip
@@ -303,21 +310,21 @@ def tile_kernel(tile: DirectTile) -> int:
 
 
 def program_of(
-    sides: Operands, lines: InputLines, units: _Units, own: Mapping[str, int], panels: Panels, weights: Section
+    operands: Operands, lines: InputLines, units: _Units, own: Mapping[str, int], panels: Panels, weights: Section
 ) -> KernelProgram:
     """The program of row blocks; `own` are the words of tiles, and those by which NCHW and NHWC differ."""
-    sizes, count = sides.found.sizes, sides.count(sides.batch)
-    result = sides.result(is_written=False)
-    sections = {"x": sides.section((), [lines.x], [0], [0]), "weights": weights, "result": result}
+    sizes, count = operands.found.sizes, operands.count(operands.batch)
+    result = operands.result(is_written=False)
+    sections = {"x": operands.section((), [lines.x], [0], [0]), "weights": weights, "result": result}
     words = {
-        "rows": sizes[ROW], "line": sides.m, "blocks": units.blocks, "chunks": units.chunks, "count": count,
+        "rows": sizes[ROW], "line": operands.m, "blocks": units.blocks, "chunks": units.chunks, "count": count,
         "x_down": lines.pitch or 4 * lines.width, "top": lines.top, "height": lines.height, "fill": lines.fill,
-        "pitch": units.pitch, "plane": units.plane, "stride": lines.down, "reach": reach_of(sides, lines),
-        "target_down": sides.target.strides[ROW],
+        "pitch": units.pitch, "plane": units.plane, "stride": lines.down, "reach": reach_of(operands, lines),
+        "target_down": operands.target.strides[ROW],
     }  # fmt: skip
-    record = record_of(RECORD, {**words, **own}, [sizes[k] for k in sides.batch], sections)
+    record = record_of(RECORD, {**words, **own}, [sizes[k] for k in operands.batch], sections)
     kernel = get_kernel("direct", make_direct_walk)
-    return KernelProgram(kernel, record, units.blocks * units.chunks * count, size_of(sides), panels.layouts)
+    return KernelProgram(kernel, record, units.blocks * units.chunks * count, size_of(operands), panels.layouts)
 
 
 # The lines of a row block, copied with what is around them: as many stores as a line needs, and no loop for it.
@@ -416,39 +423,44 @@ def _plan(primitive: Reduce, padded: Padded | None, constants: frozenset[str]) -
         if one.columns != (CHANNEL,):
             continue
         batch = tuple(k for k in (BATCH, GROUP) if primitive.sizes[k] > 1)
-        sides = Operands(primitive, one._replace(batch=batch, rows=(PLACE,), folded=(INPUT, DOWN, BESIDE)))
-        epilogue, lines = channel_epilogue(sides, (CHANNEL,)), find_lines(sides, sides.left, ROWS, PLACES, padded)
-        if epilogue is not None and lines is not None and _suits(sides, lines):
-            return _program(sides, epilogue, lines, constants)
+        operands = Operands(primitive, one._replace(batch=batch, rows=(PLACE,), folded=(INPUT, DOWN, BESIDE)))
+        epilogue, lines = (
+            channel_epilogue(operands, (CHANNEL,)),
+            find_lines(operands, operands.left, ROWS, PLACES, padded),
+        )
+        if epilogue is not None and lines is not None and _suits(operands, lines):
+            return _program(operands, epilogue, lines, constants)
     return None
 
 
-def channel_epilogue(sides: Operands, channels: Sequence[int]) -> Epilogue | None:
+def channel_epilogue(operands: Operands, channels: Sequence[int]) -> Epilogue | None:
     """The value computed from sums, if it is short and has a number for each channel at most."""
-    if sides.target.width != 4 or not is_cheap(sides.finish):
+    if operands.target.width != 4 or not is_cheap(operands.finish):
         return None
     longest, may_read = figures().gemm.epilogue_nodes, ("", COLUMN)
-    found = find_epilogue(sides, (BATCH, ROW, PLACE), channels, longest=longest, may_read=may_read)
+    found = find_epilogue(operands, (BATCH, ROW, PLACE), channels, longest=longest, may_read=may_read)
     return found if found is not None and len(found.leaves) < VIEWS else None
 
 
-def _suits(sides: Operands, lines: InputLines) -> bool:
+def _suits(operands: Operands, lines: InputLines) -> bool:
     """Whether windows are walked onward, and elements of a line lie side by side, there and in the target, not those of
     channels.
     """
-    if sides.target.strides[PLACE] != 4:
+    if operands.target.strides[PLACE] != 4:
         return False
-    is_apart = sides.found.sizes[INPUT] == 1 or lines.x.strides[INPUT] >= 4 * lines.width
-    return lines.is_onward(sides, ROWS, PLACES) and lines.apart == 4 and is_apart and not lines.filler
+    is_apart = operands.found.sizes[INPUT] == 1 or lines.x.strides[INPUT] >= 4 * lines.width
+    return lines.is_onward(operands, ROWS, PLACES) and lines.apart == 4 and is_apart and not lines.filler
 
 
-def _program(sides: Operands, epilogue: Epilogue, lines: InputLines, constants: frozenset[str]) -> KernelProgram | None:
-    sizes, target, channels = sides.found.sizes, sides.target, sides.found.sizes[INPUT]
-    shape, steps = shape_of(sides), sizes[DOWN] * sizes[BESIDE]
-    width, count = shape.width, -(-sides.n // shape.width)
-    copy = DirectLine(4 * lines.width, 4 * lines.left, 4 * line_of(sides, lines))
-    units = units_of(sides, shape, lines, copy.pitch, planes=channels, panels=count)
-    panels = lay_out_places(sides, width, constants)
+def _program(
+    operands: Operands, epilogue: Epilogue, lines: InputLines, constants: frozenset[str]
+) -> KernelProgram | None:
+    sizes, target, channels = operands.found.sizes, operands.target, operands.found.sizes[INPUT]
+    shape, steps = shape_of(operands), sizes[DOWN] * sizes[BESIDE]
+    width, count = shape.width, -(-operands.n // shape.width)
+    copy = DirectLine(4 * lines.width, 4 * lines.left, 4 * line_of(operands, lines))
+    units = units_of(operands, shape, lines, copy.pitch, planes=channels, panels=count)
+    panels = lay_out_places(operands, width, constants)
     if units is None or panels is None:
         return None
     is_few = FEW > channels > 1 == sizes[GROUP]
@@ -457,7 +469,7 @@ def _program(sides: Operands, epilogue: Epilogue, lines: InputLines, constants: 
     last = (channels - (parts - 1) * together) * sizes[DOWN]
     walk = (sizes[BESIDE], lines.down * copy.pitch if shape.lines > 1 else 0, 4 * lines.step, 4 * lines.beside)
     tile = DirectTile(*shape, width, *walk, fetches=units.fetches, soon=figures().conv.prefetch_lines)
-    tiles = tiles_of(sides, shape, tile, epilogue, is_cut=parts > 1, chain=sizes[DOWN] if is_few else 0, last=last)
+    tiles = tiles_of(operands, shape, tile, epilogue, is_cut=parts > 1, chain=sizes[DOWN] if is_few else 0, last=last)
     own = {
         "channels": channels, "panels": count, "x_step": lines.x.strides[INPUT],
         "copy": get_kernel(copy.name, functools.partial(make_direct_lines, copy)).address, "together": together,
@@ -465,4 +477,4 @@ def _program(sides: Operands, epilogue: Epilogue, lines: InputLines, constants: 
         "channel_bytes": 4 * steps * width, "target_channel": target.strides[CHANNEL], "planes": channels,
         "target_place": 4, "to_step": target.strides[CHANNEL], "group_panels": count,
     }  # fmt: skip
-    return program_of(sides, lines, units, {**own, **tiles}, panels, panels.section)
+    return program_of(operands, lines, units, {**own, **tiles}, panels, panels.section)

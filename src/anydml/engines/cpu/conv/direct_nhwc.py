@@ -100,30 +100,30 @@ def plan_direct_nhwc(primitives: Sequence[Primitive], constants: frozenset[str])
         columns = (GROUP,) if is_each else (CHANNEL,)
         batch = (BATCH,) if last.sizes[BATCH] > 1 else ()
         own = one._replace(batch=batch, rows=(PLACE,), columns=columns, folded=(DOWN, BESIDE, INPUT))
-        sides = Operands(last, own)
+        operands = Operands(last, own)
         # Channels lie side by side, those of a group after those of the group before.
-        epilogue = direct.channel_epilogue(sides, (GROUP, CHANNEL))
-        lines = find_lines(sides, sides.left, ROWS, PLACES, padded)
-        if epilogue is None or lines is None or not _are_beside(sides, lines):
+        epilogue = direct.channel_epilogue(operands, (GROUP, CHANNEL))
+        lines = find_lines(operands, operands.left, ROWS, PLACES, padded)
+        if epilogue is None or lines is None or not _are_beside(operands, lines):
             continue
-        if _has_filters(sides, is_each=is_each):
-            return _program(sides, epilogue, lines, constants, is_each=is_each)
+        if _has_filters(operands, is_each=is_each):
+            return _program(operands, epilogue, lines, constants, is_each=is_each)
     return None
 
 
-def _are_beside(sides: Operands, lines: InputLines) -> bool:
+def _are_beside(operands: Operands, lines: InputLines) -> bool:
     """Whether all channels of a place lie side by side, there and in the target, and windows are walked onward."""
-    sizes, strides = sides.found.sizes, lines.x.strides
+    sizes, strides = operands.found.sizes, lines.x.strides
     count = sizes[GROUP] * sizes[INPUT]
     is_ours = (sizes[INPUT] == 1 or strides[INPUT] == 4) and (sizes[GROUP] == 1 or strides[GROUP] == 4 * sizes[INPUT])
     is_ours = is_ours and 1 < count <= lines.apart // 4 and not strides[CHANNEL] and not lines.filler
-    is_ours = is_ours and sides.is_packed(sides.target, (GROUP, CHANNEL))
-    return is_ours and lines.is_onward(sides, ROWS, PLACES)
+    is_ours = is_ours and operands.is_packed(operands.target, (GROUP, CHANNEL))
+    return is_ours and lines.is_onward(operands, ROWS, PLACES)
 
 
-def _has_filters(sides: Operands, *, is_each: bool) -> bool:
+def _has_filters(operands: Operands, *, is_each: bool) -> bool:
     """Whether the weights are filters, those of each group its own: its panels follow those of the one before."""
-    strides, is_grouped = sides.lie(sides.right).strides, not is_each and sides.found.sizes[GROUP] > 1
+    strides, is_grouped = operands.strided(operands.right).strides, not is_each and operands.found.sizes[GROUP] > 1
     return not any(strides[k] for k in (BATCH, ROW, PLACE)) and not (is_grouped and not strides[GROUP])
 
 
@@ -142,8 +142,8 @@ class _Walk(NamedTuple):
         return math.prod(self.sizes)
 
 
-def _walk(sides: Operands, lines: InputLines, copy: NhwcLine, *, is_each: bool) -> _Walk | None:
-    sizes, down, beside = sides.found.sizes, lines.below * copy.width * copy.pitch, lines.beside * copy.pitch
+def _walk(operands: Operands, lines: InputLines, copy: NhwcLine, *, is_each: bool) -> _Walk | None:
+    sizes, down, beside = operands.found.sizes, lines.below * copy.width * copy.pitch, lines.beside * copy.pitch
     if is_each:
         return _Walk((sizes[DOWN],), (down,), sizes[BESIDE], beside)
     channels = sizes[INPUT]
@@ -161,22 +161,24 @@ def _walk(sides: Operands, lines: InputLines, copy: NhwcLine, *, is_each: bool) 
 
 
 def _program(
-    sides: Operands, epilogue: Epilogue, lines: InputLines, constants: frozenset[str], *, is_each: bool
+    operands: Operands, epilogue: Epilogue, lines: InputLines, constants: frozenset[str], *, is_each: bool
 ) -> KernelProgram | None:
-    sizes, target = sides.found.sizes, sides.target
+    sizes, target = operands.found.sizes, operands.target
     size = 4 * sizes[GROUP] * sizes[INPUT]
     # Places that would share lines of the first cache lie a line further apart.
     pitch = size + LINE if size % figures().conv.crowded == 0 else size
-    copy = NhwcLine(size, lines.apart, pitch, lines.width, lines.left, direct.line_of(sides, lines))
-    walk = _walk(sides, lines, copy, is_each=is_each)
-    if walk is None or (is_each and sides.k > CHAIN):
+    copy = NhwcLine(size, lines.apart, pitch, lines.width, lines.left, direct.line_of(operands, lines))
+    walk = _walk(operands, lines, copy, is_each=is_each)
+    if walk is None or (is_each and operands.k > CHAIN):
         return None
-    shape = direct.shape_of(sides)
+    shape = direct.shape_of(operands)
     width, line = shape.width, copy.width * pitch
-    per_group, groups = -(-sides.n // width), 1 if is_each else sizes[GROUP]
-    units = direct.units_of(sides, shape, lines, line, planes=1, panels=per_group * groups)
-    grouped = Operands(sides.primitive, sides.found._replace(batch=(*sides.batch, *(() if is_each else (GROUP,)))))
-    panels = lay_out_places(grouped if sizes[GROUP] > 1 else sides, width, constants)
+    per_group, groups = -(-operands.n // width), 1 if is_each else sizes[GROUP]
+    units = direct.units_of(operands, shape, lines, line, planes=1, panels=per_group * groups)
+    grouped = Operands(
+        operands.primitive, operands.found._replace(batch=(*operands.batch, *(() if is_each else (GROUP,))))
+    )
+    panels = lay_out_places(grouped if sizes[GROUP] > 1 else operands, width, constants)
     if units is None or panels is None:
         return None
     parts = -(-walk.pieces // max(CHAIN // walk.steps, 1))
@@ -186,7 +188,7 @@ def _program(
         fetches=units.fetches and not is_each, soon=figures().conv.prefetch_lines_nhwc, is_beside=True, is_each=is_each,
     )  # fmt: skip
     last = walk.pieces - (parts - 1) * together
-    tiles = direct.tiles_of(sides, shape, tile, epilogue, is_cut=parts > 1, last=last)
+    tiles = direct.tiles_of(operands, shape, tile, epilogue, is_cut=parts > 1, last=last)
     all_panels = StridedOperand(panels.section.relocations[0].tensor, 0, (0,) * len(sizes), 4)
     own = {
         "channels": walk.pieces, "panels": per_group * groups, "plane": 0,
@@ -194,6 +196,8 @@ def _program(
         "taps": 1, "pieces": place_of(walk.sizes, walk.strides), "channel_bytes": 4 * walk.steps * width,
         "target_channel": 4, "planes": 1, "piece_on": 8, "target_place": target.strides[PLACE],
         "to_step": target.strides[PLACE], "group_panels": per_group, "group_bytes": 4 * sizes[INPUT],
-        "group_columns": sides.n, "left_on": 4 * width if is_each else 0,
+        "group_columns": operands.n, "left_on": 4 * width if is_each else 0,
     }  # fmt: skip
-    return direct.program_of(sides, lines, units, {**own, **tiles}, panels, sides.section((), [all_panels], [0], [0]))
+    return direct.program_of(
+        operands, lines, units, {**own, **tiles}, panels, operands.section((), [all_panels], [0], [0])
+    )

@@ -64,21 +64,21 @@ class InputLines(NamedTuple):
             return []
         return [StridedOperand(one.tensor, one.offset * one.data_type.size_in_bytes, (0,) * len(self.x.strides), 1)]
 
-    def is_onward(self, sides: Operands, rows: Sequence[int], columns: Sequence[int]) -> bool:
+    def is_onward(self, operands: Operands, rows: Sequence[int], columns: Sequence[int]) -> bool:
         """Whether windows go on from line to line and from element to element, those of rows and of columns."""
         steps = zip((*rows, *columns), (self.down, self.below, self.step, self.beside), strict=True)
-        return all(step > 0 for k, step in steps if sides.found.sizes[k] > 1)
+        return all(step > 0 for k, step in steps if operands.found.sizes[k] > 1)
 
 
 def find_lines(
-    sides: Operands, x: Expr, rows: Sequence[int], columns: Sequence[int], padded: Padded | None
+    operands: Operands, x: Expr, rows: Sequence[int], columns: Sequence[int], padded: Padded | None
 ) -> InputLines | None:
     """How an operand lies along rows and columns of the output, each given with the dimension of its taps, if any.
 
     None where windows run on from line to line, where padding lies along other dimensions, and where something else
     reads what is padded.
     """
-    sources, sizes = sides.primitive.sources, sides.found.sizes
+    sources, sizes = operands.primitive.sources, operands.found.sizes
     walked = walked_by(x, sources, {tap: place for place, *taps in (rows, columns) for tap in taps}, padded)
     lines, elements = (None, None) if walked is None else (walked.along(*rows), walked.along(*columns))
     if walked is None or lines is None or elements is None:

@@ -36,23 +36,23 @@ class NhwcOperands(Operands):
 
     def __init__(self, primitive: Reduce, found: Contraction) -> None:
         super().__init__(primitive, found)
-        results = [*self.lies(self.finish), self.target]
-        rows = self.runs(found.rows, [self.lie(self.left), *results])
+        results = [*self.all_strided(self.finish), self.target]
+        rows = self.runs(found.rows, [self.strided(self.left), *results])
         # Those that lie nearest to each other, unless they are too few to fill a tile: 128 channels into 64 of
         # 900 x 161, 3 x 3, take 185 ms so, and 277 with a tile of places below each other (a Xeon).
         # Channels with numbers of their own gain nothing by more places, and lose by those far apart: 960 of eight
         # times 7 x 7, 5 x 5, take 1.1 ms by places of a line, and 2.2 by those of eight pictures.
-        is_each = any(self.lie(self.left).strides[k] for k in found.columns)
+        is_each = any(self.strided(self.left).strides[k] for k in found.columns)
         fills = figures().conv.least_places if is_each else tile_for("f32").rows
         self.rows = max(reversed(rows), key=lambda run: min(self.count(run), fills), default=())
-        columns = self.runs(found.columns, [self.lie(self.right), *results])
+        columns = self.runs(found.columns, [self.strided(self.right), *results])
         self.columns = columns[-1] if columns else ()
         self.batch = (*found.batch, *(k for k in (*found.rows, *found.columns) if k not in (*self.rows, *self.columns)))
 
     @property
     def pieces(self) -> tuple[tuple[int, ...], tuple[int, ...], int]:
         """Of a window's numbers, runs that lie side by side: the sizes and strides of those, and the steps of each."""
-        x, sizes = self.lie(self.left), self.found.sizes
+        x, sizes = self.strided(self.left), self.found.sizes
         outer, length = list(self.folded), 1
         while outer and x.strides[outer[-1]] == 4 * length:
             length *= sizes[outer.pop()]
@@ -86,9 +86,9 @@ def match_nhwc(primitive: Reduce) -> tuple[NhwcOperands, str] | None:
             if own is None:
                 continue
             reads, one = EACH, one._replace(columns=(own,), batch=tuple(k for k in one.batch if k != own))
-        sides = NhwcOperands(primitive, one)
-        if suits_nhwc(sides, is_each=reads == EACH):
-            return sides, reads
+        operands = NhwcOperands(primitive, one)
+        if suits_nhwc(operands, is_each=reads == EACH):
+            return operands, reads
     return None
 
 
@@ -112,9 +112,9 @@ def match_nhwc_pooling(primitive: Reduce) -> tuple[NhwcOperands, str] | None:
     if own is None or not order:
         return None
     rows = tuple(k for k in outer if k != own)
-    sides = NhwcOperands(primitive, Contraction(fold, x, x, primitive.sizes, (), rows, (own,), order))
+    operands = NhwcOperands(primitive, Contraction(fold, x, x, primitive.sizes, (), rows, (own,), order))
     reads = fold.op.removeprefix("fold_")
-    return (sides, reads) if suits_nhwc(sides, is_each=True) else None
+    return (operands, reads) if suits_nhwc(operands, is_each=True) else None
 
 
 def _by_distance(primitive: Reduce, x: Expr, folded: tuple[int, ...]) -> tuple[int, ...]:
@@ -129,76 +129,76 @@ def _channel(primitive: Reduce, x: Expr, among: tuple[int, ...]) -> int | None:
     return next((k for k in among if view.strides[k] == target.strides[k] == 1), None)
 
 
-def _tile(sides: NhwcOperands, reads: str) -> MicroTile:
+def _tile(operands: NhwcOperands, reads: str) -> MicroTile:
     """Rows that divide a line into equal parts."""
     own = tile_for("f32")
     lanes = own.lanes
     # A tile that computes results from sums writes as many channels as there are; others write whole vectors.
-    while reads != SPREAD and (sides.n < lanes or (sides.n % lanes and sides.epilogue is None)):
+    while reads != SPREAD and (operands.n < lanes or (operands.n % lanes and operands.epilogue is None)):
         lanes //= 2
-    rows = -(-sides.m // -(-sides.m // own.rows))
+    rows = -(-operands.m // -(-operands.m // own.rows))
     vectors = max(tile_for("f32", rows).vectors if rows < own.rows else own.vectors, own.vectors)
-    if 4 * sides.k * vectors * lanes > figures().conv.wide_panel_bytes:
+    if 4 * operands.k * vectors * lanes > figures().conv.wide_panel_bytes:
         vectors = own.vectors
     if reads != SPREAD:
-        vectors = min(own.vectors, -(-sides.n // lanes))
-    length = sides.pieces[2] if reads == SPREAD else 0
+        vectors = min(own.vectors, -(-operands.n // lanes))
+    length = operands.pieces[2] if reads == SPREAD else 0
     steps = length if length <= figures().conv.piece else 0
     return MicroTile(rows, vectors, lanes, 0, by_lane=False, reads=reads, steps=steps)
 
 
-def _units(sides: NhwcOperands, tile: MicroTile) -> tuple[int, int]:
+def _units(operands: NhwcOperands, tile: MicroTile) -> tuple[int, int]:
     """Parts of the rows and of the columns: panels stay in the second cache, and there is work for every thread."""
     width = tile.vectors * tile.lanes
-    row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // width)
-    threads = 1 if size_of(sides) < SMALL else get_num_threads()
+    row_panels, column_panels = -(-operands.m // tile.rows), -(-operands.n // width)
+    threads = 1 if size_of(operands) < SMALL else get_num_threads()
     wanted = 1 if threads == 1 else figures().gemm.items_per_thread * threads
-    most = max(min(figures().conv.panel_bytes // (4 * sides.k * width), figures().gemm.small_m_columns // width), 1)
-    batch, columns = sides.count(sides.batch), -(-column_panels // most)
+    most = max(min(figures().conv.panel_bytes // (4 * operands.k * width), figures().gemm.small_m_columns // width), 1)
+    batch, columns = operands.count(operands.batch), -(-column_panels // most)
     rows = min(row_panels, -(-wanted // (batch * columns)))
     return rows, min(column_panels, max(columns, -(-wanted // (batch * rows))))
 
 
-def _program(sides: NhwcOperands, tile: MicroTile, panels: Panels | None = None) -> KernelProgram:
-    width, batch = tile.vectors * tile.lanes, sides.count(sides.batch)
-    row_units, column_units = _units(sides, tile)
-    epilogue = sides.epilogue
-    x = sides.lie(sides.left)
-    left = sides.section((), [x], [0], [x.along(sides.rows)])
-    right = panels.section if panels is not None else sides.section((), [], [], [])
-    is_direct, written = sides.finish is sides.sum, tile.lanes if epilogue is None else 1
-    is_mapped = not (is_direct or epilogue) or sides.n % written > 0  # not all is stored by tiles
-    sections = {"left": left, "right": right, "result": sides.result(is_written=is_mapped)}
+def _program(operands: NhwcOperands, tile: MicroTile, panels: Panels | None = None) -> KernelProgram:
+    width, batch = tile.vectors * tile.lanes, operands.count(operands.batch)
+    row_units, column_units = _units(operands, tile)
+    epilogue = operands.epilogue
+    x = operands.strided(operands.left)
+    left = operands.section((), [x], [0], [x.along(operands.rows)])
+    right = panels.section if panels is not None else operands.section((), [], [], [])
+    is_direct, written = operands.finish is operands.sum, tile.lanes if epilogue is None else 1
+    is_mapped = not (is_direct or epilogue) or operands.n % written > 0  # not all is stored by tiles
+    sections = {"left": left, "right": right, "result": operands.result(is_written=is_mapped)}
     names = ("tile", "tile_narrow", "tile_low", "tile_small")
     shapes = [
         tile._replace(rows=rows, vectors=vectors)
-        for rows in (tile.rows, sides.m % tile.rows or tile.rows)
-        for vectors in (tile.vectors, -(-(sides.n % width or width) // tile.lanes))
+        for rows in (tile.rows, operands.m % tile.rows or tile.rows)
+        for vectors in (tile.vectors, -(-(operands.n % width or width) // tile.lanes))
     ]
     plain = dict(zip(names, (_kernel(shape) for shape in shapes), strict=True))
     ended = {name.replace("tile", "last"): 0 for name in names}
     if epilogue is not None:
-        tails = [0, sides.n % tile.lanes] * 2
+        tails = [0, operands.n % tile.lanes] * 2
         ends = [shape._replace(epilogue=epilogue, tail=tail) for shape, tail in zip(shapes, tails, strict=True)]
         ended = dict(zip(ended, map(_kernel, ends), strict=True))
     words = {
-        "m": sides.m, "n": sides.n, "k": sides.k, "row_units": row_units, "column_units": column_units,
-        "row_panels": -(-sides.m // tile.rows), "column_panels": -(-sides.n // width), "tile_rows": tile.rows,
-        "tile_columns": width, "block": sides.k, "lanes": tile.lanes, "written": written,
+        "m": operands.m, "n": operands.n, "k": operands.k, "row_units": row_units, "column_units": column_units,
+        "row_panels": -(-operands.m // tile.rows), "column_panels": -(-operands.n // width), "tile_rows": tile.rows,
+        "tile_columns": width, "block": operands.k, "lanes": tile.lanes, "written": written,
         **plain, **ended, "left_mode": PIECES,
         "right_mode": PANELS, "is_direct": int(is_direct), "together": 1, "filled": 1, "beside": 1,
-        "pieces": place_of_pieces(*sides.pieces if tile.reads == SPREAD else (*_taps(sides), 1), CHAIN),
+        "pieces": place_of_pieces(*operands.pieces if tile.reads == SPREAD else (*_taps(operands), 1), CHAIN),
         "left_on": 0 if tile.reads == SPREAD else 4, "of_columns": row_units * batch,
     }  # fmt: skip
-    record = record_of(RECORD, words, [sides.found.sizes[k] for k in sides.batch], sections)
+    record = record_of(RECORD, words, [operands.found.sizes[k] for k in operands.batch], sections)
     kernel = get_macrokernel()
     layouts = panels.layouts if panels is not None else {}
-    return KernelProgram(kernel, record, row_units * column_units * batch, size_of(sides), layouts)
+    return KernelProgram(kernel, record, row_units * column_units * batch, size_of(operands), layouts)
 
 
-def _taps(sides: NhwcOperands) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    x = sides.lie(sides.left)
-    return tuple(sides.found.sizes[k] for k in sides.folded), tuple(x.strides[k] for k in sides.folded)
+def _taps(operands: NhwcOperands) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    x = operands.strided(operands.left)
+    return tuple(operands.found.sizes[k] for k in operands.folded), tuple(x.strides[k] for k in operands.folded)
 
 
 def _kernel(tile: MicroTile) -> int:

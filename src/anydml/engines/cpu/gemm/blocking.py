@@ -98,7 +98,7 @@ class MicroTile(NamedTuple):
 class Packing(NamedTuple):
     """The parameters of a packer's text, of floats and of INT32."""
 
-    lie: str
+    layout: str
     """How elements lie: p where rows are side by side, t where steps are, w where tables say it, s otherwise; l
     where steps are, and they are laid out in lines."""
     kind: str
@@ -114,7 +114,7 @@ class Packing(NamedTuple):
 class K4Packing(NamedTuple):
     """The parameters of a packing of bytes, and of the sums of what is packed."""
 
-    lie: str
+    layout: str
     """As a `Packing` has it."""
     flips: bool
     """Whether bytes are given the other sign."""

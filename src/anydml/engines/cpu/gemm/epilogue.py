@@ -139,25 +139,29 @@ def fills_lines(tile: MicroTile) -> bool:
     return tile.vectors * tile.lanes * 4 % LINE == 0
 
 
-def epilogue_of(sides: Operands, longest: int = 0) -> Epilogue | None:
+def epilogue_of(operands: Operands, longest: int = 0) -> Epilogue | None:
     """The value computed from sums where they are, if it is short or has so many nodes at most, and its reads lie as
     the results do.
 
     A function of an element alone would be computed for every tile: it is left to rows, which compute it once.
     """
-    is_packed, short = sides.target.along(sides.columns) == sides.target.width, figures().gemm.epilogue_nodes
-    if sides.finish is sides.sum or not is_packed or not is_cheap(sides.finish, sides.sum if longest else None):
+    is_packed, short = operands.target.along(operands.columns) == operands.target.width, figures().gemm.epilogue_nodes
+    if (
+        operands.finish is operands.sum
+        or not is_packed
+        or not is_cheap(operands.finish, operands.sum if longest else None)
+    ):
         return None
-    found = find_epilogue(sides, sides.rows, sides.columns, longest=longest or short)
-    is_long = len(list(walk(sides.finish))) > short or not is_cheap(sides.finish)
+    found = find_epilogue(operands, operands.rows, operands.columns, longest=longest or short)
+    is_long = len(list(walk(operands.finish))) > short or not is_cheap(operands.finish)
     return None if found is None else found._replace(is_long=is_long)
 
 
-def may_place(sides: Operands, epilogue: Epilogue) -> bool:
+def may_place(operands: Operands, epilogue: Epilogue) -> bool:
     """Whether sums may lie where the results come to lie: as large, and nothing is read that may lie there too.
 
     2048 x 2048 x 2048 with a bias and a rectifier packs its right factor once so, and eight times where a unit has
     room for the sums of 256 rows alone.
     """
-    is_alike = sides.target.width == sides.target.along(sides.columns) == SUM_BYTES and not sides.line
+    is_alike = operands.target.width == operands.target.along(operands.columns) == SUM_BYTES and not operands.line
     return is_alike and FOLD not in epilogue.reads

@@ -35,7 +35,7 @@ WIDE = 16
 """Elements of the right factor that a kernel for few rows computes at once."""
 
 
-# The sides of a contraction, and how views lie along them: the words that its kernel knows factors and results by.
+# The operands of a contraction, and how views lie along them: the words that its kernel knows factors and results by.
 
 
 SUM_KINDS = {DataType.FLOAT32: "f32", DataType.INT32: "i32", DataType.UINT32: "i32"}
@@ -97,11 +97,11 @@ class Operands(StridedContraction):
         if leaf.op == "load" or self.kind != "i32" or None in found or not multiplies_bytes(figures().gemm.lanes):
             return leaf
         byte, zero = found[factor is self.right]  # type: ignore[misc]  # neither is None
-        return leaf if any(any(lie.strides) for lie in self.lies(zero)) else byte
+        return leaf if any(any(lie.strides) for lie in self.all_strided(zero)) else byte
 
     def tables(self) -> tuple[int, int]:
         """The addresses of tables of the columns' distances in bytes, and of the steps', in windows."""
-        lie = self.lie(self.window(self.right))
+        lie = self.strided(self.window(self.right))
         sizes = self.found.sizes
         first, second = (
             place_of(tuple(sizes[k] for k in side), tuple(lie.strides[k] for k in side))
@@ -111,7 +111,7 @@ class Operands(StridedContraction):
 
     def is_across(self, value: Expr, across: tuple[int, ...]) -> bool:
         """Whether more of a factor lies along its rows or columns than along what is folded."""
-        lies = self.lies(value)
+        lies = self.all_strided(value)
         return sum(lie.along(across) == lie.width for lie in lies) > sum(
             lie.along(self.folded) == lie.width for lie in lies
         )
@@ -158,13 +158,13 @@ class MergedOperands(Operands):
 
     def _sort(self, *, has_lines: bool) -> None:
         found = self.found
-        sides = (found.rows, found.columns, found.folded)
-        results = [*self.lies(self.finish), self.target]
-        merged = [self.merge(side, [*self.lies(self.left, self.right), *results]) for side in sides]
+        operands = (found.rows, found.columns, found.folded)
+        results = [*self.all_strided(self.finish), self.target]
+        merged = [self.merge(side, [*self.all_strided(self.left, self.right), *results]) for side in operands]
         self.windows = self._windows(merged)
         if self.windows is not None:
             other = self.right if self.windows is self.left else self.left
-            merged = [self.merge(side, [*self.lies(other), *results]) for side in sides]
+            merged = [self.merge(side, [*self.all_strided(other), *results]) for side in operands]
         lined = self._lined(merged) if has_lines else None
         if lined is not None:
             merged[lined] = self._lines(lined)
@@ -196,7 +196,7 @@ class MergedOperands(Operands):
     def _lines(self, number: int) -> _Merged:
         """The dimensions of a side that lie as one, but in the target, where two do; tables say how windows lie."""
         factor, side = ((self.left, self.found.rows), (self.right, self.found.columns))[number]
-        read = self.lies(self.finish) if factor is self.windows else self.lies(factor, self.finish)
+        read = self.all_strided(self.finish) if factor is self.windows else self.all_strided(factor, self.finish)
         best, _ = self.merge(side, read)
         lines = tuple(k for run in self.runs(best, [self.target])[-2:] for k in run)
         return lines, tuple(k for k in side if k not in lines)
@@ -211,7 +211,7 @@ class MergedOperands(Operands):
         of = figures().gemm
         for factor, own in ((self.left, rows), (self.right, columns)):
             other = self.right if factor is self.left else self.left
-            lies = [*self.lies(other, self.finish), self.target]
+            lies = [*self.all_strided(other, self.finish), self.target]
             whole = self.merge(found.rows if factor is self.left else found.columns, lies)[0]
             few, count = of.window_rows, self.count(own)
             is_longer = count <= few and self.count(whole) > min(few, of.window_rows_times * count)

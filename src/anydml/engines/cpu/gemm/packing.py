@@ -60,11 +60,11 @@ class Packer(ABC):
         if self.is_lined:
             self.write_lines()
             return f.end()
-        if packing.lie == "p" and self.takes_panels():  # along all panels: a row of the cache's lines is read once
+        if packing.layout == "p" and self.takes_panels():  # along all panels: a row of the cache's lines is read once
             with f.when((self.rows % packing.panel).eq(0)):
                 self.write_panels()
                 f.ret()
-        if packing.lie == "w":
+        if packing.layout == "w":
             self.write_windows()
         else:
             self.write_groups()
@@ -121,7 +121,7 @@ class NumberPacker(Packer):
 
     def __init__(self, packing: Packing) -> None:
         super().__init__()
-        self.packing, self.is_lined, self.source = packing, packing.lie == "l", SOURCES[packing.kind]
+        self.packing, self.is_lined, self.source = packing, packing.layout == "l", SOURCES[packing.kind]
         self.width = 2 if packing.kind == "f16" else 4
 
     def write_panels(self) -> None:
@@ -137,8 +137,8 @@ class NumberPacker(Packer):
     def write_groups(self) -> None:
         """Four rows at once, some steps after the other where those lie side by side."""
         f, packing, count, span = self.f, self.packing, self.count, figures().gemm.packed_span
-        with f.loop(0, count, span if packing.lie == "t" else f.max(count, 1)) as start:
-            end = f.min(start + span, count) if packing.lie == "t" else count
+        with f.loop(0, count, span if packing.layout == "t" else f.max(count, 1)) as start:
+            end = f.min(start + span, count) if packing.layout == "t" else count
             with f.loop(0, self.rows, GROUP) as r:
                 self._write_group(r, start, end)
 
@@ -160,11 +160,11 @@ class NumberPacker(Packer):
         f, packing, count = self.f, self.packing, self.count
         to, pitch, whole = self.target + r * 4, 4 * packing.pitch, f.value(0, "i64")
         rows = [self.row(r + i) for i in range(GROUP)]
-        if packing.lie == "p":  # by vectors along rows, which must be there
+        if packing.layout == "p":  # by vectors along rows, which must be there
             whole = f.select(r + GROUP <= self.rows, count, 0)
             with f.loop(0, whole) as q:
                 self._store(self._load(rows[0] + q * self.step, GROUP), to + q * pitch)
-        if packing.lie == "t":  # or along steps
+        if packing.layout == "t":  # or along steps
             whole = count - count % GROUP
             with f.loop(start, f.min(end, whole), GROUP) as q:
                 # The next panel's rows, a line of one of them at a time.
@@ -310,7 +310,7 @@ class BytePacker(Packer):
         whole, most = self.count - self.count % FOUR, f.value(0, "i64")
         with f.loop(0, self.rows, GROUP) as r:
             rows, to = [self.row(r + i) for i in range(GROUP)], self.target + r * 4
-            if packing.lie == "t":
+            if packing.layout == "t":
                 most = self.count - self.count % (FOUR * GROUP)
                 with f.loop(0, most, FOUR * GROUP) as q:
                     found = [f.load(FOUR_ROWS, row + q, align=1) for row in rows]
@@ -399,7 +399,7 @@ class BytePacker(Packer):
         with f.loop(0, self.rows) as r:
             row, to = self.base + r * self.row_step, self.target + r * line
             last = to + whole * packing.pitch
-            if packing.lie == "t":
+            if packing.layout == "t":
                 with f.loop(0, whole, line) as q:
                     f.store(self._flip(f.load(words, row + q, align=1)), to + q * packing.pitch)
             else:

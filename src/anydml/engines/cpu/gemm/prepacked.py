@@ -48,36 +48,39 @@ class Panels(NamedTuple):
 
 def plan_gemm_prepacked(primitive: Reduce, constants: frozenset[str]) -> KernelProgram | None:
     """Tiles over a factor that is a constant, and is laid out in panels ahead; None for others."""
-    sides = operands_of(primitive)
-    if sides is None:
+    operands = operands_of(primitive)
+    if operands is None:
         return None
-    tile = tile_of(sides)
-    if sides.windows is None:
+    tile = tile_of(operands)
+    if operands.windows is None:
         # Panels of all products are alike, so that a weight is laid out once for any number of rows.
-        wide = tile._replace(vectors=tile_for(sides.kind).vectors)
-        panels = lay_out_panels(sides, wide.vectors * wide.lanes, int8_of(sides, wide), constants)
+        wide = tile._replace(vectors=tile_for(operands.kind).vectors)
+        panels = lay_out_panels(operands, wide.vectors * wide.lanes, int8_of(operands, wide), constants)
         if panels is not None:
-            return plan_tiles(sides, wide, Given(panels))
-    int8 = int8_of(sides, tile, constants)
+            return plan_tiles(operands, wide, Given(panels))
+    int8 = int8_of(operands, tile, constants)
     if int8 is not None:
-        known = lay_out_bytes(sides, int8, constants) if sides.m > 1 else None
-        return None if known is None else plan_tiles(sides, tile, Given(known=(int8, known)))
-    is_small_m = sides.windows is None and reads_once(sides, tile)
-    rows = lay_out_rows(sides, tile, constants) if sides.m > 1 and not is_small_m else None
-    return None if rows is None else plan_tiles(sides, tile, Given(rows=rows))
+        known = lay_out_bytes(operands, int8, constants) if operands.m > 1 else None
+        return None if known is None else plan_tiles(operands, tile, Given(known=(int8, known)))
+    is_small_m = operands.windows is None and reads_once(operands, tile)
+    rows = lay_out_rows(operands, tile, constants) if operands.m > 1 and not is_small_m else None
+    return None if rows is None else plan_tiles(operands, tile, Given(rows=rows))
 
 
-def lay_out_panels(sides: Operands, width: int, int8: Int8Plan | None, constants: frozenset[str]) -> Panels | None:
+def lay_out_panels(operands: Operands, width: int, int8: Int8Plan | None, constants: frozenset[str]) -> Panels | None:
     """Panels of so many columns; None where the right factor is no constant's elements, or gains nothing."""
-    view, count = _constant(sides, int8.right if int8 else element_of(sides.right), constants), -(-sides.n // width)
-    if view is None or (count * width - sides.n) * WASTE > sides.n:
+    view, count = (
+        _constant(operands, int8.right if int8 else element_of(operands.right), constants),
+        -(-operands.n // width),
+    )
+    if view is None or (count * width - operands.n) * WASTE > operands.n:
         return None
-    name, kind = new_name(f"{view.tensor} in panels", sides.primitive), view.data_type
-    batch, source = _by_batch(sides, view, sides.columns)
+    name, kind = new_name(f"{view.tensor} in panels", operands.primitive), view.data_type
+    batch, source = _by_batch(operands, view, operands.columns)
     flips = int8 is not None and int8.flips
     if int8 is None:
         layout = in_panels(source, name, len(batch), width)
-    elif sides.k % int8.filled or flips:
+    elif operands.k % int8.filled or flips:
         layout = _k4_panels(source, name, width, int8)
     else:
         *sizes, steps = source.sizes
@@ -88,36 +91,36 @@ def lay_out_panels(sides: Operands, width: int, int8: Int8Plan | None, constants
     layouts: dict[str, Map | Reduce] = {name: layout}
     # A column begins that far after the one before only where a panel does: others are not asked for.
     on_panel = bytes_of * target.strides[len(batch)] // width
-    lies, steps_of, on = [_lie(sides, target, batch)], [bytes_of * width], [on_panel]
+    lies, steps_of, on = [_lie(operands, target, batch)], [bytes_of * width], [on_panel]
     if int8 and int8.zeros:
         total = packed_view(f"{name} summed", DataType.INT32, (*source.sizes[:-1], 1))
         number = _signed(load(0, kind), flips=flips).to(DataType.INT32)
         layouts = {total.tensor: Reduce((source,), total, fold("sum", number), 1), **layouts}
-        lies, steps_of, on = [*lies, _lie(sides, total, batch)], [*steps_of, 0], [*on, 4]
-    most = int8.most(is_left=False) if int8 and int8.small and sides.k > 1 else 0
+        lies, steps_of, on = [*lies, _lie(operands, total, batch)], [*steps_of, 0], [*on, 4]
+    most = int8.most(is_left=False) if int8 and int8.small and operands.k > 1 else 0
     if most:
         bound = _bound(source, name, flips=flips)
-        layouts, lies = {bound.target.tensor: bound, **layouts}, [*lies, _lie(sides, bound.target, ())]
+        layouts, lies = {bound.target.tensor: bound, **layouts}, [*lies, _lie(operands, bound.target, ())]
         steps_of, on = [*steps_of, 0], [*on, 0]
-    return Panels(sides.section((), lies, steps_of, on), layouts, bytes_of, most)
+    return Panels(operands.section((), lies, steps_of, on), layouts, bytes_of, most)
 
 
-def lay_out_bytes(sides: Operands, int8: Int8Plan, constants: frozenset[str]) -> Panels | None:
+def lay_out_bytes(operands: Operands, int8: Int8Plan, constants: frozenset[str]) -> Panels | None:
     """A left factor of bytes as it lies, with the most that two neighbours add up to; None where nothing asks."""
-    view = _constant(sides, int8.left, constants) if int8.small and sides.k > 1 else None
+    view = _constant(operands, int8.left, constants) if int8.small and operands.k > 1 else None
     if view is None:
         return None
-    name = new_name(f"{view.tensor} in panels", sides.primitive)
-    batch, source = _by_batch(sides, view, sides.rows)
+    name = new_name(f"{view.tensor} in panels", operands.primitive)
+    batch, source = _by_batch(operands, view, operands.rows)
     # Rows that lie side by side are packed as such.
     is_across = source.strides[-2] == 1
     order = (*range(len(batch)), len(batch) + is_across, len(batch) + (not is_across))
     target = packed_view(name, view.data_type, tuple(source.sizes[k] for k in order))
     bound = _bound(source, name)
     layouts: dict[str, Map | Reduce] = {bound.target.tensor: bound, name: copy_of(source.pick(order), target)}
-    lies = [_lie(sides, target, batch), _lie(sides, bound.target, ())]
-    step, on = (sides.m, 1) if is_across else (1, sides.k)
-    return Panels(sides.section((), lies, [step, 0], [on, 0]), layouts, 1, int8.most(is_left=True))
+    lies = [_lie(operands, target, batch), _lie(operands, bound.target, ())]
+    step, on = (operands.m, 1) if is_across else (1, operands.k)
+    return Panels(operands.section((), lies, [step, 0], [on, 0]), layouts, 1, int8.most(is_left=True))
 
 
 def _bound(source: View, name: str, *, flips: bool = False) -> Reduce:
@@ -134,30 +137,32 @@ def _bound(source: View, name: str, *, flips: bool = False) -> Reduce:
     return Reduce(halves, target, fold("max", maximum(above, 0 - below)), len(source.sizes))
 
 
-def lay_out_places(sides: Operands, width: int, constants: frozenset[str]) -> Panels | None:
+def lay_out_places(operands: Operands, width: int, constants: frozenset[str]) -> Panels | None:
     """Panels of so many columns, whose steps lie in the order of the dimensions that are folded; None as above."""
-    view = _constant(sides, sides.right, constants)
+    view = _constant(operands, operands.right, constants)
     if view is None or view.data_type is not DataType.FLOAT32:
         return None
-    batch = tuple(k for k in sides.batch if view.strides[k])
-    dimensions = (*batch, sides.columns[-1], *sides.folded)
-    sizes = [sides.n if k == sides.columns[-1] else sides.found.sizes[k] for k in dimensions]
+    batch = tuple(k for k in operands.batch if view.strides[k])
+    dimensions = (*batch, operands.columns[-1], *operands.folded)
+    sizes = [operands.n if k == operands.columns[-1] else operands.found.sizes[k] for k in dimensions]
     source = replace(view, sizes=tuple(sizes), strides=tuple(view.strides[k] for k in dimensions))
-    name = new_name(f"{view.tensor} in panels", sides.primitive) + f" of {width}, places first"
-    layout = in_panels(source, name, len(batch), width, len(sides.folded))
-    section = sides.section((), [_lie(sides, layout.target, batch)], [4 * width], [4 * sides.k])
+    name = new_name(f"{view.tensor} in panels", operands.primitive) + f" of {width}, places first"
+    layout = in_panels(source, name, len(batch), width, len(operands.folded))
+    section = operands.section((), [_lie(operands, layout.target, batch)], [4 * width], [4 * operands.k])
     return Panels(section, {name: layout}, 4)
 
 
-def lay_out_rows(sides: Operands, tile: MicroTile, constants: frozenset[str]) -> Panels | None:
+def lay_out_rows(operands: Operands, tile: MicroTile, constants: frozenset[str]) -> Panels | None:
     """Panels of a tile's rows; None where the left factor is no constant's elements of FLOAT32."""
-    view = _constant(sides, sides.left, constants)
+    view = _constant(operands, operands.left, constants)
     if view is None or view.data_type is not DataType.FLOAT32:
         return None
-    batch, source = _by_batch(sides, view, sides.rows)
-    name = new_name(f"{view.tensor} in panels", sides.primitive)
+    batch, source = _by_batch(operands, view, operands.rows)
+    name = new_name(f"{view.tensor} in panels", operands.primitive)
     layout = in_panels(source, name, len(batch), tile.rows, pitch=tile.pitch)
-    section = sides.section((), [_lie(sides, layout.target, batch)], [4 * tile.pitch], [4 * tile.pitch * sides.k])
+    section = operands.section(
+        (), [_lie(operands, layout.target, batch)], [4 * tile.pitch], [4 * tile.pitch * operands.k]
+    )
     return Panels(section, {name: layout}, 4)
 
 
@@ -195,17 +200,17 @@ def _k4_panels(source: View, name: str, width: int, int8: Int8Plan) -> Map:
     return Map((source,), packed_view(name, source.data_type, sizes), value)
 
 
-def _by_batch(sides: Operands, view: View, across: tuple[int, ...]) -> tuple[tuple[int, ...], View]:
+def _by_batch(operands: Operands, view: View, across: tuple[int, ...]) -> tuple[tuple[int, ...], View]:
     """The dimensions of the batch that a factor has, and it by those, its rows or columns, and steps."""
-    batch = tuple(k for k in sides.batch if view.strides[k])
-    sizes, outer = (tuple(some[k] for k in batch) for some in (sides.found.sizes, view.strides))
-    on, along = (view.strides[side[-1]] if side else 0 for side in (across, sides.folded))
-    return batch, replace(view, sizes=(*sizes, sides.count(across), sides.k), strides=(*outer, on, along))
+    batch = tuple(k for k in operands.batch if view.strides[k])
+    sizes, outer = (tuple(some[k] for k in batch) for some in (operands.found.sizes, view.strides))
+    on, along = (view.strides[side[-1]] if side else 0 for side in (across, operands.folded))
+    return batch, replace(view, sizes=(*sizes, operands.count(across), operands.k), strides=(*outer, on, along))
 
 
-def _constant(sides: Operands, leaf: Expr, constants: frozenset[str]) -> View | None:
+def _constant(operands: Operands, leaf: Expr, constants: frozenset[str]) -> View | None:
     """The view that a factor is a load of; None where it is no constant's, or other views are of that too."""
-    sources = sides.primitive.sources
+    sources = operands.primitive.sources
     view = sources[int(leaf.value)] if leaf.op == "load" else None
     is_alone = view is not None and sum(one.tensor == view.tensor for one in sources) == 1
     return view if view is not None and is_alone and view.tensor in constants else None
@@ -218,10 +223,10 @@ def new_name(stem: str, primitive: Reduce) -> str:
     return stem
 
 
-def _lie(sides: Operands, view: View, batch: tuple[int, ...]) -> StridedOperand:
+def _lie(operands: Operands, view: View, batch: tuple[int, ...]) -> StridedOperand:
     """How a store lies whose first dimensions are some of the batch."""
     own, width = dict(zip(batch, view.strides, strict=False)), view.data_type.size_in_bytes
-    return StridedOperand(view.tensor, 0, tuple(width * own.get(k, 0) for k in range(len(sides.found.sizes))), width)
+    return StridedOperand(view.tensor, 0, tuple(width * own.get(k, 0) for k in range(len(operands.found.sizes))), width)
 
 
 def _signed(byte: Expr, *, flips: bool) -> Expr:

@@ -81,28 +81,28 @@ class Units(NamedTuple):
     """The steps that are packed at once."""
 
 
-def size_of(sides: Operands) -> int:
+def size_of(operands: Operands) -> int:
     """The work in arithmetic or, where that takes longer, reads: a row by 127 keys of 64 in 12 heads takes 26 us."""
-    batch = sides.count(sides.batch)
-    flops = 2 * sides.m * sides.n * sides.k
-    return batch * max(flops // figures().gemm.flops_per_byte, 4 * sides.k * min(sides.m, sides.n))
+    batch = operands.count(operands.batch)
+    flops = 2 * operands.m * operands.n * operands.k
+    return batch * max(flops // figures().gemm.flops_per_byte, 4 * operands.k * min(operands.m, operands.n))
 
 
-def threads_for(sides: Operands) -> int:
+def threads_for(operands: Operands) -> int:
     """The threads that there is work for."""
-    return 1 if size_of(sides) < SMALL else get_num_threads()
+    return 1 if size_of(operands) < SMALL else get_num_threads()
 
 
-def units_of(sides: Operands, tile: MicroTile, mode: int, *, is_direct: bool, is_ahead: bool) -> Units:
+def units_of(operands: Operands, tile: MicroTile, mode: int, *, is_direct: bool, is_ahead: bool) -> Units:
     """Of units enough for the threads those that take the least time: each packs its rows and its columns."""
-    batch, width = sides.count(sides.batch), tile.vectors * tile.lanes
-    row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // width)
+    batch, width = operands.count(operands.batch), tile.vectors * tile.lanes
+    row_panels, column_panels = -(-operands.m // tile.rows), -(-operands.n // width)
     is_read = mode == PANELS and row_panels == 1
     is_small_m = mode >= STRIP or is_read
-    threads = threads_for(sides)
+    threads = threads_for(operands)
     of = figures().gemm
     turns = of.small_m_items_per_thread if is_small_m else of.items_per_thread
-    products = batch * sides.m * sides.n * sides.k
+    products = batch * operands.m * operands.n * operands.k
     few = of.small_m_items_per_thread * threads
     enough = max(products // of.item_products, few if is_small_m else min(few, -(-products // of.least_item_products)))
     wanted = 1 if threads == 1 else min(turns * threads, enough)
@@ -116,9 +116,9 @@ def units_of(sides: Operands, tile: MicroTile, mode: int, *, is_direct: bool, is
         together = FOUR if tile.kind in BYTES else 1
         pitch = tile.pitch * (2 if tile.kind == "pairs" else 1)
         whole = of.k_block * PANEL // (pitch * CHAIN) * CHAIN * together if is_read else 0
-        block = whole or _block(sides.k, n, together)
+        block = whole or _block(operands.k, n, together)
         lowest = -(-wanted // (batch * columns))
-        if sides.k > block and not is_direct:  # results lie in the scratch until the last block
+        if operands.k > block and not is_direct:  # results lie in the scratch until the last block
             lowest = max(lowest, -(-row_panels // (of.sum_bytes // (4 * n) // tile.rows)))
         for rows in range(min(lowest, row_panels), min(2 * lowest, row_panels) + 1):
             m = -(-row_panels // rows) * tile.rows
@@ -143,37 +143,37 @@ CELL = 4
 """Bytes of a factor's element that tiles read where it lies."""
 
 
-def is_nearby(sides: Operands, tile: MicroTile) -> bool:
+def is_nearby(operands: Operands, tile: MicroTile) -> bool:
     """Whether tiles read the right factor where it lies, in the second cache."""
     of = figures().small_m
-    is_far = sides.m > of.nearby_panels * tile.rows or sides.n * sides.k > of.nearby
-    if is_far or sides.windows is not None or sides.right.op != "load":
+    is_far = operands.m > of.nearby_panels * tile.rows or operands.n * operands.k > of.nearby
+    if is_far or operands.windows is not None or operands.right.op != "load":
         return False
-    lie = sides.lie(sides.right)
-    return lie.width == lie.along(sides.columns) == CELL
+    lie = operands.strided(operands.right)
+    return lie.width == lie.along(operands.columns) == CELL
 
 
-def reads_once(sides: Operands, tile: MicroTile) -> bool:
+def reads_once(operands: Operands, tile: MicroTile) -> bool:
     """Whether a right factor is read once as it lies, for a few rows."""
-    nodes = list(walk(sides.right))
-    is_across = sides.is_across(sides.right, sides.columns)
+    nodes = list(walk(operands.right))
+    is_across = operands.is_across(operands.right, operands.columns)
     is_computed = any(node.op not in ("load", "cast") for node in nodes)
     of = figures().small_m
     most = of.rows if is_computed else of.most_rows
-    is_early = is_computed or (not is_across and sides.m <= of.dot_rows)
-    is_small = sides.n * sides.k < (of.least_dots if is_early else of.least) or is_nearby(sides, tile)
-    if sides.m > most or is_small or find_rare(nodes):
+    is_early = is_computed or (not is_across and operands.m <= of.dot_rows)
+    is_small = operands.n * operands.k < (of.least_dots if is_early else of.least) or is_nearby(operands, tile)
+    if operands.m > most or is_small or find_rare(nodes):
         return False
-    inner = sides.columns if is_across else sides.folded
-    lies = [sides.lie(node) for node in nodes if node.op in ("load", "coordinate")]
+    inner = operands.columns if is_across else operands.folded
+    lies = [operands.strided(node) for node in nodes if node.op in ("load", "coordinate")]
     has_run = any(lie.along(inner) == lie.width for lie in lies)
-    return has_run and (is_across or sides.m * (sides.k + 2 * WIDE) * 4 <= figures().gemm.right_bytes)
+    return has_run and (is_across or operands.m * (operands.k + 2 * WIDE) * 4 <= figures().gemm.right_bytes)
 
 
 class Product(NamedTuple):
     """What the way of a product is chosen by."""
 
-    sides: Operands
+    operands: Operands
     tile: MicroTile
     is_prepacked: bool
     """Whether panels of the right factor are there, or made by a kernel."""
@@ -183,8 +183,10 @@ class Product(NamedTuple):
     def is_small_m(self) -> bool:
         """Whether the right factor is read once; one row of bytes alone is multiplied as it is read."""
         # Two rows by 4096 x 4096 take 7.3 ms so, and 6.2 packed.
-        is_plain = not self.is_prepacked and self.sides.windows is None and (not self.is_int8 or self.sides.m == 1)
-        return is_plain and reads_once(self.sides, self.tile)
+        is_plain = (
+            not self.is_prepacked and self.operands.windows is None and (not self.is_int8 or self.operands.m == 1)
+        )
+        return is_plain and reads_once(self.operands, self.tile)
 
 
 def is_prepacked(product: Product) -> bool:
@@ -194,7 +196,7 @@ def is_prepacked(product: Product) -> bool:
 
 def is_small_m_strip(product: Product) -> bool:
     """M <= 8 (14 with AVX-512), and columns of B that lie side by side, 16,384 elements or more: B is read once."""
-    return product.is_small_m and product.sides.is_across(product.sides.right, product.sides.columns)
+    return product.is_small_m and product.operands.is_across(product.operands.right, product.operands.columns)
 
 
 def is_small_m_dots(product: Product) -> bool:
@@ -214,12 +216,12 @@ def is_int8(product: Product) -> bool:
 
 def has_windows(product: Product) -> bool:
     """One factor is windows of an input, which are packed from where they lie: a convolution in NCHW."""
-    return product.sides.windows is not None
+    return product.operands.windows is not None
 
 
 def is_unpacked(product: Product) -> bool:
     """Two panels of rows at most, and a B of at most 163,840 elements, rows side by side: L2 has it as it lies."""
-    return is_nearby(product.sides, product.tile)
+    return is_nearby(product.operands, product.tile)
 
 
 STRIPS = Route("small-M", is_small_m_strip, measured="9 x 768 x 768 takes 150 us so, and 235 packed")
@@ -272,69 +274,74 @@ LEFT, RIGHT = 1, 2
 
 def plan_gemm(primitive: Reduce) -> KernelProgram | None:
     """Tiles over packed panels, or for a few rows the right factor as it lies: sums of FLOAT32 and 32-bit integers."""
-    sides = operands_of(primitive)
-    return None if sides is None else plan_tiles(sides, tile_of(sides))
+    operands = operands_of(primitive)
+    return None if operands is None else plan_tiles(operands, tile_of(operands))
 
 
-def tile_of(sides: Operands) -> MicroTile:
+def tile_of(operands: Operands) -> MicroTile:
     """The tile for a product, of matrix registers where those take it."""
-    matrices = matrices_for(sides.m) if sides.kind == "i32" else None
-    is_taken = matrices is not None and int8_of(sides, matrices) is not None
-    return matrices if matrices is not None and is_taken else tile_for(sides.kind, sides.m)
+    matrices = matrices_for(operands.m) if operands.kind == "i32" else None
+    is_taken = matrices is not None and int8_of(operands, matrices) is not None
+    return matrices if matrices is not None and is_taken else tile_for(operands.kind, operands.m)
 
 
-def int8_of(sides: Operands, tile: MicroTile, constants: frozenset[str] = frozenset()) -> Int8Plan | None:
+def int8_of(operands: Operands, tile: MicroTile, constants: frozenset[str] = frozenset()) -> Int8Plan | None:
     """How bytes are multiplied; None for other elements, and where the CPU cannot."""
-    if sides.kind != "i32":
+    if operands.kind != "i32":
         return None
     import_alone("anydml.engines.cpu.quant.int8")
     from anydml.engines.cpu.quant.int8 import plan_int8
 
-    return plan_int8(sides, tile, constants)
+    return plan_int8(operands, tile, constants)
 
 
-def _small_m(sides: Operands, tile: MicroTile) -> tuple[Section, int]:
+def _small_m(operands: Operands, tile: MicroTile) -> tuple[Section, int]:
     """The section of a right factor that is read once, and how it is read."""
     import_alone("anydml.engines.cpu.gemm.small_m")
     from anydml.engines.cpu.gemm.small_m import plan_small_m
 
-    return plan_small_m(sides, tile, is_cut=figures().small_m.streams == 1 and threads_for(sides) > 1)
+    return plan_small_m(operands, tile, is_cut=figures().small_m.streams == 1 and threads_for(operands) > 1)
 
 
 def plan_operands(primitive: Reduce, made: Made, layouts: Mapping[str, Map]) -> KernelProgram | None:
     """Tiles over panels of a factor that rows of a kernel make."""
-    sides = operands_of(primitive)
-    if sides is None or sides.windows is not None or made[0] not in (sides.left, sides.right):
+    operands = operands_of(primitive)
+    if operands is None or operands.windows is not None or made[0] not in (operands.left, operands.right):
         return None
-    return replace(plan_tiles(sides, tile_for(sides.kind, sides.m), Given(made=made)), layouts=layouts)
+    return replace(plan_tiles(operands, tile_for(operands.kind, operands.m), Given(made=made)), layouts=layouts)
 
 
 def operands_of(primitive: Reduce) -> Operands | None:
-    """The sides of a contraction that there are tiles for."""
+    """The operands of a contraction that there are tiles for."""
     found = match_contraction(primitive)
     if found is None:
         return None
-    sides = MergedOperands(primitive, found, has_lines=True)
-    views = [len(sides.lies(value)) for value in (sides.left, sides.right, sides.finish)]
+    operands = MergedOperands(primitive, found, has_lines=True)
+    views = [len(operands.all_strided(value)) for value in (operands.left, operands.right, operands.finish)]
     # Windows that are multiplied with a single filter, as a depthwise convolution's, are not worth packing: in lines
     # that fill vectors they are read as they lie.
-    line = found.sizes[sides.columns[-1]] if sides.columns else 1
+    line = found.sizes[operands.columns[-1]] if operands.columns else 1
     is_filled = line >= figures().gemm.window_columns
-    is_alone = (sides.windows is not None and sides.m == 1 and is_filled) or _is_across(sides)
-    is_ours = sides.m * sides.n > 1 and not is_alone and not sides.unmerged and len(sides.batch) <= OUTER_RANK
-    return sides if is_ours and views[0] and views[1] and max(views) < VIEWS else None
+    is_alone = (operands.windows is not None and operands.m == 1 and is_filled) or _is_across(operands)
+    is_ours = (
+        operands.m * operands.n > 1 and not is_alone and not operands.unmerged and len(operands.batch) <= OUTER_RANK
+    )
+    return operands if is_ours and views[0] and views[1] and max(views) < VIEWS else None
 
 
-def _is_across(sides: Operands) -> bool:
+def _is_across(operands: Operands) -> bool:
     """Whether elements of many products by one row or column lie side by side, and those of each far apart.
 
     4,096 products of 16 x 16 by 16, as samples of a grid by their parts are, take 5.1 ms one after the other, and 0.3
     across them (one thread of an Arm Neoverse-N1).
     """
-    lies, within = sides.lies(sides.left, sides.right), (*sides.rows, *sides.columns, *sides.folded)
-    is_beside = any(all(lie.strides[k] == lie.width for lie in lies) for k in sides.batch)
+    lies, within = (
+        operands.all_strided(operands.left, operands.right),
+        (*operands.rows, *operands.columns, *operands.folded),
+    )
+    is_beside = any(all(lie.strides[k] == lie.width for lie in lies) for k in operands.batch)
     is_apart = all(abs(lie.strides[k]) != lie.width for lie in lies for k in within)
-    return min(sides.m, sides.n) == 1 and is_beside and is_apart
+    return min(operands.m, operands.n) == 1 and is_beside and is_apart
 
 
 class Given(NamedTuple):
@@ -360,99 +367,101 @@ class Factor(NamedTuple):
     """What packs it, where the macro-kernel has it packed."""
 
 
-def plan_tiles(sides: Operands, tile: MicroTile, given: Given = Given()) -> KernelProgram:  # noqa: B008 - it is frozen
+def plan_tiles(operands: Operands, tile: MicroTile, given: Given = Given()) -> KernelProgram:  # noqa: B008 - it is frozen
     """The program of a product: its way, the tile with its epilogue, units of work, both factors, and the record."""
     panels, _, known, made = given
-    int8 = int8_of(sides, tile) if known is None else known[0]
-    chosen = choose(WAYS, Product(sides, tile, bool(panels or made), int8 is not None))
-    small_m = _small_m(sides, tile) if chosen in (STRIPS, DOT_PRODUCTS) else None
+    int8 = int8_of(operands, tile) if known is None else known[0]
+    chosen = choose(WAYS, Product(operands, tile, bool(panels or made), int8 is not None))
+    small_m = _small_m(operands, tile) if chosen in (STRIPS, DOT_PRODUCTS) else None
     int8 = None if small_m else int8
     are_halves = panels is not None and panels.width == 2
-    is_read = are_halves and sides.m <= figures().gemm.float16_rows
+    is_read = are_halves and operands.m <= figures().gemm.float16_rows
     if int8 or is_read:
         dots = "matrices" if tile.kind == "matrices" else "i8" if has_dots(tile.lanes) else "pairs"
         tile = tile._replace(kind=dots if int8 else "f16", is_turned=int8 is not None and int8.is_turned)
     columns = tile.vectors * tile.lanes
-    row_panels, column_panels = -(-sides.m // tile.rows), -(-sides.n // columns)
-    is_direct = sides.finish is sides.sum and sides.target.along(sides.columns) == 4 and not sides.line
+    row_panels, column_panels = -(-operands.m // tile.rows), -(-operands.n // columns)
+    is_direct = operands.finish is operands.sum and operands.target.along(operands.columns) == 4 and not operands.line
     is_direct = is_direct and not small_m
     mode = (HALVES if are_halves and not is_read else PANELS) if panels else small_m[1] if small_m else AS_IT_LIES
     is_raw = chosen is IN_PLACE
-    tile = tile._replace(ahead=figures().gemm.steps_ahead if is_raw else 0, is_halved=halves(sides.kind, sides.m))
+    tile = tile._replace(ahead=figures().gemm.steps_ahead if is_raw else 0, is_halved=halves(operands.kind, operands.m))
     beside = -(-figures().gemm.sums_at_once // (tile.rows * tile.vectors)) if mode == PANELS else 1
     if tile.is_halved:
         beside = min(beside, max(most_halved() // tile.vectors, 1))
     is_ended = not (int8 and int8.zeros) and not small_m and beside == 1 and fills_lines(tile)
-    epilogue = epilogue_of(sides) if is_ended and tile.kind != "matrices" else None
-    is_placed = epilogue is not None and may_place(sides, epilogue)
+    epilogue = epilogue_of(operands) if is_ended and tile.kind != "matrices" else None
+    is_placed = epilogue is not None and may_place(operands, epilogue)
     # Most tiles write the columns that there are; others by whole vectors, and leave the last few to rows of maps.
-    tail = 0 if tile.kind == "matrices" or (int8 and int8.zeros) else sides.n % tile.lanes
-    is_there = (is_direct or is_placed) and sides.n % tile.lanes == tail
-    units = units_of(sides, tile, mode, is_direct=is_there, is_ahead=bool(given.rows))
-    left, tile = _left(sides, tile, given, int8, mode, is_small_m=bool(small_m))
-    right = _right(sides, tile, given, int8, small_m, mode, is_raw=is_raw)
-    is_far = right.mode == PANELS or (right.mode == SIDE_BY_SIDE and sides.k * sides.n >= figures().gemm.far)
-    is_more = sides.k > units.block or units.columns > 1
+    tail = 0 if tile.kind == "matrices" or (int8 and int8.zeros) else operands.n % tile.lanes
+    is_there = (is_direct or is_placed) and operands.n % tile.lanes == tail
+    units = units_of(operands, tile, mode, is_direct=is_there, is_ahead=bool(given.rows))
+    left, tile = _left(operands, tile, given, int8, mode, is_small_m=bool(small_m))
+    right = _right(operands, tile, given, int8, small_m, mode, is_raw=is_raw)
+    is_far = right.mode == PANELS or (right.mode == SIDE_BY_SIDE and operands.k * operands.n >= figures().gemm.far)
+    is_more = operands.k > units.block or units.columns > 1
     has_fetches = is_far and is_more and row_panels > 1 and figures().gemm.fetches_panels
     tile = tile._replace(fetches=has_fetches and tile.kind != "matrices")
     read_lanes = 1 if tile._replace(tail=tail).reads_some else tile.lanes
-    is_all = epilogue is not None and sides.k <= units.block  # no other tile is called
+    is_all = epilogue is not None and operands.k <= units.block  # no other tile is called
     bound = panels or (known[1] if known else None)
     zeros = int8.zeros if int8 else ()
     written = 1 if tail else tile.lanes
-    is_mapped = bool(small_m) or not (is_direct or epilogue) or sides.n % written > 0  # not all is stored by tiles
-    sections = {"left": left.section, "right": right.section, "result": sides.result(is_written=is_mapped)}
+    is_mapped = bool(small_m) or not (is_direct or epilogue) or operands.n % written > 0  # not all is stored by tiles
+    sections = {"left": left.section, "right": right.section, "result": operands.result(is_written=is_mapped)}
     sections |= dict(zip(("left_zero", "right_zero"), zeros, strict=False))
     words = {
-        "m": sides.m, "n": sides.n, "k": sides.k, "row_units": units.rows, "column_units": units.columns,
+        "m": operands.m, "n": operands.n, "k": operands.k, "row_units": units.rows, "column_units": units.columns,
         "row_panels": row_panels, "column_panels": column_panels, "tile_rows": tile.rows, "tile_columns": columns,
         "block": units.block, "pitch": 4 * tile.pitch, "lanes": read_lanes, "pack_left": left.pack.address,
         "pack_right": right.pack.address, "left_mode": left.mode, "right_mode": right.mode, "is_direct": int(is_direct),
-        "together": FOUR if int8 else 1, "line": sides.line, "gap": sides.gap, "beside": beside,
+        "together": FOUR if int8 else 1, "line": operands.line, "gap": operands.gap, "beside": beside,
         "fetches": int(tile.fetches), "filled": int8.filled if int8 else 1,
         "written": written, "is_placed": int(is_placed),
-        **_tiles(sides, tile, tail, beside, epilogue, is_all=is_all),
+        **_tiles(operands, tile, tail, beside, epilogue, is_all=is_all),
     }  # fmt: skip
     if int8:
         totals = dict(zip(("total_left", "total_right", "compensate"), int8.kernels, strict=True))
         words |= {"compensates": int8.compensates, **totals}
     if int8 and bound and bound.most:
-        small = _tiles(sides, tile._replace(kind="small"), tail, beside, epilogue, is_all=is_all)
+        small = _tiles(operands, tile._replace(kind="small"), tail, beside, epilogue, is_all=is_all)
         small["pack_left"], small["total_left"] = int8.small_kernels()
         words |= {f"small_{name}": word for name, word in small.items()}
         words["most"], words["bounded"] = bound.most, LEFT if known else RIGHT
-    record = record_of(RECORD, words, [sides.found.sizes[k] for k in sides.batch], sections)
-    number = units.rows * units.columns * sides.count(sides.batch)
+    record = record_of(RECORD, words, [operands.found.sizes[k] for k in operands.batch], sections)
+    number = units.rows * units.columns * operands.count(operands.batch)
     layouts = {name: one for some in (panels, given.rows, bound) if some for name, one in some.layouts.items()}
-    return KernelProgram(get_macrokernel(), record, number, size_of(sides), layouts)
+    return KernelProgram(get_macrokernel(), record, number, size_of(operands), layouts)
 
 
 def _left(
-    sides: Operands, tile: MicroTile, given: Given, int8: Int8Plan | None, right_mode: int, *, is_small_m: bool
+    operands: Operands, tile: MicroTile, given: Given, int8: Int8Plan | None, right_mode: int, *, is_small_m: bool
 ) -> tuple[Factor, MicroTile]:
     """The left factor, and the tile, which may read its rows in lines, or where they lie."""
     if int8:
         section, pack = int8.factors[0]
         found = Factor(section, AS_IT_LIES, pack)
     else:
-        section, mode, packing = _factor(sides, sides.left, sides.rows, tile.rows, tile.pitch, given.made)
-        if packing.lie == "t" and not (tile.by_lane or is_small_m or given.rows):  # whose tiles read rows side by side
-            if _is_apart(sides, tile, packing, mode):
+        section, mode, packing = _factor(operands, operands.left, operands.rows, tile.rows, tile.pitch, given.made)
+        if packing.layout == "t" and not (
+            tile.by_lane or is_small_m or given.rows
+        ):  # whose tiles read rows side by side
+            if _is_apart(operands, tile, packing, mode):
                 mode, tile = UNPACKED, tile._replace(is_apart=True)
-            packing, tile = packing._replace(lie="l"), tile._replace(is_lined=not tile.is_apart)
+            packing, tile = packing._replace(layout="l"), tile._replace(is_lined=not tile.is_apart)
         found = Factor(section, mode, pack_kernel(packing))
     if given.known:
         found = found._replace(section=given.known[1].section)
     if given.rows:
         found = found._replace(section=given.rows.section, mode=PANELS)
     if right_mode == DOTS:
-        _, section, mode = sides.computed(sides.left, sides.rows, is_along=True)
+        _, section, mode = operands.computed(operands.left, operands.rows, is_along=True)
         found = found._replace(section=section, mode=mode)
     return found, tile
 
 
 def _right(
-    sides: Operands,
+    operands: Operands,
     tile: MicroTile,
     given: Given,
     int8: Int8Plan | None,
@@ -465,38 +474,38 @@ def _right(
     columns = tile.vectors * tile.lanes
     if int8:
         section, pack = int8.factors[1]
-        way = AS_IT_LIES if sides.windows is None else WINDOWS
+        way = AS_IT_LIES if operands.windows is None else WINDOWS
     else:
         lying = "p" if given.panels else ""
-        section, way, packing = _factor(sides, sides.right, sides.columns, columns, columns, given.made, lying)
+        section, way, packing = _factor(operands, operands.right, operands.columns, columns, columns, given.made, lying)
         pack = pack_kernel(packing)
     if given.panels:
         return Factor(given.panels.section, mode, pack)
     if small_m:
         return Factor(*small_m, pack)
     if way == AS_IT_LIES:
-        way = _side_by_side(sides, -(-sides.m // tile.rows))
+        way = _side_by_side(operands, -(-operands.m // tile.rows))
     return Factor(section, UNPACKED if is_raw else way, pack)
 
 
-def _is_apart(sides: Operands, tile: MicroTile, packing: Packing, mode: int) -> bool:
+def _is_apart(operands: Operands, tile: MicroTile, packing: Packing, mode: int) -> bool:
     """Whether tiles read rows as they lie: FLOAT32, not as few as panels are taken beside each other for."""
     of = figures().gemm
     is_whole = mode == AS_IT_LIES and packing.kind == tile.kind == "f32" and tile.rows * tile.vectors >= of.sums_at_once
-    beyond = sides.lie(sides.left).along(sides.rows) % of.alike
+    beyond = operands.strided(operands.left).along(operands.rows) % of.alike
     return is_whole and min(beyond, of.alike - beyond) >= of.alike_within
 
 
 def _tiles(
-    sides: Operands, tile: MicroTile, tail: int, beside: int, epilogue: Epilogue | None, *, is_all: bool
+    operands: Operands, tile: MicroTile, tail: int, beside: int, epilogue: Epilogue | None, *, is_all: bool
 ) -> dict[str, int]:
     """The tiles' kernels by their words: whole ones, narrow, low and small ones; as many that end, and those beside."""
     columns = tile.vectors * tile.lanes
     found: dict[str, int] = {}
     shapes = [
         tile._replace(rows=rows, vectors=vectors, tail=lanes)
-        for rows in (tile.rows, sides.m % tile.rows or tile.rows)
-        for vectors, lanes in ((tile.vectors, 0), (-(-(sides.n % columns or columns) // tile.lanes), tail))
+        for rows in (tile.rows, operands.m % tile.rows or tile.rows)
+        for vectors, lanes in ((tile.vectors, 0), (-(-(operands.n % columns or columns) // tile.lanes), tail))
     ]
     for shape, name in zip(shapes, ("", "_narrow", "_low", "_small"), strict=True):
         ended = 0 if epilogue is None else tile_kernel(shape._replace(epilogue=epilogue))
@@ -509,33 +518,33 @@ def get_macrokernel() -> Kernel:
     return kernel_for("macrokernel", "gemm.macrokernel:MacroKernel")
 
 
-def _side_by_side(sides: Operands, row_panels: int) -> int:
+def _side_by_side(operands: Operands, row_panels: int) -> int:
     """How columns are brought that are packed as they lie: not at all, or all at once, where they lie side by side."""
-    lie = sides.lies(sides.right)[0]
-    if lie.along(sides.columns) != lie.width:
+    lie = operands.all_strided(operands.right)[0]
+    if lie.along(operands.columns) != lie.width:
         return AS_IT_LIES
     of = figures().gemm
     most = of.first_cache * 3 // 4 if row_panels > of.crowded_panels else of.first_cache
-    is_near = lie.along(sides.folded) == sides.n * lie.width and sides.k * sides.n <= most
+    is_near = lie.along(operands.folded) == operands.n * lie.width and operands.k * operands.n <= most
     return UNPACKED if is_near and lie.width == 4 else SIDE_BY_SIDE
 
 
 def _factor(
-    sides: Operands, value: Expr, across: tuple[int, ...], panel: int, pitch: int, made: Made | None, lying: str = ""
+    operands: Operands, value: Expr, across: tuple[int, ...], panel: int, pitch: int, made: Made | None, lying: str = ""
 ) -> tuple[Section, int, Packing]:
     """The section of a factor, how it is brought, and how it is packed: as elements lie, which may be given."""
-    leaf, kind = element_of(value), sides.kind
+    leaf, kind = element_of(value), operands.kind
     if made is not None and value is made[0]:
-        lies, section, mode = "t", made[1](sides, across), ALONG_STEPS
-    elif value is sides.windows:
+        lies, section, mode = "t", made[1](operands, across), ALONG_STEPS
+    elif value is operands.windows:
         lies, kind, mode = "w", kind if leaf is value else "f16", WINDOWS
-        on, step = sides.tables()
-        section = sides.section((), [sides.lie(leaf)], [step], [on])
+        on, step = operands.tables()
+        section = operands.section((), [operands.strided(leaf)], [step], [on])
     elif leaf.op == "load":
-        lie, kind = sides.lie(leaf), kind if leaf is value else "f16"
-        step, on = lie.along(sides.folded), lie.along(across)
+        lie, kind = operands.strided(leaf), kind if leaf is value else "f16"
+        step, on = lie.along(operands.folded), lie.along(across)
         lies = letter_of(step, on, lie.width)
-        section, mode = sides.section((), [lie], [step], [on]), AS_IT_LIES
+        section, mode = operands.section((), [lie], [step], [on]), AS_IT_LIES
     else:
-        lies, section, mode = sides.computed(value, across)
+        lies, section, mode = operands.computed(value, across)
     return section, mode, Packing(lying or lies, kind, panel, pitch, figures().gemm.lanes)

@@ -58,7 +58,7 @@ class SmallM(NamedTuple):
     is_cut: bool
     """Whether a unit has some of the columns."""
     leaves: tuple[Expr, ...]
-    lie: str
+    layout: str
     """A letter for each leaf: p for packed along the row, r for repeated, s for strided."""
 
 
@@ -110,7 +110,7 @@ class Reader:
         for d in range(rows):
             row = first + d
             found: dict[Expr, str] = {node: f.splat(x, lanes) for node, x in self.found.items()}
-            for view, leaf, letter in zip(self.views, self.shape.leaves, self.shape.lie, strict=True):
+            for view, leaf, letter in zip(self.views, self.shape.leaves, self.shape.layout, strict=True):
                 place, step, across = view
                 found[leaf] = self._leaf(leaf, letter, view, row, at, lanes, last)
                 for below, index, far, cache in prefetched if letter == "p" else ():
@@ -178,7 +178,7 @@ class Strip(Reader):
         self.enter(arg["k0"], arg["n0"])
         self.part = arg["room"]
         if of.way_bytes:
-            view = self.views[shape.lie.index("p")][0]
+            view = self.views[shape.layout.index("p")][0]
             self.part += (view + of.sums_apart - arg["room"]) & (of.way_bytes - LINE)
         deep = steps - steps % depth
         with f.loop(0, columns, width) as b:
@@ -350,21 +350,21 @@ class Dots(Reader):
 # Planned
 
 
-def plan_small_m(sides: Operands, tile: MicroTile, *, is_cut: bool) -> tuple[Section, int]:
+def plan_small_m(operands: Operands, tile: MicroTile, *, is_cut: bool) -> tuple[Section, int]:
     """The section of a right factor that is read once, and how it is; whether a unit has some of the columns."""
-    nodes = list(walk(sides.right))
+    nodes = list(walk(operands.right))
     leaves = tuple(node for node in nodes if node.op in ("load", "coordinate"))
-    is_across = sides.is_across(sides.right, sides.columns)
-    inner, outer = (sides.columns, sides.folded) if is_across else (sides.folded, sides.columns)
-    lies = [sides.lie(node) for node in leaves]
+    is_across = operands.is_across(operands.right, operands.columns)
+    inner, outer = (operands.columns, operands.folded) if is_across else (operands.folded, operands.columns)
+    lies = [operands.strided(node) for node in leaves]
     steps, across = [lie.along(inner) for lie in lies], [lie.along(outer) for lie in lies]
     letters = letters_of(steps, lies)
-    is_short = not is_across and sides.k <= figures().small_m.short
-    shape = SmallM(sides.m, tile.lanes, tile.pitch, tile.by_lane, is_short, is_cut, leaves, letters)
+    is_short = not is_across and operands.k <= figures().small_m.short
+    shape = SmallM(operands.m, tile.lanes, tile.pitch, tile.by_lane, is_short, is_cut, leaves, letters)
     family, make = ("strip", Strip) if is_across else ("dots", Dots)
-    key = f"{write(sides.right, numbers=False)} {shape[:6]} {letters}"
+    key = f"{write(operands.right, numbers=False)} {shape[:6]} {letters}"
     name = f"{family} {hashlib.sha256(key.encode()).hexdigest()[:32]}"
-    kernel = get_kernel(name, functools.partial(make, sides.right, shape))
+    kernel = get_kernel(name, functools.partial(make, operands.right, shape))
     numbers = [word_of(node) for node in givens(nodes)]
-    section = sides.section((kernel.address, *numbers), [*lies, NOWHERE], [*steps, 4], [*across, 0])
+    section = operands.section((kernel.address, *numbers), [*lies, NOWHERE], [*steps, 4], [*across, 0])
     return section, STRIP if is_across else DOTS

@@ -147,10 +147,10 @@ def _is_none(zero: Expr) -> bool:
     return zero.op == "const" and not zero.value
 
 
-def plan_int8(sides: Operands, tile: MicroTile, constants: frozenset[str] = frozenset()) -> Int8Plan | None:
+def plan_int8(operands: Operands, tile: MicroTile, constants: frozenset[str] = frozenset()) -> Int8Plan | None:
     """How bytes less their zero points are multiplied by fours; None where they are not, or cannot be."""
-    found = [byte_less_zero(value) for value in (sides.left, sides.right)]
-    if sides.kind != "i32" or None in found or not multiplies_bytes(tile.lanes):
+    found = [byte_less_zero(value) for value in (operands.left, operands.right)]
+    if operands.kind != "i32" or None in found or not multiplies_bytes(tile.lanes):
         return None
     columns = tile.vectors * tile.lanes
     # Panels of a constant are the same for any number of rows, whichever tile those take.
@@ -163,22 +163,22 @@ def plan_int8(sides: Operands, tile: MicroTile, constants: frozenset[str] = froz
     is_turned = not has_signed_dots() and kinds[0] is DataType.INT8
     is_turned = is_turned and (
         kinds[1] is DataType.UINT8
-        or sides.windows is not None
-        or any(lie.tensor in constants for part in found[:1] if part for lie in sides.lies(part[0]))
+        or operands.windows is not None
+        or any(lie.tensor in constants for part in found[:1] if part for lie in operands.all_strided(part[0]))
     )
     for part, is_left, across, panel, pitch in (
-        (found[0], True, sides.rows, tile.rows, tile.pitch),
-        (found[1], False, sides.columns, columns, columns),
+        (found[0], True, operands.rows, tile.rows, tile.pitch),
+        (found[1], False, operands.columns, columns, columns),
     ):
         assert part is not None  # noqa: S101 - for type checkers: both factors are bytes
         leaf, zero = part
-        if sides.folded and any(lie.along(sides.folded) for lie in sides.lies(zero)):
+        if operands.folded and any(lie.along(operands.folded) for lie in operands.all_strided(zero)):
             return None
-        lie = sides.lie(leaf)
-        step, on = lie.along(sides.folded), lie.along(across)
+        lie = operands.strided(leaf)
+        step, on = lie.along(operands.folded), lie.along(across)
         lies = letter_of(step, on, 1)
-        if sides.windows is not None and not is_left:
-            lies, (on, step) = "w", sides.tables()
+        if operands.windows is not None and not is_left:
+            lies, (on, step) = "w", operands.tables()
         is_signed = has_signed_dots() or is_left == is_turned
         flips = (leaf.type is DataType.INT8) != is_signed
         is_lined = is_left and tile.kind == "matrices"
@@ -187,7 +187,7 @@ def plan_int8(sides: Operands, tile: MicroTile, constants: frozenset[str] = froz
         shape = K4Packing(
             lies, flips, panel, pitch, tile.lanes, has_signed_dots(), dots, is_wide, is_signed, filled, is_lined
         )
-        factors.append((sides.section((), [lie], [step], [on]), _pack(shape)))
+        factors.append((operands.section((), [lie], [step], [on]), _pack(shape)))
         totals.append(_total(shape))
         if is_wide and tile.lanes > GROUP:
             small = shape._replace(is_wide=False)
@@ -198,7 +198,7 @@ def plan_int8(sides: Operands, tile: MicroTile, constants: frozenset[str] = froz
     sections: tuple[Section, ...] = ()
     compensates = 0
     if not all(_is_none(value) for value, _ in zeros):
-        sections = tuple(sides.mapped(value, across, (), NOWHERE, 4) for value, across in zeros)
-        is_one = not any(lie.strides[k] for lie in sides.lies(zero) for k in sides.columns)
+        sections = tuple(operands.mapped(value, across, (), NOWHERE, 4) for value, across in zeros)
+        is_one = not any(lie.strides[k] for lie in operands.all_strided(zero) for k in operands.columns)
         compensates = 1 if is_one else 2
     return Int8Plan(tuple(factors), small, sections, compensates, kernels, leaves[0], leaf, flips, is_turned, filled)

@@ -129,37 +129,37 @@ def plan_weight_only(primitive: Reduce, constants: frozenset[str] = frozenset())
     # The weights' own views lie otherwise along the sum: the left factor stands for both.
     both = (found.left, found.left) if rounded is None else (rounded.byte, rounded.byte)
     folded = tuple(k for k in wide if k >= kept)
-    sides = MergedOperands(primitive, Contraction(found.fold, *both, sizes, (), rows, columns, folded))
-    several = [len(sides.lies(value)) for value in (sides.left, sides.finish)]
-    is_ours = set(sides.columns) <= set(columns) and not sides.unmerged and len(sides.batch) <= OUTER_RANK
-    if not (is_ours and sides.columns) or not several[0] or max(several) >= VIEWS:
+    operands = MergedOperands(primitive, Contraction(found.fold, *both, sizes, (), rows, columns, folded))
+    several = [len(operands.all_strided(value)) for value in (operands.left, operands.finish)]
+    is_ours = set(operands.columns) <= set(columns) and not operands.unmerged and len(operands.batch) <= OUTER_RANK
+    if not (is_ours and operands.columns) or not several[0] or max(several) >= VIEWS:
         return None
-    lies, layouts = [sides.lie(leaf) for leaf in _leaves(right)], dict[str, Map]()
+    lies, layouts = [operands.strided(leaf) for leaf in _leaves(right)], dict[str, Map]()
     lanes = _columns_of_panel(_bits(right))
     if constants:
-        column = sides.columns[-1]
-        is_batched = len(sides.columns) > 1 or any(views[0].strides[k] for k in sides.batch)
-        laid_out = None if is_batched else lay_out_words(primitive, views[0], column, sides.k, _bits(right))
+        column = operands.columns[-1]
+        is_batched = len(operands.columns) > 1 or any(views[0].strides[k] for k in operands.batch)
+        laid_out = None if is_batched else lay_out_words(primitive, views[0], column, operands.k, _bits(right))
         if laid_out is None or views[0].tensor not in constants:
             return None
         name, on = laid_out.target.tensor, 0 if lanes else laid_out.target.strides[0]
         lies[0] = StridedOperand(name, 0, tuple(on if k == column else 0 for k in range(len(sizes))), 1)
         layouts = {name: laid_out}
     shared = math.prod(sizes[kept + 1 :]) // PORTION
-    weights = sides.section((), lies, [shared] * len(lies), [lie.along(sides.columns) for lie in lies])
+    weights = operands.section((), lies, [shared] * len(lies), [lie.along(operands.columns) for lie in lies])
     if rounded is None:
-        left = sides.mapped(sides.left, sides.folded, sides.rows, NOWHERE, 4)
+        left = operands.mapped(operands.left, operands.folded, operands.rows, NOWHERE, 4)
     else:
-        pair = [sides.lie(rounded.byte), sides.lie(rounded.scale)]
+        pair = [operands.strided(rounded.byte), operands.strided(rounded.scale)]
         strides = primitive.sources[int(rounded.scale.value)].strides[-primitive.depth :]
-        if pair[0].along(sides.folded) != 1 or not _is_by_block(strides, sizes[kept]):
+        if pair[0].along(operands.folded) != 1 or not _is_by_block(strides, sizes[kept]):
             return None
-        left = sides.section((), pair, [1, 0], [lie.along(sides.rows) for lie in pair])
-    sections = (left, weights, sides.result())
+        left = operands.section((), pair, [1, 0], [lie.along(operands.rows) for lie in pair])
+    sections = (left, weights, operands.result())
     zero = 0 if right.zero is None or right.has_zeros else int(right.zero.value)
     if lanes:
         by_lane = ColumnPerLane(0, 0, lanes, right.data_type.is_signed, right.has_zeros, zero, rounded is not None)
-        return _by_lane(sides, by_lane, sections, layouts)
+        return _by_lane(operands, by_lane, sections, layouts)
     shape = Quantised(
         rows=0, lanes=_lanes(), bits=_bits(right),
         is_signed=right.data_type.is_signed, has_zeros=right.has_zeros, zero=zero, shared=min(shared, TOGETHER),
@@ -168,7 +168,7 @@ def plan_weight_only(primitive: Reduce, constants: frozenset[str] = frozenset())
     )  # fmt: skip
     if not shape.has_zeros:
         shape = shape._replace(zero=zero + shape.raised)
-    return _by_digits(sides, shape, sections, layouts)
+    return _by_digits(operands, shape, sections, layouts)
 
 
 def plan_weight_only_prepacked(primitive: Reduce, constants: frozenset[str]) -> KernelProgram | None:
@@ -177,13 +177,13 @@ def plan_weight_only_prepacked(primitive: Reduce, constants: frozenset[str]) -> 
 
 
 def _by_digits(
-    sides: Operands, shape: Quantised, sections: tuple[Section, ...], layouts: Mapping[str, Map]
+    operands: Operands, shape: Quantised, sections: tuple[Section, ...], layouts: Mapping[str, Map]
 ) -> KernelProgram:
     """Rows as digits, times columns by dot instructions."""
     of = figures()
     most = of.quant.rows_at_once
-    fits = digits.bytes_of(sides.k // PORTION, min(sides.m, of.quant.most_rows)) <= of.gemm.right_bytes
-    height = min(sides.m, of.quant.most_rows if fits else most)
+    fits = digits.bytes_of(operands.k // PORTION, min(operands.m, of.quant.most_rows)) <= of.gemm.right_bytes
+    height = min(operands.m, of.quant.most_rows if fits else most)
     # 32 sums of 4-bit weights have room for 31 bits: weights less 8 are at most 8, and less another zero point 15.
     is_even = shape.bits == 8 or (shape.zero == 8 and not shape.has_zeros)
     is_rounded, some = shape.places == 1, min(height, most)
@@ -191,12 +191,12 @@ def _by_digits(
     row = Digits(23 if is_even else 22, shape.bits == 4, zero, is_rounded)
     kernels = [
         kernel_for("quantised", digits.Products, one).address
-        for one in (shape._replace(rows=rows) for rows in (some, sides.m % some or some))
+        for one in (shape._replace(rows=rows) for rows in (some, operands.m % some or some))
     ]
     return _program(
-        sides, sections, layouts, digits.RECORD, kernel_for("weights", digits.DigitItems), height,
-        size=sides.n * sides.k * shape.bits // 8 * sides.m * sides.count(sides.batch),
-        least=-(-sides.n * height // (figures().gemm.result_bytes // 4)), most=sides.n,
+        operands, sections, layouts, digits.RECORD, kernel_for("weights", digits.DigitItems), height,
+        size=operands.n * operands.k * shape.bits // 8 * operands.m * operands.count(operands.batch),
+        least=-(-operands.n * height // (figures().gemm.result_bytes // 4)), most=operands.n,
         some=some, columns_of=kernels[0], columns_low=kernels[1], is_rounded=is_rounded,
         digits=kernel_for("digits", digits.make_digits, row).address,
         scalar_fallback=kernel_for("scalar-fallback", digits.make_scalar_fallback, shape).address,
@@ -204,18 +204,18 @@ def _by_digits(
 
 
 def _by_lane(
-    sides: Operands, shape: ColumnPerLane, sections: tuple[Section, ...], layouts: Mapping[str, Map]
+    operands: Operands, shape: ColumnPerLane, sections: tuple[Section, ...], layouts: Mapping[str, Map]
 ) -> KernelProgram:
     """Panels of columns, a lane for each."""
-    lanes, panels = shape.lanes, -(-sides.n // shape.lanes)
-    height = min(sides.m, column_per_lane.MOST_ROWS // (4 * sides.k))
+    lanes, panels = shape.lanes, -(-operands.n // shape.lanes)
+    height = min(operands.m, column_per_lane.MOST_ROWS // (4 * operands.k))
     some, wide = column_per_lane.tile_of(height, shape)
-    height = height if height == sides.m else height - height % some
-    room = column_per_lane.MOST_PANELS // column_per_lane.bytes_of_panel(sides.k // PORTION, lanes)
+    height = height if height == operands.m else height - height % some
+    room = column_per_lane.MOST_PANELS // column_per_lane.bytes_of_panel(operands.k // PORTION, lanes)
     wide = min(wide, panels, room)
     kernels = [
         kernel_for("lane-sums", column_per_lane.LaneSums, one).address
-        for one in (shape._replace(rows=rows, panels=wide) for rows in (some, sides.m % some or some))
+        for one in (shape._replace(rows=rows, panels=wide) for rows in (some, operands.m % some or some))
     ]
     row_of = (
         kernel_for("lane-bytes", column_per_lane.make_bytes)
@@ -228,8 +228,8 @@ def _by_lane(
         for one in (Transposed(lanes, kind) for kind in kinds)
     ]
     return _program(
-        sides, sections, layouts, column_per_lane.RECORD, kernel_for("column-per-lane", column_per_lane.PanelItems),
-        height, size=sides.n * sides.k // 2 * sides.m * sides.count(sides.batch),
+        operands, sections, layouts, column_per_lane.RECORD, kernel_for("column-per-lane", column_per_lane.PanelItems),
+        height, size=operands.n * operands.k // 2 * operands.m * operands.count(operands.batch),
         # Twice, as one unit may have a panel more.
         least=-(-2 * panels * lanes * 4 * height // column_per_lane.MOST_RESULTS), most=panels // wide,
         some=some, wide=wide, lanes=lanes, row_of=row_of.address, columns_of=kernels[0],
@@ -239,7 +239,7 @@ def _by_lane(
 
 
 def _program(
-    sides: Operands,
+    operands: Operands,
     sections: tuple[Section, ...],
     layouts: Mapping[str, Map],
     layout: Layout,
@@ -252,12 +252,12 @@ def _program(
     **known: int,
 ) -> KernelProgram:
     """The program of a kernel whose words have names; `least` and `most` are units of columns."""
-    batch, row_units = sides.count(sides.batch), -(-sides.m // height)
+    batch, row_units = operands.count(operands.batch), -(-operands.m // height)
     wanted = 1 if size < SMALL else -(-figures().quant.items_per_thread * get_num_threads() // (batch * row_units))
     units = min(max(wanted, least), most)
-    known |= {"m": sides.m, "n": sides.n, "portions": sides.k // PORTION, "height": height}
+    known |= {"m": operands.m, "n": operands.n, "portions": operands.k // PORTION, "height": height}
     known |= {"row_units": row_units, "column_units": units}
-    sizes, named = [sides.found.sizes[k] for k in sides.batch], dict(zip(SECTIONS, sections, strict=True))
+    sizes, named = [operands.found.sizes[k] for k in operands.batch], dict(zip(SECTIONS, sections, strict=True))
     record = record_of(layout, known, sizes, named)
     return KernelProgram(kernel, record, batch * row_units * units, size, layouts)
 
@@ -356,8 +356,8 @@ def _by_panels(found: _Dequantised, layout: Map | None) -> KernelProgram | None:
     )
     kernel = kernel_for("unpacked", Unpacking, shape)
 
-    def section(sides: Operands, across: tuple[int, ...]) -> Section:
-        rank = len(sides.found.sizes)
+    def section(operands: Operands, across: tuple[int, ...]) -> Section:
+        rank = len(operands.found.sizes)
 
         def by_column(tensor: str, offset: int, stride: int, width: int) -> StridedOperand:
             strides = tuple(stride * width if k == found.column else 0 for k in range(rank))
@@ -372,10 +372,10 @@ def _by_panels(found: _Dequantised, layout: Map | None) -> KernelProgram | None:
             if layout is not None:
                 lies[0] = by_column(layout.target.tensor, 0, layout.target.strides[0], 1)
             on = [lie.along(across) for lie in lies]
-            return sides.section((kernel.address,), [*lies, here, NOWHERE], [*[0] * len(lies), 1, 4], [*on, 0, 0])
+            return operands.section((kernel.address,), [*lies, here, NOWHERE], [*[0] * len(lies), 1, 4], [*on, 0, 0])
         on = [0, *(lie.along(across) for lie in lies[1:])]
         lies[0], line = here._replace(tensor=layout.target.tensor), (kernel.address, layout.target.strides[0])
-        return sides.section(line, [*lies, here, here, NOWHERE], [*[0] * len(lies), 0, 1, 4], [*on, 1, 0, 0])
+        return operands.section(line, [*lies, here, here, NOWHERE], [*[0] * len(lies), 0, 1, 4], [*on, 1, 0, 0])
 
     layouts = {} if layout is None else {layout.target.tensor: layout}
     return plan_operands(found.primitive, (found.weights, section), layouts)
