@@ -6,7 +6,7 @@ ANYDML_WEBGPU_CORE=1 in the environment keeps kernels to what every device and a
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anydml.core.errors import show
 from anydml.core.late_imports import import_alone
@@ -64,10 +64,17 @@ class WebGpuEngine(Engine):
         from anydml.engines.webgpu.probe import probe
 
         self.index = index
-        self._memory = Memory(index)
+        self._memory: Any = Memory(index)
         self.memory = self._memory.name
         with self._memory.gpu.lock:
             self._memory.gpu.arithmetic = self._memory.gpu.arithmetic or probe(self._memory)
+
+    @classmethod
+    def over(cls, memory: Any) -> WebGpuEngine:
+        """The engine over a memory that records."""
+        made = cls.__new__(cls)
+        made.index, made._memory, made.memory = 0, memory, memory.name  # noqa: SLF001 - its own
+        return made
 
     def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
         """Plan, and write the kernels; they are compiled when they are bound."""
@@ -90,4 +97,5 @@ class WebGpuEngine(Engine):
 
     def reserve(self, size: int) -> Buffer:
         """So many bytes of the engine's memory."""
-        return self._memory.reserve(size)
+        found: Buffer = self._memory.reserve(size)
+        return found

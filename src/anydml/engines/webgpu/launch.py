@@ -12,7 +12,6 @@ import numpy as np
 from anydml.core.device_memory import memories
 from anydml.engines.common.program import Program
 from anydml.engines.webgpu.device import WORD
-from anydml.engines.webgpu.memory import GRANULE
 from anydml.engines.webgpu.queue import ROW
 
 if TYPE_CHECKING:
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 
     from anydml.engines.webgpu.memory import Memory
 
+GRANULE = 256
+"""Bytes: buffers have sizes of multiples, and offsets of bindings are aligned to it at most."""
 LANES = 256
 """Invocations of a workgroup."""
 MOST_GROUPS = 65535
@@ -43,6 +44,7 @@ class Binding:
     """Bytes from the tensor's own first element, a multiple of 4."""
     size: int
     """Bytes, a multiple of 4."""
+    is_written: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Kernel:
 
     def dispatch(self, memory: Memory, places: Mapping[str, int]) -> Callable[[], None]:
         """A function that dispatches it, given the address of each tensor's first element."""
-        return Dispatch(self, memory, places)
+        return memory.dispatch(self, places)
 
 
 class Dispatch:

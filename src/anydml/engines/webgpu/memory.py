@@ -16,17 +16,19 @@ import numpy as np
 from anydml.core.device_memory import memories
 from anydml.core.memory import Buffer, word_bytes
 from anydml.engines.webgpu.device import WORD, open_gpu
+from anydml.engines.webgpu.launch import GRANULE, Dispatch
 from anydml.engines.webgpu.queue import Queue
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from anydml.core.device_memory import Bytes
+    from anydml.engines.webgpu.launch import Kernel
 
 USAGE = 0x4 | 0x8 | 0x40 | 0x80
 """COPY_SRC, COPY_DST, UNIFORM, STORAGE."""
 STAGING = 0x1 | 0x8
 """MAP_READ, COPY_DST."""
-GRANULE = 256
-"""Bytes: buffers have sizes of multiples, and offsets of bindings are aligned to it at most."""
 GAP = 1 << 20
 """Addresses between buffers, so that nothing past the end of one is another's."""
 MOST_FREE = 256 * 1024 * 1024
@@ -50,6 +52,8 @@ class Memory:
     """The memory of one device."""
 
     alignment = WORD
+    is_recording = False
+    """Whether nothing runs that is dispatched: see `recording.py`."""
 
     def __init__(self, index: int) -> None:
         self.name = f"webgpu:{index}"
@@ -118,6 +122,10 @@ class Memory:
         """The buffer of an address, and the offset in it."""
         base = self._bases[bisect.bisect_right(self._bases, address) - 1]
         return self._blocks[base], address - base
+
+    def dispatch(self, kernel: Kernel, places: Mapping[str, int]) -> Callable[[], None]:
+        """A function that dispatches a kernel on tensors at addresses."""
+        return Dispatch(kernel, self, places)
 
     # Copies
 

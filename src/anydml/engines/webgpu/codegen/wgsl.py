@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from typing import TYPE_CHECKING
 
 from anydml.core.enums import DataType
@@ -292,12 +293,13 @@ class Body(Lines):
     def kernel(self, units: int) -> Kernel:
         """The kernel, for so many workgroups."""
         bindings, bases, declared = [], {}, []
+        body = "\n".join(self.lines)
         for k, (tensor, element) in enumerate(self._order):
             low, high = self._spans[tensor]
-            bindings.append(Binding(tensor, low * WORD, (high - low + 1) * WORD))
+            is_written = re.search(rf"\bt{k}\[[^;]*\] = |\(&t{k}\[", body) is not None
+            bindings.append(Binding(tensor, low * WORD, (high - low + 1) * WORD, is_written))
             bases[f"<t{k}>"] = f"N.b{k}" if not low else f"N.b{k} - {self.number(low)}"
             declared.append(f"@group(0) @binding({k}) var<storage, read_write> t{k}: array<{element}>;\n")
-        body = "\n".join(self.lines)
         for mark, text in bases.items():
             body = body.replace(mark, text)
         used = [FUNCTIONS]
