@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 OPTIONS = [
@@ -153,14 +153,18 @@ class Page:
         return found + [url for url in asked if not url.startswith((own, "data:"))]
 
 
+WEBGPU = ("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
+"""For pages that compute by WebGPU: on the CPU, by SwiftShader."""
+
+
 @contextlib.contextmanager
-def start() -> Iterator[Page]:
-    """A browser with one page, in a profile of its own that is thrown away."""
+def start(more: Sequence[str] = ()) -> Iterator[Page]:
+    """A browser with one page, and more options, in a profile of its own that is thrown away."""
     from websockets.sync.client import connect
 
     assert PROGRAM is not None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        command = [PROGRAM, *OPTIONS, f"--user-data-dir={profile}", "about:blank"]
+        command = [PROGRAM, *OPTIONS, *more, f"--user-data-dir={profile}", "about:blank"]
         browser = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603 - found by us
         try:
             port, path = _address(Path(profile) / "DevToolsActivePort", browser)

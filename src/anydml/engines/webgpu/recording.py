@@ -35,7 +35,9 @@ class CoreGpu:
     info = "a browser"
     features = frozenset[str]()
     arithmetic = None
-    fuses = "split"
+    fuses = "fma"
+    """GPUs round it once. Where one does not, functions are off by some units of the last place: in parts, as other
+    devices have it, SwiftShader takes minutes to compile tanh."""
     is_exact = False
     most_bindings = 8
     offset_alignment = GRANULE

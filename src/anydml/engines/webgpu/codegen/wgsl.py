@@ -66,19 +66,15 @@ fn fused(a: f32, b: f32, c: f32) -> f32 {
   let p = keep(a * b);
   let s = keep(p + c);
   let e = (bitcast<u32>(p) >> 23u) & 255u;
-  let f = (bitcast<u32>(s) >> 23u) & 255u;
-  if (e == 255u || f == 255u || p == 0.0) { return s; }
-  let x = select(b, a, abs(a) > abs(b)); let y = select(a, b, abs(a) > abs(b));
-  if (e < 40u) {
-    if (abs(c) > 1e-20) { return s; }
-    return keep(keep(in_range(x, keep(y * 18446744073709551616.0), keep(c * 18446744073709551616.0)))
-      * 5.421010862427522e-20);
-  }
-  if (abs(x) > 1e30) {
-    return keep(keep(in_range(keep(x * 2.3283064365386963e-10), y, keep(c * 2.3283064365386963e-10)))
-      * 4294967296.0);
-  }
-  return in_range(a, b, c);
+  let is_tiny = e < 40u && abs(c) <= 1e-20;
+  let is_huge = max(abs(a), abs(b)) > 1e30;
+  let x = select(b, a, abs(a) > abs(b)) * select(1.0, 2.3283064365386963e-10, is_huge);
+  let y = select(a, b, abs(a) > abs(b)) * select(1.0, 18446744073709551616.0, is_tiny);
+  let z = c * select(select(1.0, 2.3283064365386963e-10, is_huge), 18446744073709551616.0, is_tiny);
+  let r = keep(in_range(keep(x), keep(y), keep(z)));
+  let found = r * select(select(1.0, 4294967296.0, is_huge), 5.421010862427522e-20, is_tiny);
+  let is_plain = e == 255u || (bitcast<u32>(s) & 0x7f800000u) == 0x7f800000u || p == 0.0 || (e < 40u && !is_tiny);
+  return select(found, s, is_plain);
 }
 """,
 }
