@@ -18,7 +18,7 @@ from anydml.core.errors import UnsupportedError
 from anydml.engines import find_engine
 from anydml.engines.webgpu import WebGpuEngine
 from anydml.engines.webgpu.page import Page, Port, page_of
-from anydml.engines.webgpu.recording import Recording
+from anydml.engines.webgpu.recording import Copy, Dispatched, Recording
 from anydml.ir.expressions import call, fold, load
 from anydml.ir.verbs import Map, Reduce, Scan, Sort
 from anydml.ir.views import View
@@ -135,6 +135,8 @@ def test_a_kernel_reads_no_bytes_that_it_writes() -> None:
         verb = Map((view,), view.named("y"), call("exp", load(0, F32)))
         engine.compile(verb).bind({"x": buffer.address, "y": buffer.address})()
         copy, dispatched = recording.setup
+    assert isinstance(copy, Copy)
+    assert isinstance(dispatched, Dispatched)
     read, written = dispatched.bindings
     assert copy.source == written
     assert (copy.target, read.buffer != written.buffer) == (read, True)
