@@ -11,31 +11,14 @@ booleans, and an array of booleans is read as uint8.
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from anydml.api import overloads  # noqa: F401 - Python's operators on expressions
-from anydml.api.derived import function_of, newest_function_of, renamed_function, worded  # noqa: F401 - of these names
-from anydml.api.written import (
-    cast,
-    cumulative_product,
-    cumulative_summation,
-    dequantize,
-    diagonal_matrix,
-    diagonal_matrix1,
-    fill_value_constant,
-    fill_value_sequence,
-    gather,
-    gather_elements,
-    gather_nd,
-    gather_nd1,
-    join,
-    quantize,
-    reverse_subsequences,
-    scatter_nd,
-    slice,
-    slice1,
-    split,
+from anydml.api import (
+    overloads,  # noqa: F401 - Python's operators on expressions
+    written,
 )
+from anydml.api.derived import function_of, newest_function_of, renamed_function, worded  # noqa: F401 - of these names
 from anydml.core.late_imports import import_alone
 from anydml.core.operator_type import function_name
 from anydml.operators import OPERATORS
@@ -45,35 +28,20 @@ if TYPE_CHECKING:
 
     from anydml.operators import OperatorDesc
 
-_AS_WRITTEN: tuple[Callable[..., Any], ...] = (
-    cast,
-    cumulative_product,
-    cumulative_summation,
-    dequantize,
-    diagonal_matrix,
-    diagonal_matrix1,
-    fill_value_constant,
-    fill_value_sequence,
-    gather,
-    gather_elements,
-    gather_nd,
-    gather_nd1,
-    join,
-    quantize,
-    reverse_subsequences,
-    scatter_nd,
-    slice,
-    slice1,
-    split,
+_AS_WRITTEN = tuple(
+    one
+    for name, one in vars(written).items()
+    if name[0] != "_" and isinstance(one, FunctionType) and one.__module__ == written.__name__
 )
+globals().update({one.__name__: one for one in _AS_WRITTEN})
 WRITTEN = tuple(map(worded, _AS_WRITTEN))
 
 
 def derived_classes() -> dict[str, type[OperatorDesc]]:
     """The operators whose functions are derived, by the functions' names."""
-    written = {function.__name__ for function in WRITTEN}
+    own = {function.__name__ for function in WRITTEN}
     names = {function_name(kind): cls for kind, cls in OPERATORS.items()}
-    return {name: cls for name, cls in names.items() if name not in written}
+    return {name: cls for name, cls in names.items() if name not in own}
 
 
 def function_names() -> list[str]:
