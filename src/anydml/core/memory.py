@@ -15,6 +15,8 @@ HOST = "cpu"
 """The name of the host's memory; a GPU's is `cuda:0`, or one of `core/device_memory.py`."""
 LARGE_PAGE = 2 * 1024 * 1024
 """Bytes of a large page, on most systems."""
+NUMPY_DIMENSIONS = 64
+"""The most that an array of NumPy's may have."""
 CACHE_LINE = 64
 """Bytes of a line of the cache, on most CPUs."""
 # Above this many steps a question about overlap counts as answered "yes": no layout that people write comes near.

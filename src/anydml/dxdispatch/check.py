@@ -23,7 +23,7 @@ from anydml.core.enum_parsing import suggest
 from anydml.core.enums import FeatureLevel
 from anydml.core.errors import MISSING, DescriptionError, DmlError, ModelFileError, Place, printable, show
 from anydml.core.limits import default_max_memory
-from anydml.core.memory import numpy_view, word_bytes
+from anydml.core.memory import NUMPY_DIMENSIONS, numpy_view, word_bytes
 from anydml.dxdispatch.bind import Binder, by_slot, byte_offset, name_of, reword
 from anydml.dxdispatch.constants import first_array
 from anydml.dxdispatch.findings import (
@@ -46,7 +46,6 @@ from anydml.dxdispatch.findings import (
 from anydml.dxdispatch.images import FLOATS, MODES
 from anydml.dxdispatch.loading import read_model, read_text
 from anydml.dxdispatch.model import Dispatch, WriteFile
-from anydml.dxdispatch.npy import MOST_DIMENSIONS
 from anydml.dxdispatch.onnx_programs import DispatchChecker, OnnxProgram, check_names, check_program
 from anydml.dxdispatch.output import files_of, is_array, is_image
 from anydml.dxdispatch.serialized import GraphProgram
@@ -139,8 +138,8 @@ def _check_npy(command: WriteFile, resource: Resource, findings: Findings) -> No
         findings.add(COMMAND, command.node.get("resource") or command.node, rule, found="")
         return
     node = command.node.get("dimensions") or command.node
-    if len(command.dimensions) > MOST_DIMENSIONS:
-        rule = f"dimensions must be at most {MOST_DIMENSIONS} sizes, which is what NumPy reads"
+    if len(command.dimensions) > NUMPY_DIMENSIONS:
+        rule = f"dimensions must be at most {NUMPY_DIMENSIONS} sizes, which is what NumPy reads"
         findings.add(COMMAND, node, rule, found=str(len(command.dimensions)))
         return
     _check_elements(command, resource, findings)

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from anydml.core.enums import DataType
 from anydml.core.errors import Fault, ModelFileError, show
+from anydml.core.memory import NUMPY_DIMENSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MAGIC = b"\x93NUMPY"
 _LONGEST_HEADER = 64 * 1024
-MOST_DIMENSIONS = 64
-"""NumPy's own limit."""
 _DESCR = re.compile(r"""['"]descr['"]\s*:\s*(?:['"]([^'"]*)['"]|(\[))""")
 _ORDER = re.compile(r"""['"]fortran_order['"]\s*:\s*(True|False)\b""")
 _SHAPE = re.compile(r"""['"]shape['"]\s*:\s*\(([0-9L,\s]*)\)""")
@@ -63,8 +62,8 @@ def read_header(file: BinaryIO, file_size: int) -> NpyHeader:
     if order[1] == "True":
         raise _refuse("the array must be in C order", "Fortran's", "save np.ascontiguousarray(array)")
     sizes = [part.strip().removesuffix("L") for part in shape[1].split(",") if part.strip()]
-    if len(sizes) > MOST_DIMENSIONS or not all(size.isdecimal() and len(size) <= 12 for size in sizes):
-        raise _refuse(f"the array's shape must be at most {MOST_DIMENSIONS} sizes below 10^12", show(shape[1], 60))
+    if len(sizes) > NUMPY_DIMENSIONS or not all(size.isdecimal() and len(size) <= 12 for size in sizes):
+        raise _refuse(f"the array's shape must be at most {NUMPY_DIMENSIONS} sizes below 10^12", show(shape[1], 60))
     found = NpyHeader(data_type, tuple(map(int, sizes)), is_swapped, 10 + len(more) + length)
     if found.size_in_bytes > file_size - found.start:
         rule = f"the file must hold the {found.size_in_bytes} bytes of elements that its header says"

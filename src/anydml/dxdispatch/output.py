@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from anydml.core.memory import NUMPY_DIMENSIONS
 from anydml.dxdispatch.images import IMAGES, write_image
 from anydml.dxdispatch.model import WriteFile
-from anydml.dxdispatch.npy import MOST_DIMENSIONS, write_header
+from anydml.dxdispatch.npy import write_header
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +66,7 @@ def _array_sizes(command: WriteFile, resource: Resource) -> tuple[int, ...]:
 
 
 def _header_size(command: WriteFile, resource: Resource) -> int:
-    if not is_array(command) or resource.data_type is None or len(command.dimensions) > MOST_DIMENSIONS:
+    if not is_array(command) or resource.data_type is None or len(command.dimensions) > NUMPY_DIMENSIONS:
         return 0
     return len(write_header(resource.data_type, _array_sizes(command, resource)))
 
@@ -74,5 +75,5 @@ def _data_size(command: WriteFile, resource: Resource) -> int:
     whole = resource.size_in_bytes or 0
     if not is_array(command) or resource.data_type is None:
         return whole
-    sizes = _array_sizes(command, resource)[:MOST_DIMENSIONS]
+    sizes = _array_sizes(command, resource)[:NUMPY_DIMENSIONS]
     return min(math.prod(sizes) * resource.data_type.size_in_bytes, whole)

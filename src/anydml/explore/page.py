@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-import html
 import json
 import re
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from anydml.explain.colours import DARK, LIGHT
-from anydml.explain.html import picture_script, picture_style
+from anydml.explain.html import document, picture_script, picture_style
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -89,21 +88,7 @@ def standalone(title: str, body: str, styles: Sequence[str], scripts: Sequence[s
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {hashes}; img-src data:"
     told = "" if data is None else f'<script type="application/json" id="data">{_safe_json(data)}</script>\n'
     modules = "\n".join(f'<script type="module">{text}</script>' for text in texts)
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<title>{html.escape(title)}</title>
-<style>{style}</style>
-</head>
-<body>
-{body}
-{told}{modules}
-</body>
-</html>
-"""
+    return document(title, style, f"{body}\n{told}{modules}", policy)
 
 
 def _texts(names: Sequence[str]) -> list[str]:

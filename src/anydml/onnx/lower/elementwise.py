@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.api.derived import function_of
 from anydml.api.signatures import parameters_of
+from anydml.arrays.tensor import MAX_DIMENSIONS
 from anydml.core.operator_type import function_name
 from anydml.onnx.element_types import BOOL
 from anydml.onnx.library import node_rules
-from anydml.onnx.lower.tracer import MOST_DIMENSIONS
 from anydml.operators import OPERATORS
 from anydml.operators.elementwise import ElementWise
 
@@ -83,7 +83,7 @@ def compute(
     if kind is None:
         name = getattr(function, "__name__", "")
         kind = BOOL if name.startswith("logical_") else values[name == "if_"].element
-    if len(shape) > MOST_DIMENSIONS and all(value.shape == shape or value.count == 1 for value in values):
+    if len(shape) > MAX_DIMENSIONS and all(value.shape == shape or value.count == 1 for value in values):
         flat = [node.tracer.reshape(value, (value.count,)) for value in values]
         return node.tracer.apply(function, flat, (max(v.count for v in flat),), element=kind, **options).reshaped(shape)
     return node.tracer.apply(function, values, shape, element=kind, **options)

@@ -13,7 +13,7 @@ import numpy as np
 
 import anydml as dml
 from anydml.api.builder import Graph
-from anydml.arrays.tensor import TensorDesc
+from anydml.arrays.tensor import MAX_DIMENSIONS, TensorDesc
 from anydml.core.enums import DataType
 from anydml.core.errors import DescriptionError, Fault, ModelError, UnsupportedError, printable
 from anydml.core.guards import tape_on
@@ -305,7 +305,7 @@ class Tracer:
     @staticmethod
     def packed(value: Value) -> TensorDesc:
         """How the graph has a value that it is given: as it is, unless it has no dimensions, or too many."""
-        sizes = value.shape if 1 <= len(value.shape) <= MOST_DIMENSIONS else (value.count,)
+        sizes = value.shape if 1 <= len(value.shape) <= MAX_DIMENSIONS else (value.count,)
         return TensorDesc(value.element.data_type, sizes)
 
     def _input(self, value: Value) -> Expression:
@@ -333,8 +333,6 @@ class Tracer:
 
 
 # Values as functions take them: packed, of not too many dimensions, and stand-ins that have shapes alone.
-
-MOST_DIMENSIONS = 8
 
 
 def depends_on_sizes(inputs: Sequence[Value], shape: tuple[Any, ...], arguments: tuple[Any, ...]) -> bool:
@@ -392,8 +390,8 @@ def is_packed(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 def check_rank(shape: tuple[int, ...]) -> None:
     """Refuse more dimensions than DirectML's operators take."""
-    if len(shape) > MOST_DIMENSIONS:
-        rule = f"a tensor must have at most {MOST_DIMENSIONS} dimensions, DirectML's most, for anything but a reshape"
+    if len(shape) > MAX_DIMENSIONS:
+        rule = f"a tensor must have at most {MAX_DIMENSIONS} dimensions, DirectML's most, for anything but a reshape"
         raise UnsupportedError("onnx", Fault(field="shape", rule=rule, value=shape, found=str(len(shape))))
 
 

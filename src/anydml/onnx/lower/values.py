@@ -13,6 +13,7 @@ import numpy as np
 from anydml.arrays.shared import SharedData
 from anydml.core.errors import Fault, ModelError, printable, show
 from anydml.core.guards import tape_on
+from anydml.core.memory import NUMPY_DIMENSIONS
 from anydml.core.symbolic_sizes import is_open
 from anydml.onnx.lower.refusals import NeedsValueError, NowhereError
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 MOST_KNOWN = 2**20
 """Elements up to which what depends on known values alone is computed while a model is traced."""
-MOST_DIMENSIONS = 64
-"""Of any tensor, which is NumPy's; DirectML's operators take 8."""
 _MOST_ELEMENTS = 2**63 - 1
 """Which ONNX's INT64 can count."""
 
@@ -170,7 +169,7 @@ class Value:
     """Of what was dequantised, what it was made of."""
 
     def __post_init__(self) -> None:
-        if len(self.shape) > MOST_DIMENSIONS:
+        if len(self.shape) > NUMPY_DIMENSIONS:
             check_dimensions(len(self.shape))
         expression = self.expression
         if expression is not None and tape_on() is None and expression.desc.element_count != math.prod(self.shape):
@@ -250,6 +249,6 @@ class Value:
 
 def check_dimensions(count: int, subject: str = "onnx", what: str = "a tensor") -> None:
     """Refuse more dimensions than a tensor may have, before anything is computed of its sizes."""
-    if count > MOST_DIMENSIONS:
-        rule = f"{what} must have at most {MOST_DIMENSIONS} dimensions, NumPy's most"
+    if count > NUMPY_DIMENSIONS:
+        rule = f"{what} must have at most {NUMPY_DIMENSIONS} dimensions, NumPy's most"
         raise NowhereError(subject, Fault(field="shape", rule=rule, value=count, found=str(count)))
