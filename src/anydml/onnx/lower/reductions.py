@@ -29,7 +29,7 @@ _FUNCTIONS = {
     "ReduceSum": ReduceFunction.SUM,
     "ReduceSumSquare": ReduceFunction.SUM_SQUARE,
 }
-REDUCTIONS = tuple(_FUNCTIONS)
+REDUCTIONS: tuple[str, ...] = tuple(_FUNCTIONS)
 _OF_NOTHING = {"ReduceProd": 1.0, "ReduceLogSum": -np.inf, "ReduceLogSumExp": -np.inf, "ReduceMean": np.nan}
 """The result of a row without elements, where that is not 0."""
 
