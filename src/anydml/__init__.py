@@ -65,6 +65,7 @@ from anydml.core.errors import (
 from anydml.core.late_imports import import_alone as _import
 from anydml.core.operator_type import OperatorType
 from anydml.core.symbolic_sizes import Size
+from anydml.engines import DeviceInfo, devices
 from anydml.engines.common.threads import get_num_threads, set_num_threads
 from anydml.graph.description import GraphDesc
 from anydml.graph.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge

@@ -105,7 +105,7 @@ FUNCTIONS = [
            lambda: dml.CompiledOperator(None, dml.ExecutionFlags.NONE),  # type: ignore[arg-type]  # wrong on purpose
            "CompiledOperator: operator must be an Operator; got None"),
     Broken("missing engine", lambda: dml.slice(ONES, (0, 0), (1, 1), device="tpu"),
-           "Device: there is no device 'tpu' in this version; there are 'cuda', 'cpu', 'reference'",
+           "Device: there is no device 'tpu' in this version; there are 'cuda', 'webgpu', 'cpu', 'reference'",
            dml.MissingDependencyError),
     Broken("no device", lambda: dml.slice(ONES, (0, 0), (1, 1), device=ONES[:1]),  # type: ignore[call-overload]  # wrong on purpose
            "Device: there is no device array([[1., 1., 1., 1.]], dtype=float32) in this version; there are 'cuda',"
@@ -336,7 +336,7 @@ FILLS = [
     Broken("into no array", lambda: dml.fill_value_constant([2], 3, out=5),
            "FILL_VALUE_CONSTANT: OutputTensor must be an array that can be written to; got 5"),
     Broken("no device", lambda: dml.fill_value_constant([2], 3, device=FIVE),
-           "Device: there is no device 5 in this version; there are 'cuda', 'cpu', 'reference'",
+           "Device: there is no device 5 in this version; there are 'cuda', 'webgpu', 'cpu', 'reference'",
            dml.MissingDependencyError),
     Broken("FLOAT64 sequences", lambda: dml.fill_value_sequence([2], 3, 1, "float64"),
            "FILL_VALUE_SEQUENCE: OutputTensor must be of FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8,"

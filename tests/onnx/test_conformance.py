@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 TENSOR = "tensor_type"
-PARTS = {"cpu": 1, "cuda": 16}
+PARTS = {"cpu": 1, "cuda": 16, "webgpu": 16}
 
 
 @dataclass
@@ -55,10 +55,11 @@ class _Watched(Backend):
     model: Any = None
     refusal: str = ""
     strict = True
+    engine = ""
 
     @classmethod
     def prepare(cls, model: Any, device: str = "CPU", **options: Any) -> Any:
-        cls.model = model
+        cls.model, device = model, cls.engine or device
         try:
             prepared: Any = super().prepare(model, device, strict=cls.strict, **options)
         except unittest.SkipTest as refusal:
@@ -88,13 +89,19 @@ def load_runner() -> Any:
 
 def names_of(case: Any, engine: str) -> list[str]:
     """The names of a category's tests on an engine."""
-    return [name for name in sorted(dir(case)) if name.startswith("test_") and name.endswith(f"_{engine}")]
+    ending = ending_of(engine)
+    return [name for name in sorted(dir(case)) if name.startswith("test_") and name.endswith(ending)]
+
+
+def ending_of(engine: str) -> str:
+    """How the names of an engine's tests end: ONNX's runner knows CPU and CUDA alone."""
+    return f"_{engine if engine in ('cpu', 'cuda') else 'cpu'}"
 
 
 def run_tests(case: Any, engine: str, names: Iterable[str], *, strict: bool = True) -> Outcomes:
     """Run tests of a category on an engine."""
     found = Outcomes()
-    _Watched.strict = strict
+    _Watched.strict, _Watched.engine = strict, engine
     for name in sorted(names):
         _Watched.model, _Watched.refusal = None, ""
         try:
@@ -199,7 +206,7 @@ def judged(engine: str, part: int = 0, parts: int = 1) -> Outcomes:
     nodes = cases["OnnxBackendNodeModelTest"]
     found = run_tests(nodes, engine, names_of(nodes, engine)[part::parts])
     rounded, drawn, unsized = (
-        {f"{name}_{engine}" for name in names} & found.models.keys() for names in (ROUNDED, DRAWN, UNSIZED)
+        {f"{name}{ending_of(engine)}" for name in names} & found.models.keys() for names in (ROUNDED, DRAWN, UNSIZED)
     )
     found.passed = [name for name in found.passed if name not in drawn]  # as one may by chance
     assert found.failed.keys() <= rounded | drawn | unsized, found.failed

@@ -1,7 +1,7 @@
 """Arrays in the memory of a GPU, and the streams that their libraries work on.
 
 PyTorch's tensors are asked themselves, anything else for its `__cuda_array_interface__`, else for DLPack, which PyTorch
-reads. Nothing here reads or writes an element but `upload` and `download`.
+reads. Nothing here reads or writes an element but `upload` and `read_bytes`.
 """
 
 from __future__ import annotations
@@ -224,11 +224,6 @@ def _on_cupys_stream(dispatch: Callable[[], Any], index: int) -> Any:
 def upload(data: np.ndarray[Any, Any], place: str) -> Any:
     """Copy host bytes to a GPU."""
     return load_torch().from_numpy(data).to(place)
-
-
-def download(memory: Any, data: np.ndarray[Any, Any]) -> None:
-    """Copy bytes that were uploaded back."""
-    load_torch().from_numpy(data).copy_(memory)
 
 
 def read_bytes(buffer: Buffer) -> np.ndarray[Any, Any]:

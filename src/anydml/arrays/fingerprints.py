@@ -53,6 +53,13 @@ def plain_key(array: Any) -> tuple[Any, ...]:
     return array.dtype, array.shape, array.stride(), array.get_device()
 
 
+def is_packed(array: Any) -> bool:
+    """Whether a plain array's elements lie one after the other, the last dimension's first."""
+    if type(array) is np.ndarray:
+        return bool(array.flags.c_contiguous)
+    return array.is_packed if type(array) is DeviceArray else bool(array.is_contiguous())
+
+
 def plain_address(array: Any) -> int:
     """The address of a plain array's first element."""
     if type(array) is np.ndarray:

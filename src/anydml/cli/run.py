@@ -39,7 +39,7 @@ from anydml.dxdispatch import (
     load_model,
 )
 from anydml.dxdispatch.onnx_programs import OnnxProgram
-from anydml.engines import describe_engine, list_engines
+from anydml.engines import describe_engine, devices
 from anydml.engines.common.threads import MOST_THREADS, set_num_threads
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ _BUILT_ON = ("anydml", "numpy", "llvmlite", "torch", "triton", "onnx", "pillow")
 
 def _devices() -> list[tuple[str, str]]:
     """The name of each device that is here, and what it is."""
-    found = [(engine.name, device) for engine in list_engines() for device in engine.devices]
-    return [(name, device) if name != "cuda" else tuple(device.split(": ", 1)) for name, device in found]  # type: ignore[misc]  # a pair
+    return [(info.name, info.what) for info in devices()]
 
 
 def _show_adapters(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:

@@ -73,7 +73,7 @@ class OperatorNameType(click.ParamType):  # type: ignore[type-arg]  # generic in
 
 
 class EngineType(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
-    """An engine: `cpu`, `cuda`, or `cuda:1` for the second GPU."""
+    """An engine: `cpu`, `cuda`, `webgpu`, or `cuda:1` for the second GPU."""
 
     name = "engine"
 
@@ -81,7 +81,7 @@ class EngineType(click.ParamType):  # type: ignore[type-arg]  # generic in the n
         """Take its name, or say what engines there are; whether it can run here is for the device to say."""
         if not is_engine_name(value):
             hint = suggest(value, map(repr, ENGINES))
-            told = f"{value!r} is none of {', '.join(ENGINES)} and cuda:1, cuda:2, …"
+            told = f"{value!r} is none of {', '.join(ENGINES)} and cuda:1, cuda:2, …, webgpu:1, …"
             self.fail("; ".join(filter(None, (told, hint))), param, ctx)
         return str(value)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.arrays.cuda import download, synchronize, upload
+from anydml.arrays import on_host, send, wait
 from anydml.core.errors import Fault, ModelFileError
 from anydml.core.memory import HOST, word_bytes
 
@@ -52,19 +52,18 @@ class Memory:
         if self._where == HOST:
             return buffer
         try:
-            return upload(buffer, self._where)
+            return send(buffer, self._where)
         except Exception as error:
             raise _no_room(buffer.size, f"{self._where} memory") from error
 
     def fetch(self, name: str) -> None:
         """Bring back what was written to a resource."""
         if self._where != HOST:
-            download(self.bound[name], self.buffers[name])
+            self.buffers[name][...] = on_host(self.bound[name])
 
     def wait(self) -> None:
         """Wait for what runs there."""
-        if self._where != HOST:
-            synchronize(self._where)
+        wait(self._where)
 
 
 def _allocate(size: int) -> Bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 import platform
 import re
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from anydml.engines.common.threads import get_num_threads
 from anydml.engines.reference import ReferenceEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from anydml.engines.common.engine import Engine
 
@@ -68,13 +69,54 @@ def _counted(count: int) -> str:
     return "is 'cuda:0' alone" if count == 1 else f"are 'cuda:0' to 'cuda:{count - 1}'"
 
 
+def _webgpu(index: int = 0) -> Engine:
+    return _webgpu_at(index)  # 0 by name or not is one engine, which has the one memory of that name
+
+
+@functools.cache
+def _webgpu_at(index: int) -> Engine:
+    import_alone("anydml.engines.webgpu")
+    from anydml.engines.webgpu import NEEDS, WebGpuEngine, adapters, why_missing
+
+    name = f"webgpu:{index}"
+    if why := why_missing():
+        raise _missing(name, why, "pip install 'anydml[webgpu]'" if _not_installed(NEEDS) else 'use Device("cpu")')
+    if index >= len(adapters()):
+        raise _missing(name, f"there is no device {name!r} on this machine", f"there are {_told_adapters()}")
+    return WebGpuEngine(index)
+
+
+def _told_adapters() -> str:
+    import_alone("anydml.engines.webgpu")
+    from anydml.engines.webgpu import adapters
+
+    return "; ".join(f"'webgpu:{one.index}', {one}" for one in adapters())
+
+
+def _find_adapter(part: str) -> int:
+    """The number of the first adapter that has a text in its name or its maker's; a number is itself."""
+    if re.fullmatch("[0-9]{1,4}", part):
+        return int(part)
+    import_alone("anydml.engines.webgpu")
+    from anydml.engines.webgpu import adapters, why_missing
+
+    if why_missing():
+        _webgpu()  # which says so
+    for one in adapters():
+        if part.lower() in f"{one.name} {one.vendor}".lower():
+            return one.index
+    name = f"webgpu:{part}"
+    rule = f"there is no device {name!r} on this machine: no adapter has {part!r} in its name"
+    raise _missing(name, rule, f"there are {_told_adapters()}")
+
+
 # Best first: but a device without a name, and a function given host arrays, take the best for its memory.
-ENGINES: dict[str, Callable[..., Engine]] = {"cuda": _cuda, "cpu": _cpu, "reference": _reference}
+ENGINES: dict[str, Callable[..., Engine]] = {"cuda": _cuda, "webgpu": _webgpu, "cpu": _cpu, "reference": _reference}
 
 
 def is_engine_name(name: str) -> bool:
-    """Whether a name is an engine's: that of one, or `cuda:` and the number of a GPU."""
-    return name in ENGINES or re.fullmatch(r"(cuda|webgpu):[0-9]{1,4}", name) is not None
+    """Whether a name is an engine's: that of one, `cuda:` and the number of a GPU, or `webgpu:` and that or a name."""
+    return name in ENGINES or re.fullmatch(r"cuda:[0-9]{1,4}|webgpu:.+", name) is not None
 
 
 def find_engine(name: str | None) -> Engine:
@@ -86,12 +128,39 @@ def find_engine(name: str | None) -> Engine:
             return _reference()
     if isinstance(name, str) and is_engine_name(name):
         engine, _, index = name.partition(":")
-        return ENGINES[engine](*([int(index)] if index else []))
+        if not index:
+            return ENGINES[engine]()
+        return ENGINES[engine](_find_adapter(index) if engine == "webgpu" else int(index))
     rule = f"there is no device {show(name)} in this version; there are {', '.join(map(repr, ENGINES))}"
-    is_numbered = isinstance(name, str) and name.startswith("cuda")
+    is_numbered = isinstance(name, str) and name.startswith(("cuda", "webgpu"))
     raise _missing(
         name, rule, "a number says which GPU, as in 'cuda:1'" if is_numbered else suggest(name, map(repr, ENGINES))
     )
+
+
+# The engines and devices that there are
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class DeviceInfo:
+    """A device of this machine, as `dml.devices()` lists it."""
+
+    name: str
+    """What `Device` takes: `cpu`, `cuda:1`, `webgpu:0`."""
+    engine: str
+    what: str
+    """The device in words: its model."""
+    vendor: str
+    """Its maker; nothing where that is not known."""
+    backend: str
+    """What runs its kernels: `LLVM`, `CUDA`, `Vulkan`, `Metal`, `D3D12`, `NumPy`."""
+    memory: int
+    """Bytes: a GPU's or the host's, of a WebGPU device the largest buffer; 0 where it is not known."""
+    features: tuple[str, ...]
+    """What kernels may use beyond the least that every device has."""
+
+    def __str__(self) -> str:
+        return self.what if self.name == self.engine else f"{self.name}: {self.what}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,45 +170,111 @@ class EngineInfo:
     name: str
     what: str
     is_present: bool
-    devices: tuple[str, ...] = ()
+    infos: tuple[DeviceInfo, ...] = ()
     way_out: str = ""
     """For one that is missing: what to install."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Its devices in words, those of an engine of several by their names."""
+        return tuple(map(str, self.infos))
+
+
+_WHAT = {
+    "cuda": "Triton kernels, for arrays in the memory of a GPU",
+    "webgpu": "WGSL kernels, for any GPU that Vulkan, Metal or Direct3D 12 reaches",
+    "cpu": "LLVM kernels, compiled for this CPU and cached: the default",
+    "reference": "plain NumPy: the oracle that the others are checked against",
+}
 
 
 def list_engines() -> list[EngineInfo]:
     """Every engine of this version, best first, and whether it can run here."""
-    what = {
-        "cuda": "Triton kernels, for arrays in the memory of a GPU",
-        "cpu": "LLVM kernels, compiled for this CPU and cached: the default",
-        "reference": "plain NumPy: the oracle that the others are checked against",
-    }
     found = []
-    for name, make in ENGINES.items():
+    for name in ENGINES:
         try:
-            engine = make()
+            infos = tuple(_DEVICES[name]())
         except MissingDependencyError as error:
-            found.append(EngineInfo(name, what[name], is_present=False, way_out=str(error.faults[0])))
+            found.append(EngineInfo(name, _WHAT[name], is_present=False, way_out=str(error.faults[0])))
         else:
-            found.append(EngineInfo(name, what[name], is_present=True, devices=_devices(engine)))
+            found.append(EngineInfo(name, _WHAT[name], is_present=True, infos=infos))
     return found
 
 
-def _devices(engine: Engine) -> tuple[str, ...]:
-    if engine.name != "cuda":
-        return (describe_engine(engine),)
-    import_alone("anydml.engines.cuda")
-    from anydml.engines.cuda import device_count, device_label
+def devices() -> list[DeviceInfo]:
+    """Every device that is here, of all engines, best first: `Device(one.name)` is it.
 
-    return tuple(f"cuda:{index}: {device_label(index)}" for index in range(device_count()))
+    >>> [one.name for one in devices()][-2:]
+    ['cpu', 'reference']
+    """
+    return [info for engine in list_engines() for info in engine.infos]
+
+
+def _cuda_devices() -> Iterator[DeviceInfo]:
+    ENGINES["cuda"]()  # which says what is missing
+    import_alone("anydml.engines.cuda")
+    from anydml.engines.cuda import device_count, device_label, is_interpreted
+
+    torch = import_alone("torch")
+    for index in range(device_count()):
+        size, features = 0, tuple[str, ...]()
+        if not is_interpreted():
+            found = torch.cuda.get_device_properties(index)
+            size, features = int(found.total_memory), (f"sm_{found.major}{found.minor}",)
+        label = device_label(index)
+        yield DeviceInfo(f"cuda:{index}", "cuda", label, "NVIDIA", "CUDA", size, features)
+
+
+def _webgpu_devices() -> Iterator[DeviceInfo]:
+    import_alone("anydml.engines.webgpu")
+    from anydml.engines.webgpu import adapters, why_missing
+
+    if why_missing():
+        _webgpu()  # which says so; else no device is opened, which takes half a second
+    for one in adapters():
+        name = f"webgpu:{one.index}"
+        yield DeviceInfo(name, "webgpu", str(one), one.vendor, one.backend, one.memory, one.features)
+
+
+def _cpu_devices() -> Iterator[DeviceInfo]:
+    engine = ENGINES["cpu"]()
+    features = import_alone("anydml.engines.cpu.features").find_cpu()[1].split(",")
+    own = tuple(one[1:] for one in features if one.startswith("+"))
+    yield DeviceInfo("cpu", "cpu", describe_engine(engine), "", "LLVM", _host_memory(), own)
+
+
+def _reference_devices() -> Iterator[DeviceInfo]:
+    yield DeviceInfo("reference", "reference", describe_engine(_reference()), "", "NumPy", _host_memory(), ())
+
+
+_DEVICES: dict[str, Callable[[], Iterator[DeviceInfo]]] = {
+    "cuda": _cuda_devices,
+    "webgpu": _webgpu_devices,
+    "cpu": _cpu_devices,
+    "reference": _reference_devices,
+}
+
+
+def _host_memory() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # Windows
+        return 0
 
 
 def describe_engine(engine: Engine) -> str:
     """The device of an engine, in words."""
+    index = int(engine.memory.partition(":")[2] or 0)
     if engine.name == "cuda":
         import_alone("anydml.engines.cuda")
         from anydml.engines.cuda import device_label
 
-        return device_label(int(engine.memory.partition(":")[2] or 0))
+        return device_label(index)
+    if engine.name == "webgpu":
+        import_alone("anydml.engines.webgpu")
+        from anydml.engines.webgpu import adapters
+
+        return str(adapters()[index])
     if engine.name == "cpu":
         import_alone("anydml.engines.cpu.launch.call")
         from anydml.engines.cpu.launch.call import describe_threads

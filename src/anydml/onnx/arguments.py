@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.arrays import place_of, view, wrap
+from anydml.arrays import DeviceArray, on_host, place_of, view, wrap
 from anydml.arrays.cuda import load_torch
-from anydml.arrays.fingerprints import as_plain
+from anydml.arrays.fingerprints import as_plain, is_packed
 from anydml.arrays.view import describe, is_tensor
 from anydml.core.errors import BindingError, Fault, printable, show
 from anydml.core.memory import HOST
@@ -102,6 +102,9 @@ def _as_numpy_has_it(array: Any, subject: str) -> np.ndarray[Any, Any]:
 
 
 def _take_on_device(array: Any, element: ElementType, subject: str) -> Any:
+    if isinstance(array, DeviceArray):
+        _check_type(array.dtype, element, subject)
+        return array if array.is_packed and array.is_aligned else array.copy()
     if not is_tensor(array):
         array = load_torch().from_dlpack(array)
     _check_type(_dtype_of(array), element, subject)
@@ -124,18 +127,11 @@ def _check_type(found: Any, element: ElementType, subject: str) -> None:
         raise BindingError(subject, fault)
 
 
-def send(array: Any, memory: str) -> Any:
-    """A plain array in a GPU's memory."""
-    if not isinstance(array, np.ndarray):
-        return array
-    return load_torch().from_numpy(array if array.flags.writeable else array.copy()).to(memory)
-
-
 def hand_over(results: list[Any], elements: Sequence[ElementType], memory: str, first: Any) -> list[Any]:
     """Results in the library and the memory of the first input, or of the first that lies on the device."""
     if memory != HOST and place_of(first) != memory:
         # PyTorch has no type of 4 bits: such a number lies in a byte there.
-        pairs = zip([result.cpu().numpy() for result in results], elements, strict=True)
+        pairs = zip(map(on_host, results), elements, strict=True)
         results = [result.view(element.dtype) if element.is_half else result for result, element in pairs]
     if first is None or isinstance(first, (np.ndarray, np.generic, int, float, list, tuple)):
         return results
@@ -148,17 +144,17 @@ def take_out(array: Any, name: str, value: Value, memory: str) -> Any:
     """An array for an output, which must be laid out as the results are."""
     subject = f"output '{printable(name)}'"
     plain: Any = array if type(array) is np.ndarray else as_plain(array)
-    on_host = isinstance(plain, np.ndarray)
+    is_numpy = isinstance(plain, np.ndarray)
     if plain is None:
         raise _odd(array, subject, value.element)
-    if place_of(array) != memory and not on_host:
+    if place_of(array) != memory and not is_numpy:
         rule = "must be a NumPy array or a PyTorch tensor, where the device works"
         raise _no_room(subject, rule, array, f"a tensor on {place_of(array)}")
-    _check_type(plain.dtype if on_host else _dtype_of(plain), value.element, subject)
+    _check_type(plain.dtype if is_numpy else _dtype_of(plain), value.element, subject)
     if tuple(plain.shape) != value.shape:
         raise _no_room(subject, f"must have the shape {value.shape}", array, str(tuple(plain.shape)))
-    packed = plain.flags.c_contiguous if on_host else plain.is_contiguous()
-    if not packed or (on_host and not plain.flags.writeable):
+    packed = plain.flags.c_contiguous if is_numpy else is_packed(plain)
+    if not packed or (is_numpy and not plain.flags.writeable):
         raise _no_room(subject, "must be packed and writable", array)
     return plain
 
@@ -168,6 +164,8 @@ def _odd(array: Any, subject: str, element: ElementType) -> BindingError:
     if isinstance(array, np.ndarray):
         rule, way_out = "must be a plain NumPy array", "x.view(np.ndarray) is one"
         return _no_room(subject, rule, array, describe(array), way_out)
+    if isinstance(array, DeviceArray):
+        return _no_room(subject, "must begin where programs may be bound to", array, way_out="pass its .copy()")
     if is_tensor(array):
         if (dtype := _dtype_of(array)) != element.dtype:
             return _no_room(subject, f"must be of {element.dtype.name}, the model's {element.name}", array, str(dtype))
@@ -214,6 +212,8 @@ def _range(array: Any) -> tuple[int, int]:
     if isinstance(array, np.ndarray):
         start: int = array.__array_interface__["data"][0]
         return start, start + array.nbytes
+    if isinstance(array, DeviceArray):
+        return array.address, array.address + array.nbytes
     return array.data_ptr(), array.data_ptr() + array.numel() * array.element_size()
 
 
@@ -221,10 +221,9 @@ def _no_room(subject: str, rule: str, array: object, found: str = "", way_out: s
     return BindingError(subject, Fault(field="out", rule=rule, value=array, found=found, way_out=way_out))
 
 
-def on_host(array: Any) -> np.ndarray[Any, Any]:
+def host_copy(array: Any) -> np.ndarray[Any, Any]:
     """A copy, which a program keeps: the array is the caller's to change."""
-    found: np.ndarray[Any, Any] = array.copy() if isinstance(array, np.ndarray) else array.cpu().numpy().copy()
-    return found
+    return on_host(array).copy()
 
 
 def first_of(inputs: Mapping[str, Any], names: list[str], memory: str) -> Any:
@@ -276,7 +275,7 @@ def run_into(
     found = dict(zip(program.names, results, strict=True))
     for name in taken.keys() - there.keys():
         is_sent = isinstance(taken[name], np.ndarray) and memory != HOST
-        taken[name][...] = found[name].cpu().numpy() if is_sent else found[name]
+        taken[name][...] = on_host(found[name]) if is_sent else found[name]
     others = {name: value.element for name, value in program.results() if name not in out}
     handed = hand_over([found[name] for name in others], list(others.values()), memory, like)
     return {**found, **dict(zip(others, handed, strict=True)), **out}

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from anydml.arrays import send
 from anydml.core.display import Shown
 from anydml.core.errors import (
     BindingError,
@@ -35,7 +36,6 @@ from anydml.onnx.arguments import (
     out_of_memory,
     refuse_out,
     run_into,
-    send,
 )
 from anydml.onnx.checks import TensorInfo, check_graph, describe, ends_table
 from anydml.onnx.element_types import ELEMENT_TYPES

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
+from anydml.arrays import DeviceArray, on_host, send
 from anydml.arrays.cuda import load_torch
 from anydml.arrays.fingerprints import plain_maker
+from anydml.core.device_memory import memories
 from anydml.core.enums import ExecutionFlags
 from anydml.core.errors import BindingError, DmlError, Fault, ModelError, show
 from anydml.core.late_imports import import_alone
 from anydml.core.memory import HOST, numpy_address, word_bytes
 from anydml.ir.verbs import IndexFault
-from anydml.onnx.arguments import send
 from anydml.onnx.lower.trace import of_node
 from anydml.runtime.binding_pool import Arenas, Rebounds
 from anydml.runtime.buffer_pool import LARGE, SpareMemory
@@ -65,7 +66,7 @@ T = TypeVar("T")
 class Program:
     """The program for inputs of certain shapes, and of certain values where shapes depend on those.
 
-    Arrays given are plain and packed: NumPy's, or PyTorch's in the device's memory. They are given in a dict of the
+    Arrays given are plain and packed: NumPy's, or those of the device's memory. They are given in a dict of the
     run's own, which keeps them until it has ended: their addresses are all that is looked at, so that shapes which
     DirectML has not, such as that of a scalar, cost nothing.
     """
@@ -145,6 +146,8 @@ class Program:
             return functools.partial(np.empty, value.shape, dtype)
         if not value.element.is_bool:
             return plain_maker(value.element.data_type, value.shape, self.memory)
+        if self.memory in memories:
+            return functools.partial(DeviceArray.empty, value.element.dtype, value.shape, self.memory)
         torch = load_torch()
         return functools.partial(torch.empty, value.shape, dtype=torch.bool, device=self.memory)
 
@@ -356,6 +359,9 @@ def _copy(given: Any, result: Any) -> None:
     """Copy elements as they lie, whatever shape or type they are seen in."""
     if isinstance(result, np.ndarray):
         result.reshape(-1)[...] = given.reshape(-1).view(result.dtype)
+        return
+    if isinstance(result, DeviceArray):
+        result.reshape(-1).copy_from(on_host(given).reshape(-1).view(result.dtype))
         return
     if isinstance(given, np.ndarray):
         given = load_torch().from_numpy(given.copy())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anydml.arrays.shared import SharedData
 from anydml.core.errors import ModelError, UnsupportedError
-from anydml.onnx.arguments import on_host
+from anydml.onnx.arguments import host_copy
 from anydml.onnx.lower.refusals import Refusal, Why
 from anydml.onnx.lower.trace import trace
 from anydml.onnx.lower.tracer import MOST_FOLDED_BYTES
@@ -104,7 +104,7 @@ class Programs(PlanCache[Program]):
         while True:
             # What is too large to be looked at is so whether or not it was needed, being smaller, before.
             looked_at = [n for n in self.valued if n in arrays and refuse_large(n, shapes[n]) is None]
-            values = {name: on_host(arrays[name]) for name in looked_at}
+            values = {name: host_copy(arrays[name]) for name in looked_at}
             key = (tuple(shapes.items()), tuple((name, array.tobytes()) for name, array in values.items()))
             if (program := self.use(key)) is not None:
                 return program

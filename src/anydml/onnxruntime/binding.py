@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from anydml.arrays import wait
 from anydml.arrays.cuda import bytes_at, load_torch
+from anydml.core.device_memory import memories
 from anydml.core.errors import printable, show
 from anydml.core.memory import HOST, numpy_address
 from anydml.onnxruntime.ort_device import OrtDevice
@@ -119,8 +121,7 @@ class IOBinding:
         self._synchronize()
 
     def _synchronize(self) -> None:
-        if (memory := self._session.device.engine.memory) != HOST:
-            load_torch().cuda.synchronize(memory)
+        wait(self._session.device.engine.memory)
 
     # Runs
 
@@ -212,4 +213,7 @@ def _seen(name: str, device: OrtDevice, element_type: Any, shape: Any, address: 
         return placed(np.empty(sizes, dtype), device.memory)
     if device.memory == HOST:
         return np.frombuffer(memoryview((ctypes.c_byte * size).from_address(at)), dtype).reshape(sizes)
+    if device.memory in memories:
+        way_out = "bind an OrtValue, or a NumPy array"
+        raise refuse("IOBinding", name, f"memory of {device.memory} is not known by its address", way_out=way_out)
     return bytes_at(at, size).view(getattr(load_torch(), dtype.name)).reshape(sizes)

@@ -11,6 +11,7 @@ from enum import IntEnum
 from anydml.core.errors import Fault
 from anydml.core.memory import HOST
 from anydml.core.parse import read_int
+from anydml.engines import find_engine
 from anydml.engines.cuda import device_count, why_missing
 from anydml.onnxruntime.ort_errors import EPFail, InvalidArgument, refuse
 
@@ -33,6 +34,7 @@ _KINDS = {
     "cuda": (1, OrtDeviceVendorId.NVIDIA),
     "dml": (1, OrtDeviceVendorId.MICROSOFT),
     "gpu": (1, OrtDeviceVendorId.NONE),
+    "webgpu": (1, OrtDeviceVendorId.NONE),
 }
 """By a device's name, ONNX Runtime's number of its type, and who makes it."""
 _MOST = 2**16
@@ -48,7 +50,7 @@ class OrtDevice:
 
     @staticmethod
     def make(ort_device_name: str, device_id: int, vendor_id: int = -1) -> OrtDevice:
-        """The device of a name: cpu, cuda, or dml and gpu, which are the GPU where there is one and the CPU else."""
+        """The device of a name: cpu, cuda, webgpu, or dml and gpu: CUDA's GPU if there is one, else the CPU."""
         if not isinstance(ort_device_name, str) or ort_device_name.lower() not in _KINDS:
             known = ", ".join(map(repr, _KINDS))
             raise refuse("OrtDevice", "device_type", f"device_type must be one of {known}", repr(ort_device_name))
@@ -63,6 +65,8 @@ class OrtDevice:
     @property
     def memory(self) -> str:
         """Where its arrays lie: `cpu`, `cuda:1`."""
+        if self.name == "webgpu":
+            return find_engine(f"webgpu:{self.number}").memory
         if self.name == "cpu" or (self.name != "cuda" and not count_gpus()):
             return HOST
         if self.number >= (count := count_gpus() if self.name != "cuda" else _count_cuda()):

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.arrays import place_of
+from anydml.arrays import DeviceArray, place_of, send
 from anydml.arrays.cuda import load_torch
 from anydml.arrays.view import is_tensor
+from anydml.core.device_memory import memories
 from anydml.core.errors import show
 from anydml.core.memory import HOST, numpy_address
-from anydml.onnx.arguments import send
 from anydml.onnxruntime.ort_device import OrtDevice
 from anydml.onnxruntime.ort_errors import refuse, refuse_type
 from anydml.onnxruntime.type_names import number_of, read_dtype, tensor_type
@@ -29,7 +29,7 @@ class OrtValue:
 
     def __init__(self, held: Any) -> None:
         self.held: Any = held.held if isinstance(held, OrtValue) else held
-        """NumPy's array, PyTorch's tensor on a GPU, a list of values for a sequence, None for an empty optional."""
+        """NumPy's array, PyTorch's on a GPU, a DeviceArray; a list for a sequence, None for an empty optional."""
 
     @classmethod
     def ortvalue_from_numpy(
@@ -136,8 +136,10 @@ class OrtValue:
         return HOST if isinstance(self.held, list) or self.held is None else place_of(self.held)
 
     def data_ptr(self) -> int:
-        """The address of its first element."""
+        """The address of its first element: a `DeviceArray`'s is its device's own."""
         tensor = self._tensor()
+        if isinstance(tensor, DeviceArray):
+            return tensor.address
         return numpy_address(tensor) if isinstance(tensor, np.ndarray) else int(tensor.data_ptr())
 
     # Its elements
@@ -149,7 +151,7 @@ class OrtValue:
     def update_inplace(self, data: Any) -> None:
         """Write elements of an array, or of another OrtValue, where they lie: the address stays."""
         given = data.held if isinstance(data, OrtValue) else data
-        if not isinstance(given, np.ndarray) and not is_tensor(given):
+        if not isinstance(given, (np.ndarray, DeviceArray)) and not is_tensor(given):
             raise refuse_type("OrtValue", "data", "a NumPy array or an OrtValue", data)
         tensor = self._tensor()
         found, wanted = (dtype_in(given), math.prod(given.shape)), (dtype_in(tensor), math.prod(tensor.shape))
@@ -160,6 +162,8 @@ class OrtValue:
             if not tensor.flags.writeable:
                 raise refuse("OrtValue", "", "it must be made of an array that may be written")
             tensor[...] = on_host(given).reshape(tensor.shape)
+        elif isinstance(tensor, DeviceArray):
+            tensor.copy_from(on_host(given).reshape(tensor.shape))
         else:
             tensor.copy_(placed(given, self.memory).reshape(tensor.shape))
 
@@ -169,6 +173,9 @@ class OrtValue:
 
     def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
         tensor = self._tensor()
+        if isinstance(tensor, DeviceArray):
+            rule, way_out = f"memory of {tensor.device} has no DLPack", "numpy() has its elements"
+            raise refuse("OrtValue", "", rule, way_out=way_out)
         return tensor.__dlpack__(**options) if isinstance(tensor, np.ndarray) else tensor.__dlpack__(stream=stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -194,7 +201,7 @@ class OrtValue:
 
 def dtype_in(tensor: Any) -> np.dtype[Any]:
     """NumPy's type of an array's elements."""
-    if isinstance(tensor, np.ndarray):
+    if isinstance(tensor, (np.ndarray, DeviceArray)):
         found: np.dtype[Any] = tensor.dtype
         return found
     return read_dtype(str(tensor.dtype).rpartition(".")[2])
@@ -202,13 +209,17 @@ def dtype_in(tensor: Any) -> np.dtype[Any]:
 
 def placed(array: Any, memory: str) -> Any:
     """An array in a memory: as it is where it lies there."""
-    if memory == HOST:
-        return on_host(array)
+    if memory == HOST or place_of(array) == memory:
+        return on_host(array) if memory == HOST else array
+    if memory in memories or isinstance(array, DeviceArray):
+        return send(on_host(array), memory)
     return send(array, memory).to(memory)
 
 
 def on_host(array: Any) -> Any:
     """An array in the host's memory; what is no array as it is."""
+    if isinstance(array, DeviceArray):
+        return array.numpy()
     return array.cpu().numpy() if is_tensor(array) else array
 
 

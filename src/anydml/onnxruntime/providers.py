@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from anydml.core.errors import DmlError, show
+from anydml.core.late_imports import import_alone
 from anydml.engines.cuda import why_missing
 from anydml.onnxruntime.ort_device import OrtDevice, count_gpus
 from anydml.onnxruntime.ort_errors import EPFail, refuse
 from anydml.runtime.device import Device, device_named
 
-DML, CUDA, CPU = (f"{name}ExecutionProvider" for name in ("Dml", "CUDA", "CPU"))
+DML, CUDA, WEBGPU, CPU = (f"{name}ExecutionProvider" for name in ("Dml", "CUDA", "WebGpu", "CPU"))
+_DEVICES = {DML: "dml", CUDA: "cuda", WEBGPU: "webgpu"}
 Chosen: TypeAlias = dict[str, dict[str, str]]
 """Providers in the order of preference, with their options."""
 _OPTIONS = {
@@ -23,8 +25,11 @@ _OPTIONS = {
 
 
 def get_available_providers() -> list[str]:
-    """Those that run here, best first: CUDA's where there is a GPU, DirectML's on it or on the CPU, and the CPU's."""
-    return [CUDA, DML, CPU] if count_gpus() else [DML, CPU]
+    """Those that run here, best first: CUDA's where there is a GPU, DirectML's on it or on the CPU, and the CPU's.
+
+    WebGPU's is among them where there is an adapter.
+    """
+    return [*([CUDA] if count_gpus() else ()), DML, *([WEBGPU] if _has_webgpu() else ()), CPU]
 
 
 _OTHERS = (
@@ -40,12 +45,17 @@ _OTHERS = (
     "VSINPU",
     "Js",
 )
-_MORE = ("CoreML", "ACL", "ArmNN", "Rknpu", "WebNN", "WebGpu", "Xnnpack", "CANN", "TVM", "Azure")
+_MORE = ("CoreML", "ACL", "ArmNN", "Rknpu", "WebNN", "Xnnpack", "CANN", "TVM", "Azure")
 
 
 def get_all_providers() -> list[str]:
     """Every provider whose name ONNX Runtime knows; most have no device here."""
-    return [*(f"{name}ExecutionProvider" for name in (*_OTHERS, *_MORE)), CUDA, DML, CPU]
+    return [*(f"{name}ExecutionProvider" for name in (*_OTHERS, *_MORE)), CUDA, DML, WEBGPU, CPU]
+
+
+def _has_webgpu() -> bool:
+    """Whether there is an adapter; drivers are loaded to find out, for which only those wait who ask."""
+    return not import_alone("anydml.engines.webgpu").why_missing()
 
 
 def get_device() -> str:
@@ -85,8 +95,10 @@ def read_providers(given: Any, options: Any, *, may_fall_back: bool) -> Chosen:
 
 
 def _is_available(name: str) -> bool:
+    if name == WEBGPU:
+        return _has_webgpu()
     # Kernels that are interpreted count for whoever asks for them by name.
-    return name in get_available_providers() or (name == CUDA and not why_missing())
+    return name in (DML, CPU) or (name == CUDA and (count_gpus() > 0 or not why_missing()))
 
 
 def read_pair(given: Any) -> tuple[str, dict[str, str]]:
@@ -136,8 +148,8 @@ def _device_of(name: str, options: Mapping[str, str]) -> Device:
     given = options.get("device_id", "0")
     if not given.isdecimal():
         raise refuse(name, "device_id", "device_id must be a number from 0 on", repr(given))
-    memory = OrtDevice.make("cuda" if name == CUDA else "dml", int(given)).memory
     try:
+        memory = OrtDevice.make(_DEVICES[name], int(given)).memory
         return device_named(None if memory == "cpu" else memory)
     except DmlError as error:
         raise EPFail(name, error.faults) from None

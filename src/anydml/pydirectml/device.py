@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import numpy as np
 
 from anydml.api import builder
+from anydml.arrays import on_host
 from anydml.arrays.cuda import upload
 from anydml.core.display import counted, describe
 from anydml.core.errors import BindingError, Fault, MissingDependencyError
 from anydml.core.locks import make_lock
-from anydml.core.memory import HOST
+from anydml.core.memory import HOST, is_cuda
 from anydml.core.parse import read_bool
 from anydml.pydirectml.arguments import ArgumentError, an, made_elsewhere, refuse, several
 from anydml.pydirectml.data import Binding, TensorData
@@ -140,7 +141,7 @@ class Model:
         compiled = self._initialised([x for x in ordered if x.desc.is_owned_by_dml])
         results: Any = compiled(*(self._array(x) for x in ordered if not x.desc.is_owned_by_dml))
         several = results if len(outputs) > 1 else [results]
-        return [_on_host(x).view(TensorData) for x in several]
+        return [on_host(x).view(TensorData) for x in several]
 
     def _initialised(self, owned: list[Binding]) -> CompiledGraph:
         """The program that owns these: it is made once for the same bindings, whose data cannot change."""
@@ -154,7 +155,7 @@ class Model:
     def _array(self, binding: Binding) -> Any:
         """The data of a binding as its tensor lies, where the device works."""
         desc, memory = binding.desc, self._device.engine.memory
-        if memory != HOST:
+        if is_cuda(memory):
             return upload(binding.data.copy(), memory).as_strided(desc.sizes, desc.element_strides)
         steps = [stride * binding.data.itemsize for stride in desc.element_strides]
         return np.lib.stride_tricks.as_strided(binding.data, desc.sizes, steps, writeable=False)
@@ -171,8 +172,3 @@ def _compare(what: str, given: list[TensorDesc], expected: list[TensorDesc]) -> 
         for i, (a, b) in enumerate(zip(given, expected, strict=True))
         if a != b
     ]
-
-
-def _on_host(array: Any) -> np.ndarray[Any, Any]:
-    found: np.ndarray[Any, Any] = array if isinstance(array, np.ndarray) else array.cpu().numpy()
-    return found

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from anydml.arrays.fingerprints import as_plain, plain_key
+from anydml.arrays import place_of
+from anydml.arrays.fingerprints import as_plain, is_packed, plain_key
 from anydml.arrays.nibbles import is_unpacked
 from anydml.core.memory import HOST
 
@@ -55,7 +56,7 @@ _MOST_BYTES = 512
 
 
 class NamedCalls(Generic[Found]):
-    """The call cache of whoever takes packed arrays by name: NumPy's on the host, PyTorch's in the memory of a GPU.
+    """The call cache of whoever takes packed arrays by name: NumPy's on the host, and those of a device.
 
     The values of some arrays may count as well: those that sizes depend on.
     """
@@ -106,11 +107,11 @@ class NamedCalls(Generic[Found]):
             return self._on_host and bool(array.flags.c_contiguous) and not is_unpacked(array)
         if self._on_host or not _is_tensor(array):
             return False
-        return f"cuda:{array.get_device()}" == self._memory and bool(array.is_contiguous())
+        return place_of(array) == self._memory and is_packed(array)
 
 
 def _is_tensor(array: Any) -> bool:
-    """Whether it is a plain tensor of PyTorch's in the memory of a GPU."""
+    """Whether it is a plain array in the memory of a device."""
     return type(array) is not np.ndarray and as_plain(array) is array
 
 

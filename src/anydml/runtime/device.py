@@ -32,15 +32,17 @@ if TYPE_CHECKING:
     from anydml.runtime.dispatchable import Compiled
     from anydml.runtime.table import Dispatchable
 
-DeviceName: TypeAlias = Literal["cpu", "cuda", "reference"]
+DeviceName: TypeAlias = Literal["cpu", "cuda", "webgpu", "reference"]
 """The usual names, for editors to offer: others are read as well, such as `cuda:1`."""
 
 
 class Device:
     """IDMLDevice: `Device()` is the best engine for the host's memory, at the highest feature level.
 
-    `Device("cuda")` is the first GPU, and works in its memory; `Device("cuda:1")` is the second. A device of a lower
-    level accepts what DirectML accepts at that level, and no more.
+    `Device("cuda")` is the first GPU, and works in its memory; `Device("cuda:1")` is the second. `Device("webgpu")` is
+    the first GPU that Vulkan, Metal or Direct3D 12 reaches, `Device("webgpu:intel")` the first with that in its name;
+    it takes arrays of the host too, which are copied at each call, and `to_device` has them there. A device of a
+    lower level accepts what DirectML accepts at that level, and no more.
     """
 
     def __init__(

@@ -269,9 +269,9 @@ class Compiled(abc.ABC):
             if not is_writable or not are_apart(self._layouts, addresses, self.outputs, self.shares, self.in_place):
                 return None
         places = dict(zip(self._bound_fields, addresses, strict=True))
-        # PyTorch gives one tensor's memory to the next, as devices do: addresses come back.
-        is_kept = not (is_host or (is_cuda and is_capturing()))
-        common = self._common if is_kept and is_fresh else None
+        # PyTorch gives one tensor's memory to the next: addresses come back. Else a launch would keep memory.
+        is_kept = is_cuda and not is_capturing()
+        common = self._common if is_fresh and (is_kept or self._stages) else None
         arena = self.reserve_scratch() if common is None else common.memory
         launch = self.launch(self.with_owned(places, self.persistent) if self.owned else places, arena)
         if common is not None:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from anydml.arrays import on_host
 from anydml.core.errors import Fault, ModelError, ModelFileError, printable
 from anydml.onnx.ir import nodes_within
 from anydml.onnx.lower.lowering_cache import Kept
 from anydml.onnx.lower.registry import find_lowering
 from anydml.onnx.partition.constants import Constants
-from anydml.onnx.partition.part import Bound, Part, makers, on_host, part_of
+from anydml.onnx.partition.part import Bound, Part, makers, part_of
 from anydml.onnx.partition.partitioned_graph import Parts
 from anydml.onnx.partition.repeated_body import Gathered, Repeated, Stepping
 from anydml.onnx.program import OutsideError

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from anydml.arrays import on_host
 from anydml.core.errors import Fault, ModelFileError, printable
 from anydml.core.locks import make_lock
 from anydml.onnx.element_types import ELEMENT_TYPES
 from anydml.onnx.ir import SparseTensor, Tensor, graphs_within
 from anydml.onnx.partition.host_evaluator import Evaluator, make_model
 from anydml.onnx.partition.host_process import RemoteEvaluator, is_apart
-from anydml.onnx.partition.part import Part, on_host
+from anydml.onnx.partition.part import Part
 from anydml.onnx.tensors import decode_tensor
 from anydml.runtime.call_cache import CallCache
 from anydml.runtime.profiler_hook import WATCHER

@@ -8,8 +8,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import numpy as np
-
 from anydml.core.late_imports import import_alone
 
 if TYPE_CHECKING:
@@ -99,9 +97,3 @@ def makers() -> dict[str, Maker]:
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         import_alone(module.name)
     return _MAKERS
-
-
-def on_host(value: Any) -> np.ndarray[Any, Any]:
-    """An array as NumPy's: as it is, or copied from the memory of a GPU."""
-    found: np.ndarray[Any, Any] = value if isinstance(value, np.ndarray) else value.cpu().numpy()
-    return found

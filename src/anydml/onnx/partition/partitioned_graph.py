@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from anydml.core.locks import make_lock
 from anydml.onnx.ir import ValueInfo
 from anydml.onnx.lower.lowering_cache import Kept
@@ -99,7 +97,7 @@ class Parts:
     def constant(self, name: str) -> Any:
         """An output that is a constant of the graph, as a new array."""
         found = self._constants.value(name)
-        return found.copy() if isinstance(found, np.ndarray) else found.clone()
+        return found.copy() if hasattr(found, "copy") else found.clone()
 
     def _learn(self, recut: Recut, parts: _Parts) -> None:
         """Plan anew by a part's news."""

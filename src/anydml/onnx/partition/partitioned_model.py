@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.arrays import DeviceArray, on_host, send
 from anydml.core.errors import BindingError, Fault, printable, show
 from anydml.core.locks import make_lock
 from anydml.core.memory import HOST, word_bytes
 from anydml.explain import GraphPicture
-from anydml.onnx.arguments import check_apart, check_outputs, hand_over, send, take, take_out
+from anydml.onnx.arguments import check_apart, check_outputs, hand_over, take, take_out
 from anydml.onnx.element_types import ForeignType, element_of_array
 from anydml.onnx.lower.values import Value
 from anydml.onnx.partition.control_flow import Flow
@@ -230,7 +231,9 @@ def _share(value: Any, other: Any) -> bool:
 
 def _write(array: Any, result: Any) -> None:
     if isinstance(array, np.ndarray):
-        array[...] = result if isinstance(result, np.ndarray) else result.cpu().numpy()
+        array[...] = on_host(result)
+    elif isinstance(array, DeviceArray):
+        array.copy_from(result)
     else:
         array.copy_(send(result, str(array.device)))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.arrays import DeviceArray, on_host
 from anydml.arrays.cuda import load_torch
 from anydml.core.errors import Fault, ModelError, UnsupportedError, printable
 from anydml.core.late_imports import import_alone
@@ -431,6 +432,9 @@ class Gathered:
             if axis in (0, -rank) and not is_back:
                 return whole
             return np.ascontiguousarray(np.moveaxis(whole[::-1] if is_back else whole, 0, axis))
+        if isinstance(self._blocks[0], DeviceArray):
+            self._blocks = [np.concatenate(list(map(on_host, self._blocks)))]
+            return self.stacked(axis, is_back=is_back)
         whole = load_torch().cat(self._blocks)
         return (whole.flip(0) if is_back else whole).movedim(0, axis).contiguous()
 

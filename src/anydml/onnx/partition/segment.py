@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.arrays import send
 from anydml.core.errors import DmlError, Fault, UnsupportedError, printable, show
 from anydml.core.locks import make_lock
 from anydml.core.memory import HOST
-from anydml.onnx.arguments import on_host, send, take
+from anydml.onnx.arguments import host_copy, take
 from anydml.onnx.checks import TensorInfo
 from anydml.onnx.element_types import element_of_array
 from anydml.onnx.ir import Graph, Model, Node, ValueInfo, ValueType
@@ -193,7 +194,7 @@ class Segment(Part):
 
         None where it is a matter of values to be looked at, which are more from then on.
         """
-        found = self._trace(programs, shapes, {name: on_host(arrays[name]) for name in programs.valued})
+        found = self._trace(programs, shapes, {name: host_copy(arrays[name]) for name in programs.valued})
         hosted: set[int] = set()
         cut: set[int] = set()
         pinned: set[str] = set()

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.arrays import DeviceArray
 from anydml.arrays.cuda import load_torch
+from anydml.arrays.view import is_tensor
 from anydml.core.errors import Fault, ModelError
 from anydml.onnx.partition.control_flow import Flow
 from anydml.onnx.partition.part import part_of
@@ -97,7 +99,7 @@ class Listing(Flow):
         is_new = bool(self._integer("new_axis", 0))
         self._limit.check(size_of(several), f"the result of {self._label}", self._source.name)
         try:
-            if any(isinstance(value, np.ndarray) or not hasattr(value, "dtype") for value in several):
+            if not all(map(is_tensor, several)):
                 held = [self._array(value, "input_sequence") for value in several]
                 return np.ascontiguousarray((np.stack if is_new else np.concatenate)(held, axis))
             torch = load_torch()
@@ -132,7 +134,7 @@ class Listing(Flow):
             # ONNX: keepdims holds where no split is given.
             index[axis] = slice(at, at + size) if is_given or self._integer("keepdims", 1) else at
             piece = value[tuple(index)]
-            found.append(np.array(piece, order="C") if isinstance(value, np.ndarray) else piece.contiguous())
+            found.append(np.array(piece, order="C") if isinstance(value, np.ndarray) else _packed(piece))
             at += size
         return Listed(found)
 
@@ -176,6 +178,11 @@ class Mapped(Flow):
                     several.size += getattr(value, "nbytes", 0)
                     self._limit.check(several.size, f"a sequence, of {self._label}", self._source.name)
         return tuple(several for name, several in zip(self._outputs, found, strict=True) if name)
+
+
+def _packed(piece: Any) -> Any:
+    """A part of a device's array by itself."""
+    return piece.copy() if isinstance(piece, DeviceArray) else piece.contiguous()
 
 
 def size_of(several: list[Any]) -> int:
