@@ -120,7 +120,7 @@ def test_a_missing_engine_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
     assert ["cpu", "no", "-", "it", "needs", "llvmlite;", "pip", "install", "'anydml[cpu]'"] in [
         line.split() for line in printed("engines").splitlines()
     ]
-    (_, cpu, _) = json.loads(printed("engines --json"))
+    (_, _, cpu, _) = json.loads(printed("engines --json"))
     assert not cpu["is_present"]
     assert cpu["way_out"] == "it needs llvmlite; pip install 'anydml[cpu]'"
 
