@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anydml.engines.common.routes import Route, first
+from anydml.ir.contraction import match_contraction
 from anydml.ir.verbs import Map, Reduce, Scan, Scatter, Sort
 
 if TYPE_CHECKING:
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
 def is_map(_verb: Map, _: Memory) -> bool:
     """Any expression: an invocation an element, or a word of narrow ones."""
     return True
+
+
+def is_product(verb: Reduce, _: Memory) -> bool:
+    """A sum of products of two matrices, or of windows and weights: in register tiles."""
+    found = match_contraction(verb)
+    return found is not None and bool(found.folded and found.rows and found.columns)
 
 
 def is_reduce(_verb: Reduce, _: Memory) -> bool:
@@ -40,7 +47,10 @@ def is_sort(_verb: Sort, _: Memory) -> bool:
 
 SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
     Map: (Route("map", is_map, "rows.programs:plan_map"),),
-    Reduce: (Route("reduction", is_reduce, "rows.programs:plan_reduce"),),
+    Reduce: (
+        Route("GEMM", is_product, "gemm.gemm:plan_product"),
+        Route("reduction", is_reduce, "rows.programs:plan_reduce"),
+    ),
     Scan: (Route("scan", is_scan, "move.scan:plan_scan"),),
     Scatter: (Route("scatter", is_scatter, "move.scatter:plan_scatter"),),
     Sort: (Route("rank", is_sort, "move.sort:plan_sort"),),

@@ -1,0 +1,1 @@
+"""Convolution and pooling: implicit GEMM, and the depthwise and pooling stencil."""

@@ -1,0 +1,744 @@
+"""Register tiles: a workgroup has a tile of a product's results, an invocation some of them in registers.
+
+Both factors are read in steps along the sum, whatever they are computed of, into workgroup memory, of which there are
+two buffers, so that a step has one barrier; what follows the sums is computed of them in registers. Windows are
+factors whose elements may lie outside of their source.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.core.enums import DataType
+from anydml.core.memory import packed_strides
+from anydml.engines.webgpu.codegen.walks import TYPES, Leaves, compute, places, take_apart
+from anydml.engines.webgpu.codegen.wgsl import WGSL, sum_of
+from anydml.engines.webgpu.launch import LANES
+from anydml.engines.webgpu.rows.map import write
+from anydml.ir.expressions import Expr, coordinate, load
+from anydml.ir.legalise import legalise
+from anydml.ir.loops import Loops, runs
+from anydml.ir.padded_reads import match_reached
+from anydml.ir.trees import rewrite, walk
+from anydml.ir.verbs import Map
+from anydml.ir.views import View
+from anydml.ir.windows import walked_by
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anydml.engines.webgpu.codegen.wgsl import Body
+    from anydml.engines.webgpu.launch import Kernel
+    from anydml.ir.contraction import Contraction
+    from anydml.ir.legalise import Legal
+    from anydml.ir.verbs import Reduce
+    from anydml.ir.windows import Axis
+
+F16, F32, I32, U32 = DataType.FLOAT16, DataType.FLOAT32, DataType.INT32, DataType.UINT32
+QUAD = 4
+"""Elements that are read at once."""
+WIDE = {
+    F32: F32, I32: I32, U32: U32, F16: F32, DataType.INT8: I32, DataType.INT16: I32, DataType.UINT8: U32,
+    DataType.UINT16: U32,
+}  # fmt: skip
+"""By type in memory, the type of a number that is read."""
+_PARTS = "xyzw"
+
+
+class TileShape(NamedTuple):
+    """How a product is cut: rows, columns and terms of a workgroup's tile, rows and columns of an invocation."""
+
+    rows: int
+    columns: int
+    depth: int
+    down: int
+    across: int
+    speed: float = 1.0
+    """Its part of the device's speed where tiles fill it."""
+
+    @property
+    def quads(self) -> int:
+        """Of columns, an invocation's."""
+        return self.across // QUAD
+
+
+# What is read
+
+
+class Leaf(NamedTuple):
+    """Elements of a source as a walk reads them."""
+
+    view: View
+    """All that may be read."""
+    start: int
+    strides: tuple[int, ...]
+    """By dimension of the walk."""
+    limits: tuple[Axis, ...]
+    """The lines of indices that may lie outside."""
+    outside: Expr | None
+    """The number that stands there."""
+
+    @property
+    def kind(self) -> DataType:
+        """In memory."""
+        return self.view.data_type
+
+    @property
+    def wide(self) -> DataType:
+        """As it is read."""
+        return WIDE[self.view.data_type]
+
+    @property
+    def words(self) -> View:
+        """The same memory by words."""
+        per = WORD_BYTES // self.kind.size_in_bytes
+        if per == 1:
+            return self.view
+        reach = [(size - 1) * step for size, step in zip(self.view.sizes, self.view.strides, strict=True)]
+        low, high = (self.view.offset + sum(of(one, 0) for one in reach) for of in (min, max))
+        return View(self.view.tensor, U32, (high // per - low // per + 1,), (1,), low // per)
+
+    def has_quads(self, dimension: int, size: int) -> bool:
+        """Whether four elements along a dimension can be read at once wherever it begins; or are one."""
+        if any(axis.steps.get(dimension) for axis in self.limits):
+            return False
+        others = [step for k, step in enumerate(self.strides) if k != dimension]
+        if not self.strides[dimension]:
+            return True
+        return self.strides[dimension] == 1 and not any(n % QUAD for n in (size, self.start, *others))
+
+    def text(self, body: Body, at: str) -> str:
+        """An element."""
+        if self.kind.size_in_bytes == WORD_BYTES:
+            return body.load(self.words, at, self.kind)
+        name = body.tensor(self.words)
+        place = body.line(at)
+        per = WORD_BYTES // self.kind.size_in_bytes
+        word = f"{name}[{body.base(name)} + {place} / {per}u]"
+        if self.kind is F16:
+            return f"unpack2x16float({word})[{place} & 1u]"
+        bits = 32 // per
+        word = f"bitcast<i32>({word})" if self.wide is I32 else word
+        return f"extractBits({word}, ({place} & {per - 1}u) * {bits}u, {bits}u)"
+
+    def quad(self, body: Body, at: str) -> str:
+        """Four elements, of which the first is named."""
+        width = self.kind.size_in_bytes
+        element = {4: "vec4<u32>", 2: "vec2<u32>", 1: "u32"}[width]
+        name = body.tensor(self.words, element)
+        if width == 1:
+            word = body.line(f"{name}[{body.base(name)} + ({at}) / 4u]")
+            return f"unpack4x{'I' if self.wide is I32 else 'U'}8({word})"
+        base = body.base(name)
+        if width == WORD_BYTES:
+            return f"bitcast<vec4<{WGSL.types[self.kind]}>>({name}[({base} + {at}) / 4u])"
+        words = body.line(f"{name}[({base} + ({at}) / 2u) / 2u]")
+        if self.kind is F16:
+            return f"vec4<f32>(unpack2x16float({words}.x), unpack2x16float({words}.y))"
+        kind = WGSL.types[self.wide]
+        words = f"bitcast<vec2<{kind}>>({words})"
+        cut = ", ".join(f"extractBits({words}.{part}, {by}u, 16u)" for part in "xy" for by in (0, 16))
+        return f"vec4<{kind}>({cut})"
+
+
+WORD_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A factor of a contraction: a tree of numbers of 32 bits over its leaves."""
+
+    value: Expr
+    leaves: tuple[Leaf, ...]
+    loads: dict[Expr, int]
+    """By node of the tree, the number of its leaf."""
+    coordinates: tuple[Expr, ...]
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it is read and no more."""
+        return self.value in self.loads
+
+
+def factor_of(value: Expr, primitive: Reduce) -> Factor | None:
+    """A factor, if it is computed of elements of at most 32 bits, coordinates and numbers."""
+    found: dict[Expr, Leaf] = {}
+    pending = [value]
+    while pending:
+        node = pending.pop()
+        if node in found:
+            continue
+        is_fetched = node.op in ("where", "fetch") and match_reached(node) is not None
+        if node.op == "load" or is_fetched:
+            leaf = _leaf_of(node, primitive)
+            if leaf is None:
+                return None
+            found[node] = leaf
+        elif node.op == "fetch":
+            return None
+        else:
+            pending += node.args
+    made: dict[Expr, Expr] = {}
+    for slot, (node, leaf) in enumerate(found.items()):
+        made[node] = load(slot, leaf.wide)
+    for node in walk(value, known=found):
+        args = []
+        for arg in node.args:
+            if arg not in found or found[arg].kind is found[arg].wide:
+                args.append(made[arg])
+            elif node.op == "cast" and found[arg].kind in WIDE and node.type is not F16:
+                args.append(made[arg])  # it has its own number already
+            elif found[arg].kind is F16:
+                return None
+            else:
+                args.append(made[arg].to(found[arg].kind))
+        if node.op == "cast" and args[0].type is node.type:
+            made[node] = args[0]
+        else:
+            made[node] = Expr(node.op, node.type, tuple(args), node.value)
+    tree = made[value]
+    sizes = primitive.sizes
+    if tree.type not in (F32, I32, U32) or value.type is not tree.type:
+        return None
+    leaves = tuple(found.values())
+    own = [View(f"\0leaf{k}", leaf.wide, sizes, packed_strides(sizes)) for k, leaf in enumerate(leaves)]
+    legal = legalise(Map(tuple(own), View("\0value", tree.type, sizes, packed_strides(sizes)), tree), TYPES)
+    if len(legal.writes) != 1 or legal.insertions:
+        return None
+    root = legal.writes[0].value
+    nodes = list(walk(root))
+    if any(node.op == "fetch" for node in nodes):
+        return None
+    names = {view.tensor: k for k, view in enumerate(own)}
+    loads = {node: names[legal.sources[int(node.value)].tensor] for node in nodes if node.op == "load"}
+    return Factor(root, leaves, loads, tuple(node for node in nodes if node.op == "coordinate"))
+
+
+def _leaf_of(node: Expr, primitive: Reduce) -> Leaf | None:
+    """What a load, or an element at lines of indices, reads; None for types that are not read."""
+    rank = len(primitive.sizes)
+    if node.op == "load":
+        view = primitive.sources[int(node.value)]
+        leaf = Leaf(view, view.offset, view.strides, (), None)
+    else:
+        walked = walked_by(node, primitive.sources, {})
+        if walked is None:
+            return None
+        strides = tuple(walked.stride(k) for k in range(rank))
+        leaf = Leaf(walked.view, walked.start, strides, walked.limits, walked.outside)
+    if leaf.kind not in WIDE or node.type is not leaf.kind:
+        return None
+    return None if leaf.limits and (leaf.outside is None or leaf.outside.op not in ("const", "given")) else leaf
+
+
+# The walk
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A contraction by runs of dimensions that lie as one does; of rows and of columns the last run is the fastest."""
+
+    primitive: Reduce
+    found: Contraction
+    left: Factor
+    right: Factor
+    batch: tuple[tuple[int, ...], ...]
+    rows: tuple[tuple[int, ...], ...]
+    columns: tuple[tuple[int, ...], ...]
+    terms: tuple[tuple[int, ...], ...]
+
+    def size(self, run: tuple[int, ...]) -> int:
+        """The elements of a run."""
+        return self.found.count(run)
+
+    def sizes(self, group: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        """Of some runs."""
+        return tuple(map(self.size, group))
+
+    def count(self, group: Sequence[tuple[int, ...]]) -> int:
+        """The elements of some runs."""
+        return math.prod(self.sizes(group))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Rows, columns and terms."""
+        return self.count(self.rows), self.count(self.columns), self.count(self.terms)
+
+
+def product_of(primitive: Reduce, found: Contraction) -> Product | None:
+    """A contraction with its results laid out so that neighbours in memory are of neighbouring columns.
+
+    None where the factors or the sum are not computed in 32 bits.
+    """
+    if not found.folded or found.fold.type not in (F32, I32, U32) or primitive.checks:
+        return None
+    target = primitive.target.strides
+    kept = [k for k in (*found.rows, *found.columns) if target[k]]
+    nearest = min(kept, key=lambda k: (abs(target[k]), -k), default=None)
+    if nearest is not None and nearest in found.rows:
+        found = found.transposed
+    left, right = factor_of(found.left, primitive), factor_of(found.right, primitive)
+    if left is None or right is None:
+        return None
+    rank = len(primitive.sizes)
+    counted = {int(node.value) for node in walk(primitive.value, known=(found.fold,)) if node.op == "coordinate"}
+    counted |= {int(node.value) for factor in (left, right) for node in factor.coordinates}
+    leaves = (*left.leaves, *right.leaves)
+    rows: list[tuple[int, ...]] = [(*target, *(0,) * (rank - len(target)))]
+    rows += [leaf.strides for leaf in leaves]
+    rows += [tuple(axis.steps.get(k, 0) for k in range(rank)) for leaf in leaves for axis in leaf.limits]
+    rows += [tuple(int(k == one) for k in range(rank)) for one in counted]
+    rows += [
+        primitive.sources[int(node.value)].strides
+        for node in walk(primitive.value, known=(found.fold,))
+        if node.op == "load"
+    ]
+
+    def in_runs(group: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+        # Along the target's memory, the fastest last: so are stores, and words of narrow elements.
+        ordered = sorted(group, key=lambda k: (-abs(rows[0][k]), k))
+        return tuple(runs(ordered, found.sizes, rows))
+
+    return Product(primitive, found, left, right, *map(in_runs, (found.batch, found.rows, found.columns, found.folded)))
+
+
+# The kernel
+
+
+def tile_kernel(
+    product: Product, shape: TileShape, body: Body, *, has_quads: bool = True
+) -> tuple[Kernel, frozenset[str]]:
+    """The kernel of a product in tiles of a shape, and the tensors of which it reads four elements at once.
+
+    Those must lie at multiples of 16 bytes; without quads there are none.
+    """
+    tile = _Tile(product, shape, body, has_quads=has_quads)
+    kernel = tile.kernel()
+    sides = [side for side in (tile.left, tile.right) if side.has_quads]
+    return kernel, frozenset(leaf.view.tensor for side in sides for leaf in side.factor.leaves)
+
+
+class _Side:
+    """A factor's tile: which invocation reads which of its elements, and where they lie."""
+
+    def __init__(self, tile: _Tile, name: str, factor: Factor, lines: int, has_quads: bool) -> None:
+        self.tile, self.body, self.name, self.factor, self.lines = tile, tile.body, name, factor, lines
+        product = tile.product
+        self.group = product.rows if name == "left" else product.columns
+        self.depth = tile.shape.depth
+        self.kind = WGSL.types[product.found.fold.type]
+        last, inner = (self.group[-1] if self.group else None), tile.inner
+        along = last[-1] if last else None
+
+        def fits(run: tuple[int, ...] | None) -> bool:
+            if run is None or not has_quads or product.size(run) % QUAD:
+                return False
+            leaves = factor.leaves
+            of_run = run[-1]
+            wide = any(leaf.strides[of_run] for leaf in leaves)
+            return wide and all(leaf.has_quads(of_run, product.size(run)) for leaf in leaves)
+
+        self.by_line_quads = fits(last)
+        self.by_term_quads = not self.by_line_quads and inner is not None and fits(inner)
+        self.has_quads = self.by_line_quads or self.by_term_quads
+        near_line = along is not None and any(abs(leaf.strides[along]) == 1 for leaf in factor.leaves)
+        deepest = product.terms[-1][-1]
+        near_term = any(abs(leaf.strides[deepest]) == 1 for leaf in factor.leaves)
+        self.is_by_line = self.by_line_quads or (not self.by_term_quads and (near_line or not near_term))
+        """Whether neighbouring invocations read neighbouring lines: rows of the left factor, columns of the right."""
+        wide = (QUAD if self.by_line_quads else 1, QUAD if self.by_term_quads else 1)
+        self.units = (self.lines // wide[0], self.depth // wide[1])
+        """Of the tile: along lines, along terms."""
+        total = math.prod(self.units)
+        self.slots = max(total // LANES, 1)
+        self.is_partial = total < LANES
+        """Whether some invocations read nothing."""
+
+    @property
+    def element(self) -> str:
+        """The type of what an invocation reads at once."""
+        return f"vec4<{self.kind}>" if self.has_quads else self.kind
+
+    @property
+    def line_slots(self) -> int:
+        """Lines that an invocation reads of."""
+        return 1 if self.is_by_line else self.slots
+
+    @property
+    def term_slots(self) -> int:
+        """Terms that an invocation reads at a step."""
+        return self.slots if self.is_by_line else 1
+
+    def begin(self, first: str, size: str) -> None:
+        """Lines of where an invocation's elements lie, and the variables that hold them."""
+        body, product, name = self.body, self.tile.product, self.name
+        lines, terms = self.units
+        if self.is_by_line:
+            body.say(f"let {name}_l0 = lane % {lines}u;", f"let {name}_part = lane / {lines}u;")
+            for i in range(self.slots):
+                body.say(f"let {name}_t{i} = {name}_part * {self.slots}u + {i}u;")
+        else:
+            body.say(f"let {name}_t0 = lane % {terms}u;", f"let {name}_part = lane / {terms}u;")
+            for i in range(self.slots):
+                body.say(f"let {name}_l{i} = {name}_part + {i * (LANES // terms)}u;")
+        wide = QUAD if self.by_line_quads else 1
+        for i in range(self.line_slots):
+            # Past the end the last line is read again: what comes of it is not written.
+            last = f"{size} - {wide}u"
+            body.say(f"let {name}_line{i} = min({first} + {name}_l{i} * {wide}u, {last});")
+            coords = (
+                take_apart(body, f"{name}_line{i}", Loops(product.sizes(self.group), (), ()), f"{name}_c{i}_")
+                if self.group
+                else []
+            )
+            groups = (*product.batch, *self.group)
+            names = [*self.tile.batch_names, *coords]
+            for k, leaf in enumerate(self.factor.leaves):
+                body.say(f"let {name}_at{i}_{k} = {self._sum(names, groups, leaf.strides, leaf.start, (name, k))};")
+                for m, axis in enumerate(leaf.limits):
+                    steps = tuple(axis.steps.get(d, 0) for d in range(len(leaf.strides)))
+                    text = self._sum(names, groups, steps, axis.first, (name, k, "limit", m))
+                    body.say(f"let {name}_in{i}_{k}_{m} = {text};")
+        for slot in range(self.slots):
+            body.say(f"var {name}_g{slot}: {self.element};")
+
+    def _sum(
+        self,
+        names: Sequence[str],
+        groups: Sequence[tuple[int, ...]],
+        strides: Sequence[int],
+        first: int | None,
+        key: tuple[object, ...],
+    ) -> str:
+        steps = [strides[run[-1]] for run in groups]
+        texts = [
+            self.body.number(step, (*key, run) if step not in (0, 1) else None)
+            for step, run in zip(steps, groups, strict=True)
+        ]
+        start = "" if first is None else self.body.number(first, (*key, "first") if first else None)
+        return sum_of(start, names, texts)
+
+    def fetch(self) -> None:
+        """Lines that read the elements of a step into the variables."""
+        body, name, tile, product = self.body, self.name, self.tile, self.tile.product
+        if self.is_partial:
+            body.say(f"if (lane < {math.prod(self.units)}u) {{")
+        wide = QUAD if self.by_term_quads else 1
+        with body.scope():
+            for t in range(self.term_slots):
+                local = f"{name}_t{t}" + (f" * {wide}u" if wide > 1 else "")
+                guard = ""
+                if tile.inner is None:
+                    body.say(f"let {name}_k{t} = deep + {local};")
+                    names = take_apart(
+                        body, f"{name}_k{t}", Loops(product.sizes(product.terms), (), ()), f"{name}_d{t}_"
+                    )
+                    if product.count(product.terms) % self.depth:
+                        guard = f"{name}_k{t} < {tile.terms}"
+                else:
+                    body.say(f"let {name}_k{t} = deep + {local};")
+                    names = [*tile.outer_names, f"{name}_k{t}"]
+                    if product.size(tile.inner) % self.depth:
+                        guard = f"{name}_k{t} < {tile.terms}"
+                for i in range(self.line_slots):
+                    self._read(max(t, i), i, names, guard)
+        if self.is_partial:
+            body.say("}")
+
+    def _read(self, slot: int, line: int, names: Sequence[str], guard: str) -> None:
+        """Read one element, or four, of a line at a term's coordinates."""
+        body, name, factor = self.body, self.name, self.factor
+        order = self.tile.term_order
+        zero = f"{self.element}(0)"
+        if guard:
+            body.say(f"{name}_g{slot} = {zero};", f"if ({guard}) {{")
+        else:
+            body.say("{")
+        with body.scope():
+            read: list[tuple[str, bool]] = []
+            for k, leaf in enumerate(factor.leaves):
+                along = self.group[-1][-1] if self.by_line_quads else order[-1][-1]
+                is_quad = self.has_quads and leaf.strides[along] != 0
+                shift = self._sum(names, order, leaf.strides, None, (name, k))
+                at = f"{name}_at{line}_{k}" + (f" + {shift}" if shift != "0u" else "")
+                if not leaf.limits:
+                    text = leaf.quad(body, at) if is_quad else leaf.text(body, at)
+                    read.append((body.line(text), is_quad))
+                    continue
+                tests = []
+                for m, axis in enumerate(leaf.limits):
+                    steps = tuple(axis.steps.get(d, 0) for d in range(len(leaf.strides)))
+                    moved = self._sum(names, order, steps, None, (name, k, "limit", m))
+                    place = f"{name}_in{line}_{k}_{m}" + (f" + {moved}" if moved != "0u" else "")
+                    tests.append(f"{place} < {body.number(axis.size, (name, k, 'limit', m, 'size'))}")
+                variable = f"{name}_x{slot}_{k}"
+                outside = self._outside(leaf)
+                kind = f"vec4<{WGSL.types[leaf.wide]}>" if is_quad else WGSL.types[leaf.wide]
+                body.say(f"var {variable} = {kind}({outside});", f"if ({' && '.join(tests)}) {{")
+                text = leaf.quad(body, at) if is_quad else leaf.text(body, at)
+                body.say(f"{variable} = {text};", "}")
+                read.append((variable, is_quad))
+            if factor.is_read:
+                text, is_quad = read[factor.loads[factor.value]]
+                body.say(f"{name}_g{slot} = {text if is_quad or not self.has_quads else f'{self.element}({text})'};")
+            else:
+                parts = [self._computed(read, names, line, part) for part in range(QUAD if self.has_quads else 1)]
+                body.say(
+                    f"{name}_g{slot} = {self.element}({', '.join(parts)});"
+                    if self.has_quads
+                    else f"{name}_g{slot} = {parts[0]};"
+                )
+        body.say("}")
+
+    def _outside(self, leaf: Leaf) -> str:
+        outside = leaf.outside
+        assert outside is not None  # noqa: S101 - for type checkers: a leaf with limits has it
+        node = Expr(outside.op, leaf.wide, (), outside.value)
+        if node.op == "const":
+            return WGSL.constant(node)
+        with self.body.scope():
+            self.body.given(node)
+            return self.body.names[node]
+
+    def _computed(self, read: Sequence[tuple[str, bool]], names: Sequence[str], line: int, part: int) -> str:
+        body, factor, product = self.body, self.factor, self.tile.product
+        with body.scope():
+            for node, k in factor.loads.items():
+                text, is_quad = read[k]
+                body.names[node] = f"{text}.{_PARTS[part]}" if is_quad else text
+            lines = [f"{self.name}_c{line}_{k}" for k in range(len(self.group))]
+            runs_of = (*product.batch, *self.group, *self.tile.term_order)
+            own = dict(zip(runs_of, (*self.tile.batch_names, *lines, *names), strict=True))
+            of_dimension = {run[0]: text for run, text in own.items() if len(run) == 1}
+            moving = (self.group[-1] if self.by_line_quads else self.tile.term_order[-1])[0] if self.has_quads else None
+            texts = {}
+            for node in factor.coordinates:
+                dimension = int(node.value)
+                text = of_dimension.get(dimension, "0u")
+                texts[node] = f"{text} + {part}u" if dimension == moving and part else text
+            compute(body, [factor.value], texts, ())
+            return body.names[factor.value]
+
+    def store(self) -> None:
+        """Lines that put what was read into a buffer of workgroup memory, by term and line."""
+        body, name, quads = self.body, self.name, self.lines // QUAD
+        if self.is_partial:
+            body.say(f"if (lane < {math.prod(self.units)}u) {{")
+        for slot in range(self.slots):
+            line, term = (f"{name}_l0", f"{name}_t{slot}") if self.is_by_line else (f"{name}_l{slot}", f"{name}_t0")
+            value = f"{name}_g{slot}"
+            start = f"into * {self.depth * quads}u"
+            if self.by_line_quads:
+                body.say(f"{name}[{start} + {term} * {quads}u + {line}] = {value};")
+            elif self.by_term_quads:
+                for k, part in enumerate(_PARTS):
+                    place = f"{start} + ({term} * 4u + {k}u) * {quads}u + {line} / 4u"
+                    body.say(f"{name}[{place}][{line} % 4u] = {value}.{part};")
+            else:
+                body.say(f"{name}[{start} + {term} * {quads}u + {line} / 4u][{line} % 4u] = {value};")
+        if self.is_partial:
+            body.say("}")
+
+
+class _Tile:
+    def __init__(self, product: Product, shape: TileShape, body: Body, *, has_quads: bool) -> None:
+        self.product, self.shape, self.body = product, shape, body
+        self.inner = _inner_run(product, shape.depth)
+        """The run of terms that steps go along; None where they go along all."""
+        outer = [run for run in product.terms if run != self.inner]
+        self.outer: list[tuple[int, ...]] = outer if self.inner is not None else []
+        self.term_order = [*outer, self.inner] if self.inner is not None else list(product.terms)
+        self.outer_names = [f"o{k}" for k in range(len(self.outer))]
+        self.batch_names: list[str] = []
+        self.terms = body.number(
+            product.size(self.inner) if self.inner is not None else product.count(product.terms), "terms"
+        )
+        self.left = _Side(self, "left", product.left, shape.rows, has_quads)
+        self.right = _Side(self, "right", product.right, shape.columns, has_quads)
+
+    def kernel(self) -> Kernel:
+        product, shape, body = self.product, self.shape, self.body
+        body.take(product.left.value, product.right.value)
+        rows, columns, _ = product.shape
+        tiles = (-(-rows // shape.rows), -(-columns // shape.columns))
+        units = math.prod(tiles) * product.count(product.batch)
+        kind = WGSL.types[product.found.fold.type]
+        for side in (self.left, self.right):
+            body.share(side.name, f"vec4<{kind}>", 2 * shape.depth * side.lines // QUAD)
+        body.say(f"if (unit >= {body.number(units, 'units')}) {{ return; }}")
+        across = body.number(tiles[1], "tiles")
+        if product.batch:
+            each = body.number(math.prod(tiles), "tiles of one")
+            body.say(f"let matrix = unit / {each};", f"let tile = unit - matrix * {each};")
+            self.batch_names = take_apart(body, "matrix", Loops(product.sizes(product.batch), (), ()), "m")
+        else:
+            body.say("let tile = unit;")
+        body.say(
+            f"let tile_row = tile / {across};",
+            f"let row0 = tile_row * {shape.rows}u;",
+            f"let column0 = (tile - tile_row * {across}) * {shape.columns}u;",
+            f"let ty = lane / {shape.columns // shape.across}u;",
+            f"let tx = lane % {shape.columns // shape.across}u;",
+        )
+        row_count, column_count = body.number(rows, "rows"), body.number(columns, "columns")
+        self.left.begin("row0", row_count)
+        self.right.begin("column0", column_count)
+        for i in range(shape.down):
+            for j in range(shape.quads):
+                body.say(f"var c{i}_{j} = vec4<{kind}>(0);")
+        self._loop()
+        self._finish(row_count, column_count)
+        return body.kernel(units)
+
+    def _loop(self) -> None:
+        """The steps along the sum: the next one's elements are read while this one's are multiplied."""
+        product, shape, body = self.product, self.shape, self.body
+        inner = product.size(self.inner) if self.inner is not None else product.count(product.terms)
+        steps = -(-inner // shape.depth) * product.count(self.outer)
+        count = body.number(steps, "steps")
+        body.say("var deep = 0u;", *(f"var {name} = 0u;" for name in self.outer_names))
+        body.say(f"for (var step = 0u; step <= {count}; step++) {{", f"if (step < {count}) {{")
+        self.left.fetch()
+        self.right.fetch()
+        body.say("}", "if (step > 0u) {", "let now = (step - 1u) & 1u;")
+        self._multiply()
+        body.say("}", f"if (step < {count}) {{", "let into = step & 1u;")
+        self.left.store()
+        self.right.store()
+        body.say("}", "workgroupBarrier();", f"deep += {shape.depth}u;")
+        if self.outer:
+            body.say(f"if (deep >= {self.terms}) {{", "deep = 0u;")
+            for k in reversed(range(len(self.outer))):
+                size = body.number(product.size(self.outer[k]), ("outer", k))
+                body.say(f"o{k} += 1u;")
+                if k:
+                    body.say(f"if (o{k} >= {size}) {{", f"o{k} = 0u;")
+            body.say("}" * len(self.outer))
+        body.say("}")
+
+    def _multiply(self) -> None:
+        shape, body = self.shape, self.body
+        rows, columns = shape.rows // QUAD, shape.columns // QUAD
+        bands = max(shape.down // QUAD, 1)
+        of = self.product.found.fold.type
+        body.say(f"let left0 = now * {shape.depth * rows}u;", f"let right0 = now * {shape.depth * columns}u;")
+        kind = WGSL.types[of]
+        for k in range(shape.depth):
+            for i in range(bands):
+                if shape.down < QUAD:
+                    body.say(f"let l{k}_{i} = left[left0 + {k * rows}u + ty / 4u][ty % 4u];")
+                else:
+                    body.say(f"let l{k}_{i} = left[left0 + {k * rows + i * rows // bands}u + ty];")
+            for j in range(shape.quads):
+                body.say(f"let r{k}_{j} = right[right0 + {k * columns + j * columns // shape.quads}u + tx];")
+            for i in range(shape.down):
+                number = f"l{k}_{i // QUAD}" + (f".{_PARTS[i % QUAD]}" if shape.down >= QUAD else "")
+                for j in range(shape.quads):
+                    c, a, b = f"c{i}_{j}", f"vec4<{kind}>({number})", f"r{k}_{j}"
+                    body.say(f"{c} = fma({a}, {b}, {c});" if of is F32 else f"{c} = {c} + {a} * {b};")
+
+    def _finish(self, row_count: str, column_count: str) -> None:
+        """What follows the sums: a loop over an invocation's rows and quads of columns, whose text is there once."""
+        product, shape, body = self.product, self.shape, self.body
+        kind = WGSL.types[product.found.fold.type]
+        body.say(f"for (var q = 0u; q < {shape.down * shape.quads}u; q++) {{", f"var total = vec4<{kind}>(0);")
+        body.say("switch q {")
+        for i in range(shape.down):
+            for j in range(shape.quads):
+                number = i * shape.quads + j
+                label = f"case {number}u" if number < shape.down * shape.quads - 1 else "default"
+                body.say(f"{label}: {{ total = c{i}_{j}; }}")
+        body.say("}", f"let qi = q / {shape.quads}u;", f"let qj = q % {shape.quads}u;")
+        if shape.down < QUAD:
+            body.say("let row = row0 + ty;")
+        else:
+            band = shape.rows // (shape.down // QUAD)
+            body.say(f"let row = row0 + (qi / 4u) * {band}u + ty * 4u + qi % 4u;")
+        body.say(f"let quad = column0 + qj * {shape.columns // shape.quads}u + tx * 4u;")
+        body.say(f"if (row < {row_count}) {{")
+        legal, order = self._legal()
+        parts = max(1 + legal.sources[int(node.value)].offset for node in self._sums(legal))
+        body.say(f"for (var e = 0u; e < 4u; e += {parts}u) {{", "let column = quad + e;")
+        body.say(f"if (column < {column_count}) {{")
+        with body.scope():
+            down = take_apart(body, "row", Loops(product.sizes(product.rows), (), ()), "fr") if product.rows else []
+            last = (
+                take_apart(body, "column", Loops(product.sizes(product.columns), (), ()), "fc")
+                if product.columns
+                else []
+            )
+            if parts > 1:
+                last = [*last[:-1], f"({last[-1]} / {parts}u)"]
+            named = dict(
+                zip((*product.batch, *product.rows, *product.columns), (*self.batch_names, *down, *last), strict=True)
+            )
+            names = [named[run] for run in order]
+            leaves = Leaves.of(legal)
+            body.take(*leaves.values)
+            loops = leaves.loops(legal.sizes, [view.strides for view in leaves.targets])
+            found = places(body, loops, names, "f")
+            for node in self._sums(legal):
+                part = legal.sources[int(node.value)].offset
+                body.put(node, f"total[e + {part}u]" if part else "total[e]")
+            texts = dict(zip((*leaves.loads, *leaves.coordinates), found, strict=False))
+            compute(body, leaves.values, texts, legal.sources)
+            write(body, legal, found[len(leaves.loads) + len(leaves.coordinates) :])
+        body.say("}", "}", "}", "}")
+
+    def _sums(self, legal: Legal) -> list[Expr]:
+        nodes = walk(*Leaves.of(legal).values)
+        return [n for n in nodes if n.op == "load" and legal.sources[int(n.value)].tensor == _SUM]
+
+    def _legal(self) -> tuple[Legal, list[tuple[int, ...]]]:
+        """What follows as a map over runs, the sum being read; and the runs in its order."""
+        product = self.product
+        primitive, fold = product.primitive, product.found.fold
+        assert fold.type is not None  # noqa: S101 - for type checkers: truths are not folded
+        order = [*product.batch, *product.rows, *product.columns]
+        sizes = tuple(map(product.size, order))
+        place = {run[0]: k for k, run in enumerate(order) if len(run) == 1}
+        sum_of_products = load(len(primitive.sources), fold.type)
+
+        def change(node: Expr) -> Expr:
+            if node is fold:
+                return sum_of_products
+            if node.op == "coordinate":
+                return coordinate(place[int(node.value)]) if int(node.value) in place else _ZERO
+            return node
+
+        value = rewrite(primitive.value, lambda node: sum_of_products if node is fold else node)
+        value = rewrite(value, change)
+        fetched = {int(node.value) for node in walk(value) if node.op == "fetch"}
+
+        def cut(view: View) -> View:
+            return View(view.tensor, view.data_type, sizes, tuple(view.strides[run[-1]] for run in order), view.offset)
+
+        sources = [view if k in fetched else cut(view) for k, view in enumerate(primitive.sources)]
+        own = View(_SUM, fold.type, sizes, packed_strides(sizes))
+        return legalise(Map((*sources, own), cut(primitive.target), value), TYPES), order
+
+
+_SUM = "\0sum"
+_ZERO = Expr("const", DataType.INT64, (), 0)
+
+
+def _inner_run(product: Product, depth: int) -> tuple[int, ...] | None:
+    """The run of terms along which steps leave the least of a tile empty; None where all have too little room."""
+    if len(product.terms) == 1:
+        return product.terms[0]
+    leaves = (*product.left.leaves, *product.right.leaves)
+    limited = {k for leaf in leaves for axis in leaf.limits for k in axis.steps}
+
+    def waste(run: tuple[int, ...]) -> float:
+        size = product.size(run)
+        return -(-size // depth) * depth / size
+
+    best = min(product.terms, key=lambda run: (waste(run), not limited.isdisjoint(run), -product.size(run)))
+    whole = product.count(product.terms)
+    return best if waste(best) <= MOST_WASTE * -(-whole // depth) * depth / whole else None
+
+
+MOST_WASTE = 1.6
+"""Of a step's terms, what may be empty before their coordinates are rather computed one by one."""
