@@ -11,7 +11,7 @@ import anydml as dml
 from anydml.explain import build, explain, explain_desc, explain_graph, graph_words
 from anydml.explain.graph_svg import arrange
 from anydml.ir import expressions as e
-from anydml.ir.fetches import turned
+from anydml.ir.fetches import reversal
 from anydml.ir.patterns import filled, scaled
 from anydml.ir.verbs import Map, Scan
 from cases import CASES
@@ -196,7 +196,7 @@ def test_recipes_alone_say_what_their_verbs_are() -> None:
         {"input0": "input", "input1": "input", "a": "scratch", "b": "scratch", "output0": "output"},
         filled(view("a", (4,)), 1.0, 0.0),
         scaled(view("input0", (4,)), view("b", (4,)), 2.0, 0.0),
-        turned(view("b", (4,)), view("input1", (1,)), view("output0", (4,)), 0),
+        reversal(view("b", (4,)), view("input1", (1,)), view("output0", (4,)), 0),
     )
     line, one = T("float32", (4,)), T("float32", (1,))
     picture = explain_graph(made, made, inputs={"x": line, "n": one}, outputs={"y": line}, arena_bytes=0)

@@ -18,7 +18,7 @@ from anydml.graph.passes.layout import scan_direction
 from anydml.graph.passes.narrowing import narrowing
 from anydml.graph.passes.redundancy import cse, dce
 from anydml.graph.recipe import Store
-from anydml.ir.fetches import match_turned, turned
+from anydml.ir.fetches import match_reversed, reversal
 from anydml.ir.patterns import copy_of, filled, is_copy, scaled
 from anydml.ir.verbs import Map, Scan
 from cases import ENGINES
@@ -228,8 +228,8 @@ def test_a_transposed_copy_is_the_strides_of_its_reader() -> None:
         (scaled(columns, view("y", (4, 6)), 2.0), scaled(view("x", (4, 6)), view("y", (4, 6)), 2.0)),
         (scaled(view("s", (6, 4)), view("y", (6, 4))), scaled(view("x", (6, 4), (1, 6)), view("y", (6, 4)))),
         (
-            turned(view("s", (6, 4)), view("l", (6, 1), (1, 0)), view("y", (6, 4)), 1),
-            turned(view("x", (6, 4), (1, 6)), view("l", (6, 1), (1, 0)), view("y", (6, 4)), 1),
+            reversal(view("s", (6, 4)), view("l", (6, 1), (1, 0)), view("y", (6, 4)), 1),
+            reversal(view("x", (6, 4), (1, 6)), view("l", (6, 1), (1, 0)), view("y", (6, 4)), 1),
         ),
     ):
         stores: dict[str, StoreKind] = XSY | {"l": "input"}
@@ -242,9 +242,9 @@ def test_a_slice_of_lengths_is_read_at_once() -> None:
     given = recipe(
         stores,
         copy_of(view("l", (4, 1), (2, 0), 1), view("s", (4, 1), (1, 0))),
-        turned(view("x", (4, 6)), view("s", (4, 1), (1, 0)), view("y", (4, 6)), 1),
+        reversal(view("x", (4, 6)), view("s", (4, 1), (1, 0)), view("y", (4, 6)), 1),
     )
-    wanted = turned(view("x", (4, 6)), view("l", (4, 1), (2, 0), 1), view("y", (4, 6)), 1)
+    wanted = reversal(view("x", (4, 6)), view("l", (4, 1), (2, 0), 1), view("y", (4, 6)), 1)
     assert copy_propagation(given) == made(stores, (wanted, "ab"))
 
 
@@ -277,17 +277,17 @@ def test_of_a_reversal_what_is_read_is_computed(axis: int) -> None:
     stores: dict[str, StoreKind] = XSY | {"l": "input"}
     sizes = (1, 6) if axis == 0 else (5, 1)
     lengths = replace(view("l", sizes), data_type=DataType.UINT32)
-    given = recipe(stores, turned(view("x", (5, 6)), lengths, view("s", (5, 6)), axis), READ)
+    given = recipe(stores, reversal(view("x", (5, 6)), lengths, view("s", (5, 6)), axis), READ)
     (step,) = optimise(given).steps
     assert step.target == READ.target
     assert step.sources[0].sizes == ((5, 3) if axis == 0 else (2, 6))
     assert isinstance(step.primitive, Map)
-    assert match_turned(step.primitive) is None
+    assert match_reversed(step.primitive) is None
     across = copy_of(view("s", (5, 2), (6, 2), 1) if axis == 0 else view("s", (2, 6), (12, 1), 6), view("y", (5, 2)))
     across = replace(across, target=view("y", across.source.sizes))
     (whole,) = optimise(recipe(stores, given.steps[0].primitive, across)).steps
     assert isinstance(whole.primitive, Map)
-    assert match_turned(whole.primitive) is not None
+    assert match_reversed(whole.primitive) is not None
     contents = {"x": np.arange(100, dtype="f4"), "l": np.arange(100, dtype="u4") % 7}
     for engine in ("reference", "cpu"):
         assert run(optimise(given), engine, contents) == run(given, engine, contents)
@@ -305,8 +305,8 @@ def test_of_a_reversal_what_is_read_is_computed(axis: int) -> None:
             scaled(view("x", (6,)), replace(view("z", (6,)), data_type=DataType.INT32)),
         ),
         (
-            turned(view("x", (3, 3)), view("x", (3, 1)), view("y", (3, 3)), 1),
-            turned(view("x", (3, 3)), view("x", (1, 3)), view("z", (3, 3)), 0),
+            reversal(view("x", (3, 3)), view("x", (3, 1)), view("y", (3, 3)), 1),
+            reversal(view("x", (3, 3)), view("x", (1, 3)), view("z", (3, 3)), 0),
         ),
     ],
 )
@@ -322,7 +322,7 @@ def test_what_differs_is_computed_apart(one: Primitive, other: Primitive) -> Non
         filled(view("y", (6,)), -0.0, 0.0),
         filled(view("y", (6,)), float("nan"), 0.0),
         scaled(view("x", (6,)), view("y", (6,)), 2.0, -0.0),
-        turned(view("x", (6,)), view("x", (1,)), view("y", (6,)), 0),
+        reversal(view("x", (6,)), view("x", (1,)), view("y", (6,)), 0),
     ],
 )
 def test_what_is_the_same_is_computed_once(one: Primitive) -> None:

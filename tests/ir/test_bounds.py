@@ -23,7 +23,7 @@ from anydml.engines.reference.evaluate import evaluate
 from anydml.graph import arena
 from anydml.ir.bounds import BoundsError, Span, check_fetches, check_views, reach
 from anydml.ir.expressions import coordinate, fetch, given, load, maximum, minimum, where
-from anydml.ir.fetches import nearest, turned
+from anydml.ir.fetches import nearest, reversal
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
@@ -71,7 +71,7 @@ def fetching(index: Any, size: int, count: int = 5) -> Map:
 def _turned(size: int) -> Any:
     """The index of a dimension that is turned round up to a length."""
     line, length = View("x", F32, (size,), (1,)), View("i", dml.DataType.UINT32, (1,), (0,))
-    return turned(line, length, line.named("y"), 0).value.args[0]
+    return reversal(line, length, line.named("y"), 0).value.args[0]
 
 
 PLACE, LOADED = coordinate(0), load(1, INT64)

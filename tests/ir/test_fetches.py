@@ -17,7 +17,7 @@ from anydml.engines import find_engine
 from anydml.engines.cpu.families import figures
 from anydml.explain.formula import Formula, name_index
 from anydml.ir.expressions import Expr, const, coordinate, fetch, fetch_or, fold, given, load
-from anydml.ir.fetches import Gathered, Turned, gathered, match_gathered, match_turned, nearest, nearest_to, settled
+from anydml.ir.fetches import Gathered, Reversed, gathered, match_gathered, match_reversed, nearest, nearest_to, settled
 from anydml.ir.trees import fetched
 from anydml.ir.verbs import Map, Reduce
 from places import get, put
@@ -63,7 +63,7 @@ def test_what_is_made_is_found_again(of: DataType, clamp: bool) -> None:
     source, indices, target = view("x", (2, 5, 6, 7)), index_view("i", (2, 3, 2), of), view("y", (2, 3, 7))
     made = gathered(source, indices, target, 1, clamp=clamp)
     assert match_gathered(made) == Gathered(source, indices, target, 1, clamp)
-    assert match_turned(made) is None
+    assert match_reversed(made) is None
     for size in (1, 5, 2**31):
         index = load(0, of)
         assert nearest_to(nearest(index, size)) in (index, index.to(INT64))
@@ -147,7 +147,7 @@ def test_what_a_gather_alone_does_better_stays_apart(monkeypatch: pytest.MonkeyP
     twice = check_fused("cpu", lambda x, i: sum_of_two(dml.gather(x, i, 0)), TABLE, IDS, steps=2)
     assert match_gathered(twice.recipe.steps[0].primitive)
     across = check_fused("cpu", lambda x, n: dml.reverse_subsequences(x, n, 0), ROWS, lengths[:1].repeat(300, 1))
-    assert isinstance(match_turned(across.recipe.steps[0].primitive), Turned)
+    assert isinstance(match_reversed(across.recipe.steps[0].primitive), Reversed)
 
 
 def sum_of_two(x: Any) -> Any:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from anydml.core.enums import NUMPY_TYPES, DataType
 from anydml.graph.recipe import Recipe, Step, Store
 from anydml.ir.expressions import coordinate, given, load, maximum, where
-from anydml.ir.fetches import gathered, turned
+from anydml.ir.fetches import gathered, reversal
 from anydml.ir.patterns import copy_of, filled, scaled
 from anydml.ir.verbs import Map, Scan
 from anydml.ir.views import View
@@ -203,7 +203,7 @@ class Random:
         axis = pick(self.draw, range(len(source.sizes)))
         sizes = tuple(1 if k == axis else size for k, size in enumerate(source.sizes))
         lengths = self.indices(DataType.UINT32, sizes, source.sizes[axis] + 2)
-        return self.does(turned(source, lengths, self.target(source.data_type, source.sizes), axis))
+        return self.does(reversal(source, lengths, self.target(source.data_type, source.sizes), axis))
 
     def join(self, source: View) -> View:
         """Several windows of a tensor, or what fits otherwise, side by side in one store."""

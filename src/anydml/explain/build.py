@@ -21,7 +21,7 @@ from anydml.explain.maps import FillTale, MapTale, MoveTale, match_moved
 from anydml.explain.picture import Element, Picture
 from anydml.explain.tale import GenericTale, Tale, lower_packed
 from anydml.explain.values import read_array, write_single
-from anydml.ir.fetches import match_gathered, match_turned
+from anydml.ir.fetches import match_gathered, match_reversed
 from anydml.ir.patterns import is_copy, match_filled
 from anydml.ir.verbs import Computation, Map, Primitive, Reduce, Scan
 from anydml.operators import OperatorDesc, ScaleBias
@@ -153,7 +153,7 @@ _TALES: dict[type[Primitive], type[Tale]] = {
 }
 _PATTERNS: tuple[tuple[Callable[[Map], Any], type[Tale]], ...] = (
     (match_gathered, GatherTale),
-    (match_turned, ReversalTale),
+    (match_reversed, ReversalTale),
     (match_moved, MoveTale),
 )
 """Maps that are told in words of their own."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from anydml.arrays.tensor import TensorDesc
     from anydml.explain.picture import Coordinate
     from anydml.explain.values import Values
-    from anydml.ir.fetches import Gathered, Turned
+    from anydml.ir.fetches import Gathered, Reversed
     from anydml.ir.verbs import IndexFault
     from anydml.operators import OperatorDesc
 
@@ -216,7 +216,7 @@ class ReversalTale(Tale):
     def __init__(
         self,
         desc: OperatorDesc,  # noqa: ARG002 - every tale is told of a description
-        primitive: Turned,
+        primitive: Reversed,
         values: Mapping[str, Values],
     ) -> None:
         self._primitive = primitive
@@ -229,7 +229,7 @@ class ReversalTale(Tale):
         self.legend = (("marked", "turned round, with the number of its line"),)
 
     @classmethod
-    def made_up(cls, desc: OperatorDesc, primitive: Turned, field: str, tensor: TensorDesc, before: int) -> Values:
+    def made_up(cls, desc: OperatorDesc, primitive: Reversed, field: str, tensor: TensorDesc, before: int) -> Values:
         """Lengths that differ, and numbers for the rest."""
         if field == primitive.lengths.tensor:
             return CountedLengths(tensor, primitive.source.sizes[primitive.axis])

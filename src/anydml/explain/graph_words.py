@@ -11,7 +11,7 @@ from anydml.explain.values import write_number, write_single
 from anydml.explain.view_words import word_sizes, word_verb, word_view
 from anydml.ir.attention import Attend
 from anydml.ir.contraction import match_contraction
-from anydml.ir.fetches import Gathered, Turned, match_gathered, match_turned
+from anydml.ir.fetches import Gathered, Reversed, match_gathered, match_reversed
 from anydml.ir.patterns import Filled, is_copy, match_filled, match_scaled
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Joined, Map, Primitive, Reduce, Repeat, Scan, Scatter, Sort
@@ -82,7 +82,7 @@ def _tell_map(primitive: Map, words: _Words) -> tuple[list[str], View]:
         return _tell_fill(fill), target
     if gather := match_gathered(primitive):
         return _tell_gather(gather, words)
-    if reverse := match_turned(primitive):
+    if reverse := match_reversed(primitive):
         return _tell_reverse(reverse, words)
     if along := _placed_along(primitive):
         where = f"by places along axis {' and '.join(map(str, along))}"
@@ -144,7 +144,7 @@ def _map_kind(primitive: Map) -> str:
         return "fill"
     if match_gathered(primitive):
         return "gather"
-    if match_turned(primitive):
+    if match_reversed(primitive):
         return "reverse"
     if _placed_along(primitive):
         return "copy"
@@ -237,7 +237,7 @@ def _tell_fill(fill: Filled) -> list[str]:
     return [f"fill {word_sizes(fill.target.sizes)} with {start}", *([f"{delta} more each time"] if fill.delta else [])]
 
 
-def _tell_reverse(primitive: Turned, words: _Words) -> tuple[list[str], View]:
+def _tell_reverse(primitive: Reversed, words: _Words) -> tuple[list[str], View]:
     line = f"reverse {words.of(primitive.source)} along axis {primitive.axis}"
     return [line, f"as far as {words.of(primitive.lengths)} says"], primitive.target
 

@@ -52,7 +52,7 @@ class Gathered(NamedTuple):
         return Check(self.indices, self.indexed_sizes, self.batch_rank)
 
 
-class Turned(NamedTuple):
+class Reversed(NamedTuple):
     """target[…, i, …] = source[…, n - 1 - i, …] for i below n, and source[…, i, …] from there on: bits are moved.
 
     n is lengths[…, 0, …], at most the size of the axis: `lengths` has the source's sizes, but 1 along the axis, and
@@ -134,16 +134,16 @@ def match_gathered(primitive: Map) -> Gathered | None:
     return Gathered(_spread(source, value, sizes), indices, target, batch, not primitive.checks)
 
 
-def turned(source: View, lengths: View, target: View, axis: int) -> Map:
-    """The map of a `Turned`."""
+def reversal(source: View, lengths: View, target: View, axis: int) -> Map:
+    """The map of a `Reversed`."""
     counts = replace(lengths, sizes=source.sizes, strides=_without(lengths.strides, axis))
     at = [coordinate(k) for k in range(len(source.sizes))]
     at[axis] = _turn(at[axis], load(1, lengths.data_type), source.sizes[axis])
     return Map((source, counts), target, fetch(0, source.data_type, at))
 
 
-def match_turned(primitive: Map) -> Turned | None:
-    """The `Turned` of a map that `turned` made, narrowed or not, but not along the axis; None for other maps."""
+def match_reversed(primitive: Map) -> Reversed | None:
+    """The `Reversed` of a map that `reversal` made, narrowed or not, but not along the axis; None for other maps."""
     value, target = primitive.value, primitive.target
     if value.op != "fetch" or primitive.checks or primitive.also:
         return None
@@ -160,7 +160,7 @@ def match_turned(primitive: Map) -> Turned | None:
         return None
     counts = replace(lengths, sizes=(*lengths.sizes[:axis], 1, *lengths.sizes[axis + 1 :]))
     sizes = [None if k == axis else size for k, size in enumerate(target.sizes)]
-    return Turned(_spread(source, value, sizes), counts, target, axis)
+    return Reversed(_spread(source, value, sizes), counts, target, axis)
 
 
 def settled(primitive: Verb) -> Verb:

@@ -11,7 +11,7 @@ from anydml.core.enums import DataType, DepthSpaceOrder
 from anydml.core.errors import Fault
 from anydml.core.operator_type import OperatorType
 from anydml.ir.expressions import coordinate, fetch, given
-from anydml.ir.fetches import turned
+from anydml.ir.fetches import reversal
 from anydml.ir.patterns import copy_of
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
@@ -373,7 +373,7 @@ class ReverseSubsequences(OperatorDesc):
 
     def lower(self) -> tuple[Map]:
         """A map that fetches from the other end of each line's beginning."""
-        reverse = turned(
+        reverse = reversal(
             source=View.of("InputTensor", self.input_tensor),
             lengths=View.of("SequenceLengthsTensor", self.sequence_lengths_tensor),
             target=View.of("OutputTensor", self.output_tensor),

@@ -14,7 +14,7 @@ from anydml.core.enums import NUMPY_TYPES
 from anydml.engines.cpu import CpuEngine, schedules
 from anydml.engines.cpu.families import figures
 from anydml.engines.reference import ReferenceEngine, ReferenceProgram
-from anydml.ir.fetches import turned
+from anydml.ir.fetches import reversal
 from anydml.ir.patterns import filled, scaled
 from anydml.ir.views import View
 from guarded import guarded
@@ -264,7 +264,7 @@ def test_reversals(dtype: str, how: str, threads: int, stores: str) -> None:
         for axis, x in itertools.product(range(len(shape)), (base, np.asfortranarray(base), base[..., ::-1])):
             for kind, layout in (("uint32", "packed"), ("uint64", "columns"), ("uint32", "backward")):
                 y, lengths = empty(shape, dtype, layout=layout), lengths_of(shape, axis, kind, how)
-                same(turned(view("x", x), view("n", lengths), view("y", y), axis), x=x, n=lengths, y=y)
+                same(reversal(view("x", x), view("n", lengths), view("y", y), axis), x=x, n=lengths, y=y)
 
 
 @pytest.mark.parametrize("shape", [(2, LARGE // 2), (LARGE // 2, 2), (1000, LARGE // 1000)])
@@ -272,7 +272,7 @@ def test_large_reversals(shape: tuple[int, ...], threads: int, stores: str) -> N
     x = values(shape, "uint16")
     for axis, how in itertools.product((0, 1), ("each", "runs", "shared")):
         y, lengths = empty(shape, "uint16"), lengths_of(shape, axis, "uint64", how)
-        same(turned(view("x", x), view("n", lengths), view("y", y), axis), x=x, n=lengths, y=y)
+        same(reversal(view("x", x), view("n", lengths), view("y", y), axis), x=x, n=lengths, y=y)
 
 
 # Memory
@@ -285,7 +285,7 @@ def test_targets_that_are_not_aligned_to_their_elements(dtype: str, stores: str)
     makers: tuple[Callable[[Any], Any], ...] = (
         lambda y: scaled(view("x", x), view("y", y)),
         lambda y: filled(view("y", y), 3, 2),
-        lambda y: turned(view("b", bits), view("n", np.full((70, 1), 150, "u4")), view("y", y), 1),
+        lambda y: reversal(view("b", bits), view("n", np.full((70, 1), 150, "u4")), view("y", y), 1),
     )
     for primitive_of in makers:
         y = np.zeros(bits.nbytes + 1, "uint8")[1:].view(dtype).reshape(bits.shape)
@@ -306,7 +306,7 @@ def test_no_line_leaves_its_views(at_end: bool, stores: str) -> None:
             z, lengths = guarded(np.zeros_like(x), at_end), guarded(np.full(shape, count, "u4"), at_end)
             run(
                 CpuEngine(),
-                turned(view("x", x), view("n", lengths), view("z", z), axis),
+                reversal(view("x", x), view("n", lengths), view("z", z), axis),
                 {"x": x, "n": lengths, "z": z},
             )
             if axis == 1:
@@ -323,7 +323,7 @@ def test_only_numbers_of_float16_need_a_cpu_that_converts_them(monkeypatch: pyte
         (scaled(view("x", single), view("y", single), 2.0), False),
         (filled(view("y", half), 0.5, 0.5), True),
         (filled(view("y", half), 0.5, 0.0), False),
-        (turned(view("x", half), view("n", lengths), view("y", half), 1), False),
+        (reversal(view("x", half), view("n", lengths), view("y", half), 1), False),
     ]
     for primitive, falls_back in cases:
         assert isinstance(CpuEngine().compile(primitive), ReferenceProgram) == falls_back, primitive

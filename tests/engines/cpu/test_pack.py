@@ -107,7 +107,7 @@ def make_plain(tile: MicroTile) -> str:
             for byte in range(4):
                 parts = [
                     f.cast("sext" if is_signed else "zext", f.cast("trunc", value >> 8 * byte, "i8"), "i32")
-                    for value, is_signed in ((one, tile.is_turned), (other, not tile.is_turned))
+                    for value, is_signed in ((one, tile.is_swapped), (other, not tile.is_swapped))
                 ]
                 total += parts[0] * parts[1]
             f.store(total, to)
@@ -174,5 +174,5 @@ def test_registers_are_set_up_and_given_up() -> None:
     ]  # fmt: skip
     assert order.count("tdpbusd") == 4
     assert "tdpbsud" in assembly(
-        make_matrices(tile._replace(is_turned=True)), "x86_64-unknown-linux-gnu", "sapphirerapids"
+        make_matrices(tile._replace(is_swapped=True)), "x86_64-unknown-linux-gnu", "sapphirerapids"
     )

@@ -14,7 +14,7 @@ import anydml as dml
 from anydml.ir import expressions as ex
 from anydml.ir.attention import Attend
 from anydml.ir.blocked_weights import number_in
-from anydml.ir.fetches import turned
+from anydml.ir.fetches import reversal
 from anydml.ir.patterns import filled, scaled
 from anydml.ir.verbs import Map, Reduce
 from anydml.ir.views import View
@@ -163,7 +163,7 @@ def mapped(source: str, target: str, **numbers: float) -> Map:
 
 def blocks_reversed() -> Map:
     x, y = (View(name, dml.DataType.FLOAT16, (512, 64, N), (64 * N, N, 1)) for name in "xy")
-    return turned(x, View("n", dml.DataType.UINT32, (1, 64, 1), (0, 1, 0)), y, 0)
+    return reversal(x, View("n", dml.DataType.UINT32, (1, 64, 1), (0, 1, 0)), y, 0)
 
 
 def four_at_once() -> Map:

@@ -15,7 +15,7 @@ from anydml.core.enums import NUMPY_TYPES
 from anydml.core.memory import numpy_address
 from anydml.engines.cuda import CudaEngine, is_interpreted
 from anydml.engines.reference import ReferenceEngine
-from anydml.ir.fetches import turned
+from anydml.ir.fetches import reversal
 from anydml.ir.patterns import copy_of, filled, scaled
 from anydml.ir.views import View
 from places import why_not_interpreted
@@ -209,7 +209,7 @@ def test_a_fill_leaves_its_start_as_it_is(dtype: str) -> None:
 
 def reverse(x: Array, lengths: Array, axis: int, layout: Any = framed) -> Array:
     def make(source: View, lengths: View, target: View) -> Map:
-        return turned(source, lengths, target, axis)
+        return reversal(source, lengths, target, axis)
 
     return agree(make, x, layout, source=x, lengths=lengths)
 

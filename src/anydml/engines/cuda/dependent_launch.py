@@ -12,7 +12,7 @@ WAIT = "griddepcontrol.wait"
 
 
 @core.extern
-def take_turn(_semantic=None):
+def wait_for_previous(_semantic=None):
     """Wait until everything before has ended; then the next kernel may get ready. Kernels read and write after it."""
     if _semantic.builder.options.launch_pdl:
         gdc_wait(_semantic=_semantic)
@@ -50,7 +50,7 @@ def _in_time(place, size):
 
 
 if triton.knobs.runtime.interpret:
-    take_turn, ask_for = _at_once, _in_time
+    wait_for_previous, ask_for = _at_once, _in_time
 
 PIECE = tl.constexpr(512)
 """Bytes that a thread asks for at the least: by 128, or 2048, a row by 4096^2 of 4 bits takes 3 % longer on a H200."""

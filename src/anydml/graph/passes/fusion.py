@@ -16,7 +16,7 @@ from anydml.graph.recipe import Step, Store, free_name
 from anydml.graph.views import through
 from anydml.ir.contraction import is_product, varies_along
 from anydml.ir.expressions import FUNCTIONS, LEAVES, call, const, coordinate, fetch, load
-from anydml.ir.fetches import match_gathered, match_turned, nearest_to, settled
+from anydml.ir.fetches import match_gathered, match_reversed, nearest_to, settled
 from anydml.ir.loops import loops_of, simplify
 from anydml.ir.numerics import expand
 from anydml.ir.patterns import is_copy, is_plain, match_lookup
@@ -155,7 +155,7 @@ def _taken(target: View, reader: Map) -> list[int] | None:
     loaded = dict.fromkeys(reader.sources[slot] for slot in slots if slot not in places)
     if any(check.indices.tensor == target.tensor for check in reader.checks):
         return None
-    if loaded and (match_gathered(reader) or match_turned(reader)):
+    if loaded and (match_gathered(reader) or match_reversed(reader)):
         return None  # kernels for those read indices and lengths
     fetches = [node for node in walk(reader.value) if node.op == "fetch" and node.value in slots]
     return [*(math.prod(view.sizes) for view in loaded), *[math.prod(reader.target.sizes)] * len(fetches)]

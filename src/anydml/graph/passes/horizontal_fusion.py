@@ -16,7 +16,7 @@ from anydml.graph.passes.row_fusion import WORK_IN_ROWS, merged_with, work_in_pa
 from anydml.ir.blocked_weights import match_weights
 from anydml.ir.contraction import is_product
 from anydml.ir.expressions import load
-from anydml.ir.fetches import match_gathered, match_turned
+from anydml.ir.fetches import match_gathered, match_reversed
 from anydml.ir.patterns import is_copy, match_filled, match_scaled
 from anydml.ir.trees import fetched
 from anydml.ir.verbs import Computation, Map, Reduce, Write
@@ -69,7 +69,7 @@ def _is_ours(primitive: Primitive) -> bool:
 
 
 _ALONE: dict[type[Primitive], tuple[Callable[[Any], object], ...]] = {
-    Map: (is_copy, match_filled, match_scaled, match_gathered, match_turned),
+    Map: (is_copy, match_filled, match_scaled, match_gathered, match_reversed),
     Reduce: (is_product, match_weights),
 }
 """The patterns that engines have schedules for, of the verbs that may have several targets."""

@@ -57,12 +57,12 @@ def layout_order(recipe: Recipe) -> Recipe:
         nested = None if any(node.op in ("coordinate", "fetch") for node in walk(made.value)) else _nested(made)
         readers = draft.readers(made.target.tensor) if nested else {}
         if nested and all(_goes_along(reader.primitive) for reader in readers.values()):
-            turned = _reordered(made, nested)
-            new = turned.target.pick([nested.index(k) for k in range(len(nested))])
+            reordered = _reordered(made, nested)
+            new = reordered.target.pick([nested.index(k) for k in range(len(nested))])
             change = functools.partial(through, target=made.target, source=new)
             changed = redirect(readers, made.target.tensor, change)
             if changed is not None:
-                draft.put({**changed, number: replace(step, primitive=turned)})
+                draft.put({**changed, number: replace(step, primitive=reordered)})
     return draft.recipe()
 
 
@@ -115,8 +115,8 @@ def scan_direction(recipe: Recipe) -> Recipe:
     draft = Draft(recipe)
     for number in range(len(recipe.steps)):
         _make_alike(draft, number)
-        if (turned := _reversed(draft.steps[number])) is not draft.steps[number]:
-            draft.put({number: turned})
+        if (backward := _reversed(draft.steps[number])) is not draft.steps[number]:
+            draft.put({number: backward})
     return draft.recipe()
 
 
@@ -162,24 +162,24 @@ def matrix_layout(recipe: Recipe) -> Recipe:
             writers.setdefault(view.tensor, []).append(step)
         for view in step.sources:
             readers.setdefault(view.tensor, []).append(step)
-    turned: dict[str, tuple[View, View]] = {}
+    moved: dict[str, tuple[View, View]] = {}
     for name, (first, *others) in writers.items():
         is_between = recipe.stores[name].kind == "scratch" and not others
         if is_between and all(isinstance(step.primitive, Attend) for step in readers.get(name, [first])):
             old, new = first.target, _by_rows(first)
             views = [view for step in readers[name] for view in step.sources if view.tensor == name]
             if new is not None and all(_seen(view, old, new) for view in views):
-                turned[name] = old, new
-    if not turned:
+                moved[name] = old, new
+    if not moved:
         return recipe
 
     def read(view: View) -> View:
-        return _seen(view, *turned[view.tensor]) or view if view.tensor in turned else view
+        return _seen(view, *moved[view.tensor]) or view if view.tensor in moved else view
 
     steps = list[Step]()
     for step in recipe.steps:
-        made = step.reading(read) if any(view.tensor in turned for view in step.sources) else step
-        steps.append(made.writing(turned[step.target.tensor][1]) if step.target.tensor in turned else made)
+        made = step.reading(read) if any(view.tensor in moved for view in step.sources) else step
+        steps.append(made.writing(moved[step.target.tensor][1]) if step.target.tensor in moved else made)
     return Recipe(recipe.stores, tuple(steps))
 
 
@@ -227,7 +227,7 @@ class _Pictures(NamedTuple):
         """The pictures, channels and places that a distance in memory is made of."""
         return distance // self.channels // self.places, distance // self.places % self.channels, distance % self.places
 
-    def turned(self, view: View) -> View | None:
+    def channels_last(self, view: View) -> View | None:
         """The same elements where channels lie side by side; None for a view that goes from one into the next."""
         start = self.parts(view.offset)
         units = (self.pitch * self.places, 1, self.pitch)
@@ -272,21 +272,21 @@ def nhwc_layout(recipe: Recipe, kinds: Mapping[DataType, NhwcLayout]) -> Recipe:
             found |= {view.tensor: one for view, one in _beside(step, recipe, kinds, found, seen)}
             found |= {view.tensor: one for view, one in _written_by_convolution(step, recipe, kinds, found, seen)}
     for name, one in list(found.items()):
-        if one.places == 1 or any(one.turned(view) is None for view in seen[name]):
+        if one.places == 1 or any(one.channels_last(view) is None for view in seen[name]):
             del found[name]
     for name in [name for name in found if _is_alone(name, recipe, kinds, found)]:
         del found[name]
     if not found:
         return recipe
 
-    def turn(view: View) -> View:
+    def nhwc(view: View) -> View:
         one = found.get(view.tensor)
-        return view if one is None else one.turned(view) or view
+        return view if one is None else one.channels_last(view) or view
 
     steps = []
     for step in recipe.steps:
         is_touched = any(view.tensor in found for view in step.primitive.views)
-        steps.append(replace(step, primitive=step.primitive.reading(turn).writing(turn)) if is_touched else step)
+        steps.append(replace(step, primitive=step.primitive.reading(nhwc).writing(nhwc)) if is_touched else step)
     stores = dict(recipe.stores)
     for name, one in found.items():
         size = stores[name].size_in_bytes // one.channels * one.pitch

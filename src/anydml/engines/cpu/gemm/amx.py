@@ -64,7 +64,7 @@ def make_matrices(tile: MicroTile) -> str:
             for j in acrosses:
                 f.prefetch(b + down + far + j * MATRIX_LINE)
         for (i, j), number in sums.items():
-            do("tdpbsud" if tile.is_turned else "tdpbusd", number, LEFT + i, RIGHT + j)
+            do("tdpbsud" if tile.is_swapped else "tdpbusd", number, LEFT + i, RIGHT + j)
     for (i, j), number in sums.items():
         do("tilestored64", number, at=sums_at(i, j), step=c_step)
     do("tilerelease")

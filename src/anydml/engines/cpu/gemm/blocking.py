@@ -54,7 +54,7 @@ class MicroTile(NamedTuple):
     """Panels of columns that it takes at once, so that a few rows have sums enough to wait for none of them."""
     reads: str = ""
     """How rows are read that are not packed, see `conv/microkernel.py`; none where they are."""
-    is_turned: bool = False
+    is_swapped: bool = False
     """Whether the left one of bytes is signed, and the right one is not, where that is an x86's other way round."""
     is_lined: bool = False
     """Whether rows lie in lines."""

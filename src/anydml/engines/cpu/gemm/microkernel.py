@@ -337,7 +337,7 @@ class Microkernel(RegisterTile):
             if tile.kind == "pairs":
                 both = factor, f.splat(f.load("i32", self._row(here, step, i) + 4 * tile.pitch), tile.lanes)
                 for j, column in enumerate(columns):
-                    sums[i, j] = write_pairs(f, both, column, sums[i, j], is_turned=tile.is_turned)
+                    sums[i, j] = write_pairs(f, both, column, sums[i, j], is_swapped=tile.is_swapped)
                 continue
             for j, column in enumerate(columns):
                 sums[i, j] = self._multiply(factor, column, sums[i, j])
@@ -363,7 +363,7 @@ class Microkernel(RegisterTile):
             return f.fmuladd(factor, column, total)  # two roundings where an old x86 has no other
         if tile.kind not in BYTES:
             return factor * column + total
-        factors = (column, factor) if tile.is_turned else (factor, column)
+        factors = (column, factor) if tile.is_swapped else (factor, column)
         if tile.kind == "small":
             return write_small(f, *factors, total)
         return write_dot(f, tile.by_lane, *factors, total)

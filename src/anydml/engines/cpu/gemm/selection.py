@@ -378,7 +378,7 @@ def plan_tiles(operands: Operands, tile: MicroTile, given: Given = Given()) -> K
     is_read = are_halves and operands.m <= figures().gemm.float16_rows
     if int8 or is_read:
         dots = "matrices" if tile.kind == "matrices" else "i8" if has_dots(tile.lanes) else "pairs"
-        tile = tile._replace(kind=dots if int8 else "f16", is_turned=int8 is not None and int8.is_turned)
+        tile = tile._replace(kind=dots if int8 else "f16", is_swapped=int8 is not None and int8.is_swapped)
     columns = tile.vectors * tile.lanes
     row_panels, column_panels = -(-operands.m // tile.rows), -(-operands.n // columns)
     is_direct = operands.finish is operands.sum and operands.target.along(operands.columns) == 4 and not operands.line

@@ -13,13 +13,13 @@ from anydml.engines.cpu.launch.program import KernelProgram, Otherwise
 from anydml.engines.cpu.launch.record import LINE, OUTER, WALK, Layout, Pointer, Table
 from anydml.engines.cpu.move.copy import SEGMENT, fields_of_walk, make_row, plan_copy
 from anydml.engines.cpu.rows.walk import OUTER_RANK, is_streamed
-from anydml.ir.fetches import match_turned
+from anydml.ir.fetches import match_reversed
 from anydml.ir.loops import Loops, loops_of, simplify
 from anydml.ir.patterns import copy_of
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.kernel import Kernel
-    from anydml.ir.fetches import Turned
+    from anydml.ir.fetches import Reversed
     from anydml.ir.verbs import Map
 
 COLUMNS, BLOCK = 4096, 256
@@ -37,7 +37,7 @@ next along a row."""
 
 def plan_reverse(verb: Map) -> KernelProgram | None:
     """Walk along the axis, across it by whole rows, or down columns that have a length each."""
-    if (primitive := match_turned(verb)) is None:
+    if (primitive := match_reversed(verb)) is None:
         return None
     source, target, lengths, axis = primitive.source, primitive.target, primitive.lengths, primitive.axis
     width, length_width = source.data_type.size_in_bytes, lengths.data_type.size_in_bytes
@@ -78,7 +78,7 @@ def _kernel(width: int, *, in_columns: bool, stream: bool) -> Kernel:
     return get_kernel(f"reverse {width}{' columns' * in_columns}{' stream' * stream}", make)
 
 
-def _others(primitive: Turned) -> Loops:
+def _others(primitive: Reversed) -> Loops:
     """Every dimension but the axis."""
     every = loops_of(primitive.source, primitive.target, primitive.lengths)
     loops = Loops(primitive.source.sizes, every.strides, every.offsets)

@@ -37,12 +37,12 @@ def write_dot(f: Function, is_arm: bool, left: Value, right: Value, total: Value
     return f.intrinsic(f"x86.avx512.vpdpbusd.{32 * total.lanes}", total, left, right)
 
 
-def write_pairs(f: Function, left: tuple[Value, Value], right: Value, total: Value, *, is_turned: bool) -> Value:
+def write_pairs(f: Function, left: tuple[Value, Value], right: Value, total: Value, *, is_swapped: bool) -> Value:
     """The same for an x86 that adds up products of 16 bits by twos: of the first and third bytes, then the others.
 
-    The left factor is 16 bits of both already; with `is_turned` the right one is unsigned.
+    The left factor is 16 bits of both already; with `is_swapped` the right one is unsigned.
     """
-    for one, other in zip(left, widened(f, right, is_signed=not is_turned), strict=True):
+    for one, other in zip(left, widened(f, right, is_signed=not is_swapped), strict=True):
         total += write_word_pairs(f, _as_words(f, one), _as_words(f, other))
     return total
 

@@ -43,10 +43,10 @@ def make_total(shape: K4Packing) -> str:
                 factors = (ones, found[0]) if shape.is_signed else (found[0], ones)
                 total[0] = write_dot(f, shape.is_arm, *factors, total[0])
             elif shape.is_wide:
-                total[0] = write_pairs(f, (found[0], found[1]), ones, total[0], is_turned=False)
+                total[0] = write_pairs(f, (found[0], found[1]), ones, total[0], is_swapped=False)
             else:
                 one = f.value(0x00010001, vector)
-                total[0] = write_pairs(f, (one, one), found[0], total[0], is_turned=not shape.is_signed)
+                total[0] = write_pairs(f, (one, one), found[0], total[0], is_swapped=not shape.is_signed)
         value = f.reduce("add", total[0]) if shape.is_lined else f.shuffle(total[0], None, range(GROUP))
         f.store(value, target + r * 4)
     return f.end()
@@ -118,14 +118,14 @@ class Int8Plan(NamedTuple):
     """The load of the right factor."""
     flips: bool
     """Whether its bytes are multiplied with the other sign."""
-    is_turned: bool
+    is_swapped: bool
     """Whether the left factor is signed and the right one is not."""
     filled: int
     """Of the steps of a panel there is a multiple: past the end lies 0."""
 
     def most(self, *, is_left: bool) -> int:
         """The most that two neighbours of a factor may add up to, so that they are small."""
-        return SIGNED_PAIR if is_left == self.is_turned else UNSIGNED_PAIR
+        return SIGNED_PAIR if is_left == self.is_swapped else UNSIGNED_PAIR
 
     def small_kernels(self) -> tuple[int, int]:
         """That pack the left factor for a tile of small bytes, and that add those up."""
@@ -160,8 +160,8 @@ def plan_int8(operands: Operands, tile: MicroTile, constants: frozenset[str] = f
     # An x86 multiplies an unsigned byte by a signed one, on either side. Constants stay signed, for they may be small,
     # and so does the other factor of windows, whose sums are taken.
     kinds = [part[0].type for part in found if part is not None]
-    is_turned = not has_signed_dots() and kinds[0] is DataType.INT8
-    is_turned = is_turned and (
+    is_swapped = not has_signed_dots() and kinds[0] is DataType.INT8
+    is_swapped = is_swapped and (
         kinds[1] is DataType.UINT8
         or operands.windows is not None
         or any(lie.tensor in constants for part in found[:1] if part for lie in operands.all_strided(part[0]))
@@ -179,7 +179,7 @@ def plan_int8(operands: Operands, tile: MicroTile, constants: frozenset[str] = f
         lies = letter_of(step, on, 1)
         if operands.windows is not None and not is_left:
             lies, (on, step) = "w", operands.tables()
-        is_signed = has_signed_dots() or is_left == is_turned
+        is_signed = has_signed_dots() or is_left == is_swapped
         flips = (leaf.type is DataType.INT8) != is_signed
         is_lined = is_left and tile.kind == "matrices"
         dots = has_dots(tile.lanes)
@@ -201,4 +201,4 @@ def plan_int8(operands: Operands, tile: MicroTile, constants: frozenset[str] = f
         sections = tuple(operands.mapped(value, across, (), NOWHERE, 4) for value, across in zeros)
         is_one = not any(lie.strides[k] for lie in operands.all_strided(zero) for k in operands.columns)
         compensates = 1 if is_one else 2
-    return Int8Plan(tuple(factors), small, sections, compensates, kernels, leaves[0], leaf, flips, is_turned, filled)
+    return Int8Plan(tuple(factors), small, sections, compensates, kernels, leaves[0], leaf, flips, is_swapped, filled)

@@ -16,7 +16,7 @@ from anydml.engines.common.dialect import Dialect, Lines, bits_of, offset
 from anydml.engines.cuda.attention import attention_kernel as attention
 from anydml.engines.cuda.codegen import arithmetic_kernel as arithmetic
 from anydml.engines.cuda.conv import implicit_gemm_kernel as windows
-from anydml.engines.cuda.dependent_launch import ask_for_lines, take_turn
+from anydml.engines.cuda.dependent_launch import ask_for_lines, wait_for_previous
 from anydml.engines.cuda.gemm import gemm_kernel as products
 from anydml.engines.cuda.move.gather_kernel import NONE_OUTSIDE
 from anydml.engines.cuda.quant import int4_mma_kernel as nibbles
@@ -34,7 +34,7 @@ NAMES = {
     "triton": triton, "tl": tl, "begin": begin, "fetch": fetch, "reach": reach, "put_four": put_four,
     "number_of": number_of, "arithmetic": arithmetic, "rows": rows, "products": products, "weights": weights,
     "attention": attention, "windows": windows, "places": places, "nibbles": nibbles,
-    "NONE_OUTSIDE": NONE_OUTSIDE, "take_turn": take_turn, "ask_for_lines": ask_for_lines,
+    "NONE_OUTSIDE": NONE_OUTSIDE, "wait_for_previous": wait_for_previous, "ask_for_lines": ask_for_lines,
 }  # fmt: skip
 """Names that the text of a kernel refers to."""
 _numbers = itertools.count()
@@ -87,8 +87,8 @@ def function_of(text: str) -> Any:
     It takes its turn first, where the text does not say when.
     """
     head, line, body = text.partition(":\n")
-    if "take_turn()" not in body:
-        text = f"{head}{line}    take_turn()\n{body}"
+    if "wait_for_previous()" not in body:
+        text = f"{head}{line}    wait_for_previous()\n{body}"
     name = f"<anydml {next(_numbers)}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     space = {**NAMES, "__name__": __name__}
@@ -121,12 +121,12 @@ class Emitted:
 class TritonLines(Lines):
     """Lines of a Triton function over tiles of rows by columns."""
 
-    def __init__(self, indent: str = "", *, is_turned: bool = False) -> None:
+    def __init__(self, indent: str = "", *, is_transposed: bool = False) -> None:
         super().__init__(TRITON, indent)
         # Of a tile of words the compiler gives neighbouring threads what lies along its first coordinate: where columns
         # do, the largest of 3 x 3 takes 45 us instead of 111.
-        self.down, self.beside = ("[None, :]", "[:, None]") if is_turned else ("[:, None]", "[None, :]")
-        self.sizes = "TILE.columns, TILE.rows" if is_turned else "TILE.rows, TILE.columns"
+        self.down, self.beside = ("[None, :]", "[:, None]") if is_transposed else ("[:, None]", "[None, :]")
+        self.sizes = "TILE.columns, TILE.rows" if is_transposed else "TILE.rows, TILE.columns"
 
     def define(self, name: str, parameters: Sequence[str]) -> None:
         """Begin the function; what follows is its body."""

@@ -234,14 +234,14 @@ def emit_window(
     ranks: Ranks,
     dimensions: dict[int, str],
     lines_of: Sequence[int],
-    is_turned: bool,
+    is_transposed: bool,
     has_blocks: bool = False,
     has_parts: bool = False,
 ) -> Emitted:
     """A kernel; `dimensions` names the coordinates: `r0` of places, the fastest first, `column` and `group`.
 
     `lines_of` has for each load outside of the sum, and for the target, how many places always lie beside one another.
-    `is_turned` where neighbours in the target are places: all that comes after the sum then goes by channel and place.
+    `is_transposed` where neighbours in the target are places: what comes after the sum then goes by channel and place.
     `has_blocks` where the hardware reads blocks of the right factor by itself: channels by terms.
     `has_parts` where the places of a tile are in two parts: products are then of channels by places, so that both parts
     share the channels.
@@ -263,7 +263,9 @@ def emit_window(
         *("    " + line for line in _head(ranks, has_blocks, has_parts)),
         *("    " + line for line in _loop(way, ranks, has_blocks, has_parts)),
     ]
-    across = {"row": "[None, :]", "column": "[:, None]"} if is_turned else {"row": "[:, None]", "column": "[None, :]"}
+    across = (
+        {"row": "[None, :]", "column": "[:, None]"} if is_transposed else {"row": "[:, None]", "column": "[None, :]"}
+    )
     outside: dict[Expr, str] = {}
     for node, name in zip(given, chosen, strict=True):
         outside[node] = f"v{len(lines)}"
@@ -289,7 +291,7 @@ def emit_window(
         names = outside | {fold: "total"}
         if has_parts:
             lines += ["    " + line for line in (*_rows(ranks, part), f"total = {part}_total")]
-        if is_turned != has_parts:
+        if is_transposed != has_parts:
             lines.append("    total = tl.trans(total)")
         lines.append(f"    there = is_row{across['row']} & is_column{across['column']}")
         for node in nodes:
@@ -305,7 +307,7 @@ def emit_window(
                 text = TRITON.text(node, names)
             names[node] = f"v{len(lines)}"
             lines.append(f"    {names[node]} = {text}")
-        shape = f"TILE.columns, TILE.{part}" if is_turned else f"TILE.{part}, TILE.columns"
+        shape = f"TILE.columns, TILE.{part}" if is_transposed else f"TILE.{part}, TILE.columns"
         lines.append(f"    full = tl.broadcast_to({names[value]}, ({shape}))")
         lines.append(f"    tl.store({place('target', len(loads))}, full, mask=there)")
     return Emitted(function_of("\n".join(lines) + "\n"), tuple(given))
@@ -581,7 +583,7 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures, *, has_blocks
     if shape.beside and not IS_INTERPRETED and (not has_blocks or _block(walk, shape, figures) is None):
         shape = tile_of(*common, has_parts=False)
     target = primitive.target
-    is_turned = column is not None and abs(target.strides[column]) != 1 and abs(target.strides[walk.rows[0]]) == 1
+    is_transposed = column is not None and abs(target.strides[column]) != 1 and abs(target.strides[walk.rows[0]]) == 1
     ranks = Ranks(len(walk.rows), len(walk.taps), len(limits))
     names = names_of(walk.rows, found.columns, found.batch)
     views = [primitive.sources[int(node.value)] for node in loads]
@@ -589,7 +591,7 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures, *, has_blocks
     block = _block(walk, shape, figures) if has_blocks and shape.has_blocks and not is_few else None
     note(Route(f"tiles of {shape.high} x {shape.columns} x {shape.depth}", tile_of))
     made = emit_window(
-        primitive.value, found.fold, way, ranks, names, lines, is_turned, block is not None, shape.beside > 0
+        primitive.value, found.fold, way, ranks, names, lines, is_transposed, block is not None, shape.beside > 0
     )
 
     def along(of: Walked, dimension: int | None) -> int:

@@ -174,7 +174,7 @@ class Elements(TritonLines):
     def __init__(self, leaves: Mapping[Expr, Walked], of: Dimensions, is_apart: bool) -> None:
         self.leaves, self.of, self.is_apart = leaves, of, is_apart
         self.numbers = {leaf: k for k, leaf in enumerate(leaves)}
-        super().__init__(is_turned=of.is_across)  # what is known goes by node, result of a group and tap of it too
+        super().__init__(is_transposed=of.is_across)  # what is known goes by node, result of a group and tap of it too
 
     def word_of(self, k: int) -> int:
         """The elements of a word of what is read; 0 where it is read one by one."""

@@ -445,7 +445,7 @@ class ProductProgram(Program):
             is_even=tuple(size % cut == 0 for size, cut in cuts),  # type: ignore[arg-type]  # `cuts` has three pairs
             is_long=way in ("pointers", "lines") and max(map(self._reach, (0, 1))) >= 2**31,
             is_left_turned=way == "blocks" and not self.lines(0)[0],  # type: ignore[index]  # there are lines where there are blocks
-            is_right_turned=self.is_tall if way == "lines" else way == "blocks" and self.lines(1)[0],  # type: ignore[index]  # there are lines where there are blocks
+            is_right_transposed=self.is_tall if way == "lines" else way == "blocks" and self.lines(1)[0],  # type: ignore[index]  # there are lines where there are blocks
             is_one_line=found.batch.count == 1 and found.shape[0] <= shape.rows,
             stages=shape.stages if way == "lines" else 1,
             more=shape.more,

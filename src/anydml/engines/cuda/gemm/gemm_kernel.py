@@ -31,7 +31,7 @@ class GemmConstants(NamedTuple):
     """Whether offsets within a matrix may be more than 31 bits hold."""
     is_left_turned: bool = False
     """Whether neighbours in the left matrix are of different rows, where blocks are read by descriptor."""
-    is_right_turned: bool = False
+    is_right_transposed: bool = False
     """Whether neighbours in the right matrix are of one column."""
     is_one_line: bool = False
     """Whether there is one matrix, and tiles are beside one another alone."""
@@ -148,7 +148,7 @@ def multiply_lines(
     left_places += apart(term, left_strides[1], LEFT.step, LEFT.align, TILE)[None, :]
     right_places = apart(column, right_strides[1], RIGHT.step, RIGHT.align, TILE)[None, :]
     right_places += apart(term, right_strides[0], RIGHT.row_step, RIGHT.align, TILE)[:, None]
-    if TILE.is_right_turned:
+    if TILE.is_right_transposed:
         right_places, is_column = tl.trans(right_places), tl.trans(is_column)
         total = tl.full((TILE.rows, TILE.columns, TILE.depth), 0, KIND)
     else:
@@ -159,7 +159,7 @@ def multiply_lines(
     for step in tl.range(0, (shape[2].to(tl.int32) + TILE.depth - 1) // TILE.depth, num_stages=TILE.stages):
         more = step * TILE.depth + term < known(shape[2], TILE.aligns[2]).to(tl.int32)
         a = tl.load(left + left_places, mask=is_row & more[None, :], other=0).to(KIND)
-        if TILE.is_right_turned:
+        if TILE.is_right_transposed:
             b = tl.load(right + right_places, mask=is_column & more[None, :], other=0).to(KIND)
             x = tl.broadcast_to(a[:, None, :], total.shape)
         else:
@@ -168,7 +168,7 @@ def multiply_lines(
         total = arithmetic.fma(x, tl.broadcast_to(b[None, :, :], total.shape), total)
         left += left_step
         right += right_step
-    return tl.sum(total, 2 if TILE.is_right_turned else 1)
+    return tl.sum(total, 2 if TILE.is_right_transposed else 1)
 
 
 @triton.jit
@@ -220,7 +220,7 @@ def left_block(left, first, high, step, TILE: tl.constexpr):
 
 @triton.jit
 def right_block(right, first, column, step, TILE: tl.constexpr):
-    if TILE.is_right_turned:
+    if TILE.is_right_transposed:
         return right.load([first + column, step * TILE.depth]).T
     else:
         return right.load([first + step * TILE.depth, column])

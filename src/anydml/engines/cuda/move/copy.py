@@ -61,7 +61,7 @@ class CopyProgram(Program):
         """The kernel that moves words of so many bytes."""
         if word not in self.kernels:
             tiles = tiles_of(in_words(self.loops, word // self.width, 0, 1), word, self.figures.tile)
-            constants = {"TILE": tiles.tile, "TURN": self.width if self.is_back else word}
+            constants = {"TILE": tiles.tile, "REVERSE": self.width if self.is_back else word}
             pointers = (f"u{8 * word}",) * 2
             self.kernels[word] = Kernel(
                 copy_tiles, pointers, tiles.numbers, constants, tiles.programs, tiles.warps, self.figures

@@ -7,7 +7,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from anydml.engines.cuda.dependent_launch import take_turn
+from anydml.engines.cuda.dependent_launch import wait_for_previous
 from anydml.engines.cuda.rows.map_kernel import float_of, number_of
 from anydml.engines.cuda.rows.tiles_kernel import along, corner, place, running, walk
 
@@ -15,7 +15,7 @@ from anydml.engines.cuda.rows.tiles_kernel import along, corner, place, running,
 
 
 @triton.jit
-def turn_word(word, WIDTH: tl.constexpr):
+def reverse_word(word, WIDTH: tl.constexpr):
     """Reverse the elements of `WIDTH` bytes within a word."""
     bits: tl.constexpr = word.dtype.primitive_bitwidth
     if bits == 64:
@@ -47,12 +47,12 @@ def copy_tiles(
     source_strides,
     target_strides,
     TILE: tl.constexpr,
-    TURN: tl.constexpr,
+    REVERSE: tl.constexpr,
 ):
     """Words moved, the elements within each of them turned round where the source runs backwards."""
-    take_turn()
+    wait_for_previous()
     source, target, mask = walk(source, target, inner, middle, blocks, sizes, source_strides, target_strides, TILE)
-    tl.store(target, turn_word(tl.load(source, mask=mask), TURN), mask=mask)
+    tl.store(target, reverse_word(tl.load(source, mask=mask), REVERSE), mask=mask)
 
 
 # Fills: elements made of their own numbers, as if those lay in memory.
@@ -76,7 +76,7 @@ def fill_tiles(
 
     Integers are counted in 32 bits where those hold the type, since what wraps in more bits wraps in fewer.
     """
-    take_turn()
+    wait_for_previous()
     TYPE: tl.constexpr = target.dtype.element_ty
     number = first.to(tl.int64)
     number, target, mask = walk(number, target, inner, middle, blocks, sizes, number_strides, target_strides, TILE)
@@ -120,7 +120,7 @@ def reverse_tiles(
     Where neither the place on the axis nor the line changes along the inner dimension of a tile, with both steps 0, a
     row of it has one place and one length, and its elements stay neighbours.
     """
-    take_turn()
+    wait_for_previous()
     source, target, mask = walk(source, target, inner, middle, blocks, sizes, source_strides, target_strides, TILE)
     if TILE.is_flat:
         number, is_line = running(inner[0], TILE)

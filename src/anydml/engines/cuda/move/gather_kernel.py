@@ -7,7 +7,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from anydml.engines.cuda.dependent_launch import take_turn
+from anydml.engines.cuda.dependent_launch import wait_for_previous
 from anydml.engines.cuda.rows.tiles_kernel import along, far, known, place
 
 NONE_OUTSIDE = tl.constexpr(0x7FFF_FFFF_FFFF_FFFF)
@@ -70,7 +70,7 @@ def gather_tiles(
     ELEMENTS: tl.constexpr,
 ):
     """Some tuples by some elements of what each of them points at. Guarded, it writes only after a clean verdict."""
-    take_turn()
+    wait_for_previous()
     number = tl.program_id(0)
     if GUARDED:
         if tl.load(verdict) != NONE_OUTSIDE:
@@ -131,7 +131,7 @@ def check_indices(
     `verdict` holds the answer, a counter, and what each program found. Whoever comes last sums up: into the verdict,
     which guards what follows on the device, and with the tuple's indices into the report, which the host reads.
     """
-    take_turn()
+    wait_for_previous()
     number = tl.program_id(0)
     found = tl.full((TUPLES,), NONE_OUTSIDE, tl.int64)
     for step in range(steps):
@@ -189,7 +189,7 @@ def scatter_lanes(
 
     A tuple with an index outside leads nowhere. Guarded, nothing is written but after a clean verdict.
     """
-    take_turn()
+    wait_for_previous()
     if GUARDED:
         if tl.load(verdict) != NONE_OUTSIDE:
             return
@@ -244,7 +244,7 @@ def claim(
     SIGNED: tl.constexpr, GUARDED: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """The place of each tuple gets its number, the largest stays; 0 is that of none."""
-    take_turn()
+    wait_for_previous()
     if GUARDED:
         if tl.load(verdict) != NONE_OUTSIDE:
             return
@@ -263,7 +263,7 @@ def write(
     COLUMNS: tl.constexpr, ALIGNS: tl.constexpr, STEPS: tl.constexpr,
 ):  # fmt: skip
     """The blocks of the tuples that kept their places; those are given up again."""
-    take_turn()
+    wait_for_previous()
     if GUARDED:
         if tl.load(verdict) != NONE_OUTSIDE:
             return

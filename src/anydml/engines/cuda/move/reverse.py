@@ -12,14 +12,14 @@ from anydml.engines.common.program import Program
 from anydml.engines.common.tiles import in_words, step_of, tiles_of, widest_word
 from anydml.engines.cuda.launch import Kernel, kind_of
 from anydml.engines.cuda.move.copy_kernel import reverse_tiles
-from anydml.ir.fetches import match_turned
+from anydml.ir.fetches import match_reversed
 from anydml.ir.loops import Loops, simplify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from anydml.engines.cuda.device import Figures
-    from anydml.ir.fetches import Turned
+    from anydml.ir.fetches import Reversed
     from anydml.ir.verbs import Map
 
 
@@ -31,7 +31,7 @@ SOURCE, LENGTHS, AXIS, TARGET = range(4)
 class ReverseProgram(Program):
     """A reversal, planned."""
 
-    primitive: Turned
+    primitive: Reversed
     loops: Loops
     figures: Figures
     kernels: dict[int, Kernel] = field(default_factory=dict, repr=False)
@@ -40,7 +40,7 @@ class ReverseProgram(Program):
     @classmethod
     def plan(cls, verb: Map, figures: Figures) -> ReverseProgram | None:
         """Simplify, and compile the kernel for memory that is aligned."""
-        if (primitive := match_turned(verb)) is None:
+        if (primitive := match_reversed(verb)) is None:
             return None
         source, lengths, target, axis = primitive.source, primitive.lengths, primitive.target, primitive.axis
         along = [k == axis for k in range(len(source.sizes))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from anydml.engines.cuda.dependent_launch import take_turn
+from anydml.engines.cuda.dependent_launch import wait_for_previous
 from anydml.engines.cuda.move.look_back_kernel import exchange, held
 from anydml.engines.cuda.move.scan_arithmetic_kernel import (
     add_before,
@@ -158,7 +158,7 @@ def scan_tiles(
     rows, a float's exponent is kept beside it. With STAGES, so many tiles are on their way into shared memory; without,
     the next one is, into registers. BEFORE, lines go on from tallies; AFTER, theirs are put down.
     """
-    take_turn()
+    wait_for_previous()
     LENGTH_ALIGN: tl.constexpr = COUNT_ALIGN if UNIT and ROWS else 1
     ACROSS_ALIGN: tl.constexpr = 1 if UNIT and ROWS else COUNT_ALIGN
     chains = chains.to(tl.int32)
@@ -444,7 +444,7 @@ def scan_row(
 
     FULL, no part reaches past the row's last element. BEFORE, rows go on from tallies; AFTER, theirs are put down.
     """
-    take_turn()
+    wait_for_previous()
     HALF_PART: tl.constexpr = CHUNKS * CHUNK
     chains = chains.to(tl.int32)
     chain = tl.program_id(0) % chains

@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from anydml.engines.cuda.dependent_launch import take_turn
+from anydml.engines.cuda.dependent_launch import wait_for_previous
 from anydml.engines.cuda.rows.tiles_kernel import place
 
 # Orders: an element's place is how many come before it.
@@ -28,7 +28,7 @@ def order_lines(
     EACH: tl.constexpr,
 ):
     """Some elements of a line beside all of it; NaN is the largest, and of equal elements the first comes first."""
-    take_turn()
+    wait_for_previous()
     number = tl.program_id(0).to(tl.int64)
     line = number // blocks
     mine = (number % blocks) * EACH + tl.arange(0, EACH)
@@ -106,7 +106,7 @@ def top_lines(
     KEPT: tl.constexpr,
 ):
     """Chunks of some lines, each with the first of it: as keys, or at last as their places."""
-    take_turn()
+    wait_for_previous()
     program = tl.program_id(0)
     chunk = (program % chunks.to(tl.int32)).to(tl.int64)
     line = (program // chunks.to(tl.int32)).to(tl.int64) * ROWS + tl.arange(0, ROWS)

@@ -90,7 +90,7 @@ class _Writer(TritonLines):
         if form.has_lines:
             self.say(f"ask_for_lines(scale, strides_scale[0], first, count, blocks, 16, {32 * form.warps})")
         self.say(
-            "take_turn()",
+            "wait_for_previous()",
             f"lane = tl.arange(0, {32 * form.warps})",
             "within, line = lane % 4, lane // 4 % 8",
         )

@@ -72,7 +72,7 @@ def emit_weights(value: Expr, found: Weights, lefts: Sequence[Expr], rests: Sequ
         "    first_column = tl.program_id(0) * TILE.columns",
         "    count, length = columns.to(tl.int32), units.to(tl.int32)",
         "    ask_for_lines(weights_, strides_weights_[0], first_column, count, length, TILE.columns, TILE.units)",
-        "    take_turn()",
+        "    wait_for_previous()",
         "    column = first_column + tl.arange(0, TILE.columns)",
         "    is_column = column < columns",
         "    across = column.to(tl.int64)[None, :]",

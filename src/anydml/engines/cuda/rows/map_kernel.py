@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from anydml.engines.cuda.dependent_launch import take_turn
+from anydml.engines.cuda.dependent_launch import wait_for_previous
 from anydml.engines.cuda.rows.tiles_kernel import walk
 
 
@@ -60,7 +60,7 @@ def map_tiles(
     SCALED: tl.constexpr,
 ):
     """Compiled so that products and sums stay apart."""
-    take_turn()
+    wait_for_previous()
     source, target, mask = walk(source, target, inner, middle, blocks, sizes, source_strides, target_strides, TILE)
     value = tl.load(source, mask=mask)
     if SCALED:

@@ -86,7 +86,7 @@ def emit_samples(values: Sequence[Expr], of: Sampled) -> Any:
 
 class _Writer(TritonLines):
     def __init__(self, of: Sampled) -> None:
-        super().__init__(is_turned=of.count > 1)
+        super().__init__(is_transposed=of.count > 1)
         self.of = of
 
     def head(self) -> None:
