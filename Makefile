@@ -3,7 +3,7 @@
 ##
 ## Options:
 ##   make test PYTHON=python3.13          with that Python, in a fresh .venv where it was of another version
-##   make test EXTRAS="torch browser explore triton onnx models image dask"
+##   make test EXTRAS="torch browser explore triton onnx models image dask webgpu"
 ##                                        with optional packages installed, so that their tests run too
 ##   make test-gpu GPU_PYTHON=python3     with the Python that has PyTorch and Triton; bench-gpu too
 ##   make stress SECONDS=120              for two minutes
