@@ -264,6 +264,15 @@ WRONG: list[tuple[Any, str]] = [
     (lambda: dml.moveaxis(X, (0, 1), 2), "moveaxis: destination must name 2 places; got 2"),
     (lambda: dml.repeat(X, 0), "repeat: repeats must be at least 1; got 0"),
     (lambda: dml.roll(X, 1.5), "roll: shift must be an integer, or a list of them; got 1.5"),  # type: ignore[arg-type]  # what is asked
+    (lambda: dml.roll(X, 1, (0, 1)), r"roll: axis must be an integer; got \(0, 1\)"),  # type: ignore[arg-type]  # what is asked
+    (lambda: dml.repeat(X, [1, 2], 0), r"repeat: repeats must be an integer; got \[1, 2\]"),  # type: ignore[arg-type]  # as above
+    (lambda: dml.triu(X, "a"), "triu: k must be an integer"),  # type: ignore[arg-type]  # as above
+    (lambda: dml.swapaxes(X, 0, 3), r"swapaxes: axis2 must lie in -3 \.\. 2; got 3"),
+    (lambda: dml.reshape(X, (5, 5)), r"reshape: shape must have the 24 elements of \(2, 3, 4\); got \(5, 5\)"),
+    (lambda: dml.broadcast_to(ROW, (2**63, 4)), "broadcast_to: shape must be one that an array can have"),
+    (lambda: dml.sum(X, np.ones(2)), "sum: axis must be an integer, or a list of them"),  # type: ignore[arg-type]  # as above
+    (lambda: dml.reshape(X, "a"), "reshape: shape must be an integer, or a list of them"),  # type: ignore[arg-type]  # as above
+    (lambda: dml.arange("a"), "arange: start must be a number; got 'a'"),  # type: ignore[arg-type]  # as above
     (lambda: dml.tril(ROW), r"tril: x must have at least 2 dimensions; got \(4,\)"),
     (lambda: dml.matmul(X.astype("int32"), TABLE), "GEMM"),
 ]

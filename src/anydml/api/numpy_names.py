@@ -60,11 +60,27 @@ def _refuse(name: str, field: str, rule: str, value: object, way_out: str = "") 
 
 def _numbers(name: str, field: str, given: Any) -> tuple[int, ...]:
     """An integer, or a list of them."""
-    several: Any = given if isinstance(given, (list, tuple)) else (given,)
+    listed = given.tolist() if getattr(given, "ndim", 0) else given
+    several: Any = listed if isinstance(listed, (list, tuple)) else (listed,)
     if not builtins.all(hasattr(one, "__index__") and not isinstance(one, (bool, np.bool_)) for one in several):
         raise _refuse(name, field, f"{field} must be an integer, or a list of them", given)
     found: Any = (one if type(one) is OpenSize else one.__index__() for one in several)
     return tuple(found)
+
+
+def _number(name: str, field: str, given: Any) -> int:
+    """One integer."""
+    if isinstance(given, (list, tuple)):
+        raise _refuse(name, field, f"{field} must be an integer", given)
+    return _numbers(name, field, given)[0]
+
+
+def _axis(name: str, field: str, x: Any, given: Any) -> int:
+    """One axis, from the first on."""
+    number, rank = _number(name, field, given), len(_sizes(x))
+    if not -rank <= number < rank:
+        raise _refuse(name, field, f"{field} must lie in {-rank} .. {rank - 1}", given)
+    return number % rank
 
 
 def _axes(name: str, x: Any, axis: Any, rank: int | None = None) -> tuple[int, ...]:
@@ -123,7 +139,7 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
     >>> swapaxes(np.zeros((2, 3, 4)), 0, -1).shape
     (4, 3, 2)
     """
-    first, second = _axes("swapaxes", x, axis1)[0], _axes("swapaxes", x, axis2)[0]
+    first, second = _axis("swapaxes", "axis1", x, axis1), _axis("swapaxes", "axis2", x, axis2)
     order = list(range(len(_sizes(x))))
     order[first], order[second] = second, first
     return transpose(x, order)
@@ -152,7 +168,13 @@ def reshape(x: Any, shape: Sequence[int] | int) -> Any:
            [3, 4]])
     """
     if not isinstance(x, Expression):
-        return _array(x).reshape(shape)
+        x = _array(x)
+        try:
+            return x.reshape(shape)
+        except (TypeError, ValueError, RuntimeError):  # NumPy's and PyTorch's
+            _numbers("reshape", "shape", shape)
+            rule = f"shape must have the {math.prod(x.shape)} elements of {tuple(x.shape)}"
+            raise _refuse("reshape", "shape", rule, shape) from None
     sizes = list(_numbers("reshape", "shape", shape))
     count, rest = math.prod(x.sizes), math.prod(size for size in sizes if size != -1)
     if sizes.count(-1) == 1 and rest and count % rest == 0:
@@ -173,7 +195,7 @@ def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     sizes = _sizes(x)
     if not sizes:
         return reshape(x, -1)
-    first, last = _axes("flatten", x, start_dim)[0], _axes("flatten", x, end_dim)[0]
+    first, last = _axis("flatten", "start_dim", x, start_dim), _axis("flatten", "end_dim", x, end_dim)
     if last < first:
         raise _refuse("flatten", "end_dim", f"end_dim must not lie before start_dim, {start_dim}", end_dim)
     return reshape(x, (*sizes[:first], math.prod(sizes[first : last + 1]), *sizes[last + 1 :]))
@@ -244,7 +266,10 @@ def broadcast_to(x: Any, shape: Sequence[int] | int) -> Any:
         return _seen(x, wanted, [0] * more + strides)
     if is_tensor(x):
         return x.expand(wanted)
-    return np.broadcast_to(x, wanted)
+    try:
+        return np.broadcast_to(x, wanted)
+    except ValueError as error:
+        raise _refuse("broadcast_to", "shape", f"shape must be one that an array can have ({error})", shape) from None
 
 
 # Made of numbers
@@ -296,6 +321,10 @@ def arange(
     >>> arange(2, 9, 3)
     array([2, 5, 8])
     """
+    for field, one in (("start", start), ("stop", 0 if stop is None else stop), ("step", step)):
+        read = isinstance(one, (int, float, np.integer, np.floating)) and math.isfinite(one)
+        if not read:
+            raise _refuse("arange", field, f"{field} must be a number", one)
     first, last = (0, start) if stop is None else (start, stop)
     if dtype is None:
         dtype = "int64" if builtins.all(hasattr(one, "__index__") for one in (first, last, step)) else "float32"
@@ -372,9 +401,9 @@ def roll(x: Any, shift: int, axis: int | None = None, *, out: Any = None, device
     x = _array(x)
     if axis is None:
         return reshape(roll(reshape(x, -1), shift, 0, device=device), _sizes(x))
-    (k,), sizes = _axes("roll", x, axis), _sizes(x)
-    cut = -_numbers("roll", "shift", shift)[0] % sizes[k]
-    if not cut:
+    k, sizes = _axis("roll", "axis", x, axis), _sizes(x)
+    count = _number("roll", "shift", shift)
+    if not sizes[k] or not (cut := -count % sizes[k]):
         return _operator("identity")(x, out=out, device=device)
     parts = _operator("split")(x, [cut, sizes[k] - cut], k, device=device)
     return _operator("join")(parts[::-1], k, out=out, device=device)
@@ -387,8 +416,8 @@ def repeat(x: Any, repeats: int, axis: int | None = None, *, out: Any = None, de
     array([1, 1, 2, 2])
     """
     x, axis = (reshape(_array(x), -1), 0) if axis is None else (_array(x), axis)
-    (k,), sizes = _axes("repeat", x, axis), _sizes(x)
-    (count,) = _numbers("repeat", "repeats", repeats)
+    k, sizes = _axis("repeat", "axis", x, axis), _sizes(x)
+    count = _number("repeat", "repeats", repeats)
     if count < 1:
         raise _refuse("repeat", "repeats", "repeats must be at least 1", repeats)
     wide = broadcast_to(expand_dims(x, k + 1), (*sizes[: k + 1], count, *sizes[k + 1 :]))
@@ -404,8 +433,9 @@ def tril(x: Any, k: int = 0, *, out: Any = None, device: Place = None) -> Any:
     array([[1, 0],
            [3, 4]])
     """
-    last = max(_matrix("tril", x)[1], k + 1)
-    return _operator("diagonal_matrix1")(x, k + 1, last, 0, out=out, device=device)
+    last = _matrix("tril", x)[1]
+    after = _number("tril", "k", k) + 1
+    return _operator("diagonal_matrix1")(x, after, max(last, after), 0, out=out, device=device)
 
 
 def triu(x: Any, k: int = 0, *, out: Any = None, device: Place = None) -> Any:
@@ -415,8 +445,8 @@ def triu(x: Any, k: int = 0, *, out: Any = None, device: Place = None) -> Any:
     array([[1, 2],
            [0, 4]])
     """
-    first = min(-_matrix("triu", x)[0], k)
-    return _operator("diagonal_matrix1")(x, first, k, 0, out=out, device=device)
+    first, end = -_matrix("triu", x)[0], _number("triu", "k", k)
+    return _operator("diagonal_matrix1")(x, min(first, end), end, 0, out=out, device=device)
 
 
 def _matrix(name: str, x: Any) -> tuple[int, int]:
@@ -634,7 +664,7 @@ def cumprod(x: Any, axis: int | None = None, *, out: Any = None, device: Place =
 
 def _sorted(name: str, x: Any, axis: int, descending: bool, device: Place) -> Any:
     x = _array(x)
-    (number,) = _axes(name, x, int(axis))
+    number = _axis(name, "axis", x, axis)
     way = "decreasing" if descending else "increasing"
     return _operator("top_k1")(x, number, _sizes(x)[number], way, device=device)
 
