@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -23,6 +23,8 @@ GRANULE = 256
 """Bytes: buffers have sizes of multiples, and offsets of bindings are aligned to it at most."""
 LANES = 256
 """Invocations of a workgroup."""
+QUAD = 16
+"""Bytes that an invocation moves at once, where it can: bindings end after a multiple."""
 MOST_GROUPS = 65535
 """Workgroups of one dimension."""
 
@@ -63,6 +65,13 @@ class Kernel:
         return memory.dispatch(self, places)
 
 
+class Bindable(Protocol):
+    """A kernel, or several of which one is taken when it is known where tensors lie."""
+
+    def dispatch(self, memory: Memory, places: Mapping[str, int]) -> Callable[[], None]:
+        """A function that dispatches it, given the address of each tensor's first element."""
+
+
 class Dispatch:
     """A kernel bound to memory: a row of the queue's table, and what that names."""
 
@@ -74,7 +83,7 @@ class Dispatch:
         for binding in kernel.bindings:
             block, offset = memory.find(places[binding.tensor] + binding.first)
             aligned = offset // gpu.offset_alignment * gpu.offset_alignment
-            size = offset - aligned + binding.size
+            size = -(-(offset - aligned + binding.size) // QUAD) * QUAD
             if size > gpu.largest_binding:
                 raise MemoryError(
                     f"a kernel reads or writes {binding.size} bytes of one tensor: "
@@ -119,13 +128,13 @@ def numbers_text(bindings: int, words: int, is_immediate: bool) -> str:
 class KernelProgram(Program):
     """A verb that is a row of kernels, with scratch memory between them."""
 
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[Bindable, ...]
     memory: str
     scratch: Mapping[str, int]
     """By name, bytes."""
 
     @classmethod
-    def of(cls, memory: str, *kernels: Kernel, scratch: Mapping[str, int] | None = None) -> KernelProgram:
+    def of(cls, memory: str, *kernels: Bindable, scratch: Mapping[str, int] | None = None) -> KernelProgram:
         """Of kernels in order."""
         return cls(kernels, memory, scratch or {})
 

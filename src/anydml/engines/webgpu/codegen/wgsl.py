@@ -292,22 +292,23 @@ class Body(Lines):
         body = "\n".join(self.lines)
         for k, (tensor, element) in enumerate(self._order):
             low, high = self._spans[tensor]
-            is_written = re.search(rf"\bt{k}\[[^;]*\] = |\(&t{k}\[", body) is not None
+            is_written = re.search(rf"\bt{k}\[[^;]*\](\.[xyzw])? = |\(&t{k}\[", body) is not None
             bindings.append(Binding(tensor, low * WORD, (high - low + 1) * WORD, is_written))
             bases[f"<t{k}>"] = f"N.b{k}" if not low else f"N.b{k} - {self.number(low)}"
             declared.append(f"@group(0) @binding({k}) var<storage, read_write> t{k}: array<{element}>;\n")
+        functions = "".join(self._functions)
         for mark, text in bases.items():
-            body = body.replace(mark, text)
+            body, functions = body.replace(mark, text), functions.replace(mark, text)
         used = [FUNCTIONS]
         if not self.exact:
             divide, root = DIVIDE, ROOT
         else:
             divide = "fn divide(a: f32, b: f32) -> f32 { return a / b; }\n"
             root = "fn root(x: f32) -> f32 { return sqrt(x); }\n"
-        needs_divide, needs_root = "divide(" in body, "root(" in body
-        if "fused(" in body + "".join(self._functions) or ((needs_divide or needs_root) and not self.exact):
+        needs_divide, needs_root = ("divide(" in body + functions, "root(" in body + functions)
+        if "fused(" in body + functions or ((needs_divide or needs_root) and not self.exact):
             used.append(FUSED[self.fuses])
-        used += [divide] * needs_divide + [root] * needs_root + self._functions
+        used += [divide] * needs_divide + [root] * needs_root + [functions]
         text = (
             "{NUMBERS}"
             + "".join(declared + self._declared + used)

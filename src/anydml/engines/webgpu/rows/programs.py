@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from anydml.engines.webgpu.codegen.wgsl import Body
 from anydml.engines.webgpu.launch import KernelProgram
 from anydml.engines.webgpu.move.checks import checked, guard
-from anydml.engines.webgpu.rows.map import map_kernel
+from anydml.engines.webgpu.rows.map import map_kernels
 from anydml.engines.webgpu.rows.reduce import reduce_kernel
 
 if TYPE_CHECKING:
@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
 def plan_map(verb: Map, memory: Memory) -> Program:
     """A map."""
-    body = Body.on(memory.gpu)
-    guard(body, verb.checks)
-    kernel = map_kernel(verb, body)
-    return checked(verb.checks, KernelProgram.of(memory.name, *([kernel] if kernel else [])), memory)
+
+    def fresh() -> Body:
+        body = Body.on(memory.gpu)
+        guard(body, verb.checks)
+        return body
+
+    return checked(verb.checks, KernelProgram.of(memory.name, *map_kernels(verb, fresh)), memory)
 
 
 def plan_reduce(verb: Reduce, memory: Memory) -> Program:
