@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from anydml.engines.common.routes import Route, first
 from anydml.ir.contraction import match_contraction
+from anydml.ir.patterns import is_copy
 from anydml.ir.verbs import Map, Reduce, Scan, Scatter, Sort
 
 if TYPE_CHECKING:
@@ -14,8 +15,18 @@ if TYPE_CHECKING:
     from anydml.ir.verbs import Primitive
 
 
+def is_moved(verb: Map, _: Memory) -> bool:
+    """Bits are moved, and none changes."""
+    return is_copy(verb) and not verb.checks
+
+
+def is_fetched(verb: Map, _: Memory) -> bool:
+    """Elements, rows or blocks are picked by indices."""
+    return verb.value.op == "fetch" and not verb.also
+
+
 def is_map(_verb: Map, _: Memory) -> bool:
-    """Any expression: an invocation an element, or a word of narrow ones."""
+    """Any expression: 16 bytes of each tensor a step, an element, or a word of narrow ones."""
     return True
 
 
@@ -46,7 +57,11 @@ def is_sort(_verb: Sort, _: Memory) -> bool:
 
 
 SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
-    Map: (Route("map", is_map, "rows.programs:plan_map"),),
+    Map: (
+        Route("copy", is_moved, "move.copy:plan_copy"),
+        Route("gather", is_fetched, "move.gather:plan_gather"),
+        Route("map", is_map, "rows.programs:plan_map"),
+    ),
     Reduce: (
         Route("GEMM", is_product, "gemm.gemm:plan_product"),
         Route("reduction", is_reduce, "rows.programs:plan_reduce"),

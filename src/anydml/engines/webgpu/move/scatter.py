@@ -13,7 +13,8 @@ from anydml.engines.webgpu.codegen.walks import take_apart
 from anydml.engines.webgpu.codegen.wgsl import Body
 from anydml.engines.webgpu.launch import LANES, KernelProgram
 from anydml.engines.webgpu.move.checks import checked, guard
-from anydml.engines.webgpu.rows.map import map_kernel
+from anydml.engines.webgpu.move.copy import as_words
+from anydml.engines.webgpu.rows.map import map_kernels
 from anydml.ir.expressions import const, where
 from anydml.ir.loops import Loops
 from anydml.ir.patterns import copy_of
@@ -30,9 +31,13 @@ I32 = DataType.INT32
 
 def plan_scatter(verb: Scatter, memory: Memory) -> Program:
     """The base is copied, and tuples are written over it."""
-    copy = Body.on(memory.gpu)
-    guard(copy, verb.checks)
-    kernels = [map_kernel(copy_of(verb.source, verb.target), copy)]
+
+    def fresh() -> Body:
+        body = Body.on(memory.gpu)
+        guard(body, verb.checks)
+        return body
+
+    kernels = map_kernels(as_words(copy_of(verb.source, verb.target)), fresh)
     indices, updates, target, batch = verb.indices, verb.updates, verb.target, verb.batch_rank
     rank = len(indices.sizes) - 1
     tuples, block = indices.sizes[batch:rank], updates.sizes[rank:]
@@ -59,8 +64,7 @@ def plan_scatter(verb: Scatter, memory: Memory) -> Program:
         write(body, aim, moved, parts, [*outer[:batch], *(f"u32({place})" for place in places), *outer[batch:]])
         body.say("}", "}")
         kernels.append(body.kernel(-(-lanes // LANES)))
-    made = [kernel for kernel in kernels if kernel is not None]
-    return checked(verb.checks, KernelProgram.of(memory.name, *made), memory)
+    return checked(verb.checks, KernelProgram.of(memory.name, *kernels), memory)
 
 
 def _as_bits(view: View, bits: DataType) -> View:

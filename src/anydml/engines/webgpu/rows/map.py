@@ -338,6 +338,9 @@ class _Rows:
         apart = "0u" if each == 1 else f"({body.number(lanes.bit_length() - 1, 'lanes')})" if plan.rows > 1 else "8u"
         for k in range(each):
             body.say(f"let x{k} = x{f' + ({k}u << {apart})' if k else ''};")
+        if width == QUAD:  # outside of the braces of steps
+            for v, target in enumerate(self.leaves.targets, len(plan.read)):
+                self._start(v, target, self.at[v], loops.offsets[v], plan.inner[v], "x0")
         # All reads come first: a driver does not move them over writes.
         found = [self._read(f"x{k}", f"x{k} < {count}") for k in range(each)]
         for k in range(each):
