@@ -14,7 +14,7 @@ from anydml.core.device_memory import memories
 from anydml.core.errors import Fault, UnsupportedError
 from anydml.core.memory import Buffer, word_bytes
 from anydml.engines.webgpu.device import WORD
-from anydml.engines.webgpu.launch import GRANULE, numbers_text
+from anydml.engines.webgpu.launch import GRANULE, QUAD, numbers_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -139,7 +139,8 @@ class Recording:
             whole = self.place(places[binding.tensor] + binding.first, binding.size)
             aligned = whole.offset // GRANULE * GRANULE
             words.append((whole.offset - aligned) // WORD)
-            found.append(Place(whole.buffer, aligned, whole.offset - aligned + binding.size))
+            size = -(-(whole.offset - aligned + binding.size) // QUAD) * QUAD
+            found.append(Place(whole.buffer, aligned, size))
         numbers = (0, *words, *kernel.numbers)
         text = kernel.text.replace("{NUMBERS}", numbers_text(len(found), len(numbers), is_immediate=False))
 

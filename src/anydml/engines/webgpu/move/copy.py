@@ -169,12 +169,12 @@ def _tiles(verb: Map, body: Body, a: int, b: int, per: int) -> Kernel:
             body.say(f"held[at + {part}u] = {value};")
         body.say("}")
     body.say("workgroupBarrier();")
+    word = " | ".join(f"(held[at + {part * PITCH}u] << {part * bits}u)" for part in range(per))
     for k in range(steps):
         body.say(
             f"{{ let p = lane + {k * LANES}u; let y = p % {column}u * {per}u; let x = p / {column}u;",
             f"let at = y * {PITCH}u + x;",
             f"if (a0 + x < {size_a} && b0 + y < {size_b}) {{",
-            f"{written}[{body.base(written)} + ({first[1]} + (a0 + x) * {step_a} + b0 + y){words}] =",
-            " | ".join(f"(held[at + {part * PITCH}u] << {part * bits}u)" for part in range(per)) + "; } }",
+            f"{written}[{body.base(written)} + ({first[1]} + (a0 + x) * {step_a} + b0 + y){words}] = {word}; }} }}",
         )
     return body.kernel(units)
