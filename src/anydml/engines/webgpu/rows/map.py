@@ -338,7 +338,12 @@ class _Rows:
         apart = "0u" if each == 1 else f"({body.number(lanes.bit_length() - 1, 'lanes')})" if plan.rows > 1 else "8u"
         for k in range(each):
             body.say(f"let x{k} = x{f' + ({k}u << {apart})' if k else ''};")
-        if width == QUAD:  # outside of the braces of steps
+        if width == QUAD:  # outside of the braces of steps; what is read is bound first
+            for node in filter(self._is_moved, self.given):
+                is_line = node in plan.lines
+                body.tensor(
+                    self.legal.sources[int(node.value)] if is_line else plan.view(plan.read.index(node)), "vec4<u32>"
+                )
             for v, target in enumerate(self.leaves.targets, len(plan.read)):
                 self._start(v, target, self.at[v], loops.offsets[v], plan.inner[v], "x0")
         # All reads come first: a driver does not move them over writes.
