@@ -13,7 +13,7 @@ from anydml.core.enums import DataType
 from anydml.engines.webgpu import why_missing
 from anydml.engines.webgpu.rows import map as maps
 from anydml.ir.expressions import Expr, const, coordinate, load, maximum
-from anydml.ir.fetches import gathered, turned
+from anydml.ir.fetches import gathered, reversal
 from anydml.ir.patterns import copy_of, filled
 from anydml.ir.verbs import Map, Write
 from on_webgpu import TYPES, agree, contents, laid_out, packed
@@ -148,13 +148,13 @@ def test_random_reversals(random: Random) -> None:
     arrays = contents(random, source, target)
     count = int(np.prod(lengths.sizes))
     arrays["n"] = np.array([random.randrange(sizes[axis] + 3) for _ in range(count)], np.uint32)
-    agree(turned(source, lengths, target, axis), arrays)
+    agree(reversal(source, lengths, target, axis), arrays)
 
 
 @pytest.mark.parametrize("of", [F32, F16, U8, I64, DataType.FLOAT64])
 @pytest.mark.parametrize("sizes", [(64, 32), (3, 100, 68), (2, 36, 20, 3), (40, 2, 50)])
 @pytest.mark.parametrize("offset", [0, 8])
-def test_turned_copies(of: DataType, sizes: tuple[int, ...], offset: int) -> None:
+def test_transposed_copies(of: DataType, sizes: tuple[int, ...], offset: int) -> None:
     """Each dimension of the source as the inner one, whole tiles and parts of them."""
     x = np.random.default_rng(2).integers(0, 100, np.prod(sizes) + offset).astype(of.dtype)
     target = packed("y", of, sizes, offset)

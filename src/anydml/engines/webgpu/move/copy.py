@@ -41,8 +41,8 @@ def plan_copy(verb: Map, memory: Memory) -> Program:
 def copy_kernels(verb: Map, fresh: Callable[[], Body]) -> list[Bindable]:
     """The kernels of a copy, whose bodies may have lines before them, if they are not of tiles."""
     moved = flattened(as_words(verb))
-    turned = _turned_kernel(moved, fresh) if all(moved.sizes) else None
-    return [turned] if turned is not None else [*map_kernels(moved, fresh)]
+    transposed = _transposed_kernel(moved, fresh) if all(moved.sizes) else None
+    return [transposed] if transposed is not None else [*map_kernels(moved, fresh)]
 
 
 def as_words(verb: Map) -> Map:
@@ -98,7 +98,7 @@ def _by_words(view: View, per: int) -> View:
     return View(view.tensor, U32, sizes, strides, view.offset // per)
 
 
-def _turned_kernel(verb: Map, fresh: Callable[[], Body]) -> Kernel | None:
+def _transposed_kernel(verb: Map, fresh: Callable[[], Body]) -> Kernel | None:
     """A copy whose source is contiguous along one dimension, and its target along another; None for others."""
     if verb.value.op != "load" or verb.also or len(verb.sizes) < 2:
         return None
