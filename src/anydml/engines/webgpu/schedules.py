@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from anydml.engines.common.routes import Route, first
@@ -41,8 +42,23 @@ def is_reduce(_verb: Reduce, _: Memory) -> bool:
     return True
 
 
+LEAST_LINE = 64
+"""Elements of a line that are worth a workgroup."""
+MANY_LINES = 4096
+"""Neighbours that keep a device busy with an invocation each."""
+
+
+def is_tiled(verb: Scan, memory: Memory) -> bool:
+    """Lines of 64 elements and more, but for many that lie side by side: by tiles, each of a workgroup."""
+    length, lines = verb.target.sizes[verb.axis], math.prod(verb.target.sizes) // max(verb.target.sizes[verb.axis], 1)
+    if length < LEAST_LINE or (lines >= MANY_LINES and verb.source.strides[verb.axis] != 1):
+        return False
+    has_range = "shader-f64" in memory.gpu.features or not verb.source.data_type.is_float
+    return has_range or verb.function == "sum"
+
+
 def is_scan(_verb: Scan, _: Memory) -> bool:
-    """Running sums and products: an invocation a line."""
+    """Running sums and products: an invocation a line, one element after the other."""
     return True
 
 
@@ -66,7 +82,10 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
         Route("GEMM", is_product, "gemm.gemm:plan_product"),
         Route("reduction", is_reduce, "rows.programs:plan_reduce"),
     ),
-    Scan: (Route("scan", is_scan, "move.scan:plan_scan"),),
+    Scan: (
+        Route("tiled scan", is_tiled, "move.scan:plan_tiles"),
+        Route("scan", is_scan, "move.scan:plan_scan"),
+    ),
     Scatter: (Route("scatter", is_scatter, "move.scatter:plan_scatter"),),
     Sort: (Route("rank", is_sort, "move.sort:plan_sort"),),
 }

@@ -199,6 +199,20 @@ class Body(Lines):
         """Functions of a kernel's own."""
         self._functions.append(text)
 
+    def function(
+        self, name: str, parameters: str, result: str, given: Mapping[Expr, str], values: Sequence[Expr], form: str
+    ) -> None:
+        """A function of what its parameters give: a form of some values, which read no memory."""
+        lines, names = self.lines, self.names
+        self.lines, self.names = [], dict(given)
+        self.take(*values)
+        for node in walk(*values, known=tuple(self.names)):
+            self.operate(node)
+        text = form.format(*(self.names[value] for value in values))
+        body = "\n".join([*self.lines, f"  return {text};"])
+        self.lines, self.names = lines, names
+        self.declare(f"fn {name}({parameters}) -> {result} {{\n{body}\n}}\n")
+
     # What a kernel is given
 
     def number(self, value: int, key: object = None) -> str:

@@ -1,40 +1,55 @@
-"""Running sums and products: an invocation a line, one element after the other.
+"""Running sums and products: a workgroup a line, or an invocation a line; long lines of which there are few in three
+dispatches: the sums of tiles, the running sum of those, and the tiles. Nobody waits for another workgroup: WebGPU does
+not promise that it runs.
 
-Floats are summed in FLOAT64 where the device has it, else in double-floats, and rounded once; integers wrap.
+Floats are summed in FLOAT64 where the device has it, else in double-floats, and rounded once; integers wrap. Products
+of double-floats go one element after the other: a tile's own may pass the range of FLOAT32.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
 from anydml.core.enums import DataType
-from anydml.core.errors import Fault, UnsupportedError
+from anydml.engines.common.tiles import ceil_power
 from anydml.engines.webgpu.codegen.cells import read, write
-from anydml.engines.webgpu.codegen.walks import compute, take_apart
+from anydml.engines.webgpu.codegen.walks import compute, places, take_apart
 from anydml.engines.webgpu.codegen.wgsl import Body
+from anydml.engines.webgpu.device import WORD
 from anydml.engines.webgpu.launch import LANES, KernelProgram
+from anydml.engines.webgpu.rows.map import QUAD, Aligned
 from anydml.ir.expressions import Expr
 from anydml.ir.legalise import Words, add, multiply
 from anydml.ir.loops import Loops
 from anydml.ir.numerics.parts import Pair, to_half
+from anydml.ir.views import View
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from anydml.engines.common.program import Program
+    from anydml.engines.webgpu.launch import Bindable, Kernel
     from anydml.engines.webgpu.memory import Memory
     from anydml.ir.verbs import Scan
-    from anydml.ir.views import View
 
 F32, F16, F64 = DataType.FLOAT32, DataType.FLOAT16, DataType.FLOAT64
 U32, U64 = DataType.UINT32, DataType.UINT64
+SHORT = 64
+"""Elements of a line that one invocation goes along."""
+MANY = 4096
+"""Lines that keep a device busy with an invocation each."""
+FEW = 256
+"""Lines that do not, with a workgroup each."""
+EACH = 16
+"""The most elements of a tile that an invocation has."""
 DOUBLE = """
 fn sum(a: f64, b: f64) -> f64 { return a + b; }
 fn product(a: f64, b: f64) -> f64 { return a * b; }
 fn lift(x: f32) -> f64 { return f64(x); }
-fn high(a: f64) -> f32 { return f32(a); }
-fn low(a: f64) -> f32 { return f32(a - f64(f32(a))); }
+fn high(a: f64) -> f32 { return keep(f32(a)); }
+fn low(a: f64) -> f32 { return f32(a - f64(high(a))); }
 """
 PAIR = """
 fn is_finite(x: f32) -> bool { return (bitcast<u32>(x) & 0x7f800000u) != 0x7f800000u; }
@@ -58,38 +73,46 @@ fn lift(x: f32) -> vec2<f32> { return vec2<f32>(x, 0.0); }
 fn high(a: vec2<f32>) -> f32 { return a.x; }
 fn low(a: vec2<f32>) -> f32 { return a.y; }
 """
+CONVERTED = """
+fn from_double(l: u32, h: u32) -> vec2<f32> {
+  let sign = h & 0x80000000u;
+  let e = (h >> 20u) & 0x7ffu;
+  let m = h & 0xfffffu;
+  if (e == 0x7ffu && (m | l) != 0u) { return vec2<f32>(bitcast<f32>(0x7fc00000u ^ N.zero), 0.0); }
+  if (e > 1150u) { return vec2<f32>(bitcast<f32>((sign | 0x7f800000u) ^ N.zero), 0.0); }
+  if (e < 897u) { return vec2<f32>(bitcast<f32>(sign ^ N.zero), 0.0); }
+  let first = bitcast<f32>((sign | ((e - 896u) << 23u) | (m << 3u) | (l >> 29u)) ^ N.zero);
+  let unit = bitcast<f32>((sign | ((e - 896u) << 23u)) ^ N.zero);
+  let rest = keep(keep(f32(l & 0x1fffffffu) * 2.220446049250313e-16) * unit);
+  let s = keep(first + rest);
+  return vec2<f32>(s, keep(rest - keep(s - first)));
+}
+fn to_double(a: vec2<f32>) -> vec2<u32> {
+  let x = bitcast<u32>(a.x); let y = bitcast<u32>(a.y);
+  let sign = x & 0x80000000u;
+  let e = (x >> 23u) & 255u;
+  if (e == 255u) { return vec2<u32>(0u, sign | 0x7ff00000u | select(0u, 0x80000u, (x & 0x7fffffu) != 0u)); }
+  if (e == 0u) { return vec2<u32>(0u, sign); }
+  var h = ((x & 0x7fffffu) | 0x800000u) << 6u; var l = 0u;
+  let f = (y >> 23u) & 255u;
+  if (f != 0u && f <= e && e - f < 64u) {
+    let d = e - f; let part = ((y & 0x7fffffu) | 0x800000u) << 6u;
+    var ph = 0u; var pl = 0u;
+    if (d == 0u) { ph = part; } else if (d < 32u) { ph = part >> d; pl = part << (32u - d); }
+    else { pl = part >> (d - 32u); }
+    if ((y & 0x80000000u) == sign) { l = pl; h = h + ph; }
+    else { l = 0u - pl; h = h - ph - select(0u, 1u, pl != 0u); }
+  }
+  var k = e + 896u;
+  if ((h & 0x20000000u) == 0u && (h & 0x40000000u) == 0u) { h = (h << 1u) | (l >> 31u); l = l << 1u; k = k - 1u; }
+  let r = l + 0x100u; if (r < l) { h = h + 1u; } l = r;
+  if ((h & 0x40000000u) != 0u) { l = (l >> 1u) | (h << 31u); h = h >> 1u; k = k + 1u; }
+  return vec2<u32>((l >> 9u) | (h << 23u), sign | (k << 20u) | ((h >> 9u) & 0xfffffu));
+}
+"""
 
 
-def plan_scan(verb: Scan, memory: Memory) -> Program:
-    """Lines, each by an invocation."""
-    source, target, axis = verb.source, verb.target, verb.axis
-    lines = target.sizes[:axis], target.sizes[axis + 1 :]
-    count = math.prod((*lines[0], *lines[1]))
-    if not count:
-        return KernelProgram.of(memory.name)
-    body = Body.on(memory.gpu)
-    tally = (_Floats if source.data_type.is_float else _Integers)(verb, body, memory)
-    body.say(f"let i = unit * {LANES}u + lane;", f"if (i >= {body.number(count, 'count')}) {{ return; }}")
-    names = take_apart(body, "i", Loops((*lines[0], *lines[1]), (), ()), "c")
-
-    def at(place: str) -> list[str]:
-        return [*names[:axis], place, *names[axis:]]
-
-    tally.begin(at("0u"))
-    length = body.number(target.sizes[axis], "length")
-    body.say(f"for (var j = 0u; j < {length}; j++) {{")
-    place = body.line(f"{length} - 1u - j") if verb.reverse else "j"
-    element = tally.read(source, at(place))
-    if verb.exclusive:
-        tally.write(target, at(place))
-        tally.add(element)
-    else:
-        tally.add(element)
-        tally.write(target, at(place))
-    body.say("}")
-    if verb.after is not None:
-        tally.hand_on(verb.after, at("0u"))
-    return KernelProgram.of(memory.name, body.kernel(-(-count // LANES)))
+# Tallies
 
 
 class _Integers:
@@ -98,85 +121,359 @@ class _Integers:
     def __init__(self, verb: Scan, body: Body, _: Memory) -> None:
         self.verb, self.body = verb, body
         self.kind = U64 if verb.source.data_type.size_in_bytes == 8 else U32
-        self.names = ["low", "high"][: 2 if self.kind is U64 else 1]
-
-    def begin(self, at: Sequence[str]) -> None:
-        """Where the line goes on from."""
-        before = self.verb.before
-        start = ["0u" if self.verb.function == "sum" else "1u", "0u"]
-        if before is not None:
-            start = read(self.body, before, self.kind, at)
-        self.body.say(*(f"var {name} = {number};" for name, number in zip(self.names, start, strict=False)))
-
-    def read(self, view: View, at: Sequence[str]) -> list[str]:
-        """An element's parts."""
-        return read(self.body, view, self.kind, at)
-
-    def add(self, element: Sequence[str]) -> None:
-        """Go on."""
-        body, is_sum = self.body, self.verb.function == "sum"
-        if len(self.names) == 1:
-            body.say(f"low = low {'+' if is_sum else '*'} {element[0]};")
+        self.is_wide = self.kind is U64
+        self.type = "vec2<u32>" if self.is_wide else "u32"
+        self.words = 2 if self.is_wide else 1
+        is_sum = verb.function == "sum"
+        self.neutral = ("vec2<u32>(0u, 0u)" if is_sum else "vec2<u32>(1u, 0u)") if self.is_wide else f"{1 - is_sum}u"
+        if not self.is_wide:
+            body.declare(f"fn join(a: u32, b: u32) -> u32 {{ return a {'+' if is_sum else '*'} b; }}\n")
             return
-        with body.scope():
-            leaves = [Expr("held", U32, (), k) for k in range(4)]
-            body.names.update(zip(leaves, (*self.names, *element), strict=True))
-            found = (add if is_sum else multiply)(Words(*leaves[:2]), Words(*leaves[2:]))
-            compute(body, found, {}, ())
-            body.say(*(f"{name} = {body.names[part]};" for name, part in zip(self.names, found, strict=True)))
+        leaves = [Expr("held", U32, (), k) for k in range(4)]
+        found = (add if is_sum else multiply)(Words(*leaves[:2]), Words(*leaves[2:]))
+        given = dict(zip(leaves, ("a.x", "a.y", "b.x", "b.y"), strict=True))
+        body.function("join", "a: vec2<u32>, b: vec2<u32>", "vec2<u32>", given, found, "vec2<u32>({0}, {1})")
 
-    def write(self, view: View, at: Sequence[str]) -> None:
-        """The tally as an element."""
-        write(self.body, view, self.kind, self.names, at)
+    def read(self, view: View, at: Sequence[str]) -> str:
+        """An element."""
+        parts = read(self.body, view, self.kind, at)
+        return f"vec2<u32>({', '.join(parts)})" if self.is_wide else parts[0]
 
-    def hand_on(self, view: View, at: Sequence[str]) -> None:
-        """The tally as one to go on from."""
-        write(self.body, view, self.kind, self.names, at)
+    def of_word(self, word: str) -> str:
+        """An element of a word."""
+        return word
+
+    def write(self, view: View, at: Sequence[str], tally: str) -> None:
+        """A tally as an element."""
+        parts = [f"{tally}.x", f"{tally}.y"] if self.is_wide else [tally]
+        write(self.body, view, self.kind, parts, at)
+
+    def word(self, tally: str) -> str:
+        """A tally as the word of an element."""
+        return tally
+
+    taken = read
+    handed = write
 
 
 class _Floats:
     """A tally of FLOAT64, or a double-float."""
 
+    words = 2
+
     def __init__(self, verb: Scan, body: Body, memory: Memory) -> None:
         self.verb, self.body = verb, body
         self.is_double = "shader-f64" in memory.gpu.features
         body.declare(DOUBLE if self.is_double else PAIR)
+        self.type = "f64" if self.is_double else "vec2<f32>"
+        self.neutral = f"lift({0.0 if verb.function == 'sum' else 1.0})"
+        body.declare(f"fn join(a: {self.type}, b: {self.type}) -> {self.type} {{ return {verb.function}(a, b); }}\n")
         if (verb.before or verb.after) and not self.is_double:
-            rule = f"tallies of FLOAT64 are needed, which {memory.gpu.info} has not"
-            raise UnsupportedError(
-                "Device", Fault(field="name", rule=rule, value=memory.name, way_out='use Device("cpu")')
-            )
+            body.declare(CONVERTED)
 
-    def begin(self, at: Sequence[str]) -> None:
-        """Where the line goes on from."""
-        body, before = self.body, self.verb.before
-        start = f"lift({0.0 if self.verb.function == 'sum' else 1.0})"
-        if before is not None:
-            start = body.double(before, at)
-        body.say(f"var tally = {start};")
-
-    def read(self, view: View, at: Sequence[str]) -> list[str]:
+    def read(self, view: View, at: Sequence[str]) -> str:
         """An element."""
-        return read(self.body, view, F32, at)
+        return f"lift({read(self.body, view, F32, at)[0]})"
 
-    def add(self, element: Sequence[str]) -> None:
-        """Go on."""
-        self.body.say(f"tally = {self.verb.function}(tally, lift({element[0]}));")
+    def of_word(self, word: str) -> str:
+        """An element of a word."""
+        return f"lift(bitcast<f32>({word}))"
 
-    def write(self, view: View, at: Sequence[str]) -> None:
-        """The tally, rounded once."""
+    def write(self, view: View, at: Sequence[str], tally: str) -> None:
+        """A tally, rounded once."""
         body = self.body
         with body.scope():
             first, rest = (Expr("held", F32, (), k) for k in range(2))
-            body.put(first, "high(tally)")
+            body.put(first, f"high({tally})")
             found: Expr = first
             if view.data_type is F16:
-                body.put(rest, "low(tally)")
+                body.put(rest, f"low({tally})")
                 found = to_half(Pair(first, rest))
                 body.take(found)
                 compute(body, [found], {}, ())
             write(body, view, F32, [body.names[found]], at)
 
-    def hand_on(self, view: View, at: Sequence[str]) -> None:
+    def word(self, tally: str) -> str:
+        """A tally as the word of an element."""
+        return f"bitcast<u32>(high({tally}))"
+
+    def taken(self, view: View, at: Sequence[str]) -> str:
+        """A tally to go on from."""
+        if self.is_double:
+            return self.body.double(view, at)
+        low, high = read(self.body, View(view.tensor, U64, view.sizes, view.strides, view.offset), U64, at)
+        return f"from_double({low}, {high})"
+
+    def handed(self, view: View, at: Sequence[str], tally: str) -> None:
         """The tally as one to go on from."""
-        self.body.say(f"{self.body.double(view, at)} = tally;")
+        if self.is_double:
+            self.body.say(f"{self.body.double(view, at)} = {tally};")
+            return
+        words = self.body.line(f"to_double({tally})")
+        aim = View(view.tensor, U64, view.sizes, view.strides, view.offset)
+        write(self.body, aim, U64, [f"{words}.x", f"{words}.y"], at)
+
+
+def _tally(verb: Scan, body: Body, memory: Memory) -> _Integers | _Floats:
+    return (_Floats if verb.source.data_type.is_float else _Integers)(verb, body, memory)
+
+
+# Lines
+
+
+def plan_scan(verb: Scan, memory: Memory) -> Program:
+    """Lines, each by an invocation, which goes along it; any."""
+    count = _lines(verb)
+    if not count:
+        return KernelProgram.of(memory.name)
+    body = Body.on(memory.gpu)
+    tally = _tally(verb, body, memory)
+    body.say(f"let i = unit * {LANES}u + lane;", f"if (i >= {body.number(count, 'count')}) {{ return; }}")
+    at = _line_of(verb, body, "i")
+    _begin(verb, body, tally, at)
+    length = body.number(verb.target.sizes[verb.axis], "length")
+    body.say(f"for (var j = 0u; j < {length}; j++) {{")
+    place = body.line(f"{length} - 1u - j") if verb.reverse else "j"
+    element = body.line(tally.read(verb.source, at(place)))
+    if verb.exclusive:
+        tally.write(verb.target, at(place), "tally")
+        body.say(f"tally = join(tally, {element});")
+    else:
+        body.say(f"tally = join(tally, {element});")
+        tally.write(verb.target, at(place), "tally")
+    body.say("}")
+    if verb.after is not None:
+        tally.handed(verb.after, at("0u"), "tally")
+    return KernelProgram.of(memory.name, body.kernel(-(-count // LANES)))
+
+
+def _lines(verb: Scan) -> int:
+    sizes = verb.target.sizes
+    return math.prod((*sizes[: verb.axis], *sizes[verb.axis + 1 :]))
+
+
+def _line_of(verb: Scan, body: Body, number: str) -> Callable[[str], list[str]]:
+    """The coordinates of a line's elements, given their place along it."""
+    sizes, axis = verb.target.sizes, verb.axis
+    names = take_apart(body, number, Loops((*sizes[:axis], *sizes[axis + 1 :]), (), ()), "c")
+    return lambda place: [*names[:axis], place, *names[axis:]]
+
+
+def _begin(verb: Scan, body: Body, tally: _Integers | _Floats, at: Callable[[str], list[str]]) -> None:
+    """The tally that a line goes on from."""
+    start = tally.neutral if verb.before is None else tally.taken(verb.before, at("0u"))
+    body.say(f"var tally = {start};")
+
+
+# Tiles
+
+
+def plan_tiles(verb: Scan, memory: Memory) -> Program:
+    """Lines, each by a workgroup, or by several where lines are few and long."""
+    kernels: list[Bindable] = []
+    length = verb.target.sizes[verb.axis]
+    each = min(EACH, max(ceil_power(-(-length // LANES)), QUAD))
+    tiles = -(-length // (LANES * each))
+    is_long = tiles > 1 and _lines(verb) <= FEW
+    scratch = {}
+    if is_long:
+        made = _Tiles(verb, memory, each, 1)
+        scratch[_TALLIES] = _lines(verb) * tiles * 2 * WORD
+        kernels += [_either(verb, memory, each, "sums"), made.totals(), _either(verb, memory, each, "tiles")]
+    else:
+        kernels.append(_either(verb, memory, each, "lines"))
+    return KernelProgram.of(memory.name, *kernels, scratch=scratch)
+
+
+def _either(verb: Scan, memory: Memory, each: int, way: str) -> Bindable:
+    """By quads where elements lie so."""
+
+    def made(width: int) -> Kernel:
+        kernel: Kernel = getattr(_Tiles(verb, memory, each, width), way)()
+        return kernel
+
+    axis, views = verb.axis, (verb.source, verb.target)
+    is_wide = verb.target.sizes[axis] % QUAD == 0 and all(
+        view.data_type.size_in_bytes == WORD
+        and view.strides[axis] == 1
+        and not any(stride % QUAD for k, stride in enumerate(view.strides) if k != axis)
+        for view in views
+    )
+    if not is_wide:
+        return made(1)
+    starts = tuple((view.tensor, view.offset * WORD) for view in views)
+    return Aligned(made(QUAD), functools.partial(made, 1), starts)
+
+
+_TALLIES = "\0tallies"
+
+
+class _Tiles:
+    """Tiles of a line: `each` neighbours an invocation, and a scan of their tallies in workgroup memory."""
+
+    def __init__(self, verb: Scan, memory: Memory, each: int, width: int) -> None:
+        self.verb, self.each, self.width = verb, each, width
+        self.body = Body.on(memory.gpu)
+        self.tally = _tally(verb, self.body, memory)
+        self.length = self.body.number(verb.target.sizes[verb.axis], "length")
+        self.count = -(-verb.target.sizes[verb.axis] // (LANES * each))
+        self.body.share("held", self.tally.type, LANES)
+        tallies = _lines(verb) * self.count
+        words = tallies if self.tally.type == "f64" else tallies * self.tally.words
+        self.view = View(_TALLIES, U32, (words,), (1,))
+
+    def _line(self) -> Callable[[str], list[str]]:
+        lines = self.body.number(_lines(self.verb), "lines")
+        self.body.say(f"if (line >= {lines}) {{ return; }}")
+        return _line_of(self.verb, self.body, "line")
+
+    def _element(self, index: str) -> str:
+        name = self.body.tensor(self.view, self.tally.type)
+        words = self.tally.words
+        base = self.body.base(name)
+        return f"{name}[{base if words == 1 else f'({base}) / {words}u'} + {index}]"
+
+    # Kernels
+
+    def lines(self) -> Kernel:
+        """A workgroup a line, tile after tile."""
+        verb, body, tally = self.verb, self.body, self.tally
+        body.say("let line = unit;")
+        at = self._line()
+        _begin(verb, body, tally, at)
+        body.say(f"for (var start = 0u; start < {self.length}; start += {LANES * self.each}u) {{")
+        with body.scope():
+            self._scan(at)
+            body.say("let run = join(tally, before);")
+            self._put(at)
+            body.say("tally = join(tally, whole);")
+        body.say("}")
+        if verb.after is not None:
+            body.say("if (lane == 0u) {")
+            tally.handed(verb.after, at("0u"), "tally")
+            body.say("}")
+        return body.kernel(_lines(verb))
+
+    def sums(self) -> Kernel:
+        """The tallies of all tiles, each for itself."""
+        body = self.body
+        self._tile()
+        at = self._line()
+        self._take(at)
+        body.say(f"held[lane] = u{self.each - 1};", "workgroupBarrier();")
+        body.say(f"for (var step = 1u; step < {LANES}u; step = step * 2u) {{")
+        body.say(f"let other = held[min(lane + step, {LANES - 1}u)];", "workgroupBarrier();")
+        body.say(f"if (lane % (2u * step) == 0u && lane + step < {LANES}u) {{ held[lane] = join(held[lane], other); }}")
+        body.say("workgroupBarrier();", "}")
+        body.say(f"if (lane == 0u) {{ {self._element('unit')} = held[0]; }}")
+        return body.kernel(_lines(self.verb) * self.count)
+
+    def totals(self) -> Kernel:
+        """What comes before each tile, by a workgroup a line."""
+        verb, body, tally = self.verb, self.body, self.tally
+        body.say("let line = unit;")
+        at = self._line()
+        _begin(verb, body, tally, at)
+        count = body.number(self.count, "tiles")
+        body.say(
+            f"for (var start = 0u; start < {count}; start += {LANES}u) {{",
+            f"let place = line * {count} + start + lane;",
+            f"var own = {tally.neutral};",
+            f"if (start + lane < {count}) {{ own = {self._element('place')}; }}",
+        )
+        self._scan_lanes("own")
+        body.say(
+            f"if (start + lane < {count}) {{ {self._element('place')} = join(tally, before); }}",
+            "tally = join(tally, whole);",
+            "}",
+        )
+        if verb.after is not None:
+            body.say("if (lane == 0u) {")
+            tally.handed(verb.after, at("0u"), "tally")
+            body.say("}")
+        return body.kernel(_lines(verb))
+
+    def tiles(self) -> Kernel:
+        """Each tile, given what comes before it."""
+        self._tile()
+        at = self._line()
+        self._scan(at)
+        self.body.say(f"let run = join({self._element('unit')}, before);")
+        self._put(at)
+        return self.body.kernel(_lines(self.verb) * self.count)
+
+    # Steps
+
+    def _tile(self) -> None:
+        count = self.body.number(self.count, "tiles")
+        self.body.say(f"let line = unit / {count};", f"let start = (unit - line * {count}) * {LANES * self.each}u;")
+
+    def _quads(self, view: View, at: Callable[[str], list[str]], name: str) -> str:
+        """The quads of a view along a line: the text of where a quad of elements lies."""
+        body, verb = self.body, self.verb
+        loops = Loops(view.sizes, (view.strides,), (view.offset,))
+        (first,) = places(body, loops, at("0u"), name)
+        tensor = body.tensor(view, "vec4<u32>")
+        body.say(f"let {name} = ({body.base(tensor)} + {first}) / {QUAD}u;")
+        place = f"{self.length} / {QUAD}u - 1u - ({{0}})" if verb.reverse else "{0}"
+        return f"{tensor}[{name} + {place}]"
+
+    def _take(self, at: Callable[[str], list[str]]) -> None:
+        """An invocation's elements, and their running tallies `u0`, `u1`, …"""
+        body, tally, each = self.body, self.tally, self.each
+        body.say(f"let first = start + lane * {each}u;")
+        letters = "wzyx" if self.verb.reverse else "xyzw"
+        if self.width == QUAD:
+            quads = self._quads(self.verb.source, at, "from_line")
+            for k in range(0, each, QUAD):
+                body.say(f"var q{k} = vec4<u32>();")
+                body.say(
+                    f"if (first + {k}u < {self.length}) {{ q{k} = {quads.format(f'first / {QUAD}u + {k // QUAD}u')}; }}"
+                )
+        for k in range(each):
+            body.say(f"var e{k} = {tally.neutral};", f"if (first + {k}u < {self.length}) {{")
+            with body.scope():
+                if self.width == QUAD:
+                    found = tally.of_word(f"q{k // QUAD * QUAD}.{letters[k % QUAD]}")
+                else:
+                    found = tally.read(self.verb.source, at(self._place(k)))
+                body.say(f"e{k} = {found};", "}")
+        body.say("let u0 = e0;", *(f"let u{k} = join(u{k - 1}, e{k});" for k in range(1, each)))
+
+    def _place(self, k: int) -> str:
+        place = f"first + {k}u"
+        return self.body.line(f"{self.length} - 1u - ({place})" if self.verb.reverse else place)
+
+    def _scan(self, at: Callable[[str], list[str]]) -> None:
+        self._take(at)
+        self._scan_lanes(f"u{self.each - 1}")
+
+    def _scan_lanes(self, own: str) -> None:
+        """`before`: what the lanes before have; `whole`: what all have."""
+        body, neutral = self.body, self.tally.neutral
+        body.say(f"held[lane] = {own};", "workgroupBarrier();")
+        body.say(f"for (var step = 1u; step < {LANES}u; step = step * 2u) {{")
+        body.say("let other = held[select(0u, lane - step, lane >= step)];", "workgroupBarrier();")
+        body.say("if (lane >= step) { held[lane] = join(other, held[lane]); }", "workgroupBarrier();", "}")
+        body.say(f"var before = {neutral};", "if (lane > 0u) { before = held[lane - 1u]; }")
+        body.say(f"let whole = held[{LANES - 1}u];", "workgroupBarrier();")
+
+    def _put(self, at: Callable[[str], list[str]]) -> None:
+        """The elements of the target."""
+        body, tally, each, verb = self.body, self.tally, self.each, self.verb
+        values = [f"join(run, u{k})" for k in range(each)]
+        if verb.exclusive:
+            values = ["run", *values[:-1]]
+        if self.width == QUAD:
+            quads = self._quads(verb.target, at, "to_line")
+            for k in range(0, each, QUAD):
+                parts = [tally.word(value) for value in values[k : k + QUAD]]
+                whole = ", ".join(parts[::-1] if verb.reverse else parts)
+                place = quads.format(f"first / {QUAD}u + {k // QUAD}u")
+                body.say(f"if (first + {k}u < {self.length}) {{ {place} = vec4<u32>({whole}); }}")
+            return
+        for k, value in enumerate(values):
+            body.say(f"if (first + {k}u < {self.length}) {{")
+            with body.scope():
+                tally.write(verb.target, at(self._place(k)), body.line(value))
+            body.say("}")
