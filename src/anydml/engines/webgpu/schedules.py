@@ -62,13 +62,36 @@ def is_scan(_verb: Scan, _: Memory) -> bool:
     return True
 
 
+LEAST_TUPLES = 16
+"""Fewer are written one after the other."""
+
+
+def has_many_tuples(verb: Scatter, memory: Memory) -> bool:
+    """From 16 tuples on: the last one of each place is found first."""
+    rank, batch = len(verb.indices.sizes) - 1, verb.batch_rank
+    places = math.prod(verb.target.sizes[: batch + verb.tuple_size])
+    elements = math.prod(verb.updates.sizes)
+    is_room = 0 < 4 * places <= memory.gpu.largest_binding and 0 < elements < 2**32
+    return math.prod(verb.indices.sizes[batch:rank]) >= LEAST_TUPLES and is_room
+
+
 def is_scatter(_verb: Scatter, _: Memory) -> bool:
-    """Tuples in their order: an invocation an element of the blocks."""
+    """Few tuples, in their order: an invocation an element of the blocks."""
     return True
 
 
+LONG_LINE = 64
+"""Elements of a line from which on it is sorted in runs."""
+
+
+def is_long(verb: Sort, memory: Memory) -> bool:
+    """Lines of more than 64 elements: runs of 1,024 in workgroup memory, merged two by two."""
+    size = math.prod(verb.source.sizes) * 12
+    return verb.source.sizes[verb.axis] > LONG_LINE and all(verb.target.sizes) and size <= memory.gpu.largest_binding
+
+
 def is_sort(_verb: Sort, _: Memory) -> bool:
-    """An element's rank is counted."""
+    """Short lines: an element's rank is counted."""
     return True
 
 
@@ -86,8 +109,14 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
         Route("tiled scan", is_tiled, "move.scan:plan_tiles"),
         Route("scan", is_scan, "move.scan:plan_scan"),
     ),
-    Scatter: (Route("scatter", is_scatter, "move.scatter:plan_scatter"),),
-    Sort: (Route("rank", is_sort, "move.sort:plan_sort"),),
+    Scatter: (
+        Route("last-writer scatter", has_many_tuples, "move.scatter:plan_winners"),
+        Route("scatter", is_scatter, "move.scatter:plan_scatter"),
+    ),
+    Sort: (
+        Route("merge sort", is_long, "move.sort:plan_runs"),
+        Route("rank", is_sort, "move.sort:plan_sort"),
+    ),
 }
 _PACKAGE = __name__.rpartition(".")[0]
 

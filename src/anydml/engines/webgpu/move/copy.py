@@ -69,17 +69,17 @@ def as_words(verb: Map) -> Map:
     if value.op == "load":
         return verb  # narrow rows are legalised by words
     is_line = value.args and value.args[-1] is coordinate(len(verb.sizes) - 1)
-    if not is_line or not (_has_words(source, per) and _has_words(target, per)) or source.sizes[-1] < target.sizes[-1]:
+    if not is_line or not (has_words(source, per) and has_words(target, per)) or source.sizes[-1] < target.sizes[-1]:
         return verb
     if any(view.strides[-1] for k, view in enumerate(verb.sources) if k != slot):
         return verb
     count = target.sizes[-1] // per
     sources = [
-        _by_words(view, per) if k == slot else replace(view, sizes=(*view.sizes[:-1], count))
+        by_words(view, per) if k == slot else replace(view, sizes=(*view.sizes[:-1], count))
         for k, view in enumerate(verb.sources)
     ]
     made = fetch(slot, U32, value.args)
-    return replace(verb, sources=tuple(sources), target=_by_words(target, per), value=made)
+    return replace(verb, sources=tuple(sources), target=by_words(target, per), value=made)
 
 
 def _halves(view: View) -> View:
@@ -88,12 +88,14 @@ def _halves(view: View) -> View:
     return View(view.tensor, U32, (*view.sizes, 2), strides, 2 * view.offset)
 
 
-def _has_words(view: View, per: int) -> bool:
+def has_words(view: View, per: int) -> bool:
+    """Whether each row of narrow elements is whole words."""
     numbers = (view.sizes[-1], view.offset, *view.strides[:-1])
     return view.strides[-1] == 1 and not any(number % per for number in numbers)
 
 
-def _by_words(view: View, per: int) -> View:
+def by_words(view: View, per: int) -> View:
+    """The words of narrow elements."""
     sizes, strides = (*view.sizes[:-1], view.sizes[-1] // per), (*(s // per for s in view.strides[:-1]), 1)
     return View(view.tensor, U32, sizes, strides, view.offset // per)
 

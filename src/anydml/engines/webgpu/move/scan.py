@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from anydml.core.enums import DataType
+from anydml.engines.common.program import Program
 from anydml.engines.common.tiles import ceil_power
 from anydml.engines.webgpu.codegen.cells import read, write
 from anydml.engines.webgpu.codegen.walks import compute, places, take_apart
 from anydml.engines.webgpu.codegen.wgsl import Body
 from anydml.engines.webgpu.device import WORD
 from anydml.engines.webgpu.launch import LANES, KernelProgram
-from anydml.engines.webgpu.rows.map import QUAD, Aligned
+from anydml.engines.webgpu.rows.map import QUAD
 from anydml.ir.expressions import Expr
 from anydml.ir.legalise import Words, add, multiply
 from anydml.ir.loops import Loops
@@ -27,19 +29,14 @@ from anydml.ir.numerics.parts import Pair, to_half
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.engines.common.program import Program
-    from anydml.engines.webgpu.launch import Bindable, Kernel
+    from anydml.engines.webgpu.launch import Kernel
     from anydml.engines.webgpu.memory import Memory
     from anydml.ir.verbs import Scan
 
 F32, F16, F64 = DataType.FLOAT32, DataType.FLOAT16, DataType.FLOAT64
 U32, U64 = DataType.UINT32, DataType.UINT64
-SHORT = 64
-"""Elements of a line that one invocation goes along."""
-MANY = 4096
-"""Lines that keep a device busy with an invocation each."""
 FEW = 256
 """Lines that do not, with a workgroup each."""
 EACH = 16
@@ -270,39 +267,45 @@ def _begin(verb: Scan, body: Body, tally: _Integers | _Floats, at: Callable[[str
 
 def plan_tiles(verb: Scan, memory: Memory) -> Program:
     """Lines, each by a workgroup, or by several where lines are few and long."""
-    kernels: list[Bindable] = []
-    length = verb.target.sizes[verb.axis]
+    axis, views, length = verb.axis, (verb.source, verb.target), verb.target.sizes[verb.axis]
     each = min(EACH, max(ceil_power(-(-length // LANES)), QUAD))
-    tiles = -(-length // (LANES * each))
-    is_long = tiles > 1 and _lines(verb) <= FEW
-    scratch = {}
-    if is_long:
-        made = _Tiles(verb, memory, each, 1)
-        scratch[_TALLIES] = _lines(verb) * tiles * 2 * WORD
-        kernels += [_either(verb, memory, each, "sums"), made.totals(), _either(verb, memory, each, "tiles")]
-    else:
-        kernels.append(_either(verb, memory, each, "lines"))
-    return KernelProgram.of(memory.name, *kernels, scratch=scratch)
-
-
-def _either(verb: Scan, memory: Memory, each: int, way: str) -> Bindable:
-    """By quads where elements lie so."""
-
-    def made(width: int) -> Kernel:
-        kernel: Kernel = getattr(_Tiles(verb, memory, each, width), way)()
-        return kernel
-
-    axis, views = verb.axis, (verb.source, verb.target)
-    is_wide = verb.target.sizes[axis] % QUAD == 0 and all(
+    has_quads = length % QUAD == 0 and all(
         view.data_type.size_in_bytes == WORD
         and view.strides[axis] == 1
         and not any(stride % QUAD for k, stride in enumerate(view.strides) if k != axis)
         for view in views
     )
-    if not is_wide:
-        return made(1)
+    plain = functools.partial(_kernels, verb, memory, min(each, QUAD), 1)
+    scratch = {_TALLIES: _lines(verb) * -(-length // (LANES * QUAD)) * 2 * WORD}
+    if not has_quads:
+        return KernelProgram.of(memory.name, *plain(), scratch=scratch)
     starts = tuple((view.tensor, view.offset * WORD) for view in views)
-    return Aligned(made(QUAD), functools.partial(made, 1), starts)
+    return AlignedProgram(
+        starts,
+        KernelProgram.of(memory.name, *_kernels(verb, memory, each, QUAD), scratch=scratch),
+        lambda: KernelProgram.of(memory.name, *plain(), scratch=scratch),
+    )
+
+
+def _kernels(verb: Scan, memory: Memory, each: int, width: int) -> list[Kernel]:
+    tiles = -(-verb.target.sizes[verb.axis] // (LANES * each))
+    ways = ("sums", "totals", "tiles") if tiles > 1 and _lines(verb) <= FEW else ("lines",)
+    return [getattr(_Tiles(verb, memory, each, width), way)() for way in ways]
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedProgram(Program):
+    """Tiles that move 16 bytes at once, and others for addresses that are no multiples of 16."""
+
+    starts: tuple[tuple[str, int], ...]
+    """By tensor, bytes from its first element to where quads begin."""
+    wide: KernelProgram
+    plain: Callable[[], KernelProgram]
+
+    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
+        """Put the addresses in."""
+        is_aligned = all((places[tensor] + by) % (QUAD * WORD) == 0 for tensor, by in self.starts)
+        return (self.wide if is_aligned else self.plain()).bind(places)
 
 
 _TALLIES = "\0tallies"

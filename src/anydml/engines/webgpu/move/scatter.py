@@ -1,4 +1,8 @@
-"""Scatters: an invocation for each element of a block writes all tuples in their order, so that the last one stays."""
+"""Scatters: an invocation for each element of a block writes all tuples in their order, so that the last one stays.
+
+Of many tuples the last writer of each place is found first: each claims its place with its number, and the largest
+stays. Then all that hold theirs write at once.
+"""
 
 from __future__ import annotations
 
@@ -11,60 +15,147 @@ from anydml.core.enums import DataType
 from anydml.engines.webgpu.codegen.cells import read, write
 from anydml.engines.webgpu.codegen.walks import take_apart
 from anydml.engines.webgpu.codegen.wgsl import Body
+from anydml.engines.webgpu.device import WORD
 from anydml.engines.webgpu.launch import LANES, KernelProgram
 from anydml.engines.webgpu.move.checks import checked, guard
-from anydml.engines.webgpu.move.copy import as_words
+from anydml.engines.webgpu.move.copy import as_words, by_words, has_words
 from anydml.engines.webgpu.rows.map import map_kernels
 from anydml.ir.expressions import const, where
 from anydml.ir.loops import Loops
-from anydml.ir.patterns import copy_of
+from anydml.ir.patterns import copy_of, filled
+from anydml.ir.views import View
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from anydml.engines.common.program import Program
+    from anydml.engines.webgpu.launch import Bindable
     from anydml.engines.webgpu.memory import Memory
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Scatter
-    from anydml.ir.views import View
 
-I32 = DataType.INT32
+I32, U32 = DataType.INT32, DataType.UINT32
+_CLAIMS = "\0claims"
 
 
 def plan_scatter(verb: Scatter, memory: Memory) -> Program:
-    """The base is copied, and tuples are written over it."""
-
-    def fresh() -> Body:
-        body = Body.on(memory.gpu)
-        guard(body, verb.checks)
-        return body
-
-    kernels = map_kernels(as_words(copy_of(verb.source, verb.target)), fresh)
+    """The base is copied, and tuples are written over it, one after the other."""
+    fresh = functools.partial(_guarded, verb, memory)
+    kernels = _base(verb, fresh)
     indices, updates, target, batch = verb.indices, verb.updates, verb.target, verb.batch_rank
     rank = len(indices.sizes) - 1
     tuples, block = indices.sizes[batch:rank], updates.sizes[rank:]
     blocks, count = (*target.sizes[:batch], *block), math.prod(tuples)
     lanes = math.prod(blocks)
     if lanes and count:
-        body = Body.on(memory.gpu)
-        guard(body, verb.checks)
+        body = fresh()
         body.say(f"let i = unit * {LANES}u + lane;", f"if (i >= {body.number(lanes, 'lanes')}) {{ return; }}")
         outer = take_apart(body, "i", Loops(blocks, (), ()), "c")
         body.say(f"for (var t = 0u; t < {body.number(count, 'count')}; t++) {{")
         inner = take_apart(body, "t", Loops(tuples, (), ()), "p")
-        places = []
-        for k, size in enumerate(target.sizes[verb.indexed]):
-            at = [*outer[:batch], *inner, f"{k}u"]
-            (found,) = read(body, indices, I32, at, functools.partial(_placed, size=size))
-            places.append(found)
-        body.say(f"if ({' && '.join(f'{place} >= 0' for place in places)}) {{")
-        wide = updates.data_type
-        moved = DataType.UINT64 if wide.size_in_bytes == 8 else DataType.UINT32
-        bits = {1: DataType.UINT8, 2: DataType.UINT16, 4: DataType.UINT32, 8: DataType.UINT64}[wide.size_in_bytes]
-        source, aim = (_as_bits(view, bits) for view in (updates, target))
-        parts = read(body, source, moved, [*outer[:batch], *inner, *outer[batch:]])
-        write(body, aim, moved, parts, [*outer[:batch], *(f"u32({place})" for place in places), *outer[batch:]])
+        places = _places(verb, body, [*outer[:batch], *inner])
+        body.say(f"if ({_are_inside(places)}) {{")
+        _move(verb, body, outer[:batch], inner, places, outer[batch:])
         body.say("}", "}")
         kernels.append(body.kernel(-(-lanes // LANES)))
     return checked(verb.checks, KernelProgram.of(memory.name, *kernels), memory)
+
+
+def plan_winners(verb: Scatter, memory: Memory) -> Program:
+    """The base is copied, each tuple claims its place, and those that hold theirs write."""
+    fresh = functools.partial(_guarded, verb, memory)
+    batch, rank = verb.batch_rank, len(verb.indices.sizes) - 1
+    sizes, tuples = verb.target.sizes[verb.indexed], verb.indices.sizes[batch:rank]
+    batches, count, places = (math.prod(of) for of in (verb.target.sizes[:batch], tuples, sizes))
+    claims = View(_CLAIMS, U32, (batches * places,), (1,))
+    zeros = map_kernels(filled(claims, 0, 0), fresh)
+
+    def begin(body: Body, number: str) -> tuple[list[str], list[str], list[str], str]:
+        """The coordinates of a tuple, the indices in it, and the number of its place."""
+        body.say(f"let b = {number} / {body.number(count, 'count')};")
+        body.say(f"let t = {number} - b * {body.number(count, 'count')};")
+        outer = take_apart(body, "b", Loops(verb.target.sizes[:batch], (), ()), "c") if batch else []
+        inner = take_apart(body, "t", Loops(tuples, (), ()), "p")
+        found = _places(verb, body, [*outer, *inner])
+        body.say(f"if (!({_are_inside(found)})) {{ return; }}")
+        at = "b"
+        for k, place in enumerate(found):
+            at = body.line(f"{at} * {body.number(sizes[k], ('size', k))} + u32({place})")
+        return outer, inner, found, at
+
+    claim = fresh()
+    claim.say(f"let i = unit * {LANES}u + lane;", f"if (i >= {claim.number(batches * count, 'tuples')}) {{ return; }}")
+    *_, at = begin(claim, "i")
+    name = claim.tensor(claims, "atomic<u32>")
+    claim.say(f"atomicMax(&{name}[{claim.base(name)} + {at}], t + 1u);")
+
+    verb = _by_words(verb)
+    block = verb.updates.sizes[rank:]
+    elements = math.prod(block)
+    last = fresh()
+    last.say(
+        f"let i = unit * {LANES}u + lane;",
+        f"let tuple = i / {last.number(elements, 'elements')};",
+        f"let e = i - tuple * {last.number(elements, 'elements')};",
+        f"if (tuple >= {last.number(batches * count, 'tuples')}) {{ return; }}",
+    )
+    outer, inner, found, at = begin(last, "tuple")
+    last.say(f"if ({last.load(claims, at, U32)} != t + 1u) {{ return; }}")
+    _move(verb, last, outer, inner, found, take_apart(last, "e", Loops(block, (), ()), "e") if block else [])
+    kernels = [
+        *_base(verb, fresh), *zeros, claim.kernel(-(-batches * count // LANES)),
+        last.kernel(-(-batches * count * elements // LANES)),
+    ]  # fmt: skip
+    scratch = {_CLAIMS: batches * places * WORD}
+    return checked(verb.checks, KernelProgram.of(memory.name, *kernels, scratch=scratch), memory)
+
+
+def _guarded(verb: Scatter, memory: Memory) -> Body:
+    body = Body.on(memory.gpu)
+    guard(body, verb.checks)
+    return body
+
+
+def _base(verb: Scatter, fresh: Callable[[], Body]) -> list[Bindable]:
+    """The copy of the base."""
+    return [*map_kernels(as_words(copy_of(verb.source, verb.target)), fresh)]
+
+
+def _places(verb: Scatter, body: Body, at: Sequence[str]) -> list[str]:
+    """The indices of a tuple, from the start of their dimensions; -1 for one outside."""
+    found = []
+    for k, size in enumerate(verb.target.sizes[verb.indexed]):
+        (place,) = read(body, verb.indices, I32, [*at, f"{k}u"], functools.partial(_placed, size=size))
+        found.append(place)
+    return found
+
+
+def _are_inside(places: Sequence[str]) -> str:
+    return " && ".join(f"{place} >= 0" for place in places)
+
+
+def _move(
+    verb: Scatter, body: Body, outer: list[str], inner: list[str], places: Sequence[str], block: list[str]
+) -> None:
+    """An element of a tuple's block, whose bits are moved, whatever they mean."""
+    width = verb.updates.data_type.size_in_bytes
+    moved = DataType.UINT64 if width == 8 else U32
+    bits = {1: DataType.UINT8, 2: DataType.UINT16, 4: U32, 8: DataType.UINT64}[width]
+    source, aim = (_as_bits(view, bits) for view in (verb.updates, verb.target))
+    parts = read(body, source, moved, [*outer, *inner, *block])
+    write(body, aim, moved, parts, [*outer, *(f"u32({place})" for place in places), *block])
+
+
+def _by_words(verb: Scatter) -> Scatter:
+    """The same with narrow blocks in words of 32 bits, where they lie so."""
+    per = max(WORD // verb.target.data_type.size_in_bytes, 1)
+    views = (verb.source, verb.updates, verb.target)
+    rank, depth = len(verb.indices.sizes) - 1, verb.batch_rank + verb.tuple_size
+    is_apart = len(verb.updates.sizes) > rank and len(verb.target.sizes) > depth
+    if per == 1 or not is_apart or not all(has_words(view, per) for view in views):
+        return verb
+    source, updates, target = (by_words(view, per) for view in views)
+    return replace(verb, sources=(source, verb.indices, updates), target=target)
 
 
 def _as_bits(view: View, bits: DataType) -> View:
