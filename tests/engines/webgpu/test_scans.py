@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pytest
@@ -39,12 +39,13 @@ def numbers(random: Random, of: DataType, size: int, function: str = "sum") -> A
 @given(RANDOMS)
 def test_random_scans(random: Random) -> None:
     """Lines of every length and layout; whole numbers, whose sums are exact."""
-    of, function = random.choice(TYPES), random.choice(("sum", "sum", "product"))
+    of = random.choice(TYPES)
+    function: Literal["sum", "product"] = random.choice(("sum", "sum", "product"))
     sizes = [random.choice((1, 2, 3, 8)) for _ in range(random.randint(0, 2))]
     axis = random.randint(0, len(sizes))
     sizes.insert(axis, random.choice((1, 5, 63, 64, 255, 300, 1024, 4096, 5000, 9004)))
     source, target = laid_out(random, "x", of, tuple(sizes)), laid_out(random, "y", of, tuple(sizes))
-    verb: Any = Scan((source,), target, axis, function, random.random() < 0.5, random.random() < 0.5)
+    verb = Scan((source,), target, axis, function, random.random() < 0.5, random.random() < 0.5)
     arrays = {}
     for view in (source, target):
         last = view.offset + sum(max(s, 0) * (n - 1) for n, s in zip(view.sizes, view.strides, strict=True))
