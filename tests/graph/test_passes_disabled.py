@@ -180,7 +180,7 @@ def test_each_acts_and_can_be_left_out(name: str, monkeypatch: pytest.MonkeyPatc
 
         monkeypatch.setattr(gemm, "LEAST_TERMS", 16)
         monkeypatch.setattr(gemm, "LAUNCH_TIME", 0)
-        monkeypatch.setattr(g.device.engine, "split_k", lambda step: gemm.divide(step, 132))
+        monkeypatch.setattr(g.device.engine, "split_k", lambda step: gemm.split_k(step, 132))
     given = numbers(1, 2, 48, 32)
     made = CASES[name](g, g.input(given, "x"))
     whole, less = (g.compile(made, disable_passes=names) for names in ((), [name]))

@@ -367,9 +367,10 @@ RECORDS: dict[str, tuple[str, ...]] = {
 }
 """By program of the cpu engine, the families of kernels whose records it makes. A new one is added with its reader."""
 VIEWS = {
-    *("AttendProgram", "CopyProgram", "FillProgram", "GatherProgram", "KernelProgram", "MapProgram", "OrderProgram"),
-    *("ProductProgram", "ReduceProgram", "ReverseProgram", "SampleProgram", "ScaleProgram", "ScanProgram"),
-    *("ScatterProgram", "TapsProgram", "TopProgram", "WeightsProgram", "WindowProgram", "WinnersProgram", "Prepared"),
+    *("AttentionProgram", "CopyProgram", "FillProgram", "GatherProgram", "KernelProgram", "MapProgram", "RankProgram"),
+    *("GemmProgram", "ReduceProgram", "ReverseProgram", "ResampleProgram", "ScaleProgram", "ScanProgram"),
+    *("ScatterProgram", "StencilProgram", "TopKProgram", "WeightOnlyProgram", "ImplicitGemmProgram"),
+    *("LastWriterProgram", "PreparedProgram"),
 }
 """Programs of the cuda engine, of which views and indices are proved: their masks are for the interpreter to find."""
 

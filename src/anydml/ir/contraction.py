@@ -286,7 +286,7 @@ AROUND = {"left": ("row", "term"), "right": ("term", "column"), "rest": ("row", 
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ContractionLeaves:
     """The leaves of a contraction: loads first, then coordinates."""
 
     left: tuple[Expr, ...]
@@ -295,7 +295,7 @@ class Parts:
     """Outside of the sum."""
 
     @classmethod
-    def of(cls, value: Expr, found: Contraction) -> Parts:
+    def of(cls, value: Expr, found: Contraction) -> ContractionLeaves:
         """Those of the factors, and of what is around the sum."""
         parts = [list(walk(found.left)), list(walk(found.right)), list(walk(value, known=(found.fold,)))]
         return cls(*(tuple(n for op in ("load", "coordinate") for n in nodes if n.op == op) for nodes in parts))
@@ -314,7 +314,7 @@ class Matrices:
     columns: Loops
     terms: Loops
     batch: Loops
-    parts: Parts
+    parts: ContractionLeaves
     sources: tuple[View, ...]
     """The views that are read, by load, and the target."""
 
@@ -342,7 +342,7 @@ class Matrices:
 
 def matrices_of(primitive: Reduce, found: Contraction) -> Matrices | None:
     """Merge each group of dimensions into one; those of rows and columns that remain are of further matrices."""
-    parts = Parts.of(primitive.value, found)
+    parts = ContractionLeaves.of(primitive.value, found)
     leaves = [leaf for _, leaf in parts.views]
     read = [primitive.sources[int(leaf.value)] for leaf in leaves if leaf.op == "load"]
     operands = [operand_of(leaf, primitive.sources, len(found.sizes)) for leaf in leaves]

@@ -40,7 +40,7 @@ class Axis(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Walked:
+class WindowedOperand:
     """A source as a walk reads it."""
 
     tensor: str
@@ -70,11 +70,11 @@ class Walked:
         sizes, strides = (tuple(of) for of in zip(*((axis.size, axis.stride) for axis in self.axes), strict=True))
         return View(self.tensor, self.kind, sizes, strides, self.offset)
 
-    def packed(self, tensor: str, order: Sequence[int]) -> Walked:
+    def packed(self, tensor: str, order: Sequence[int]) -> WindowedOperand:
         """The same in memory of its own, the axes in another order, the last the fastest."""
         strides = {axis: math.prod(self.axes[k].size for k in order[i + 1 :]) for i, axis in enumerate(order)}
         axes = tuple(axis._replace(stride=strides[k]) for k, axis in enumerate(self.axes))
-        return Walked(tensor, self.kind, 0, axes, self.outside)
+        return WindowedOperand(tensor, self.kind, 0, axes, self.outside)
 
     def along(self, *dimensions: int) -> Axis | None:
         """The axis that some dimensions of the walk go along, and no others do: of one element where none of them goes
@@ -93,7 +93,7 @@ class Walked:
 
 def walked_by(
     node: Expr, sources: Sequence[View], pairs: Mapping[int, int], padded: Padded | None = None
-) -> Walked | None:
+) -> WindowedOperand | None:
     """How an element is read, at the current coordinates or at lines of them; None for other nodes.
 
     Of one at the current coordinates `pairs` says which dimensions of the walk go along one of the source. One of a
@@ -110,10 +110,10 @@ def walked_by(
     axes = []
     for stride, size, line, limit in zip(view.strides, view.sizes, found.lines, found.limits, strict=True):
         axes.append(Axis(stride, limit or size, line.start, dict(line.steps), limit is not None))
-    return Walked(view.tensor, view.data_type, view.offset, tuple(axes), found.outside)
+    return WindowedOperand(view.tensor, view.data_type, view.offset, tuple(axes), found.outside)
 
 
-def _loaded(view: View, pairs: Mapping[int, int]) -> Walked:
+def _loaded(view: View, pairs: Mapping[int, int]) -> WindowedOperand:
     """Dimensions that go along one of the source have a common unit of their strides."""
     axes, offset = [], view.offset
     groups: dict[int, list[int]] = {}
@@ -127,10 +127,10 @@ def _loaded(view: View, pairs: Mapping[int, int]) -> Walked:
         low, high = sum(min(far, 0) for far in reach), sum(max(far, 0) for far in reach)
         axes.append(Axis(unit, high - low + 1, -low, steps, False))
         offset += low * unit
-    return Walked(view.tensor, view.data_type, offset, tuple(axes))
+    return WindowedOperand(view.tensor, view.data_type, offset, tuple(axes))
 
 
-def walked_within(view: View, padded: Padded) -> Walked | None:
+def walked_within(view: View, padded: Padded) -> WindowedOperand | None:
     """How a view of a padded tensor walks over the tensor within; None where dimensions run on from line to line."""
     inner, source, whole = padded.inner, padded.source, padded.whole
     wide = [k for k, size in enumerate(inner.sizes) if size > 1]
@@ -146,7 +146,7 @@ def walked_within(view: View, padded: Padded) -> Walked | None:
         is_limited = low < 0 or high >= source.sizes[k]
         axes.append(Axis(source.strides[k], source.sizes[k], start - begin, steps, is_limited))
     outside = None if isinstance(padded.outside, View) else padded.outside
-    return Walked(source.tensor, source.data_type, source.offset, tuple(axes), outside)
+    return WindowedOperand(source.tensor, source.data_type, source.offset, tuple(axes), outside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +154,8 @@ class WindowWalk:
     """The walk of a convolution."""
 
     found: Contraction
-    left: Walked
-    right: Walked
+    left: WindowedOperand
+    right: WindowedOperand
     rows: tuple[int, ...]
     """The dimensions of places, the fastest first."""
     inner: int

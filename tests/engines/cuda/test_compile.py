@@ -33,9 +33,9 @@ pytest.importorskip("triton", reason="Triton is not installed: make test EXTRAS=
 import triton
 
 from anydml.engines.common.routes import TAKEN
-from anydml.engines.cuda.attention.attention import AttendProgram
-from anydml.engines.cuda.gemm.gemm import ProductProgram
-from anydml.engines.cuda.quant.weight_only import WeightsProgram
+from anydml.engines.cuda.attention.attention import AttentionProgram
+from anydml.engines.cuda.gemm.gemm import GemmProgram
+from anydml.engines.cuda.quant.weight_only import WeightOnlyProgram
 from anydml.engines.cuda.rows.reduce import ReduceProgram
 from anydml.engines.cuda.schedules import plan, route
 from ptx import F16, F32, figures_for
@@ -323,13 +323,13 @@ def test_products_are_made_by_tensor_cores_of_blocks_that_the_hardware_reads(is_
     right = View("b", of, sizes, (0, 512, 1) if is_turned else (0, 1, 2048))
     total = ex.fold("sum", ex.load(0, of).to(F32) * ex.load(1, of).to(F32)).to(of)
     target = View("c", of, (1024, 2048, 1), (2048, 1, 0))
-    program = ProductProgram.plan(Reduce((left, right), target, total, 1), figures_for(90))
+    program = GemmProgram.plan(Reduce((left, right), target, total, 1), figures_for(90))
     assert program is not None
     text = assembly(program.kernel(program.way()))
     assert "wgmma.mma_async" in text
     assert "cp.async.bulk.tensor" in text
     assert re.search(r"st\.global\S*\.(v4\.b32|v2\.b64)", text)
-    older = ProductProgram.plan(Reduce((left, right), target, total, 1), figures_for(80))
+    older = GemmProgram.plan(Reduce((left, right), target, total, 1), figures_for(80))
     assert older is not None
     assert "mma.sync" in assembly(older.kernel(older.way()))
 
@@ -340,7 +340,7 @@ def test_tiles_of_192_columns_are_two_products_of_which_none_waits_for_the_other
     left, right = View("a", of, sizes, (768, 0, 1)), View("b", of, sizes, (0, 1, 768))
     total = ex.fold("sum", ex.load(0, of).to(F32) * ex.load(1, of).to(F32)).to(of)
     made = Reduce((left, right), View("c", of, (4096, 768, 1), (768, 1, 0)), total, 1)
-    program, older = (ProductProgram.plan(made, figures_for(capability)) for capability in (90, 80))
+    program, older = (GemmProgram.plan(made, figures_for(capability)) for capability in (90, 80))
     assert program is not None
     assert older is not None
     assert (program.shape.cuts[1], older.shape.more) == (192, 0)
@@ -369,7 +369,7 @@ def test_attention_of_one_query_has_keys_on_their_way() -> None:
     one, many = ((8, length, 64) for length in (1, 1500))
     views = [View(name, of, sizes, (sizes[1] * 64, 64, 1)) for name, sizes in (("q", one), ("k", many), ("v", many))]
     primitive = Attend(tuple(views), View("o", of, one, (64, 64, 1)), ex.load(0, F32) * 0.125)
-    text = assembly(AttendProgram.plan(primitive, figures_for(90)).kernel)
+    text = assembly(AttentionProgram.plan(primitive, figures_for(90)).kernel)
     assert re.search(r"cp\.async\.cg\.shared\.global .*, 0x10", text)
     assert "mma" not in text
 
@@ -380,7 +380,7 @@ def test_a_constant_matrix_without_neighbours_is_laid_out_ahead() -> None:
     left, right = View("a", of, sizes, (256, 0, 1)), View("b", of, sizes, (0, 4, 512), 3)
     total = ex.fold("sum", ex.load(0, of).to(F32) * ex.load(1, of).to(F32)).to(of)
     made = Reduce((left, right), View("c", of, (1024, 128, 1), (128, 1, 0)), total, 1)
-    programs = [ProductProgram.plan(made, figures_for(90), constants) for constants in (frozenset(), frozenset("b"))]
+    programs = [GemmProgram.plan(made, figures_for(90), constants) for constants in (frozenset(), frozenset("b"))]
     assert [program and program.way() for program in programs] == ["pointers", "blocks"]
     (copy,) = programs[1].layouts.values()  # type: ignore[union-attr]  # a product is planned as one
     assert (copy.source.sizes, copy.source.strides, copy.source.offset) == ((256, 128), (512, 4), 3)
@@ -397,10 +397,10 @@ def test_attention_multiplies_by_matrices_and_reads_16_bytes_at_once(data_type: 
     )
     for desc in (dml.MultiheadAttention.infer(**given, head_count=4), cached):
         (primitive,) = (one for one in desc.lower() if isinstance(one, Attend))
-        text = assembly(AttendProgram.plan(primitive, figures_for(90)).kernel)
+        text = assembly(AttentionProgram.plan(primitive, figures_for(90)).kernel)
         assert ("wgmma.mma_async" if data_type == "float16" else "mma.sync") in text
         assert re.search(r"cp\.async\.cg\.shared\.global .*, 0x10|ld\.global\S*\.v4\.b32", text)
-    assert "mma.sync" in assembly(AttendProgram.plan(primitive, figures_for(80)).kernel)
+    assert "mma.sync" in assembly(AttentionProgram.plan(primitive, figures_for(80)).kernel)
 
 
 @pytest.mark.long
@@ -413,7 +413,7 @@ def test_weights_of_4_bits_lie_as_tensor_cores_take_them() -> None:
     number = number_in(ex.load(1, u8), dml.DataType("uint4"), ex.coordinate(4)).to(i32) - ex.const(8, u8).to(i32)
     total = ex.fold("sum", ex.load(0, f16).to(f32) * number.to(f32) * ex.load(2, f16).to(f32))
     program = plan(Reduce((x, packed, scales), target, total.to(f16), 3), figures_for(90))
-    assert isinstance(program, WeightsProgram)
+    assert isinstance(program, WeightOnlyProgram)
     assert program.fast is not None
     text = assembly(program.fast, "ttgir")
     lines = [line for line in text.splitlines() if "inline_asm" in line]

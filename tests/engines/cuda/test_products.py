@@ -18,14 +18,14 @@ from places import why_not_interpreted
 
 pytestmark = pytest.mark.check_bounds
 
-ProductProgram: Any = pytest.importorskip(
+GemmProgram: Any = pytest.importorskip(
     "anydml.engines.cuda.gemm.gemm",
     reason="Triton is not installed: make test EXTRAS='torch triton'",
     exc_type=ImportError,
-).ProductProgram
+).GemmProgram
 from anydml.engines.cuda.gemm import gemm as product_programs  # noqa: E402 - it needs Triton
 from anydml.engines.cuda.gemm.gemm import TINY, GemmTile  # noqa: E402 - it needs Triton
-from anydml.engines.cuda.quant.weight_only import WeightsProgram  # noqa: E402 - it needs Triton
+from anydml.engines.cuda.quant.weight_only import WeightOnlyProgram  # noqa: E402 - it needs Triton
 
 if reason := why_not_interpreted():
     pytest.skip(reason, allow_module_level=True)
@@ -61,7 +61,7 @@ def product(
     views = tuple(view(name, array) for name, array in named.items())
     whole = Reduce(views, view("target", target[..., None]), finish(ex.fold("sum", x * y), *loads), 1)
     if engine is CUDA:
-        assert isinstance(CUDA.compile(whole), ProductProgram)
+        assert isinstance(CUDA.compile(whole), GemmProgram)
     return run(engine, whole, **named, target=target[..., None])[..., 0]
 
 
@@ -159,7 +159,7 @@ def test_factors_that_are_computed() -> None:
         target = framed(np.zeros((m, n), kind.dtype))[..., None]
         views = tuple(view(name, x) for name, x in named.items())
         whole = Reduce(views, view("target", target), ex.fold("sum", value), 1)
-        assert isinstance(CUDA.compile(whole), ProductProgram)
+        assert isinstance(CUDA.compile(whole), GemmProgram)
         got, wanted = (run(engine, whole, **named, target=target) for engine in (CUDA, REFERENCE))
         off = 0 if kind is I32 else 1e-6 * 255 * 128 * k * np.abs(scales).max()
         np.testing.assert_allclose(got, wanted, rtol=0, atol=off)
@@ -203,7 +203,7 @@ def test_weights_of_few_bits(data_type: str, rows: int, kind: DataType, blocks: 
     target = framed(np.zeros((rows, columns, 1, *more), kind.dtype))
     views = tuple(view(name, array) for name, array in named.items())
     whole = Reduce(views, view("target", target), ex.maximum(total + added.to(F32), 0.0).to(kind), len(sizes) - 2)
-    assert isinstance(CUDA.compile(whole), WeightsProgram)
+    assert isinstance(CUDA.compile(whole), WeightOnlyProgram)
     got, wanted = (run(engine, whole, **named, target=target) for engine in (CUDA, REFERENCE))
     far = np.abs(wanted.astype("float64")).max()
     np.testing.assert_allclose(got, wanted, rtol=0, atol=far * (2e-3 if kind is F16 else 2e-6))

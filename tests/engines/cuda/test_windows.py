@@ -14,17 +14,17 @@ from places import get, put, why_not_interpreted
 
 pytestmark = [pytest.mark.sampled(interpreted=2), pytest.mark.check_bounds]
 
-WindowProgram: Any = pytest.importorskip(
+ImplicitGemmProgram: Any = pytest.importorskip(
     "anydml.engines.cuda.conv.implicit_gemm",
     reason="Triton is not installed: make test EXTRAS='torch triton'",
     exc_type=ImportError,
-).WindowProgram
+).ImplicitGemmProgram
 import torch  # noqa: E402 - it may be missing
 
-from anydml.engines.cuda.conv.stencil import TapsProgram  # noqa: E402 - it needs Triton
-from anydml.engines.cuda.move.scatter import WinnersProgram  # noqa: E402 - it needs Triton
-from anydml.engines.cuda.move.sort import TopProgram  # noqa: E402 - it needs Triton
-from anydml.engines.cuda.rows.resample import SampleProgram  # noqa: E402 - it needs Triton
+from anydml.engines.cuda.conv.stencil import StencilProgram  # noqa: E402 - it needs Triton
+from anydml.engines.cuda.move.scatter import LastWriterProgram  # noqa: E402 - it needs Triton
+from anydml.engines.cuda.move.sort import TopKProgram  # noqa: E402 - it needs Triton
+from anydml.engines.cuda.rows.resample import ResampleProgram  # noqa: E402 - it needs Triton
 
 if reason := why_not_interpreted():
     pytest.skip(reason, allow_module_level=True)
@@ -119,7 +119,7 @@ def test_convolutions(name: str, is_last: bool, dtype: str) -> None:
     tensors = (x, w) if name == "nothing after the sum" else (x, w, bias)
     inputs = [numbers(tensor, seed) for seed, tensor in enumerate(tensors)]
     made, (got,), (wanted,) = answers(desc, inputs)
-    schedule = TapsProgram if name.startswith("depthwise") else WindowProgram
+    schedule = StencilProgram if name.startswith("depthwise") else ImplicitGemmProgram
     assert isinstance(made._programs[-1], schedule)
     off = (got.double() - wanted.double()).abs().max() / wanted.double().abs().max()
     assert off <= RTOL[dtype]
@@ -138,7 +138,7 @@ def test_poolings_take_one_step(pads: tuple[int, int], is_last: bool) -> None:
         dml.AveragePooling(input_tensor=x, output_tensor=y, include_padding=False, **shape),
     ):
         made, (got,), (wanted,) = answers(desc, [given])
-        assert [type(program) for program in made._programs] == [TapsProgram]
+        assert [type(program) for program in made._programs] == [StencilProgram]
         assert np.allclose(got, wanted, rtol=1e-6, atol=1e-6, equal_nan=True)
 
 
@@ -170,7 +170,7 @@ def test_results_of_a_thread_share_what_they_read(dtype: str, is_last: bool) -> 
             desc = dml.AveragePooling1(window_size=(2, taps), include_padding=False, **shape)
         inputs = [numbers(tensor, seed) for seed, tensor in enumerate(desc.inputs().values())]
         made, (got,), (wanted,) = answers(desc, inputs)
-        assert [type(program) for program in made._programs] == [TapsProgram]
+        assert [type(program) for program in made._programs] == [StencilProgram]
         assert (got.double() - wanted.double()).abs().max() <= RTOL[dtype] * wanted.double().abs().max()
 
 
@@ -203,7 +203,7 @@ def test_resampling_by_small_ratios_takes_one_step(dtype: str, is_last: bool) ->
         desc = dml.Resample(input_tensor=x, output_tensor=y, interpolation_mode=mode, scales=(1, 1, *scales))
         given = numbers(x, 1)
         made, (got,), _ = answers(desc, [given])
-        assert [type(program) for program in made._programs] == [SampleProgram]
+        assert [type(program) for program in made._programs] == [ResampleProgram]
         out = torch.zeros(given.size * 16, dtype=_torch(y)).as_strided(y.sizes, y.element_strides)
         source = torch.from_numpy(given).as_strided(x.sizes, x.element_strides)
         host.compile(desc).bind(source, out=out).dispatch()
@@ -222,7 +222,7 @@ def test_the_first_of_an_order(dtype: str) -> None:
         for direction in ("increasing", "decreasing"):
             desc = dml.TopK1.infer(input_tensor=dml.TensorDesc(dtype, sizes), axis=axis, k=k, axis_direction=direction)
             made, got, wanted = answers(desc, [x.reshape(-1)])
-            assert isinstance(made._programs[0], TopProgram)
+            assert isinstance(made._programs[0], TopKProgram)
             assert np.array_equal(got[1], wanted[1])
 
 
@@ -236,5 +236,5 @@ def test_of_many_tuples_the_last_one_stays() -> None:
     places = np.stack([rng.integers(-11, 11, 40), rng.integers(0, 3, 40)], 1)
     inputs = [numbers(x, 1), places.reshape(-1), numbers(updates, 2)]
     made, (got,), (wanted,) = answers(desc, inputs)
-    assert isinstance(made._programs[-1], WinnersProgram)
+    assert isinstance(made._programs[-1], LastWriterProgram)
     assert np.array_equal(got, wanted)

@@ -116,9 +116,9 @@ class CudaEngine(Engine):
     def split_k(self, primitive: Primitive) -> tuple[Primitive, ...] | None:
         """The steps that are quicker than one whose sums are long and few; None for most."""
         import_alone("anydml.engines.cuda.gemm.gemm")
-        from anydml.engines.cuda.gemm.gemm import divide
+        from anydml.engines.cuda.gemm.gemm import split_k
 
-        return divide(primitive, self._figures.multiprocessors)
+        return split_k(primitive, self._figures.multiprocessors)
 
     def replayed(self, launch: Callable[[], Any]) -> Callable[[], Any]:
         """The same row of launches, which a CUDA graph takes the place of when it is run again and again."""

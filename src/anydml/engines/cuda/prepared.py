@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared(Program):
+class PreparedProgram(Program):
     """A kernel, and what is laid out for it: in memory of the program's own, or ahead, of what never changes."""
 
     kernel: Kernel

@@ -161,7 +161,7 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
         Route("fill", is_filled, "move.copy:FillProgram.plan"),
         Route("gather", is_fetched, "move.gather:GatherProgram.plan"),
         Route("reverse", is_reversed, "move.reverse:ReverseProgram.plan"),
-        Route("resample", is_resampled, "rows.resample:SampleProgram.plan"),
+        Route("resample", is_resampled, "rows.resample:ResampleProgram.plan"),
         Route(
             "map",
             is_map,
@@ -170,26 +170,26 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
         ),
     ),
     Reduce: (
-        Route("weight-only GEMV", is_weight_only, "quant.weight_only:WeightsProgram.plan"),
-        Route("implicit GEMM", is_windowed, "conv.implicit_gemm:WindowProgram.plan", with_constants=True),
-        Route("GEMM", is_product, "gemm.gemm:ProductProgram.plan", with_constants=True),
-        Route("stencil", is_stencil, "conv.stencil:TapsProgram.plan", with_constants=True),
+        Route("weight-only GEMV", is_weight_only, "quant.weight_only:WeightOnlyProgram.plan"),
+        Route("implicit GEMM", is_windowed, "conv.implicit_gemm:ImplicitGemmProgram.plan", with_constants=True),
+        Route("GEMM", is_product, "gemm.gemm:GemmProgram.plan", with_constants=True),
+        Route("stencil", is_stencil, "conv.stencil:StencilProgram.plan", with_constants=True),
         Route("reduction", is_reduce, "rows.reduce:ReduceProgram.plan"),
     ),
     Scan: (Route("scan", is_scan, "move.scan:ScanProgram.plan"),),
     Scatter: (
-        Route("last-writer scatter", has_many_tuples, "move.scatter:WinnersProgram.plan"),
+        Route("last-writer scatter", has_many_tuples, "move.scatter:LastWriterProgram.plan"),
         Route("scatter", is_scatter, "move.scatter:ScatterProgram.plan"),
     ),
     Sort: (
-        Route("top-k", is_top_k, "move.sort:TopProgram.plan"),
-        Route("rank", is_sort, "move.sort:OrderProgram.plan"),
+        Route("top-k", is_top_k, "move.sort:TopKProgram.plan"),
+        Route("rank", is_sort, "move.sort:RankProgram.plan"),
     ),
     Attend: (
         Route(
             "attention",
             is_attention,
-            "attention.attention:AttendProgram.plan",
+            "attention.attention:AttentionProgram.plan",
             "32 heads of 2048 x 128 in FLOAT16 take 153 us, and PyTorch 204 by its flash attention (H200)",
         ),
     ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from anydml.core.enums import DataType
 from anydml.engines.cpu.gemm.blocking import FOUR, tile_for
 from anydml.engines.cpu.gemm.operands import element_of
-from anydml.engines.cpu.gemm.selection import Given, int8_of, operands_of, plan_tiles, reads_once, tile_of
+from anydml.engines.cpu.gemm.selection import Supplied, int8_of, operands_of, plan_tiles, reads_once, tile_of
 from anydml.ir.contraction import StridedOperand
 from anydml.ir.expressions import coordinate, fetch, fold, given, load, maximum, minimum, where
 from anydml.ir.patterns import copy_of
@@ -57,14 +57,14 @@ def plan_gemm_prepacked(primitive: Reduce, constants: frozenset[str]) -> KernelP
         wide = tile._replace(vectors=tile_for(operands.kind).vectors)
         panels = lay_out_panels(operands, wide.vectors * wide.lanes, int8_of(operands, wide), constants)
         if panels is not None:
-            return plan_tiles(operands, wide, Given(panels))
+            return plan_tiles(operands, wide, Supplied(panels))
     int8 = int8_of(operands, tile, constants)
     if int8 is not None:
         known = lay_out_bytes(operands, int8, constants) if operands.m > 1 else None
-        return None if known is None else plan_tiles(operands, tile, Given(known=(int8, known)))
+        return None if known is None else plan_tiles(operands, tile, Supplied(known=(int8, known)))
     is_small_m = operands.windows is None and reads_once(operands, tile)
     rows = lay_out_rows(operands, tile, constants) if operands.m > 1 and not is_small_m else None
-    return None if rows is None else plan_tiles(operands, tile, Given(rows=rows))
+    return None if rows is None else plan_tiles(operands, tile, Supplied(rows=rows))
 
 
 def lay_out_panels(operands: Operands, width: int, int8: Int8Plan | None, constants: frozenset[str]) -> Panels | None:

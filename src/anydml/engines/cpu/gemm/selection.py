@@ -308,7 +308,7 @@ def plan_operands(primitive: Reduce, made: Made, layouts: Mapping[str, Map]) -> 
     operands = operands_of(primitive)
     if operands is None or operands.windows is not None or made[0] not in (operands.left, operands.right):
         return None
-    return replace(plan_tiles(operands, tile_for(operands.kind, operands.m), Given(made=made)), layouts=layouts)
+    return replace(plan_tiles(operands, tile_for(operands.kind, operands.m), Supplied(made=made)), layouts=layouts)
 
 
 def operands_of(primitive: Reduce) -> Operands | None:
@@ -344,7 +344,7 @@ def _is_across(operands: Operands) -> bool:
     return min(operands.m, operands.n) == 1 and is_beside and is_apart
 
 
-class Given(NamedTuple):
+class Supplied(NamedTuple):
     """What there is of a factor before a product: at most one of these."""
 
     panels: Panels | None = None
@@ -367,9 +367,9 @@ class Factor(NamedTuple):
     """What packs it, where the macro-kernel has it packed."""
 
 
-def plan_tiles(operands: Operands, tile: MicroTile, given: Given = Given()) -> KernelProgram:  # noqa: B008 - it is frozen
+def plan_tiles(operands: Operands, tile: MicroTile, supplied: Supplied = Supplied()) -> KernelProgram:  # noqa: B008 - it is frozen
     """The program of a product: its way, the tile with its epilogue, units of work, both factors, and the record."""
-    panels, _, known, made = given
+    panels, _, known, made = supplied
     int8 = int8_of(operands, tile) if known is None else known[0]
     chosen = choose(WAYS, Product(operands, tile, bool(panels or made), int8 is not None))
     small_m = _small_m(operands, tile) if chosen in (STRIPS, DOT_PRODUCTS) else None
@@ -395,9 +395,9 @@ def plan_tiles(operands: Operands, tile: MicroTile, given: Given = Given()) -> K
     # Most tiles write the columns that there are; others by whole vectors, and leave the last few to rows of maps.
     tail = 0 if tile.kind == "matrices" or (int8 and int8.zeros) else operands.n % tile.lanes
     is_there = (is_direct or is_placed) and operands.n % tile.lanes == tail
-    units = units_of(operands, tile, mode, is_direct=is_there, is_ahead=bool(given.rows))
-    left, tile = _left(operands, tile, given, int8, mode, is_small_m=bool(small_m))
-    right = _right(operands, tile, given, int8, small_m, mode, is_raw=is_raw)
+    units = units_of(operands, tile, mode, is_direct=is_there, is_ahead=bool(supplied.rows))
+    left, tile = _left(operands, tile, supplied, int8, mode, is_small_m=bool(small_m))
+    right = _right(operands, tile, supplied, int8, small_m, mode, is_raw=is_raw)
     is_far = right.mode == PANELS or (right.mode == SIDE_BY_SIDE and operands.k * operands.n >= figures().gemm.far)
     is_more = operands.k > units.block or units.columns > 1
     has_fetches = is_far and is_more and row_panels > 1 and figures().gemm.fetches_panels
@@ -430,30 +430,30 @@ def plan_tiles(operands: Operands, tile: MicroTile, given: Given = Given()) -> K
         words["most"], words["bounded"] = bound.most, LEFT if known else RIGHT
     record = record_of(RECORD, words, [operands.found.sizes[k] for k in operands.batch], sections)
     number = units.rows * units.columns * operands.count(operands.batch)
-    layouts = {name: one for some in (panels, given.rows, bound) if some for name, one in some.layouts.items()}
+    layouts = {name: one for some in (panels, supplied.rows, bound) if some for name, one in some.layouts.items()}
     return KernelProgram(get_macrokernel(), record, number, size_of(operands), layouts)
 
 
 def _left(
-    operands: Operands, tile: MicroTile, given: Given, int8: Int8Plan | None, right_mode: int, *, is_small_m: bool
+    operands: Operands, tile: MicroTile, supplied: Supplied, int8: Int8Plan | None, right_mode: int, *, is_small_m: bool
 ) -> tuple[Factor, MicroTile]:
     """The left factor, and the tile, which may read its rows in lines, or where they lie."""
     if int8:
         section, pack = int8.factors[0]
         found = Factor(section, AS_IT_LIES, pack)
     else:
-        section, mode, packing = _factor(operands, operands.left, operands.rows, tile.rows, tile.pitch, given.made)
+        section, mode, packing = _factor(operands, operands.left, operands.rows, tile.rows, tile.pitch, supplied.made)
         if packing.layout == "t" and not (
-            tile.by_lane or is_small_m or given.rows
+            tile.by_lane or is_small_m or supplied.rows
         ):  # whose tiles read rows side by side
             if _is_apart(operands, tile, packing, mode):
                 mode, tile = UNPACKED, tile._replace(is_apart=True)
             packing, tile = packing._replace(layout="l"), tile._replace(is_lined=not tile.is_apart)
         found = Factor(section, mode, pack_kernel(packing))
-    if given.known:
-        found = found._replace(section=given.known[1].section)
-    if given.rows:
-        found = found._replace(section=given.rows.section, mode=PANELS)
+    if supplied.known:
+        found = found._replace(section=supplied.known[1].section)
+    if supplied.rows:
+        found = found._replace(section=supplied.rows.section, mode=PANELS)
     if right_mode == DOTS:
         _, section, mode = operands.computed(operands.left, operands.rows, is_along=True)
         found = found._replace(section=section, mode=mode)
@@ -463,7 +463,7 @@ def _left(
 def _right(
     operands: Operands,
     tile: MicroTile,
-    given: Given,
+    supplied: Supplied,
     int8: Int8Plan | None,
     small_m: tuple[Section, int] | None,
     mode: int,
@@ -476,11 +476,13 @@ def _right(
         section, pack = int8.factors[1]
         way = AS_IT_LIES if operands.windows is None else WINDOWS
     else:
-        lying = "p" if given.panels else ""
-        section, way, packing = _factor(operands, operands.right, operands.columns, columns, columns, given.made, lying)
+        lying = "p" if supplied.panels else ""
+        section, way, packing = _factor(
+            operands, operands.right, operands.columns, columns, columns, supplied.made, lying
+        )
         pack = pack_kernel(packing)
-    if given.panels:
-        return Factor(given.panels.section, mode, pack)
+    if supplied.panels:
+        return Factor(supplied.panels.section, mode, pack)
     if small_m:
         return Factor(*small_m, pack)
     if way == AS_IT_LIES:
@@ -532,7 +534,7 @@ def _side_by_side(operands: Operands, row_panels: int) -> int:
 def _factor(
     operands: Operands, value: Expr, across: tuple[int, ...], panel: int, pitch: int, made: Made | None, lying: str = ""
 ) -> tuple[Section, int, Packing]:
-    """The section of a factor, how it is brought, and how it is packed: as elements lie, which may be given."""
+    """The section of a factor, how it is brought, and how it is packed: as elements lie, which may be supplied."""
     leaf, kind = element_of(value), operands.kind
     if made is not None and value is made[0]:
         lies, section, mode = "t", made[1](operands, across), ALONG_STEPS

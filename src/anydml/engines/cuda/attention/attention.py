@@ -231,13 +231,13 @@ def tile_of(primitive: Attend, multiprocessors: int) -> AttentionTile:
     return AttentionTile(64, 64, 4, 3) if is_wide else AttentionTile(64, 128, 4, 3)
 
 
-class AttendProgram(KernelProgram):
+class AttentionProgram(KernelProgram):
     """An attention, planned."""
 
     __slots__ = ()
 
     @classmethod
-    def plan(cls, primitive: Attend, figures: Figures) -> AttendProgram:
+    def plan(cls, primitive: Attend, figures: Figures) -> AttentionProgram:
         """Let all views be matrices of queries and keys, or of the numbers of each."""
         rank = len(primitive.scores)
         views: list[View | None] = [*primitive.sources[:TENSORS]]

@@ -19,7 +19,7 @@ from anydml.engines.cuda.conv import implicit_gemm_kernel as windows
 from anydml.engines.cuda.dependent_launch import ask_for_lines, wait_for_previous
 from anydml.engines.cuda.gemm import gemm_kernel as products
 from anydml.engines.cuda.move.gather_kernel import NONE_OUTSIDE
-from anydml.engines.cuda.quant import int4_mma_kernel as nibbles
+from anydml.engines.cuda.quant import int4_mma_kernel as int4_mma
 from anydml.engines.cuda.quant import weight_only_kernel as weights
 from anydml.engines.cuda.rows import reduce_kernel as rows
 from anydml.engines.cuda.rows import tiles_kernel as places
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 NAMES = {
     "triton": triton, "tl": tl, "begin": begin, "fetch": fetch, "reach": reach, "put_four": put_four,
     "number_of": number_of, "arithmetic": arithmetic, "rows": rows, "products": products, "weights": weights,
-    "attention": attention, "windows": windows, "places": places, "nibbles": nibbles,
+    "attention": attention, "windows": windows, "places": places, "int4_mma": int4_mma,
     "NONE_OUTSIDE": NONE_OUTSIDE, "wait_for_previous": wait_for_previous, "ask_for_lines": ask_for_lines,
 }  # fmt: skip
 """Names that the text of a kernel refers to."""

@@ -23,7 +23,7 @@ from anydml.engines.cuda.codegen.expressions import (
 )
 from anydml.engines.cuda.conv.implicit_gemm_kernel import WindowConstants
 from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, BlockDescriptor, Kernel, bases_of, kind_of
-from anydml.engines.cuda.prepared import Prepared
+from anydml.engines.cuda.prepared import PreparedProgram
 from anydml.engines.cuda.schedules import MOST_TAPS
 from anydml.ir.expressions import Expr, const, coordinate
 from anydml.ir.numerics import expand
@@ -32,7 +32,7 @@ from anydml.ir.patterns import copy_of
 from anydml.ir.trees import walk as walk_nodes
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
-from anydml.ir.windows import Walked, walk_of
+from anydml.ir.windows import WindowedOperand, walk_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,7 +103,9 @@ def _in_runs(walk: WindowWalk, channels: int) -> tuple[WindowWalk, list[Map]] | 
     return replace(walk, left=left, right=right, taps=walk.taps[1:], run=run), [lines, weights]
 
 
-def _roomy(walk: WindowWalk, of: Walked, order: Sequence[int], name: str, width: int) -> tuple[Walked, Map]:
+def _roomy(
+    walk: WindowWalk, of: WindowedOperand, order: Sequence[int], name: str, width: int
+) -> tuple[WindowedOperand, Map]:
     """A factor in memory of its own, with zeros where indices lie outside, and so many channels."""
     axes: list[Axis] = []
     firsts: list[int] = []
@@ -113,7 +115,7 @@ def _roomy(walk: WindowWalk, of: Walked, order: Sequence[int], name: str, width:
         size = width if walk.inner in axis.steps else high - low + 1
         axes.append(axis._replace(size=size, first=axis.first - low, is_limited=False))
         firsts.append(low)
-    packed = Walked("", of.kind, 0, tuple(axes)).packed(name, order)
+    packed = WindowedOperand("", of.kind, 0, tuple(axes)).packed(name, order)
     indices: list[Expr] = []
     limits: list[int | None] = []
     for k, axis in enumerate(of.axes):
@@ -504,13 +506,13 @@ WAYS = (
 """How factors are read: terms of all taps together, or tap by tap."""
 
 
-class WindowProgram(Prepared):
+class ImplicitGemmProgram(PreparedProgram):
     """A convolution, planned."""
 
     __slots__ = ()
 
     @classmethod
-    def plan(cls, primitive: Reduce, figures: Figures, constants: frozenset[str]) -> WindowProgram | None:
+    def plan(cls, primitive: Reduce, figures: Figures, constants: frozenset[str]) -> ImplicitGemmProgram | None:
         """For sums over windows, of FLOAT32 and FLOAT16; None for others, and for what is a product of matrices."""
         primitive = replace(primitive, value=expand(primitive.value))
         walk = walk_of(primitive)
@@ -594,7 +596,7 @@ def _kernel(primitive: Reduce, walk: WindowWalk, figures: Figures, *, has_blocks
         primitive.value, found.fold, way, ranks, names, lines, is_transposed, block is not None, shape.beside > 0
     )
 
-    def along(of: Walked, dimension: int | None) -> int:
+    def along(of: WindowedOperand, dimension: int | None) -> int:
         return 0 if dimension is None else of.stride(dimension)
 
     def tuple_of(strides: Sequence[int], align: int) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from anydml.engines.cuda.codegen.expressions import (
 )
 from anydml.engines.cuda.conv.implicit_gemm_kernel import StencilConstants
 from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Kernel, bases_of, kind_of
-from anydml.engines.cuda.prepared import Prepared
+from anydml.engines.cuda.prepared import PreparedProgram
 from anydml.ir.expressions import FOLDS, Expr
 from anydml.ir.numerics import expand
 from anydml.ir.padded_reads import match_reached
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from anydml.engines.cuda.device import Figures
     from anydml.ir.verbs import Map, Reduce
     from anydml.ir.views import View
-    from anydml.ir.windows import Axis, Walked
+    from anydml.ir.windows import Axis, WindowedOperand
 
 # Which results of a fold over windows a thread has: several in a row, so that they share what is read.
 
@@ -86,7 +86,7 @@ class Dimensions:
 
 
 def group_of(
-    leaves: Mapping[Expr, Walked], primitive: Reduce, rows: Sequence[int], column: int, taps: Sequence[int]
+    leaves: Mapping[Expr, WindowedOperand], primitive: Reduce, rows: Sequence[int], column: int, taps: Sequence[int]
 ) -> Group:
     """The results of a thread: along memory, where words can be read there, else across it, else one."""
     found = _along(leaves, primitive, column, taps)
@@ -108,13 +108,13 @@ def _spare(size: int, count: int) -> float:
     return (-(-size // count) * count - size) / size
 
 
-def _overlap(leaves: Mapping[Expr, Walked], dimension: int, tap: int, taps: int) -> bool:
+def _overlap(leaves: Mapping[Expr, WindowedOperand], dimension: int, tap: int, taps: int) -> bool:
     """Whether the windows of neighbours overlap."""
     axes = [axis for leaf in leaves.values() for axis in leaf.axes if axis.steps.get(dimension) and tap in axis.steps]
     return any(abs(axis.steps[dimension]) < abs(axis.steps[tap]) * taps for axis in axes)
 
 
-def _tap(leaves: Mapping[Expr, Walked], dimension: int, taps: Sequence[int]) -> int | None:
+def _tap(leaves: Mapping[Expr, WindowedOperand], dimension: int, taps: Sequence[int]) -> int | None:
     """The dimension of taps along the same axis as a dimension of the results."""
     found = {
         tap for leaf in leaves.values() for axis in leaf.axes if axis.steps.get(dimension) for tap in axis.steps
@@ -122,7 +122,7 @@ def _tap(leaves: Mapping[Expr, Walked], dimension: int, taps: Sequence[int]) -> 
     return found.pop() if len(found) == 1 else None
 
 
-def _along(leaves: Mapping[Expr, Walked], primitive: Reduce, column: int, taps: Sequence[int]) -> Group | None:
+def _along(leaves: Mapping[Expr, WindowedOperand], primitive: Reduce, column: int, taps: Sequence[int]) -> Group | None:
     """Groups along memory; None where there is no tap along it, or words do not lie in line."""
     tap = _tap(leaves, column, taps)
     if tap is None or any(target.strides[column] != 1 for target in primitive.targets):
@@ -152,7 +152,7 @@ def _along(leaves: Mapping[Expr, Walked], primitive: Reduce, column: int, taps: 
     return Group(column, count, tap, tuple(words), is_whole=size % count == 0)
 
 
-def _word(leaf: Walked, own: Sequence[Axis], column: int, tap: int) -> int:
+def _word(leaf: WindowedOperand, own: Sequence[Axis], column: int, tap: int) -> int:
     """The elements that lie in line wherever a multiple of as many begins; 1 where they do not."""
     (axis, *others) = own
     if others or axis.stride != 1 or set(axis.steps) - {column, tap} or min(axis.steps.values()) < 0:
@@ -171,7 +171,7 @@ def _word(leaf: Walked, own: Sequence[Axis], column: int, tap: int) -> int:
 class Elements(TritonLines):
     """Lines that read a tile's elements."""
 
-    def __init__(self, leaves: Mapping[Expr, Walked], of: Dimensions, is_apart: bool) -> None:
+    def __init__(self, leaves: Mapping[Expr, WindowedOperand], of: Dimensions, is_apart: bool) -> None:
         self.leaves, self.of, self.is_apart = leaves, of, is_apart
         self.numbers = {leaf: k for k, leaf in enumerate(leaves)}
         super().__init__(is_transposed=of.is_across)  # what is known goes by node, result of a group and tap of it too
@@ -180,11 +180,11 @@ class Elements(TritonLines):
         """The elements of a word of what is read; 0 where it is read one by one."""
         return self.of.group.words[k] if self.of.group.words else 0
 
-    def step_of_groups(self, leaf: Walked) -> int:
+    def step_of_groups(self, leaf: WindowedOperand) -> int:
         """How far a group lies from the next."""
         return leaf.stride(self.of.column) * self.of.group.count
 
-    def spans(self, leaf: Walked) -> tuple[bool, bool]:
+    def spans(self, leaf: WindowedOperand) -> tuple[bool, bool]:
         """Whether an element varies from row to row, and from column to column."""
         return any(leaf.stride(k) for k in self.of.rows), bool(leaf.stride(self.of.column))
 
@@ -233,7 +233,7 @@ class Elements(TritonLines):
             self.known[key] = self.line(self._read(node, " + ".join(parts), (g, k), self._first(leaf, shift)))
         return self.known[key]
 
-    def _first(self, leaf: Walked, shift: int) -> int:
+    def _first(self, leaf: WindowedOperand, shift: int) -> int:
         """The first result of a group that reads an element, given by how far it lies from the group's first."""
         group = self.of.group
         along, by_tap = leaf.stride(group.dimension), 0 if group.tap is None else leaf.stride(group.tap)
@@ -317,7 +317,7 @@ class Elements(TritonLines):
         return f"windows.read({text}, {mask}, {_other(leaf)})"
 
 
-def _other(leaf: Walked) -> str:
+def _other(leaf: WindowedOperand) -> str:
     return "0" if leaf.outside is None else TRITON.constant(leaf.outside)
 
 
@@ -333,7 +333,7 @@ FEW = 16
 
 
 def emit_taps(
-    values: Sequence[Expr], leaves: Mapping[Expr, Walked], of: Dimensions, taps: int, *, is_apart: bool
+    values: Sequence[Expr], leaves: Mapping[Expr, WindowedOperand], of: Dimensions, taps: int, *, is_apart: bool
 ) -> Emitted:
     """A kernel for trees of operations and folds, one for each target; leaves are what is read.
 
@@ -478,13 +478,13 @@ MORE = 4
 """Times as many results where rows share what is read, such as weights: it is read and converted once for all."""
 
 
-class TapsProgram(Prepared):
+class StencilProgram(PreparedProgram):
     """Folds over small windows, planned."""
 
     __slots__ = ()
 
     @classmethod
-    def plan(cls, primitive: Reduce, figures: Figures, constants: frozenset[str]) -> TapsProgram | None:
+    def plan(cls, primitive: Reduce, figures: Figures, constants: frozenset[str]) -> StencilProgram | None:
         """For windows of a few taps, one value each; None for others, and for rows of neighbours."""
         sizes, kept = primitive.sizes, len(primitive.sizes) - primitive.depth
         taps = tuple(k for k in reversed(range(kept, len(sizes))) if sizes[k] > 1)
@@ -505,7 +505,7 @@ class TapsProgram(Prepared):
         return cls.of(*_kernel(primitive, values, leaves, of, figures), laid_out, primitive.sources, constants)
 
 
-def _lay_out(leaves: dict[Expr, Walked], rows: Sequence[int], column: int) -> list[Map]:
+def _lay_out(leaves: dict[Expr, WindowedOperand], rows: Sequence[int], column: int) -> list[Map]:
     """Weights of each column, side by side: what lays them out, and instead of them what is laid out."""
     made = []
     for number, (node, leaf) in enumerate(leaves.items()):
@@ -518,9 +518,9 @@ def _lay_out(leaves: dict[Expr, Walked], rows: Sequence[int], column: int) -> li
     return made
 
 
-def _leaves(values: Sequence[Expr], primitive: Reduce) -> dict[Expr, Walked] | None:
+def _leaves(values: Sequence[Expr], primitive: Reduce) -> dict[Expr, WindowedOperand] | None:
     """The reads by node; None where something is fetched otherwise than at lines."""
-    found: dict[Expr, Walked] = {}
+    found: dict[Expr, WindowedOperand] = {}
     inside: set[Expr] = set()
     for node in reversed(list(walk(*values))):  # what a window is made of comes after it
         if node in inside or not (node.op in ("load", "fetch") or (node.op == "where" and match_reached(node))):
@@ -549,7 +549,7 @@ def _pairs(view: View, primitive: Reduce) -> dict[int, int]:
     return found
 
 
-def _are_windows(leaves: Mapping[Expr, Walked], sizes: Sequence[int], kept: int) -> bool:
+def _are_windows(leaves: Mapping[Expr, WindowedOperand], sizes: Sequence[int], kept: int) -> bool:
     """Whether something is read past its ends, or in windows, and not in rows of neighbours."""
     if any(leaf.limits for leaf in leaves.values()):
         return True
@@ -564,7 +564,7 @@ def _are_windows(leaves: Mapping[Expr, Walked], sizes: Sequence[int], kept: int)
     return False
 
 
-def _bounded(value: Expr, leaves: Mapping[Expr, Walked]) -> Expr:
+def _bounded(value: Expr, leaves: Mapping[Expr, WindowedOperand]) -> Expr:
     """A tree with what the hardware has one instruction for, but within what is read."""
     made = {leaf: leaf for leaf in leaves}
     for node in walk(value, known=leaves):
@@ -572,7 +572,7 @@ def _bounded(value: Expr, leaves: Mapping[Expr, Walked]) -> Expr:
     return made[value]
 
 
-def _is_apart(leaf: Walked, of: Dimensions) -> bool:
+def _is_apart(leaf: WindowedOperand, of: Dimensions) -> bool:
     """Whether a thread cannot read several columns at once: they lie apart, or taps lead from one to the next."""
     step = leaf.stride(of.column)
     if abs(step) < 2 and any(axis.steps.get(of.column) for axis in leaf.limits):
@@ -583,7 +583,7 @@ def _is_apart(leaf: Walked, of: Dimensions) -> bool:
 
 
 def _kernel(
-    primitive: Reduce, values: Sequence[Expr], leaves: Mapping[Expr, Walked], of: Dimensions, figures: Figures
+    primitive: Reduce, values: Sequence[Expr], leaves: Mapping[Expr, WindowedOperand], of: Dimensions, figures: Figures
 ) -> tuple[Kernel, Bases]:
     sizes, targets, group = primitive.sizes, primitive.targets, of.group
     taps = math.prod(sizes[k] for k in of.taps)

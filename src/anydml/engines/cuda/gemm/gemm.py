@@ -16,7 +16,7 @@ from anydml.engines.cuda.codegen.expressions import TRITON, Emitted, TritonLines
 from anydml.engines.cuda.gemm.gemm_kernel import GemmConstants
 from anydml.engines.cuda.launch import HOPPER, IS_INTERPRETED, BlockDescriptor, Kernel, kind_of
 from anydml.engines.cuda.rows.reduce_kernel import RowSteps
-from anydml.ir.contraction import AROUND, Parts, match_contraction, matrices_of
+from anydml.ir.contraction import AROUND, ContractionLeaves, match_contraction, matrices_of
 from anydml.ir.epilogue import fetches_beside
 from anydml.ir.expressions import Expr, coordinate, load
 from anydml.ir.numerics import expand
@@ -174,7 +174,7 @@ def emit_product(
     `is_small` where factors are integers of -255 to 255: as FLOAT16 they have exact products, of which 256 have an
     exact sum in FLOAT32.
     """
-    parts = Parts.of(value, found)
+    parts = ContractionLeaves.of(value, found)
     given = [node for node in walk(value) if node.op == "given"]
     writer = _Writer(parts, spans)
     last = len(parts.views)
@@ -217,7 +217,7 @@ def emit_product(
 
 
 class _Writer(TritonLines):
-    def __init__(self, parts: Parts, spans: Callable[[int], tuple[bool, bool]]) -> None:
+    def __init__(self, parts: ContractionLeaves, spans: Callable[[int], tuple[bool, bool]]) -> None:
         self.views: Sequence[tuple[str, Expr]] = parts.views
         self.spans = spans
         super().__init__()
@@ -300,17 +300,17 @@ def is_small(factor: Expr) -> bool:
     return source.op == "load" and source.type in (DataType.INT8, DataType.UINT8) and factor.type is DataType.INT32
 
 
-def is_computed(product: ProductProgram) -> bool:
+def is_computed(product: GemmProgram) -> bool:
     """Factors are computed from what is read."""
     return product.is_computed
 
 
-def has_few_rows(product: ProductProgram) -> bool:
+def has_few_rows(product: GemmProgram) -> bool:
     """Rows so few, 4 at most, that threads multiply them one by one as the right matrix is read."""
     return product.shape.rows <= FEW
 
 
-def has_blocks(product: ProductProgram) -> bool:
+def has_blocks(product: GemmProgram) -> bool:
     """More than 16 rows, with lines of both factors of 16 bytes' multiples, from Hopper on: read by descriptor."""
     is_possible = not IS_INTERPRETED and product.shape.rows > SKINNY and product.figures.target.arch >= HOPPER
     return is_possible and all(product.lines(view) is not None for view in (0, 1))
@@ -331,7 +331,7 @@ descriptor, or elements by pointer."""
 
 
 @dataclass(frozen=True, slots=True)
-class ProductProgram(Program):
+class GemmProgram(Program):
     """A product, planned."""
 
     value: Expr
@@ -348,9 +348,7 @@ class ProductProgram(Program):
     """Layouts that are made ahead."""
 
     @classmethod
-    def plan(
-        cls, primitive: Reduce, figures: Figures, constants: frozenset[str] = frozenset()
-    ) -> ProductProgram | None:
+    def plan(cls, primitive: Reduce, figures: Figures, constants: frozenset[str] = frozenset()) -> GemmProgram | None:
         """For sums of products in FLOAT32, and in INT32 of bytes and their differences; None for others."""
         primitive = replace(primitive, value=rewrite(expand(primitive.value), bounded))
         found = match_contraction(primitive)
@@ -536,7 +534,7 @@ LAUNCH_TIME = 6.0
 """Microseconds that one more launch takes, with what it reads and writes."""
 
 
-def divide(primitive: Primitive, multiprocessors: int) -> tuple[Reduce, Map] | None:
+def split_k(primitive: Primitive, multiprocessors: int) -> tuple[Reduce, Map] | None:
     """The two steps in place of a sum of products that leaves most multiprocessors idle; None where it stays whole."""
     if not isinstance(primitive, Reduce) or primitive.checks or primitive.also:
         return None

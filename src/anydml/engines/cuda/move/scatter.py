@@ -93,7 +93,7 @@ LANES, TILE, WIDE = (256, 1024, 256) if not IS_INTERPRETED else (16, 64, 16)
 
 
 @dataclass(frozen=True, slots=True)
-class WinnersProgram(Program):
+class LastWriterProgram(Program):
     """A scatter of many tuples, planned."""
 
     primitive: Scatter
@@ -103,7 +103,7 @@ class WinnersProgram(Program):
     places: int
 
     @classmethod
-    def plan(cls, primitive: Scatter, figures: Figures) -> WinnersProgram:
+    def plan(cls, primitive: Scatter, figures: Figures) -> LastWriterProgram:
         """Places are numbered by batch and tuple."""
         indices, target, (batches, tuples, block) = primitive.indices, primitive.target, primitive.walks()
         sizes = target.sizes[primitive.indexed]

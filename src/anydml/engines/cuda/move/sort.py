@@ -26,13 +26,13 @@ MOST_EACH = 64
 """Elements of a line that a program has: each meets as many others at once."""
 
 
-class OrderProgram(KernelProgram):
+class RankProgram(KernelProgram):
     """An order, planned."""
 
     __slots__ = ()
 
     @classmethod
-    def plan(cls, primitive: Sort, figures: Figures) -> OrderProgram:
+    def plan(cls, primitive: Sort, figures: Figures) -> RankProgram:
         """Blocks of all lines."""
         source, target, axis = primitive.source, primitive.target, primitive.axis
         count = source.sizes[axis]
@@ -64,7 +64,7 @@ LONGEST = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class TopProgram(Program):
+class TopKProgram(Program):
     """The first few of an order, planned."""
 
     primitive: Sort
@@ -73,7 +73,7 @@ class TopProgram(Program):
     """Between two kernels, how many keys."""
 
     @classmethod
-    def plan(cls, primitive: Sort, figures: Figures) -> TopProgram | None:
+    def plan(cls, primitive: Sort, figures: Figures) -> TopKProgram | None:
         """For elements of at most 32 bits; None for others, for lines past 2^32, and where many of many are wanted."""
         source, target, axis = primitive.source, primitive.target, primitive.axis
         count, wanted = source.sizes[axis], target.sizes[axis]

@@ -32,7 +32,7 @@ EACH = {DataType.FLOAT16: 4, DataType.FLOAT32: 8}
 
 
 @dataclass(frozen=True, slots=True)
-class NibblesForm:
+class Int4MmaForm:
     """The facts that the text of a kernel depends on besides the expression."""
 
     rows: int
@@ -55,7 +55,7 @@ class NibblesForm:
     """Whether a block has a zero point of its own, a byte."""
 
 
-def emit_nibbles(value: Expr, found: Weights, rests: Sequence[Expr], form: NibblesForm) -> Any:
+def emit_int4_mma(value: Expr, found: Weights, rests: Sequence[Expr], form: Int4MmaForm) -> Any:
     """A kernel: 16 columns a program, with all rows.
 
     It takes pointers (weights, scales, zero points where they are loads, the left factor's load, the others', the
@@ -65,7 +65,7 @@ def emit_nibbles(value: Expr, found: Weights, rests: Sequence[Expr], form: Nibbl
 
 
 class _Writer(TritonLines):
-    def __init__(self, value: Expr, found: Weights, rests: Sequence[Expr], form: NibblesForm) -> None:
+    def __init__(self, value: Expr, found: Weights, rests: Sequence[Expr], form: Int4MmaForm) -> None:
         super().__init__()
         self.value, self.fold, self.rests, self.form = value, found.fold, rests, form
         self.given = [node for node in walk(value) if node.op == "given"]
@@ -111,7 +111,7 @@ class _Writer(TritonLines):
         self.indent = "    "
         for m in self.eights:
             totals = ", ".join(f"total{m}_{i}" for i in range(4))
-            self.say(f"sum0, sum1, sum2, sum3 = nibbles.together({totals})")
+            self.say(f"sum0, sum1, sum2, sum3 = int4_mma.together({totals})")
             for i in range(4):
                 if 8 * m + i % 2 < form.rows:
                     self.finish(m, i)
@@ -147,7 +147,7 @@ class _Writer(TritonLines):
         for k in (0, 1):
             for j in range(0, self.each, 4):
                 words, read = (", ".join(f"{name}{k}_{j + i}" for i in range(4)) for name in ("word", "read"))
-                self.say(f"{words} = nibbles.turned({read}, turn)")
+                self.say(f"{words} = int4_mma.turned({read}, turn)")
         zero, is_wide = form.zero, not self.is_half
         constants = [_twice(128 + zero, is_wide=True)] if is_wide else [_twice(1024 + zero), _twice(-(64 + zero))]
         flip = f" ^ {form.flip}" if form.flip else ""
@@ -158,8 +158,8 @@ class _Writer(TritonLines):
                 self.row(j)
             for half, letter in enumerate("ab"):
                 names = ", ".join(f"{letter}{i}" for i in range(4))
-                zeros = f"z{half}_{j}" if is_wide else f"z{half}_{j}, nibbles.below(z{half}_{j})"
-                self.say(f"{names} = nibbles.{unpack}(word{half}_{j}{flip}, {zeros if form.has_zeros else ends})")
+                zeros = f"z{half}_{j}" if is_wide else f"z{half}_{j}, int4_mma.below(z{half}_{j})"
+                self.say(f"{names} = int4_mma.{unpack}(word{half}_{j}{flip}, {zeros if form.has_zeros else ends})")
             for m in self.eights:
                 self.multiply(m, j)
 
@@ -171,7 +171,7 @@ class _Writer(TritonLines):
                 weights = f"a{i}, b{i}, a{i + 1}, b{i + 1}"
                 rows = f"x{m}_{j}_{4 * part + i}, x{m}_{j}_{4 * part + i + 1}"
                 kind = "tl.float16" if self.is_half else "tl.bfloat16"
-                self.say(f"p0, p1, p2, p3 = nibbles.product({before}, {weights}, {rows}, {kind})")
+                self.say(f"p0, p1, p2, p3 = int4_mma.product({before}, {weights}, {rows}, {kind})")
                 before = "p0, p1, p2, p3"
         totals = [f"total{m}_{i}" for i in range(4)]
         self.say(*(f"{total} = arithmetic.fma(p{i}, s{i // 2}_{j}, {total})" for i, total in enumerate(totals)))
@@ -179,7 +179,7 @@ class _Writer(TritonLines):
     def load(self, name: str, first: int, place: str, count: int = 4) -> None:
         """Read words that lie side by side."""
         names = [f"{name}{first + i}" for i in range(count)]
-        self.say(f"{', '.join(names)} = nibbles.{'four' if count == 4 else 'two'}({place})")
+        self.say(f"{', '.join(names)} = int4_mma.{'four' if count == 4 else 'two'}({place})")
         self.read.append(names[0])
 
     def row(self, j: int) -> None:
@@ -191,7 +191,7 @@ class _Writer(TritonLines):
                 self.load(f"y{m}_{j}_", i, f"row{m} + (block{j} * 32 + {i})")
             if not self.form.is_even:
                 self.say(*(f"{word} = tl.where(there{j}, {word}, 0)" for word in words))
-            self.say(f"{names} = nibbles.pairs_of_{'halves' if self.is_half else 'singles'}({', '.join(words)})")
+            self.say(f"{names} = int4_mma.pairs_of_{'halves' if self.is_half else 'singles'}({', '.join(words)})")
 
     def scales(self, k: int) -> None:
         """The scales of a column's blocks."""
@@ -255,7 +255,7 @@ LEAST_ROWS = {DataType.FLOAT16: 1, DataType.FLOAT32: 3}
 taken apart; one of FLOAT16 6.6 to 8.4, and here 5.4."""
 
 
-def has_nibbles(
+def takes_int4_mma(
     found: Weights, form: WeightsForm, lefts: Sequence[Expr], strides: Sequence[tuple[int, ...]],
     units: int, block: int, figures: Figures,
 ) -> bool:  # fmt: skip
@@ -271,11 +271,11 @@ def has_nibbles(
     return is_known and is_aligned and form.zero == int(form.zero) and 0 <= form.zero < 128
 
 
-def nibbles_kernel(
+def int4_mma_kernel_of(
     primitive: Reduce, found: Weights, form: WeightsForm, leaves: tuple[Expr, Sequence[Expr]], numbers: Numbers,
     kinds: Sequence[str], block: int, figures: Figures,
 ) -> Kernel:  # fmt: skip
-    """The kernel, which takes what that of `WeightsProgram` does."""
+    """The kernel, which takes what that of `WeightOnlyProgram` does."""
     columns, units, _, scales = numbers[:4]
     assert isinstance(columns, int) and isinstance(units, int)  # noqa: S101, PT018 - for type checkers: neither is a tuple
     left, rests = leaves
@@ -286,7 +286,7 @@ def nibbles_kernel(
     scale = found.right.scale.type
     assert scale is not None and isinstance(scales, tuple)  # noqa: S101, PT018 - for type checkers: they are
     is_aligned = scales[1] == 1 and scales[0] * scale.size_in_bytes % ALIGNMENT == 0
-    made = emit_nibbles(primitive.value, found, rests, NibblesForm(
+    made = emit_int4_mma(primitive.value, found, rests, Int4MmaForm(
         rows=form.rows, warps=warps, kind=left.type, flip=form.flip, zero=int(form.zero),
         shared=block // WORDS, is_even=blocks % (each * warps) == 0, scales=scale,
         has_lines=is_aligned and block == WORDS and blocks % each == 0, has_zeros=found.right.has_zeros,

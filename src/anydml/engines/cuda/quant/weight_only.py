@@ -14,7 +14,7 @@ from anydml.engines.common.routes import Route, always, choose
 from anydml.engines.common.tiles import ALIGNMENT, ceil_power
 from anydml.engines.cuda.codegen.expressions import TRITON, bounded, function_of, given_text
 from anydml.engines.cuda.launch import IS_INTERPRETED, Bases, Kernel, bases_of, kind_of
-from anydml.engines.cuda.quant.int4_mma import has_nibbles, nibbles_kernel
+from anydml.engines.cuda.quant.int4_mma import int4_mma_kernel_of, takes_int4_mma
 from anydml.engines.cuda.rows.reduce import ReduceProgram
 from anydml.ir.blocked_weights import match_weights
 from anydml.ir.loops import Loops, simplify
@@ -180,7 +180,7 @@ def _cut(rows: int, words: int) -> tuple[int, int]:
 
 TENSOR_CORES = Route(
     "int4 mma",
-    has_nibbles,
+    takes_int4_mma,
     measured="1, 4 and 8 rows of FLOAT16 by 4096^2 take 5.5, 6.0 and 6.5 us, and one by one 7.8, 12.7 and 20.7 (H200)",
 )
 WAYS = (
@@ -200,7 +200,7 @@ class WeightStep(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class WeightsProgram(Program):
+class WeightOnlyProgram(Program):
     """A product, planned."""
 
     kernel: Kernel | None
@@ -215,7 +215,7 @@ class WeightsProgram(Program):
     """The pointers that must be multiples of 16 bytes for it."""
 
     @classmethod
-    def plan(cls, primitive: Reduce, figures: Figures) -> WeightsProgram | None:
+    def plan(cls, primitive: Reduce, figures: Figures) -> WeightOnlyProgram | None:
         """For weights of whole columns along the sum; None for others."""
         primitive = replace(primitive, value=rewrite(expand(primitive.value), bounded))
         found, value = match_weights(primitive), primitive.value
@@ -252,7 +252,7 @@ class WeightsProgram(Program):
             kernel = Kernel(made, tuple(kinds), numbers, constants, programs, warps, figures, fuses=False)
         fast = None
         if choose(WAYS, found, form, lefts, strides, units, block, figures) is TENSOR_CORES:
-            fast = nibbles_kernel(primitive, found, form, (lefts[0], rests), numbers, kinds, block, figures)
+            fast = int4_mma_kernel_of(primitive, found, form, (lefts[0], rests), numbers, kinds, block, figures)
         best = fast or kernel
         if best is not None:
             best.prepare()

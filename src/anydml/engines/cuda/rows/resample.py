@@ -272,13 +272,13 @@ AGAIN = 2
 """Groups of a thread: FLOAT32 by 2 takes 127 us so, and 139 with one; copying as much takes 123."""
 
 
-class SampleProgram(KernelProgram):
+class ResampleProgram(KernelProgram):
     """A map that reads near its place, planned."""
 
     __slots__ = ()
 
     @classmethod
-    def plan(cls, primitive: Map, figures: Figures) -> SampleProgram | None:
+    def plan(cls, primitive: Map, figures: Figures) -> ResampleProgram | None:
         """For maps whose elements all come from lines of one source, the nearest where those go on outside."""
         targets = primitive.targets
         if primitive.checks or not all(primitive.sizes) or len(primitive.sources) != 1:
@@ -294,7 +294,7 @@ class SampleProgram(KernelProgram):
         return None if found is None else cls._of(values, found, primitive, figures)
 
     @classmethod
-    def _of(cls, values: Sequence[Expr], found: Sampled, primitive: Map, figures: Figures) -> SampleProgram:
+    def _of(cls, values: Sequence[Expr], found: Sampled, primitive: Map, figures: Figures) -> ResampleProgram:
         source, target = primitive.sources[0], min(primitive.targets, key=lambda view: view.offset)
         width = found.groups
         across = columns_for(width, WIDE)
