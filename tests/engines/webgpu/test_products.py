@@ -112,7 +112,7 @@ def test_factors_are_computed() -> None:
 
 
 def test_what_has_no_tile_goes_by_rows() -> None:
-    check((3, 40, 20), F32, way="reduction")
+    check((3, 40, 70), F32, way="reduction")
     int64 = DataType.INT64
     views = tuple(View(name, int64, (8, 8, 8), strides) for name, strides in (("a", (8, 0, 1)), ("b", (0, 1, 8))))
     target = View("y", int64, (8, 8, 1), (8, 1, 0))

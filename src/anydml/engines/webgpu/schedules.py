@@ -31,10 +31,29 @@ def is_map(_verb: Map, _: Memory) -> bool:
     return True
 
 
+def is_windowed(verb: Reduce, _: Memory, __: frozenset[str]) -> bool:
+    """A sum of products over windows, or over several dimensions: in register tiles."""
+    return _has_sides(verb)
+
+
 def is_product(verb: Reduce, _: Memory) -> bool:
-    """A sum of products of two matrices, or of windows and weights: in register tiles."""
+    """A sum of products of two matrices: in register tiles."""
+    return _has_sides(verb)
+
+
+def _has_sides(verb: Reduce) -> bool:
     found = match_contraction(verb)
     return found is not None and bool(found.folded and found.rows and found.columns)
+
+
+MOST_TAPS = 64
+"""Taps: more are a row, and are folded as such."""
+
+
+def is_stencil(verb: Reduce, _: Memory) -> bool:
+    """Folds over windows of 2 to 64 taps: pooling, depthwise convolution."""
+    is_ours = not verb.checks and verb.is_by_row and all(verb.sizes) and len(verb.sizes) > verb.depth
+    return is_ours and 1 < math.prod(verb.rows) <= MOST_TAPS
 
 
 def is_reduce(_verb: Reduce, _: Memory) -> bool:
@@ -102,7 +121,9 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
         Route("map", is_map, "rows.programs:plan_map"),
     ),
     Reduce: (
+        Route("implicit GEMM", is_windowed, "conv.implicit_gemm:plan_windows", with_constants=True),
         Route("GEMM", is_product, "gemm.gemm:plan_product"),
+        Route("stencil", is_stencil, "conv.stencil:plan_stencil"),
         Route("reduction", is_reduce, "rows.programs:plan_reduce"),
     ),
     Scan: (

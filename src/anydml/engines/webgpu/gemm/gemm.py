@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from anydml.core.device_memory import memories
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from anydml.engines.webgpu.gemm.tile import Product
     from anydml.engines.webgpu.launch import Kernel
     from anydml.engines.webgpu.memory import Memory
-    from anydml.ir.verbs import Reduce
+    from anydml.ir.verbs import Map, Reduce
 
 SHAPES = (
     TileShape(128, 128, 8, 8, 8, 1.0),
@@ -56,9 +57,18 @@ class TileProgram(Program):
     quads: KernelProgram
     aligned: frozenset[str]
     """The tensors that must lie at multiples of 16 bytes for the latter."""
+    layouts: Mapping[str, Map | Reduce] = field(default_factory=dict)
+    """Layouts that are made ahead."""
 
     @classmethod
-    def of(cls, product: Product, shape: TileShape, memory: Memory, *before: Kernel, **scratch: int) -> TileProgram:
+    def of(
+        cls,
+        product: Product,
+        shape: TileShape,
+        memory: Memory,
+        *before: Kernel,
+        scratch: Mapping[str, int] = MappingProxyType({}),
+    ) -> TileProgram:
         """Of a product, after other kernels, which write memory of the program's own."""
         note(Route(f"tiles of {shape.rows} x {shape.columns} x {shape.depth}", shape_for))
         single, _ = tile_kernel(product, shape, Body.on(memory.gpu), has_quads=False)

@@ -15,6 +15,7 @@ from anydml.core.enums import DataType
 from anydml.core.memory import packed_strides
 from anydml.engines.webgpu.codegen.walks import TYPES, Leaves, compute, places, take_apart
 from anydml.engines.webgpu.codegen.wgsl import WGSL, sum_of
+from anydml.engines.webgpu.device import WORD
 from anydml.engines.webgpu.launch import LANES
 from anydml.engines.webgpu.rows.map import write
 from anydml.ir.expressions import Expr, coordinate, load
@@ -93,7 +94,7 @@ class Leaf(NamedTuple):
     @property
     def words(self) -> View:
         """The same memory by words."""
-        per = WORD_BYTES // self.kind.size_in_bytes
+        per = WORD // self.kind.size_in_bytes
         if per == 1:
             return self.view
         reach = [(size - 1) * step for size, step in zip(self.view.sizes, self.view.strides, strict=True)]
@@ -111,11 +112,11 @@ class Leaf(NamedTuple):
 
     def text(self, body: Body, at: str) -> str:
         """An element."""
-        if self.kind.size_in_bytes == WORD_BYTES:
+        if self.kind.size_in_bytes == WORD:
             return body.load(self.words, at, self.kind)
         name = body.tensor(self.words)
         place = body.line(at)
-        per = WORD_BYTES // self.kind.size_in_bytes
+        per = WORD // self.kind.size_in_bytes
         word = f"{name}[{body.base(name)} + {place} / {per}u]"
         if self.kind is F16:
             return f"unpack2x16float({word})[{place} & 1u]"
@@ -132,7 +133,7 @@ class Leaf(NamedTuple):
             word = body.line(f"{name}[{body.base(name)} + ({at}) / 4u]")
             return f"unpack4x{'I' if self.wide is I32 else 'U'}8({word})"
         base = body.base(name)
-        if width == WORD_BYTES:
+        if width == WORD:
             return f"bitcast<vec4<{WGSL.types[self.kind]}>>({name}[({base} + {at}) / 4u])"
         words = body.line(f"{name}[({base} + ({at}) / 2u) / 2u]")
         if self.kind is F16:
@@ -141,9 +142,6 @@ class Leaf(NamedTuple):
         words = f"bitcast<vec2<{kind}>>({words})"
         cut = ", ".join(f"extractBits({words}.{part}, {by}u, 16u)" for part in "xy" for by in (0, 16))
         return f"vec4<{kind}>({cut})"
-
-
-WORD_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +162,36 @@ class Factor:
 
 def factor_of(value: Expr, primitive: Reduce) -> Factor | None:
     """A factor, if it is computed of elements of at most 32 bits, coordinates and numbers."""
+    taken = take_leaves([value], primitive)
+    if taken is None or value.type not in (F32, I32, U32):
+        return None
+    (tree,), leaves = taken
+    sizes = primitive.sizes
+    own = own_views(leaves, sizes)
+    legal = legalise(Map(own, View("\0value", value.type, sizes, packed_strides(sizes)), tree), TYPES)
+    if len(legal.writes) != 1 or legal.insertions:
+        return None
+    root = legal.writes[0].value
+    nodes = list(walk(root))
+    if any(node.op == "fetch" for node in nodes):
+        return None
+    names = {view.tensor: k for k, view in enumerate(own)}
+    loads = {node: names[legal.sources[int(node.value)].tensor] for node in nodes if node.op == "load"}
+    return Factor(root, leaves, loads, tuple(node for node in nodes if node.op == "coordinate"))
+
+
+def own_views(leaves: Sequence[Leaf], sizes: tuple[int, ...]) -> tuple[View, ...]:
+    """Views that no memory has, of what is read by leaves."""
+    return tuple(View(f"\0leaf{k}", leaf.wide, sizes, packed_strides(sizes)) for k, leaf in enumerate(leaves))
+
+
+def take_leaves(values: Sequence[Expr], primitive: Reduce) -> tuple[list[Expr], tuple[Leaf, ...]] | None:
+    """Trees with a load of a number of 32 bits, of a source of its own, for each element that they read.
+
+    None where an element is wider, or is fetched at indices that are no lines.
+    """
     found: dict[Expr, Leaf] = {}
-    pending = [value]
+    pending = list(values)
     while pending:
         node = pending.pop()
         if node in found:
@@ -180,40 +206,16 @@ def factor_of(value: Expr, primitive: Reduce) -> Factor | None:
             return None
         else:
             pending += node.args
-    made: dict[Expr, Expr] = {}
-    for slot, (node, leaf) in enumerate(found.items()):
-        made[node] = load(slot, leaf.wide)
-    for node in walk(value, known=found):
-        args = []
-        for arg in node.args:
-            if arg not in found or found[arg].kind is found[arg].wide:
-                args.append(made[arg])
-            elif node.op == "cast" and found[arg].kind in WIDE and node.type is not F16:
-                args.append(made[arg])  # it has its own number already
-            elif found[arg].kind is F16:
-                return None
-            else:
-                args.append(made[arg].to(found[arg].kind))
-        if node.op == "cast" and args[0].type is node.type:
-            made[node] = args[0]
-        else:
-            made[node] = Expr(node.op, node.type, tuple(args), node.value)
-    tree = made[value]
-    sizes = primitive.sizes
-    if tree.type not in (F32, I32, U32) or value.type is not tree.type:
-        return None
-    leaves = tuple(found.values())
-    own = [View(f"\0leaf{k}", leaf.wide, sizes, packed_strides(sizes)) for k, leaf in enumerate(leaves)]
-    legal = legalise(Map(tuple(own), View("\0value", tree.type, sizes, packed_strides(sizes)), tree), TYPES)
-    if len(legal.writes) != 1 or legal.insertions:
-        return None
-    root = legal.writes[0].value
-    nodes = list(walk(root))
-    if any(node.op == "fetch" for node in nodes):
-        return None
-    names = {view.tensor: k for k, view in enumerate(own)}
-    loads = {node: names[legal.sources[int(node.value)].tensor] for node in nodes if node.op == "load"}
-    return Factor(root, leaves, loads, tuple(node for node in nodes if node.op == "coordinate"))
+    made = {node: load(slot, leaf.wide) for slot, (node, leaf) in enumerate(found.items())}
+    for node in walk(*values, known=found):
+        # A cast of a narrow number takes the one that was read; else it is made narrow again.
+        args = [
+            made[arg] if arg not in found or node.op == "cast" else made[arg].to(found[arg].kind) for arg in node.args
+        ]
+        is_done = node.op == "cast" and args[0].type is node.type
+        made[node] = args[0] if is_done else Expr(node.op, node.type, tuple(args), node.value)
+    whole = [made[value].to(found[value].kind) if value in found else made[value] for value in values]
+    return whole, tuple(found.values())
 
 
 def _leaf_of(node: Expr, primitive: Reduce) -> Leaf | None:
@@ -231,6 +233,18 @@ def _leaf_of(node: Expr, primitive: Reduce) -> Leaf | None:
     if leaf.kind not in WIDE or node.type is not leaf.kind:
         return None
     return None if leaf.limits and (leaf.outside is None or leaf.outside.op not in ("const", "given")) else leaf
+
+
+def outside_text(body: Body, leaf: Leaf) -> str:
+    """The number that stands where a leaf has no element."""
+    outside = leaf.outside
+    assert outside is not None  # noqa: S101 - for type checkers: a leaf with limits has it
+    node = Expr(outside.op, leaf.wide, (), outside.value)
+    if node.op == "const":
+        return WGSL.constant(node)
+    with body.scope():
+        body.given(node)
+        return body.names[node]
 
 
 # The walk
@@ -344,7 +358,7 @@ class _Side:
         self.by_term_quads = not self.by_line_quads and inner is not None and fits(inner)
         self.has_quads = self.by_line_quads or self.by_term_quads
         near_line = along is not None and any(abs(leaf.strides[along]) == 1 for leaf in factor.leaves)
-        deepest = product.terms[-1][-1]
+        deepest = tile.term_order[-1][-1]
         near_term = any(abs(leaf.strides[deepest]) == 1 for leaf in factor.leaves)
         self.is_by_line = self.by_line_quads or (not self.by_term_quads and (near_line or not near_term))
         """Whether neighbouring invocations read neighbouring lines: rows of the left factor, columns of the right."""
@@ -474,7 +488,7 @@ class _Side:
                     place = f"{name}_in{line}_{k}_{m}" + (f" + {moved}" if moved != "0u" else "")
                     tests.append(f"{place} < {body.number(axis.size, (name, k, 'limit', m, 'size'))}")
                 variable = f"{name}_x{slot}_{k}"
-                outside = self._outside(leaf)
+                outside = outside_text(body, leaf)
                 kind = f"vec4<{WGSL.types[leaf.wide]}>" if is_quad else WGSL.types[leaf.wide]
                 body.say(f"var {variable} = {kind}({outside});", f"if ({' && '.join(tests)}) {{")
                 text = leaf.quad(body, at) if is_quad else leaf.text(body, at)
@@ -491,16 +505,6 @@ class _Side:
                     else f"{name}_g{slot} = {parts[0]};"
                 )
         body.say("}")
-
-    def _outside(self, leaf: Leaf) -> str:
-        outside = leaf.outside
-        assert outside is not None  # noqa: S101 - for type checkers: a leaf with limits has it
-        node = Expr(outside.op, leaf.wide, (), outside.value)
-        if node.op == "const":
-            return WGSL.constant(node)
-        with self.body.scope():
-            self.body.given(node)
-            return self.body.names[node]
 
     def _computed(self, read: Sequence[tuple[str, bool]], names: Sequence[str], line: int, part: int) -> str:
         body, factor, product = self.body, self.factor, self.tile.product
@@ -545,11 +549,8 @@ class _Side:
 class _Tile:
     def __init__(self, product: Product, shape: TileShape, body: Body, *, has_quads: bool) -> None:
         self.product, self.shape, self.body = product, shape, body
-        self.inner = _inner_run(product, shape.depth)
-        """The run of terms that steps go along; None where they go along all."""
-        outer = [run for run in product.terms if run != self.inner]
-        self.outer: list[tuple[int, ...]] = outer if self.inner is not None else []
-        self.term_order = [*outer, self.inner] if self.inner is not None else list(product.terms)
+        self.outer, self.inner = steps_of(product, shape.depth)
+        self.term_order = [*self.outer, self.inner] if self.inner is not None else list(product.terms)
         self.outer_names = [f"o{k}" for k in range(len(self.outer))]
         self.batch_names: list[str] = []
         self.terms = body.number(
@@ -724,10 +725,13 @@ _SUM = "\0sum"
 _ZERO = Expr("const", DataType.INT64, (), 0)
 
 
-def _inner_run(product: Product, depth: int) -> tuple[int, ...] | None:
-    """The run of terms along which steps leave the least of a tile empty; None where all have too little room."""
+def steps_of(product: Product, depth: int) -> tuple[list[tuple[int, ...]], tuple[int, ...] | None]:
+    """The run of terms that steps go along, the one that leaves the least of a tile empty, after the other runs.
+
+    None where all are too short: then steps go along all of the terms.
+    """
     if len(product.terms) == 1:
-        return product.terms[0]
+        return [], product.terms[0]
     leaves = (*product.left.leaves, *product.right.leaves)
     limited = {k for leaf in leaves for axis in leaf.limits for k in axis.steps}
 
@@ -737,7 +741,9 @@ def _inner_run(product: Product, depth: int) -> tuple[int, ...] | None:
 
     best = min(product.terms, key=lambda run: (waste(run), not limited.isdisjoint(run), -product.size(run)))
     whole = product.count(product.terms)
-    return best if waste(best) <= MOST_WASTE * -(-whole // depth) * depth / whole else None
+    if waste(best) > MOST_WASTE * -(-whole // depth) * depth / whole:
+        return [], None
+    return [run for run in product.terms if run != best], best
 
 
 MOST_WASTE = 1.6
