@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-import textwrap
 from typing import TYPE_CHECKING
 
 from anydml.api.describing import argument_name
@@ -15,7 +14,7 @@ from anydml.core.package_data import read_json
 from anydml.core.results import result_name
 from anydml.operators import OPERATORS
 from anydml.operators.reductions import Folding
-from anydml.operators.schema.meanings import by_name, last_match, meaning_of, say, write_arguments
+from anydml.operators.schema.meanings import by_name, last_match, meaning_of, say, wrap, write_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -112,7 +111,7 @@ def _relatives(family: tuple[type[OperatorDesc], ...]) -> list[str]:
 def _see_also(classes: Sequence[type[OperatorDesc]], functions: Sequence[str]) -> str:
     found = [f"`{cls.__name__}`, the operator's description" for cls in classes]
     found += [f"`{name}`" for name in functions]
-    return textwrap.fill(f"See also: {'; '.join(found)}.", 110, subsequent_indent="    ") if found else ""
+    return wrap(f"See also: {'; '.join(found)}.") if found else ""
 
 
 def complete(function: Callable[..., Any]) -> Callable[..., Any]:
