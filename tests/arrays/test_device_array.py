@@ -167,6 +167,29 @@ def test_one_element_is_a_number() -> None:
     assert [row.tolist() for row in d] == X.tolist()
 
 
+def test_pythons_operators(doubles: list[DoubleEngine]) -> None:
+    x, d, e = X - 5, there(X - 5), there(X + 1)
+    doubles[0].own.copied.clear()
+    found = [d + e, d - 1.5, 2 - d, d * e, d / e, 3 / e, d**2, d % 3, -d, abs(d), d @ e.transpose(0, 2, 1)]
+    assert {kind for kind, _ in doubles[0].own.copied} <= {"write"}  # of numbers
+    y = X + 1
+    wanted = [x + y, x - 1.5, 2 - x, x * y, x / y, 3 / y, x**2, x % 3, -x, abs(x), x @ y.swapaxes(1, 2)]
+    for one, expected in zip(found, wanted, strict=True):
+        assert type(one) is dml.DeviceArray
+        np.testing.assert_allclose(one.numpy(), expected, 1e-6)
+    for truths, expected in ((d < e, x < y), (d <= 3, x <= 3), (d > 0, x > 0), (d <= 2, x <= 2)):
+        assert truths.dtype == np.bool_
+        np.testing.assert_array_equal(truths.numpy(), expected)
+    for both in (d + y, y + d, np.float32(2) + d):  # a host array beside it goes to the device
+        assert type(both) is dml.DeviceArray
+    less: Any = y - d
+    np.testing.assert_array_equal(less.numpy(), y - x)
+    with pytest.raises(TypeError):
+        d + "text"  # type: ignore[operator]
+    assert d == d
+    assert d != e
+
+
 def test_it_prints_its_elements_and_where_they_lie() -> None:
     assert repr(there(np.array([[1, 2], [3, 4]], "int16"))) == (
         "DeviceArray([[1, 2],\n             [3, 4]], dtype=int16, device='webgpu:0')"

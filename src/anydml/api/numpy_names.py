@@ -20,6 +20,7 @@ import numpy as np
 import anydml.api.functions as operators
 from anydml.api.derived import aliases_of, worded
 from anydml.api.expression import Expression
+from anydml.arrays.device_array import operations
 from anydml.arrays.tensor import TensorDesc
 from anydml.arrays.view import is_tensor
 from anydml.core.enums import DataType
@@ -976,6 +977,29 @@ def group_norm(
         return _operator("add")(found, reshape(bias, by_channel), out=out, device=device)
     return found if out is None or found is out else _operator("identity")(found, out=out, device=device)
 
+
+# Python's operators on the arrays of devices
+
+
+def _named(name: str) -> Callable[..., Any]:
+    return lambda *operands: _operator(name)(*operands)
+
+
+operations.update(
+    add=_named("add"),
+    sub=_named("subtract"),
+    mul=_named("multiply"),
+    truediv=_named("divide"),
+    pow=_named("pow"),
+    mod=_named("modulus_floor"),
+    neg=_named("negate"),
+    abs=_named("abs"),
+    matmul=matmul,
+    lt=less,
+    le=less_equal,
+    gt=greater,
+    ge=greater_equal,
+)
 
 FAMILIAR: tuple[Callable[..., Any], ...] = tuple(
     worded(one, aliases_of(one))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import operator
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -13,17 +14,36 @@ from anydml.core.errors import DescriptionError, Fault, show
 from anydml.core.memory import Buffer, packed_strides, span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from typing import TypeAlias
 
     from anydml.core.device_memory import DeviceMemory
 
     Array = np.ndarray[Any, Any]
+    Operand: TypeAlias = "DeviceArray | Array | float | np.number[Any]"
 
 _NAME = "DeviceArray"
 
 
 def _refuse(field: str, rule: str, value: object, way_out: str = "") -> DescriptionError:
     return DescriptionError(_NAME, Fault(field=field, rule=rule, value=value, found=show(value), way_out=way_out))
+
+
+operations: dict[str, Callable[..., DeviceArray]] = {}
+"""The function of each of Python's operators, by its name in the module `operator`: a layer above enters them."""
+
+
+def _apply(name: str, *operands: object) -> DeviceArray:
+    """The result on the device, where a host array beside one of its own is copied first."""
+    place = next(x.device for x in operands if isinstance(x, DeviceArray))
+    given = [DeviceArray.of(x, place) if isinstance(x, np.ndarray) else x for x in operands]
+    if all(isinstance(x, (DeviceArray, numbers.Real, np.generic)) for x in given):
+        return operations[name](*given)
+    return NotImplemented  # type: ignore[no-any-return]  # Python asks the other operand
+
+
+def _packed_steps(shape: tuple[int, ...], width: int) -> tuple[int, ...]:
+    return tuple(stride * width for stride in packed_strides(shape))
 
 
 class _Layout:
@@ -43,15 +63,19 @@ class DeviceArray:
     """An array in the memory of a device: `dml.to_device(x, "webgpu")` makes one, and so do the functions on such.
 
     Its elements are on the host after `numpy()`, which waits for all work on them. Slices, `reshape` and `transpose`
-    share its memory; `x[1:] = y` and `copy_from` write to it.
+    share its memory; `x[1:] = y` and `copy_from` write to it. Python's operators are functions of DirectML's operators
+    on the device: comparisons give booleans, but for `==`, which asks whether two are the same array.
     """
 
-    __slots__ = ("__weakref__", "_buffer", "_strides", "address", "device", "dtype", "is_aligned", "shape")
+    __slots__ = ("__weakref__", "_buffer", "_steps", "_strides", "address", "device", "dtype", "is_aligned", "shape")
     __array_ufunc__ = None
     """NumPy computes nothing with it: that would be a copy to the host which nobody sees."""
 
     _buffer: Buffer
     _strides: tuple[int, ...] | None
+    """None where it is packed."""
+    _steps: tuple[int, ...] | None
+    """The strides, once somebody has asked."""
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     device: str
@@ -76,8 +100,8 @@ class DeviceArray:
         """An array over a device's memory, from the address of its first element; strides are in bytes."""
         made = object.__new__(cls)
         made._buffer, made.address, made.dtype, made.shape, made._strides = buffer, address, dtype, shape, strides
-        made.device = device = buffer.device
-        made.is_aligned = address % memories[device].alignment == 0
+        made._steps, made.device = None, buffer.device
+        made.is_aligned = address % memories[buffer.device].alignment == 0
         return made
 
     @classmethod
@@ -101,10 +125,9 @@ class DeviceArray:
     @property
     def strides(self) -> tuple[int, ...]:
         """The bytes from an element to the next along each dimension."""
-        if self._strides is None:
-            width = self.dtype.itemsize
-            return tuple(stride * width for stride in packed_strides(self.shape))
-        return self._strides
+        if self._steps is None:
+            self._steps = self._strides or _packed_steps(self.shape, self.dtype.itemsize)
+        return self._steps
 
     @property
     def ndim(self) -> int:
@@ -136,8 +159,8 @@ class DeviceArray:
         """Whether the elements lie one after the other, the last dimension's first."""
         if self._strides is None or not self.size:
             return True
-        packed = zip(self.shape, packed_strides(self.shape), self._strides, strict=True)
-        return all(stride == want * self.itemsize for size, want, stride in packed if size > 1)
+        packed = zip(self.shape, _packed_steps(self.shape, self.itemsize), self._strides, strict=True)
+        return all(stride == want for size, want, stride in packed if size > 1)
 
     @property
     def _memory(self) -> DeviceMemory:
@@ -299,6 +322,29 @@ class DeviceArray:
         if self.dtype.kind not in "iu":
             raise TypeError("DeviceArray: an index must be of integers")
         return int(self)
+
+    # fmt: off
+    def __add__(self, other: Operand) -> DeviceArray: return _apply("add", self, other)
+    def __radd__(self, other: Operand) -> DeviceArray: return _apply("add", other, self)
+    def __sub__(self, other: Operand) -> DeviceArray: return _apply("sub", self, other)
+    def __rsub__(self, other: Operand) -> DeviceArray: return _apply("sub", other, self)
+    def __mul__(self, other: Operand) -> DeviceArray: return _apply("mul", self, other)
+    def __rmul__(self, other: Operand) -> DeviceArray: return _apply("mul", other, self)
+    def __truediv__(self, other: Operand) -> DeviceArray: return _apply("truediv", self, other)
+    def __rtruediv__(self, other: Operand) -> DeviceArray: return _apply("truediv", other, self)
+    def __pow__(self, other: Operand) -> DeviceArray: return _apply("pow", self, other)
+    def __rpow__(self, other: Operand) -> DeviceArray: return _apply("pow", other, self)
+    def __mod__(self, other: Operand) -> DeviceArray: return _apply("mod", self, other)
+    def __rmod__(self, other: Operand) -> DeviceArray: return _apply("mod", other, self)
+    def __matmul__(self, other: Operand) -> DeviceArray: return _apply("matmul", self, other)
+    def __rmatmul__(self, other: Operand) -> DeviceArray: return _apply("matmul", other, self)
+    def __lt__(self, other: Any) -> DeviceArray: return _apply("lt", self, other)
+    def __le__(self, other: Any) -> DeviceArray: return _apply("le", self, other)
+    def __gt__(self, other: Any) -> DeviceArray: return _apply("gt", self, other)
+    def __ge__(self, other: Any) -> DeviceArray: return _apply("ge", self, other)
+    def __neg__(self) -> DeviceArray: return _apply("neg", self)
+    def __abs__(self) -> DeviceArray: return _apply("abs", self)
+    # fmt: on
 
     def __repr__(self) -> str:
         head = f"{_NAME}("

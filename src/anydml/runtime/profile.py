@@ -14,6 +14,7 @@ from anydml.arrays import allocate
 from anydml.arrays.tensor import TensorDesc
 from anydml.core.display import Shown, Table
 from anydml.core.enums import DataType
+from anydml.core.late_imports import import_alone
 from anydml.core.memory import packed_strides, word_bytes
 from anydml.core.operator_type import OperatorType
 from anydml.engines.common.threads import get_num_threads
@@ -194,7 +195,7 @@ def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 # The most that a machine was seen to do: bytes copied and products summed in a second, measured when first asked.
 
 
-_SIZES = {"cpu": (2**23, 256), "cuda": (2**26, 4096)}
+_SIZES = {"cpu": (2**23, 256), "cuda": (2**26, 4096), "webgpu": (2**25, 2048)}
 """By engine, the elements of a copy, past the caches, and the rows of a product for each thread: a sample takes 3 ms at
 most, or other programs that run meanwhile are part of every one."""
 _SLOW = (2**14, 32)
@@ -221,7 +222,7 @@ def peak_of(device: Device, data_type: DataType = DataType.FLOAT32) -> Peak:
 @functools.lru_cache(maxsize=16)
 def _measure(name: str, threads: int, data_type: DataType) -> Peak:
     device = device_named(name)
-    count, rows = _SIZES.get(device.engine.name, _SLOW) if not _is_interpreted(device) else _SLOW
+    count, rows = _SLOW if _is_slow(device) else _SIZES.get(device.engine.name, _SLOW)
     rows = int(rows * threads ** (1 / 3)) // 32 * 32 if device.engine.name == "cpu" else rows
     flat, square = TensorDesc(data_type, (count,)), TensorDesc(data_type, (1, 1, rows, rows))
     copy = find_operator(OperatorType.ELEMENT_WISE_IDENTITY).infer(input_tensor=flat)
@@ -229,8 +230,13 @@ def _measure(name: str, threads: int, data_type: DataType) -> Peak:
     return Peak(2 * flat.total_tensor_size_in_bytes / _best(copy, device), 2 * rows**3 / _best(product, device))
 
 
-def _is_interpreted(device: Device) -> bool:
-    return device.engine.name == "cuda" and device.engine.memory == "cpu"
+def _is_slow(device: Device) -> bool:
+    """Whether a CPU stands in for a GPU."""
+    engine = device.engine
+    if engine.name == "webgpu":
+        adapters = import_alone("anydml.engines.webgpu").adapters()
+        return any(one.kind == "CPU" and engine.memory == f"webgpu:{one.index}" for one in adapters)
+    return engine.name == "cuda" and engine.memory == "cpu"
 
 
 def _best(desc: OperatorDesc, device: Device) -> float:
