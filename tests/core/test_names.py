@@ -255,7 +255,9 @@ def test_help_has_words_for_every_operator_and_function() -> None:
         assert name in pydoc.plain(pydoc.render_doc(getattr(dml, name), "%s")), name
     text = pydoc.plain(pydoc.render_doc(dml))
     assert "Functions on arrays of NumPy" in text[:1000], "the first page says what there is"
-    assert len(text) < 1_200_000, "2,900,000 with the methods that operators have for the layers above"
+    assert len(text) < 2_500 * len(dml.__all__), (
+        "6,000 a name with the methods that operators have for the layers above"
+    )
 
 
 def functions() -> dict[str, Any]:
