@@ -10,13 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from anydml.core.enums import DataType
+from anydml.core.errors import UnsupportedError
 from anydml.engines.webgpu import why_missing
 from anydml.engines.webgpu.rows import map as maps
 from anydml.ir.expressions import Expr, const, coordinate, load, maximum
 from anydml.ir.fetches import gathered, reversal
 from anydml.ir.patterns import copy_of, filled
 from anydml.ir.verbs import Map, Write
-from on_webgpu import TYPES, agree, contents, laid_out, packed
+from on_webgpu import TYPES, agree, contents, laid_out, packed, webgpu
 
 if TYPE_CHECKING:
     from random import Random
@@ -162,3 +163,33 @@ def test_transposed_copies(of: DataType, sizes: tuple[int, ...], offset: int) ->
         order = [n for n in range(len(sizes)) if n != k] + [k]
         held = packed("x", of, tuple(sizes[n] for n in order), offset)
         agree(copy_of(held.pick([order.index(n) for n in range(len(sizes))]), target), {"x": x, "y": np.zeros_like(x)})
+
+
+@pytest.mark.parametrize("of", [F32, F16, I64])
+def test_tensors_past_the_largest_binding(of: DataType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In parts, each with ranges of its own."""
+    monkeypatch.setattr(webgpu()._memory.gpu, "largest_binding", 65536)
+    x, sizes = np.random.default_rng(3).integers(0, 100, 90_000).astype(of.dtype), (300, 300)
+    source, target = packed("x", of, sizes), packed("y", of, sizes)
+    arrays = {"x": x, "y": np.zeros_like(x)}
+    agree(copy_of(source, target), arrays)
+    agree(copy_of(source.pick((1, 0)), target), arrays)
+    kind = F32 if of.is_float else of
+    agree(Map((source,), target, (load(0, of).to(kind) + coordinate(0).to(kind)).to(of)), arrays)
+    indices = packed("i", I64, (2, 1))
+    verb = gathered(source, indices, packed("y", of, (2, 300)), 0, clamp=True)
+    with pytest.raises(UnsupportedError, match=r"of x are read at computed indices, and a kernel binds .* at most"):
+        agree(verb, {**arrays, "i": np.zeros(2, np.int64)})
+
+
+def test_more_tensors_than_can_be_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webgpu()._memory.gpu, "most_bindings", 3)
+    views = [packed(name, F32, (100,)) for name in "abxy"]
+    a, b, x, y = views
+    arrays = {name: np.arange(100, dtype=np.float32) for name in "abxy"}
+    total = load(0, F32) + load(1, F32)
+    agree(Map((a, b), x, total, also=(Write(y, total * 2.0),)), arrays)
+    with pytest.raises(UnsupportedError, match="a is written over, and 2 kernels read it"):
+        agree(Map((a, b), a, total, also=(Write(x, total), Write(y, total))), arrays)
+    with pytest.raises(UnsupportedError, match="a kernel takes 4 tensors, and 3 can be bound"):
+        agree(Map((a, b, y), x, total + load(2, F32)), arrays)

@@ -11,7 +11,7 @@ from anydml.engines.webgpu.codegen.walks import places, take_apart
 from anydml.engines.webgpu.codegen.wgsl import Body
 from anydml.engines.webgpu.device import WORD
 from anydml.engines.webgpu.launch import LANES, KernelProgram
-from anydml.engines.webgpu.rows.map import flattened, map_kernels
+from anydml.engines.webgpu.rows.map import flattened, map_kernels, pieces
 from anydml.ir.expressions import coordinate, fetch, load
 from anydml.ir.loops import Loops
 from anydml.ir.views import View
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anydml.engines.common.program import Program
+    from anydml.engines.webgpu.device import Gpu
     from anydml.engines.webgpu.launch import Bindable, Kernel
     from anydml.engines.webgpu.memory import Memory
     from anydml.ir.verbs import Map
@@ -35,14 +36,16 @@ LEAST = 16
 
 def plan_copy(verb: Map, memory: Memory) -> Program:
     """A copy without checks."""
-    return KernelProgram.of(memory.name, *copy_kernels(verb, lambda: Body.on(memory.gpu)))
+    return KernelProgram.of(memory.name, *copy_kernels(verb, lambda: Body.on(memory.gpu), memory.gpu))
 
 
-def copy_kernels(verb: Map, fresh: Callable[[], Body]) -> list[Bindable]:
+def copy_kernels(verb: Map, fresh: Callable[[], Body], gpu: Gpu) -> list[Bindable]:
     """The kernels of a copy, whose bodies may have lines before them, if they are not of tiles."""
-    moved = flattened(as_words(verb))
-    transposed = _transposed_kernel(moved, fresh) if all(moved.sizes) else None
-    return [transposed] if transposed is not None else [*map_kernels(moved, fresh)]
+    kernels: list[Bindable] = []
+    for piece in pieces(flattened(as_words(verb)), gpu) if all(verb.sizes) else ():
+        transposed = _transposed_kernel(piece, fresh)
+        kernels += map_kernels(piece, fresh, gpu) if transposed is None else [transposed]
+    return kernels
 
 
 def as_words(verb: Map) -> Map:

@@ -28,7 +28,7 @@ def plan_gather(verb: Map, memory: Memory) -> Program:
         guard(body, verb.checks)
         return body
 
-    kernels = map_kernels(merged(as_words(merged(verb))), fresh)
+    kernels = map_kernels(merged(as_words(merged(verb))), fresh, memory.gpu)
     return checked(verb.checks, KernelProgram.of(memory.name, *kernels), memory)
 
 

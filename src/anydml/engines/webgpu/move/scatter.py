@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from anydml.engines.common.program import Program
+    from anydml.engines.webgpu.device import Gpu
     from anydml.engines.webgpu.launch import Bindable
     from anydml.engines.webgpu.memory import Memory
     from anydml.ir.expressions import Expr
@@ -41,7 +42,7 @@ _CLAIMS = "\0claims"
 def plan_scatter(verb: Scatter, memory: Memory) -> Program:
     """The base is copied, and tuples are written over it, one after the other."""
     fresh = functools.partial(_guarded, verb, memory)
-    kernels = _base(verb, fresh)
+    kernels = _base(verb, fresh, memory.gpu)
     indices, updates, target, batch = verb.indices, verb.updates, verb.target, verb.batch_rank
     rank = len(indices.sizes) - 1
     tuples, block = indices.sizes[batch:rank], updates.sizes[rank:]
@@ -68,7 +69,7 @@ def plan_winners(verb: Scatter, memory: Memory) -> Program:
     sizes, tuples = verb.target.sizes[verb.indexed], verb.indices.sizes[batch:rank]
     batches, count, places = (math.prod(of) for of in (verb.target.sizes[:batch], tuples, sizes))
     claims = View(_CLAIMS, U32, (batches * places,), (1,))
-    zeros = map_kernels(filled(claims, 0, 0), fresh)
+    zeros = map_kernels(filled(claims, 0, 0), fresh, memory.gpu)
 
     def begin(body: Body, number: str) -> tuple[list[str], list[str], list[str], str]:
         """The coordinates of a tuple, the indices in it, and the number of its place."""
@@ -103,7 +104,7 @@ def plan_winners(verb: Scatter, memory: Memory) -> Program:
     last.say(f"if ({last.load(claims, at, U32)} != t + 1u) {{ return; }}")
     _move(verb, last, outer, inner, found, take_apart(last, "e", Loops(block, (), ()), "e") if block else [])
     kernels = [
-        *_base(verb, fresh), *zeros, claim.kernel(-(-batches * count // LANES)),
+        *_base(verb, fresh, memory.gpu), *zeros, claim.kernel(-(-batches * count // LANES)),
         last.kernel(-(-batches * count * elements // LANES)),
     ]  # fmt: skip
     scratch = {_CLAIMS: batches * places * WORD}
@@ -116,9 +117,9 @@ def _guarded(verb: Scatter, memory: Memory) -> Body:
     return body
 
 
-def _base(verb: Scatter, fresh: Callable[[], Body]) -> list[Bindable]:
+def _base(verb: Scatter, fresh: Callable[[], Body], gpu: Gpu) -> list[Bindable]:
     """The copy of the base."""
-    return [*map_kernels(as_words(copy_of(verb.source, verb.target)), fresh)]
+    return [*map_kernels(as_words(copy_of(verb.source, verb.target)), fresh, gpu)]
 
 
 def _places(verb: Scatter, body: Body, at: Sequence[str]) -> list[str]:

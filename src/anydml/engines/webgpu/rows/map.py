@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from anydml.core.enums import DataType
+from anydml.core.errors import Fault, UnsupportedError
+from anydml.core.memory import word_bytes
 from anydml.engines.common.tiles import ceil_power
 from anydml.engines.webgpu.codegen.walks import TYPES, Leaves, compute, places, take_apart
 from anydml.engines.webgpu.codegen.wgsl import WGSL, sum_of
@@ -22,13 +24,14 @@ from anydml.ir.expressions import Expr
 from anydml.ir.legalise import Legal, legalise
 from anydml.ir.loops import Loops, simplify
 from anydml.ir.row_passes import varies_along_row
-from anydml.ir.trees import walk
+from anydml.ir.trees import fetched, rewrite, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.engines.webgpu.codegen.wgsl import Body
-    from anydml.engines.webgpu.launch import Kernel
+    from anydml.engines.webgpu.device import Gpu
+    from anydml.engines.webgpu.launch import Bindable, Kernel
     from anydml.engines.webgpu.memory import Memory
     from anydml.ir.verbs import Map
     from anydml.ir.views import View
@@ -47,6 +50,10 @@ SHORTEST = 32
 """Lanes that read one after the other."""
 INNER = (0, 1, 2, 4)
 """Words from one element to the next that quads can be made of."""
+MOST = 2**32 - 2**20
+"""Elements of a walk: their numbers have 32 bits, those of the last workgroup too."""
+CUT = 1024
+"""Elements that parts of a dimension have a multiple of."""
 U32, I32 = DataType.UINT32, DataType.INT32
 
 
@@ -66,16 +73,107 @@ class Aligned:
         return self.plain().dispatch(memory, places)
 
 
-def map_kernels(verb: Map, fresh: Callable[[], Body]) -> list[Kernel | Aligned]:
+def map_kernels(verb: Map, fresh: Callable[[], Body], gpu: Gpu) -> list[Bindable]:
     """The kernels of a map, whose bodies may have lines before them; none where there is nothing to compute."""
     if not math.prod(verb.sizes):
         return []
-    made: list[Kernel | Aligned] = []
-    for part in _whole_words(flattened(verb)):
-        kernel = row_kernel(part, fresh)
-        if kernel is not None:
-            made.append(kernel)
-    return made
+    tensors = {view.tensor for view in verb.views}
+    if len(tensors) > gpu.most_bindings:
+        if len(verb.targets) > 1:
+            return [Apart(tuple(tuple(map_kernels(one, fresh, gpu)) for one in verb.apart()), verb)]
+        raise _unsupported(
+            gpu, f"a kernel takes {len(tensors)} tensors, of which {gpu.most_bindings} are bound at most"
+        )
+    kernels: list[Bindable] = []
+    for piece in pieces(flattened(verb), gpu):
+        kernels += [made for part in _whole_words(piece) if (made := row_kernel(part, fresh)) is not None]
+    return kernels
+
+
+def _unsupported(gpu: Gpu, rule: str) -> UnsupportedError:
+    rule = f"{rule}, on {gpu.info}"
+    return UnsupportedError(
+        "Device", Fault(field="name", rule=rule, value=f"webgpu:{gpu.info.index}", way_out='use Device("cpu")')
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A map for each target of one that takes more tensors than a kernel can, where none is written over too early."""
+
+    parts: tuple[tuple[Bindable, ...], ...]
+    verb: Map
+
+    def dispatch(self, memory: Memory, places: Mapping[str, int]) -> Callable[[], None]:
+        """As of a kernel."""
+        for target in self.verb.targets:
+            low, high = _reach(target, places[target.tensor])
+            for source in self.verb.sources:
+                start, end = _reach(source, places[source.tensor])
+                if start < high and low < end:
+                    raise _unsupported(
+                        memory.gpu, f"{source.tensor} is written over, and {len(self.parts)} kernels read it"
+                    )
+        launches = [one.dispatch(memory, places) for part in self.parts for one in part]
+
+        def run() -> None:
+            for launch in launches:
+                launch()
+
+        return run
+
+
+def _reach(view: View, address: int = 0) -> tuple[int, int]:
+    """The bytes from a view's lowest element to its highest."""
+    reach = [stride * (size - 1) for size, stride in zip(view.sizes, view.strides, strict=True)]
+    low, high = view.offset + sum(min(r, 0) for r in reach), view.offset + sum(max(r, 0) for r in reach)
+    width = view.data_type.size_in_bytes
+    return address + low * width, address + (high + 1) * width
+
+
+def pieces(verb: Map, gpu: Gpu) -> list[Map]:
+    """Parts of a map whose tensors can be bound, and whose elements have numbers of 32 bits."""
+    room = gpu.largest_binding - 2 * gpu.offset_alignment
+    fetched_slots = set(fetched(*verb.values))
+    loaded = [view for k, view in enumerate(verb.sources) if k not in fetched_slots] + [*verb.targets]
+    for slot in fetched_slots:
+        low, high = _reach(verb.sources[slot])
+        if high - low > room:
+            what = f"{word_bytes(high - low)} of {verb.sources[slot].tensor} are read at computed indices"
+            raise _unsupported(gpu, f"{what}, and a kernel binds {word_bytes(room)} of a tensor at most")
+    sizes = [(high - low, view) for view in loaded for low, high in [_reach(view)]]
+    size, view = max(sizes, key=lambda one: one[0], default=(0, verb.target))
+    if size <= room and math.prod(verb.sizes) < MOST:
+        return [verb]
+    steps = [abs(stride) * (n - 1) for n, stride in zip(verb.sizes, view.strides, strict=True)]
+    if size <= room:
+        steps = [n - 1 for n in verb.sizes]
+    k = max(range(len(steps)), key=steps.__getitem__, default=0)
+    if not steps or not steps[k]:
+        raise _unsupported(gpu, f"{word_bytes(size)} of {view.tensor} cannot be bound in parts of {word_bytes(room)}")
+    half = verb.sizes[k] // 2
+    half -= half % (CUT if half > CUT else QUAD if half > QUAD else 1)
+    return [
+        piece
+        for start, count in ((0, half), (half, verb.sizes[k] - half))
+        for piece in pieces(_window(verb, fetched_slots, k, start, count), gpu)
+    ]
+
+
+def _window(verb: Map, fetched_slots: set[int], k: int, start: int, count: int) -> Map:
+    """A part of a dimension."""
+    sizes = (*verb.sizes[:k], count, *verb.sizes[k + 1 :])
+    first = tuple(start if n == k else 0 for n in range(len(sizes)))
+
+    def part(view: View) -> View:
+        return view.window(first, (1,) * len(sizes), sizes)
+
+    def change(node: Expr) -> Expr:
+        is_cut = node.op == "coordinate" and node.value == k and start
+        return node + start if is_cut else node
+
+    sources = tuple(view if n in fetched_slots else part(view) for n, view in enumerate(verb.sources))
+    return replace(verb, sources=sources).writing(part).computing(lambda value: rewrite(value, change))
 
 
 def flattened(verb: Map) -> Map:

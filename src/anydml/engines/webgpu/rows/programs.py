@@ -24,7 +24,7 @@ def plan_map(verb: Map, memory: Memory) -> Program:
         guard(body, verb.checks)
         return body
 
-    return checked(verb.checks, KernelProgram.of(memory.name, *map_kernels(verb, fresh)), memory)
+    return checked(verb.checks, KernelProgram.of(memory.name, *map_kernels(verb, fresh, memory.gpu)), memory)
 
 
 def plan_reduce(verb: Reduce, memory: Memory) -> Program:
