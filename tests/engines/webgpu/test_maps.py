@@ -189,7 +189,7 @@ def test_more_tensors_than_can_be_bound(monkeypatch: pytest.MonkeyPatch) -> None
     arrays = {name: np.arange(100, dtype=np.float32) for name in "abxy"}
     total = load(0, F32) + load(1, F32)
     agree(Map((a, b), x, total, also=(Write(y, total * 2.0),)), arrays)
-    with pytest.raises(UnsupportedError, match="a is written over, and 2 kernels read it"):
+    with pytest.raises(UnsupportedError, match="a is written over, and 3 kernels read it"):
         agree(Map((a, b), a, total, also=(Write(x, total), Write(y, total))), arrays)
     with pytest.raises(UnsupportedError, match="a kernel takes 4 tensors, and 3 can be bound"):
         agree(Map((a, b, y), x, total + load(2, F32)), arrays)

@@ -39,6 +39,8 @@ F32, F16, F64 = DataType.FLOAT32, DataType.FLOAT16, DataType.FLOAT64
 U32, U64 = DataType.UINT32, DataType.UINT64
 FEW = 256
 """Lines that do not, with a workgroup each."""
+NARROW = 16
+"""The fewest invocations of a short line, of which a workgroup has several."""
 EACH = 16
 """The most elements of a tile that an invocation has."""
 DOUBLE = """
@@ -268,7 +270,7 @@ def _begin(verb: Scan, body: Body, tally: _Integers | _Floats, at: Callable[[str
 def plan_tiles(verb: Scan, memory: Memory) -> Program:
     """Lines, each by a workgroup, or by several where lines are few and long."""
     axis, views, length = verb.axis, (verb.source, verb.target), verb.target.sizes[verb.axis]
-    each = min(EACH, max(ceil_power(-(-length // LANES)), QUAD))
+    each = EACH if length >= NARROW * EACH else QUAD
     has_quads = length % QUAD == 0 and all(
         view.data_type.size_in_bytes == WORD
         and view.strides[axis] == 1
@@ -288,9 +290,11 @@ def plan_tiles(verb: Scan, memory: Memory) -> Program:
 
 
 def _kernels(verb: Scan, memory: Memory, each: int, width: int) -> list[Kernel]:
-    tiles = -(-verb.target.sizes[verb.axis] // (LANES * each))
+    length = verb.target.sizes[verb.axis]
+    tiles = -(-length // (LANES * each))
     ways = ("sums", "totals", "tiles") if tiles > 1 and _lines(verb) <= FEW else ("lines",)
-    return [getattr(_Tiles(verb, memory, each, width), way)() for way in ways]
+    lanes = LANES if len(ways) > 1 else max(min(ceil_power(-(-length // each)), LANES), NARROW)
+    return [getattr(_Tiles(verb, memory, each, width, lanes), way)() for way in ways]
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,8 +318,8 @@ _TALLIES = "\0tallies"
 class _Tiles:
     """Tiles of a line: `each` neighbours an invocation, and a scan of their tallies in workgroup memory."""
 
-    def __init__(self, verb: Scan, memory: Memory, each: int, width: int) -> None:
-        self.verb, self.each, self.width = verb, each, width
+    def __init__(self, verb: Scan, memory: Memory, each: int, width: int, lanes: int) -> None:
+        self.verb, self.each, self.width, self.lanes = verb, each, width, lanes
         self.body = Body.on(memory.gpu)
         self.tally = _tally(verb, self.body, memory)
         self.length = self.body.number(verb.target.sizes[verb.axis], "length")
@@ -327,7 +331,11 @@ class _Tiles:
 
     def _line(self) -> Callable[[str], list[str]]:
         lines = self.body.number(_lines(self.verb), "lines")
-        self.body.say(f"if (line >= {lines}) {{ return; }}")
+        self.body.say(f"let part = lane % {self.lanes}u;")
+        if self.lanes == LANES:
+            self.body.say(f"if (line >= {lines}) {{ return; }}", "let is_there = true;")
+        else:  # all come to the barriers
+            self.body.say(f"let is_there = line_there < {lines};", f"let line = min(line_there, {lines} - 1u);")
         return _line_of(self.verb, self.body, "line")
 
     def _element(self, index: str) -> str:
@@ -339,12 +347,15 @@ class _Tiles:
     # Kernels
 
     def lines(self) -> Kernel:
-        """A workgroup a line, tile after tile."""
-        verb, body, tally = self.verb, self.body, self.tally
-        body.say("let line = unit;")
+        """A workgroup a line, or a part of one a short line, tile after tile."""
+        verb, body, tally, together = self.verb, self.body, self.tally, LANES // self.lanes
+        if together == 1:
+            body.say("let line = unit;")
+        else:
+            body.say(f"let line_there = unit * {together}u + lane / {self.lanes}u;")
         at = self._line()
         _begin(verb, body, tally, at)
-        body.say(f"for (var start = 0u; start < {self.length}; start += {LANES * self.each}u) {{")
+        body.say(f"for (var start = 0u; start < {self.length}; start += {self.lanes * self.each}u) {{")
         with body.scope():
             self._scan(at)
             body.say("let run = join(tally, before);")
@@ -352,10 +363,10 @@ class _Tiles:
             body.say("tally = join(tally, whole);")
         body.say("}")
         if verb.after is not None:
-            body.say("if (lane == 0u) {")
+            body.say("if (part == 0u && is_there) {")
             tally.handed(verb.after, at("0u"), "tally")
             body.say("}")
-        return body.kernel(_lines(verb))
+        return body.kernel(-(-_lines(verb) // together))
 
     def sums(self) -> Kernel:
         """The tallies of all tiles, each for itself."""
@@ -424,7 +435,7 @@ class _Tiles:
     def _take(self, at: Callable[[str], list[str]]) -> None:
         """An invocation's elements, and their running tallies `u0`, `u1`, …"""
         body, tally, each = self.body, self.tally, self.each
-        body.say(f"let first = start + lane * {each}u;")
+        body.say(f"let first = start + part * {each}u;")
         letters = "wzyx" if self.verb.reverse else "xyzw"
         if self.width == QUAD:
             quads = self._quads(self.verb.source, at, "from_line")
@@ -455,11 +466,11 @@ class _Tiles:
         """`before`: what the lanes before have; `whole`: what all have."""
         body, neutral = self.body, self.tally.neutral
         body.say(f"held[lane] = {own};", "workgroupBarrier();")
-        body.say(f"for (var step = 1u; step < {LANES}u; step = step * 2u) {{")
-        body.say("let other = held[select(0u, lane - step, lane >= step)];", "workgroupBarrier();")
-        body.say("if (lane >= step) { held[lane] = join(other, held[lane]); }", "workgroupBarrier();", "}")
-        body.say(f"var before = {neutral};", "if (lane > 0u) { before = held[lane - 1u]; }")
-        body.say(f"let whole = held[{LANES - 1}u];", "workgroupBarrier();")
+        body.say(f"for (var step = 1u; step < {self.lanes}u; step = step * 2u) {{")
+        body.say("let other = held[select(0u, lane - step, part >= step)];", "workgroupBarrier();")
+        body.say("if (part >= step) { held[lane] = join(other, held[lane]); }", "workgroupBarrier();", "}")
+        body.say(f"var before = {neutral};", "if (part > 0u) { before = held[lane - 1u]; }")
+        body.say(f"let whole = held[lane - part + {self.lanes - 1}u];", "workgroupBarrier();")
 
     def _put(self, at: Callable[[str], list[str]]) -> None:
         """The elements of the target."""
@@ -473,10 +484,10 @@ class _Tiles:
                 parts = [tally.word(value) for value in values[k : k + QUAD]]
                 whole = ", ".join(parts[::-1] if verb.reverse else parts)
                 place = quads.format(f"first / {QUAD}u + {k // QUAD}u")
-                body.say(f"if (first + {k}u < {self.length}) {{ {place} = vec4<u32>({whole}); }}")
+                body.say(f"if (is_there && first + {k}u < {self.length}) {{ {place} = vec4<u32>({whole}); }}")
             return
         for k, value in enumerate(values):
-            body.say(f"if (first + {k}u < {self.length}) {{")
+            body.say(f"if (is_there && first + {k}u < {self.length}) {{")
             with body.scope():
                 tally.write(verb.target, at(self._place(k)), body.line(value))
             body.say("}")
