@@ -101,7 +101,8 @@ def contents(view: View, rng: np.random.Generator) -> np.ndarray[Any, Any]:
 
 def memory_of(engine: WebGpuEngine) -> Memory:
     """The memory that an engine works in, by whose device it is waited for."""
-    return engine._memory  # noqa: SLF001 - a device of `anydml` measures more than kernels
+    memory: Memory = engine._memory  # noqa: SLF001 - a device of `anydml` measures more than kernels
+    return memory
 
 
 def bound(engine: WebGpuEngine, verb: Primitive) -> tuple[Callable[[], Any], list[Any]]:

@@ -12,6 +12,7 @@ from anydml.engines.webgpu.codegen.wgsl import Body
 from anydml.engines.webgpu.device import WORD
 from anydml.engines.webgpu.launch import LANES, KernelProgram
 from anydml.engines.webgpu.rows.map import flattened, map_kernels, pieces
+from anydml.engines.webgpu.rows.words import by_words, has_words
 from anydml.ir.expressions import coordinate, fetch, load
 from anydml.ir.loops import Loops
 from anydml.ir.views import View
@@ -89,18 +90,6 @@ def _halves(view: View) -> View:
     """The words of 64-bit elements."""
     strides = (*(2 * stride for stride in view.strides), 1)
     return View(view.tensor, U32, (*view.sizes, 2), strides, 2 * view.offset)
-
-
-def has_words(view: View, per: int) -> bool:
-    """Whether each row of narrow elements is whole words."""
-    numbers = (view.sizes[-1], view.offset, *view.strides[:-1])
-    return view.strides[-1] == 1 and not any(number % per for number in numbers)
-
-
-def by_words(view: View, per: int) -> View:
-    """The words of narrow elements."""
-    sizes, strides = (*view.sizes[:-1], view.sizes[-1] // per), (*(s // per for s in view.strides[:-1]), 1)
-    return View(view.tensor, U32, sizes, strides, view.offset // per)
 
 
 def _transposed_kernel(verb: Map, fresh: Callable[[], Body]) -> Kernel | None:

@@ -18,8 +18,9 @@ from anydml.engines.webgpu.codegen.wgsl import Body
 from anydml.engines.webgpu.device import WORD
 from anydml.engines.webgpu.launch import LANES, KernelProgram
 from anydml.engines.webgpu.move.checks import checked, guard
-from anydml.engines.webgpu.move.copy import as_words, by_words, has_words
+from anydml.engines.webgpu.move.copy import as_words
 from anydml.engines.webgpu.rows.map import map_kernels
+from anydml.engines.webgpu.rows.words import by_words, has_words
 from anydml.ir.expressions import const, where
 from anydml.ir.loops import Loops
 from anydml.ir.patterns import copy_of, filled

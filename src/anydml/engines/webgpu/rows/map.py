@@ -20,6 +20,7 @@ from anydml.engines.webgpu.codegen.walks import TYPES, Leaves, compute, places, 
 from anydml.engines.webgpu.codegen.wgsl import WGSL, sum_of
 from anydml.engines.webgpu.device import WORD
 from anydml.engines.webgpu.launch import LANES
+from anydml.engines.webgpu.rows.words import per_word, unpacked
 from anydml.ir.expressions import Expr
 from anydml.ir.legalise import Legal, legalise
 from anydml.ir.loops import Loops, simplify
@@ -86,7 +87,7 @@ def map_kernels(verb: Map, fresh: Callable[[], Body], gpu: Gpu) -> list[Bindable
         )
     kernels: list[Bindable] = []
     for piece in pieces(flattened(verb), gpu):
-        kernels += [made for part in _whole_words(piece) if (made := row_kernel(part, fresh)) is not None]
+        kernels += [made for part in _whole_words(piece) if (made := row_kernel(unpacked(part), fresh)) is not None]
     return kernels
 
 
@@ -178,7 +179,7 @@ def _window(verb: Map, fetched_slots: set[int], k: int, start: int, count: int) 
 
 def flattened(verb: Map) -> Map:
     """The same with as few dimensions as its views have in common, where nothing is asked of coordinates."""
-    if any(node.op in ("coordinate", "fetch") for node in walk(*verb.values)):
+    if _is_placed(verb):
         return verb
     views = (*verb.sources, *verb.targets)
     if not views:
@@ -200,21 +201,21 @@ def _with(verb: Map, views: Sequence[View]) -> Map:
 
 def _whole_words(verb: Map) -> list[Map]:
     """A row of narrow elements that is no whole number of words, in two: whole words, and the rest."""
-    per = max(WORD // view.data_type.size_in_bytes for view in verb.targets)
-    count = math.prod(verb.sizes)
-    if (
-        per < 2
-        or len(verb.sizes) != 1
-        or count % per == 0
-        or count < LANES
-        or any(v.offset % per for v in verb.targets)
-    ):
+    views, count = (*verb.sources, *verb.targets), math.prod(verb.sizes)
+    per = max(map(per_word, views), default=1)
+    is_row = len(verb.sizes) == 1 and count >= LANES and not any(target.offset % per for target in verb.targets)
+    if count % per == 0 or not is_row or _is_placed(verb):
         return [verb]
-    views, first = (*verb.sources, *verb.targets), count // per * per
+    first = count // per * per
     return [
         _with(verb, [view.window((start,), (1,), (size,)) for view in views])
         for start, size in ((0, first), (first, count - first))
     ]
+
+
+def _is_placed(verb: Map) -> bool:
+    """Whether something is asked of coordinates."""
+    return any(node.op in ("coordinate", "fetch") for node in walk(*verb.values))
 
 
 def row_kernel(verb: Map, fresh: Callable[[], Body]) -> Kernel | Aligned | None:
