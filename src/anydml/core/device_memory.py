@@ -25,13 +25,13 @@ class DeviceMemory(Protocol):
     """Bytes: what programs are bound to begins at multiples of so many."""
 
     def reserve(self, size: int) -> Buffer:
-        """New memory, until its owner goes; what it holds is not said."""
+        """New memory, until its owner goes, from a multiple of `alignment` on; what it holds is not said."""
 
     def write(self, address: int, data: Bytes) -> None:
-        """Copy the host's bytes, in one dimension and packed, to an address, after all work that was dispatched."""
+        """Copy the host's bytes, in one dimension and packed, to any address, after all work that was dispatched."""
 
     def read(self, address: int, size: int) -> Bytes:
-        """Bytes from an address on, once all work that was dispatched is done: a new array, which may be written to."""
+        """Bytes from any address on, once all work that was dispatched is done: a new array, of the caller's own."""
 
     def wait(self) -> None:
         """Wait until all work that was dispatched is done."""

@@ -234,8 +234,10 @@ def _is_slow(device: Device) -> bool:
     """Whether a CPU stands in for a GPU."""
     engine = device.engine
     if engine.name == "webgpu":
-        adapters = import_alone("anydml.engines.webgpu").adapters()
-        return any(one.kind == "CPU" and engine.memory == f"webgpu:{one.index}" for one in adapters)
+        webgpu = import_alone("anydml.engines.webgpu")
+        if webgpu.why_missing():  # a double of it runs
+            return True
+        return any(one.kind == "CPU" and engine.memory == f"webgpu:{one.index}" for one in webgpu.adapters())
     return engine.name == "cuda" and engine.memory == "cpu"
 
 
