@@ -13,6 +13,7 @@ from anydml.core.enums import DataType
 from anydml.engines.webgpu import why_missing
 from anydml.engines.webgpu.gemm import gemm
 from anydml.ir import expressions as ex
+from anydml.ir.blocked_weights import number_in
 from anydml.ir.verbs import Reduce
 from anydml.ir.views import View
 
@@ -111,8 +112,75 @@ def test_factors_are_computed() -> None:
     check((36, 39, 20), F32, factor=lambda x: x * 0.5 + (ex.coordinate(3).to(F32) - 3.0))
 
 
+@pytest.mark.parametrize("of", [F32, F16, I8], ids=lambda of: of.name)
+def test_few_rows(of: DataType) -> None:
+    for rows in (1, 3, 8):
+        check((rows, 41, 136), of, way="GEMV")
+        check((rows, 40, 136), of, is_right_turned=True, way="GEMV")
+    check((2, 40, 133), of, is_right_turned=True, batch=3, way="GEMV")
+    check((40, 2, 136), of, way="GEMV", offset=4)
+    check((2, 40, 136), of, is_right_turned=True, way="GEMV", offset=1)
+    check((2, 40, 136), of, is_right_turned=True, way="GEMV", first=4)
+
+
+def test_what_follows_sums_of_few_rows() -> None:
+    def finish(total: ex.Expr, c: ex.Expr, bias: ex.Expr) -> ex.Expr:
+        return (ex.maximum(total + bias, 0.0) + c + ex.coordinate(1).to(F32) + ex.coordinate(2).to(F32)).to(F16)
+
+    more = {"c": ((0, 40, 1), F32), "bias": ((0, 0, 1), F32)}
+    check((3, 40, 136), F16, to=F16, is_right_turned=True, finish=finish, more=more, way="GEMV")
+    check((3, 40, 136), U8, factor=lambda x: x - ex.given(7, I32), is_right_turned=True, way="GEMV")
+
+
+WEIGHTS = ["uint4", "int4", "uint4 by block", "int4 by block", "uint8", "int8", "int8 by block"]
+
+
+@pytest.mark.parametrize("kind", [F32, F16], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("data_type", WEIGHTS)
+@pytest.mark.parametrize("is_rounded", [False, True], ids=["", "rounded"])
+def test_weights_of_few_bits(data_type: str, kind: DataType, is_rounded: bool) -> None:
+    """Scales for blocks, zero points of one number or of blocks, and what follows the sum."""
+    name, by_block, _ = data_type.partition(" by block")
+    of = DataType(name)
+    per = 2 if of.is_half_byte else 1
+    columns, blocks, block = 23, 5, 32
+    byte = U8 if per > 1 else of
+    packed = (block // per, *((per,) if per > 1 else ()))
+    more = (0,) * (len(packed) - 1)
+    length = blocks * block // per
+    for rows in (1, 3, 20):
+        sizes = (rows, columns, blocks, *packed)
+        views = (
+            View("a", kind, sizes, (blocks * block, 0, block, per, *((1,) if per > 1 else ()))),
+            View("q", byte, sizes, (0, length, block // per, 1, *more)),
+            View("s", kind, sizes, (0, blocks, 1, 0, *more)),
+            View("bias", kind, sizes, (0, 1, 0, 0, *more)),
+            View("z", byte, sizes, (0, blocks, 1, 0, *more)),
+        )
+        arrays = {
+            "a": values((rows * blocks * block,), kind.dtype.name, 1),
+            "q": values((columns * length,), byte.dtype.name, 2),
+            "s": values((columns * blocks,), kind.dtype.name, 3),
+            "bias": values((columns,), kind.dtype.name, 4),
+            "z": values((columns * blocks,), byte.dtype.name, 5) & (15 if per > 1 else -1 if byte is I8 else 255),
+            "y": np.zeros(rows * columns, kind.dtype),
+        }
+        x, weight, scale, added = (ex.load(slot, of) for slot, of in enumerate((kind, byte, kind, kind)))
+        number = number_in(weight, of, ex.coordinate(4)) if per > 1 else weight
+        zero = ex.load(4, byte) if by_block else ex.const(7, number.type or byte)
+        apart = (number.to(I32) - zero.to(I32)).to(F32)
+        left = x.to(F32)
+        total = ex.fold("sum", left * (apart * scale.to(F32)) if is_rounded else left * apart * scale.to(F32))
+        target = View("y", kind, (rows, columns, 1, *(1 for _ in packed)), (columns, 1, 0, *(0 for _ in packed)))
+        used = views if by_block else views[:4]
+        verb = Reduce(used, target, ex.maximum(total + added.to(F32), 0.0).to(kind), 1 + len(packed), sizes[2:])
+        many = "weight-only GEMM" if not is_rounded else "implicit GEMM"
+        assert route(verb) == ("GEMV" if rows < 8 else many)
+        agree(verb, arrays, RTOL[kind])
+
+
 def test_what_has_no_tile_goes_by_rows() -> None:
-    check((3, 40, 70), F32, way="reduction")
+    check((3, 9, 70), F32, way="reduction")
     int64 = DataType.INT64
     views = tuple(View(name, int64, (8, 8, 8), strides) for name, strides in (("a", (8, 0, 1)), ("b", (0, 1, 8))))
     target = View("y", int64, (8, 8, 1), (8, 1, 0))

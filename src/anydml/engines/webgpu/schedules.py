@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from anydml.engines.common.routes import Route, first
+from anydml.ir.blocked_weights import match_weights
 from anydml.ir.contraction import match_contraction
 from anydml.ir.patterns import is_copy
 from anydml.ir.verbs import Map, Reduce, Scan, Scatter, Sort
@@ -29,6 +30,24 @@ def is_fetched(verb: Map, _: Memory) -> bool:
 def is_map(_verb: Map, _: Memory) -> bool:
     """Any expression: 16 bytes of each tensor a step, an element, or a word of narrow ones."""
     return True
+
+
+MOST_ROWS = 8
+"""Of a product that is made as its right matrix is read: all are written out."""
+
+
+def has_few_rows(verb: Reduce, _: Memory) -> object:
+    """A sum of products of at most 8 rows by columns of any weights, of 4 and 8 bits too: all rows read them once."""
+    if verb.checks or not verb.is_by_row or not all(verb.sizes):
+        return False
+    found = match_contraction(verb)
+    is_narrow = found is not None and found.folded and min(found.shape[:2]) <= MOST_ROWS
+    return is_narrow or match_weights(verb) is not None
+
+
+def has_narrow_weights(verb: Reduce, _: Memory) -> bool:
+    """More rows by weights of 4 or 8 bits, each dequantised as it is read: in register tiles."""
+    return not verb.checks and match_weights(verb) is not None
 
 
 def is_windowed(verb: Reduce, _: Memory, __: frozenset[str]) -> bool:
@@ -121,6 +140,8 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
         Route("map", is_map, "rows.programs:plan_map"),
     ),
     Reduce: (
+        Route("GEMV", has_few_rows, "gemm.few_rows:plan_few_rows"),
+        Route("weight-only GEMM", has_narrow_weights, "quant.weight_only:plan_weights"),
         Route("implicit GEMM", is_windowed, "conv.implicit_gemm:plan_windows", with_constants=True),
         Route("GEMM", is_product, "gemm.gemm:plan_product"),
         Route("stencil", is_stencil, "conv.stencil:plan_stencil"),

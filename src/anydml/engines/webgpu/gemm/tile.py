@@ -13,19 +13,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from anydml.core.enums import DataType
 from anydml.core.memory import packed_strides
+from anydml.engines.webgpu.codegen.leaves import QUAD, Leaf, outside_text, own_views, steps_along, take_leaves
 from anydml.engines.webgpu.codegen.walks import TYPES, Leaves, compute, places, take_apart
 from anydml.engines.webgpu.codegen.wgsl import WGSL, sum_of
-from anydml.engines.webgpu.device import WORD
 from anydml.engines.webgpu.launch import LANES
 from anydml.engines.webgpu.rows.map import write
 from anydml.ir.expressions import Expr, coordinate, load
 from anydml.ir.legalise import legalise
 from anydml.ir.loops import Loops, runs
-from anydml.ir.padded_reads import match_reached
 from anydml.ir.trees import rewrite, walk
 from anydml.ir.verbs import Map
 from anydml.ir.views import View
-from anydml.ir.windows import walked_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,16 +33,8 @@ if TYPE_CHECKING:
     from anydml.ir.contraction import Contraction
     from anydml.ir.legalise import Legal
     from anydml.ir.verbs import Reduce
-    from anydml.ir.windows import Axis
 
 F16, F32, I32, U32 = DataType.FLOAT16, DataType.FLOAT32, DataType.INT32, DataType.UINT32
-QUAD = 4
-"""Elements that are read at once."""
-WIDE = {
-    F32: F32, I32: I32, U32: U32, F16: F32, DataType.INT8: I32, DataType.INT16: I32, DataType.UINT8: U32,
-    DataType.UINT16: U32,
-}  # fmt: skip
-"""By type in memory, the type of a number that is read."""
 _PARTS = "xyzw"
 
 
@@ -65,83 +55,7 @@ class TileShape(NamedTuple):
         return self.across // QUAD
 
 
-# What is read
-
-
-class Leaf(NamedTuple):
-    """Elements of a source as a walk reads them."""
-
-    view: View
-    """All that may be read."""
-    start: int
-    strides: tuple[int, ...]
-    """By dimension of the walk."""
-    limits: tuple[Axis, ...]
-    """The lines of indices that may lie outside."""
-    outside: Expr | None
-    """The number that stands there."""
-
-    @property
-    def kind(self) -> DataType:
-        """In memory."""
-        return self.view.data_type
-
-    @property
-    def wide(self) -> DataType:
-        """As it is read."""
-        return WIDE[self.view.data_type]
-
-    @property
-    def words(self) -> View:
-        """The same memory by words."""
-        per = WORD // self.kind.size_in_bytes
-        if per == 1:
-            return self.view
-        reach = [(size - 1) * step for size, step in zip(self.view.sizes, self.view.strides, strict=True)]
-        low, high = (self.view.offset + sum(of(one, 0) for one in reach) for of in (min, max))
-        return View(self.view.tensor, U32, (high // per - low // per + 1,), (1,), low // per)
-
-    def has_quads(self, dimension: int, size: int) -> bool:
-        """Whether four elements along a dimension can be read at once wherever it begins; or are one."""
-        if any(axis.steps.get(dimension) for axis in self.limits):
-            return False
-        others = [step for k, step in enumerate(self.strides) if k != dimension]
-        if not self.strides[dimension]:
-            return True
-        return self.strides[dimension] == 1 and not any(n % QUAD for n in (size, self.start, *others))
-
-    def text(self, body: Body, at: str) -> str:
-        """An element."""
-        if self.kind.size_in_bytes == WORD:
-            return body.load(self.words, at, self.kind)
-        name = body.tensor(self.words)
-        place = body.line(at)
-        per = WORD // self.kind.size_in_bytes
-        word = f"{name}[{body.base(name)} + {place} / {per}u]"
-        if self.kind is F16:
-            return f"unpack2x16float({word})[{place} & 1u]"
-        bits = 32 // per
-        word = f"bitcast<i32>({word})" if self.wide is I32 else word
-        return f"extractBits({word}, ({place} & {per - 1}u) * {bits}u, {bits}u)"
-
-    def quad(self, body: Body, at: str) -> str:
-        """Four elements, of which the first is named."""
-        width = self.kind.size_in_bytes
-        element = {4: "vec4<u32>", 2: "vec2<u32>", 1: "u32"}[width]
-        name = body.tensor(self.words, element)
-        if width == 1:
-            word = body.line(f"{name}[{body.base(name)} + ({at}) / 4u]")
-            return f"unpack4x{'I' if self.wide is I32 else 'U'}8({word})"
-        base = body.base(name)
-        if width == WORD:
-            return f"bitcast<vec4<{WGSL.types[self.kind]}>>({name}[({base} + {at}) / 4u])"
-        words = body.line(f"{name}[({base} + ({at}) / 2u) / 2u]")
-        if self.kind is F16:
-            return f"vec4<f32>(unpack2x16float({words}.x), unpack2x16float({words}.y))"
-        kind = WGSL.types[self.wide]
-        words = f"bitcast<vec2<{kind}>>({words})"
-        cut = ", ".join(f"extractBits({words}.{part}, {by}u, 16u)" for part in "xy" for by in (0, 16))
-        return f"vec4<{kind}>({cut})"
+# Factors
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,73 +92,6 @@ def factor_of(value: Expr, primitive: Reduce) -> Factor | None:
     names = {view.tensor: k for k, view in enumerate(own)}
     loads = {node: names[legal.sources[int(node.value)].tensor] for node in nodes if node.op == "load"}
     return Factor(root, leaves, loads, tuple(node for node in nodes if node.op == "coordinate"))
-
-
-def own_views(leaves: Sequence[Leaf], sizes: tuple[int, ...]) -> tuple[View, ...]:
-    """Views that no memory has, of what is read by leaves."""
-    return tuple(View(f"\0leaf{k}", leaf.wide, sizes, packed_strides(sizes)) for k, leaf in enumerate(leaves))
-
-
-def take_leaves(values: Sequence[Expr], primitive: Reduce) -> tuple[list[Expr], tuple[Leaf, ...]] | None:
-    """Trees with a load of a number of 32 bits, of a source of its own, for each element that they read.
-
-    None where an element is wider, or is fetched at indices that are no lines.
-    """
-    found: dict[Expr, Leaf] = {}
-    pending = list(values)
-    while pending:
-        node = pending.pop()
-        if node in found:
-            continue
-        is_fetched = node.op in ("where", "fetch") and match_reached(node) is not None
-        if node.op == "load" or is_fetched:
-            leaf = _leaf_of(node, primitive)
-            if leaf is None:
-                return None
-            found[node] = leaf
-        elif node.op == "fetch":
-            return None
-        else:
-            pending += node.args
-    made = {node: load(slot, leaf.wide) for slot, (node, leaf) in enumerate(found.items())}
-    for node in walk(*values, known=found):
-        # A cast of a narrow number takes the one that was read; else it is made narrow again.
-        args = [
-            made[arg] if arg not in found or node.op == "cast" else made[arg].to(found[arg].kind) for arg in node.args
-        ]
-        is_done = node.op == "cast" and args[0].type is node.type
-        made[node] = args[0] if is_done else Expr(node.op, node.type, tuple(args), node.value)
-    whole = [made[value].to(found[value].kind) if value in found else made[value] for value in values]
-    return whole, tuple(found.values())
-
-
-def _leaf_of(node: Expr, primitive: Reduce) -> Leaf | None:
-    """What a load, or an element at lines of indices, reads; None for types that are not read."""
-    rank = len(primitive.sizes)
-    if node.op == "load":
-        view = primitive.sources[int(node.value)]
-        leaf = Leaf(view, view.offset, view.strides, (), None)
-    else:
-        walked = walked_by(node, primitive.sources, {})
-        if walked is None:
-            return None
-        strides = tuple(walked.stride(k) for k in range(rank))
-        leaf = Leaf(walked.view, walked.start, strides, walked.limits, walked.outside)
-    if leaf.kind not in WIDE or node.type is not leaf.kind:
-        return None
-    return None if leaf.limits and (leaf.outside is None or leaf.outside.op not in ("const", "given")) else leaf
-
-
-def outside_text(body: Body, leaf: Leaf) -> str:
-    """The number that stands where a leaf has no element."""
-    outside = leaf.outside
-    assert outside is not None  # noqa: S101 - for type checkers: a leaf with limits has it
-    node = Expr(outside.op, leaf.wide, (), outside.value)
-    if node.op == "const":
-        return WGSL.constant(node)
-    with body.scope():
-        body.given(node)
-        return body.names[node]
 
 
 # The walk
@@ -324,14 +171,15 @@ def product_of(primitive: Reduce, found: Contraction) -> Product | None:
 def tile_kernel(
     product: Product, shape: TileShape, body: Body, *, has_quads: bool = True
 ) -> tuple[Kernel, frozenset[str]]:
-    """The kernel of a product in tiles of a shape, and the tensors of which it reads four elements at once.
+    """The kernel of a product in tiles of a shape, and the tensors of which it moves four elements at once.
 
     Those must lie at multiples of 16 bytes; without quads there are none.
     """
     tile = _Tile(product, shape, body, has_quads=has_quads)
     kernel = tile.kernel()
     sides = [side for side in (tile.left, tile.right) if side.has_quads]
-    return kernel, frozenset(leaf.view.tensor for side in sides for leaf in side.factor.leaves)
+    read = {leaf.view.tensor for side in sides for leaf in side.factor.leaves}
+    return kernel, frozenset(read | tile.aligned)
 
 
 class _Side:
@@ -412,7 +260,7 @@ class _Side:
             for k, leaf in enumerate(self.factor.leaves):
                 body.say(f"let {name}_at{i}_{k} = {self._sum(names, groups, leaf.strides, leaf.start, (name, k))};")
                 for m, axis in enumerate(leaf.limits):
-                    steps = tuple(axis.steps.get(d, 0) for d in range(len(leaf.strides)))
+                    steps = steps_along(axis, len(leaf.strides))
                     text = self._sum(names, groups, steps, axis.first, (name, k, "limit", m))
                     body.say(f"let {name}_in{i}_{k}_{m} = {text};")
         for slot in range(self.slots):
@@ -483,7 +331,7 @@ class _Side:
                     continue
                 tests = []
                 for m, axis in enumerate(leaf.limits):
-                    steps = tuple(axis.steps.get(d, 0) for d in range(len(leaf.strides)))
+                    steps = steps_along(axis, len(leaf.strides))
                     moved = self._sum(names, order, steps, None, (name, k, "limit", m))
                     place = f"{name}_in{line}_{k}_{m}" + (f" + {moved}" if moved != "0u" else "")
                     tests.append(f"{place} < {body.number(axis.size, (name, k, 'limit', m, 'size'))}")
@@ -548,7 +396,9 @@ class _Side:
 
 class _Tile:
     def __init__(self, product: Product, shape: TileShape, body: Body, *, has_quads: bool) -> None:
-        self.product, self.shape, self.body = product, shape, body
+        self.product, self.shape, self.body, self.has_quads = product, shape, body, has_quads
+        self.aligned: set[str] = set()
+        """The tensors of which four elements are read or written at once."""
         self.outer, self.inner = steps_of(product, shape.depth)
         self.term_order = [*self.outer, self.inner] if self.inner is not None else list(product.terms)
         self.outer_names = [f"o{k}" for k in range(len(self.outer))]
@@ -660,9 +510,12 @@ class _Tile:
         body.say(f"let quad = column0 + qj * {shape.columns // shape.quads}u + tx * 4u;")
         body.say(f"if (row < {row_count}) {{")
         legal, order = self._legal()
-        parts = max(1 + legal.sources[int(node.value)].offset for node in self._sums(legal))
+        parts = 1 + max(view.offset for view in self._sum_views(legal))
+        is_wide = self.has_quads and self._has_wide_target(legal, order)
+        if is_wide:
+            body.say(f"if (quad < {column_count}) {{", "var to = 0u;", "var result: vec4<u32>;")
         body.say(f"for (var e = 0u; e < 4u; e += {parts}u) {{", "let column = quad + e;")
-        body.say(f"if (column < {column_count}) {{")
+        body.say("{" if is_wide else f"if (column < {column_count}) {{")
         with body.scope():
             down = take_apart(body, "row", Loops(product.sizes(product.rows), (), ()), "fr") if product.rows else []
             last = (
@@ -685,8 +538,32 @@ class _Tile:
                 body.put(node, f"total[e + {part}u]" if part else "total[e]")
             texts = dict(zip((*leaves.loads, *leaves.coordinates), found, strict=False))
             compute(body, leaves.values, texts, legal.sources)
-            write(body, legal, found[len(leaves.loads) + len(leaves.coordinates) :])
-        body.say("}", "}", "}", "}")
+            found = found[len(leaves.loads) + len(leaves.coordinates) :]
+            if is_wide:
+                value = legal.writes[0].value
+                body.say(f"result[e] = bitcast<u32>({body.names[value]});", f"if (e == 0u) {{ to = {found[0]}; }}")
+            else:
+                write(body, legal, found)
+        body.say("}", "}")
+        if is_wide:
+            target = legal.writes[0].target
+            self.aligned.add(target.tensor)
+            name = body.tensor(target, "vec4<u32>")
+            body.say(f"{name}[({body.base(name)} + to) / 4u] = result;", "}")
+        body.say("}", "}")
+
+    def _has_wide_target(self, legal: Legal, order: Sequence[tuple[int, ...]]) -> bool:
+        """Whether four results side by side are four words of memory, wherever they begin."""
+        columns = self.product.columns
+        if len(legal.writes) != 1 or legal.insertions or not columns or any(n.offset for n in self._sum_views(legal)):
+            return False
+        target, at = legal.writes[0].target, order.index(columns[-1])
+        others = [step for k, step in enumerate(target.strides) if k != at]
+        size = self.product.size(columns[-1])
+        return target.strides[at] == 1 and not any(n % QUAD for n in (size, target.offset, *others))
+
+    def _sum_views(self, legal: Legal) -> list[View]:
+        return [legal.sources[int(node.value)] for node in self._sums(legal)]
 
     def _sums(self, legal: Legal) -> list[Expr]:
         nodes = walk(*Leaves.of(legal).values)

@@ -1,0 +1,1 @@
+"""The webgpu engine's kernels, timed."""
