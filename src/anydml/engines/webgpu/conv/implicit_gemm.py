@@ -7,6 +7,7 @@ and else by a kernel before, which takes a few microseconds.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from anydml.engines.webgpu.codegen.wgsl import Body
 from anydml.engines.webgpu.gemm.gemm import LEAST, TileProgram, shape_for
 from anydml.engines.webgpu.gemm.tile import Factor, Product, product_of, steps_of
-from anydml.engines.webgpu.rows.map import map_kernel
+from anydml.engines.webgpu.rows.map import map_kernels
 from anydml.ir.contraction import match_contraction
 from anydml.ir.patterns import copy_of
 from anydml.ir.trees import walk
@@ -53,8 +54,8 @@ def plan_windows(verb: Reduce, memory: Memory, constants: frozenset[str] = froze
     name, size = copy.target.tensor, math.prod(copy.target.sizes) * copy.target.data_type.size_in_bytes
     if copy.source.tensor in constants:
         return replace(TileProgram.of(changed, shape, memory), layouts={name: copy})
-    kernel = map_kernel(copy, Body.on(memory.gpu))
-    return None if kernel is None else TileProgram.of(changed, shape, memory, kernel, scratch={name: size})
+    before = map_kernels(copy, functools.partial(Body.on, memory.gpu), memory.gpu)
+    return TileProgram.of(changed, shape, memory, *before, scratch={name: size})
 
 
 def _laid_out(

@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from anydml.core.device_memory import memories
-from anydml.engines.common.program import Program
 from anydml.engines.webgpu.codegen.leaves import QUAD, LeafFolds, is_fused
 from anydml.engines.webgpu.codegen.walks import compute, places, take_apart
 from anydml.engines.webgpu.codegen.wgsl import WGSL, Body, sum_of
 from anydml.engines.webgpu.launch import LANES, KernelProgram
-from anydml.engines.webgpu.rows.map import write
+from anydml.engines.webgpu.rows.map import Aligned, write
 from anydml.engines.webgpu.schedules import MOST_ROWS
 from anydml.ir.loops import Loops, runs
 from anydml.ir.row_passes import neutral
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from anydml.engines.common.program import Program
     from anydml.engines.webgpu.codegen.leaves import Leaf
     from anydml.engines.webgpu.launch import Kernel
     from anydml.engines.webgpu.memory import Memory
@@ -43,24 +41,7 @@ COLUMNS = 32
 """Columns of a workgroup where neighbouring lanes have neighbouring columns."""
 PAIR = 2
 """Numbers of 4 bits in a byte."""
-ALIGNMENT = 16
 _PARTS = "xyzw"
-
-
-@dataclass(frozen=True, slots=True)
-class FewRowsProgram(Program):
-    """Kernels that read elements one by one, and four at once."""
-
-    single: KernelProgram
-    quads: KernelProgram
-    aligned: frozenset[str]
-    """The tensors that must lie at multiples of 16 bytes for the latter."""
-
-    def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
-        """Put the addresses in."""
-        memory: Any = memories[self.quads.memory]
-        is_aligned = not any(memory.find(places[tensor])[1] % ALIGNMENT for tensor in self.aligned)
-        return (self.quads if is_aligned else self.single).bind(places)
 
 
 def plan_few_rows(verb: Reduce, memory: Memory) -> Program | None:
@@ -71,12 +52,16 @@ def plan_few_rows(verb: Reduce, memory: Memory) -> Program | None:
     read = {k for node, k in found.loads.items() if node in found.folded}
     if not read or any(leaf.limits for leaf in found.leaves):
         return None
-    rows = _FewRows(found, Body.on(memory.gpu), read, has_quads=False)
-    if not rows.is_ours:
+    wide = _FewRows(found, Body.on(memory.gpu), read, has_quads=True)
+    if not wide.is_ours:
         return None
-    four = _FewRows(found, Body.on(memory.gpu), read, has_quads=True)
-    single, quads = (KernelProgram.of(memory.name, one.kernel()) for one in (rows, four))
-    return FewRowsProgram(single, quads, frozenset(four.aligned))
+    kernel = wide.kernel()
+
+    def plain() -> Kernel:
+        return _FewRows(found, Body.on(memory.gpu), read, has_quads=False).kernel()
+
+    starts = tuple((tensor, 0) for tensor in sorted(wide.aligned))
+    return KernelProgram.of(memory.name, Aligned(kernel, plain, starts))
 
 
 class _FewRows:

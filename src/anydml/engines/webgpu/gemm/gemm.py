@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from anydml.core.device_memory import memories
 from anydml.engines.common.program import Program
 from anydml.engines.common.routes import Route, note
 from anydml.engines.webgpu.codegen.wgsl import Body
 from anydml.engines.webgpu.gemm.tile import TileShape, product_of, tile_kernel
 from anydml.engines.webgpu.launch import KernelProgram
+from anydml.engines.webgpu.rows.map import Aligned
 from anydml.ir.contraction import match_contraction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from anydml.engines.webgpu.gemm.tile import Product
-    from anydml.engines.webgpu.launch import Kernel
+    from anydml.engines.webgpu.launch import Bindable, Kernel
     from anydml.engines.webgpu.memory import Memory
     from anydml.ir.verbs import Map, Reduce
 
@@ -35,8 +35,6 @@ LEAST = 4
 """Rows and columns: of fewer a tile has little but room."""
 AT_ONCE = 128
 """Tiles that a device is busy with."""
-ALIGNMENT = 16
-"""Bytes of what is read at once."""
 
 
 def shape_for(rows: int, columns: int, terms: int, matrices: int, shapes: Sequence[TileShape] = SHAPES) -> TileShape:
@@ -51,12 +49,9 @@ def shape_for(rows: int, columns: int, terms: int, matrices: int, shapes: Sequen
 
 @dataclass(frozen=True, slots=True)
 class TileProgram(Program):
-    """A product in tiles, of kernels that read elements one by one, and of those that read four at once."""
+    """A product in tiles, with what lays its operands out."""
 
-    single: KernelProgram
-    quads: KernelProgram
-    aligned: frozenset[str]
-    """The tensors that must lie at multiples of 16 bytes for the latter."""
+    whole: KernelProgram
     layouts: Mapping[str, Map | Reduce] = field(default_factory=dict)
     """Layouts that are made ahead."""
 
@@ -66,22 +61,22 @@ class TileProgram(Program):
         product: Product,
         shape: TileShape,
         memory: Memory,
-        *before: Kernel,
+        *before: Bindable,
         scratch: Mapping[str, int] = MappingProxyType({}),
     ) -> TileProgram:
         """Of a product, after other kernels, which write memory of the program's own."""
         note(Route(f"tiles of {shape.rows} x {shape.columns} x {shape.depth}", shape_for))
-        single, _ = tile_kernel(product, shape, Body.on(memory.gpu), has_quads=False)
-        quads, aligned = tile_kernel(product, shape, Body.on(memory.gpu))
-        one, four = (KernelProgram.of(memory.name, *before, kernel, scratch=scratch) for kernel in (single, quads))
-        return cls(one, four, aligned - scratch.keys())
+        wide, aligned = tile_kernel(product, shape, Body.on(memory.gpu))
+
+        def plain() -> Kernel:
+            return tile_kernel(product, shape, Body.on(memory.gpu), has_quads=False)[0]
+
+        kernel = Aligned(wide, plain, tuple((tensor, 0) for tensor in sorted(aligned)))
+        return cls(KernelProgram.of(memory.name, *before, kernel, scratch=scratch))
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in."""
-        memory: Any = memories[self.quads.memory]
-        offsets = [memory.find(places[tensor])[1] for tensor in self.aligned]
-        program = self.single if any(offset % ALIGNMENT for offset in offsets) else self.quads
-        return program.bind(places)
+        return self.whole.bind(places)
 
 
 def plan_product(verb: Reduce, memory: Memory) -> Program | None:
