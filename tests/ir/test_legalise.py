@@ -17,7 +17,7 @@ from anydml.core.enums import NUMPY_TYPES, DataType
 from anydml.engines.reference import ReferenceEngine
 from anydml.engines.reference.evaluate import evaluate
 from anydml.ir import legalise as of
-from anydml.ir.expressions import FOLDS, LEAVES, OPERATIONS, Expr, const, coordinate, fold, load, sqrt
+from anydml.ir.expressions import FOLDS, LEAVES, OPERATIONS, Expr, const, coordinate, fold, load, sqrt, where
 from anydml.ir.numerics.parts import Pair
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map, Reduce, Write
@@ -267,8 +267,39 @@ def test_a_float64_that_is_moved_is_words() -> None:
     x = numbers(np.random.default_rng(0), (30,), F64)
     verb, memory = mapped(load(0, F64), [x], np.zeros(30, "f8"))
     np.testing.assert_array_equal(legalised(verb, memory).held["y"], original(verb, memory).held["y"])
-    with pytest.raises(TypeError, match="FLOAT64"):
-        of.legalise(mapped(load(0, F64) + 1, [x], np.zeros(30, "f8"))[0], CORE)
+
+
+@pytest.mark.parametrize("types", [CORE, of.Types(int64=True), of.Types(narrow=True)], ids=repr)
+def test_conversions_of_float64_by_its_words(types: of.Types) -> None:
+    """Exact, or rounded once, as where it is there."""
+    chance = np.random.default_rng(4)
+    bits = chance.integers(0, 2**64, 640, np.uint64).view(np.float64)
+    near = np.ldexp(chance.normal(size=640), chance.integers(-160, 140, 640))
+    ties = np.ldexp(chance.integers(0, 2**26, 640) * 2.0 + 1, chance.integers(-175, 110, 640))
+    beside = np.nextafter(chance.integers(0, 2**12, 640) * 16.0 + 2048, chance.choice([0, 1e9], 640))
+    for other in EXACT:
+        for x in (
+            numbers(chance, (640,), F64),
+            bits,
+            near,
+            ties,
+            beside,
+            chance.integers(-(2**62), 2**62, 640).astype("f8"),
+        ):
+            assert_same(*mapped(load(0, F64).to(other), [x], np.zeros(640, other.dtype)), types)
+        y = numbers(chance, (640,), other)
+        assert_same(*mapped(load(0, other).to(F64), [y], np.zeros(640, "f8")), types)
+    wide = chance.integers(0, 2**64, 640, np.uint64) >> chance.integers(0, 64, 640).astype(np.uint64)
+    for y in (wide, wide.view(np.int64)):
+        assert_same(*mapped(load(0, DataType(y.dtype)).to(F64), [y], np.zeros(640, "f8")), types)
+
+
+def test_float64_that_is_computed_is_written_as_such() -> None:
+    x = np.random.default_rng(5).normal(size=300)
+    for value in (load(0, F64) * 3.7 + 1, -load(0, F64), where(load(0, F64) < 0, load(0, F64), const(0.1, F64))):
+        verb, memory = mapped(value, [x], np.zeros(300, "f8"))
+        found, wanted = (made(verb, memory).held["y"][:2400].view("f8") for made in (legalised, original))
+        np.testing.assert_allclose(found, wanted, rtol=2.0**-44, atol=2.0**-44)
 
 
 # Double-floats

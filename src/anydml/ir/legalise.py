@@ -3,7 +3,8 @@
 It stands between lowering and an engine's emission. What it gives computes with FLOAT32, INT32, UINT32 and truths:
 
 - a 64-bit integer is a pair of words, UINT32 low and high, and lies in memory as two views of words;
-- a FLOAT64 that is computed with is a double-float, the unevaluated sum of two FLOAT32 (48 bits, FLOAT32's range);
+- a FLOAT64 lies in memory as its two words, and is moved and converted exactly by them; one that is computed with is a
+  double-float, the unevaluated sum of two FLOAT32 (48 bits, FLOAT32's range);
 - integers of 8 and 16 bits are computed with in 32 and wrapped, FLOAT16 in FLOAT32; in memory they are parts of words,
   cut out where they are read, and put together where they are written: by whole words where a row of the target has
   them, and else inserted into a word that other elements share (`Insertion`).
@@ -20,7 +21,20 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from anydml.core.enums import DataType
-from anydml.ir.expressions import FOLDS, Expr, absolute, ceil, const, coordinate, floor, load, number_of, sqrt, where
+from anydml.ir.expressions import (
+    FOLDS,
+    Expr,
+    absolute,
+    ceil,
+    const,
+    coordinate,
+    floor,
+    load,
+    number_of,
+    rint,
+    sqrt,
+    where,
+)
 from anydml.ir.numerics import expand
 from anydml.ir.numerics.parts import Pair, any_sum_of, power_of_two, product_of, select, sum_of, to_half
 from anydml.ir.trees import walk
@@ -62,7 +76,20 @@ class Words(NamedTuple):
     high: Expr
 
 
-Value: TypeAlias = "Expr | Words | Pair"
+class Double(NamedTuple):
+    """A FLOAT64 by its bits, as it lies in memory and is moved; to be computed with it becomes a double-float."""
+
+    words: Words
+    known: Pair | None = None
+    """The double-float, where that is at hand."""
+
+    @property
+    def pair(self) -> Pair:
+        """The double-float."""
+        return self.known or double_of_bits(self.words)
+
+
+Value: TypeAlias = "Expr | Words | Pair | Double"
 """A number of the original in types that the engine has: a narrow one in 32 bits, FLOAT16 by its bits."""
 
 
@@ -271,6 +298,99 @@ def double_to_words(x: Pair, *, is_signed: bool) -> Words:
     return choose(x.high.is_nan, words(0), found)
 
 
+# FLOAT64 by its bits: conversions are exact, or rounded once
+
+
+def float_to_bits(x: Expr) -> Words:
+    """The FLOAT64 of a FLOAT32."""
+    bits = x.bits(U32)
+    size, sign = bits & 0x7FFFFFFF, bits & 0x80000000
+    least = size.to(F32).bits(U32)  # of a denormal its multiple of 2^-149, which is a normal number
+    shown = where(size < 1 << 23, least, size)
+    high = (shown >> 3) + where(size < 1 << 23, const((896 - 149) << 20, U32), 896 << 20)
+    high = where(size >= 0x7F800000, (size >> 3) + (1792 << 20), high)
+    is_zero = size.equals(0)
+    return Words(where(is_zero, const(0, U32), shown << 29), where(is_zero, const(0, U32), high) | sign)
+
+
+def bits_to_float(a: Words) -> Expr:
+    """The nearest FLOAT32 of a FLOAT64, ties to even."""
+    sign, power = a.high & 0x80000000, (a.high >> 20) & 0x7FF
+    first, rest = ((a.high & 0xFFFFF) << 3) | (a.low >> 29), a.low << 3
+    half = const(1 << 31, U32)
+    up = (half < rest) | (rest.equals(half) & (first & 1).equals(1))
+    normal = (((power - 896) << 23) | first) + _one(up)
+    # Below 2^-126: what is shifted out is seen by its first bits, the last of which stands for all below.
+    short = ((first | 1 << 23) << 6) | (rest >> 26) | _one(~(rest & 0x3FFFFFF).equals(0))
+    by = where(897 - power < 25, 897 - power, 25) + 6
+    cut = short & ((const(1, U32) << by) - 1)
+    kept, middle = short >> by, const(1, U32) << (by - 1)
+    small = kept + _one((middle < cut) | (cut.equals(middle) & (kept & 1).equals(1)))
+    small = where(897 - power.bits(I32) > 25, const(0, U32), small)
+    found = where(power < 897, small, where(power > 1150, const(0x7F800000, U32), normal))
+    is_nan = power.equals(0x7FF) & ~((a.high & 0xFFFFF) | a.low).equals(0)
+    return (where(is_nan, first | 0x7FC00000, found) | sign).bits(F32)
+
+
+def words_to_bits(a: Words, *, is_signed: bool) -> Words:
+    """The FLOAT64 nearest to a 64-bit integer, ties to even."""
+    size = magnitude(a) if is_signed else a
+    shifted, by = size, const(0, U32)
+    for step in (32, 16, 8, 4, 2, 1):
+        has_room = shift_right(shifted, const(64 - step, U32), is_signed=False)
+        is_free = (has_room.low | has_room.high).equals(0)
+        shifted = choose(is_free, shift_left(shifted, const(step, U32)), shifted)
+        by = by + where(is_free, const(step, U32), 0)
+    kept, cut = shift_right(shifted, const(11, U32), is_signed=False), shifted.low & 0x7FF
+    up = (const(0x400, U32) < cut) | (cut.equals(0x400) & (kept.low & 1).equals(1))
+    whole = add(Words(kept.low, kept.high + ((1085 - by) << 20)), Words(_one(up), const(0, U32)))
+    sign = a.high & 0x80000000 if is_signed else const(0, U32)
+    is_zero = (size.low | size.high).equals(0)
+    return Words(where(is_zero, const(0, U32), whole.low), where(is_zero, const(0, U32), whole.high) | sign)
+
+
+def bits_to_words(a: Words, *, is_signed: bool) -> Words:
+    """A FLOAT64 without its fraction; the nearest end of the range for one outside, and 0 for NaN."""
+    power, is_negative = (a.high >> 20) & 0x7FF, a.high.bits(I32) < 0
+    whole = Words(a.low, (a.high & 0xFFFFF) | 1 << 20)
+    up = where(power < 1086, where(power < 1075, const(0, U32), power - 1075), 11)
+    down = where(power < 1023, const(63, U32), where(power < 1075, 1075 - power, 0))
+    found = choose(power < 1075, shift_right(whole, down, is_signed=False), shift_left(whole, up))
+    if is_signed:
+        ends = choose(is_negative, words(-(2**63)), words(2**63 - 1))
+        found = choose(power >= 1023 + 63, ends, choose(is_negative, negate(found), found))
+    else:
+        found = choose(power >= 1023 + 64, words(2**64 - 1), found)
+        found = choose(is_negative, words(0), found)
+    is_nan = power.equals(0x7FF) & ~((a.high & 0xFFFFF) | a.low).equals(0)
+    return choose(is_nan, words(0), found)
+
+
+def double_of_bits(a: Words) -> Pair:
+    """The double-float of a FLOAT64: of one outside of FLOAT32's range, that range's."""
+    nearest = bits_to_float(a)
+    power, sign = (a.high >> 20) & 0x7FF, a.high & 0x80000000
+    first = (sign | ((power - 896) << 23) | ((a.high & 0xFFFFF) << 3) | (a.low >> 29)).bits(F32)
+    unit = (where(power < 897 + 52, const(0, U32), power - 896 - 52) << 23).bits(F32)
+    # 29 bits, of which a FLOAT32 has 24, the last one for all below: a tie stays one that is none.
+    rest = ((((a.low >> 5) & 0xFFFFFF) | _one(~(a.low & 31).equals(0))) << 5).to(F32) * unit
+    found = sum_of(first, where(sign.equals(0), rest, -rest))
+    return select((power > 896) & (power < 1151), found, Pair(nearest, const(0.0, F32)))
+
+
+def bits_of_double(a: Pair) -> Words:
+    """The FLOAT64 of a double-float."""
+    first = float_to_bits(a.high)
+    power = ((first.high >> 20) & 0x7FF).bits(I32)
+    # Units of the last place of the first part's FLOAT64: up to 2^29 of them.
+    units = absolute(a.low) * power_of_two((1075 - power) / 2) * power_of_two(1075 - power - (1075 - power) / 2)
+    by = Words(rint(units).to(U32), const(0, U32))
+    is_less = ((a.high.bits(U32) ^ a.low.bits(U32)) >> 31).equals(1)
+    found = choose(is_less, subtract(first, by), add(first, by))
+    is_whole = a.low.equals(0) | ((a.high.bits(U32) & 0x7FFFFFFF) >= 0x7F800000)
+    return choose(is_whole, first, found)
+
+
 # Folds of pairs: an engine's loop carries both, and the tree has a fold of two arguments for each part.
 
 
@@ -360,7 +480,7 @@ class _Tree:
         if kind in (I64, U64):
             return self._of_words(node, [arg for arg in args if isinstance(arg, Words)], is_signed=kind is I64)
         if kind is F64:
-            return self._of_doubles(node, [arg for arg in args if isinstance(arg, Pair)])
+            return self._of_doubles(node, [_pair(arg) for arg in args])
         plain = [arg for arg in args if isinstance(arg, Expr)]
         if kind is F16:
             return self._of_halves(node, plain)
@@ -370,7 +490,9 @@ class _Tree:
     def _constant(self, node: Expr) -> Value:
         assert node.type is not None  # noqa: S101 - for type checkers: truths are there
         if node.type is F64:
-            return double(node.value)
+            bits = words(int(np.array(node.value, np.float64).view(np.uint64)))
+            own = Words(*(Expr(node.op, U32, (), part.value) for part in bits))
+            return Double(own, double(node.value) if node.op == "const" else None)
         if node.type in (I64, U64):
             return Words(*(Expr(node.op, U32, (), part.value) for part in words(node.value)))
         number = number_of(node)
@@ -383,8 +505,10 @@ class _Tree:
         assert isinstance(test, Expr)  # noqa: S101 - for type checkers: a truth
         if isinstance(yes, Words) and isinstance(no, Words):
             return choose(test, yes, no)
-        if isinstance(yes, Pair) and isinstance(no, Pair):
-            return select(test, yes, no)
+        if isinstance(yes, Double) and isinstance(no, Double):
+            return Double(choose(test, yes.words, no.words))
+        if isinstance(yes, (Pair, Double)):
+            return select(test, yes if isinstance(yes, Pair) else yes.pair, _pair(no))
         assert isinstance(yes, Expr) and isinstance(no, Expr)  # noqa: S101, PT018 - for type checkers: they are alike
         return where(test, yes, no)
 
@@ -394,14 +518,17 @@ class _Tree:
             x, of = _plain(x).to(F32) if self.types.narrow else half_to_float(_plain(x)), F32
         if isinstance(x, Pair):
             return self._of_double(x, to)
+        if isinstance(x, Double):
+            return self._of_bits(x, to)
         if isinstance(x, Words):
             return self._of_word_pair(x, to, is_signed=of is I64)
         if to in (I64, U64) and not self.types.int64:
             return float_to_words(x, is_signed=to is I64) if of.is_float else _split(x)
         if to is F64 and not self.types.float64:
             if of.is_float:
-                return Pair(x, const(0.0, F32))
-            return words_to_double(_split(x), is_signed=of.is_signed)
+                return Double(float_to_bits(x), Pair(x, const(0.0, F32)))
+            whole = _split(x)
+            return Double(words_to_bits(whole, is_signed=of.is_signed), words_to_double(whole, is_signed=of.is_signed))
         if self.types.has(to):
             return x.to(to)
         if to is F16:
@@ -419,7 +546,7 @@ class _Tree:
             return x
         if to is F64:
             if not self.types.float64:
-                return words_to_double(x, is_signed=is_signed)
+                return Double(words_to_bits(x, is_signed=is_signed), words_to_double(x, is_signed=is_signed))
             return (x.high.bits(I32) if is_signed else x.high).to(F64) * 2.0**32 + x.low.to(F64)
         if to.is_float:
             return self._cast(words_to_float(x, is_signed=is_signed), F32, to)
@@ -435,8 +562,26 @@ class _Tree:
         cut = where(_double_less(double(high), x), const(high, U32), whole)
         return self._cast(where(_double_less(x, double(low)), const(low % 2**32, U32), cut), U32, to)
 
+    def _of_bits(self, x: Double, to: DataType) -> Value:
+        if to is F64:
+            return x
+        if to is F16:
+            return self._of_double(x.pair, to)
+        if to.is_float:
+            return bits_to_float(x.words)
+        if to in (I64, U64):
+            found = bits_to_words(x.words, is_signed=to is I64)
+            return _joined(found, to) if self.types.int64 else found
+        (low, high), whole = _ends(to), bits_to_words(x.words, is_signed=True)
+        found = choose(less(words(high), whole, is_signed=True), words(high), whole)
+        return self._cast(choose(less(whole, words(low), is_signed=True), words(low), found).low, U32, to)
+
     def _bits(self, x: Value, node: Expr, of: DataType | None) -> Value:
         to = node.type
+        if isinstance(x, Double) and to in (I64, U64) and not self.types.int64:
+            return x.words
+        if isinstance(x, Words) and to is F64:
+            return Double(x)
         if isinstance(x, Words) and to in (I64, U64):
             return x
         if isinstance(x, Expr) and of is not None and to is not None and to is not F64 and of is not F64:
@@ -520,6 +665,14 @@ def _typed(x: Expr) -> DataType:
     return x.type
 
 
+def _pair(x: Value) -> Pair:
+    """A FLOAT64 as it is computed with."""
+    if isinstance(x, Double):
+        return x.pair
+    assert isinstance(x, Pair)  # noqa: S101 - for type checkers: a number of the type
+    return x
+
+
 def _plain(x: Value) -> Expr:
     assert isinstance(x, Expr)  # noqa: S101 - for type checkers: a type that takes no pair
     return x
@@ -593,7 +746,7 @@ def legalise(verb: Map | Reduce, types: Types, *, by_words: bool = True) -> Lega
     one; without `by_words` it walks as it did. Narrow sources are fetched from words, unless they lie as such a target
     does. Folds of pairs have two arguments, and `combine` says how an engine's loop goes on with them.
     """
-    pairs = [_moved(write, types) for write in zip(verb.targets, verb.values, strict=True)]
+    pairs = list(zip(verb.targets, verb.values, strict=True))
     parts = 1
     if isinstance(verb, Map) and by_words:
         parts = next((_count(target, types) for target, _ in pairs if _has_words(target, types)), 1)
@@ -615,22 +768,17 @@ def legalise(verb: Map | Reduce, types: Types, *, by_words: bool = True) -> Lega
                     writes.append(Write(_by_words(target, per), packed[number]))
             elif per > 1:
                 insertions.append(_insertion(reader, target, found, per))
-            elif isinstance(found, Words):
-                writes += map(Write, _word_views(reader.portion(target)), found)
+            elif isinstance(found, (Words, Double, Pair)):
+                writes += map(Write, _word_views(reader.portion(target)), _in_memory(found))
             else:
                 writes.append(Write(reader.portion(target), _plain(found)))
     sizes = verb.sizes if parts == 1 else (*verb.sizes[:-1], verb.sizes[-1] // parts)
     return Legal(tuple(reader.views), sizes, tuple(writes), tuple(insertions))
 
 
-def _moved(write: tuple[View, Expr], types: Types) -> tuple[View, Expr]:
-    """A FLOAT64 that is moved is a 64-bit integer."""
-    target, value = write
-    if target.data_type is not F64 or types.float64:
-        return write
-    if value.op != "load":
-        raise TypeError("FLOAT64 that is computed, in the memory of an engine that lacks it")
-    return replace(target, data_type=U64), Expr("load", U64, (), value.value)
+def _in_memory(x: Words | Double | Pair) -> Words:
+    """The words of what is 64 bits wide."""
+    return x if isinstance(x, Words) else x.words if isinstance(x, Double) else bits_of_double(x)
 
 
 def _count(view: View, types: Types) -> int:
@@ -721,12 +869,12 @@ class _Reader:
         per = _count(view, self.types)
         if per > 1:
             return self._cut_out(view, per, indices if node.op == "fetch" else None)
-        if view.data_type is F64 and not self.types.float64:
-            raise TypeError("FLOAT64 in the memory of an engine that lacks it")
         whole = view if node.op == "fetch" else self.portion(view)
         views = (whole,) if self.types.has(view.data_type) else _word_views(whole)
         found = [Expr(node.op, one.data_type, tuple(indices), self._slot(one)) for one in views]
-        return found[0] if len(found) == 1 else Words(*found)
+        if len(found) == 1:
+            return found[0]
+        return Double(Words(*found)) if view.data_type is F64 else Words(*found)
 
     def _cut_out(self, view: View, per: int, at: list[Expr] | None) -> Expr:
         bits = 8 * view.data_type.size_in_bytes
