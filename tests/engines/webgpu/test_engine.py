@@ -51,6 +51,12 @@ def test_bytes_come_back_from_any_address(gpu: WebGpuEngine) -> None:
     memory.read(buffer.address, 4)[:] = 0  # a new array
 
 
+def test_engines_of_one_device_share_its_memory(gpu: WebGpuEngine) -> None:
+    """Programs find it by its name."""
+    buffer = gpu.reserve(16)
+    assert WebGpuEngine()._memory.find(buffer.address)[1] == 0
+
+
 def test_buffers_that_nobody_has_are_given_again(gpu: WebGpuEngine) -> None:
     memory = gpu._memory
     before = gpu.reserve(12_345_600)

@@ -60,11 +60,11 @@ class WebGpuEngine(Engine):
 
     def __init__(self, index: int = 0) -> None:
         import_alone("anydml.engines.webgpu.memory", "anydml.engines.webgpu.probe")
-        from anydml.engines.webgpu.memory import Memory
+        from anydml.engines.webgpu.memory import memory_of
         from anydml.engines.webgpu.probe import probe
 
         self.index = index
-        self._memory: Any = Memory(index)
+        self._memory: Any = memory_of(index)
         self.memory = self._memory.name
         with self._memory.gpu.lock:
             self._memory.gpu.arithmetic = self._memory.gpu.arithmetic or probe(self._memory)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import collections
+import functools
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -77,6 +78,7 @@ class Memory:
         if whole > self.gpu.largest_buffer:
             most = word_bytes(self.gpu.largest_buffer)
             raise MemoryError(f"{word_bytes(size)} in one piece: {self.gpu.info} has {most} at most")
+        self.gpu.check_process()
         with self.gpu.lock:
             self._collect()
             known = self._free.get(whole)
@@ -134,6 +136,7 @@ class Memory:
         size = data.size
         if not size:
             return
+        self.gpu.check_process()
         block, offset = self.find(address)
         before, after = offset % WORD, -(offset + size) % WORD
         if before or after:
@@ -156,6 +159,7 @@ class Memory:
         found = np.empty(whole, np.uint8)
         if not whole:
             return found
+        gpu.check_process()
         with gpu.lock:
             self.queue.submit()
             staging = self._staged(whole)
@@ -186,6 +190,13 @@ class Memory:
     def wait(self) -> None:
         """Wait until all work is done."""
         gpu = self.gpu
+        gpu.check_process()
         with gpu.lock:
             self.queue.submit()
             gpu.lib.wgpuDevicePoll(gpu.handle, True, gpu.ffi.NULL)
+
+
+@functools.cache
+def memory_of(index: int) -> Memory:
+    """The memory of an adapter's device: one for all engines of a process, since addresses are numbers in it."""
+    return Memory(index)

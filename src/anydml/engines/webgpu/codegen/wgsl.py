@@ -110,6 +110,14 @@ class Wgsl(Dialect):
         of = node.args[0].type if node.args else None
         if node.op == "eq" and of is F32 and node.args[0] is node.args[1]:
             return f"!is_nan({args[0]})"
+        if node.op == "where" and node.type is F32 and node.args[0].op in ("lt", "le"):
+            # A number that is chosen by a comparison of itself would be made a `min` or `max`, which lose NaN.
+            test, *both = args
+            yes, no = (
+                f"keep({name})" if part in node.args[0].args else name
+                for part, name in zip(node.args[1:], both, strict=True)
+            )
+            return f"select({no}, {yes}, {test})"
         if node.op == "cast":
             if node.args[0].op == "coordinate" or of is node.type:
                 return args[0]
