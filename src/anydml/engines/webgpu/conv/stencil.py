@@ -9,11 +9,11 @@ import itertools
 import math
 from typing import TYPE_CHECKING
 
-from anydml.engines.webgpu.codegen.leaves import LeafFolds, is_fused, outside_text, steps_along
+from anydml.engines.webgpu.codegen.leaves import QUAD, LeafFolds, is_fused, outside_text, steps_along
 from anydml.engines.webgpu.codegen.walks import compute, places, take_apart
 from anydml.engines.webgpu.codegen.wgsl import WGSL, Body, sum_of
 from anydml.engines.webgpu.launch import LANES, KernelProgram
-from anydml.engines.webgpu.rows.map import write
+from anydml.engines.webgpu.rows.map import Aligned, write
 from anydml.ir.expressions import Expr, maximum, minimum
 from anydml.ir.loops import Loops, runs
 from anydml.ir.row_passes import neutral
@@ -35,11 +35,21 @@ MOST_READS = 64
 def plan_stencil(verb: Reduce, memory: Memory) -> Program | None:
     """For folds of numbers of at most 32 bits that do not depend on one another; None for others."""
     found = LeafFolds.of(verb)
-    return None if found is None else KernelProgram.of(memory.name, _Stencil(found, Body.on(memory.gpu)).kernel())
+    if found is None:
+        return None
+    wide = _Stencil(found, Body.on(memory.gpu), has_quads=True)
+    kernel = wide.kernel()
+    if not wide.is_wide:
+        return KernelProgram.of(memory.name, kernel)
+
+    def plain() -> Kernel:
+        return _Stencil(found, Body.on(memory.gpu), has_quads=False).kernel()
+
+    return KernelProgram.of(memory.name, Aligned(kernel, plain, ((wide.legal.writes[0].target.tensor, 0),)))
 
 
 class _Stencil:
-    def __init__(self, found: LeafFolds, body: Body) -> None:
+    def __init__(self, found: LeafFolds, body: Body, *, has_quads: bool) -> None:
         self.found, self.verb, self.leaves, self.body = found, found.verb, found.leaves, body
         self.legal, self.all, self.folds, self.loads = found.legal, found.all, found.folds, found.loads
         verb, self.kept = found.verb, found.kept
@@ -51,6 +61,9 @@ class _Stencil:
         self.taps = list(itertools.product(*map(range, sizes[self.kept :])))
         self.at, self.results = self._shared()
         """The run that an invocation's results follow one another along, and how many."""
+        self.is_wide = has_quads and self._has_wide_target()
+        """Whether an invocation's results are written at once."""
+        self.written: list[str] = []
         self.read: dict[tuple[object, ...], str] = {}
 
     def _shared(self) -> tuple[int, int]:
@@ -66,6 +79,15 @@ class _Stencil:
                 if len(keys) / count < best[0]:
                     best = (len(keys) / count, at, count)
         return best[1:]
+
+    def _has_wide_target(self) -> bool:
+        """Whether results lie beside one another, four words wherever they begin."""
+        is_along = bool(self.groups) and self.at == len(self.groups) - 1 and self.results == QUAD
+        if not is_along or len(self.legal.writes) != 1 or self.legal.insertions:
+            return False
+        target = self.legal.writes[0].target
+        steps = [target.strides[run[-1]] for run in self.groups]
+        return steps[-1] == 1 and not any(n % QUAD for n in (target.offset, *steps[:-1]))
 
     def _key(self, k: int, at: int, result: int, tap: Sequence[int]) -> tuple[int, ...]:
         """What is read at a result and a tap: equal keys are one element."""
@@ -189,7 +211,17 @@ class _Stencil:
             strides = tuple(tuple(view.strides[run[-1]] for run in self.groups) for view in self.all.targets)
             sizes = tuple(math.prod(self.verb.sizes[k] for k in run) for run in self.groups)
             loops = Loops(sizes, strides, tuple(view.offset for view in self.all.targets))
-            write(body, self.legal, places(body, loops, along, "to"))
+            found = places(body, loops, along, "to")
+            if not self.is_wide:
+                write(body, self.legal, found)
+                return
+            if not result:
+                body.say(f"let to = {found[0]};")
+            self.written.append(f"bitcast<u32>({body.names[self.legal.writes[0].value]})")
+        if len(self.written) == QUAD:
+            target = self.legal.writes[0].target
+            name = body.tensor(target, "vec4<u32>")
+            body.say(f"{name}[({body.base(name)} + to) / 4u] = vec4<u32>({', '.join(self.written)});")
 
 
 def _folded(fold: Expr, held: Expr) -> Expr:
