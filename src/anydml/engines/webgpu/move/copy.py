@@ -63,12 +63,12 @@ def as_words(verb: Map) -> Map:
         return replace(verb, sources=tuple(sources), target=replace(target, data_type=U32), value=made)
     if width > WORD:
         sources = [
-            _halves(view) if k == slot else replace(view, sizes=(*view.sizes, 2), strides=(*view.strides, 0))
+            halves(view) if k == slot else replace(view, sizes=(*view.sizes, 2), strides=(*view.strides, 0))
             for k, view in enumerate(verb.sources)
         ]
         rank = len(verb.sizes)
         made = load(slot, U32) if value.op == "load" else fetch(slot, U32, (*value.args, coordinate(rank)))
-        return replace(verb, sources=tuple(sources), target=_halves(target), value=made)
+        return replace(verb, sources=tuple(sources), target=halves(target), value=made)
     per = WORD // width
     if value.op == "load":
         return verb  # narrow rows are legalised by words
@@ -86,7 +86,7 @@ def as_words(verb: Map) -> Map:
     return replace(verb, sources=tuple(sources), target=by_words(target, per), value=made)
 
 
-def _halves(view: View) -> View:
+def halves(view: View) -> View:
     """The words of 64-bit elements."""
     strides = (*(2 * stride for stride in view.strides), 1)
     return View(view.tensor, U32, (*view.sizes, 2), strides, 2 * view.offset)

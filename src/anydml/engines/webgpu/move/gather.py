@@ -50,19 +50,20 @@ def _merged(verb: Map) -> Map | None:
     if source.sizes[-2:] != verb.sizes[-2:]:
         return None
     views = (*verb.sources, verb.target)
-    if not all(map(_is_one, views)):
+    if not all(map(is_one, views)):
         return None
-    *sources, target = map(_as_one, views)
+    *sources, target = map(as_one, views)
     made = fetch(int(value.value), target.data_type, value.args[:-1])
     return replace(verb, sources=tuple(sources), target=target, value=made)
 
 
-def _is_one(view: View) -> bool:
+def is_one(view: View) -> bool:
     """Whether the last two dimensions are walked like one."""
     (m, n), (outer, inner) = view.sizes[-2:], view.strides[-2:]
     return m == 1 or n == 1 or outer == inner * n
 
 
-def _as_one(view: View) -> View:
+def as_one(view: View) -> View:
+    """The last two dimensions as one."""
     (m, n), (outer, inner) = view.sizes[-2:], view.strides[-2:]
     return replace(view, sizes=(*view.sizes[:-2], m * n), strides=(*view.strides[:-2], outer if n == 1 else inner))

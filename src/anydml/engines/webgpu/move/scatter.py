@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 
 from anydml.core.enums import DataType
 from anydml.engines.webgpu.codegen.cells import read, write
+from anydml.engines.webgpu.codegen.walks import places as places_of
 from anydml.engines.webgpu.codegen.walks import take_apart
 from anydml.engines.webgpu.codegen.wgsl import Body
 from anydml.engines.webgpu.device import WORD
 from anydml.engines.webgpu.launch import LANES, KernelProgram
 from anydml.engines.webgpu.move.checks import checked, guard
-from anydml.engines.webgpu.move.copy import as_words
-from anydml.engines.webgpu.rows.map import map_kernels
+from anydml.engines.webgpu.move.copy import as_words, halves
+from anydml.engines.webgpu.move.gather import as_one, is_one
+from anydml.engines.webgpu.rows.map import QUAD, Aligned, map_kernels
 from anydml.engines.webgpu.rows.words import by_words, has_words
 from anydml.ir.expressions import const, where
 from anydml.ir.loops import Loops
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     from anydml.engines.common.program import Program
     from anydml.engines.webgpu.device import Gpu
-    from anydml.engines.webgpu.launch import Bindable
+    from anydml.engines.webgpu.launch import Bindable, Kernel
     from anydml.engines.webgpu.memory import Memory
     from anydml.ir.expressions import Expr
     from anydml.ir.verbs import Scatter
@@ -91,23 +93,42 @@ def plan_winners(verb: Scatter, memory: Memory) -> Program:
     name = claim.tensor(claims, "atomic<u32>")
     claim.say(f"atomicMax(&{name}[{claim.base(name)} + {at}], t + 1u);")
 
-    verb = _by_words(verb)
-    block = verb.updates.sizes[rank:]
-    elements = math.prod(block)
-    last = fresh()
-    last.say(
-        f"let i = unit * {LANES}u + lane;",
-        f"let tuple = i / {last.number(elements, 'elements')};",
-        f"let e = i - tuple * {last.number(elements, 'elements')};",
-        f"if (tuple >= {last.number(batches * count, 'tuples')}) {{ return; }}",
+    moved = _by_words(verb)
+    block = moved.updates.sizes[rank:]
+
+    def last(width: int) -> Kernel:
+        """Those that hold their places write, so many elements of a block an invocation."""
+        body, elements = fresh(), math.prod(block) // width
+        body.say(
+            f"let i = unit * {LANES}u + lane;",
+            f"let tuple = i / {body.number(elements, 'elements')};",
+            f"let e = i - tuple * {body.number(elements, 'elements')};",
+            f"if (tuple >= {body.number(batches * count, 'tuples')}) {{ return; }}",
+        )
+        outer, inner, found, at = begin(body, "tuple")
+        body.say(f"if ({body.load(claims, at, U32)} != t + 1u) {{ return; }}")
+        if width == 1:
+            _move(moved, body, outer, inner, found, take_apart(body, "e", Loops(block, (), ()), "e") if block else [])
+        else:
+            parts = []
+            for view, middle in ((moved.updates, inner), (moved.target, [f"u32({place})" for place in found])):
+                loops = Loops(view.sizes, (view.strides,), (view.offset,))
+                (place,) = places_of(body, loops, [*outer, *middle, f"e * {QUAD}u"], view.tensor)
+                name = body.tensor(view, "vec4<u32>")
+                parts.append(f"{name}[({body.base(name)} + {place}) / {QUAD}u]")
+            body.say(f"{parts[1]} = {parts[0]};")
+        return body.kernel(-(-batches * count * elements // LANES))
+
+    views = (moved.updates, moved.target)
+    has_quads = len(block) == 1 and all(
+        view.data_type.size_in_bytes == WORD and view.strides[-1] == 1 and not any(s % QUAD for s in view.strides[:-1])
+        for view in views
     )
-    outer, inner, found, at = begin(last, "tuple")
-    last.say(f"if ({last.load(claims, at, U32)} != t + 1u) {{ return; }}")
-    _move(verb, last, outer, inner, found, take_apart(last, "e", Loops(block, (), ()), "e") if block else [])
-    kernels = [
-        *_base(verb, fresh, memory.gpu), *zeros, claim.kernel(-(-batches * count // LANES)),
-        last.kernel(-(-batches * count * elements // LANES)),
-    ]  # fmt: skip
+    writes: Bindable = last(1)
+    if has_quads and block[0] % QUAD == 0:
+        starts = tuple((view.tensor, view.offset * WORD) for view in views)
+        writes = Aligned(last(QUAD), functools.partial(last, 1), starts)
+    kernels = [*_base(verb, fresh, memory.gpu), *zeros, claim.kernel(-(-batches * count // LANES)), writes]
     scratch = {_CLAIMS: batches * places * WORD}
     return checked(verb.checks, KernelProgram.of(memory.name, *kernels, scratch=scratch), memory)
 
@@ -149,14 +170,17 @@ def _move(
 
 
 def _by_words(verb: Scatter) -> Scatter:
-    """The same with narrow blocks in words of 32 bits, where they lie so."""
-    per = max(WORD // verb.target.data_type.size_in_bytes, 1)
-    views = (verb.source, verb.updates, verb.target)
+    """The same with blocks in words of 32 bits, where they lie so, and in as few dimensions as they have."""
+    width = verb.target.data_type.size_in_bytes
     rank, depth = len(verb.indices.sizes) - 1, verb.batch_rank + verb.tuple_size
-    is_apart = len(verb.updates.sizes) > rank and len(verb.target.sizes) > depth
-    if per == 1 or not is_apart or not all(has_words(view, per) for view in views):
-        return verb
-    source, updates, target = (by_words(view, per) for view in views)
+    source, updates, target = verb.source, verb.updates, verb.target
+    if width > WORD:
+        source, updates, target = halves(source), halves(updates), halves(target)
+    while len(updates.sizes) > rank + 1 and is_one(updates) and is_one(target):
+        source, updates, target = as_one(source), as_one(updates), as_one(target)
+    views, per = (updates, target), max(WORD // width, 1)
+    if per > 1 and len(updates.sizes) > rank and len(target.sizes) > depth and all(has_words(v, per) for v in views):
+        source, updates, target = by_words(source, per), by_words(updates, per), by_words(target, per)
     return replace(verb, sources=(source, verb.indices, updates), target=target)
 
 
