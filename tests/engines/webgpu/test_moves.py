@@ -77,3 +77,12 @@ def test_random_sorts(random: Random) -> None:
     target = laid_out(random, "y", U32, (*sizes[:axis], room, *sizes[axis:]))
     style = random.choice(("small", "normal", "special", "wild"))
     agree(Sort((source,), target, axis, random.random() < 0.5), contents(random, source, target, style=style))
+
+
+@pytest.mark.parametrize("length", [2049, 3000, 5000])
+@pytest.mark.parametrize("room", [1, 1500, 2049])
+def test_lines_of_odd_numbers_of_runs(length: int, room: int) -> None:
+    """Side by side in scratch memory, equal numbers among them."""
+    x = np.random.default_rng(length).integers(0, 50, 3 * length).astype(np.int32)
+    source, target = packed("x", DataType.INT32, (3, length)), packed("y", U32, (3, room))
+    agree(Sort((source,), target, 1, largest=True), {"x": x, "y": np.zeros(3 * room + 64, np.uint32)})

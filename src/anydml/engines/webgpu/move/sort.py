@@ -90,7 +90,7 @@ class _Runs:
         runs = -(-self.length // self.size)
         self.passes = (runs - 1).bit_length()
         self.count = runs * min(self.size, self.room)
-        """Elements of a line that are kept of the first runs; later there are no more."""
+        """Elements of a line that are kept of the first runs, and its stride in memory: later ones end no further."""
 
     def _less(self, a: Sequence[str], b: Sequence[str]) -> str:
         """Whether a number with its place comes first; the words of a key are its low one, and the high one."""
@@ -151,7 +151,7 @@ class _Runs:
         body.say("} }", "workgroupBarrier();", "} }")
         kept = body.number(self._kept(0), "kept")
         body.say(f"for (var i = lane; i < {kept}; i += {LANES}u) {{", f"if (run * {size} + i < {length}) {{")
-        place = f"(line * {runs} + run) * {kept} + i"
+        place = f"line * {body.number(self.count, 'stride')} + run * {kept} + i"
         self._put(body, 0, "line", place, [f"held{k}[i]" for k in range(self.words)], "i")
         body.say("} }")
         return body.kernel(self.lines * self._runs(0))
@@ -166,6 +166,7 @@ class _Runs:
             body.number(kept, "kept"),
             body.number(self._kept(number + 1), "to"),
         )
+        stride = body.number(self.count, "stride")
         size, length = body.number(self.size << number, "size"), body.number(self.length, "length")
         body.say(
             f"let i = unit * {LANES}u + lane;",
@@ -175,10 +176,11 @@ class _Runs:
             f"if (run * {size} + place >= {length}) {{ return; }}",
             "let other = run ^ 1u;",
             f"var high = select(0u, min({length} - min(other * {size}, {length}), {some}), other < {count});",
-            f"let start = (line * {count} + other) * {some};",
+            f"let start = line * {stride} + other * {some};",
+            f"let own_at = line * {stride} + run * {some} + place;",
         )  # fmt: skip
         view = self._view(name)
-        own = [body.line(body.load(view, f"i * {self.words}u + {k}u", U32)) for k in range(self.words)]
+        own = [body.line(body.load(view, f"own_at * {self.words}u + {k}u", U32)) for k in range(self.words)]
         body.say("var low = 0u;", "while (low < high) {", "let middle = (low + high) / 2u;")
         with body.scope():
             parts = [
@@ -186,8 +188,7 @@ class _Runs:
             ]
             body.say(f"if ({self._less(parts, own)}) {{ low = middle + 1u; }} else {{ high = middle; }}", "}")
         body.say("let rank = place + low;", f"if (rank < {room}) {{")
-        after = body.number(self._runs(number + 1), "after")
-        self._put(body, number + 1, "line", f"(line * {after} + run / 2u) * {room} + rank", own, "rank")
+        self._put(body, number + 1, "line", f"line * {stride} + run / 2u * {room} + rank", own, "rank")
         body.say("}")
         return body.kernel(-(-total // LANES))
 
