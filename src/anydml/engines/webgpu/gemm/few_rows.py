@@ -60,6 +60,8 @@ def plan_few_rows(verb: Reduce, memory: Memory) -> Program | None:
     def plain() -> Kernel:
         return _FewRows(found, Body.on(memory.gpu), read, has_quads=False).kernel()
 
+    if len(kernel.bindings) > memory.gpu.most_bindings:
+        return KernelProgram.of(memory.name, plain())
     starts = tuple((tensor, 0) for tensor in sorted(wide.aligned))
     return KernelProgram.of(memory.name, Aligned(kernel, plain, starts))
 

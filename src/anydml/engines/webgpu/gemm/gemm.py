@@ -70,7 +70,9 @@ class TileProgram(Program):
         def plain() -> Kernel:
             return tile_kernel(product, shape, Body.on(memory.gpu), has_quads=False)[0]
 
-        kernel = Aligned(wide, plain, tuple((tensor, 0) for tensor in sorted(aligned)))
+        # A tensor that is moved both ways has two bindings, of which devices have 8 at least.
+        has_room = len(wide.bindings) <= memory.gpu.most_bindings
+        kernel = Aligned(wide, plain, tuple((tensor, 0) for tensor in sorted(aligned))) if has_room else plain()
         return cls(KernelProgram.of(memory.name, *before, kernel, scratch=scratch))
 
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
