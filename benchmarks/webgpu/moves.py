@@ -1,6 +1,6 @@
 """The webgpu engine's maps, copies, gathers, scans, scatters and sorts against its own copy speed.
 
-    python -m benchmarks.webgpu [--adapter N] [--mib 256] [--warm 0.25] [row …]
+    python -m benchmarks.webgpu.moves [--adapter N] [--mib 256] [--warm 0.25] [row …]
 
 Each is dispatched again and again, and waited for once; the wait itself is taken out by the difference between many
 dispatches and half of them. Bytes are what must be read and written once; a share is of the speed of `copy FLOAT32`.
@@ -141,7 +141,7 @@ def seconds(engine: WebGpuEngine, launch: Callable[[], Any], warm: float) -> flo
 
 def main() -> None:
     """Print the rows, each as it is measured."""
-    parser = argparse.ArgumentParser(prog="benchmarks.webgpu", description=__doc__)
+    parser = argparse.ArgumentParser(prog="benchmarks.webgpu.moves", description=__doc__)
     parser.add_argument("--adapter", type=int, default=0)
     parser.add_argument("--mib", type=int, default=256, help="of each tensor")
     parser.add_argument("--warm", type=float, default=0.25, help="seconds that each row runs before it is timed")
