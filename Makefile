@@ -18,7 +18,7 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 # What is imported is compiled then: of most packages a small part.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help run test pytest test-gpu lint written docs stress bench bench-gpu dist clean FORCE
+.PHONY: help run test pytest test-gpu test-webgpu bench-webgpu lint written docs stress bench bench-gpu dist clean FORCE
 
 help: ## this list, as `make` alone
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s%s\n", $$1, $$2}' Makefile
@@ -47,6 +47,18 @@ pytest: $(VENV)/dev $(EXTRAS:%=$(VENV)/extra-%) ## the tests alone
 	  $(BIN)/python -m pytest -n auto --dist worksteal -k cuda -m "not large" \
 	  $(ENGINE_TESTS) $(patsubst %,tests/graph/test_%.py,run binding several); \
 	  else echo "the cuda engine's kernels are not interpreted without Triton: make test EXTRAS='torch triton'"; fi
+
+	@if [ -e $(VENV)/extra-webgpu ]; then set -x; $(ON_WEBGPU) ANYDML_TEST_EXAMPLES=4 \
+	  $(BIN)/python -m pytest -n auto --dist worksteal -k webgpu $(WEBGPU_TESTS); \
+	  else echo "the webgpu engine is not tested without wgpu: make test EXTRAS=webgpu"; fi
+
+# Without an adapter they skip; `make test-webgpu` with VK_DRIVER_FILES=.../lvp_icd.json takes Mesa's, on the CPU.
+WEBGPU_TESTS := $(patsubst %,tests/operators/test_%.py,documents document_examples random one_pass) tests/graph/test_random.py
+ON_WEBGPU := ANYDML_TEST_ENGINES=webgpu
+
+test-webgpu: $(VENV)/dev $(VENV)/extra-webgpu ## test the webgpu engine on the first adapter, by every test that judges it
+	$(ON_WEBGPU) ANYDML_TEST_EVERY=1 $(BIN)/python -m pytest -n auto --dist worksteal -k webgpu $(WEBGPU_TESTS) \
+	  tests/engines/webgpu tests/onnx/test_conformance.py
 
 # A kernel takes Triton about a second to compile, so that several processes share the GPU and its tests.
 test-gpu: ## test the cuda engine on a GPU; installs nothing
@@ -83,6 +95,10 @@ bench: $(VENV)/ready $(VENV)/extra-bench ## the cpu engine against its peers: a 
 bench-gpu: ## the cuda engine against its peers; installs nothing
 	mkdir -p build
 	PYTHONPATH=src:. $(GPU_PYTHON) -m benchmarks --engine cuda --json build/bench-gpu.json --svg build/bench-gpu.svg
+
+bench-webgpu: $(VENV)/ready $(VENV)/extra-webgpu ## the webgpu engine's kernels on the first adapter
+	$(BIN)/python -m benchmarks.webgpu
+	$(BIN)/python -m benchmarks.webgpu.products
 
 dist: $(VENV)/ready $(VENV)/extra-dist ## build the sdist and the wheel, and try the wheel in an environment of its own
 	rm -rf build/lib dist

@@ -1,8 +1,8 @@
 """Which tests a run takes and leaves out, and what it says of them at its end: hooks that `conftest.py` imports.
 
 Outside of CI a test marked `long` is left out, and of those marked `sampled(60)` all but one in sixty, the same ones at
-every run; where Triton's kernels are interpreted, all but one in five of those marked `sampled(interpreted=5)`. A test
-that is named by its id runs.
+every run; where Triton's kernels are interpreted, and on the webgpu engine, all but one in five of those marked
+`sampled(interpreted=5)`. A test that is named by its id runs.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ REASON = "left_out"
 """What a process of pytest-xdist tells the one that reports."""
 
 
-def _is_on_cuda() -> bool:
-    return "cuda" in os.environ.get("ANYDML_TEST_ENGINES", "").split()
+def _is_on(engine: str) -> bool:
+    return engine in os.environ.get("ANYDML_TEST_ENGINES", "").split()
 
 
 def _is_quick() -> bool:
-    return not os.environ.get("CI") and not _is_on_cuda()
+    return not os.environ.get("CI") and not _is_on("cuda") and not _is_on("webgpu")
 
 
 def every(item: pytest.Item) -> int:
@@ -43,7 +43,9 @@ def every(item: pytest.Item) -> int:
 def _sampled(one_in: int = 1, *, interpreted: int = 1) -> int:
     if _is_quick():
         return one_in
-    return interpreted if _is_on_cuda() and is_interpreted() else 1
+    if _is_on("webgpu"):  # on a CPU that stands in for a GPU: `make test-webgpu` runs every one
+        return 1 if os.environ.get("ANYDML_TEST_EVERY") else interpreted
+    return interpreted if _is_on("cuda") and is_interpreted() else 1
 
 
 def _runs(item: pytest.Item) -> bool:
