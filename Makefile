@@ -21,7 +21,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 .PHONY: help run test pytest test-gpu test-webgpu bench-webgpu lint written docs stress bench bench-gpu dist clean FORCE
 
 help: ## this list, as `make` alone
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s%s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s%s\n", $$1, $$2}' Makefile
 	@sed -n 's/^## \{0,1\}//p' Makefile
 
 # The tests of a kernel: every case of the table, random descriptions, and shapes that take several tiles. Triton
@@ -97,7 +97,7 @@ bench-gpu: ## the cuda engine against its peers; installs nothing
 	PYTHONPATH=src:. $(GPU_PYTHON) -m benchmarks --engine cuda --json build/bench-gpu.json --svg build/bench-gpu.svg
 
 bench-webgpu: $(VENV)/ready $(VENV)/extra-webgpu ## the webgpu engine's kernels on the first adapter
-	$(BIN)/python -m benchmarks.webgpu
+	$(BIN)/python -m benchmarks.webgpu.moves
 	$(BIN)/python -m benchmarks.webgpu.products
 
 dist: $(VENV)/ready $(VENV)/extra-dist ## build the sdist and the wheel, and try the wheel in an environment of its own
