@@ -12,16 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 import anydml as dml
-from anydml.api.functions import function_names
 from anydml.core.operator_type import function_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scripts.pages.families import Operator
-
-_SERVED = {"gather_nd1": ("gather_nd", "gather_nd(np.arange(8).reshape(2, 2, 2), [[[0, 1]], [[1, 0]]], 1)")}
-"""The functions that serve another operator too, and an example of that."""
 
 
 class Example(NamedTuple):
@@ -32,24 +28,22 @@ class Example(NamedTuple):
 
 
 def function_of(cls: Operator) -> Callable[..., object]:
-    """The function of an operator, its own or one that serves it."""
-    name = function_name(cls.type)
-    found: Callable[..., object] = getattr(dml, name if name in function_names() else _SERVED[name][0])
+    """The function of an operator."""
+    found: Callable[..., object] = getattr(dml, function_name(cls.type))
     return found
 
 
 def example_of(cls: Operator) -> Example:
     """The example in the function's docstring, with `dml.` before the function, and its output."""
     function = function_of(cls)
-    own = _SERVED.get(function_name(cls.type))
-    told = doctest.DocTestParser().get_examples(inspect.getdoc(function) or "")
-    code, promised = (own[1], None) if own else (told[0].source.strip(), told[0].want)
+    told, *_ = doctest.DocTestParser().get_examples(inspect.getdoc(function) or "")
+    code, promised = told.source.strip(), told.want
     code = re.sub(rf"(?<![\w.]){function.__name__}\(", f"dml.{function.__name__}(", code)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(code, cls.__name__, "single"), {"np": np, "dml": dml})  # noqa: S102 - of this project
     output = printed.getvalue()
-    if promised is not None and output != promised:
+    if output != promised:
         message = f"{code}\ngives\n{output}\nwhere its docstring has\n{promised}"
         raise ValueError(message)
     return Example(code, output.rstrip("\n"))
