@@ -124,6 +124,8 @@ class Wgsl(Dialect):
             if of is F32:
                 return f"to_{self.types[node.type]}({args[0]})"
             return f"{self.types[node.type]}({args[0]})"
+        if node.op == "rem" and node.type is I32:  # Vulkan leaves open what it is of a negative number
+            return f"({args[0]} - ({args[0]} / {args[1]}) * {args[1]})"
         if node.op in ("shl", "shr"):
             return f"({args[0]} {'<<' if node.op == 'shl' else '>>'} u32({args[1]}))"
         if node.type is F32 and node.op in ("sub", "div") and node.args[0] is node.args[1]:

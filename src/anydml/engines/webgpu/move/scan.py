@@ -165,7 +165,8 @@ class _Floats:
         self.is_double = "shader-f64" in memory.gpu.features
         body.declare(DOUBLE if self.is_double else PAIR)
         self.type = "f64" if self.is_double else "vec2<f32>"
-        self.neutral = f"lift({0.0 if verb.function == 'sum' else 1.0})"
+        zero = "0.0" if verb.exclusive else "bitcast<f32>(0x80000000u ^ N.zero)"  # -0.0, which changes no -0.0
+        self.neutral = f"lift({zero if verb.function == 'sum' else 1.0})"
         body.declare(f"fn join(a: {self.type}, b: {self.type}) -> {self.type} {{ return {verb.function}(a, b); }}\n")
         if (verb.before or verb.after) and not self.is_double:
             body.declare(CONVERTED)

@@ -371,7 +371,7 @@ class _Walk:
             key = (view.tensor, step)
             firsts[key] = min(firsts.get(key, offset), offset)
         for name, view, step, offset in entries:
-            found[name] = (step, (offset - firsts[view.tensor, step]) % step)
+            found[name] = (step, (offset - firsts[view.tensor, step]) % step if step else 0)
         return found
 
     def view(self, number: int) -> View:

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
 F32, I32, U32 = DataType.FLOAT32, DataType.INT32, DataType.UINT32
 SHORT = 128
-"""Elements of a row that one invocation folds; longer rows take a workgroup each, unless there are many."""
+"""Elements of a row that one invocation folds; longer rows take a workgroup each, unless there are many of columns."""
 MANY = 4096
-"""Rows that keep a device busy with one invocation each."""
+"""Columns that keep a device busy with one invocation each. Rows of 1,024 in that way take 27 times as long as PyTorch's
+softmax (H200): neighbouring invocations read lines of memory far apart."""
 
 
 def reduce_kernel(verb: Reduce, body: Body, *, is_grouped: bool | None = None) -> Kernel | None:
@@ -121,7 +122,7 @@ class _Rows:
         if not rows or (has_elements and not length):
             return None
         if is_grouped is None:
-            is_grouped = length > SHORT and rows < MANY
+            is_grouped = length > SHORT and (rows < MANY or self._is_along)
         body.take(*self.leaves.values)
         if is_grouped:
             body.say("let row = unit;", f"if (row >= {body.number(rows, 'rows')}) {{ return; }}")
@@ -139,6 +140,11 @@ class _Rows:
         if has_elements:
             self._write_elements(is_grouped=is_grouped)
         return body.kernel(rows if is_grouped else -(-rows // LANES))
+
+    @property
+    def _is_along(self) -> bool:
+        """Whether neighbours in memory are of one row: then the lanes of a workgroup read them together."""
+        return any(row[-1] == 1 for row in self.along.strides[: len(self.leaves.loads)] if row)
 
     # Passes
 
