@@ -27,6 +27,7 @@ COMMANDS = {
     "engines": "List the engines and devices of this machine, and the packages that a missing one needs.",
     "explain": "Show the work of an operator or a model as a picture.",
     "explore": "Explore operators and models on a page of a local server.",
+    "export": "Write an ONNX model as a page that runs it in any browser with WebGPU.",
     "reduce": "Cut an ONNX model down to the part that shows a fault.",
     "run": "Run a DxDispatch or ONNX model.",
     "schema": "Write a JSON schema of DxDispatch models, so that editors complete and check them.",

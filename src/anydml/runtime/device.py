@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from anydml.core.enums import LevelName
+    from anydml.engines.common.engine import Engine
     from anydml.graph.description import GraphDesc
     from anydml.runtime.dispatchable import Compiled
     from anydml.runtime.table import Dispatchable
@@ -60,6 +61,13 @@ class Device:
         self.engine = find_engine(name)
         # The functions describe their arrays anew at each call; most calls repeat an earlier description.
         self._compile_once = functools.lru_cache(maxsize=512)(lambda desc, _threads: self.compile(desc))
+
+    @classmethod
+    def over(cls, engine: Engine) -> Device:
+        """A device of an engine that no name finds."""
+        made = cls("reference")
+        made.engine = engine
+        return made
 
     @property
     def name(self) -> str:

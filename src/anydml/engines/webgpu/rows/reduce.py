@@ -30,8 +30,8 @@ F32, I32, U32 = DataType.FLOAT32, DataType.INT32, DataType.UINT32
 SHORT = 128
 """Elements of a row that one invocation folds; longer rows take a workgroup each, unless there are many of columns."""
 MANY = 4096
-"""Columns that keep a device busy with one invocation each. Rows of 1,024 in that way take 27 times as long as PyTorch's
-softmax (H200): neighbouring invocations read lines of memory far apart."""
+"""Columns that keep a device busy with one invocation each. Rows of 1,024 in that way take 27 times as long as
+PyTorch's softmax (H200): neighbouring invocations read lines of memory far apart."""
 
 
 def reduce_kernel(verb: Reduce, body: Body, *, is_grouped: bool | None = None) -> Kernel | None:
