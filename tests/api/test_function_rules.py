@@ -109,7 +109,7 @@ FUNCTIONS = [
            dml.MissingDependencyError),
     Broken("no device", lambda: dml.slice(ONES, (0, 0), (1, 1), device=ONES[:1]),  # type: ignore[call-overload]  # wrong on purpose
            "Device: there is no device array([[1., 1., 1., 1.]], dtype=float32) in this version; there are 'cuda',"
-           " 'cpu', 'reference'", dml.MissingDependencyError),
+           " 'webgpu', 'cpu', 'reference'", dml.MissingDependencyError),
     Broken("unknown level", lambda: dml.Device(feature_level="7_0"),
            "Device: feature_level must be one of 1_0, 2_0, 2_1, 3_0, 3_1, 4_0, 4_1, 5_0, 5_1, 5_2, 6_0, 6_1, 6_2, 6_3,"
            " 6_4; got '7_0'"),

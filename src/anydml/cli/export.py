@@ -14,7 +14,7 @@ from anydml.cli.types import printable
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("--html", metavar="FILE", required=True, help="The page to write.")
+@click.option("--html", metavar="FILE", required=True, help="The page to write; - is stdout.")
 @click.option(
     "--beside", metavar="FILE", help="Write the weights to a file beside the page, which loads them from there."
 )
@@ -29,7 +29,7 @@ def export(model: Path, html: str, beside: str | None, sizes: tuple[str, ...], t
 
     \b
     Example:
-      anydml export model.onnx --html model.html
+      anydml export examples/models/crop.onnx --html -
     """
     from anydml.onnx.tools.web_page import export_page
 

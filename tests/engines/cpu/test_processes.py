@@ -116,7 +116,7 @@ def test_a_family_is_chosen_by_features(
 
 
 def test_a_figure_that_nobody_reads_is_refused() -> None:
-    with pytest.raises(TypeError, match="Gemm has no figures k_blok, rows"):
+    with pytest.raises(TypeError, match="GemmFigures has no figures k_blok, rows"):
         GemmFigures(k_blok=256, k_block=512, rows=3)
 
 
