@@ -76,6 +76,7 @@ def roots() -> Iterator[Any]:
     whole = graph.compile(expression)
     yield from (device, desc, device.create_operator(desc), compiled, compiled.bind(X, out=np.empty_like(X)))
     yield from (graph, expression, whole, whole.bind(X, out=np.empty_like(X)), graph.desc(expression))
+    yield dml.devices()[-1]
     symbolic = dml.Graph("reference")
     yield from (dml.Size("n", example=4), symbolic.compile(dml.relu(symbolic.input("float32", ("n",)))))
     table = device.create_binding_table(compiled)

@@ -85,8 +85,11 @@ class Kernels:
         return self.used[key]
 
 
-def corpus(engine: str) -> Iterator[tuple[str, str, Any, Any]]:
-    """A name, the route, the work and the program for each verb that an engine is asked to plan."""
+def corpus(engine: str, begin: Callable[[], object] = lambda: None) -> Iterator[tuple[str, str, Any, Any]]:
+    """A name, the route, the work and the program for each verb that an engine is asked to plan.
+
+    `begin` is called before each is: to find them, all are planned once.
+    """
     from anydml.engines import find_engine
     from strides import works
 
@@ -98,6 +101,7 @@ def corpus(engine: str) -> Iterator[tuple[str, str, Any, Any]]:
     for name, route, work in asked:
         numbers[name] = numbers.get(name, 0) + 1
         is_one = len(work.primitives) == 1
+        begin()
         program = found.compile(work.primitives[0], work.constants) if is_one else found.join(*work)
         yield f"{name} {numbers[name]}", route, work, program
 
@@ -267,9 +271,8 @@ def gpu_snapshot(target: str, known: dict[str, str]) -> dict[str, Any]:
         nothing_runs(),
     ):
         found: dict[str, list[str]] = {}
-        for name, route, _work, _program in corpus("cuda"):
+        for name, route, _work, _program in corpus("cuda", made.clear):
             found[name] = [route, digest(*made)]
-            made.clear()
     return {"kernels": kernels.used, "works": found}
 
 

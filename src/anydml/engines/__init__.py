@@ -76,14 +76,22 @@ def _webgpu(index: int = 0) -> Engine:
 @functools.cache
 def _webgpu_at(index: int) -> Engine:
     import_alone("anydml.engines.webgpu")
-    from anydml.engines.webgpu import NEEDS, WebGpuEngine, adapters, why_missing
+    from anydml.engines.webgpu import WebGpuEngine, adapters
 
     name = f"webgpu:{index}"
-    if why := why_missing():
-        raise _missing(name, why, "pip install 'anydml[webgpu]'" if _not_installed(NEEDS) else 'use Device("cpu")')
+    _check_adapters(name)
     if index >= len(adapters()):
         raise _missing(name, f"there is no device {name!r} on this machine", f"there are {_told_adapters()}")
     return WebGpuEngine(index)
+
+
+def _check_adapters(name: str) -> None:
+    """That there are any."""
+    import_alone("anydml.engines.webgpu")
+    from anydml.engines.webgpu import NEEDS, why_missing
+
+    if why := why_missing():
+        raise _missing(name, why, "pip install 'anydml[webgpu]'" if _not_installed(NEEDS) else 'use Device("cpu")')
 
 
 def _told_adapters() -> str:
@@ -97,11 +105,9 @@ def _find_adapter(part: str) -> int:
     """The number of the first adapter that has a text in its name or its maker's; a number is itself."""
     if re.fullmatch("[0-9]{1,4}", part):
         return int(part)
-    import_alone("anydml.engines.webgpu")
-    from anydml.engines.webgpu import adapters, why_missing
+    _check_adapters(f"webgpu:{part}")
+    from anydml.engines.webgpu import adapters
 
-    if why_missing():
-        _webgpu()  # which says so
     for one in adapters():
         if part.lower() in f"{one.name} {one.vendor}".lower():
             return one.index
@@ -226,11 +232,9 @@ def _cuda_devices() -> Iterator[DeviceInfo]:
 
 
 def _webgpu_devices() -> Iterator[DeviceInfo]:
-    import_alone("anydml.engines.webgpu")
-    from anydml.engines.webgpu import adapters, why_missing
+    _check_adapters("webgpu")  # no device is opened, which takes half a second
+    from anydml.engines.webgpu import adapters
 
-    if why_missing():
-        _webgpu()  # which says so; else no device is opened, which takes half a second
     for one in adapters():
         name = f"webgpu:{one.index}"
         yield DeviceInfo(name, "webgpu", str(one), one.vendor, one.backend, one.memory, one.features)
