@@ -23,7 +23,7 @@ from anydml.cli.types import printable
 def export(model: Path, html: str, beside: str | None, sizes: tuple[str, ...], title: str) -> None:
     """Write an ONNX model as a page that runs it in any browser with WebGPU.
 
-    It has the weights and the kernels, and loads nothing from elsewhere. The page takes .npy files or random numbers for
+    It has weights and kernels inside, and loads nothing from elsewhere. The page takes .npy files or random numbers for
     the inputs, shows the time of each run, and has the outputs as .npy files; in a script `await model.run({x: array})`
     runs it. With --beside it needs a server, such as `python -m http.server`; without, it is opened as a file.
 
