@@ -31,7 +31,7 @@ def export(model: Path, html: str, beside: str | None, sizes: tuple[str, ...], t
     Example:
       anydml export examples/models/crop.onnx --html -
     """
-    from anydml.onnx.tools.web_page import export_page
+    from anydml.onnx.tools.export import export_page
 
     if not is_onnx(model):
         raise click.BadParameter(f"{str(model)!r} is no .onnx file.", param_hint="'MODEL'")

@@ -137,7 +137,7 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
     Map: (
         Route("copy", is_moved, "move.copy:plan_copy"),
         Route("gather", is_fetched, "move.gather:plan_gather"),
-        Route("map", is_map, "rows.programs:plan_map"),
+        Route("map", is_map, "rows.map:plan_map"),
     ),
     Reduce: (
         Route("GEMV", has_few_rows, "gemm.few_rows:plan_few_rows"),
@@ -145,7 +145,7 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
         Route("implicit GEMM", is_windowed, "conv.implicit_gemm:plan_windows", with_constants=True),
         Route("GEMM", is_product, "gemm.gemm:plan_product"),
         Route("stencil", is_stencil, "conv.stencil:plan_stencil"),
-        Route("reduction", is_reduce, "rows.programs:plan_reduce"),
+        Route("reduction", is_reduce, "rows.reduce:plan_reduce"),
     ),
     Scan: (
         Route("tiled scan", is_tiled, "move.scan:plan_tiles"),

@@ -17,9 +17,10 @@ from anydml.core.errors import Fault, UnsupportedError
 from anydml.core.memory import word_bytes
 from anydml.engines.common.tiles import ceil_power
 from anydml.engines.webgpu.codegen.walks import TYPES, Leaves, compute, places, take_apart
-from anydml.engines.webgpu.codegen.wgsl import WGSL, sum_of
+from anydml.engines.webgpu.codegen.wgsl import WGSL, Body, sum_of
 from anydml.engines.webgpu.device import WORD
-from anydml.engines.webgpu.launch import LANES
+from anydml.engines.webgpu.launch import LANES, KernelProgram
+from anydml.engines.webgpu.move.checks import checked, guard
 from anydml.engines.webgpu.rows.words import per_word, unpacked
 from anydml.ir.expressions import Expr
 from anydml.ir.legalise import Legal, legalise
@@ -30,7 +31,7 @@ from anydml.ir.trees import fetched, rewrite, walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from anydml.engines.webgpu.codegen.wgsl import Body
+    from anydml.engines.common.program import Program
     from anydml.engines.webgpu.device import Gpu
     from anydml.engines.webgpu.launch import Bindable, Kernel
     from anydml.engines.webgpu.memory import Memory
@@ -72,6 +73,17 @@ class Aligned:
         if all((places[tensor] + by) % (QUAD * WORD) == 0 for tensor, by in self.starts):
             return self.wide.dispatch(memory, places)
         return self.plain().dispatch(memory, places)
+
+
+def plan_map(verb: Map, memory: Memory) -> Program:
+    """Its kernels, after the checks of indices that it asks for."""
+
+    def fresh() -> Body:
+        body = Body.on(memory.gpu)
+        guard(body, verb.checks)
+        return body
+
+    return checked(verb.checks, KernelProgram.of(memory.name, *map_kernels(verb, fresh, memory.gpu)), memory)
 
 
 def map_kernels(verb: Map, fresh: Callable[[], Body], gpu: Gpu) -> list[Bindable]:

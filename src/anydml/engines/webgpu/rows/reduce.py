@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from anydml.core.enums import DataType
 from anydml.engines.webgpu.codegen.walks import TYPES, Leaves, compute, places, take_apart
-from anydml.engines.webgpu.codegen.wgsl import WGSL
-from anydml.engines.webgpu.launch import LANES
+from anydml.engines.webgpu.codegen.wgsl import WGSL, Body
+from anydml.engines.webgpu.launch import LANES, KernelProgram
+from anydml.engines.webgpu.move.checks import checked, guard
 from anydml.ir.expressions import FOLDS, Expr, const, maximum, minimum
 from anydml.ir.legalise import combine, legalise
 from anydml.ir.loops import Loops, simplify
@@ -21,8 +22,9 @@ from anydml.ir.trees import walk
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anydml.engines.webgpu.codegen.wgsl import Body
+    from anydml.engines.common.program import Program
     from anydml.engines.webgpu.launch import Kernel
+    from anydml.engines.webgpu.memory import Memory
     from anydml.ir.verbs import Reduce
     from anydml.ir.views import View
 
@@ -32,6 +34,14 @@ SHORT = 128
 MANY = 4096
 """Columns that keep a device busy with one invocation each. Rows of 1,024 in that way take 27 times as long as
 PyTorch's softmax (H200): neighbouring invocations read lines of memory far apart."""
+
+
+def plan_reduce(verb: Reduce, memory: Memory) -> Program:
+    """Its kernel; one that is checked has an invocation a row, since a barrier may not come after a guard."""
+    body = Body.on(memory.gpu)
+    guard(body, verb.checks)
+    kernel = reduce_kernel(verb, body, is_grouped=False if verb.checks else None)
+    return checked(verb.checks, KernelProgram.of(memory.name, *([kernel] if kernel else [])), memory)
 
 
 def reduce_kernel(verb: Reduce, body: Body, *, is_grouped: bool | None = None) -> Kernel | None:
