@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from anydml.engines.common.engine import Engine
+    from anydml.engines.webgpu.device import AdapterInfo
 
 _CPU_NEEDS = ("llvmlite",)
 
@@ -76,11 +77,11 @@ def _webgpu(index: int = 0) -> Engine:
 @functools.cache
 def _webgpu_at(index: int) -> Engine:
     import_alone("anydml.engines.webgpu")
-    from anydml.engines.webgpu import WebGpuEngine, adapters
+    from anydml.engines.webgpu import WebGpuEngine
 
     name = f"webgpu:{index}"
     _check_adapters(name)
-    if index >= len(adapters()):
+    if index >= len(_adapters()):
         raise _missing(name, f"there is no device {name!r} on this machine", f"there are {_told_adapters()}")
     return WebGpuEngine(index)
 
@@ -94,11 +95,15 @@ def _check_adapters(name: str) -> None:
         raise _missing(name, why, "pip install 'anydml[webgpu]'" if _not_installed(NEEDS) else 'use Device("cpu")')
 
 
-def _told_adapters() -> str:
+def _adapters() -> tuple[AdapterInfo, ...]:
     import_alone("anydml.engines.webgpu")
     from anydml.engines.webgpu import adapters
 
-    return "; ".join(f"'webgpu:{one.index}', {one}" for one in adapters())
+    return adapters()
+
+
+def _told_adapters() -> str:
+    return "; ".join(f"'webgpu:{one.index}', {one}" for one in _adapters())
 
 
 def _find_adapter(part: str) -> int:
@@ -106,9 +111,7 @@ def _find_adapter(part: str) -> int:
     if re.fullmatch("[0-9]{1,4}", part):
         return int(part)
     _check_adapters(f"webgpu:{part}")
-    from anydml.engines.webgpu import adapters
-
-    for one in adapters():
+    for one in _adapters():
         if part.lower() in f"{one.name} {one.vendor}".lower():
             return one.index
     name = f"webgpu:{part}"
@@ -233,9 +236,7 @@ def _cuda_devices() -> Iterator[DeviceInfo]:
 
 def _webgpu_devices() -> Iterator[DeviceInfo]:
     _check_adapters("webgpu")  # no device is opened, which takes half a second
-    from anydml.engines.webgpu import adapters
-
-    for one in adapters():
+    for one in _adapters():
         name = f"webgpu:{one.index}"
         yield DeviceInfo(name, "webgpu", str(one), one.vendor, one.backend, one.memory, one.features)
 
@@ -275,10 +276,7 @@ def describe_engine(engine: Engine) -> str:
 
         return device_label(index)
     if engine.name == "webgpu":
-        import_alone("anydml.engines.webgpu")
-        from anydml.engines.webgpu import adapters
-
-        return str(adapters()[index])
+        return str(_adapters()[index])
     if engine.name == "cpu":
         import_alone("anydml.engines.cpu.launch.call")
         from anydml.engines.cpu.launch.call import describe_threads
