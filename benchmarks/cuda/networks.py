@@ -1,8 +1,9 @@
-"""Networks of made-up weights on a GPU against PyTorch: `python -m benchmarks.cuda.networks`.
+"""Networks of made-up weights on a GPU against PyTorch: `python -m benchmarks.cuda.networks [--device webgpu]`.
 
 The networks of `benchmarks.models`, in FLOAT32 without TF32, or `--half`. PyTorch as it is, compiled, and compiled with
 CUDA graphs. One run, the contestants interleaved round by round; of each the median, by the host's clock, from a call to
-the end of its work on the device. At the end the geometric mean against the best of PyTorch's for each batch.
+the end of its work on the device. At the end the geometric mean against the best of PyTorch's for each batch. Ours are
+on PyTorch's device, or on one of the webgpu engine, where all inputs lie too: by the same GPU's Vulkan, that is.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from typing import Any
 
 import torch
 
+import anydml as dml
 import anydml.onnx
+from anydml.arrays import wait
 from benchmarks.networks import NETWORKS, Network
 
 LENGTHS = {"BERT-base": (128, 512), "GPT-2 step": (128, 1000), "T5-small": (128,), "Whisper-base decoder step": (64,)}
@@ -37,10 +40,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--half", action="store_true", help="networks of FLOAT16")
     parser.add_argument("--small", action="store_true", help="the sizes of the tests, to try this out")
     parser.add_argument("--place", default="cuda", help="another device of PyTorch's, to try this out")
+    parser.add_argument("--device", help="ours runs on: that of PyTorch's, or webgpu")
     parser.add_argument(
         "--peers", default="PyTorch,torch.compile,with graphs", help="with commas; compiling takes long"
     )
     options = parser.parse_args(arguments)
+    options.device = options.device or options.place
     torch.backends.cudnn.allow_tf32 = False
     ratios: dict[int, list[float]] = {}
     for name, make in NETWORKS.items():
@@ -74,7 +79,7 @@ class Row:
         with torch.no_grad():
             for _ in range(options.rounds):
                 for name, run in self.runs.items():
-                    times[name].append(_seconds(run, options.place))
+                    times[name].append(_seconds(run, options.device if name == "anydml" else options.place))
         medians = {name: statistics.median(several) for name, several in times.items()}
         ratio = min(median for name, median in medians.items() if name != "anydml") / medians["anydml"]
         cells = [f"{name} {1000 * median:.3f} ms" for name, median in medians.items()]
@@ -98,13 +103,17 @@ def prepared(name: str, network: Network, options: argparse.Namespace) -> Iterat
 def _row(label: str, model: bytes, network: Network, size: tuple[int, int], options: argparse.Namespace) -> Row:
     made = network.feeds_of(*size, half=options.half)
     feeds = {name: torch.from_numpy(array).to(options.place) for name, array in made.items()}
-    ours = anydml.onnx.load(model, device=options.place)
-    first = _seconds(lambda: ours.run(feeds), options.place)
-    runs = {"anydml": lambda: ours.run(feeds), **_peers(network, tuple(feeds.values()), options)}
+    ours = anydml.onnx.load(model, device=options.device)
+    given = feeds
+    if options.device.startswith("webgpu"):
+        given = {name: dml.to_device(array, options.device) for name, array in made.items()}
+    first = _seconds(lambda: ours.run(given), options.device)
+    runs = {"anydml": lambda: ours.run(given), **_peers(network, tuple(feeds.values()), options)}
     with torch.no_grad():
-        apart = _apart(list(ours.run(feeds).values()), network.module(*feeds.values()))
-        for run in list(runs.values()) * WARM:
-            _seconds(run, options.place)
+        theirs = network.module(*feeds.values())
+        apart = _apart([_tensor(found) for found in ours.run(given).values()], theirs)
+        for name, run in list(runs.items()) * WARM:
+            _seconds(run, options.device if name == "anydml" else options.place)
     return Row(label, size[0], runs, (f"first run {first:.1f} s", f"apart {apart:.1e}"))
 
 
@@ -132,6 +141,12 @@ def _seconds(run: Callable[[], Any], place: str) -> float:
 def _wait(place: str) -> None:
     if place.startswith("cuda"):
         torch.cuda.synchronize()
+    elif place.startswith("webgpu"):
+        wait(dml.Device(place).engine.memory)
+
+
+def _tensor(found: Any) -> torch.Tensor:
+    return found if isinstance(found, torch.Tensor) else torch.from_numpy(found.numpy())
 
 
 def _apart(ours: list[Any], theirs: Any) -> float:
@@ -139,6 +154,7 @@ def _apart(ours: list[Any], theirs: Any) -> float:
     pairs = list(zip(ours, theirs if isinstance(theirs, tuple) else (theirs,), strict=True))
     if any(a.shape != b.shape for a, b in pairs):
         return math.inf
+    pairs = [(a.cpu(), b.cpu()) for a, b in pairs]
     return max(float((a - b).abs().max() / b.abs().max()) for a, b in pairs if a.is_floating_point())
 
 
