@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 from click.testing import CliRunner
 
 import anydml as dml
 from anydml.cli.app import app
-from anydml.engines import is_engine_name
+from anydml.core.errors import Fault
+from anydml.engines import ENGINES, find_gpu, is_engine_name
+from anydml.engines.webgpu import why_missing
 
 if TYPE_CHECKING:
     from device_double import DoubleEngine
@@ -56,6 +60,45 @@ def test_a_number_that_no_device_has(monkeypatch: pytest.MonkeyPatch) -> None:
         dml.Device("webgpu:97")
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("webgpu:", "or of webgpu a part of its name, as in 'webgpu:intel'"),
+        ("webgpu: ", "or of webgpu a part of its name"),
+        ("gpu", "did you mean 'webgpu'?"),
+        ("vulkan", "did you mean 'webgpu'?"),
+        ("nvidia", "did you mean 'cuda'?"),
+    ],
+)
+def test_what_is_no_name_is_told_of_those_that_are(name: str, said: str) -> None:
+    with pytest.raises(dml.MissingDependencyError, match=re.escape(said)):
+        dml.Device(name)
+
+
+def test_any_gpu_is_cudas_or_one_that_is_no_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> NoReturn:
+        raise dml.MissingDependencyError("Device", Fault(field="name", rule="none"))
+
+    found = [adapter(0, "Radeon RX 7600", "AMD")]
+    monkeypatch.setattr("anydml.engines.webgpu.adapters", lambda: tuple(found))
+    monkeypatch.setattr("anydml.engines.webgpu.why_missing", str)
+    monkeypatch.setitem(ENGINES, "cuda", missing)
+    assert find_gpu() == "webgpu:0"
+    found[0] = replace(found[0], kind="CPU")
+    assert find_gpu() is None
+    monkeypatch.setattr("anydml.engines.webgpu.why_missing", lambda: "the webgpu engine needs a GPU")
+    assert find_gpu() is None
+    monkeypatch.setitem(ENGINES, "cuda", object)
+    assert find_gpu() == "cuda"
+
+
+def test_opengl_alone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("wgpu")
+    monkeypatch.setattr("anydml.engines.webgpu.adapters", tuple)
+    monkeypatch.setattr("anydml.engines.webgpu.device.passed_over", lambda: ("Radeon HD 5450",))
+    assert "wgpu finds only Radeon HD 5450 by OpenGL: install" in why_missing()
+
+
 def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("anydml.engines.webgpu.why_missing", lambda: "the webgpu engine needs a GPU")
     for name in ("webgpu:98", "webgpu:nvidia"):
@@ -77,7 +120,7 @@ def test_every_device_is_listed() -> None:
             assert dml.Device(each.name).engine.name == each.engine
 
     shown = CliRunner().invoke(app, ["engines"], terminal_width=200).output
-    assert "webgpu:1: GeForce RTX 4060, Vulkan, 1 GiB" in " ".join(shown.split())
+    assert "webgpu:1: GeForce RTX 4060, Vulkan, buffers up to 1 GiB" in " ".join(shown.split())
     rows = {row["name"]: row for row in json.loads(CliRunner().invoke(app, ["engines", "--json"]).output)}
     assert rows["webgpu"]["details"][1]["vendor"] == "NVIDIA"
     assert rows["webgpu"]["devices"][0] == "webgpu:0: Radeon RX 7600, Vulkan"

@@ -158,6 +158,11 @@ def test_the_command_line_prints_the_routes_of_models(tmp_path: Path) -> None:
     status, said = explained("examples/models/slice1.json", "--schedules", "--svg", tmp_path / "x.svg")
     assert status == 2
     assert "--schedules prints text" in said
+    status, said = explained("examples/models/slice1.json", "--schedules", "--engine", "reference")
+    assert (status, "reference (any verb" in said) == (0, True), said
+    status, said = explained("examples/models/slice1.json", "--engine", "reference")
+    assert status == 2
+    assert "--engine is for --schedules" in said
     assert not (tmp_path / "x.svg").exists()
 
 

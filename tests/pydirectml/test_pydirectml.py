@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib.machinery
 import inspect
 import os
@@ -20,6 +21,7 @@ import anydml
 import anydml.pydirectml as dml
 import pydirectml
 from anydml.core.memory import HOST
+from anydml.engines.webgpu import why_missing
 from anydml.operators import OPERATORS
 from anydml.pydirectml import enums, functions
 from scripts import write_stub
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 F32 = dml.TensorDataType.FLOAT32
+WHY = why_missing()
 GENERATOR = np.random.default_rng(17)
 
 
@@ -192,6 +195,25 @@ def test_inputs_stand_in_the_order_of_their_indices_and_owned_ones_may_change() 
     assert isinstance(found, dml.TensorData)
     data: Any = dml.TensorData(np.arange(4)[::2])
     assert (memoryview(data).format, data.tolist()) == ("f", [0, 2])
+
+
+@pytest.mark.skipif(bool(WHY), reason=WHY)
+def test_a_name_chooses_a_device() -> None:
+    found = {}
+    for name in ("webgpu", "cpu"):
+        device = dml.Device(name)
+        assert repr(device) == f"dml.Device on {'CPU' if name == 'cpu' else 'GPU'}"
+        assert copy.deepcopy(device).inner.engine is device.inner.engine
+        builder = dml.GraphBuilder(device)
+        a = dml.input_tensor(builder, 0, dml.TensorDesc(F32, [1, 1, 2, 3], [3, 3, 0, 1]))
+        b = dml.input_tensor(builder, 1, dml.TensorDesc(F32, dml.TensorFlags.OWNED_BY_DML, [1, 1, 2, 3]))
+        out = dml.activation_relu(a - b * 2)
+        model = builder.build(dml.ExecutionFlags.NONE, [out])
+        bindings = [dml.Binding(a, np.arange(3)), dml.Binding(b, np.arange(-3, 3))]
+        (found[name],) = device.compute(model, bindings, [out])
+    np.testing.assert_array_equal(found["webgpu"], found["cpu"])
+    with pytest.raises(anydml.MissingDependencyError, match="there is no device 'webgpu:none of this name'"):
+        dml.Device("webgpu:none of this name")
 
 
 def test_several_threads_may_compute_with_weights_of_their_own() -> None:

@@ -43,5 +43,6 @@ def engines(as_json: bool) -> None:
 
 
 def _told(info: DeviceInfo) -> str:
-    """A device with its memory; a CPU's is the machine's."""
-    return f"{info}, {word_bytes(info.memory)}" if info.memory and info.name != info.engine else str(info)
+    """A device with its memory; a CPU's is the machine's, and WebGPU tells of the largest buffer alone."""
+    size = "buffers up to " * (info.engine == "webgpu") + word_bytes(info.memory)
+    return f"{info}, {size}" if info.memory and info.name != info.engine else str(info)

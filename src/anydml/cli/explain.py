@@ -16,7 +16,7 @@ from anydml.cli.files import keep_model, write_text
 from anydml.cli.onnx_inputs import MOST, SIZES, STRICT, Given, is_onnx
 from anydml.cli.options import options_of
 from anydml.cli.showing import checked, draw, show_graph, show_picture
-from anydml.cli.types import LEVEL, OPERATOR, SIZE, list_names, printable
+from anydml.cli.types import ENGINE, LEVEL, OPERATOR, SIZE, list_names, printable
 from anydml.core.enum_parsing import suggest
 from anydml.core.enums import FeatureLevel
 from anydml.core.errors import DmlError, Fault, ModelError, show
@@ -206,16 +206,21 @@ def explain() -> None:
     """
 
 
-_SCHEDULES = click.Option(
-    ["--schedules"],
-    is_flag=True,
-    help="Print for each pass the route of the cpu engine's decision table that it takes, and why.",
+_SCHEDULES = (
+    click.Option(
+        ["--schedules"],
+        is_flag=True,
+        help="Print for each pass the route of the engine's decision table that it takes, and why.",
+    ),
+    click.Option(["--engine"], type=ENGINE, help="The engine of --schedules: cpu by default; see `anydml engines`."),
 )
 
 
-def _check_schedules(schedules: bool, svg: str | None, html: str | None) -> None:
+def _check_schedules(schedules: bool, engine: str | None, svg: str | None, html: str | None) -> None:
     if schedules and (svg is not None or html is not None):
         raise click.UsageError("--schedules prints text: leave --svg and --html out.")
+    if engine is not None and not schedules:
+        raise click.UsageError("--engine is for --schedules: a picture is the same for all.")
 
 
 def _model_command(path: Path) -> click.Command:
@@ -223,6 +228,7 @@ def _model_command(path: Path) -> click.Command:
         dispatchable: str | None,
         graph: bool,
         schedules: bool,
+        engine: str | None,
         allowed: tuple[Path, ...],
         max_memory: int | None,
         disable_passes: tuple[str, ...],
@@ -233,12 +239,12 @@ def _model_command(path: Path) -> click.Command:
         keep_model(path, svg=svg, html=html)
         model = load_model(path, allow_files=allowed, max_memory=max_memory)
         level = feature_level or FeatureLevel.highest()
+        _check_schedules(schedules, engine, svg, html)
         if graph or schedules:
             if dispatchable is not None:
                 raise click.UsageError("--graph shows all dispatches together: leave --dispatchable out.")
-            _check_schedules(schedules, svg, html)
             if schedules:
-                click.echo(graph_schedules(model, level, disable_passes))
+                click.echo(graph_schedules(model, Device(engine or "cpu", feature_level=level), disable_passes))
             else:
                 show_graph(draw_graph(model, level, disable_passes), svg, html)
             return
@@ -276,7 +282,7 @@ def _model_command(path: Path) -> click.Command:
             is_flag=True,
             help="Show all dispatches as one compiled graph: its passes over memory, and the memory traffic saved.",
         ),
-        _SCHEDULES,
+        *_SCHEDULES,
         click.Option(["--allow-files", "allowed"], type=_FOLDER, multiple=True, help="A folder the model may use too."),
         click.Option(["--max-memory"], type=SIZE, help=MOST),
         *disable_passes_params(),
@@ -299,6 +305,7 @@ def _onnx_command(path: Path) -> click.Command:
         max_memory: int | None,
         strict: bool,
         schedules: bool,
+        engine: str | None,
         disable_passes: tuple[str, ...],
         feature_level: FeatureLevel | None,
         svg: str | None,
@@ -307,8 +314,9 @@ def _onnx_command(path: Path) -> click.Command:
         from anydml.onnx import load
 
         keep_model(path, svg=svg, html=html)
-        _check_schedules(schedules, svg, html)
-        device = Device("cpu" if schedules else "reference", feature_level=feature_level or FeatureLevel.highest())
+        _check_schedules(schedules, engine, svg, html)
+        name = engine or "cpu" if schedules else "reference"
+        device = Device(name, feature_level=feature_level or FeatureLevel.highest())
         options: dict[str, Any] = {"max_memory": max_memory, "strict": strict, "disable_passes": disable_passes}
         model = load(path, device=device, shapes=Given(sizes=sizes).shapes(), **options)
         if schedules:
@@ -320,7 +328,7 @@ def _onnx_command(path: Path) -> click.Command:
         click.Option(["--shape", "sizes"], metavar="NAME=SIZES", multiple=True, help=SIZES),
         click.Option(["--max-memory"], type=SIZE, help=MOST),
         click.Option(["--strict"], is_flag=True, help=STRICT),
-        _SCHEDULES,
+        *_SCHEDULES,
         *disable_passes_params(),
         *_DRAWINGS,
     ]

@@ -183,8 +183,9 @@ _OTHER_WORDS = {
     "'clamp'": "clip",
     "'raise'": "error strict",
     "'cpu'": "host llvm",
-    "'cuda'": "gpu nvidia dml directml dx12 d3d12 triton",
+    "'cuda'": "nvidia triton",
     "'reference'": "numpy oracle",
+    "'webgpu'": "gpu wgpu wgsl vulkan metal dml directml dx12 d3d12 amd intel radeon apple rocm",
 }
 """By the name that is meant, as errors write it."""
 

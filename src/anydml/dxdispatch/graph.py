@@ -21,7 +21,6 @@ from anydml.graph.description import GraphDesc
 from anydml.graph.nodes import InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from anydml.graph.recipe import free_name
 from anydml.graph.wiring import agree
-from anydml.runtime.device import Device
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from anydml.core.enums import LevelName
     from anydml.dxdispatch.model import Binding, Dispatchable, Model
     from anydml.explain import GraphPicture
+    from anydml.runtime.device import Device
     from anydml.runtime.schedules import Schedules
 
 
@@ -261,6 +261,6 @@ def draw_graph(model: Model, level: FeatureLevel, disabled: Collection[str] = ()
     return explain_desc(desc, recipes_of(desc, disabled), title=f"{Path(model.file).name} as one graph")
 
 
-def graph_schedules(model: Model, level: FeatureLevel, disabled: Collection[str] = ()) -> Schedules:
-    """The routes of a model whose dispatches are compiled as one graph on a CPU."""
-    return Device("cpu", feature_level=level).compile_graph(graph_of(model, level), disable_passes=disabled).schedules
+def graph_schedules(model: Model, device: Device, disabled: Collection[str] = ()) -> Schedules:
+    """The routes of a model whose dispatches are compiled as one graph on a device."""
+    return device.compile_graph(graph_of(model, device.feature_level), disable_passes=disabled).schedules

@@ -119,13 +119,28 @@ def _find_adapter(part: str) -> int:
     raise _missing(name, rule, f"there are {_told_adapters()}")
 
 
+def find_gpu() -> str | None:
+    """The name of a GPU, for whoever asks for any: CUDA's, or what WebGPU reaches and is no CPU in a GPU's place."""
+    try:
+        ENGINES["cuda"]()
+    except MissingDependencyError:
+        pass
+    else:
+        return "cuda"
+    try:
+        _check_adapters("webgpu")
+    except MissingDependencyError:
+        return None
+    return next((f"webgpu:{one.index}" for one in _adapters() if one.kind != "CPU"), None)
+
+
 # Best first: but a device without a name, and a function given host arrays, take the best for its memory.
 ENGINES: dict[str, Callable[..., Engine]] = {"cuda": _cuda, "webgpu": _webgpu, "cpu": _cpu, "reference": _reference}
 
 
 def is_engine_name(name: str) -> bool:
     """Whether a name is an engine's: that of one, `cuda:` and the number of a GPU, or `webgpu:` and that or a name."""
-    return name in ENGINES or re.fullmatch(r"cuda:[0-9]{1,4}|webgpu:.+", name) is not None
+    return name in ENGINES or re.fullmatch(r"cuda:[0-9]{1,4}|webgpu:.*\S.*", name) is not None
 
 
 def find_engine(name: str | None) -> Engine:
@@ -141,10 +156,10 @@ def find_engine(name: str | None) -> Engine:
             return ENGINES[engine]()
         return ENGINES[engine](_find_adapter(index) if engine == "webgpu" else int(index))
     rule = f"there is no device {show(name)} in this version; there are {', '.join(map(repr, ENGINES))}"
-    is_numbered = isinstance(name, str) and name.startswith(("cuda", "webgpu"))
-    raise _missing(
-        name, rule, "a number says which GPU, as in 'cuda:1'" if is_numbered else suggest(name, map(repr, ENGINES))
-    )
+    way_out = suggest(name, map(repr, ENGINES))
+    if isinstance(name, str) and name.startswith(("cuda", "webgpu")):
+        way_out = "a number says which GPU, as in 'cuda:1', or of webgpu a part of its name, as in 'webgpu:intel'"
+    raise _missing(name, rule, way_out)
 
 
 # The engines and devices that there are

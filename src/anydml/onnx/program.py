@@ -158,6 +158,8 @@ class Program:
         """
         try:
             results = [make() for make in self._makers]
+        except DmlError:  # a device that is lost, or another process's
+            raise
         except Exception as error:
             shapes = ", ".join(str(value.shape) for value in self.values)
             rule = f"results of {shapes} could not be allocated ({show(error)})"

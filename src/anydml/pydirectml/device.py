@@ -10,10 +10,11 @@ from anydml.api import builder
 from anydml.arrays import on_host
 from anydml.arrays.cuda import upload
 from anydml.core.display import counted, describe
-from anydml.core.errors import BindingError, Fault, MissingDependencyError
+from anydml.core.errors import BindingError, Fault
 from anydml.core.locks import make_lock
 from anydml.core.memory import HOST, is_cuda
 from anydml.core.parse import read_bool
+from anydml.engines import find_gpu
 from anydml.pydirectml.arguments import ArgumentError, an, made_elsewhere, refuse, several
 from anydml.pydirectml.data import Binding, TensorData
 from anydml.pydirectml.enums import ExecutionFlags
@@ -25,23 +26,25 @@ if TYPE_CHECKING:
 
     from anydml.arrays.tensor import TensorDesc
     from anydml.graph.description import GraphDesc
-    from anydml.runtime import device
     from anydml.runtime.graph import CompiledGraph
 
 
 class Device:
     """Where models run: with `use_gpu` on a GPU, where there is one, and on the CPU otherwise.
 
-    Nothing is checked more closely with `use_debug_layer`: everything is checked anyway.
+    A name in the place of `use_gpu` chooses one, as `anydml.Device` has it: `Device("webgpu:1")`. Nothing
+    is checked more closely with `use_debug_layer`: everything is checked anyway.
     """
 
-    def __init__(self, use_gpu: bool = True, use_debug_layer: bool = False) -> None:
+    def __init__(self, use_gpu: bool | str = True, use_debug_layer: bool = False) -> None:
         faults: list[Fault] = []
-        wants_gpu = read_bool(use_gpu, "use_gpu", faults)
+        self._asked = use_gpu if isinstance(use_gpu, str) else read_bool(use_gpu, "use_gpu", faults)
         read_bool(use_debug_layer, "use_debug_layer", faults)
         if faults:
             raise ArgumentError("Device", faults)
-        self.inner = _device(wants_gpu)
+        # Without a GPU it is the CPU, as DirectML takes its software adapter.
+        name = self._asked if isinstance(self._asked, str) else find_gpu() if self._asked else None
+        self.inner = device_named(name)
 
     def compute(self, model: Model, inputs: Sequence[Binding], outputs: Sequence[Expression]) -> list[TensorData]:
         """Run a model on a binding for each input, in the order of their indices; gives the data of each output."""
@@ -50,19 +53,10 @@ class Device:
         return an("compute", "model", Model, model).run(self, given, wanted)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.inner.engine.memory != HOST,)
+        return type(self), (self._asked,)
 
     def __repr__(self) -> str:
         return f"dml.Device on {'CPU' if self.inner.engine.memory == HOST else 'GPU'}"
-
-
-def _device(wants_gpu: bool) -> device.Device:
-    if wants_gpu:
-        try:
-            return device_named("cuda")
-        except MissingDependencyError:
-            pass  # as DirectML takes its software adapter
-    return device_named(None)
 
 
 class GraphBuilder:

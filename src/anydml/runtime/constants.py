@@ -86,6 +86,8 @@ class Constants:
         """Memory of the engine's."""
         try:
             return self._engine.reserve(size)
+        except DmlError:  # a device that is lost, or another process's
+            raise
         except Exception as error:
             raise self._no_room(size, error) from error
 
@@ -119,6 +121,8 @@ class Constants:
             for name, given in data.items():
                 memory[offsets[name] : offsets[name] + len(given)] = np.frombuffer(given, np.uint8)
             buffer = upload(memory, self._engine.memory)
+        except DmlError:  # as above
+            raise
         except Exception as error:
             raise self._no_room(end, error) from error
         self._memory.append(buffer)

@@ -14,7 +14,7 @@ from anydml.arrays.cuda import is_capturing, on_callers_stream
 from anydml.arrays.fingerprints import as_plain, plain_address, plain_key, wrap_plain
 from anydml.arrays.streams import Turns, at_home, in_turns
 from anydml.core.device_memory import memories
-from anydml.core.errors import BindingError, Fault, show
+from anydml.core.errors import BindingError, DmlError, Fault, show
 from anydml.core.locks import cached_property, make_lock
 from anydml.core.memory import HOST, is_cuda, numpy_address, packed_strides
 from anydml.engines.common.program import one_at_a_time
@@ -177,6 +177,8 @@ class Compiled(abc.ABC):
         """Memory of its own; none for a size of 0."""
         try:
             return self.device.engine.reserve(size) if size else None
+        except DmlError:  # a device that is lost, or another process's
+            raise
         except Exception as error:
             rule = f"{size} bytes of {self.memory} memory could not be allocated ({show(error)})"
             raise BindingError(self.name, Fault(field=field, rule=rule, value=size)) from error

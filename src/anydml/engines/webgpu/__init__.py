@@ -34,13 +34,15 @@ def why_missing() -> str:
     if importlib.util.find_spec("wgpu") is None:
         return "the webgpu engine needs wgpu"
     try:
-        found = adapters()
+        there = adapters()
     except Exception as error:  # noqa: BLE001 - a driver's own
         return f"wgpu could not be loaded ({show(error)})"
-    if not found:
-        return (
-            f"the webgpu engine needs a GPU that Vulkan, Metal or Direct3D 12 reaches, and wgpu finds none: {_DRIVERS}"
-        )
+    if not there:
+        from anydml.engines.webgpu.device import passed_over
+
+        found = f"only {', '.join(over)} by OpenGL" if (over := passed_over()) else "none"
+        needed = "a GPU that Vulkan, Metal or Direct3D 12 reaches"
+        return f"the webgpu engine needs {needed}, and wgpu finds {found}: {_DRIVERS}"
     return ""
 
 

@@ -49,11 +49,24 @@ class AdapterInfo:
 
 
 @functools.cache
+def _enumerate() -> list[Any]:
+    return list(import_alone("wgpu").gpu.enumerate_adapters_sync())
+
+
+def _is_opengl(adapter: Any) -> bool:
+    return bool(adapter.info["backend_type"] == "OpenGL")
+
+
+@functools.cache
 def _adapters() -> list[Any]:
     """wgpu's own: those of a backend whose memory is found by (buffer, offset) as WebGPU has it; OpenGL's has not."""
-    wgpu = import_alone("wgpu")
-    found = [one for one in wgpu.gpu.enumerate_adapters_sync() if one.info["backend_type"] != "OpenGL"]
+    found = [one for one in _enumerate() if not _is_opengl(one)]
     return sorted(found, key=lambda one: _KINDS.get(one.info["adapter_type"], 2))
+
+
+def passed_over() -> tuple[str, ...]:
+    """The adapters that OpenGL reaches, whoever else does."""
+    return tuple(str(one.info["device"]) for one in _enumerate() if _is_opengl(one))
 
 
 @functools.cache
