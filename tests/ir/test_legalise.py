@@ -22,6 +22,7 @@ from anydml.ir.numerics.parts import Pair
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map, Reduce, Write
 from anydml.ir.views import View
+from anydml.ir.words import double, double_product, double_quotient, double_sum
 from trees import Trees, fetched_of, numbers, operations, room, shape_of, source
 
 Array = np.ndarray[Any, Any]
@@ -302,6 +303,33 @@ def test_float64_that_is_computed_is_written_as_such() -> None:
         np.testing.assert_allclose(found, wanted, rtol=2.0**-44, atol=2.0**-44)
 
 
+def test_sums_and_products_of_float64_are_rounded_once() -> None:
+    """Of numbers of every size, denormals and what is no number; and of integers, of which a double-float loses bits."""
+    chance = np.random.default_rng(6)
+    ends = [0.0, -0.0, 5e-324, 2.0**-1022, 1.7976931348623157e308, np.inf, -np.inf, np.nan, 1.0, -1.0]
+    x, y = (part.ravel() for part in np.meshgrid(ends, ends))
+    bits = chance.integers(0, 2**64, (2, 400), np.uint64).view("f8")
+    near = chance.normal(size=400) * 2.0 ** chance.integers(-60, 60, 400)
+    like = near * (1 + chance.integers(-3, 4, 400) * 2.0**-52) * chance.choice([-1, 1], 400)
+    tiny = chance.integers(0, 2**53, (2, 200), np.uint64).view("f8")
+    x, y = np.concatenate([x, bits[0], near, tiny[0]]), np.concatenate([y, bits[1], like, tiny[1] * 0.75])
+    a, b = load(0, F64), load(1, F64)
+    with np.errstate(all="ignore"):
+        for value in (a + b, a - b, a * b, a * b + a):
+            assert_same(*mapped(value, [x, y], np.zeros(len(x), "f8")))
+        for kind in (DataType.INT64, DataType.UINT64, DataType.INT32):
+            whole = numbers(chance, (300,), kind)
+            value = load(0, kind).to(F64) * const(0.1, F64) + const(-0.7, F64)
+            assert_same(*mapped(value.to(kind), [whole], np.zeros(300, kind.dtype)))
+
+
+def test_zeros_of_double_floats_have_signs() -> None:
+    x, y = (part.ravel().astype(np.float32) for part in np.meshgrid([0.0, -0.0, 1, -1], [0.0, -0.0, 1, -1]))
+    a, b = load(0, F32).to(F64), load(1, F32).to(F64)
+    for value in (a + b, a - b, a * b, a * b + b):
+        assert_same(*mapped(value.to(F32), [x, y], np.zeros(16, "f4")))
+
+
 # Double-floats
 
 
@@ -318,12 +346,12 @@ def test_double_floats_have_46_bits(given: list[tuple[float, ...]]) -> None:
     lows = [[a, b * 2.0**-30, c, d * 2.0**-66] for a, b, c, d in given]
     arrays = [np.array(part, np.float32) for part in zip(*lows, strict=True)]
     a, b = (Pair(load(2 * k, F32), load(2 * k + 1, F32)) for k in range(2))
-    a, b = (of.double_sum(pair, of.double(0.0)) for pair in (a, b))  # as pairs are
+    a, b = (double_sum(pair, double(0.0)) for pair in (a, b))  # as pairs are
     numbers_of = list(zip(evaluated(a, *arrays), evaluated(b, *arrays), strict=True))
     for made, exact in (
-        (of.double_sum(a, b), [x + y for x, y in numbers_of if x is not None and y is not None]),
-        (of.double_product(a, b), [x * y for x, y in numbers_of if x is not None and y is not None]),
-        (of.double_quotient(a, b), [x / y if y else None for x, y in numbers_of if x is not None]),
+        (double_sum(a, b), [x + y for x, y in numbers_of if x is not None and y is not None]),
+        (double_product(a, b), [x * y for x, y in numbers_of if x is not None and y is not None]),
+        (double_quotient(a, b), [x / y if y else None for x, y in numbers_of if x is not None]),
     ):
         for found, want in zip(evaluated(made, *arrays), exact, strict=True):
             # Where it is too small for what is missing of it, or too large, it is no better than FLOAT32.

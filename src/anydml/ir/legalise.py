@@ -3,8 +3,8 @@
 It stands between lowering and an engine's emission. What it gives computes with FLOAT32, INT32, UINT32 and truths:
 
 - a 64-bit integer is a pair of words, UINT32 low and high, and lies in memory as two views of words;
-- a FLOAT64 lies in memory as its two words, and is moved and converted exactly by them; one that is computed with is a
-  double-float, the unevaluated sum of two FLOAT32 (48 bits, FLOAT32's range);
+- a FLOAT64 lies in memory as its two words, and is moved and converted exactly by them; one from memory, or of an
+  integer of more than 16 bits, is added and multiplied by them too, and any other is a double-float;
 - integers of 8 and 16 bits are computed with in 32 and wrapped, FLOAT16 in FLOAT32; in memory they are parts of words,
   cut out where they are read, and put together where they are written: by whole words where a row of the target has
   them, and else inserted into a word that other elements share (`Insertion`).
@@ -21,30 +21,53 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from anydml.core.enums import DataType
-from anydml.ir.expressions import (
-    FOLDS,
-    Expr,
-    absolute,
-    ceil,
-    const,
-    coordinate,
-    floor,
-    load,
-    number_of,
-    rint,
-    sqrt,
-    where,
-)
+from anydml.ir.expressions import FOLDS, Expr, ceil, const, coordinate, floor, load, number_of, where
 from anydml.ir.numerics import expand
-from anydml.ir.numerics.parts import Pair, any_sum_of, power_of_two, product_of, select, sum_of, to_half
+from anydml.ir.numerics.parts import Pair, select, to_half
 from anydml.ir.trees import walk
 from anydml.ir.verbs import Map, Reduce, Write
 from anydml.ir.views import View
+from anydml.ir.words import (
+    Words,
+    absolute_of,
+    add,
+    bits_of_double,
+    bits_product,
+    bits_sum,
+    bits_to_float,
+    bits_to_words,
+    choose,
+    divide,
+    double,
+    double_less,
+    double_of_bits,
+    double_product,
+    double_quotient,
+    double_root,
+    double_sum,
+    double_to_words,
+    equal,
+    float_to_bits,
+    float_to_words,
+    less,
+    magnitude,
+    multiply,
+    negate,
+    negated,
+    rounded,
+    shift_left,
+    shift_right,
+    subtract,
+    toward_zero,
+    typed,
+    words,
+    words_to_bits,
+    words_to_double,
+    words_to_float,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from anydml.ir.expressions import Number
 
 F32, I32, U32 = DataType.FLOAT32, DataType.INT32, DataType.UINT32
 F16, F64, I64, U64 = DataType.FLOAT16, DataType.FLOAT64, DataType.INT64, DataType.UINT64
@@ -69,19 +92,14 @@ class Types:
         return self.int64 if type in (I64, U64) else self.float64 if type is F64 else self.narrow
 
 
-class Words(NamedTuple):
-    """A 64-bit integer: two of UINT32."""
-
-    low: Expr
-    high: Expr
-
-
 class Double(NamedTuple):
-    """A FLOAT64 by its bits, as it lies in memory and is moved; to be computed with it becomes a double-float."""
+    """A FLOAT64 by its bits, as it lies in memory and is moved."""
 
     words: Words
     known: Pair | None = None
     """The double-float, where that is at hand."""
+    is_full: bool = False
+    """Whether a double-float may not hold it: then it is added and multiplied by its bits."""
 
     @property
     def pair(self) -> Pair:
@@ -93,304 +111,6 @@ Value: TypeAlias = "Expr | Words | Pair | Double"
 """A number of the original in types that the engine has: a narrow one in 32 bits, FLOAT16 by its bits."""
 
 
-# 64-bit integers
-
-
-def words(value: Number) -> Words:
-    """A constant."""
-    number = int(value) % 2**64
-    return Words(const(number % 2**32, U32), const(number >> 32, U32))
-
-
-def _one(test: Expr) -> Expr:
-    return where(test, const(1, U32), 0)
-
-
-def add(a: Words, b: Words) -> Words:
-    """a + b, wrapping."""
-    low = a.low + b.low
-    return Words(low, a.high + b.high + _one(low < a.low))
-
-
-def subtract(a: Words, b: Words) -> Words:
-    """a - b, wrapping."""
-    return Words(a.low - b.low, a.high - b.high - _one(a.low < b.low))
-
-
-def negate(a: Words) -> Words:
-    """-a, wrapping."""
-    return subtract(words(0), a)
-
-
-def multiply(a: Words, b: Words) -> Words:
-    """a·b, wrapping: the product of the low words by halves, of which none overflows."""
-    (al, ah), (bl, bh) = (((x.low & 0xFFFF), x.low >> 16) for x in (a, b))
-    cross, other = al * bh, ah * bl
-    middle = ((al * bl) >> 16) + (cross & 0xFFFF) + (other & 0xFFFF)
-    carried = ah * bh + (cross >> 16) + (other >> 16) + (middle >> 16)
-    return Words(a.low * b.low, carried + a.low * b.high + a.high * b.low)
-
-
-def shift_left(a: Words, by: Expr) -> Words:
-    """a·2^by for an UINT32 below 64; nothing is shifted by a whole word, which languages leave open."""
-    part = by & 31
-    shifted = a.low << part
-    near = Words(shifted, (a.high << part) | ((a.low >> 1) >> (part ^ 31)))
-    return choose(by < 32, near, Words(const(0, U32), shifted))
-
-
-def shift_right(a: Words, by: Expr, *, is_signed: bool) -> Words:
-    """a·2^-by, rounded down, for an UINT32 below 64."""
-    part = by & 31
-    sign = (a.high.bits(I32) >> 31).bits(U32) if is_signed else const(0, U32)
-    shifted = (a.high.bits(I32) >> part.bits(I32)).bits(U32) if is_signed else a.high >> part
-    near = Words((a.low >> part) | ((a.high << 1) << (part ^ 31)), shifted)
-    return choose(by < 32, near, Words(shifted, sign))
-
-
-def less(a: Words, b: Words, *, is_signed: bool) -> Expr:
-    """Whether a < b."""
-    first, second = (x.high.bits(I32) if is_signed else x.high for x in (a, b))
-    return (first < second) | (a.high.equals(b.high) & (a.low < b.low))
-
-
-def equal(a: Words, b: Words) -> Expr:
-    """Whether they are."""
-    return a.low.equals(b.low) & a.high.equals(b.high)
-
-
-def choose(test: Expr, yes: Words, no: Words) -> Words:
-    """One of two."""
-    return Words(where(test, yes.low, no.low), where(test, yes.high, no.high))
-
-
-def magnitude(a: Words) -> Words:
-    """|a| of a signed one, which is unsigned."""
-    return choose(a.high.bits(I32) < 0, negate(a), a)
-
-
-def divide(a: Words, b: Words) -> tuple[Words, Words]:
-    """The quotient and the remainder of unsigned ones: long division, a bit at a time."""
-    if a.high.op == b.high.op == "const" and not a.high.value and not b.high.value:
-        zero = const(0, U32)
-        return Words(a.low / b.low, zero), Words(a.low % b.low, zero)
-    quotient, rest = [const(0, U32)] * 2, words(0)
-    for place in reversed(range(64)):
-        number, bit = divmod(place, 32)
-        over = rest.high >> 31  # the bit that the remainder has no room for: then it is not less
-        rest = Words((rest.low << 1) | ((a[number] >> bit) & 1), (rest.high << 1) | (rest.low >> 31))
-        fits = over.equals(1) | ~less(rest, b, is_signed=False)
-        rest = choose(fits, subtract(rest, b), rest)
-        quotient[number] = quotient[number] | (_one(fits) << bit)
-    return Words(*quotient), rest
-
-
-def words_to_float(a: Words, *, is_signed: bool) -> Expr:
-    """The nearest FLOAT32: of 32 bits from the first one on, the last of which stands for all below."""
-    size = magnitude(a) if is_signed else a
-    shifted, by = size, const(0, I32)
-    for step in (16, 8, 4, 2, 1):
-        has_room = shifted.high < 1 << 32 - step
-        shifted = choose(has_room, shift_left(shifted, const(step, U32)), shifted)
-        by = by + where(has_room, const(step, I32), 0)
-    first = shifted.high | _one(~shifted.low.equals(0))
-    number = where(size.high.equals(0), size.low.to(F32), first.to(F32) * power_of_two(32 - by))
-    return where(a.high.bits(I32) < 0, -number, number) if is_signed else number
-
-
-def float_to_words(x: Expr, *, is_signed: bool) -> Words:
-    """A float without its fraction; the nearest end of the range for one outside, and 0 for NaN."""
-    size = absolute(x)
-    high = (size * 2.0**-32).to(U32)  # which cuts off
-    low = (floor(size) - high.to(_typed(x)) * 2.0**32).to(U32)  # exact: a float has fewer bits than both
-    found = Words(low, high)
-    if is_signed:
-        ends = choose(x < 0, words(-(2**63)), words(2**63 - 1))
-        found = choose(size >= 2.0**63, ends, choose(x < 0, negate(found), found))
-    else:
-        found = choose(x >= 2.0**64, words(2**64 - 1), choose(x < 0, words(0), found))
-    return choose(x.is_nan, words(0), found)
-
-
-# Double-floats
-
-
-def double(value: Number) -> Pair:
-    """A constant as the two FLOAT32 nearest to it."""
-    high = float(np.float32(value))
-    return Pair(const(high, F32), const(float(value) - high if np.isfinite(high) else 0.0, F32))
-
-
-def _guarded(first: Expr, found: Pair, *others: Expr) -> Pair:
-    """A result, unless its first part is infinite or NaN, or a test fails: then nothing is missing of that part."""
-    fine = (first.bits(U32) & 0x7F800000) < 0x7F800000
-    for test in others:
-        fine = fine & test
-    return select(fine, found, Pair(first, const(0.0, F32)))
-
-
-def double_sum(a: Pair, b: Pair) -> Pair:
-    """a + b: the relative error is below 2^-44, whatever the signs."""
-    total, rest = any_sum_of(a.high, b.high), any_sum_of(a.low, b.low)
-    found = sum_of(total.high, total.low + rest.high)
-    return _guarded(total.high, sum_of(found.high, found.low + rest.low))
-
-
-def double_product(a: Pair, b: Pair) -> Pair:
-    """a·b."""
-    product = product_of(a.high, b.high)
-    return _guarded(product.high, sum_of(product.high, product.low + (a.high * b.low + a.low * b.high)))
-
-
-def _negated(a: Pair) -> Pair:
-    return Pair(-a.high, -a.low)
-
-
-def double_quotient(a: Pair, b: Pair) -> Pair:
-    """a/b: a quotient of the first parts, corrected by what is left."""
-    first = a.high / b.high
-    rest = double_sum(a, _negated(double_product(b, Pair(first, const(0.0, F32)))))
-    return _guarded(first, sum_of(first, rest.high / b.high), ~first.equals(0))
-
-
-def double_root(a: Pair) -> Pair:
-    """√a: one step of Newton's."""
-    first = sqrt(a.high)
-    rest = double_sum(a, _negated(product_of(first, first)))
-    return _guarded(first, sum_of(first, rest.high / (first + first)), ~first.equals(0))
-
-
-def _rounded(a: Pair, way: Callable[[Expr], Expr]) -> Pair:
-    first = way(a.high)
-    return sum_of(first, where(first.equals(a.high), way(a.low), 0.0))
-
-
-def _toward_zero(a: Pair) -> Pair:
-    return select(a.high < 0, _rounded(a, ceil), _rounded(a, floor))
-
-
-def _absolute(a: Pair) -> Pair:
-    return select(a.high < 0, _negated(a), Pair(absolute(a.high), a.low))
-
-
-def _double_less(a: Pair, b: Pair) -> Expr:
-    return (a.high < b.high) | (a.high.equals(b.high) & (a.low < b.low))
-
-
-def words_to_double(a: Words, *, is_signed: bool) -> Pair:
-    """The nearest double-float, by pieces of 16 bits, each of which is a FLOAT32."""
-    first = a.high.bits(I32) >> 16 if is_signed else a.high >> 16
-    pieces = [first, a.high & 0xFFFF, a.low >> 16, a.low & 0xFFFF]
-    p, q, r, s = (piece.to(F32) * 2.0**power for piece, power in zip(pieces, (48, 32, 16, 0), strict=True))
-    return double_sum(sum_of(p, q), sum_of(r, s))
-
-
-def double_to_words(x: Pair, *, is_signed: bool) -> Words:
-    """A double-float without its fraction; the nearest end of the range for one outside, and 0 for NaN."""
-    size, is_negative = _absolute(_toward_zero(x)), x.high < 0
-    found = add(float_to_words(size.high, is_signed=False), float_to_words(size.low, is_signed=True))
-    is_over = ~_double_less(size, double(2.0**63 if is_signed else 2.0**64))
-    if is_signed:
-        ends = choose(is_negative, words(-(2**63)), words(2**63 - 1))
-        found = choose(is_over, ends, choose(is_negative, negate(found), found))
-    else:
-        found = choose(is_negative, words(0), choose(is_over, words(2**64 - 1), found))
-    return choose(x.high.is_nan, words(0), found)
-
-
-# FLOAT64 by its bits: conversions are exact, or rounded once
-
-
-def float_to_bits(x: Expr) -> Words:
-    """The FLOAT64 of a FLOAT32."""
-    bits = x.bits(U32)
-    size, sign = bits & 0x7FFFFFFF, bits & 0x80000000
-    least = size.to(F32).bits(U32)  # of a denormal its multiple of 2^-149, which is a normal number
-    shown = where(size < 1 << 23, least, size)
-    high = (shown >> 3) + where(size < 1 << 23, const((896 - 149) << 20, U32), 896 << 20)
-    high = where(size >= 0x7F800000, (size >> 3) + (1792 << 20), high)
-    is_zero = size.equals(0)
-    return Words(where(is_zero, const(0, U32), shown << 29), where(is_zero, const(0, U32), high) | sign)
-
-
-def bits_to_float(a: Words) -> Expr:
-    """The nearest FLOAT32 of a FLOAT64, ties to even."""
-    sign, power = a.high & 0x80000000, (a.high >> 20) & 0x7FF
-    first, rest = ((a.high & 0xFFFFF) << 3) | (a.low >> 29), a.low << 3
-    half = const(1 << 31, U32)
-    up = (half < rest) | (rest.equals(half) & (first & 1).equals(1))
-    normal = (((power - 896) << 23) | first) + _one(up)
-    # Below 2^-126: what is shifted out is seen by its first bits, the last of which stands for all below.
-    short = ((first | 1 << 23) << 6) | (rest >> 26) | _one(~(rest & 0x3FFFFFF).equals(0))
-    by = where(897 - power < 25, 897 - power, 25) + 6
-    cut = short & ((const(1, U32) << by) - 1)
-    kept, middle = short >> by, const(1, U32) << (by - 1)
-    small = kept + _one((middle < cut) | (cut.equals(middle) & (kept & 1).equals(1)))
-    small = where(897 - power.bits(I32) > 25, const(0, U32), small)
-    found = where(power < 897, small, where(power > 1150, const(0x7F800000, U32), normal))
-    is_nan = power.equals(0x7FF) & ~((a.high & 0xFFFFF) | a.low).equals(0)
-    return (where(is_nan, first | 0x7FC00000, found) | sign).bits(F32)
-
-
-def words_to_bits(a: Words, *, is_signed: bool) -> Words:
-    """The FLOAT64 nearest to a 64-bit integer, ties to even."""
-    size = magnitude(a) if is_signed else a
-    shifted, by = size, const(0, U32)
-    for step in (32, 16, 8, 4, 2, 1):
-        has_room = shift_right(shifted, const(64 - step, U32), is_signed=False)
-        is_free = (has_room.low | has_room.high).equals(0)
-        shifted = choose(is_free, shift_left(shifted, const(step, U32)), shifted)
-        by = by + where(is_free, const(step, U32), 0)
-    kept, cut = shift_right(shifted, const(11, U32), is_signed=False), shifted.low & 0x7FF
-    up = (const(0x400, U32) < cut) | (cut.equals(0x400) & (kept.low & 1).equals(1))
-    whole = add(Words(kept.low, kept.high + ((1085 - by) << 20)), Words(_one(up), const(0, U32)))
-    sign = a.high & 0x80000000 if is_signed else const(0, U32)
-    is_zero = (size.low | size.high).equals(0)
-    return Words(where(is_zero, const(0, U32), whole.low), where(is_zero, const(0, U32), whole.high) | sign)
-
-
-def bits_to_words(a: Words, *, is_signed: bool) -> Words:
-    """A FLOAT64 without its fraction; the nearest end of the range for one outside, and 0 for NaN."""
-    power, is_negative = (a.high >> 20) & 0x7FF, a.high.bits(I32) < 0
-    whole = Words(a.low, (a.high & 0xFFFFF) | 1 << 20)
-    up = where(power < 1086, where(power < 1075, const(0, U32), power - 1075), 11)
-    down = where(power < 1023, const(63, U32), where(power < 1075, 1075 - power, 0))
-    found = choose(power < 1075, shift_right(whole, down, is_signed=False), shift_left(whole, up))
-    if is_signed:
-        ends = choose(is_negative, words(-(2**63)), words(2**63 - 1))
-        found = choose(power >= 1023 + 63, ends, choose(is_negative, negate(found), found))
-    else:
-        found = choose(power >= 1023 + 64, words(2**64 - 1), found)
-        found = choose(is_negative, words(0), found)
-    is_nan = power.equals(0x7FF) & ~((a.high & 0xFFFFF) | a.low).equals(0)
-    return choose(is_nan, words(0), found)
-
-
-def double_of_bits(a: Words) -> Pair:
-    """The double-float of a FLOAT64: of one outside of FLOAT32's range, that range's."""
-    nearest = bits_to_float(a)
-    power, sign = (a.high >> 20) & 0x7FF, a.high & 0x80000000
-    first = (sign | ((power - 896) << 23) | ((a.high & 0xFFFFF) << 3) | (a.low >> 29)).bits(F32)
-    unit = (where(power < 897 + 52, const(0, U32), power - 896 - 52) << 23).bits(F32)
-    # 29 bits, of which a FLOAT32 has 24, the last one for all below: a tie stays one that is none.
-    rest = ((((a.low >> 5) & 0xFFFFFF) | _one(~(a.low & 31).equals(0))) << 5).to(F32) * unit
-    found = sum_of(first, where(sign.equals(0), rest, -rest))
-    return select((power > 896) & (power < 1151), found, Pair(nearest, const(0.0, F32)))
-
-
-def bits_of_double(a: Pair) -> Words:
-    """The FLOAT64 of a double-float."""
-    first = float_to_bits(a.high)
-    power = ((first.high >> 20) & 0x7FF).bits(I32)
-    # Units of the last place of the first part's FLOAT64: up to 2^29 of them.
-    units = absolute(a.low) * power_of_two((1075 - power) / 2) * power_of_two(1075 - power - (1075 - power) / 2)
-    by = Words(rint(units).to(U32), const(0, U32))
-    is_less = ((a.high.bits(U32) ^ a.low.bits(U32)) >> 31).equals(1)
-    found = choose(is_less, subtract(first, by), add(first, by))
-    is_whole = a.low.equals(0) | ((a.high.bits(U32) & 0x7FFFFFFF) >= 0x7F800000)
-    return choose(is_whole, first, found)
-
-
 # Folds of pairs: an engine's loop carries both, and the tree has a fold of two arguments for each part.
 
 
@@ -400,7 +120,7 @@ def combine(fold: Expr, a: tuple[Expr, Expr], b: tuple[Expr, Expr]) -> tuple[Exp
         x, y = Pair(*a), Pair(*b)
         if fold.op in ("fold_sum", "fold_product"):
             return (double_sum if fold.op == "fold_sum" else double_product)(x, y)
-        test = _double_less(y, x) if fold.op == "fold_max" else _double_less(x, y)
+        test = double_less(y, x) if fold.op == "fold_max" else double_less(x, y)
         return select(test | x.high.is_nan, x, y)
     is_signed = fold.args[1].type is I32
     m, n = (Words(low, high.bits(U32)) for low, high in (a, b))
@@ -453,8 +173,11 @@ class _Tree:
 
     def __init__(self, types: Types, read: _Reader) -> None:
         self.types, self._read, self._made = types, read, dict[Expr, Value]()
+        self._folded: set[Expr] = set()
+        """What folds take, which go on with double-floats."""
 
     def of(self, root: Expr) -> Value:
+        self._folded |= {arg for node in walk(root) if node.op in FOLDS for arg in node.args}
         for node in walk(root):
             if node not in self._made:
                 self._made[node] = self._change(node, [self._made[arg] for arg in node.args])
@@ -480,6 +203,10 @@ class _Tree:
         if kind in (I64, U64):
             return self._of_words(node, [arg for arg in args if isinstance(arg, Words)], is_signed=kind is I64)
         if kind is F64:
+            bits = [arg for arg in args if isinstance(arg, Double)]
+            is_full = len(bits) == len(args) and any(arg.is_full for arg in bits)
+            if is_full and node.op in _BY_BITS and node not in self._folded:
+                return Double(_BY_BITS[node.op](*(arg.words for arg in bits)), is_full=True)
             return self._of_doubles(node, [_pair(arg) for arg in args])
         plain = [arg for arg in args if isinstance(arg, Expr)]
         if kind is F16:
@@ -506,7 +233,7 @@ class _Tree:
         if isinstance(yes, Words) and isinstance(no, Words):
             return choose(test, yes, no)
         if isinstance(yes, Double) and isinstance(no, Double):
-            return Double(choose(test, yes.words, no.words))
+            return Double(choose(test, yes.words, no.words), is_full=yes.is_full or no.is_full)
         if isinstance(yes, (Pair, Double)):
             return select(test, yes if isinstance(yes, Pair) else yes.pair, _pair(no))
         assert isinstance(yes, Expr) and isinstance(no, Expr)  # noqa: S101, PT018 - for type checkers: they are alike
@@ -528,7 +255,8 @@ class _Tree:
             if of.is_float:
                 return Double(float_to_bits(x), Pair(x, const(0.0, F32)))
             whole = _split(x)
-            return Double(words_to_bits(whole, is_signed=of.is_signed), words_to_double(whole, is_signed=of.is_signed))
+            pair = words_to_double(whole, is_signed=of.is_signed)
+            return Double(words_to_bits(whole, is_signed=of.is_signed), pair, of.size_in_bytes >= WORD)
         if self.types.has(to):
             return x.to(to)
         if to is F16:
@@ -546,7 +274,8 @@ class _Tree:
             return x
         if to is F64:
             if not self.types.float64:
-                return Double(words_to_bits(x, is_signed=is_signed), words_to_double(x, is_signed=is_signed))
+                bits = words_to_bits(x, is_signed=is_signed)
+                return Double(bits, words_to_double(x, is_signed=is_signed), is_full=True)
             return (x.high.bits(I32) if is_signed else x.high).to(F64) * 2.0**32 + x.low.to(F64)
         if to.is_float:
             return self._cast(words_to_float(x, is_signed=is_signed), F32, to)
@@ -559,8 +288,8 @@ class _Tree:
             found = double_to_words(x, is_signed=to is I64)
             return _joined(found, to) if self.types.int64 else found
         (low, high), whole = _ends(to), double_to_words(x, is_signed=True).low
-        cut = where(_double_less(double(high), x), const(high, U32), whole)
-        return self._cast(where(_double_less(x, double(low)), const(low % 2**32, U32), cut), U32, to)
+        cut = where(double_less(double(high), x), const(high, U32), whole)
+        return self._cast(where(double_less(x, double(low)), const(low % 2**32, U32), cut), U32, to)
 
     def _of_bits(self, x: Double, to: DataType) -> Value:
         if to is F64:
@@ -581,7 +310,7 @@ class _Tree:
         if isinstance(x, Double) and to in (I64, U64) and not self.types.int64:
             return x.words
         if isinstance(x, Words) and to is F64:
-            return Double(x)
+            return Double(x, is_full=True)
         if isinstance(x, Words) and to in (I64, U64):
             return x
         if isinstance(x, Expr) and of is not None and to is not None and to is not F64 and of is not F64:
@@ -621,19 +350,19 @@ class _Tree:
         if op in FOLDS:
             return Pair(*(Expr(op, F32, tuple(a), number) for number in range(2)))
         made: dict[str, Callable[[], Value]] = {
-            "add": lambda: double_sum(a, b),
-            "sub": lambda: double_sum(a, _negated(b)),
-            "mul": lambda: double_product(a, b),
+            "add": lambda: _with_zero(a.high + b.high, double_sum(a, b)),
+            "sub": lambda: _with_zero(a.high - b.high, double_sum(a, negated(b))),
+            "mul": lambda: _with_zero(a.high * b.high, double_product(a, b)),
             "div": lambda: double_quotient(a, b),
             "fma": lambda: double_sum(double_product(a, b), args[2]),
             "sqrt": lambda: double_root(a),
-            "neg": lambda: _negated(a),
-            "abs": lambda: _absolute(a),
-            "floor": lambda: _rounded(a, floor),
-            "ceil": lambda: _rounded(a, ceil),
-            "trunc": lambda: _toward_zero(a),
-            "lt": lambda: _double_less(a, b),
-            "le": lambda: _double_less(a, b) | (a.high.equals(b.high) & a.low.equals(b.low)),
+            "neg": lambda: negated(a),
+            "abs": lambda: absolute_of(a),
+            "floor": lambda: rounded(a, floor),
+            "ceil": lambda: rounded(a, ceil),
+            "trunc": lambda: toward_zero(a),
+            "lt": lambda: double_less(a, b),
+            "le": lambda: double_less(a, b) | (a.high.equals(b.high) & a.low.equals(b.low)),
             "eq": lambda: a.high.equals(b.high) & a.low.equals(b.low),
         }
         return _made(made, node)
@@ -658,11 +387,16 @@ def _made(made: dict[str, Callable[[], Value]], node: Expr) -> Value:
 
 
 _BY_WORD = ("and", "or", "xor", "not")
+_BY_BITS: dict[str, Callable[..., Words]] = {
+    "add": bits_sum,
+    "sub": lambda a, b: bits_sum(a, Words(b.low, b.high ^ 0x80000000)),
+    "mul": bits_product,
+}
 
 
-def _typed(x: Expr) -> DataType:
-    assert x.type is not None  # noqa: S101 - for type checkers: a number
-    return x.type
+def _with_zero(first: Expr, found: Pair) -> Pair:
+    """A double-float that has the sign of its first part where both are 0."""
+    return select(first.equals(0) & found.high.equals(0), Pair(first, const(0.0, F32)), found)
 
 
 def _pair(x: Value) -> Pair:
@@ -690,9 +424,9 @@ def _ends(type: DataType) -> tuple[int, int]:
 
 def _split(x: Expr) -> Words:
     """An integer that the engine has, as words."""
-    if _typed(x).size_in_bytes > WORD:
+    if typed(x).size_in_bytes > WORD:
         return Words(x.to(U32), (x >> 32).to(U32))
-    x = x.to(_wide(_typed(x)))
+    x = x.to(_wide(typed(x)))
     return Words(x.bits(U32), (x >> 31).bits(U32) if x.type is I32 else const(0, U32))
 
 
@@ -865,7 +599,7 @@ class _Reader:
         """What a load or a fetch gives."""
         view = self.sources[int(node.value)]
         if view.data_type is not node.type:  # bits that are moved
-            view = replace(view, data_type=_typed(node))
+            view = replace(view, data_type=typed(node))
         per = _count(view, self.types)
         if per > 1:
             return self._cut_out(view, per, indices if node.op == "fetch" else None)
@@ -874,7 +608,7 @@ class _Reader:
         found = [Expr(node.op, one.data_type, tuple(indices), self._slot(one)) for one in views]
         if len(found) == 1:
             return found[0]
-        return Double(Words(*found)) if view.data_type is F64 else Words(*found)
+        return Double(Words(*found), is_full=True) if view.data_type is F64 else Words(*found)
 
     def _cut_out(self, view: View, per: int, at: list[Expr] | None) -> Expr:
         bits = 8 * view.data_type.size_in_bytes

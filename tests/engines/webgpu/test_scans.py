@@ -98,3 +98,15 @@ def test_in_place() -> None:
     for size in (50, 6000):
         view = packed("x", DataType.INT32, (6000 // size, size))
         agree(Scan((view,), view, 1, "sum", reverse=False, exclusive=True), {"x": x})
+
+
+@pytest.mark.parametrize("of", [F32, F16])
+@pytest.mark.parametrize("size", [7, 64, 300, 9000])
+@pytest.mark.parametrize("flags", [0, 1, 2, 3])
+def test_sums_of_negative_zeros_are_negative(of: DataType, size: int, flags: int) -> None:
+    """But for what comes before the first."""
+    x = np.full((3, size), -0.0, of.dtype)
+    x[1, size // 2 :] = 1
+    views = packed("x", of, x.shape), packed("y", of, x.shape)
+    verb = Scan(views[:1], views[1], 1, "sum", reverse=bool(flags & 1), exclusive=bool(flags & 2))
+    agree(verb, {"x": x.reshape(-1), "y": np.ones(3 * size, of.dtype)})

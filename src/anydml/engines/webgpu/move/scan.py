@@ -23,10 +23,10 @@ from anydml.engines.webgpu.device import WORD
 from anydml.engines.webgpu.launch import LANES, KernelProgram
 from anydml.engines.webgpu.rows.map import QUAD
 from anydml.ir.expressions import Expr
-from anydml.ir.legalise import Words, add, multiply
 from anydml.ir.loops import Loops
 from anydml.ir.numerics.parts import Pair, to_half
 from anydml.ir.views import View
+from anydml.ir.words import Words, add, multiply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +58,7 @@ fn sum(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> {
   let v = keep(s - a.x);
   let e = keep(keep(a.x - keep(s - v)) + keep(b.x - v));
   let t = keep(e + keep(a.y + b.y));
-  let h = keep(s + t);
+  let h = select(keep(s + t), s, t == 0.0);
   return vec2<f32>(h, keep(t - keep(h - s)));
 }
 fn product(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> {
@@ -125,6 +125,7 @@ class _Integers:
         self.words = 2 if self.is_wide else 1
         is_sum = verb.function == "sum"
         self.neutral = ("vec2<u32>(0u, 0u)" if is_sum else "vec2<u32>(1u, 0u)") if self.is_wide else f"{1 - is_sum}u"
+        self.start = self.neutral
         if not self.is_wide:
             body.declare(f"fn join(a: u32, b: u32) -> u32 {{ return a {'+' if is_sum else '*'} b; }}\n")
             return
@@ -165,8 +166,10 @@ class _Floats:
         self.is_double = "shader-f64" in memory.gpu.features
         body.declare(DOUBLE if self.is_double else PAIR)
         self.type = "f64" if self.is_double else "vec2<f32>"
-        zero = "0.0" if verb.exclusive else "bitcast<f32>(0x80000000u ^ N.zero)"  # -0.0, which changes no -0.0
+        zero = "bitcast<f32>(0x80000000u ^ N.zero)"  # -0.0, which changes no -0.0
         self.neutral = f"lift({zero if verb.function == 'sum' else 1.0})"
+        self.start = f"lift({float(verb.function == 'product')})"
+        """What comes before the first element."""
         body.declare(f"fn join(a: {self.type}, b: {self.type}) -> {self.type} {{ return {verb.function}(a, b); }}\n")
         if (verb.before or verb.after) and not self.is_double:
             body.declare(CONVERTED)
@@ -236,7 +239,7 @@ def plan_scan(verb: Scan, memory: Memory) -> Program:
     place = body.line(f"{length} - 1u - j") if verb.reverse else "j"
     element = body.line(tally.read(verb.source, at(place)))
     if verb.exclusive:
-        tally.write(verb.target, at(place), "tally")
+        tally.write(verb.target, at(place), _shown(verb, body, tally, "tally", "j"))
         body.say(f"tally = join(tally, {element});")
     else:
         body.say(f"tally = join(tally, {element});")
@@ -263,6 +266,15 @@ def _begin(verb: Scan, body: Body, tally: _Integers | _Floats, at: Callable[[str
     """The tally that a line goes on from."""
     start = tally.neutral if verb.before is None else tally.taken(verb.before, at("0u"))
     body.say(f"var tally = {start};")
+
+
+def _shown(verb: Scan, body: Body, tally: _Integers | _Floats, before: str, place: str) -> str:
+    """What comes before an element as it is written: before the first one a zero without a sign."""
+    if verb.before is not None or tally.start == tally.neutral:
+        return before
+    name = f"v{next(body.fresh)}"
+    body.say(f"var {name} = {before};", f"if ({place} == 0u) {{ {name} = {tally.start}; }}")
+    return name
 
 
 # Tiles
@@ -478,7 +490,7 @@ class _Tiles:
         body, tally, each, verb = self.body, self.tally, self.each, self.verb
         values = [f"join(run, u{k})" for k in range(each)]
         if verb.exclusive:
-            values = ["run", *values[:-1]]
+            values = [_shown(verb, body, tally, "run", "first"), *values[:-1]]
         if self.width == QUAD:
             quads = self._quads(verb.target, at, "to_line")
             for k in range(0, each, QUAD):
