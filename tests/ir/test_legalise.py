@@ -1,4 +1,4 @@
-"""Legalised verbs compute what the originals do: bit for bit, but for FLOAT64, which is a double-float."""
+"""Legalised verbs compute what the originals do: bit for bit, but for double-floats, which have FLOAT64's digits in part."""
 
 from __future__ import annotations
 
