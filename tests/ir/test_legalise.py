@@ -1,4 +1,4 @@
-"""Legalised verbs compute what the originals do: bit for bit, but for double-floats, which have FLOAT64's digits in part."""
+"""Legalised verbs compute what the originals do: bit for bit, but for double-floats."""
 
 from __future__ import annotations
 
@@ -304,7 +304,7 @@ def test_float64_that_is_computed_is_written_as_such() -> None:
 
 
 def test_sums_and_products_of_float64_are_rounded_once() -> None:
-    """Of numbers of every size, denormals and what is no number; and of integers, of which a double-float loses bits."""
+    """Of numbers of every size, denormals and what is none; and of integers with more bits than a double-float."""
     chance = np.random.default_rng(6)
     ends = [0.0, -0.0, 5e-324, 2.0**-1022, 1.7976931348623157e308, np.inf, -np.inf, np.nan, 1.0, -1.0]
     x, y = (part.ravel() for part in np.meshgrid(ends, ends))
