@@ -336,11 +336,12 @@ _QUIET = 0x7FF80000
 def bits_product(a: Words, b: Words) -> Words:
     """a·b of FLOAT64 by their bits, rounded once."""
     sign = (a.high ^ b.high) & 0x80000000
-    ends, powers, sizes = [], const(0, I32), []
+    ends, sizes, powers = list[Expr](), list[Words](), const(0, I32)
     for x in (a, b):
         size, power = _taken_apart(x)
         size, by = _normalised(size)
-        powers, sizes = powers + power - by.bits(I32), [*sizes, size]
+        powers = powers + power - by.bits(I32)
+        sizes.append(size)
         ends.append(x.high & 0x7FFFFFFF)
     (m, n), zero = sizes, const(0, U32)
     low, high = product_of_words(m.low, n.low), product_of_words(m.high, n.high)
