@@ -5,9 +5,12 @@ wgpu-py finds adapters and opens devices; what happens at each dispatch goes by 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anydml.core.errors import Fault, MissingDependencyError, show
@@ -48,9 +51,36 @@ class AdapterInfo:
         return f"{self.name}, {self.backend}"
 
 
+_NAMED_TYPES = re.compile(
+    r'"(WGPU\w+(?: ?\*|\[\d*\])|(?:uintptr_t|char|void)(?: ?\*| ?\[\])?|void\(WGPU[\w ,*]+\))"'
+)
+_NAMED_STRUCTS = re.compile(r'new_struct\(\s*"(WGPU\w+)"')
+
+
+def _parse_types_at_once() -> None:
+    """Have cffi parse the C types that wgpu-py and this engine name, all in one text.
+
+    It parses each when it is first named, and every name of the header before it each time: 50 ms for a type, two
+    seconds until a first result. Where cffi keeps them elsewhere it goes on doing so.
+    """
+    native = import_alone("wgpu.backends.wgpu_native._ffi")
+    with contextlib.suppress(Exception):
+        known = native.ffi._parsed_types  # noqa: SLF001 - cffi has no public way to name many types at once
+        files = [Path(native.__file__).with_name("_api.py"), *Path(__file__).parent.glob("*.py")]
+        text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+        found = {*_NAMED_TYPES.findall(text), *(f"{name} *" for name in _NAMED_STRUCTS.findall(text))}
+        names = sorted(found - {*known, "void"})
+        pointers = [re.sub(r"(?=\[|\(|$)", "(*)", name, count=1) for name in names]
+        whole = native.ffi.typeof(f"void(*)({', '.join(pointers)})")
+        for name, pointer in zip(names, whole.args, strict=True):
+            known.setdefault(name, (pointer, True) if "(" in name else (pointer.item, False))
+
+
 @functools.cache
 def _enumerate() -> list[Any]:
-    return list(import_alone("wgpu").gpu.enumerate_adapters_sync())
+    wgpu = import_alone("wgpu")
+    _parse_types_at_once()
+    return list(wgpu.gpu.enumerate_adapters_sync())
 
 
 def _is_opengl(adapter: Any) -> bool:
