@@ -51,9 +51,7 @@ class AdapterInfo:
         return f"{self.name}, {self.backend}"
 
 
-_NAMED_TYPES = re.compile(
-    r'"(WGPU\w+(?: ?\*|\[\d*\])|(?:uintptr_t|char|void)(?: ?\*| ?\[\])?|void\(WGPU[\w ,*]+\))"'
-)
+_NAMED_TYPES = re.compile(r'"(WGPU\w+(?: ?\*|\[\d*\])|(?:uintptr_t|char|void)(?: ?\*| ?\[\])?|void\(WGPU[\w ,*]+\))"')
 _NAMED_STRUCTS = re.compile(r'new_struct\(\s*"(WGPU\w+)"')
 
 
