@@ -14,9 +14,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=1800.0, help="how long (1800)")
     parser.add_argument("--seed", type=int, help="of every item; the time, where it is not given")
     parser.add_argument("--item", type=int, help="do this item of the seed alone: one thread, no pressure")
+    parser.add_argument("--engine", default="cpu", help="with --item: the engine that it is done on (cpu)")
     parser.add_argument("--threads", type=int, default=8, help="threads of a worker (8)")
     parser.add_argument("--workers", type=int, default=2, help="processes that do random items (2)")
-    parser.add_argument("--roles", default="", help="these children alone, with commas: random,steady,limited,spoiled,odd")  # fmt: skip
+    parser.add_argument("--roles", default="", help="these children alone, with commas: random,steady,limited,spoiled,odd,webgpu")  # fmt: skip
     parser.add_argument("--role", help=argparse.SUPPRESS)  # of a child
     parser.add_argument("--log", default="/dev/null", help=argparse.SUPPRESS)
     parser.add_argument("--start", type=int, default=0, help=argparse.SUPPRESS)
@@ -27,6 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.seed is None:
         options.seed = int(time.time()) % 1_000_000
     if options.item is not None:
+        os.environ["ANYDML_STRESS_ENGINE"] = options.engine
         return one(options.seed, options.item)
     if options.role:
         child(options)

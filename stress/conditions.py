@@ -7,12 +7,14 @@ import os
 import random
 import resource
 import threading
+import time
 import traceback
 from pathlib import Path
 
 import anydml as dml
 from stress import items
 from stress.watch import MOST_THREADS
+from stress.work import JUDGED
 from stress.worker import Worker
 
 NOBODY = 54321
@@ -125,4 +127,22 @@ class Odd(Condition):
             self.do_within_limits(number)
 
 
-CONDITIONS: dict[str, type[Condition]] = {"limited": Limited, "spoiled": Spoiled, "odd": Odd}
+class Gpu(Condition):
+    """Items by every door on the first adapter that WebGPU reaches, from several threads."""
+
+    def under_condition(self) -> None:
+        """Do them for as long as others do theirs."""
+        os.environ[JUDGED] = "webgpu"
+        threads = [threading.Thread(target=self._loop) for _ in range(self.threads)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _loop(self) -> None:
+        until = time.monotonic() + self.seconds
+        while time.monotonic() < until:
+            self.do(self.next_number())
+
+
+CONDITIONS: dict[str, type[Condition]] = {"limited": Limited, "spoiled": Spoiled, "odd": Odd, "webgpu": Gpu}

@@ -25,7 +25,7 @@ from modelling import as_dispatchable
 from random_graphs import graphs
 from running import Memory, run
 from stress.large import Maker, UnknownFieldError, draw_shape
-from stress.work import Array, Work, WrongError, folder
+from stress.work import Array, Work, WrongError, folder, judged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -78,7 +78,7 @@ def small(rng: random.Random) -> Work:
         return [*results, memory.raw]
 
     about = f"{case.cls.type.name} {case.attributes} by {case.door}"
-    return Work(f"{case.door} (small)", about, lambda: ran("reference"), lambda: ran("cpu"), is_lean=True)
+    return Work(f"{case.door} (small)", about, lambda: ran("reference"), lambda: ran(judged()), is_lean=True)
 
 
 def spoilt(rng: random.Random) -> Work:
@@ -149,7 +149,7 @@ def function(rng: random.Random) -> Work:
         "function",
         _about(desc),
         _reference(desc, arrays),
-        lambda: as_list(call(*given, device="cpu", **options)),
+        lambda: as_list(call(*given, device=judged(), **options)),
         is_lean=True,
     )
 
@@ -182,7 +182,7 @@ def backwards(rng: random.Random) -> Work:
         room = np.full([size * abs(step) + 2 for size, step in zip(shape, steps, strict=True)], 7, x.dtype)
         inner = room[(slice(1, -1),) * len(shape)]
         out = inner[tuple(slice(None, None, step) for step in steps)]
-        at_once(lambda: call("cpu", out=out), threads=1)
+        at_once(lambda: call(judged(), out=out), threads=1)
         found = out.copy()
         out[...] = 7
         if not (room == 7).all():
@@ -198,7 +198,7 @@ def compiled(rng: random.Random) -> Work:
     has_out = rng.random() < 0.5
 
     def got() -> list[Array]:
-        run = dml.Device("cpu").compile(desc)
+        run = dml.Device(judged()).compile(desc)
         if not has_out:
             return as_list(run(*arrays))
         outs = _outs(desc.outputs())
@@ -215,7 +215,7 @@ def bound(rng: random.Random) -> Work:
 
     def got() -> list[Array]:
         outs = _outs(desc.outputs())
-        binding = dml.Device("cpu").compile(desc).bind(*arrays, out=outs if desc.gives_several() else outs[0])
+        binding = dml.Device(judged()).compile(desc).bind(*arrays, out=outs if desc.gives_several() else outs[0])
         at_once(binding.dispatch)
         return outs
 
@@ -250,7 +250,7 @@ def objects(rng: random.Random) -> Work:
         "objects",
         _about(desc),
         _reference(desc, arrays),
-        lambda: [y.copy() for y in all_through_objects(dml.Device("cpu"), desc, arrays)],
+        lambda: [y.copy() for y in all_through_objects(dml.Device(judged()), desc, arrays)],
         is_lean=True,
     )
 
@@ -263,7 +263,7 @@ def model(rng: random.Random) -> Work:
         with folder() as place:
             path = place / "model.json"
             path.write_text(json.dumps(model_of(desc, arrays, place)))
-            found = load_model(path).run("cpu").resources
+            found = load_model(path).run(judged()).resources
             outputs = [found[slot] for slot in desc.outputs()]
             written = [np.load(place / f"out{i}.npy") for i in range(len(outputs))]
             if any(a.tobytes() != b.tobytes() for a, b in zip(outputs, written, strict=True)):
@@ -308,7 +308,7 @@ def graph(rng: random.Random) -> Work:
         return [built.values[i][1] for i in chosen]
 
     def got() -> list[Array]:
-        built, chosen = draw(graphs("cpu", **size), seed)
+        built, chosen = draw(graphs(judged(), **size), seed)
         program = built.graph.compile([built.values[i][0] for i in chosen], optimise=optimise)
         if way == "call":
             return as_list(program(*built.arrays))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stress.large import draw_shape
-from stress.work import Array, Work
+from stress.work import Array, Work, judged
 
 if TYPE_CHECKING:
     import random
@@ -94,7 +94,7 @@ def onnx_model(rng: random.Random) -> Work:
         "onnx",
         f"{about}, inputs as {form}",
         lambda: ran("reference", as_they_are),
-        lambda: ran("cpu", FORMS[form]),
+        lambda: ran(judged(), FORMS[form]),
         is_exact=False,
     )
 
@@ -115,7 +115,8 @@ def session(rng: random.Random) -> Work:
 
         options = anydml.onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        opened = anydml.onnxruntime.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
+        providers = ["WebGpuExecutionProvider"] * (judged() == "webgpu") + ["CPUExecutionProvider"]
+        opened = anydml.onnxruntime.InferenceSession(proto.SerializeToString(), options, providers)
         binding = opened.io_binding()
         if is_bound:
             for name, array in arrays.items():

@@ -16,6 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anydml.engines.webgpu import why_missing
 from stress import ROOT, conditions, watch
 from stress.spoiling import Cache
 
@@ -33,7 +34,7 @@ LINES = 400
 HOG = [sys.executable, "-c", "while True: pass"]
 STRIPE = 1_000_000
 """Items between the first ones of two children."""
-RANDOM, STEADY = "random", "steady"
+RANDOM, STEADY, GPU = "random", "steady", "webgpu"
 ROLES = (RANDOM, STEADY, *conditions.CONDITIONS)
 
 
@@ -165,6 +166,9 @@ class Parent:
         if not watch.is_possible():
             report.note("leaks and limits are left out: the system has no /proc")
             self.roles = tuple(role for role in roles if role == RANDOM)
+        if GPU in self.roles and (why := why_missing()):
+            report.note(f"the webgpu engine is left out: {why}")
+            self.roles = tuple(role for role in self.roles if role != GPU)
 
     def run(self) -> None:
         """Until the time is over and every child has ended."""

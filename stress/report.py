@@ -39,7 +39,8 @@ class Report:
         if seen in self._shown or sum(kind == fault["kind"] for kind, *_ in self._shown) >= MOST_SHOWN:
             return
         self._shown.add(seen)
-        again = f"python -m stress --seed {self.seed} --item {item}" if item is not None else ""
+        engine = " --engine webgpu" * (role == "webgpu")
+        again = f"python -m stress --seed {self.seed} --item {item}{engine}" if item is not None else ""
         parts = [f"FAULT {fault['kind']} ({role}): {fault['text'].rstrip()}", fault.get("about"), again]
         text = "\n  ".join(part for part in parts if part)
         _say(text)

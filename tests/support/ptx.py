@@ -22,7 +22,7 @@ from anydml.engines.cuda.launch import HOPPER, MOST_OVERLAPPING
 from anydml.engines.cuda.move.copy import CopyProgram, FillProgram
 from anydml.engines.cuda.move.gather import GatherProgram, check_kernel
 from anydml.engines.cuda.move.reverse import ReverseProgram
-from anydml.engines.cuda.schedules import plan
+from anydml.engines.cuda.schedules import TABLES
 from anydml.ir.views import View
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def figures_for(capability: int) -> Figures:
 
 
 def kernels(primitive: Primitive, capability: int) -> list[Kernel]:
-    program: Any = plan(primitive, figures := figures_for(capability))
+    program: Any = TABLES.plan(primitive, figures := figures_for(capability))
     if isinstance(program, CopyProgram | FillProgram | GatherProgram | ReverseProgram):
         widest = program.kernel(program.widest())
         checks = program.checks if isinstance(program, GatherProgram) else ()

@@ -37,7 +37,7 @@ from anydml.engines.cuda.attention.attention import AttentionProgram
 from anydml.engines.cuda.gemm.gemm import GemmProgram
 from anydml.engines.cuda.quant.weight_only import WeightOnlyProgram
 from anydml.engines.cuda.rows.reduce import ReduceProgram
-from anydml.engines.cuda.schedules import plan, route
+from anydml.engines.cuda.schedules import TABLES
 from ptx import F16, F32, figures_for
 
 pytestmark = pytest.mark.check_bounds
@@ -306,7 +306,7 @@ def test_a_product_says_how_factors_are_read_and_cut() -> None:
         verb = Reduce((left, right), View("c", of, (rows, 2048, 1), (2048, 1, 0)), total, 1)
         token = TAKEN.set([])
         try:
-            assert route(verb, figures_for(90), frozenset()).name == "GEMM"
+            assert TABLES.route(verb, figures_for(90), frozenset()).name == "GEMM"
             return [one.name for one in TAKEN.get() or ()]
         finally:
             TAKEN.reset(token)
@@ -357,7 +357,7 @@ def test_convolutions_of_96_places_are_two_products_of_which_none_waits_for_the_
     desc = dml.Convolution(
         input_tensor=picture, filter_tensor=filters, output_tensor=picture, start_padding=(1, 1), end_padding=(1, 1)
     )
-    program: Any = plan(desc.lower()[-1], figures_for(90))
+    program: Any = TABLES.plan(desc.lower()[-1], figures_for(90))
     assert (program.kernel.programs, program.kernel.constants["TILE"].beside) == (132, 32)
     text = assembly(program.kernel)
     assert set(re.findall(r"wgmma.mma_async\S*m64n(\d+)k16", text)) == {"32", "64"}
@@ -412,7 +412,7 @@ def test_weights_of_4_bits_lie_as_tensor_cores_take_them() -> None:
     scales, target = View("s", f16, walk, (0, 32, 1, 0, 0)), View("t", f16, (4, 64, 1, 1, 1), (64, 1, 0, 0, 0))
     number = number_in(ex.load(1, u8), dml.DataType("uint4"), ex.coordinate(4)).to(i32) - ex.const(8, u8).to(i32)
     total = ex.fold("sum", ex.load(0, f16).to(f32) * number.to(f32) * ex.load(2, f16).to(f32))
-    program = plan(Reduce((x, packed, scales), target, total.to(f16), 3), figures_for(90))
+    program = TABLES.plan(Reduce((x, packed, scales), target, total.to(f16), 3), figures_for(90))
     assert isinstance(program, WeightOnlyProgram)
     assert program.fast is not None
     text = assembly(program.fast, "ttgir")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -56,6 +58,34 @@ def test_engines_of_one_device_share_its_memory(gpu: WebGpuEngine) -> None:
     """Programs find it by its name."""
     buffer = gpu.reserve(16)
     assert WebGpuEngine()._memory.find(buffer.address)[1] == 0
+
+
+_FIRST_USE = """
+import threading, time
+import anydml as dml
+from anydml.engines.webgpu import memory
+make = memory.Memory.__init__
+memory.Memory.__init__ = lambda *given: (time.sleep(0.05), make(*given))[1]
+wrong, start = [], threading.Barrier(4)
+def use(k):
+    start.wait()
+    try:
+        if dml.add([float(k)] * 1000, 1.0, device="webgpu")[999] != k + 1:
+            wrong.append(k)
+    except Exception as error:
+        wrong.append(error)
+threads = [threading.Thread(target=use, args=(k,)) for k in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(wrong)
+"""
+
+
+def test_threads_that_use_a_device_first_share_its_memory() -> None:
+    done = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-c", _FIRST_USE], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 def test_buffers_that_nobody_has_are_given_again(gpu: WebGpuEngine) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from anydml.core.late_imports import import_alone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from anydml.engines.common.engine import Engine
     from anydml.engines.common.program import Program
@@ -79,6 +79,26 @@ def first(
         if program is not None:
             return row, program
     return GENERIC, None
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The decision tables of an engine, one for each verb, of which the last row takes everything."""
+
+    package: str
+    """The engine's, which has the planners."""
+    rows: Mapping[type[Primitive], Sequence[Route]]
+
+    def plan(self, primitive: Primitive, device: object, constants: frozenset[str] = frozenset()) -> Program:
+        """The program of the first row that takes a primitive."""
+        found, program = first(self.package, self.rows[type(primitive)], constants, primitive, device)
+        if program is None:
+            raise AssertionError(f"{found.name}: the last route takes everything")
+        return program
+
+    def route(self, primitive: Primitive, device: object, constants: frozenset[str]) -> Route:
+        """The row that a primitive is carried out by."""
+        return first(self.package, self.rows[type(primitive)], constants, primitive, device)[0]
 
 
 def always(*_: object) -> bool:

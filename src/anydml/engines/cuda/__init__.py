@@ -13,19 +13,14 @@ from typing import TYPE_CHECKING, Any
 from anydml.core.enums import DataType
 from anydml.core.late_imports import import_alone
 from anydml.core.memory import Buffer
-from anydml.engines.common.engine import Engine, NhwcLayout, Traits
-from anydml.engines.common.repeat import compile_repeat
-from anydml.engines.common.routes import REPEATED
+from anydml.engines.common.engine import NhwcLayout, Traits
+from anydml.engines.common.table_engine import TableEngine
 from anydml.ir.attention import Attend
-from anydml.ir.bounds import are_checked, check_fetches
 from anydml.ir.pass_by_pass import InPasses
-from anydml.ir.verbs import Repeat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from anydml.engines.common.program import Program
-    from anydml.engines.common.routes import Route
     from anydml.ir.verbs import Primitive
 
 NEEDS = ("torch", "triton")
@@ -64,7 +59,7 @@ def device_label(index: int) -> str:
     return f"{found.name}, {found.multi_processor_count} multiprocessors"
 
 
-class CudaEngine(Engine):
+class CudaEngine(TableEngine):
     """Triton kernels over the memory of one device."""
 
     name = "cuda"
@@ -94,24 +89,10 @@ class CudaEngine(Engine):
 
         return isinstance(primitive, InPasses) or (isinstance(primitive, Attend) and takes_attend(primitive))
 
-    def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
-        """Plan, and compile the kernel, or find it in Triton's cache."""
-        import_alone("anydml.engines.cuda.schedules")
-        from anydml.engines.cuda.schedules import plan
-
-        if are_checked():
-            check_fetches(primitive)
-        if isinstance(primitive, Repeat):
-            return compile_repeat(self, primitive, constants)
-        return plan(primitive, self._figures, constants)
-
-    def route(self, primitives: Sequence[Primitive], constants: frozenset[str]) -> Route:
-        """The row of the decision table that a verb is carried out by."""
-        import_alone("anydml.engines.cuda.schedules")
-        from anydml.engines.cuda.schedules import route
-
-        (primitive,) = primitives
-        return REPEATED if isinstance(primitive, Repeat) else route(primitive, self._figures, constants)
+    @property
+    def asked_of(self) -> object:
+        """The GPU's figures."""
+        return self._figures
 
     def split_k(self, primitive: Primitive) -> tuple[Primitive, ...] | None:
         """The steps that are quicker than one whose sums are long and few; None for most."""

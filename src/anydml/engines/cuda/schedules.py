@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from anydml.core.enums import DataType
-from anydml.engines.common.routes import Route, first
+from anydml.engines.common.routes import Route, Tables
 from anydml.engines.cuda import is_interpreted
 from anydml.ir.attention import Attend
 from anydml.ir.blocked_weights import match_weights
@@ -22,7 +22,6 @@ from anydml.ir.trees import walk
 from anydml.ir.verbs import Map, Reduce, Scan, Scatter, Sort
 
 if TYPE_CHECKING:
-    from anydml.engines.common.program import Program
     from anydml.engines.cuda.device import Figures
     from anydml.ir.contraction import Contraction
     from anydml.ir.verbs import Primitive
@@ -195,17 +194,4 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
     ),
 }
 """The decision table of each verb: routes for a pattern, which leave what it does not fit; the last one is generic."""
-_PACKAGE = __name__.rpartition(".")[0]
-
-
-def plan(primitive: Primitive, figures: Figures, constants: frozenset[str] = frozenset()) -> Program:
-    """The program of the first route that takes a primitive."""
-    found, program = first(_PACKAGE, SCHEDULES[type(primitive)], constants, primitive, figures)
-    if program is None:
-        raise AssertionError(f"{found.name}: the last route takes everything")
-    return program
-
-
-def route(primitive: Primitive, figures: Figures, constants: frozenset[str]) -> Route:
-    """The row of the decision table that a primitive is carried out by."""
-    return first(_PACKAGE, SCHEDULES[type(primitive)], constants, primitive, figures)[0]
+TABLES = Tables(__name__.rpartition(".")[0], SCHEDULES)

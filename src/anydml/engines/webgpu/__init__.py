@@ -10,20 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.core.errors import show
 from anydml.core.late_imports import import_alone
-from anydml.engines.common.engine import Engine, Traits
-from anydml.engines.common.repeat import compile_repeat
-from anydml.engines.common.routes import REPEATED
-from anydml.ir.bounds import are_checked, check_fetches
-from anydml.ir.verbs import Repeat
+from anydml.engines.common.engine import Traits
+from anydml.engines.common.table_engine import TableEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from anydml.core.memory import Buffer
-    from anydml.engines.common.program import Program
-    from anydml.engines.common.routes import Route
     from anydml.engines.webgpu.device import AdapterInfo
-    from anydml.ir.verbs import Primitive
 
 NEEDS = ("wgpu",)
 _DRIVERS = "install your GPU's driver, or Mesa's Vulkan drivers, which have one for CPUs too"
@@ -54,7 +46,7 @@ def adapters() -> tuple[AdapterInfo, ...]:
     return adapters()
 
 
-class WebGpuEngine(Engine):
+class WebGpuEngine(TableEngine):
     """WGSL kernels over the memory of one device."""
 
     name = "webgpu"
@@ -78,24 +70,10 @@ class WebGpuEngine(Engine):
         made.index, made._memory, made.memory = 0, memory, memory.name  # noqa: SLF001 - its own
         return made
 
-    def compile(self, primitive: Primitive, constants: frozenset[str] = frozenset()) -> Program:
-        """Plan, and write the kernels; they are compiled when they are bound."""
-        import_alone("anydml.engines.webgpu.schedules")
-        from anydml.engines.webgpu.schedules import plan
-
-        if are_checked():
-            check_fetches(primitive)
-        if isinstance(primitive, Repeat):
-            return compile_repeat(self, primitive, constants)
-        return plan(primitive, self._memory, constants)
-
-    def route(self, primitives: Sequence[Primitive], constants: frozenset[str]) -> Route:
-        """The row of the decision table that a verb is carried out by."""
-        import_alone("anydml.engines.webgpu.schedules")
-        from anydml.engines.webgpu.schedules import route
-
-        (primitive,) = primitives
-        return REPEATED if isinstance(primitive, Repeat) else route(primitive, self._memory, constants)
+    @property
+    def asked_of(self) -> object:
+        """The memory, which has the device."""
+        return self._memory
 
     def reserve(self, size: int) -> Buffer:
         """So many bytes of the engine's memory."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from anydml.core.device_memory import memories
+from anydml.core.locks import make_lock
 from anydml.core.memory import Buffer, word_bytes
 from anydml.engines.webgpu.device import WORD, open_gpu
 from anydml.engines.webgpu.launch import GRANULE, Dispatch
@@ -196,7 +197,15 @@ class Memory:
             gpu.lib.wgpuDevicePoll(gpu.handle, True, gpu.ffi.NULL)
 
 
-@functools.cache
+_making = make_lock()
+
+
 def memory_of(index: int) -> Memory:
     """The memory of an adapter's device: one for all engines of a process, since addresses are numbers in it."""
+    with _making:  # threads may ask at once, and a cache would make each its own
+        return _memory_at(index)
+
+
+@functools.cache
+def _memory_at(index: int) -> Memory:
     return Memory(index)

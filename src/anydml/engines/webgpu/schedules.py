@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from anydml.engines.common.routes import Route, first
+from anydml.engines.common.routes import Route, Tables
 from anydml.ir.blocked_weights import match_weights
 from anydml.ir.contraction import match_contraction
 from anydml.ir.patterns import is_copy
 from anydml.ir.verbs import Map, Reduce, Scan, Scatter, Sort
 
 if TYPE_CHECKING:
-    from anydml.engines.common.program import Program
     from anydml.engines.webgpu.memory import Memory
     from anydml.ir.verbs import Primitive
 
@@ -160,17 +159,4 @@ SCHEDULES: dict[type[Primitive], tuple[Route, ...]] = {
         Route("rank", is_sort, "move.sort:plan_sort"),
     ),
 }
-_PACKAGE = __name__.rpartition(".")[0]
-
-
-def plan(primitive: Primitive, memory: Memory, constants: frozenset[str] = frozenset()) -> Program:
-    """The program of the first route that takes a primitive."""
-    found, program = first(_PACKAGE, SCHEDULES[type(primitive)], constants, primitive, memory)
-    if program is None:
-        raise AssertionError(f"{found.name}: the last route takes everything")
-    return program
-
-
-def route(primitive: Primitive, memory: Memory, constants: frozenset[str]) -> Route:
-    """The row of the decision table that a primitive is carried out by."""
-    return first(_PACKAGE, SCHEDULES[type(primitive)], constants, primitive, memory)[0]
+TABLES = Tables(__name__.rpartition(".")[0], SCHEDULES)
