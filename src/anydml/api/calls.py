@@ -23,7 +23,7 @@ from anydml.api.broadcasting import (
 )
 from anydml.api.describing import Call, argument_of, described, hand_over, name_slots
 from anydml.api.expression import Expression
-from anydml.arrays import allocate, device_of, results_in, view, wrap
+from anydml.arrays import DeviceArray, allocate, device_of, results_in, view, wrap
 from anydml.arrays.fingerprints import as_plain, plain_key, plain_maker, wrap_plain
 from anydml.arrays.tensor import TensorDesc
 from anydml.arrays.view import describe, is_dask, is_tensor
@@ -227,12 +227,19 @@ class Attempt:
         if tape_on() is not None and is_open(attributes):
             return  # it is a graph's
         try:
-            self._arrays: list[Any] = [as_plain(x) for x in (inputs if out is None else (*inputs, out))]
+            given = inputs if out is None else (*inputs, out)
+            self._arrays: list[Any] = [*given]
+            layouts: list[Any] = []
+            if given and type(given[0]) is DeviceArray:  # which says it at once, from the second call on
+                layouts = [x.key if type(x) is DeviceArray else None for x in given]
+            if not layouts or None in layouts:
+                self._arrays = [as_plain(x) for x in given]
+                layouts = [plain_key(x) for x in self._arrays]
             key = (
                 function,
                 device,
                 out is None,
-                *[plain_key(x) for x in self._arrays],
+                *layouts,
                 # 2.0 and True are equal to numbers that a list may have, and are none.
                 *[(type(a), *a, *map(type, a)) if type(a) in (list, tuple) else (type(a), a) for a in attributes],
             )
@@ -249,10 +256,8 @@ class Attempt:
         for place, number in numbers:
             self._arrays.insert(place, number)
         if self._out is not None:
-            bound = compiled.bind_known(self._arrays, self._out)
-            if bound is None:
+            if not compiled.run_known(self._arrays, self._out):
                 return None
-            bound.dispatch()
             return self._out if several is None else several([self._out])
         if make_result is None:
             return None
@@ -262,10 +267,8 @@ class Attempt:
             return None
         if (direct := compiled.direct) is not None and WATCHER.get() is None:
             direct(*self._arrays, result)
-        elif (bound := compiled.bind_known((*self._arrays, result), result, is_fresh=True)) is None:
+        elif not compiled.run_known((*self._arrays, result), result, is_fresh=True):
             return None
-        else:
-            bound.dispatch()
         found = wrap_plain(result, self._inputs[0]) if self._inputs else result
         return found if several is None else several([found])
 

@@ -27,6 +27,7 @@ from anydml.api.signatures import (
     parameters_of,
     signature_of,
 )
+from anydml.arrays import DeviceArray
 from anydml.core.errors import DescriptionError, Fault, show
 from anydml.core.late_imports import import_alone
 from anydml.core.operator_type import function_name
@@ -55,6 +56,8 @@ _OTHERWISE = {"sort"}
 """Functions whose call by PyTorch's names means something else: a pair of results."""
 NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 _INTS = {int}
+_ARRAYS = frozenset((np.ndarray, DeviceArray))
+"""Types whose objects are no numbers, at a glance."""
 
 
 @functools.cache
@@ -152,7 +155,7 @@ def _function(name: str, family: tuple[type[OperatorDesc], ...]) -> Callable[...
             inputs, exact = tuple(x for _, x in present), (*exact, *given)
         arrays = inputs
         for x in inputs:
-            if type(x) is not np.ndarray and broadcasts and is_number(x):
+            if type(x) not in _ARRAYS and broadcasts and is_number(x):
                 if along is not None:
                     _refuse_axis(name, *along, *inputs)
                 exact += tuple((i, type(y), y or repr(y)) for i, y in enumerate(inputs) if is_number(y))

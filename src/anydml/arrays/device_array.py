@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+import weakref
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -46,7 +47,22 @@ def _packed_steps(shape: tuple[int, ...], width: int) -> tuple[int, ...]:
     return tuple(stride * width for stride in packed_strides(shape))
 
 
-class _Layout:
+class Layout:
+    """A type, sizes, strides and a memory: arrays alike have the same one, and no call compares or hashes these."""
+
+    __slots__ = ("__weakref__",)
+
+
+_layouts: weakref.WeakValueDictionary[tuple[Any, ...], Layout] = weakref.WeakValueDictionary()
+
+
+def layout_key(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], memory: str) -> tuple[Layout]:
+    """The key of arrays of a layout in a device's memory, for calls; strides are in bytes."""
+    found = dtype, shape, strides, memory
+    return (_layouts.setdefault(found, Layout()),)
+
+
+class _Shown:
     """Shows NumPy an array's layout."""
 
     def __init__(self, array: DeviceArray) -> None:
@@ -67,7 +83,7 @@ class DeviceArray:
     on the device: comparisons give booleans, but for `==`, which asks whether two are the same array.
     """
 
-    __slots__ = ("__weakref__", "_buffer", "_steps", "_strides", "address", "device", "dtype", "is_aligned", "shape")
+    __slots__ = ("__weakref__", "_buffer", "_steps", "_strides", "address", "device", "dtype", "key", "shape")
     __array_ufunc__ = None
     """NumPy computes nothing with it: that would be a copy to the host which nobody sees."""
 
@@ -82,8 +98,8 @@ class DeviceArray:
     """The memory that it lies in: `webgpu:0`."""
     address: int
     """The device's own name of the first element, which tells elements apart and is none of the host's."""
-    is_aligned: bool
-    """Whether programs may be bound to it as it lies; of others the device makes a copy."""
+    key: tuple[Layout] | None
+    """What calls know its layout by, where programs may be bound to it as it lies and somebody has asked."""
 
     def __init__(self) -> None:
         raise TypeError('DeviceArray: dml.to_device(x, "webgpu") makes one, of an array of the host\'s')
@@ -100,16 +116,27 @@ class DeviceArray:
         """An array over a device's memory, from the address of its first element; strides are in bytes."""
         made = object.__new__(cls)
         made._buffer, made.address, made.dtype, made.shape, made._strides = buffer, address, dtype, shape, strides
-        made._steps, made.device = None, buffer.device
-        made.is_aligned = address % memories[buffer.device].alignment == 0
+        made._steps, made.device, made.key = None, buffer.device, None
         return made
 
     @classmethod
     def empty(cls, dtype: np.dtype[Any], shape: tuple[int, ...], memory: str) -> DeviceArray:
         """A packed array of new memory, whatever that holds."""
+        return cls.maker(dtype, shape, memory)()
+
+    @classmethod
+    def maker(cls, dtype: np.dtype[Any], shape: tuple[int, ...], memory: str) -> Callable[[], DeviceArray]:
+        """A function that makes packed arrays of new memory, of one layout."""
         size = math.prod(shape) * dtype.itemsize
-        buffer = memories[memory].reserve(size) if size else Buffer(0, 0, True, None, memory)
-        return cls.over(buffer, buffer.address, dtype, shape)
+        key = layout_key(dtype, shape, _packed_steps(shape, dtype.itemsize), memory)
+
+        def make() -> DeviceArray:
+            buffer = memories[memory].reserve(size) if size else Buffer(0, 0, True, None, memory)
+            made = cls.over(buffer, buffer.address, dtype, shape)
+            made.key = key
+            return made
+
+        return make
 
     @classmethod
     def of(cls, array: Array, memory: str) -> DeviceArray:
@@ -121,6 +148,17 @@ class DeviceArray:
         return made
 
     # What it is
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether programs may be bound to it as it lies; of others the device makes a copy."""
+        return self.address % memories[self.device].alignment == 0
+
+    def find_key(self) -> tuple[Layout]:
+        """The key of its layout, for whoever knows that it is aligned."""
+        if self.key is None:
+            self.key = layout_key(self.dtype, self.shape, self.strides, self.device)
+        return self.key
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -238,7 +276,7 @@ class DeviceArray:
 
     def _shadow(self) -> Array:
         """NumPy's array of the same layout, whose elements nobody may look at."""
-        return np.asarray(_Layout(self))
+        return np.asarray(_Shown(self))
 
     def _seen(self, shadow: Array) -> DeviceArray:
         address = shadow.__array_interface__["data"][0] if shadow.size else self.address

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydml.arrays.device_array import DeviceArray
+from anydml.arrays.device_array import DeviceArray, layout_key
 from anydml.core.device_memory import memories
 from anydml.core.enums import DataType
 from anydml.core.memory import HOST, numpy_address, packed_strides, sizes_of_pairs
@@ -31,7 +31,7 @@ def as_plain(array: Any) -> Any:
     if type(array) is np.ndarray:
         return array
     if type(array) is DeviceArray:
-        return array if array.is_aligned else None
+        return array if array.key is not None or array.is_aligned else None
     torch = sys.modules.get("torch")
     if torch is None or type(array) is not torch.Tensor:
         return None
@@ -49,7 +49,7 @@ def plain_key(array: Any) -> tuple[Any, ...]:
     if type(array) is np.ndarray:
         return array.dtype, array.shape, array.strides
     if type(array) is DeviceArray:
-        return array.dtype, array.shape, array.strides, array.device
+        return array.find_key()
     return array.dtype, array.shape, array.stride(), array.get_device()
 
 
@@ -76,7 +76,7 @@ def described_key(data_type: DataType, sizes: Sequence[int], strides: Sequence[i
     if memory == HOST or memory in memories:
         width = data_type.size_in_bytes
         key = data_type.dtype, tuple(sizes), tuple(stride * width for stride in strides)
-        return key if memory == HOST else (*key, memory)
+        return key if memory == HOST else layout_key(*key, memory)
     return _torch_dtype(data_type), tuple(sizes), tuple(strides), int(memory.partition(":")[2])
 
 
@@ -87,7 +87,7 @@ def plain_maker(data_type: DataType, sizes: Sequence[int], memory: str) -> Calla
     if memory == HOST:
         return functools.partial(np.empty, sizes, data_type.dtype)
     if memory in memories:
-        return functools.partial(DeviceArray.empty, data_type.dtype, tuple(sizes), memory)
+        return DeviceArray.maker(data_type.dtype, tuple(sizes), memory)
     torch = sys.modules["torch"]
     return functools.partial(torch.empty, sizes, dtype=_torch_dtype(data_type), device=torch.device(memory))
 

@@ -147,7 +147,7 @@ class Program:
         if not value.element.is_bool:
             return plain_maker(value.element.data_type, value.shape, self.memory)
         if self.memory in memories:
-            return functools.partial(DeviceArray.empty, value.element.dtype, value.shape, self.memory)
+            return DeviceArray.maker(value.element.dtype, value.shape, self.memory)
         torch = load_torch()
         return functools.partial(torch.empty, value.shape, dtype=torch.bool, device=self.memory)
 
@@ -312,12 +312,9 @@ class Program:
 
     def _run_on_device(self, arrays: dict[str, Any], results: Sequence[Any]) -> None:
         assert self.compiled is not None  # noqa: S101 - as above
-        bound = self.compiled.bind_known(
-            [*(arrays[name] for name in self._reads), *(results[i] for i in self._graph_made)], None, is_fresh=True
-        )
-        assert bound is not None  # noqa: S101 - for type checkers: what is fresh needs no closer look
+        bound = [*(arrays[name] for name in self._reads), *(results[i] for i in self._graph_made)]
         try:
-            bound.dispatch()
+            self.compiled.run_known(bound, None, is_fresh=True)  # what is fresh needs no closer look
         except DmlError as error:
             raise self._of_node(error) from None
 

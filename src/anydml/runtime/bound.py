@@ -57,14 +57,19 @@ class BoundOperator(Shown):
 
     def dispatch(self) -> Any:
         """Run it: everything was checked and planned before, but for the values of indices. Returns the output."""
-        try:
-            self._launch()
-        except IndexFault as fault:
-            raise self._word(fault) from None
-        except MemoryError as error:
-            rule = f"memory ran out while the operator ran ({show(error)})"
-            raise BindingError(self._name, Fault(field="", rule=rule)) from error
+        run(self._launch, self._name, self._word)
         return self._out
+
+
+def run(launch: Callable[[], Any], name: str, word: Callable[[IndexFault], IndexRangeError]) -> None:
+    """Run what is bound: its errors are told of the operator."""
+    try:
+        launch()
+    except IndexFault as fault:
+        raise word(fault) from None
+    except MemoryError as error:
+        rule = f"memory ran out while the operator ran ({show(error)})"
+        raise BindingError(name, Fault(field="", rule=rule)) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,10 @@ from anydml.core.locks import cached_property, make_lock
 from anydml.core.memory import HOST, is_cuda, numpy_address, packed_strides
 from anydml.engines.common.program import one_at_a_time
 from anydml.runtime.binding import BindingProperties, bind_array, hazards, raise_binding_faults
-from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Layout, are_apart
+from anydml.runtime.bound import MOST_KNOWN, BoundOperator, Layout, are_apart, run
 from anydml.runtime.call_cache import CallCache
 from anydml.runtime.persistent_resource import Persistent, kept_layout
+from anydml.runtime.profiler_hook import WATCHER
 from anydml.runtime.staging import Staging, is_elsewhere
 
 if TYPE_CHECKING:
@@ -263,7 +264,8 @@ class Compiled(abc.ABC):
         memory = [array.untyped_storage() for array in arrays] if is_cuda else arrays  # set_() leaves it to its holders
         launch = self._launches.get(addresses)
         if launch is not None and not (
-            self.temporary_size and is_cuda and is_capturing()  # a capture has scratch memory alone
+            (self.temporary_size and is_cuda and is_capturing())  # a capture has scratch memory alone
+            or (self._stages and WATCHER.get() is not None)
         ):
             return BoundOperator(self.name, self.word, launch, (memory, self.persistent), out)
         if not is_fresh:
@@ -271,8 +273,8 @@ class Compiled(abc.ABC):
             if not is_writable or not are_apart(self._layouts, addresses, self.outputs, self.shares, self.in_place):
                 return None
         places = dict(zip(self._bound_fields, addresses, strict=True))
-        # PyTorch gives one tensor's memory to the next: addresses come back. Else a launch would keep memory.
-        is_kept = is_cuda and not is_capturing()
+        # PyTorch gives one tensor's memory to the next, as does a device's own: addresses come back.
+        is_kept = not is_capturing() if is_cuda else self._stages and WATCHER.get() is None
         common = self._common if is_fresh and (is_kept or self._stages) else None
         arena = self.reserve_scratch() if common is None else common.memory
         launch = self.launch(self.with_owned(places, self.persistent) if self.owned else places, arena)
@@ -280,11 +282,26 @@ class Compiled(abc.ABC):
             launch = common.taken_by(self.again(launch))
         elif arena is not None:
             launch, is_kept = one_at_a_time(in_turns(self.again(launch), arena), self.name), False
-        elif (self.in_place or self.shares) and len(set(addresses)) < len(addresses):
-            launch, is_kept = one_at_a_time(launch, self.name), False
+        else:
+            if self._stages:
+                launch = self.again(launch)
+            if (self.in_place or self.shares) and len(set(addresses)) < len(addresses):
+                launch, is_kept = one_at_a_time(launch, self.name), False
         if is_kept:
             self._launches.keep(addresses, launch)
         return BoundOperator(self.name, self.word, launch, (memory, self.persistent, arena), out)
+
+    def run_known(self, arrays: Sequence[Any], out: object, *, is_fresh: bool = False) -> bool:
+        """Run on arrays as `bind_known` takes them; False for a closer look."""
+        if self._stages and WATCHER.get() is None:
+            launch = self._launches.get(tuple([array.address for array in arrays]))
+            if launch is not None:
+                run(launch, self.name, self.word)
+                return True
+        bound = self.bind_known(arrays, out, is_fresh=is_fresh)
+        if bound is not None:
+            bound.dispatch()
+        return bound is not None
 
     @cached_property
     def _common(self) -> Common | None:
@@ -336,6 +353,8 @@ class Compiled(abc.ABC):
         launch = self.launch(self.with_owned(places, persistent), temporary)
         if is_reserved and temporary is not None:
             launch = in_turns(self.again(launch), temporary)
+        elif self._stages:
+            launch = self.again(launch)
         launch = on_callers_stream(launch, [b.memory for b in bound]) if staging is None else staging.around(launch)
         is_shared = (self.in_place or self.shares) and len({b.address for b in bound}) < len(bound)
         if temporary is not None or staging is not None or is_shared:

@@ -14,6 +14,8 @@ from anydml.engines.common.engine import Traits
 from anydml.engines.common.table_engine import TableEngine
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from anydml.core.memory import Buffer
     from anydml.engines.webgpu.device import AdapterInfo
 
@@ -74,6 +76,13 @@ class WebGpuEngine(TableEngine):
     def asked_of(self) -> object:
         """The memory, which has the device."""
         return self._memory
+
+    def replayed(self, launch: Callable[[], Any]) -> Callable[[], Any]:
+        """The rows of a row of launches, appended to the queue's table as one."""
+        import_alone("anydml.engines.webgpu.launch")
+        from anydml.engines.webgpu.launch import joined
+
+        return joined(launch.launches, launch) if hasattr(launch, "launches") else launch
 
     def reserve(self, size: int) -> Buffer:
         """So many bytes of the engine's memory."""

@@ -26,6 +26,8 @@ WANTED = ("immediates", "shader-f64", "subgroup", "timestamp-query")
 """Features that kernels use where they are there; none is needed."""
 WORD = 4
 """Bytes."""
+MOST_GROUPS = 4096
+"""Bind groups that are kept for the next binding of the same memory: a new one takes 2 us."""
 _KINDS = {"DiscreteGPU": 0, "IntegratedGPU": 1, "CPU": 3}
 """The order of adapters: the fastest first."""
 
@@ -158,6 +160,10 @@ class Gpu:
         self.arithmetic: Arithmetic | None = None
         """What the device makes of it, once it was probed."""
         self._pipelines: dict[tuple[str, int, int, bool], Pipeline] = {}
+        self._layouts: dict[tuple[int, bool], Any] = {}
+        self._groups: dict[tuple[Any, ...], tuple[Any, int]] = {}
+        self._entries = self.ffi.new("WGPUBindGroupEntry[]", self.most_bindings + 1)
+        self._descriptor = self.ffi.new("WGPUBindGroupDescriptor *")
         self._process = os.getpid()
 
     @property
@@ -191,10 +197,8 @@ class Gpu:
 
     def _compiled(self, text: str, storage: int, immediates: int, has_uniform: bool) -> Pipeline:
         self.check_process()
-        kinds = ["storage"] * storage + ["uniform"] * has_uniform
-        entries = [{"binding": i, "visibility": 4, "buffer": {"type": kind}} for i, kind in enumerate(kinds)]
         try:
-            layout = self.device.create_bind_group_layout(entries=entries)
+            layout = self._layout(storage, has_uniform)
             whole = self.device.create_pipeline_layout(bind_group_layouts=[layout], immediate_size=immediates * WORD)
             module = self._module(text)
             compute = {"module": module, "entry_point": "main"}
@@ -206,6 +210,14 @@ class Gpu:
             raise MissingDependencyError("Device", fault) from error
         handle = int(self.ffi.cast("uintptr_t", pipeline._internal))  # noqa: SLF001 - wgpu-py has no public name
         return Pipeline(handle, layout._internal, (pipeline, layout, whole, module))  # noqa: SLF001 - as above
+
+    def _layout(self, storage: int, has_uniform: bool) -> Any:
+        """The layout of a bind group, which all pipelines of such bindings share, and so do their groups."""
+        if (found := self._layouts.get((storage, has_uniform))) is None:
+            kinds = ["storage"] * storage + ["uniform"] * has_uniform
+            entries = [{"binding": i, "visibility": 4, "buffer": {"type": kind}} for i, kind in enumerate(kinds)]
+            found = self._layouts[storage, has_uniform] = self.device.create_bind_group_layout(entries=entries)
+        return found
 
     def _module(self, text: str) -> Any:
         """A module whose indices naga does not clamp: each is guarded or was proved. Products take 14 % less."""
@@ -219,18 +231,27 @@ class Gpu:
         made = self.checked.wgpuDeviceCreateShaderModuleTrusted(self.handle, descriptor, 0)
         return self._api.GPUShaderModule("", made, self.device)
 
-    def bind_group(self, pipeline: Pipeline, entries: Sequence[tuple[Any, int, int]]) -> Any:
-        """A bind group of (buffer, offset, size) in the order of the bindings; it lives until its owner goes."""
-        ffi, lib = self.ffi, self.lib
-        rows = ffi.new("WGPUBindGroupEntry[]", len(entries))
-        for i, (buffer, offset, size) in enumerate(entries):
+    def bind_group(self, pipeline: Pipeline, entries: Sequence[tuple[int, Any, int, int]]) -> tuple[Any, int]:
+        """A bind group, and its handle, of (address, buffer, offset, size) in the order of the bindings.
+
+        The buffers of groups that are kept live on, and their memory does not: it is destroyed when it is let go of.
+        """
+        key = (pipeline.layout, *[(base, offset, size) for base, _, offset, size in entries])
+        with self.lock:
+            if (found := self._groups.get(key)) is None:
+                if len(self._groups) >= MOST_GROUPS:
+                    self._groups.clear()
+                found = self._groups[key] = self._new_group(pipeline, entries)
+        return found
+
+    def _new_group(self, pipeline: Pipeline, entries: Sequence[tuple[int, Any, int, int]]) -> tuple[Any, int]:
+        ffi, rows, descriptor = self.ffi, self._entries, self._descriptor
+        for i, (_, buffer, offset, size) in enumerate(entries):
             row = rows[i]
             row.binding, row.buffer, row.offset, row.size = i, buffer, offset, size
-        descriptor = ffi.new("WGPUBindGroupDescriptor *")
         descriptor.layout, descriptor.entries, descriptor.entryCount = pipeline.layout, rows, len(entries)
-        with self.lock:
-            group = self.checked.wgpuDeviceCreateBindGroup(self.handle, descriptor)
-        return ffi.gc(group, lib.wgpuBindGroupRelease)
+        group = ffi.gc(self.checked.wgpuDeviceCreateBindGroup(self.handle, descriptor), self.lib.wgpuBindGroupRelease)
+        return group, int(ffi.cast("uintptr_t", group))
 
 
 @functools.cache

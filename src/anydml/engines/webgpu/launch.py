@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from dataclasses import dataclass
+import weakref
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from anydml.core.device_memory import memories
+from anydml.core.memory import word_bytes
 from anydml.engines.common.program import Program
 from anydml.engines.webgpu.device import WORD
-from anydml.engines.webgpu.queue import ROW
+from anydml.engines.webgpu.queue import MOST, ROW
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from anydml.engines.webgpu.device import Gpu
     from anydml.engines.webgpu.memory import Memory
+    from anydml.engines.webgpu.queue import Queue
 
 GRANULE = 256
 """Bytes: buffers have sizes of multiples, and offsets of bindings are aligned to it at most."""
@@ -27,6 +31,8 @@ QUAD = 16
 """Bytes that an invocation moves at once, where it can: bindings end after a multiple."""
 MOST_GROUPS = 65535
 """Workgroups of one dimension."""
+MOST_KNOWN = 64
+"""Numbers of a kernel that are kept for the next binding."""
 
 
 def groups_of(units: int) -> tuple[int, int, int]:
@@ -59,6 +65,10 @@ class Kernel:
     numbers: tuple[int, ...]
     """The words of N after `zero` and the base of each binding, in the order in which the text names them."""
     groups: tuple[int, int, int]
+    ready: weakref.WeakKeyDictionary[Gpu, Ready] = field(
+        default_factory=weakref.WeakKeyDictionary, compare=False, repr=False
+    )
+    """By device, what it has there."""
 
     def dispatch(self, memory: Memory, places: Mapping[str, int]) -> Callable[[], None]:
         """A function that dispatches it, given the address of each tensor's first element."""
@@ -72,48 +82,109 @@ class Bindable(Protocol):
         """A function that dispatches it, given the address of each tensor's first element."""
 
 
-class Dispatch:
+class Row:
     """A kernel bound to memory: a row of the queue's table, and what that names."""
 
-    __slots__ = ("_append", "_group", "_numbers", "_row")
+    __slots__ = ("_kept", "packed")
 
     def __init__(self, kernel: Kernel, memory: Memory, places: Mapping[str, int]) -> None:
         gpu = memory.gpu
-        entries, bases = [], []
+        entries, words = [], [0]
         for binding in kernel.bindings:
-            block, offset = memory.find(places[binding.tensor] + binding.first)
+            base, block, offset = memory.find(places[binding.tensor] + binding.first)
             aligned = offset // gpu.offset_alignment * gpu.offset_alignment
             size = -(-(offset - aligned + binding.size) // QUAD) * QUAD
             if size > gpu.largest_binding:
                 raise MemoryError(
-                    f"a kernel reads or writes {binding.size} bytes of one tensor: "
-                    f"{gpu.info} binds {gpu.largest_binding} at most"
+                    f"a kernel reads or writes {word_bytes(binding.size)} of one tensor: "
+                    f"{gpu.info} binds {word_bytes(gpu.largest_binding)} at most"
                 )
-            bases.append((offset - aligned) // WORD)
-            entries.append((block.handle, aligned, size))
-        words = (0, *bases, *kernel.numbers)
-        data = struct.pack(f"{len(words)}I", *(word & 0xFFFFFFFF for word in words))
-        is_immediate = len(words) <= gpu.immediate_words
-        text = kernel.text.replace("{NUMBERS}", numbers_text(len(kernel.bindings), len(words), is_immediate))
-        pipeline = gpu.pipeline(text, len(entries), len(words) if is_immediate else 0, has_uniform=not is_immediate)
-        kept: list[Any] = [pipeline]
-        if not is_immediate:
-            numbers = memory.reserve(len(data))
-            memory.write(numbers.address, np.frombuffer(data, np.uint8))
-            block, offset = memory.find(numbers.address)
-            entries.append((block.handle, offset, -(-len(data) // GRANULE) * GRANULE))
-            kept.append(numbers)
-        self._group = gpu.bind_group(pipeline, entries)
-        immediates = ctypes.create_string_buffer(data, len(data))
-        self._numbers = (immediates, kept)
-        group = int(gpu.ffi.cast("uintptr_t", self._group))
-        size = len(data) if is_immediate else 0
-        self._row = ROW.pack(pipeline.handle, group, ctypes.addressof(immediates), size, *kernel.groups, 0)
-        self._append = memory.queue.append
+            words.append((offset - aligned) // WORD)
+            entries.append((base, block.handle, aligned, size))
+        words += kernel.numbers
+        ready = kernel.ready.get(gpu)
+        if ready is None:
+            ready = kernel.ready[gpu] = Ready(kernel, gpu, len(words))
+        numbers = ready.numbers(memory, words)
+        if numbers.entry is not None:
+            entries.append(numbers.entry)
+        group, handle = gpu.bind_group(ready.pipeline, entries)
+        self._kept = group, numbers
+        self.packed = ROW.pack(ready.pipeline.handle, handle, numbers.address, numbers.size, *kernel.groups, 0)
+
+
+class Numbers:
+    """The words of N where kernels find them: on the host, or where immediates have no room for them on the device."""
+
+    __slots__ = ("_kept", "address", "entry", "size")
+
+    def __init__(self, data: bytes, memory: Memory, *, is_immediate: bool) -> None:
+        self.address = self.size = 0
+        self.entry: tuple[int, Any, int, int] | None = None
+        self._kept: Any = None
+        if is_immediate:
+            self._kept = ctypes.create_string_buffer(data, len(data))
+            self.address, self.size = ctypes.addressof(self._kept), len(data)
+        else:
+            self._kept = memory.reserve(len(data))
+            memory.write(self._kept.address, np.frombuffer(data, np.uint8))
+            base, block, offset = memory.find(self._kept.address)
+            self.entry = base, block.handle, offset, -(-len(data) // GRANULE) * GRANULE
+
+
+class Ready:
+    """What a kernel has on a device, wherever its tensors lie."""
+
+    __slots__ = ("_format", "_is_immediate", "_known", "pipeline")
+
+    def __init__(self, kernel: Kernel, gpu: Gpu, words: int) -> None:
+        self._is_immediate = words <= gpu.immediate_words
+        text = kernel.text.replace("{NUMBERS}", numbers_text(len(kernel.bindings), words, self._is_immediate))
+        immediates = words if self._is_immediate else 0
+        self.pipeline = gpu.pipeline(text, len(kernel.bindings), immediates, has_uniform=not self._is_immediate)
+        self._format = struct.Struct(f"{words}I")
+        self._known: dict[bytes, Numbers] = {}
+        """By their bytes: most tensors begin where a buffer does, and the words are the same again."""
+
+    def numbers(self, memory: Memory, words: Sequence[int]) -> Numbers:
+        """The words of N."""
+        data = self._format.pack(*[word & 0xFFFFFFFF for word in words])
+        if (found := self._known.get(data)) is None:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            found = self._known[data] = Numbers(data, memory, is_immediate=self._is_immediate)
+        return found
+
+
+class Launch:
+    """Rows that are appended to the table as one, with whatever has to live as long."""
+
+    __slots__ = ("_extend", "_kept", "_waiting", "queue", "rows")
+
+    def __init__(self, queue: Queue, rows: tuple[Row, ...], kept: object = None) -> None:
+        self.rows, self._kept, self.queue, self._waiting = rows, kept, queue, queue.waiting
+        self._extend = queue.waiting.extend
 
     def __call__(self) -> None:
-        """Append it to the table."""
-        self._append(self._row, self)
+        """Append them: a list does it at once, whichever threads append."""
+        self._extend(self.rows)
+        if len(self._waiting) >= MOST:
+            self.queue.submit()
+
+
+def joined(launches: Sequence[Callable[[], Any]], kept: object = None) -> Callable[[], Any]:
+    """Launches as one, which keeps something alive: of one block of rows, unless one of them does something else."""
+    if len(launches) == 1 and kept is None:
+        return launches[0]
+    rows = [one for one in launches if type(one) is Launch]
+    if rows and len(rows) == len(launches):
+        return Launch(rows[0].queue, tuple(row for one in rows for row in one.rows), (kept, rows))
+
+    def run(_kept: object = kept) -> None:
+        for launch in launches:
+            launch()
+
+    return run
 
 
 def numbers_text(bindings: int, words: int, is_immediate: bool) -> str:
@@ -141,14 +212,11 @@ class KernelProgram(Program):
     def bind(self, places: Mapping[str, int]) -> Callable[[], Any]:
         """Put the addresses in."""
         memory: Any = memories[self.memory]
-        own = {name: memory.reserve(size) for name, size in self.scratch.items()}
-        whole = {**places, **{name: buffer.address for name, buffer in own.items()}}
-        launches = [kernel.dispatch(memory, whole) for kernel in self.kernels]
-        if len(launches) == 1 and not own:
-            return launches[0]
-
-        def run(_kept: object = own) -> None:
-            for launch in launches:
-                launch()
-
-        return run
+        scratch, whole = None, dict(places)
+        if self.scratch:
+            scratch = memory.scratch(sum(-(-size // GRANULE) * GRANULE for size in self.scratch.values()))
+            at = scratch.address
+            for name, size in self.scratch.items():
+                whole[name] = at
+                at += -(-size // GRANULE) * GRANULE
+        return joined([kernel.dispatch(memory, whole) for kernel in self.kernels], scratch)

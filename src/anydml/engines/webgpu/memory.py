@@ -18,7 +18,7 @@ from anydml.core.device_memory import memories
 from anydml.core.locks import make_lock
 from anydml.core.memory import Buffer, word_bytes
 from anydml.engines.webgpu.device import WORD, open_gpu
-from anydml.engines.webgpu.launch import GRANULE, Dispatch
+from anydml.engines.webgpu.launch import GRANULE, Launch, Row
 from anydml.engines.webgpu.queue import Queue
 
 if TYPE_CHECKING:
@@ -47,7 +47,13 @@ class Block(NamedTuple):
 class _Lease:
     """The owner of a buffer: it goes back when nobody has this any more."""
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "_left", "base")
+
+    def __init__(self, base: int, left: collections.deque[int]) -> None:
+        self.base, self._left = base, left
+
+    def __del__(self) -> None:
+        self._left.append(self.base)
 
 
 class Memory:
@@ -64,10 +70,13 @@ class Memory:
         self._next = (index + 1) << 54
         self._bases: list[int] = []
         self._blocks: dict[int, Block] = {}
-        self._free: dict[int, list[Any]] = {}
+        self._free: dict[int, list[int]] = {}
+        """By size, the addresses of buffers that nobody has: what is given again is what bindings know."""
         self._free_bytes = 0
         self._left: collections.deque[int] = collections.deque()
         """Bases whose owners have gone, wherever a collection found them."""
+        self._scratch: Callable[[], Any] = lambda: None
+        self._scratch_size = 0
         self._staging: Block | None = None
         memories[self.name] = self
 
@@ -81,20 +90,27 @@ class Memory:
             raise MemoryError(f"{word_bytes(size)} in one piece: {self.gpu.info} has {most} at most")
         self.gpu.check_process()
         with self.gpu.lock:
-            self._collect()
-            known = self._free.get(whole)
-            if known:
+            if self._left:
+                self._collect()
+            if known := self._free.get(whole):
                 self._free_bytes -= whole
-                handle = known.pop()
+                base = known.pop()
             else:
-                handle = self._create(whole, USAGE)
-            base = self._next
-            self._next += -(-(whole + GAP) // GAP) * GAP
-            self._bases.append(base)  # they rise
-            self._blocks[base] = Block(handle, whole)
-        lease = _Lease()
-        weakref.finalize(lease, self._left.append, base).atexit = False
-        return Buffer(base, size, True, lease, self.name)
+                block = Block(self._create(whole, USAGE), whole)
+                base = self._next
+                self._next += -(-(whole + GAP) // GAP) * GAP
+                self._blocks[base] = block
+                self._bases.append(base)  # they rise
+        return Buffer(base, size, True, _Lease(base, self._left), self.name)
+
+    def scratch(self, size: int) -> Buffer:
+        """Memory that is used within one launch alone: launches come one after the other, and share it."""
+        known = self._scratch()
+        if known is None or self._scratch_size < size:
+            found = self.reserve(size)
+            self._scratch, self._scratch_size = weakref.ref(found.owner), size
+            return found
+        return Buffer(known.base, size, True, known, self.name)
 
     def _create(self, size: int, usage: int) -> Any:
         gpu = self.gpu
@@ -106,29 +122,38 @@ class Memory:
         except Exception:
             if not self._free_bytes:
                 raise
-            self._free.clear()  # which gives the memory back, once the device is done with it
+            for base in [base for bases in self._free.values() for base in bases]:
+                self._destroy(base)
+            self._free.clear()
             self._free_bytes = 0
-            self.wait()
+            self.wait()  # the device gives the memory back once it is done with it
             handle = gpu.checked.wgpuDeviceCreateBuffer(gpu.handle, descriptor)
         return gpu.ffi.gc(handle, gpu.lib.wgpuBufferRelease)
 
     def _collect(self) -> None:
         while self._left:
             base = self._left.popleft()
-            del self._bases[bisect.bisect_left(self._bases, base)]
-            block = self._blocks.pop(base)
-            if self._free_bytes + block.size <= MOST_FREE:
-                self._free.setdefault(block.size, []).append(block.handle)
-                self._free_bytes += block.size
+            size = self._blocks[base].size
+            if self._free_bytes + size <= MOST_FREE:
+                self._free.setdefault(size, []).append(base)
+                self._free_bytes += size
+            else:
+                self._destroy(base)
 
-    def find(self, address: int) -> tuple[Block, int]:
-        """The buffer of an address, and the offset in it."""
+    def _destroy(self, base: int) -> None:
+        """Give the memory of a buffer back, whoever still names it; its address never comes again."""
+        self.queue.submit()
+        del self._bases[bisect.bisect_left(self._bases, base)]
+        self.gpu.lib.wgpuBufferDestroy(self._blocks.pop(base).handle)
+
+    def find(self, address: int) -> tuple[int, Block, int]:
+        """The address and the buffer that an address is in, and the offset in it."""
         base = self._bases[bisect.bisect_right(self._bases, address) - 1]
-        return self._blocks[base], address - base
+        return base, self._blocks[base], address - base
 
     def dispatch(self, kernel: Kernel, places: Mapping[str, int]) -> Callable[[], None]:
         """A function that dispatches a kernel on tensors at addresses."""
-        return Dispatch(kernel, self, places)
+        return Launch(self.queue, (Row(kernel, self, places),))
 
     # Copies
 
@@ -138,7 +163,7 @@ class Memory:
         if not size:
             return
         self.gpu.check_process()
-        block, offset = self.find(address)
+        _, block, offset = self.find(address)
         before, after = offset % WORD, -(offset + size) % WORD
         if before or after:
             whole = self.read(address - before, before + size + after)
@@ -153,7 +178,7 @@ class Memory:
 
     def read(self, address: int, size: int) -> Bytes:
         """Bytes from an address on, once all is done."""
-        block, offset = self.find(address)
+        _, block, offset = self.find(address)
         before = offset % WORD
         whole = -(-(before + size) // WORD) * WORD
         gpu, lib, ffi = self.gpu, self.gpu.lib, self.gpu.ffi
@@ -162,11 +187,12 @@ class Memory:
             return found
         gpu.check_process()
         with gpu.lock:
-            self.queue.submit()
             staging = self._staged(whole)
-            encoder = lib.wgpuDeviceCreateCommandEncoder(gpu.handle, ffi.new("WGPUCommandEncoderDescriptor *"))
-            lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, block.handle, offset - before, staging, 0, whole)
-            self.queue.finish(encoder)
+            self.queue.submit(
+                lambda encoder: lib.wgpuCommandEncoderCopyBufferToBuffer(
+                    encoder, block.handle, offset - before, staging, 0, whole
+                )
+            )
             answers: list[int] = []
             told = ffi.callback(
                 "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)", lambda status, *_: answers.append(status)

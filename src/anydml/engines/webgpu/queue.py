@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any
 from anydml.core.late_imports import import_alone
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from anydml.engines.webgpu.device import Gpu
+    from anydml.engines.webgpu.launch import Row
 
 ROW = struct.Struct("QQQQIIII")
 """Pipeline, bind group, address of the immediates, their bytes, workgroups in three dimensions, nothing."""
@@ -86,48 +89,36 @@ def _loop() -> Any:
 
 
 class Queue:
-    """The table of one device. Whoever appends keeps nothing: rows keep what they need until they are submitted."""
+    """The table of one device: rows that were appended wait in it, with what they name, until they are submitted."""
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu, self._record = gpu, _loop()
-        self._rows = bytearray(ROW.size * MOST)
-        self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._rows))
-        self._count = 0
-        self._owners: list[Any] = []
+        self.waiting: list[Row] = []
         self._encoder = gpu.ffi.new("WGPUCommandEncoderDescriptor *")
         self._commands = gpu.ffi.new("WGPUCommandBuffer[1]")
 
-    def append(self, row: bytes, owner: object) -> None:
-        """One dispatch; the owner of what it names is kept until it is submitted."""
-        with self._gpu.lock:
-            at = self._count * ROW.size
-            self._rows[at : at + ROW.size] = row
-            self._owners.append(owner)
-            self._count += 1
-            if self._count == MOST:
-                self.submit()
+    def submit(self, then: Callable[[Any], None] | None = None) -> None:
+        """Record what is in the table, and what comes after it on the same encoder, and hand it to the device.
 
-    def submit(self) -> None:
-        """Record what is in the table, and hand it to the device; the lock is held, or is taken."""
+        Errors are raised. The lock is held, or is taken.
+        """
         gpu = self._gpu
         with gpu.lock:
-            if not self._count:
+            rows = self.waiting[:]
+            del self.waiting[: len(rows)]  # others may have appended
+            if not rows and then is None:
                 return
             gpu.check_process()
-            lib, ffi, count = gpu.lib, gpu.ffi, self._count
+            lib, ffi = gpu.lib, gpu.ffi
             encoder = lib.wgpuDeviceCreateCommandEncoder(gpu.handle, self._encoder)
-            compute = lib.wgpuCommandEncoderBeginComputePass(encoder, ffi.NULL)
-            self._record(int(ffi.cast("uintptr_t", compute)), self._address, count)
-            lib.wgpuComputePassEncoderEnd(compute)
-            lib.wgpuComputePassEncoderRelease(compute)
-            self.finish(encoder)
-            self._count = 0
-            self._owners.clear()
-
-    def finish(self, encoder: Any) -> None:
-        """Submit what an encoder has recorded; errors are raised."""
-        gpu = self._gpu
-        self._commands[0] = gpu.checked.wgpuCommandEncoderFinish(encoder, gpu.ffi.NULL)
-        gpu.lib.wgpuCommandEncoderRelease(encoder)
-        gpu.checked.wgpuQueueSubmit(gpu.queue, 1, self._commands)
-        gpu.lib.wgpuCommandBufferRelease(self._commands[0])
+            if rows:
+                compute = lib.wgpuCommandEncoderBeginComputePass(encoder, ffi.NULL)
+                self._record(int(ffi.cast("uintptr_t", compute)), b"".join([row.packed for row in rows]), len(rows))
+                lib.wgpuComputePassEncoderEnd(compute)
+                lib.wgpuComputePassEncoderRelease(compute)
+            if then is not None:
+                then(encoder)
+            self._commands[0] = gpu.checked.wgpuCommandEncoderFinish(encoder, ffi.NULL)
+            lib.wgpuCommandEncoderRelease(encoder)
+            gpu.checked.wgpuQueueSubmit(gpu.queue, 1, self._commands)
+            lib.wgpuCommandBufferRelease(self._commands[0])

@@ -19,7 +19,7 @@ from anydml.engines.common.tiles import ceil_power
 from anydml.engines.webgpu.codegen.walks import TYPES, Leaves, compute, places, take_apart
 from anydml.engines.webgpu.codegen.wgsl import WGSL, Body, sum_of
 from anydml.engines.webgpu.device import WORD
-from anydml.engines.webgpu.launch import LANES, KernelProgram
+from anydml.engines.webgpu.launch import LANES, KernelProgram, joined
 from anydml.engines.webgpu.move.checks import checked, guard
 from anydml.engines.webgpu.rows.words import per_word, unpacked
 from anydml.ir.expressions import Expr
@@ -127,13 +127,7 @@ class Apart:
                     raise _unsupported(
                         memory.gpu, f"{source.tensor} is written over, and {len(self.parts)} kernels read it"
                     )
-        launches = [one.dispatch(memory, places) for part in self.parts for one in part]
-
-        def run() -> None:
-            for launch in launches:
-                launch()
-
-        return run
+        return joined([one.dispatch(memory, places) for part in self.parts for one in part])
 
 
 def _reach(view: View, address: int = 0) -> tuple[int, int]:

@@ -1,0 +1,115 @@
+"""What the host does for a dispatch: rows of the queue's table, launches that are kept, scratch memory, copies."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml.core.device_memory import memories
+from anydml.engines.webgpu import launch, memory, why_missing
+
+WHY = why_missing()
+pytestmark = pytest.mark.skipif(bool(WHY), reason=WHY)
+
+
+@pytest.fixture
+def bound(monkeypatch: pytest.MonkeyPatch) -> list[launch.Row]:
+    """The rows that are made meanwhile."""
+    made: list[launch.Row] = []
+    first = launch.Row.__init__
+
+    def init(self: launch.Row, *given: Any) -> None:
+        made.append(self)
+        first(self, *given)
+
+    monkeypatch.setattr(launch.Row, "__init__", init)
+    return made
+
+
+def there(x: Any) -> dml.DeviceArray:
+    found: dml.DeviceArray = dml.to_device(np.asarray(x, np.float32), "webgpu")
+    return found
+
+
+def test_a_call_on_memory_that_is_known_binds_nothing(bound: list[launch.Row]) -> None:
+    x, y, out = there([1, 2]), there([3, 4]), there([0, 0])
+    for _ in range(2):
+        dml.add1(x, y, out=out)
+    made = len(bound)
+    x.copy_from(np.array([5, 6], np.float32))
+    dml.add1(x, y, out=out)
+    assert out.tolist() == [8, 10]
+    assert len(bound) == made
+    for _ in range(2):
+        assert dml.add1(x, y).tolist() == [8, 10]
+    made = len(bound)
+    for _ in range(3):  # a result's memory comes back, and the launch with it
+        assert dml.add1(x, y).tolist() == [8, 10]
+    assert len(bound) == made
+    assert dml.add1(y, x, out=there([0, 0])).tolist() == [8, 10]
+
+
+def test_memory_that_is_given_back_takes_its_launches_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bind groups outlive it; addresses do not come again, and what waited in the table has run."""
+    monkeypatch.setattr(memory, "MOST_FREE", 0)
+    x, own = there([1, 2]), memories["webgpu:0"]
+    results = [dml.add1(x, x) for _ in range(3)]
+    last = results[-1]
+    addresses = {one.address for one in results}
+    del results[:2]
+    gc.collect(0)
+    assert dml.add1(x, x).address not in addresses
+    assert last.tolist() == [2, 4]
+    assert own.read(x.address, 4).view(np.float32) == 1
+
+
+def test_a_graph_is_one_block_of_rows() -> None:
+    graph = dml.Graph("webgpu")
+    last: Any = graph.input("float32", (64,), "x")
+    for _ in range(6):  # a running sum joins no other step
+        last = dml.cumulative_summation(last, axis=0)
+    compiled = graph.compile(last)
+    x, out = there(np.ones(64)), there(np.zeros(64))
+    run = compiled.bind(x, out=out)
+    own: Any = memories["webgpu:0"]
+    own.wait()
+    run.dispatch()
+    waiting = len(own.queue.waiting)
+    assert waiting >= 6
+    blocks = [one for one in gc.get_objects() if type(one) is launch.Launch and len(one.rows) == waiting]
+    assert blocks
+    wanted = np.ones(64)
+    for _ in range(6):
+        wanted = np.cumsum(wanted)
+    np.testing.assert_array_equal(out.numpy(), wanted.astype(np.float32))
+
+
+def test_launches_of_two_threads_share_scratch_memory() -> None:
+    """A long running sum has some, between three kernels: they are appended as one."""
+    count = 2**17
+    given = [there(np.arange(count) % 7), there(np.arange(count) % 5)]
+    bad: list[int] = []
+
+    def run(k: int) -> None:
+        wanted = np.cumsum(np.arange(count) % (7, 5)[k]).astype(np.float32)
+        for _ in range(8):
+            bad.extend([k] * (not np.array_equal(dml.cumulative_summation(given[k], axis=0).numpy(), wanted)))
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(2)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert not bad
+
+
+def test_more_dispatches_than_the_table_has_rows() -> None:
+    x, one = there([0, 0]), there([1, 1])
+    for _ in range(1100):
+        dml.add1(x, one, out=x)
+    assert x.tolist() == [1100, 1100]
