@@ -105,11 +105,12 @@ class Memory:
 
     def scratch(self, size: int) -> Buffer:
         """Memory that is used within one launch alone: launches come one after the other, and share it."""
-        known = self._scratch()
-        if known is None or self._scratch_size < size:
-            found = self.reserve(size)
-            self._scratch, self._scratch_size = weakref.ref(found.owner), size
-            return found
+        with self.gpu.lock:
+            known = self._scratch()
+            if known is None or self._scratch_size < size:
+                found = self.reserve(size)
+                self._scratch, self._scratch_size = weakref.ref(found.owner), size
+                return found
         return Buffer(known.base, size, True, known, self.name)
 
     def _create(self, size: int, usage: int) -> Any:
